@@ -1,0 +1,266 @@
+// Package pkg_test holds the policy on what the engine may depend on. It is policy: a failing line is answered by
+// changing the code, not the line.
+package pkg_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kilnvm/kiln/"
+
+// never lists direct imports: packages whose path starts with from may not import a package that starts with to,
+// but for those listed in except (by prefix).
+var never = []struct {
+	from, to string
+	except   []string
+	why      string
+}{
+	{from: "pkg/", to: "os", why: "the engine is values in, values out: files belong to the edges"},
+	{from: "pkg/", to: "net", why: "the engine talks to nobody; parse addresses with net/netip"},
+	{from: "pkg/", to: "net/http", why: "the engine talks to nobody"},
+	{from: "pkg/", to: "log", why: "what the engine has to say is in its results"},
+	{from: "pkg/", to: "log/slog", why: "what the engine has to say is in its results"},
+	{from: "pkg/", to: "k8s.io/klog/", why: "what the engine has to say is in its results"},
+	{from: "pkg/", to: "math/rand", why: "admitting twice must give the same answer"},
+	{from: "pkg/", to: "crypto/rand", why: "admitting twice must give the same answer"},
+	{from: "pkg/", to: "github.com/google/uuid", why: "identity derives from a seed that the caller gives"},
+	{from: "pkg/", to: "sigs.k8s.io/controller-runtime", why: "the engine is usable without a cluster"},
+	{from: "pkg/", to: "k8s.io/client-go", why: "the engine is usable without a cluster"},
+	{from: "pkg/", to: module + "internal/", why: "the engine is importable by others; edges depend on it, not it on them"},
+	{from: "internal/", to: module + "cmd/", why: "processes compose edges"},
+	{from: "pkg/validate", to: module + "pkg/mutate", why: "a rule that needs a default shows that mutate left something implicit"},
+	{from: "pkg/mutate", to: module + "pkg/validate", why: "mutate cannot fail, so it has nothing to judge"},
+	{from: "pkg/domain/", to: module + "pkg/mutate", why: "domain only spells the explicit spec; defaults are over by then"},
+	{from: "pkg/domain/", to: module + "pkg/validate", why: "accepted implies renders is a property test, not an arrow"},
+	{from: "pkg/domain/", to: module + "pkg/instancetype", why: "sizes are applied before stage 2"},
+	{from: "pkg/domain/", to: module + "pkg/preset", why: "presets are applied before stage 2"},
+	{from: "pkg/domain/backend", to: module + "pkg/domain/frontend", why: "stage 3 sees a finished frontend, not its making"},
+	{from: "pkg/domain/frontend", to: module + "pkg/domain/backend", why: "what the guest sees does not depend on the host"},
+	{from: "", to: "libvirt.org/go/libvirtxml", except: []string{"pkg/domain/", "pkg/pipeline", "internal/launch", "internal/cli", "test/"},
+		why: "XML is the concern of stages 2 and 3 and of those who run or print them"},
+}
+
+// goPackage is what 'go list -json' says of one package.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+func list(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []goPackage
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p goPackage
+		if err := decoder.Decode(&p); err == io.EOF {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+func TestNeverArrows(t *testing.T) {
+	packages := list(t, "./...")
+	if len(packages) < 10 {
+		t.Fatalf("go list found %d packages; the test looks at the wrong tree", len(packages))
+	}
+	for _, p := range packages {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		for _, arrow := range never {
+			if !strings.HasPrefix(from, arrow.from) || slices.ContainsFunc(arrow.except, func(e string) bool { return strings.HasPrefix(from, e) }) {
+				continue
+			}
+			for _, to := range p.Imports {
+				if to == arrow.to || strings.HasPrefix(to, strings.TrimSuffix(arrow.to, "/")+"/") && strings.Contains(arrow.to, ".") {
+					t.Errorf("%s imports %s: %s", from, to, arrow.why)
+				}
+			}
+		}
+	}
+}
+
+// FrontendDefaults is the only part of config that domain may know: the rest is stage 1's.
+func TestDomainUsesFrontendDefaultsAlone(t *testing.T) {
+	eachFile(t, "./pkg/domain/...", func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if id, ok := sel.X.(*ast.Ident); ok && id.Name == "config" && id.Obj == nil &&
+				!slices.Contains([]string{"FrontendDefaults", "SMBIOS"}, sel.Sel.Name) {
+				t.Errorf("%s uses config.%s: domain may know FrontendDefaults alone", name, sel.Sel.Name)
+			}
+			return true
+		})
+	})
+}
+
+func TestEngineNeedsNoCluster(t *testing.T) {
+	for _, p := range list(t, "./pkg/...") {
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, "k8s.io/client-go") || strings.HasPrefix(dep, "sigs.k8s.io/controller-runtime") {
+				t.Errorf("%s depends on %s, by whatever way: importers of the engine would get a cluster client", p.ImportPath, dep)
+			}
+		}
+	}
+}
+
+func eachFile(t *testing.T, pattern string, visit func(name string, file *ast.File)) {
+	t.Helper()
+	files := 0
+	for _, p := range list(t, pattern) {
+		for _, name := range p.GoFiles {
+			path := filepath.Join(p.Dir, name)
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files++
+			visit(strings.TrimPrefix(p.ImportPath, module)+"/"+name, file)
+		}
+	}
+	if files == 0 {
+		t.Fatalf("no files match %s", pattern)
+	}
+}
+
+// forbiddenCalls by package name and function prefix, with the reason.
+var forbiddenCalls = []struct{ pkg, prefix, why string }{
+	{"time", "Now", "the engine has no clock"},
+	{"time", "Since", "the engine has no clock"},
+	{"time", "After", "the engine has no clock"},
+	{"time", "Sleep", "the engine has no clock"},
+	{"v1", "SetObjectDefaults_", "KubeVirt's generated defaults draw random UUIDs"},
+}
+
+func TestEngineSyntax(t *testing.T) {
+	eachFile(t, "./pkg/...", func(name string, file *ast.File) {
+		vars := packageVariables(file)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Name.Name == "init" && n.Recv == nil {
+					t.Errorf("%s: init(): nothing happens behind the reader's back", name)
+				}
+			case *ast.FuncType:
+				for _, p := range n.Params.List {
+					if fmt.Sprint(selector(p.Type)) == "context.Context" {
+						t.Errorf("%s: context.Context parameter: the engine neither waits nor is cancelled", name)
+					}
+				}
+			case *ast.CallExpr:
+				for _, f := range forbiddenCalls {
+					if s := selector(n.Fun); strings.HasPrefix(s, f.pkg+"."+f.prefix) {
+						t.Errorf("%s calls %s: %s", name, s, f.why)
+					}
+				}
+			case *ast.AssignStmt:
+				for _, target := range n.Lhs {
+					if id := root(target); n.Tok == token.ASSIGN && id != nil && vars[id.Obj] {
+						t.Errorf("%s assigns the package variable %s: variables are never written after their declaration", name, id.Name)
+					}
+				}
+			}
+			return true
+		})
+	})
+}
+
+// packageVariables are the objects of a file's top-level var declarations.
+func packageVariables(file *ast.File) map[*ast.Object]bool {
+	vars := map[*ast.Object]bool{}
+	for _, decl := range file.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok || gen.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			for _, id := range spec.(*ast.ValueSpec).Names {
+				vars[id.Obj] = true
+			}
+		}
+	}
+	return vars
+}
+
+func selector(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		if id, ok := s.X.(*ast.Ident); ok {
+			return id.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
+}
+
+// root is the variable that an assignment to a.b[c] writes into.
+func root(e ast.Expr) *ast.Ident {
+	switch e := e.(type) {
+	case *ast.Ident:
+		if e.Obj == nil {
+			return nil
+		}
+		return e
+	case *ast.SelectorExpr:
+		return root(e.X)
+	case *ast.IndexExpr:
+		return root(e.X)
+	}
+	return nil
+}
+
+// areas are the file names shared by all engine packages: 'ls pkg/*/cpu.go pkg/*/*/cpu.go' is the answer to "what do we
+// do about CPUs?".
+var areas = strings.Fields("machine cpu memory resources firmware disks networks hostdevices devices features clock iothreads security placement")
+
+// subjects are further files of an engine package, each with its reason.
+var subjects = map[string]string{
+	"pkg/pipeline/patch":           "the one patch writer (design)",
+	"pkg/pipeline/identity":        "what a guest's identity derives from its seed",
+	"pkg/pipeline/render":          "composes stages 2 and 3",
+	"pkg/instancetype/snapshot":    "content-addressed revisions",
+	"pkg/instancetype/requirement": "what a preference demands",
+}
+
+func TestFilesAreAreas(t *testing.T) {
+	for _, p := range list(t, "./pkg/...") {
+		pkg := strings.TrimPrefix(p.ImportPath, module)
+		if pkg == "pkg/config" {
+			continue // configuration has its own subjects
+		}
+		for _, file := range p.GoFiles {
+			name := strings.TrimSuffix(file, ".go")
+			if name == filepath.Base(pkg) || slices.Contains(areas, name) || subjects[pkg+"/"+name] != "" || areaPart(name) {
+				continue
+			}
+			t.Errorf("%s/%s is neither an area nor the package's own file: %s", pkg, file, strings.Join(areas, " "))
+		}
+	}
+}
+
+// areaPart tells whether a file is part of an area that was split by subject, e.g. disks_blockio.
+func areaPart(name string) bool {
+	area, _, found := strings.Cut(name, "_")
+	return found && slices.Contains(areas, area)
+}
