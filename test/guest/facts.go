@@ -1,0 +1,197 @@
+package guest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// tree is a report's facts by area, name and field: "disk.vda.serial" is tree["disk"]["vda"]["serial"].
+// The first failure to read a number is kept, so that the report's constructor stays a list.
+type tree struct {
+	areas map[string]map[string]map[string]string
+	err   error
+}
+
+// newReport sorts facts into a Report. It fails on a number that is none.
+func newReport(facts []fact) (Report, error) {
+	t := &tree{areas: map[string]map[string]map[string]string{}}
+	for _, f := range facts {
+		t.add(f)
+	}
+	r := Report{
+		Kernel:      t.one("kernel"),
+		Cmdline:     t.one("cmdline"),
+		Firmware:    t.one("firmware"),
+		ClockSource: t.one("clocksource"),
+		CPUModel:    t.areas["cpu"]["model"][""],
+		MemoryKiB:   t.number(t.areas["memory"]["total"]["kib"], 10),
+		RAMBytes:    t.ram(),
+		CPUs:        t.cpus(),
+		Disks:       each(t, "disk", t.disk),
+		NICs:        each(t, "nic", t.nic),
+		PCI:         each(t, "pci", t.pci),
+		USB:         each(t, "usb", t.usb),
+		DMI:         map[string]string{},
+		ACPI:        map[string]int64{},
+		Ports:       each(t, "port", field("name")),
+		TPMs:        each(t, "tpm", field("version")),
+		Watchdogs:   each(t, "watchdog", field("identity")),
+		Inputs:      each(t, "input", field("name")),
+	}
+	for name, fields := range t.areas["dmi"] {
+		r.DMI[name] = fields[""]
+	}
+	for name, fields := range t.areas["acpi"] {
+		r.ACPI[name] = t.number(fields[""], 10)
+	}
+	return r, t.err
+}
+
+// add splits at the first and the last dot: PCI addresses and NIC names may hold dots of their own.
+func (t *tree) add(f fact) {
+	area, rest, _ := strings.Cut(f.key, ".")
+	name, leaf := rest, ""
+	if dot := strings.LastIndex(rest, "."); dot >= 0 && hasFields[area] {
+		name, leaf = rest[:dot], rest[dot+1:]
+	}
+	if t.areas[area] == nil {
+		t.areas[area] = map[string]map[string]string{}
+	}
+	if t.areas[area][name] == nil {
+		t.areas[area][name] = map[string]string{}
+	}
+	t.areas[area][name][leaf] = f.value
+}
+
+// hasFields tells the areas whose keys end in a field; in the others everything after the area is the name.
+var hasFields = map[string]bool{
+	"cpu": true, "memory": true, "disk": true, "nic": true, "pci": true, "usb": true,
+	"port": true, "tpm": true, "watchdog": true, "input": true,
+}
+
+func (t *tree) one(area string) string { return t.areas[area][""][""] }
+
+func (t *tree) number(text string, base int) int64 {
+	// Some virtual files print -1 or nothing for "does not apply".
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), base, 64)
+	if err != nil && t.err == nil {
+		t.err = fmt.Errorf("guest report: %w", err)
+	}
+	return n
+}
+
+// each builds one value per name of an area, in the order of the names.
+func each[T any](t *tree, area string, build func(name string, fields map[string]string) T) []T {
+	var names []string
+	for name := range t.areas[area] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var out []T
+	for _, name := range names {
+		out = append(out, build(name, t.areas[area][name]))
+	}
+	return out
+}
+
+func field(name string) func(string, map[string]string) string {
+	return func(_ string, fields map[string]string) string { return fields[name] }
+}
+
+// ram adds up the ranges that the firmware's memory map calls "System RAM"; ends are inclusive.
+func (t *tree) ram() int64 {
+	var sum int64
+	for _, fields := range t.areas["memmap"] {
+		words := strings.SplitN(fields[""], " ", 3)
+		if len(words) == 3 && words[2] == "System RAM" {
+			sum += t.number(words[1], 16) - t.number(words[0], 16) + 1
+		}
+	}
+	return sum
+}
+
+func (t *tree) cpus() []CPU {
+	var out []CPU
+	for name, fields := range t.areas["cpu"] {
+		if name == "model" {
+			continue
+		}
+		out = append(out, CPU{
+			Number: int(t.number(name, 10)),
+			Socket: int(t.number(fields["socket"], 10)),
+			Die:    int(t.number(fields["die"], 10)),
+			Core:   int(t.number(fields["core"], 10)),
+		})
+	}
+	slices.SortFunc(out, func(a, b CPU) int { return a.Number - b.Number })
+	return out
+}
+
+func (t *tree) disk(name string, f map[string]string) Disk {
+	d := Disk{
+		Name: name, Serial: f["serial"], Model: f["model"], Path: f["path"], PCI: lastPCI(f["path"]),
+		// The kernel counts in 512 bytes whatever the block size.
+		Bytes:         t.number(f["sectors"], 10) * 512,
+		ReadOnly:      f["readonly"] == "1",
+		Removable:     f["removable"] == "1",
+		LogicalBlock:  t.number(f["logical"], 10),
+		PhysicalBlock: t.number(f["physical"], 10),
+		Queues:        int(t.number(f["queues"], 10)),
+		Port:          -1,
+	}
+	switch {
+	case f["ataport"] != "":
+		d.Bus, d.Port = "sata", int(t.number(f["ataport"], 10))-1
+	case strings.Contains(d.Path, "/usb"):
+		d.Bus = "usb"
+	case strings.Contains(d.Path, "/nvme"):
+		d.Bus = "nvme"
+	case strings.Contains(d.Path, "/host"):
+		d.Bus = "scsi"
+	default:
+		d.Bus = "virtio"
+	}
+	if last := d.Path[strings.LastIndex(d.Path, "/")+1:]; strings.Count(last, ":") == 3 {
+		d.SCSI = last
+	}
+	return d
+}
+
+func (t *tree) nic(name string, f map[string]string) NIC {
+	return NIC{
+		Name: name, MAC: f["mac"], PCI: lastPCI(f["path"]), Driver: f["driver"],
+		MTU: int(t.number(f["mtu"], 10)), Queues: int(t.number(f["queues"], 10)),
+	}
+}
+
+func (t *tree) pci(name string, f map[string]string) PCIFunction {
+	above := f["path"][:max(strings.LastIndex(f["path"], "/"), 0)]
+	hex := func(key string) string { return strings.TrimPrefix(f[key], "0x") }
+	return PCIFunction{
+		Address: name, Parent: lastPCI(above), Driver: f["driver"],
+		Vendor: hex("vendor"), Device: hex("device"), Class: hex("class"),
+		SubsystemVendor: hex("subsystem_vendor"), Subsystem: hex("subsystem_device"),
+	}
+}
+
+func (t *tree) usb(name string, f map[string]string) USBDevice {
+	return USBDevice{Name: name, Vendor: f["vendor"], Product: f["product"], Title: f["name"], PCI: lastPCI(f["path"])}
+}
+
+// pciAddress is domain:bus:slot.function as sysfs spells it.
+var pciAddress = regexp.MustCompile(`[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]`)
+
+// lastPCI returns the function nearest to the device at the end of a sysfs path, "" if there is none.
+func lastPCI(path string) string {
+	all := pciAddress.FindAllString(path, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}

@@ -1,0 +1,64 @@
+package guest
+
+import (
+	_ "embed"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/cavaliergopher/cpio"
+)
+
+//go:embed init.sh
+var initScript []byte
+
+// packInitramfs writes the guest's root file system. The archive is left uncompressed: unpacking it
+// under TCG costs the guest more than reading 6 MiB does.
+func packInitramfs(source kernelSource, shell string, out io.Writer) error {
+	drivers, err := source.drivers()
+	if err != nil {
+		return err
+	}
+	busybox, err := os.ReadFile(shell)
+	if err != nil {
+		return err
+	}
+	archive := cpio.NewWriter(out)
+	for _, dir := range []string{"bin", "dev", "proc", "sys", "modules"} {
+		if err := archive.WriteHeader(&cpio.Header{Name: dir, Mode: cpio.TypeDir | 0o755, Links: 2}); err != nil {
+			return err
+		}
+	}
+	files := []archiveFile{
+		{"init", initScript},
+		{"bin/busybox", busybox},
+	}
+	var order []string
+	for _, driver := range drivers {
+		name := path.Base(driver.name) + ".ko"
+		order = append(order, name)
+		files = append(files, archiveFile{path.Join("modules", name), driver.object})
+	}
+	files = append(files, archiveFile{"modules/order", []byte(strings.Join(order, "\n") + "\n")})
+	for _, file := range files {
+		if err := file.write(archive); err != nil {
+			return err
+		}
+	}
+	return archive.Close()
+}
+
+type archiveFile struct {
+	name    string
+	content []byte
+}
+
+func (f archiveFile) write(archive *cpio.Writer) error {
+	header := &cpio.Header{Name: f.name, Mode: cpio.TypeReg | 0o755, Size: int64(len(f.content)), Links: 1}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := archive.Write(f.content)
+	return err
+}
