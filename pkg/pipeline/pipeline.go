@@ -2,16 +2,19 @@
 package pipeline
 
 import (
+	"maps"
+
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/mutate"
+	"github.com/kilnvm/kiln/pkg/preset"
+	"github.com/kilnvm/kiln/pkg/validate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
-	"libvirt.org/go/libvirtxml"
 )
 
-// Annotations that Kiln owns. README and docs list them.
+// Annotations that Kiln owns.
 const (
 	// AnnotationPins is on VMs and VMIs: JSON of Pins.
 	AnnotationPins = "kilnvm.io/pins"
@@ -19,6 +22,8 @@ const (
 	AnnotationIdentity = "kilnvm.io/identity"
 	// AnnotationFrontend is on VMIs: the frozen frontend (abi.Record, JSON), written by the launcher before the first start.
 	AnnotationFrontend = "kilnvm.io/frontend"
+	// AnnotationHardware on a VM, with the value 'latest', asks for hardware that is derived afresh at each boot.
+	AnnotationHardware = "kilnvm.io/hardware"
 )
 
 // Pins name the ControllerRevisions that a guest was built from.
@@ -43,45 +48,98 @@ type Verdict struct {
 // Allowed tells whether there are no errors.
 func (v Verdict) Allowed() bool { return len(v.Errors) == 0 }
 
-// ExplicitVMI runs the whole of stage 1 on a copy of a VMI. It does not judge: see JudgeVMI.
+// ExplicitVMI runs the whole of stage 1 on a copy of a VMI: size, preference, presets, defaults. Its verdict tells whether
+// they agree; what the result is worth is for JudgeVMI to say.
 func ExplicitVMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, Verdict) {
-	return nil, Verdict{}
+	explicit := vmi.DeepCopy()
+	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, field.NewPath("spec"))}
+	if verdict.Allowed() {
+		verdict = expand(explicit, in)
+	}
+	return explicit, verdict
 }
 
 // JudgeVMI judges an explicit VMI.
-func JudgeVMI(vmi *v1.VirtualMachineInstance, in Input) Verdict { return Verdict{} }
+func JudgeVMI(vmi *v1.VirtualMachineInstance, in Input) Verdict {
+	return Verdict{Errors: validate.Guest(vmi, in.Cluster.Limits, nil), Warnings: validate.Warnings(vmi)}
+}
 
-// ExplicitVM makes the guest that a VM would boot explicit and judges the VM and it together. old is nil on create.
-// Paths are those of the VM.
+// ExplicitVM makes the guest that a VM would boot explicit and judges the VM and that guest together, so that a VM that
+// could never start is refused when it is written. old is nil on create. Paths are those of the VM.
 func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
-	return nil, Verdict{}
+	verdict := Verdict{Errors: validate.VM(vm, old, in.Cluster.Limits)}
+	if vm.Spec.Template == nil {
+		return nil, verdict // validate.VM names the missing template; there is no guest to judge
+	}
+	explicit := Instance(vm)
+	template := field.NewPath("spec", "template")
+	conflicts := instancetype.Conflicts(in.Set, explicit, template.Child("spec"))
+	if len(conflicts) > 0 {
+		verdict.Errors = append(verdict.Errors, conflicts...)
+		return explicit, verdict
+	}
+	expanded := expand(explicit, in)
+	for _, err := range expanded.Errors {
+		err.Field = template.Child(err.Field).String()
+		verdict.Errors = append(verdict.Errors, err)
+	}
+	verdict.Warnings = append(expanded.Warnings, validate.Warnings(explicit)...)
+	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, template.Child("spec"))...)
+	verdict.Errors = append(verdict.Errors, validate.Guest(explicit, in.Cluster.Limits, template)...)
+	return explicit, verdict
 }
 
-// Instance is the sparse VMI of a VM: template, name, namespace, pins, identity. The caller sets owner and generated names.
-func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance { return nil }
-
-// Identify fills firmware UUID, serial and MACs that are unset, derived from the seed. The same seed gives the same values.
-func Identify(vmi *v1.VirtualMachineInstance, seed string) {}
-
-// Patch is the RFC 6902 patch that turns raw into what after says, where before is the typed form of raw. Empty when nothing changed.
-func Patch(raw []byte, before, after any) ([]byte, error) { return nil, nil }
-
-// Machine is what stages 2 and 3 need.
-type Machine struct {
-	// VMI must be explicit. A VMI without identity gets one from its UID.
-	VMI      *v1.VirtualMachineInstance
-	Defaults config.FrontendDefaults
-	Frozen   *abi.Record
-	Host     backend.Capabilities
-	Bindings backend.Bindings
+// expand runs size, preference, presets and defaults on the guest itself. Error paths start at the guest.
+func expand(vmi *v1.VirtualMachineInstance, in Input) Verdict {
+	instancetype.Apply(in.Set, vmi)
+	name(in.Set, vmi)
+	warnings, errs := preset.Apply(in.Presets, vmi)
+	mutate.Apply(vmi, in.Cluster.Defaults)
+	return Verdict{Errors: errs, Warnings: warnings}
 }
 
-// Rendered is the result of stages 2 and 3.
-type Rendered struct {
-	Frontend  *libvirtxml.Domain
-	Record    abi.Record
-	Documents backend.Documents
+// sourceAnnotations say, for people and dashboards, which size and preference a VMI has. They are information only.
+var sourceAnnotations = map[string]string{
+	"VirtualMachineInstancetype":        v1.InstancetypeAnnotation,
+	"VirtualMachineClusterInstancetype": v1.ClusterInstancetypeAnnotation,
+	"VirtualMachinePreference":          v1.PreferenceAnnotation,
+	"VirtualMachineClusterPreference":   v1.ClusterPreferenceAnnotation,
 }
 
-// Render runs stages 2 and 3. Errors name the fields of the VMI that are not explicit, cannot be rendered, or have no binding.
-func Render(m Machine) (Rendered, field.ErrorList) { return Rendered{}, nil }
+func name(set instancetype.Set, vmi *v1.VirtualMachineInstance) {
+	if set.Instancetype != nil {
+		annotate(vmi, sourceAnnotations[set.Instancetype.Kind], set.Instancetype.Name)
+	}
+	if set.Preference != nil {
+		annotate(vmi, sourceAnnotations[set.Preference.Kind], set.Preference.Name)
+	}
+}
+
+func annotate(object metav1.Object, key, value string) {
+	if key == "" || value == "" {
+		return
+	}
+	annotations := maps.Clone(object.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	object.SetAnnotations(annotations)
+}
+
+// inherited are the annotations that a VM hands to its VMI.
+var inherited = []string{AnnotationPins, AnnotationIdentity, AnnotationHardware}
+
+// Instance is the sparse VMI of a VM: template, name, namespace, pins, identity. Owner, finalizers and the frozen frontend
+// are for the caller to add. The VM must have a template.
+func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
+	vmi := &v1.VirtualMachineInstance{TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: "VirtualMachineInstance"}}
+	template := vm.Spec.Template.DeepCopy()
+	vmi.Labels, vmi.Annotations = template.ObjectMeta.Labels, template.ObjectMeta.Annotations
+	vmi.Name, vmi.Namespace = vm.Name, vm.Namespace
+	vmi.Spec = template.Spec
+	for _, key := range inherited {
+		annotate(vmi, key, vm.Annotations[key])
+	}
+	return vmi
+}

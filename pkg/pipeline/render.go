@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Machine is what stages 2 and 3 need.
+type Machine struct {
+	// VMI must be explicit. A VMI without identity gets one from its UID.
+	VMI      *v1.VirtualMachineInstance
+	Defaults config.FrontendDefaults
+	// Frozen is the record of an earlier boot, nil at the first.
+	Frozen   *abi.Record
+	Host     backend.Capabilities
+	Bindings backend.Bindings
+}
+
+// Rendered is the result of stages 2 and 3.
+type Rendered struct {
+	Frontend *libvirtxml.Domain
+	// Record is what later boots must be given as Frozen.
+	Record    abi.Record
+	Documents backend.Documents
+}
+
+// Render runs stages 2 and 3. Errors name the fields of the VMI that are not explicit (Required), cannot be rendered, or
+// need something that the host or its bindings do not offer.
+func Render(m Machine) (Rendered, field.ErrorList) {
+	vmi := m.VMI.DeepCopy()
+	Identify(vmi, string(vmi.UID))
+	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen})
+	if len(errs) > 0 {
+		return Rendered{}, errs
+	}
+	documents, errs := backend.Render(backend.Input{Frontend: front, VMI: vmi, Host: m.Host, Bindings: m.Bindings})
+	if len(errs) > 0 {
+		return Rendered{}, errs
+	}
+	return Rendered{Frontend: front, Record: abi.Freeze(front, m.Defaults.Version), Documents: documents}, nil
+}
