@@ -1,0 +1,99 @@
+package resolve
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/instancetype"
+)
+
+// family is one of the two things that a VirtualMachine refers to: a size or a preference.
+type family struct {
+	// field is the name of the matcher in the spec of a VM.
+	field string
+	// namespaced and cluster are the canonical kinds.
+	namespaced, cluster string
+	// names are the spellings of each kind that a matcher may use, in any case: singular and plural resource names.
+	namespacedNames, clusterNames []string
+}
+
+var (
+	sizes = family{
+		field: "instancetype", namespaced: "VirtualMachineInstancetype", cluster: "VirtualMachineClusterInstancetype",
+		namespacedNames: []string{api.SingularResourceName, api.PluralResourceName},
+		clusterNames:    []string{api.ClusterSingularResourceName, api.ClusterPluralResourceName},
+	}
+	preferences = family{
+		field: "preference", namespaced: "VirtualMachinePreference", cluster: "VirtualMachineClusterPreference",
+		namespacedNames: []string{api.SingularPreferenceResourceName, api.PluralPreferenceResourceName},
+		clusterNames:    []string{api.ClusterSingularPreferenceResourceName, api.ClusterPluralPreferenceResourceName},
+	}
+)
+
+// kind is the canonical kind that a matcher means, or empty for a word that means none. An empty word is the cluster kind.
+func (f family) kind(word string) string {
+	word = strings.ToLower(word)
+	switch {
+	case word == "" || slices.Contains(f.clusterNames, word):
+		return f.cluster
+	case slices.Contains(f.namespacedNames, word):
+		return f.namespaced
+	}
+	return ""
+}
+
+// reference is the matcher of a VM, size or preference alike.
+type reference struct {
+	family
+	kind, name, revision, inferFrom string
+	// status is what was resolved before, by Kiln's controller or KubeVirt's.
+	status    *v1.InstancetypeStatusRef
+	namespace string
+	path      *field.Path
+}
+
+// references are the two matchers of a VM; nil where it has none.
+func references(vm *v1.VirtualMachine) (size, preference *reference) {
+	if vm == nil {
+		return nil, nil
+	}
+	if m := vm.Spec.Instancetype; m != nil {
+		size = &reference{
+			family: sizes, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
+			status: vm.Status.InstancetypeRef, namespace: vm.Namespace, path: field.NewPath("spec", sizes.field),
+		}
+	}
+	if m := vm.Spec.Preference; m != nil {
+		preference = &reference{
+			family: preferences, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
+			status: vm.Status.PreferenceRef, namespace: vm.Namespace, path: field.NewPath("spec", preferences.field),
+		}
+	}
+	return size, preference
+}
+
+// same tells whether two matchers mean the same, so that what was resolved for one holds for the other.
+func (r *reference) same(other *reference) bool {
+	return r != nil && other != nil && r.family.kind(r.kind) == other.family.kind(other.kind) &&
+		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom
+}
+
+// fits tells whether a snapshot is of the object that the matcher names.
+func (r *reference) fits(s instancetype.Source) bool {
+	if r.inferFrom != "" {
+		return true // the matcher names no object; whatever was inferred is in the pin
+	}
+	return s.Name == r.name && s.Kind == r.family.kind(r.kind)
+}
+
+// statusRevision is the revision that the status records, when the status is about this matcher.
+func (r *reference) statusRevision() string {
+	s := r.status
+	if s == nil || s.ControllerRevisionRef == nil || s.Name != r.name || r.family.kind(s.Kind) != r.family.kind(r.kind) {
+		return ""
+	}
+	return s.ControllerRevisionRef.Name
+}

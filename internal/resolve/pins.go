@@ -1,0 +1,107 @@
+package resolve
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// pin is one key of the pins annotation. Absent and empty differ: absent means "as before", empty asks for a new one.
+type pin struct {
+	name  string
+	given bool
+}
+
+type pins struct {
+	size, preference pin
+	// malformed is the value that could not be read.
+	malformed bool
+}
+
+// readPins reads the annotation. An annotation that is present and empty asks for new pins of both.
+func readPins(object metav1.Object) pins {
+	text, found := object.GetAnnotations()[pipeline.AnnotationPins]
+	switch {
+	case !found:
+		return pins{}
+	case text == "":
+		return pins{size: pin{given: true}, preference: pin{given: true}}
+	}
+	var keys struct{ Instancetype, Preference *string }
+	if json.Unmarshal([]byte(text), &keys) != nil {
+		return pins{malformed: true}
+	}
+	return pins{size: given(keys.Instancetype), preference: given(keys.Preference)}
+}
+
+func given(value *string) pin {
+	if value == nil {
+		return pin{}
+	}
+	return pin{name: *value, given: true}
+}
+
+// ReadPins are the pins of a VM or VMI; both empty when it has none or they cannot be read.
+func ReadPins(object metav1.Object) pipeline.Pins {
+	p := readPins(object)
+	return pipeline.Pins{Instancetype: p.size.name, Preference: p.preference.name}
+}
+
+// WritePins sets the annotation, or removes it when there is nothing to pin.
+func WritePins(object metav1.Object, p pipeline.Pins) {
+	annotations := maps.Clone(object.GetAnnotations())
+	if p == (pipeline.Pins{}) {
+		delete(annotations, pipeline.AnnotationPins)
+		object.SetAnnotations(annotations)
+		return
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // two strings always marshal
+	}
+	annotations[pipeline.AnnotationPins] = string(text)
+	object.SetAnnotations(annotations)
+}
+
+// wish is what is asked of the resolution of one matcher.
+type wish struct {
+	ref *reference
+	// pin is the revision to use if it can be; empty means a new one.
+	pin string
+	// kept says that the guest was admitted with this pin: another must not silently take its place.
+	kept bool
+	// foreign is a pin that somebody put into the place of the recorded one. It is accepted only when it is what a new
+	// pin would be, which also makes a second call of admission for one request agree with the first.
+	foreign string
+}
+
+// wanted decides what to ask for, from the old object (nil on create) and the new one.
+func wanted(ref, oldRef *reference, now, old pin) wish {
+	switch {
+	case ref == nil:
+		return wish{}
+	case oldRef == nil || !ref.same(oldRef): // create, or another size: a pin is only good if it fits
+		if now.name == old.name {
+			now.name = "" // the pin of the matcher that was there before
+		}
+		return wish{ref: ref, pin: now.name}
+	case now.given && now.name == "":
+		return wish{ref: ref}
+	case !now.given || now.name == old.name:
+		return wish{ref: ref, pin: old.name, kept: old.name != ""}
+	case old.name == "":
+		return wish{ref: ref, pin: now.name}
+	}
+	return wish{ref: ref, foreign: now.name}
+}
+
+func foreignPin(name string) *field.Error {
+	return field.Invalid(field.NewPath("metadata", "annotations").Key(pipeline.AnnotationPins), name,
+		"the recorded revision cannot be exchanged for another: name an older one in revisionName, or set the annotation to '' for the current one")
+}

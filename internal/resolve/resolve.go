@@ -1,0 +1,132 @@
+// Package resolve goes from references to values: which size, which preference and which presets a guest has. One
+// algorithm serves the webhook (informer caches), the controller and the command line (files).
+package resolve
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Resolver reads what guests refer to. Nothing leaves the process when the cache holds what is asked for.
+type Resolver struct {
+	// Cached answers from informers or files. Instancetypes and preferences are read untyped, so that fields of a newer
+	// API keep their place in a snapshot.
+	Cached client.Reader
+	// Live is the API server, asked once when the cache has no answer. Nil with files: the cache is all there is.
+	Live client.Reader
+}
+
+// Answer is what the references of one guest resolve to.
+type Answer struct {
+	Set instancetype.Set
+	// Pins name the revisions of the set. A reference that is not known yet has none.
+	Pins pipeline.Pins
+	// Drafts are the revisions that do not exist yet.
+	Drafts   []revision.Draft
+	Warnings []string
+}
+
+// Refusal is the user's mistake. Every other error of this package is ours: the request may be right, and can be tried
+// again.
+type Refusal struct{ Errors field.ErrorList }
+
+func (r *Refusal) Error() string { return r.Errors.ToAggregate().Error() }
+
+// VM resolves the matchers of a VM; old is nil on create. The order is: revisionName, the pin, the revision in the status,
+// the live object.
+func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, error) {
+	var answer Answer
+	var refused field.ErrorList
+	now, before := readPins(vm), pins{}
+	if now.malformed {
+		if old != nil {
+			return answer, &Refusal{field.ErrorList{foreignPin(vm.Annotations[pipeline.AnnotationPins])}}
+		}
+		answer.warn("annotation '%s' cannot be read and was dropped", pipeline.AnnotationPins)
+	}
+	size, preference := references(vm)
+	var oldSize, oldPreference *reference
+	if old != nil {
+		before = readPins(old)
+		oldSize, oldPreference = references(old)
+	}
+	for _, w := range []wish{
+		wanted(size, oldSize, now.size, before.size),
+		wanted(preference, oldPreference, now.preference, before.preference),
+	} {
+		if w.ref == nil {
+			continue
+		}
+		found, errs, err := r.grant(ctx, w, &answer)
+		if err != nil {
+			return answer, err
+		}
+		refused = append(refused, errs...)
+		answer.take(w.ref.family, found)
+	}
+	if len(refused) > 0 {
+		return answer, &Refusal{refused}
+	}
+	return answer, nil
+}
+
+// VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither size nor preference.
+func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answer, error) {
+	var answer Answer
+	named := readPins(vmi)
+	if named.malformed {
+		answer.warn("annotation '%s' cannot be read and has no effect", pipeline.AnnotationPins)
+	}
+	for _, p := range []struct {
+		family
+		name string
+	}{{sizes, named.size.name}, {preferences, named.preference.name}} {
+		if p.name == "" {
+			continue
+		}
+		content, err := r.revision(ctx, p.family, client.ObjectKey{Namespace: vmi.Namespace, Name: p.name})
+		if err != nil {
+			return answer, err
+		}
+		if content == nil {
+			return answer, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': remove the annotation if the guest is to have no %s",
+				p.name, pipeline.AnnotationPins, vmi.Namespace, p.field)
+		}
+		answer.take(p.family, content)
+	}
+	return answer, nil
+}
+
+// Presets are those of a namespace, in no particular order.
+func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMachineInstancePreset, error) {
+	var list v1.VirtualMachineInstancePresetList
+	if err := r.Cached.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the presets of namespace '%s': %w", namespace, err)
+	}
+	return list.Items, nil
+}
+
+func (a *Answer) warn(format string, args ...any) {
+	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (a *Answer) take(f family, found *content) {
+	if found == nil {
+		return
+	}
+	if found.draft != nil {
+		a.Drafts = append(a.Drafts, *found.draft)
+	}
+	if f.field == sizes.field {
+		a.Set.Instancetype, a.Pins.Instancetype = found.size, found.revision
+	} else {
+		a.Set.Preference, a.Pins.Preference = found.preference, found.revision
+	}
+}

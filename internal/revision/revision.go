@@ -1,0 +1,98 @@
+// Package revision keeps what guests were built from: content-addressed snapshots of instancetypes and preferences, as
+// ControllerRevisions in the namespace of the guests that use them.
+package revision
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/instancetype"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Selector matches every revision that holds an instancetype or a preference, Kiln's and KubeVirt's alike.
+const Selector = api.ControllerRevisionObjectKindLabel
+
+// Draft is a snapshot that its namespace lacks, as far as is known.
+type Draft struct {
+	Namespace string
+	instancetype.Snapshot
+	// Labels say which object was seen first with this content. They are for people and tools; not part of its identity.
+	Labels map[string]string
+}
+
+// NewDraft makes the snapshot of a live instancetype or preference for a namespace.
+func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error) {
+	snapshot, err := instancetype.Take(object.Object)
+	if err != nil {
+		return Draft{}, fmt.Errorf("taking the snapshot of %s '%s': %w", object.GetKind(), object.GetName(), err)
+	}
+	labels := map[string]string{
+		api.ControllerRevisionObjectGenerationLabel: strconv.FormatInt(object.GetGeneration(), 10),
+		api.ControllerRevisionObjectKindLabel:       strings.ToLower(object.GetKind()),
+		api.ControllerRevisionObjectNameLabel:       object.GetName(),
+		api.ControllerRevisionObjectUIDLabel:        string(object.GetUID()),
+		api.ControllerRevisionObjectVersionLabel:    object.GroupVersionKind().Version,
+	}
+	for key, value := range labels {
+		// Names of objects may be 253 characters long, values of labels 63. The data holds the whole name.
+		if value == "" || len(validation.IsValidLabelValue(value)) > 0 {
+			delete(labels, key)
+		}
+	}
+	return Draft{Namespace: namespace, Snapshot: snapshot, Labels: labels}, nil
+}
+
+// Object is the ControllerRevision of a draft. It has no owner: all guests of a size share it.
+func (d Draft) Object() *appsv1.ControllerRevision {
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, Labels: d.Labels},
+		Data:       runtime.RawExtension{Raw: d.Data},
+	}
+}
+
+// Write creates the drafts. One that is there already, because another replica or another guest was faster, is fine when
+// its content is what its name says. c must read from the API server itself, since a cache may not know it yet.
+func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
+	for _, draft := range drafts {
+		err := c.Create(ctx, draft.Object())
+		if err == nil {
+			continue
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("writing revision '%s': %w", draft.Name, err)
+		}
+		existing := &appsv1.ControllerRevision{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name}, existing); err != nil {
+			return fmt.Errorf("reading revision '%s': %w", draft.Name, err)
+		}
+		if err := Verify(existing); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Verify tells whether a revision can be trusted: its content hashes to its name, or it is one that KubeVirt's
+// controller made for a single VirtualMachine, whose names hold no hash.
+func Verify(r *appsv1.ControllerRevision) error {
+	err := instancetype.Verify(r.Name, r.Data.Raw)
+	if err == nil {
+		return nil
+	}
+	if owner := metav1.GetControllerOf(r); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind &&
+		strings.HasPrefix(owner.APIVersion, v1.VirtualMachineGroupVersionKind.Group+"/") {
+		return nil
+	}
+	return fmt.Errorf("revision '%s' in namespace '%s' does not hold what its name says: %w", r.Name, r.Namespace, err)
+}
