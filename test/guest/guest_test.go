@@ -154,6 +154,9 @@ func checkDevices(t *testing.T, report Report) {
 		"0000:00:06.0": {Address: "0000:00:06.0", Vendor: "1b36", Device: "000c", Class: "060400", Driver: "pcieport"},
 		"0000:01:00.0": {Address: "0000:01:00.0", Parent: "0000:00:06.0", Vendor: "1af4", Device: "1041", Class: "020000", Driver: "virtio-pci"},
 	}
+	if place := report.Place("0000:01:00.0"); place != "06.0/00.0" {
+		t.Errorf("network card is at '%s', want '06.0/00.0'", place)
+	}
 	found := map[string]PCIFunction{}
 	for _, function := range report.PCI {
 		if _, listed := want[function.Address]; listed {

@@ -116,6 +116,25 @@ func (r Report) Topology() (sockets, cores, threads int, err error) {
 	return sockets, len(whole) / sockets, len(r.CPUs) / len(whole), nil
 }
 
+// Place returns the way to a PCI function from the root bus as slots and functions, such as
+// "02.0/00.0" for what is in slot 0 behind the root port at 0000:00:02.0. Addresses are to be compared
+// by it: the bus numbers in a guest are the firmware's, which numbers bridges in the order of their
+// slots, while the bus numbers in a domain are indexes of controllers. "" means no such function.
+func (r Report) Place(address string) string {
+	for _, function := range r.PCI {
+		if function.Address != address {
+			continue
+		}
+		// "0000:01:00.0" without domain and bus.
+		place := address[len("0000:00:"):]
+		if function.Parent != "" {
+			return r.Place(function.Parent) + "/" + place
+		}
+		return place
+	}
+	return ""
+}
+
 // ParseReport reads a guest's serial output up to the end of its first report and returns that. It
 // does not wait for the end of the stream. The error is ErrNoReport when the stream ends before.
 func ParseReport(r io.Reader) (Report, error) {

@@ -1,0 +1,186 @@
+// Package libvirt starts a real libvirtd for tests, apart from the one that the machine may run.
+//
+// The daemon is the distribution's, run as system daemon (qemu:///system) in mount and process
+// namespaces of its own: its configuration, state, logs and sockets lie in one temporary directory,
+// any number run side by side, and with the starting process ends the daemon with all its guests,
+// however that happens. The network and the rest of the file system are the machine's: paths in
+// domains mean the same inside and outside. Without root it runs in a user namespace, where
+// libvirt cannot make network interfaces.
+package libvirt
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	rpc "github.com/digitalocean/go-libvirt"
+)
+
+var (
+	//go:embed private.sh
+	script []byte
+	//go:embed libvirtd.conf
+	daemonConf []byte
+	//go:embed qemu.conf
+	qemuConf []byte
+)
+
+// startTimeout bounds the wait for the socket, which takes a fifth of a second on an idle machine.
+const startTimeout = 2 * time.Minute
+
+// Daemon is one running private libvirtd.
+type Daemon struct {
+	// URI is what virsh -c and go-libvirt's ConnectToURI take.
+	URI string
+	// Socket is the path of the Unix socket.
+	Socket string
+
+	dir     string
+	process *exec.Cmd
+	hold    io.Closer // closing it ends the daemon
+	ended   chan struct{}
+}
+
+// Start runs a daemon for the length of a test. A tool that is missing fails the test and is named
+// with its Debian package. When the test fails, the daemon's log becomes part of its output.
+func Start(t testing.TB) *Daemon {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	d, err := Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of libvirtd:\n%s", d.Log())
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// Run starts a daemon outside of tests and returns when it answers, or with an error when ctx is done
+// before. It runs until Close, or until this process ends.
+func Run(ctx context.Context) (*Daemon, error) {
+	if err := Missing(); err != nil {
+		return nil, err
+	}
+	// Not t.TempDir: with the name of a long test in it, the path is too long for a socket (107 bytes).
+	dir, err := os.MkdirTemp("", "kiln-libvirt-")
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt", "libvirt-sock"), ended: make(chan struct{})}
+	d.URI = "qemu+unix:///system?" + url.Values{"socket": {d.Socket}}.Encode()
+	if err := d.lay(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := d.launch(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := d.await(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("libvirtd does not answer: %w:\n%s", err, d.Log()), d.Close())
+	}
+	return d, nil
+}
+
+// lay makes the directories that private.sh puts in the place of libvirt's.
+func (d *Daemon) lay() error {
+	for _, name := range []string{"etc", "lib", "cache", "log", "run/libvirt", "localca"} {
+		if err := os.MkdirAll(filepath.Join(d.dir, name), 0o755); err != nil {
+			return err
+		}
+	}
+	files := map[string][]byte{
+		"etc/libvirtd.conf": daemonConf, "etc/qemu.conf": qemuConf, "private.sh": script,
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(d.dir, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) launch() error {
+	args := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc"}
+	if os.Geteuid() != 0 {
+		args = append(args, "--user", "--map-root-user")
+	}
+	args = append(args, "--", "/bin/sh", filepath.Join(d.dir, "private.sh"), d.dir)
+	d.process = exec.Command("unshare", args...)
+	log, err := os.Create(filepath.Join(d.dir, "libvirtd.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	d.process.Stdout, d.process.Stderr = log, log
+	if d.hold, err = d.process.StdinPipe(); err != nil {
+		return err
+	}
+	if err := d.process.Start(); err != nil {
+		return err
+	}
+	go func() {
+		// The status says nothing: the daemon is ended from here, or its log tells why it ended.
+		_ = d.process.Wait()
+		close(d.ended)
+	}()
+	return nil
+}
+
+// await returns once a client was served.
+func (d *Daemon) await(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		client, err := d.Connect()
+		if err == nil {
+			return client.Disconnect()
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-d.ended:
+			return errors.New("it has ended")
+		case <-tick.C:
+		}
+	}
+}
+
+// Connect opens a connection of the pure-Go client; the caller disconnects it.
+func (d *Daemon) Connect() (*rpc.Libvirt, error) {
+	uri, err := url.Parse(d.URI)
+	if err != nil {
+		return nil, err
+	}
+	return rpc.ConnectToURI(uri)
+}
+
+// Log returns what the daemon has written so far; a log that cannot be read says so instead.
+func (d *Daemon) Log() string {
+	text, err := os.ReadFile(filepath.Join(d.dir, "libvirtd.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Close ends the daemon and its guests, waits until they are gone and removes their directory. A second
+// call does nothing.
+func (d *Daemon) Close() error {
+	_ = d.hold.Close()
+	<-d.ended
+	return os.RemoveAll(d.dir)
+}

@@ -1,0 +1,111 @@
+package libvirt
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	rpc "github.com/digitalocean/go-libvirt"
+)
+
+// Define makes a domain persistent and returns its inactive XML as libvirt reads it back: with all
+// that libvirt has added. The error is libvirt's own. A domain of that name and UUID is replaced.
+func (d *Daemon) Define(xml string) (string, error) {
+	var out string
+	err := d.with(func(client *rpc.Libvirt) error {
+		domain, err := client.DomainDefineXML(xml)
+		if err != nil {
+			return err
+		}
+		out, err = client.DomainGetXMLDesc(domain, rpc.DomainXMLInactive|rpc.DomainXMLSecure)
+		return err
+	})
+	return out, err
+}
+
+// Undefine removes a domain that does not run, with its firmware variables.
+func (d *Daemon) Undefine(name string) error {
+	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
+		return client.DomainUndefineFlags(domain, rpc.DomainUndefineNvram)
+	})
+}
+
+// Create starts a defined domain.
+func (d *Daemon) Create(name string) error {
+	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainCreate(domain) })
+}
+
+// Shutdown presses the power button of a running domain; the guest of test/guest then powers off.
+func (d *Daemon) Shutdown(name string) error {
+	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
+		return client.DomainShutdownFlags(domain, rpc.DomainShutdownAcpiPowerBtn)
+	})
+}
+
+// Destroy ends a running domain at once.
+func (d *Daemon) Destroy(name string) error {
+	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainDestroy(domain) })
+}
+
+// states are libvirt's own words, as virsh prints them.
+var states = map[rpc.DomainState]string{
+	rpc.DomainNostate: "no state", rpc.DomainRunning: "running", rpc.DomainBlocked: "idle",
+	rpc.DomainPaused: "paused", rpc.DomainShutdown: "in shutdown", rpc.DomainShutoff: "shut off",
+	rpc.DomainCrashed: "crashed", rpc.DomainPmsuspended: "pmsuspended",
+}
+
+// State returns a domain's state in virsh's words, such as "running" or "shut off".
+func (d *Daemon) State(name string) (string, error) {
+	var out string
+	err := d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error {
+		state, _, err := client.DomainGetState(domain, 0)
+		out = states[rpc.DomainState(state)]
+		return err
+	})
+	return out, err
+}
+
+// ActiveXML returns what runs, every alias and runtime path included.
+func (d *Daemon) ActiveXML(name string) (string, error) {
+	var out string
+	err := d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) (err error) {
+		out, err = client.DomainGetXMLDesc(domain, 0)
+		return err
+	})
+	return out, err
+}
+
+// with runs one piece of work on a connection of its own.
+func (d *Daemon) with(work func(*rpc.Libvirt) error) error {
+	client, err := d.Connect()
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(client), client.Disconnect())
+}
+
+func (d *Daemon) on(name string, work func(*rpc.Libvirt, rpc.Domain) error) error {
+	return d.with(func(client *rpc.Libvirt) error {
+		domain, err := client.DomainLookupByName(name)
+		if err != nil {
+			return err
+		}
+		return work(client, domain)
+	})
+}
+
+// Validate judges a domain document by libvirt's schema with virt-xml-validate. libvirt itself reads
+// documents that the schema forbids: unknown elements are silently dropped.
+func Validate(xml string) error {
+	if err := need("virt-xml-validate", "xmllint"); err != nil {
+		return err
+	}
+	command := exec.Command("virt-xml-validate", "-", "domain")
+	command.Stdin = strings.NewReader(xml)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("virt-xml-validate: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
