@@ -1,0 +1,91 @@
+// Package admission is stage 1 as webhooks: it makes objects explicit, judges them and pins what they were made from.
+// Handlers only decode, resolve, call the pipeline and answer; what is right or wrong is for the engine to say.
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// Server holds what the handlers need besides the request.
+type Server struct {
+	Resolver resolve.Resolver
+	// Write stores the snapshots that a guest is pinned to, before the guest exists. It is never called in a dry run.
+	Write   func(context.Context, ...revision.Draft) error
+	Cluster config.Cluster
+}
+
+// The paths of the webhook configurations.
+const (
+	MutateVM           = "/mutate/virtualmachines"
+	MutateVMI          = "/mutate/virtualmachineinstances"
+	ValidateVM         = "/validate/virtualmachines"
+	ValidateVMI        = "/validate/virtualmachineinstances"
+	ValidatePreset     = "/validate/virtualmachineinstancepresets"
+	ValidateSize       = "/validate/instancetypes"
+	ValidatePreference = "/validate/preferences"
+)
+
+// Hooks are all webhooks by path.
+func (s *Server) Hooks() map[string]Hook {
+	return map[string]Hook{
+		MutateVM:           {s.mutateVM},
+		MutateVMI:          {s.mutateVMI},
+		ValidateVM:         {s.validateVM},
+		ValidateVMI:        {s.validateVMI},
+		ValidatePreset:     {validatePreset},
+		ValidateSize:       {validateInstancetype},
+		ValidatePreference: {validatePreference},
+	}
+}
+
+// answer is what a handler has to say about a request that it allows. Errors of type *resolve.Refusal are the user's,
+// *malformed the caller's, all others ours.
+type answer struct {
+	// patch is RFC 6902; nil when nothing changes.
+	patch    []byte
+	warnings []string
+}
+
+type handler func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
+
+// malformed is a request that cannot be read.
+type malformed struct{ error }
+
+// decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema.
+func decode[T any](raw []byte) (*T, error) {
+	object := new(T)
+	if err := json.Unmarshal(raw, object); err != nil {
+		return nil, malformed{fmt.Errorf("reading the object: %w", err)}
+	}
+	return object, nil
+}
+
+// decodeOld reads the old object of an update; nil on create.
+func decodeOld[T any](request *admissionv1.AdmissionRequest) (*T, error) {
+	if request.Operation != admissionv1.Update {
+		return nil, nil
+	}
+	return decode[T](request.OldObject.Raw)
+}
+
+// verdict turns a judgement into an answer.
+func verdict(v pipeline.Verdict) (answer, error) {
+	if !v.Allowed() {
+		return answer{warnings: v.Warnings}, &resolve.Refusal{Errors: v.Errors}
+	}
+	return answer{warnings: v.Warnings}, nil
+}
+
+// input is what stage 1 needs, from a resolved guest of a namespace.
+func (s *Server) input(ctx context.Context, namespace string, resolved resolve.Answer) (pipeline.Input, error) {
+	presets, err := s.Resolver.Presets(ctx, namespace)
+	return pipeline.Input{Set: resolved.Set, Presets: presets, Cluster: s.Cluster}, err
+}

@@ -1,0 +1,45 @@
+package admission
+
+import (
+	"context"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/validate"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// Both scopes of a kind have one schema, so that one handler serves both.
+
+func validateInstancetype(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[v1beta1.VirtualMachineInstancetype](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil {
+		return answer{}, err
+	}
+	return judged(validate.Instancetype(&object.Spec, field.NewPath("spec")))
+}
+
+func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[v1beta1.VirtualMachinePreference](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil {
+		return answer{}, err
+	}
+	return judged(validate.Preference(&object.Spec, field.NewPath("spec")))
+}
+
+func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[v1.VirtualMachineInstancePreset](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil {
+		return answer{}, err
+	}
+	return judged(validate.Preset(&object.Spec, field.NewPath("spec")))
+}
+
+func judged(mistakes field.ErrorList) (answer, error) {
+	if len(mistakes) > 0 {
+		return answer{}, &resolve.Refusal{Errors: mistakes}
+	}
+	return answer{}, nil
+}

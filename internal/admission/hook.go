@@ -1,0 +1,83 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// maxReview is the largest review that is read: two objects of the 3 MiB that etcd takes after encoding, and the rest.
+const maxReview = 7 << 20
+
+// Hook answers the reviews of one path.
+type Hook struct{ handle handler }
+
+// ServeHTTP answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer.
+func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	response, err := h.Answer(r.Context(), body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(response); err != nil {
+		log.FromContext(r.Context()).Error(err, "writing a review")
+	}
+}
+
+// Answer turns the JSON of an admission.k8s.io/v1 AdmissionReview with a request into one with the response. The error is
+// for bytes that are no such review.
+func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
+	// The API server speaks JSON of exactly this type to webhooks that list v1 alone; a decoder that first has to find
+	// out the type would read megabytes twice.
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &review); err != nil {
+		return nil, fmt.Errorf("reading the review: %w", err)
+	}
+	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
+		return nil, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
+	}
+	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: h.respond(ctx, review.Request)})
+}
+
+// respond calls the handler. A panic is answered like any other fault of ours, and the process lives on.
+func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
+	response = &admissionv1.AdmissionResponse{UID: request.UID}
+	defer func() {
+		if r := recover(); r != nil {
+			log.FromContext(ctx).Error(fmt.Errorf("%v", r), "panic in admission", "uid", request.UID, "stack", string(debug.Stack()))
+			*response = admissionv1.AdmissionResponse{UID: request.UID, Result: &metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+				Message: fmt.Sprintf("kiln failed on this request, which is a bug of kiln: its log has more under request %s", request.UID),
+			}}
+		}
+	}()
+	given, err := h.handle(ctx, request)
+	response.Warnings = given.warnings
+	if err != nil {
+		response.Result = refusal(request, err)
+		if response.Result.Code >= http.StatusInternalServerError {
+			log.FromContext(ctx).Error(err, "request not answered", "uid", request.UID, "namespace", request.Namespace, "name", request.Name)
+		}
+		return response
+	}
+	response.Allowed = true
+	if given.patch != nil {
+		kind := admissionv1.PatchTypeJSONPatch
+		response.Patch, response.PatchType = given.patch, &kind
+	}
+	return response
+}

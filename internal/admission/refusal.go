@@ -1,0 +1,57 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxCauses bounds the bytes of causes in a response: a spec with ten thousand mistakes must not answer with megabytes.
+const maxCauses = 256 << 10
+
+// refusal is the status for an error. Mistakes of the user are 422 with every cause. What is not the user's is never
+// 422: clients retry 5xx, and people do not search their manifest for what is not in it.
+func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
+	var mistakes *resolve.Refusal
+	var unreadable malformed
+	switch {
+	case errors.As(err, &mistakes):
+		return invalid(request, mistakes.Errors)
+	case errors.As(err, &unreadable):
+		return &apierrors.NewBadRequest(err.Error()).ErrStatus
+	}
+	status := apierrors.NewServiceUnavailable("kiln cannot judge this request now, try again: " + err.Error()).ErrStatus
+	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return &status
+}
+
+// invalid lists all mistakes, one cause each, in the shape that kubectl prints line by line.
+func invalid(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *metav1.Status {
+	kept, size := field.ErrorList{}, 0
+	for _, mistake := range mistakes {
+		// What the client gets holds each twice, in message and causes; the limit counts the causes.
+		if size += len(mistake.Field) + len(mistake.Error()); size > maxCauses {
+			break
+		}
+		kept = append(kept, mistake)
+	}
+	name := request.Name
+	if name == "" {
+		name = "(generated)" // of a generated name only the prefix is known, and not to us
+	}
+	status := apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, name, kept).ErrStatus
+	if more := len(mistakes) - len(kept); more > 0 {
+		text := fmt.Sprintf("and %d more", more)
+		status.Message += " " + text
+		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Message: text})
+	}
+	status.Code = http.StatusUnprocessableEntity
+	return &status
+}

@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"context"
+	"maps"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// mutateVM pins a VM to revisions. Its spec stays as its owner wrote it, unless the cluster's policy is to expand it.
+func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	vm, old, err := readVM(request)
+	if err != nil || settled(vm, old) {
+		return answer{}, err
+	}
+	after := *vm // what is changed below is copied first
+	var resolved resolve.Answer
+	if _, repinned := vm.Annotations[pipeline.AnnotationPins]; old != nil && !repinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
+		// 'kubectl replace' with a manifest that has no pins. Nothing is resolved, so that it works without a catalog.
+		resolved.Pins = resolve.ReadPins(old)
+	} else if resolved, err = s.Resolver.VM(ctx, vm, old); err != nil {
+		return answer{}, err
+	}
+	if s.expands(old) {
+		if err := s.expand(ctx, &after, &resolved); err != nil {
+			return answer{}, err
+		}
+	}
+	resolve.WritePins(&after, resolved.Pins)
+	patch, err := pipeline.Patch(request.Object.Raw, vm, &after)
+	if err != nil {
+		return answer{}, err
+	}
+	if request.DryRun == nil || !*request.DryRun {
+		err = s.Write(ctx, resolved.Drafts...)
+	}
+	return answer{patch: patch, warnings: resolved.Warnings}, err
+}
+
+// validateVM judges a VM and the guest that it would boot.
+func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	vm, old, err := readVM(request)
+	if err != nil || settled(vm, old) {
+		return answer{}, err
+	}
+	if old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && resolve.ReadPins(vm) == resolve.ReadPins(old) {
+		return answer{}, nil // labels and the like: rules that came since then must not keep anybody from changing them
+	}
+	resolved, err := s.Resolver.VM(ctx, vm, old)
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := s.input(ctx, request.Namespace, resolved)
+	if err != nil {
+		return answer{}, err
+	}
+	_, judged := pipeline.ExplicitVM(vm, old, in)
+	judged.Warnings = append(resolved.Warnings, judged.Warnings...)
+	return verdict(judged)
+}
+
+// readVM reads the VM and, on update, the old one.
+func readVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, err error) {
+	if vm, err = decode[v1.VirtualMachine](request.Object.Raw); err != nil {
+		return nil, nil, err
+	}
+	if old, err = decodeOld[v1.VirtualMachine](request); err != nil {
+		return nil, nil, err
+	}
+	vm.Namespace = request.Namespace
+	return vm, old, nil
+}
+
+// settled tells whether there is nothing to decide: a VM on its way out, whose finalizers must go whatever became of the
+// catalog, or one in which nothing changed that matters here.
+func settled(vm, old *v1.VirtualMachine) bool {
+	if vm.DeletionTimestamp != nil || old == nil {
+		return vm.DeletionTimestamp != nil
+	}
+	pins, pinned := vm.Annotations[pipeline.AnnotationPins]
+	oldPins, oldPinned := old.Annotations[pipeline.AnnotationPins]
+	return pins == oldPins && pinned == oldPinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec)
+}
+
+// expands tells whether the policy asks for an expanded template. 'expand' leaves VMs alone that are pinned already.
+func (s *Server) expands(old *v1.VirtualMachine) bool {
+	switch s.Cluster.Policy {
+	case v1.Expand:
+		return old == nil || resolve.ReadPins(old) == pipeline.Pins{}
+	case v1.ExpandAll:
+		return true
+	}
+	return false
+}
+
+// expand writes size, preference and defaults into the template and takes the references away. A VM that is going to be
+// refused stays as it is, so that validation names what the user wrote; so does one whose references are not known yet.
+func (s *Server) expand(ctx context.Context, vm *v1.VirtualMachine, resolved *resolve.Answer) error {
+	if vm.Spec.Instancetype == nil && vm.Spec.Preference == nil ||
+		vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil {
+		return nil
+	}
+	// No presets: they are matched by the labels of the guest when it starts, as for any other template.
+	explicit, judged := pipeline.ExplicitVM(vm, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster})
+	if !judged.Allowed() {
+		return nil
+	}
+	template := vm.Spec.Template.DeepCopy()
+	annotations := maps.Clone(explicit.Annotations)
+	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware} {
+		if _, own := template.ObjectMeta.Annotations[key]; !own {
+			delete(annotations, key)
+		}
+	}
+	template.ObjectMeta.Annotations, template.Spec = annotations, explicit.Spec
+	vm.Spec.Template, vm.Spec.Instancetype, vm.Spec.Preference = template, nil, nil
+	*resolved = resolve.Answer{Warnings: resolved.Warnings}
+	return nil
+}
