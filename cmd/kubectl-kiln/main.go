@@ -1,0 +1,24 @@
+// Command kubectl-kiln is the kubectl plugin 'kubectl kiln'.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/kilnvm/kiln/internal/cli"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the logins that kubeconfig files name
+)
+
+func main() {
+	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	err := cli.Command(streams).Execute()
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, cli.ErrRejected) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+	}
+	os.Exit(1)
+}

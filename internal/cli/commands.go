@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+func expandCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "expand (-f FILE|DIR|- | vm/NAME ...)",
+		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.eachGuest(cmd, args, o.printExplicit)
+		},
+	}
+	o.addOutput(cmd, "yaml", "yaml", "json")
+	return cmd
+}
+
+func (o *options) printExplicit(g guest) error {
+	object := map[string]any{}
+	if err := json.Unmarshal(g.document, &object); err != nil {
+		return err
+	}
+	delete(object, "status") // stage 1 writes none
+	return o.print(object)
+}
+
+// print writes one object; YAML documents are separated.
+func (o *options) print(object any) error {
+	if o.output == "json" {
+		encoder := json.NewEncoder(o.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(object)
+	}
+	raw, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(o.Out, "---\n%s", raw)
+	return err
+}
+
+func renderCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "render (-f FILE|DIR|- | vm/NAME ...)",
+		Short: "Print the libvirt domain that each VM would boot",
+		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one:\n" +
+			"QEMU in /usr/bin, firmware at Debian's paths, files below /var/lib/kiln.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.eachGuest(cmd, args, o.printDomain)
+		},
+	}
+	cmd.Flags().StringVar(&o.host, "host", "", "YAML file with the host's capabilities")
+	return cmd
+}
+
+func (o *options) printDomain(g guest) error {
+	host, err := o.capabilities(g.explicit.Spec.Architecture)
+	if err != nil {
+		return err
+	}
+	frozen, err := abi.Parse(g.explicit.Annotations[pipeline.AnnotationFrontend])
+	if err != nil {
+		return err
+	}
+	cluster, err := o.configuration()
+	if err != nil {
+		return err
+	}
+	vmi := g.explicit.DeepCopy()
+	if seed := vmi.Annotations[pipeline.AnnotationIdentity]; seed != "" {
+		pipeline.Identify(vmi, seed)
+	} else if vmi.UID == "" {
+		pipeline.Identify(vmi, vmi.Namespace+"/"+vmi.Name) // no cluster has given it a UID yet
+	}
+	rendered, errs := pipeline.Render(pipeline.Machine{
+		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen, Host: host, Bindings: backend.AssumedBindings(vmi)})
+	if len(errs) > 0 {
+		g.verdict.Errors = errs
+		g.explain(o.ErrOut)
+		return ErrRejected
+	}
+	xml, err := rendered.Documents.Domain.Marshal()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(o.Out, xml)
+	return err
+}
+
+// capabilities are those of --host, else assumed ones for the guest's architecture.
+func (o *options) capabilities(architecture string) (backend.Capabilities, error) {
+	if o.host == "" {
+		return backend.Assumed(architecture), nil
+	}
+	var host backend.Capabilities
+	raw, err := os.ReadFile(o.host)
+	if err == nil {
+		err = yaml.UnmarshalStrict(raw, &host)
+	}
+	return host, err
+}
+
+// judgement is what 'validate -o json' prints for each object.
+type judgement struct {
+	Object   string   `json:"object"`
+	Allowed  bool     `json:"allowed"`
+	Causes   []cause  `json:"causes"`
+	Warnings []string `json:"warnings"`
+}
+
+type cause struct {
+	Type    string `json:"type"`
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+func validateCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate (-f FILE|DIR|- | vm/NAME ...)",
+		Short: "Judge each VM as the webhook would; exit status 1 if one is rejected",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.output == "text" {
+				return o.eachGuest(cmd, args, func(g guest) error {
+					_, err := fmt.Fprintf(o.Out, "%s is accepted\n", g.name())
+					return err
+				})
+			}
+			return o.printJudgements(cmd, args)
+		},
+	}
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+func (o *options) printJudgements(cmd *cobra.Command, args []string) error {
+	guests, err := o.guests(cmd.Context(), args)
+	if err != nil {
+		return err
+	}
+	for _, g := range guests {
+		j := judgement{Object: g.name(), Allowed: g.verdict.Allowed(), Causes: []cause{}, Warnings: append([]string{}, g.verdict.Warnings...)}
+		for _, e := range g.verdict.Errors {
+			j.Causes = append(j.Causes, cause{Type: string(e.Type), Field: e.Field, Message: e.ErrorBody()})
+		}
+		if printErr := o.print(j); printErr != nil {
+			return printErr
+		}
+		if !j.Allowed {
+			err = ErrRejected
+		}
+	}
+	return err
+}

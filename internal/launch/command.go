@@ -1,0 +1,107 @@
+package launch
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// options are the flags of the launcher's commands.
+type options struct {
+	name, socket, volumeRoot, state string
+	labels, bridges                 map[string]string
+	kvm                             string
+	file, namespace                 string
+}
+
+// Command is 'launcher' with its subcommands.
+func Command() *cobra.Command {
+	o := &options{}
+	root := &cobra.Command{
+		Use: "launcher", Short: "Render the libvirt documents of admitted VMIs, and run those of this machine",
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	hostname, _ := os.Hostname()
+	flags := root.PersistentFlags()
+	flags.AddGoFlag(flag.Lookup(kubeconfig.KubeconfigFlagName))
+	flags.StringVar(&o.name, "node", hostname, "name of this machine, as VMIs are claimed with")
+	flags.StringVar(&o.socket, "libvirt", DefaultSocket, "unix socket of the libvirt daemon")
+	flags.StringVar(&o.kvm, "kvm", string(KVMAuto), "'auto' uses KVM where libvirt offers it, 'never' emulates")
+	root.AddCommand(nodeCommand(o), renderCommand(o))
+	return root
+}
+
+func nodeCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "node", Short: "Claim, define, start, stop and report the VMIs of this machine",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.runNode(cmd.Context()) },
+	}
+	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
+	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
+	cmd.Flags().StringToStringVar(&o.labels, "labels", nil, "labels of this machine, matched by a VMI's nodeSelector")
+	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
+	return cmd
+}
+
+// runNode serves until the context ends. Without libvirt it says so, claims nothing, and prints what it would start.
+func (o *options) runNode(ctx context.Context) error {
+	log := zap.New(zap.ConsoleEncoder())
+	ctrl.SetLogger(log)
+	node, err := o.node()
+	if err != nil {
+		return err
+	}
+	if node.Libvirt == nil {
+		log.Info("libvirt is not reachable: documents are rendered into the state folder, nothing is claimed or started", "socket", o.socket)
+	} else {
+		defer node.Libvirt.Close()
+	}
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	cluster, err := kubeconfig.GetConfig()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	node.Client = mgr.GetClient()
+	if err := node.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// node gathers the facts of this machine.
+func (o *options) node() (*Node, error) {
+	if kvm := KVM(o.kvm); kvm != KVMAuto && kvm != KVMNever {
+		return nil, fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, KVMAuto, KVMNever)
+	}
+	volumes, err := OpenRoot(o.volumeRoot)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.state, 0o711); err != nil {
+		return nil, fmt.Errorf("--state: %w", err)
+	}
+	host, daemon, err := o.host()
+	if err != nil {
+		return nil, err
+	}
+	host.Volumes, host.State, host.Bridges = volumes, o.state, o.bridges
+	return &Node{Name: o.name, Labels: o.labels, Libvirt: daemon, Host: host, Defaults: config.Default().Frontend}, nil
+}

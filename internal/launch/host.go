@@ -1,0 +1,93 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Host is what this machine offers to guests.
+type Host struct {
+	Capabilities backend.Capabilities
+	// Volumes serves files; nil serves none.
+	Volumes *Root
+	// State is the folder for what lives as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
+	State string
+	// Bridges maps network names to bridges of this machine, for interfaces with the bridge binding.
+	Bridges map[string]string
+}
+
+// dir is the VMI's own folder. It is named by UID, which is short (socket paths are limited to 107 bytes) and never reused.
+func (h *Host) dir(vmi *v1.VirtualMachineInstance) string {
+	return filepath.Join(h.State, string(vmi.UID))
+}
+
+// Bind makes or finds every host resource that the VMI needs. Errors name the volume or interface that this machine
+// cannot serve, all at once.
+func (h *Host) Bind(vmi *v1.VirtualMachineInstance) (backend.Bindings, field.ErrorList) {
+	dir, spec := h.dir(vmi), field.NewPath("spec")
+	bindings := backend.Bindings{Volumes: map[string]backend.Volume{}, NICs: map[string]backend.NIC{}}
+	if vmi.UID == "" {
+		return bindings, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "only a VMI of a cluster can be bound to this machine")}
+	}
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return bindings, field.ErrorList{field.InternalError(spec, err)}
+	}
+	var errs field.ErrorList
+	for i, volume := range vmi.Spec.Volumes {
+		bound, err := h.bindVolume(vmi, volume, dir)
+		if err != nil {
+			errs = append(errs, field.Invalid(spec.Child("volumes").Index(i), volume.Name, err.Error()))
+			continue
+		}
+		bindings.Volumes[volume.Name] = bound
+	}
+	for i, nic := range vmi.Spec.Domain.Devices.Interfaces {
+		bound, err := h.bindNIC(vmi, nic)
+		if err != nil {
+			errs = append(errs, field.Invalid(spec.Child("domain", "devices", "interfaces").Index(i), nic.Name, err.Error()))
+			continue
+		}
+		bindings.NICs[nic.Name] = bound
+	}
+	if firmware := vmi.Spec.Domain.Firmware; firmware != nil && firmware.KernelBoot != nil && firmware.KernelBoot.Container != nil {
+		if err := h.bindKernel(firmware.KernelBoot.Container, &bindings); err != nil {
+			path := spec.Child("domain", "firmware", "kernelBoot", "container")
+			errs = append(errs, field.Invalid(path, firmware.KernelBoot.Container.Image, err.Error()))
+		}
+	}
+	bindings.NVRAM = filepath.Join(dir, "nvram.fd")
+	bindings.TPMState = filepath.Join(dir, "tpm")
+	bindings.VNC = filepath.Join(dir, "vnc.sock")
+	bindings.Serial = filepath.Join(dir, "serial.sock")
+	bindings.SerialLog = filepath.Join(dir, "serial.log")
+	return bindings, errs
+}
+
+// bindNIC chooses the host side of an interface: user-mode NAT for masquerade on the pod network, a bridge that the
+// administrator named for the bridge binding.
+func (h *Host) bindNIC(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC, error) {
+	switch {
+	case nic.Masquerade != nil:
+		return backend.NIC{Kind: "user"}, nil
+	case nic.Bridge != nil:
+		if bridge := h.Bridges[nic.Name]; bridge != "" {
+			return backend.NIC{Kind: "bridge", Device: bridge}, nil
+		}
+		return backend.NIC{}, fmt.Errorf("no bridge of this machine is named for network '%s' (launcher flag --bridge %s=BRIDGE); or use masquerade", nic.Name, nic.Name)
+	}
+	return backend.NIC{}, errors.New("this binding needs a cluster's network, which a bare machine does not have; use masquerade or bridge")
+}
+
+// Forget removes what lived as long as the VMI.
+func (h *Host) Forget(vmi *v1.VirtualMachineInstance) error {
+	if vmi.UID == "" {
+		return nil
+	}
+	return os.RemoveAll(h.dir(vmi))
+}

@@ -1,0 +1,118 @@
+// Package launch is the edge between rendered documents and a machine: the libvirt connection, the facts of the host, the
+// volumes and networks that it can serve, and the controller that runs the VMIs of this node.
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/digitalocean/go-libvirt"
+	"github.com/digitalocean/go-libvirt/socket/dialers"
+	"libvirt.org/go/libvirtxml"
+)
+
+// DefaultSocket is where Debian's and Fedora's monolithic libvirt daemon listens.
+const DefaultSocket = "/var/run/libvirt/libvirt-sock"
+
+// Libvirt is a connection to the libvirt daemon of this machine.
+type Libvirt struct{ rpc *libvirt.Libvirt }
+
+// Connect opens qemu:///system behind a libvirt daemon's unix socket.
+func Connect(socket string) (*Libvirt, error) {
+	rpc := libvirt.NewWithDialer(dialers.NewLocal(dialers.WithSocket(socket), dialers.WithLocalTimeout(5*time.Second)))
+	if err := rpc.ConnectToURI(libvirt.QEMUSystem); err != nil {
+		return nil, fmt.Errorf("libvirt at '%s': %w", socket, err)
+	}
+	return &Libvirt{rpc: rpc}, nil
+}
+
+// Close ends the connection; guests go on.
+func (l *Libvirt) Close() error { return l.rpc.Disconnect() }
+
+// State is what has become of a domain.
+type State int
+
+// States of a domain, as far as a VMI's phase can tell them apart.
+const (
+	Undefined State = iota
+	Stopped
+	Crashed
+	Active
+)
+
+// State asks for a domain by name.
+func (l *Libvirt) State(name string) (State, error) {
+	domain, err := l.rpc.DomainLookupByName(name)
+	if libvirt.IsNotFound(err) {
+		return Undefined, nil
+	}
+	if err != nil {
+		return Undefined, err
+	}
+	state, _, err := l.rpc.DomainGetState(domain, 0)
+	switch libvirt.DomainState(state) {
+	case libvirt.DomainShutoff:
+		return Stopped, err
+	case libvirt.DomainCrashed:
+		return Crashed, err
+	}
+	return Active, err
+}
+
+// Start defines the domain (validated against libvirt's schema) and starts it, if it is not active already.
+func (l *Libvirt) Start(document *libvirtxml.Domain) error {
+	state, err := l.State(document.Name)
+	if err != nil || state == Active {
+		return err
+	}
+	xml, err := document.Marshal()
+	if err != nil {
+		return err
+	}
+	domain, err := l.rpc.DomainDefineXMLFlags(xml, libvirt.DomainDefineValidate)
+	if err != nil {
+		return fmt.Errorf("libvirt refuses the domain: %w", err)
+	}
+	if err := l.rpc.DomainCreate(domain); err != nil {
+		return fmt.Errorf("libvirt cannot start the domain: %w", err)
+	}
+	return nil
+}
+
+// Shutdown asks the guest to power off by ACPI. A domain that is not active is no error.
+func (l *Libvirt) Shutdown(name string) error {
+	domain, err := l.rpc.DomainLookupByName(name)
+	if err == nil {
+		err = l.rpc.DomainShutdown(domain)
+	}
+	return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
+}
+
+// Remove destroys an active domain and undefines it with its NVRAM. It is idempotent.
+func (l *Libvirt) Remove(name string) error {
+	domain, err := l.rpc.DomainLookupByName(name)
+	if libvirt.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := tolerate(l.rpc.DomainDestroy(domain), libvirt.ErrNoDomain, libvirt.ErrOperationInvalid); err != nil {
+		return err
+	}
+	return tolerate(l.rpc.DomainUndefineFlags(domain, libvirt.DomainUndefineNvram|libvirt.DomainUndefineManagedSave), libvirt.ErrNoDomain)
+}
+
+// tolerate drops errors that say that the work is already done.
+func tolerate(err error, done ...libvirt.ErrorNumber) error {
+	var answer libvirt.Error
+	if errors.As(err, &answer) {
+		for _, number := range done {
+			if answer.Code == uint32(number) {
+				return nil
+			}
+		}
+	}
+	return err
+}

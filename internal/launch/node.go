@@ -1,0 +1,204 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// Node runs the VMIs of one machine. It claims an unassigned VMI by a status update with its resource version, so that of
+// two nodes one loses, and writes only VMIs that it claimed.
+type Node struct {
+	client.Client
+	Name     string
+	Labels   map[string]string
+	Libvirt  *Libvirt
+	Host     *Host
+	Defaults config.FrontendDefaults
+}
+
+// pollInterval is how often an active domain is looked at.
+const pollInterval = 2 * time.Second
+
+// SetupWithManager lets the manager call the node for each VMI.
+func (n *Node) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).For(&v1.VirtualMachineInstance{}).Named("launcher").Complete(n)
+}
+
+// Reconcile moves one VMI a step further.
+func (n *Node) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	vmi := &v1.VirtualMachineInstance{}
+	if err := n.Get(ctx, request.NamespacedName, vmi); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if n.Libvirt == nil {
+		return ctrl.Result{}, n.renderOnly(ctx, vmi)
+	}
+	switch {
+	case vmi.Status.NodeName == "" && vmi.DeletionTimestamp.IsZero() && n.fits(vmi):
+		return ctrl.Result{}, n.claim(ctx, vmi)
+	case vmi.Status.NodeName != n.Name:
+		return ctrl.Result{}, nil
+	case !vmi.DeletionTimestamp.IsZero():
+		return n.stop(ctx, vmi)
+	case controllerutil.AddFinalizer(vmi, v1.VirtualMachineInstanceFinalizer):
+		return ctrl.Result{}, n.Update(ctx, vmi) // its answer comes back as the next event
+	case vmi.Status.Phase == v1.Scheduled:
+		return n.start(ctx, vmi)
+	case vmi.Status.Phase == v1.Running:
+		return n.watch(ctx, vmi)
+	}
+	return ctrl.Result{}, nil
+}
+
+// renderOnly leaves the documents of a VMI that this machine could run, for a look at them.
+func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	if !n.fits(vmi) {
+		return nil
+	}
+	if err := n.writeDocument(vmi); err != nil {
+		ctrl.LoggerFrom(ctx).Info("cannot be rendered", "reason", err.Error())
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("rendered, not started: libvirt is not reachable", "folder", n.Host.dir(vmi))
+	return nil
+}
+
+// fits tells whether this machine may run the VMI.
+func (n *Node) fits(vmi *v1.VirtualMachineInstance) bool {
+	if vmi.Status.Phase != v1.VmPhaseUnset && vmi.Status.Phase != v1.Pending {
+		return false
+	}
+	if n.Host.Capabilities.Emulators[vmi.Spec.Architecture] == "" {
+		return false
+	}
+	return labels.SelectorFromSet(vmi.Spec.NodeSelector).Matches(labels.Set(n.Labels))
+}
+
+func (n *Node) claim(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	vmi.Status.NodeName = n.Name
+	setPhase(vmi, v1.Scheduled)
+	return client.IgnoreNotFound(ignoreConflict(n.Status().Update(ctx, vmi)))
+}
+
+// start binds, renders, records the frontend, and only then defines and starts the domain: a guest whose hardware is not
+// recorded must never have run.
+func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+	frozen, err := abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
+	if err != nil {
+		return n.refuse(ctx, vmi, reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", pipeline.AnnotationFrontend, err))
+	}
+	bindings, errs := n.Host.Bind(vmi)
+	if len(errs) > 0 {
+		return n.refuse(ctx, vmi, reasonNotBindable, errs.ToAggregate().Error())
+	}
+	rendered, errs := pipeline.Render(pipeline.Machine{
+		VMI: vmi, Defaults: n.Defaults, Frozen: frozen, Host: n.Host.Capabilities, Bindings: bindings})
+	if len(errs) > 0 {
+		return n.refuse(ctx, vmi, reasonOf(errs), errs.ToAggregate().Error())
+	}
+	changed, err := recordFrontend(vmi, rendered.Record)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if changed {
+		return ctrl.Result{}, n.Update(ctx, vmi) // its answer comes back as the next event
+	}
+	if err := n.Libvirt.Start(rendered.Documents.Domain); err != nil {
+		return n.refuse(ctx, vmi, reasonStartFailed, err.Error())
+	}
+	setPhase(vmi, v1.Running)
+	setSynchronized(vmi, corev1.ConditionTrue, reasonStarted, "")
+	setReady(vmi, corev1.ConditionTrue, reasonStarted)
+	vmi.Status.Machine = &v1.Machine{Type: rendered.Documents.Domain.OS.Type.Machine}
+	return ctrl.Result{RequeueAfter: pollInterval}, n.Status().Update(ctx, vmi)
+}
+
+// retryInterval is when a VMI that this machine could not start is tried again: an administrator may have put the file there.
+const retryInterval = 15 * time.Second
+
+// refuse tells the user why the VMI does not run. It stays claimed and is tried again.
+func (n *Node) refuse(ctx context.Context, vmi *v1.VirtualMachineInstance, reason, message string) (ctrl.Result, error) {
+	setSynchronized(vmi, corev1.ConditionFalse, reason, message)
+	setReady(vmi, corev1.ConditionFalse, reason)
+	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
+}
+
+// watch ends the VMI when its guest has ended.
+func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+	state, err := n.Libvirt.State(domainName(vmi))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	switch state {
+	case Active:
+		return ctrl.Result{RequeueAfter: pollInterval}, nil
+	case Stopped:
+		setPhase(vmi, v1.Succeeded)
+	default:
+		setPhase(vmi, v1.Failed)
+	}
+	setReady(vmi, corev1.ConditionFalse, "GuestNotRunning")
+	return ctrl.Result{}, n.Status().Update(ctx, vmi)
+}
+
+// stop asks the guest to power off, waits for its grace period, and then removes the domain and all that was made for it.
+func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(vmi, v1.VirtualMachineInstanceFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	name := domainName(vmi)
+	state, err := n.Libvirt.State(name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if state == Active && time.Now().Before(deadline(vmi)) {
+		return ctrl.Result{RequeueAfter: time.Second}, n.Libvirt.Shutdown(name)
+	}
+	if err := n.Libvirt.Remove(name); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := n.Host.Forget(vmi); err != nil {
+		return ctrl.Result{}, err
+	}
+	controllerutil.RemoveFinalizer(vmi, v1.VirtualMachineInstanceFinalizer)
+	return ctrl.Result{}, client.IgnoreNotFound(n.Update(ctx, vmi))
+}
+
+// defaultGracePeriod is how long a guest that names no period may take to power off.
+const defaultGracePeriod = 30 * time.Second
+
+func deadline(vmi *v1.VirtualMachineInstance) time.Time {
+	grace := defaultGracePeriod
+	if seconds := vmi.Spec.TerminationGracePeriodSeconds; seconds != nil {
+		grace = time.Duration(*seconds) * time.Second
+	}
+	return vmi.DeletionTimestamp.Add(grace)
+}
+
+// domainName is what stage 2 names the domain of a VMI.
+func domainName(vmi *v1.VirtualMachineInstance) string { return vmi.Namespace + "_" + vmi.Name }
+
+// recordFrontend writes the record into the VMI's annotation and tells whether that changed it.
+func recordFrontend(vmi *v1.VirtualMachineInstance, record abi.Record) (bool, error) {
+	raw, err := json.Marshal(record)
+	if err != nil || vmi.Annotations[pipeline.AnnotationFrontend] == string(raw) {
+		return false, err
+	}
+	if vmi.Annotations == nil {
+		vmi.Annotations = map[string]string{}
+	}
+	vmi.Annotations[pipeline.AnnotationFrontend] = string(raw)
+	return true, nil
+}

@@ -1,0 +1,72 @@
+package launch
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Reasons of the Synchronized condition: why a VMI does not run here.
+const (
+	reasonStarted       = "Started"
+	reasonNotExplicit   = "NotExplicit"
+	reasonNotBindable   = "NotBindable"
+	reasonNotRenderable = "NotRenderable"
+	reasonStartFailed   = "StartFailed"
+)
+
+// setPhase moves the VMI to a phase and notes when.
+func setPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase) {
+	if vmi.Status.Phase == phase {
+		return
+	}
+	vmi.Status.Phase = phase
+	vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
+		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: phase, PhaseTransitionTimestamp: metav1.Now()})
+}
+
+// setCondition writes a condition; its transition time changes with its status only.
+func setCondition(vmi *v1.VirtualMachineInstance, condition v1.VirtualMachineInstanceCondition) {
+	condition.LastTransitionTime = metav1.Now()
+	i := slices.IndexFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == condition.Type })
+	if i < 0 {
+		vmi.Status.Conditions = append(vmi.Status.Conditions, condition)
+		return
+	}
+	if vmi.Status.Conditions[i].Status == condition.Status {
+		condition.LastTransitionTime = vmi.Status.Conditions[i].LastTransitionTime
+	}
+	vmi.Status.Conditions[i] = condition
+}
+
+// setSynchronized says whether the machine does what the spec says, and if not, why.
+func setSynchronized(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, reason, message string) {
+	setCondition(vmi, v1.VirtualMachineInstanceCondition{
+		Type: v1.VirtualMachineInstanceSynchronized, Status: status, Reason: reason, Message: message})
+}
+
+func setReady(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, reason string) {
+	setCondition(vmi, v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstanceReady, Status: status, Reason: reason})
+}
+
+// reasonOf tells a spec that is not explicit from one that cannot be rendered.
+func reasonOf(errs field.ErrorList) string {
+	for _, err := range errs {
+		if err.Type == field.ErrorTypeRequired {
+			return reasonNotExplicit
+		}
+	}
+	return reasonNotRenderable
+}
+
+// ignoreConflict drops the error of a lost race: another node was faster, or a newer event is on its way.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
