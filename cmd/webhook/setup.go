@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/tools/clientcmd"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+func readConfig(path string) (config.Cluster, error) {
+	if path == "" {
+		return config.Default(), nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return config.Cluster{}, err
+	}
+	cluster, warnings, err := resolve.Config(data)
+	if err != nil {
+		return config.Cluster{}, fmt.Errorf("configuration '%s': %w", path, err)
+	}
+	for _, warning := range warnings {
+		ctrl.Log.Info(warning, "file", path)
+	}
+	return cluster, nil
+}
+
+func newManager(o options) (ctrl.Manager, error) {
+	// With an empty path this is the service account of the pod.
+	access, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, v1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	holds, err := labels.NewRequirement(revision.Selector, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(access, ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			// Most ControllerRevisions of a cluster are those of stateful and daemon sets.
+			ByObject: map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*holds)}},
+		},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: o.host, Port: o.port, CertDir: o.certs,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS12 }},
+		}),
+		HealthProbeBindAddress:  o.health,
+		Metrics:                 server.Options{BindAddress: o.metrics},
+		LeaderElection:          o.leader != "",
+		LeaderElectionNamespace: o.leader,
+		LeaderElectionID:        "kiln-controllers",
+		// The next replica need not wait for the lease to end: nothing runs after the manager has stopped.
+		LeaderElectionReleaseOnCancel: true,
+	})
+}
+
+// serve registers webhooks and controllers, which resolve alike.
+func serve(mgr ctrl.Manager, cluster config.Cluster) error {
+	// What a cache lags behind on is asked of, and written to, the API server itself.
+	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return err
+	}
+	resolver := resolve.Resolver{Cached: mgr.GetCache(), Live: live}
+	hooks := &admission.Server{Resolver: resolver, Cluster: cluster, Write: func(ctx context.Context, drafts ...revision.Draft) error {
+		return revision.Write(ctx, live, drafts...)
+	}}
+	for path, hook := range hooks.Hooks() {
+		mgr.GetWebhookServer().Register(path, hook)
+	}
+	controller := &lifecycle.Controller{
+		Client: mgr.GetClient(), Live: live, Resolver: resolver, Events: mgr.GetEventRecorder("kiln"), Now: time.Now,
+	}
+	return controller.Register(mgr)
+}
+
+// watch starts the informers that admission reads, so that no request has to wait for one.
+func watch(ctx context.Context, mgr ctrl.Manager) error {
+	objects := []client.Object{&appsv1.ControllerRevision{}, &v1.VirtualMachineInstancePreset{}}
+	for _, kind := range []string{
+		"VirtualMachineInstancetype", "VirtualMachineClusterInstancetype", "VirtualMachinePreference", "VirtualMachineClusterPreference",
+	} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
+		objects = append(objects, object)
+	}
+	for _, object := range objects {
+		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
+			return fmt.Errorf("watching %T %s: %w (are the custom resource definitions of manifests/crds installed?)", object, object.GetObjectKind().GroupVersionKind().Kind, err)
+		}
+	}
+	return nil
+}
+
+// probe serves health. Ready means: the listener answers TLS, all informers have synced, and nobody asked to stop.
+func probe(ctx context.Context, mgr ctrl.Manager) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("listener", mgr.GetWebhookServer().StartedChecker()); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("informers", func(r *http.Request) error {
+		brief, cancel := context.WithTimeout(r.Context(), 500*time.Millisecond)
+		defer cancel()
+		if ctx.Err() != nil {
+			return errors.New("stopping")
+		}
+		if !mgr.GetCache().WaitForCacheSync(brief) {
+			return errors.New("informers have not synced")
+		}
+		return nil
+	})
+}
+
+// drained ends some time after its parent.
+func drained(parent context.Context, after time.Duration) context.Context {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	context.AfterFunc(parent, func() { time.AfterFunc(after, cancel) })
+	return ctx
+}

@@ -1,0 +1,130 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+const (
+	// Finalizer keeps a VMI until the hardware that its guest saw is on record with the VM.
+	Finalizer = "kilnvm.io/record"
+	// labelRecord marks the ControllerRevisions that hold it; its value is the UID of the VM.
+	labelRecord = "kilnvm.io/frontend-of"
+	// kept is how many records a VM has: the one in use, and the one before it.
+	kept = 2
+	// longestName leaves room for the rest of a record's name within the 253 characters of a name.
+	longestName = 200
+)
+
+// record saves what the launcher found out about the guest's hardware, and lets a VMI go whose record is safe.
+func (c *Controller) record(ctx context.Context, s state) error {
+	if s.vmi == nil {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(s.vm)
+	frontend := s.vmi.Annotations[pipeline.AnnotationFrontend]
+	if frontend != "" && !c.recorded.has(key, s.vmi.UID) {
+		if err := c.save(ctx, s.vm, []byte(frontend)); err != nil {
+			return err
+		}
+		c.recorded.note(key, s.vmi.UID)
+	}
+	unclaimed := s.vmi.Status.NodeName == ""
+	if frontend != "" || unclaimed || s.vmi.IsFinal() {
+		return c.release(ctx, s.vmi)
+	}
+	return nil
+}
+
+// release takes the finalizer from a VMI that is being deleted.
+func (c *Controller) release(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	if vmi == nil || vmi.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(vmi, Finalizer) {
+		return nil
+	}
+	released := vmi.DeepCopy()
+	controllerutil.RemoveFinalizer(released, Finalizer)
+	err := c.Client.Patch(ctx, released, client.MergeFromWithOptions(vmi, client.MergeFromWithOptimisticLock{}))
+	return client.IgnoreNotFound(err)
+}
+
+// remember gives the record of the last boot to the next guest, so that its addresses stay. Guests whose owner wants the
+// latest hardware get none.
+func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
+	if vm.Annotations[pipeline.AnnotationHardware] == "latest" {
+		return nil
+	}
+	records, err := c.records(ctx, vm)
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	if vmi.Annotations == nil {
+		vmi.Annotations = map[string]string{}
+	}
+	vmi.Annotations[pipeline.AnnotationFrontend] = string(records[0].Data.Raw)
+	return nil
+}
+
+// records are those of a VM, newest first. They are read live: a guest that starts with an old one has moved devices.
+func (c *Controller) records(ctx context.Context, vm *v1.VirtualMachine) ([]appsv1.ControllerRevision, error) {
+	var list appsv1.ControllerRevisionList
+	err := c.Live.List(ctx, &list, client.InNamespace(vm.Namespace), client.MatchingLabels{labelRecord: string(vm.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the hardware records of '%s': %w", vm.Name, err)
+	}
+	records := slices.DeleteFunc(list.Items, func(r appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&r, vm) })
+	slices.SortFunc(records, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
+	return records, nil
+}
+
+// save writes a record if it differs from the newest one, and removes those that are too many.
+func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend []byte) error {
+	records, err := c.records(ctx, vm)
+	if err != nil {
+		return err
+	}
+	if len(records) == 0 || !sameJSON(records[0].Data.Raw, frontend) {
+		next := int64(1)
+		if len(records) > 0 {
+			next = records[0].Revision + 1
+		}
+		// The UID keeps the records of a VM apart from those of another of the same name that is not yet collected.
+		made := appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:            fmt.Sprintf("%.*s-frontend-%.8s-%d", longestName, vm.Name, vm.UID, next),
+				Namespace:       vm.Namespace,
+				Labels:          map[string]string{labelRecord: string(vm.UID)},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)},
+			},
+			Data:     runtime.RawExtension{Raw: frontend},
+			Revision: next,
+		}
+		if err := c.Live.Create(ctx, &made); err != nil {
+			return fmt.Errorf("recording the hardware of '%s': %w", vm.Name, err)
+		}
+		records = slices.Insert(records, 0, made)
+	}
+	for i := kept; i < len(records); i++ {
+		if err := client.IgnoreNotFound(c.Live.Delete(ctx, &records[i])); err != nil {
+			return fmt.Errorf("removing the hardware record '%s': %w", records[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// sameJSON compares values, since the API server may write the same one in other bytes.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}

@@ -1,0 +1,143 @@
+package lifecycle
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// state is one VM as it was found, and what became of it in this step.
+type state struct {
+	vm *v1.VirtualMachine
+	// vmi is the guest, nil if there is none. A VMI of the name that the VM does not own is not its guest.
+	vmi *v1.VirtualMachineInstance
+	// taken says that the name is used by a VMI that the VM does not own.
+	taken    bool
+	strategy v1.VirtualMachineRunStrategy
+	now      time.Time
+
+	// trouble is what keeps the VM from what it wants; nil if nothing does.
+	trouble *trouble
+	// again is when to look again without being told, 0 if never.
+	again time.Duration
+	// retry is an error that is worth trying again soon.
+	retry error
+}
+
+// trouble is told in the VM's Failure condition and in an event.
+type trouble struct{ reason, message string }
+
+func (s *state) blocked(reason, message string) {
+	s.trouble = &trouble{reason, message}
+	s.wait(10 * time.Second) // what is missing may come from elsewhere
+}
+
+// wait asks to be called again after d, or sooner if something else wants that.
+func (s *state) wait(d time.Duration) {
+	if s.again == 0 || d < s.again {
+		s.again = d
+	}
+}
+
+func observe(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Time) state {
+	s := state{vm: vm, now: now}
+	// The error is "running and runStrategy are both set", which admission refuses.
+	s.strategy, _ = vm.RunStrategy()
+	switch {
+	case vmi == nil:
+	case metav1.IsControlledBy(vmi, vm):
+		s.vmi = vmi
+	default:
+		s.taken = true
+	}
+	return s
+}
+
+// step is what a run strategy asks for.
+type step int
+
+const (
+	stay step = iota
+	start
+	stop
+)
+
+// next decides what is to be done about the guest.
+//
+//	Halted          none
+//	Always          one, whatever became of the last
+//	RerunOnFailure  one, until it succeeds
+//	Once            one, whatever becomes of it
+//
+// Manual and WaitAsReceiver leave it to requests to start and stop.
+func (s *state) next() step {
+	if s.vmi != nil && s.vmi.DeletionTimestamp != nil {
+		return stay
+	}
+	switch s.strategy {
+	case v1.RunStrategyHalted:
+		if s.vmi != nil {
+			return stop
+		}
+		return stay
+	case v1.RunStrategyAlways, v1.RunStrategyRerunOnFailure, v1.RunStrategyOnce:
+	default:
+		return stay
+	}
+	if s.vmi == nil {
+		return start
+	}
+	ended, failed := s.vmi.Status.Phase == v1.Succeeded, s.vmi.Status.Phase == v1.Failed
+	if s.strategy == v1.RunStrategyAlways && (ended || failed) || s.strategy == v1.RunStrategyRerunOnFailure && failed {
+		return stop // and start another when it is gone
+	}
+	return stay
+}
+
+// Bounds of the pause after a failed start. It doubles with each failure.
+const (
+	firstPause = 10 * time.Second
+	longPause  = 5 * time.Minute
+	// steady is how long a guest must have lived for its next failure to be a first one. A guest that comes up and dies
+	// at once, again and again, thus backs off like one that never comes up.
+	steady = 5 * time.Minute
+)
+
+// failures is the VM's record of failed starts, after this guest.
+func (s *state) failures() *v1.VirtualMachineStartFailure {
+	last := s.vm.Status.StartFailure
+	switch {
+	case s.strategy == v1.RunStrategyHalted:
+		return nil
+	case s.vmi == nil:
+		return last
+	case s.vmi.Status.Phase == v1.Running && s.now.Sub(s.vmi.CreationTimestamp.Time) >= steady:
+		return nil
+	case s.vmi.Status.Phase == v1.Running && last != nil:
+		s.wait(steady - s.now.Sub(s.vmi.CreationTimestamp.Time))
+		return last
+	case s.vmi.Status.Phase != v1.Failed || last != nil && last.LastFailedVMIUID == s.vmi.UID:
+		return last
+	}
+	failure := &v1.VirtualMachineStartFailure{ConsecutiveFailCount: 1, LastFailedVMIUID: s.vmi.UID}
+	if last != nil {
+		failure.ConsecutiveFailCount = last.ConsecutiveFailCount + 1
+	}
+	pause := longPause
+	if n := failure.ConsecutiveFailCount - 1; n < 5 {
+		pause = min(firstPause<<n, longPause)
+	}
+	until := metav1.NewTime(s.now.Add(pause))
+	failure.RetryAfterTimestamp = &until
+	return failure
+}
+
+// pause is how long a start has to wait because of failed ones.
+func (s *state) pause() time.Duration {
+	failure := s.failures()
+	if failure == nil || failure.RetryAfterTimestamp == nil {
+		return 0
+	}
+	return max(0, failure.RetryAfterTimestamp.Sub(s.now))
+}
