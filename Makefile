@@ -1,0 +1,47 @@
+# Kiln: the VM configuration pipeline for Kubernetes. 'make help' lists the targets.
+SHELL := /bin/bash
+CORPUS ?= ../shared/conformance
+PROPS ?= 2000
+FUZZTIME ?= 20s
+PACKAGES := ./...
+
+.PHONY: help build run test check lint manifests golden conformance bench fuzz deps controlplane clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+
+build: ## build the three programs into bin/
+	go build -o bin/ ./cmd/...
+
+run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C (KUBECONFIG=... WEBHOOK_HOST=... for your cluster)
+	@go run ./test/demo
+
+test: deps check controlplane ## everything: policy, units, properties, a real API server, a real libvirt, a booted guest
+	@go build -o bin/gotestsum gotest.tools/gotestsum
+	PROPS=$(PROPS) bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 -timeout 30m $(PACKAGES)
+	cd test/controlplane && go vet ./... && ../../bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 ./...
+
+check: lint ## formatting, vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
+	go vet $(PACKAGES)
+
+lint: ## staticcheck
+	go tool staticcheck $(PACKAGES)
+
+manifests: ## write the CRDs and the cert-manager overlay again from their Go types
+	go run ./manifests/generate
+
+conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
+	go run ./test/conformance -corpus $(CORPUS) -only "$(ONLY)"
+
+bench: ## time and memory beside their limits in the same run
+	go test -run '^$$' -bench . -benchmem ./test/bench
+
+deps: ## install what the tests need (Debian, root), or say what is missing
+	@test/deps.sh
+
+controlplane: ## etcd, kube-apiserver, kube-controller-manager, kubectl in bin/k8s
+	@go -C test/controlplane run . build
+
+clean: ## remove what was built
+	rm -rf bin
