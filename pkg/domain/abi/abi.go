@@ -1,39 +1,59 @@
 // Package abi holds what a guest must find again at every boot: the frozen record of its frontend, the projection of a
-// domain on what the guest sees, its digest, and the verdict on a change.
+// domain on what the guest sees, its digest, and the difference of two.
 package abi
 
-import "libvirt.org/go/libvirtxml"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
 
-// Record is the frozen frontend of a guest: what later boots reproduce. It is stored as compact JSON.
+	"libvirt.org/go/libvirtxml"
+)
+
+// Record is the frozen frontend of a guest: what later boots reproduce. It is stored as compact JSON. A removed device
+// leaves the record with the next boot, and its place is free for new ones.
 type Record struct {
 	// Defaults is the version of the FrontendDefaults that made it.
 	Defaults string `json:"defaults"`
 	// Digest is that of the projection, see Digest.
-	Digest  string            `json:"digest"`
-	UUID    string            `json:"uuid,omitempty"`
-	Serial  string            `json:"serial,omitempty"`
-	Machine string            `json:"machine,omitempty"`
-	MACs    map[string]string `json:"macs,omitempty"`
-	// Devices maps each device's alias to its address.
+	Digest string `json:"digest"`
+	UUID   string `json:"uuid,omitempty"`
+	Serial string `json:"serial,omitempty"`
+	// Machine is the versioned machine type, e.g. pc-q35-7.2, where an alias could be resolved.
+	Machine string `json:"machine,omitempty"`
+	// SMBIOS are the system strings of the DMI table by libvirt's names, without uuid and serial.
+	SMBIOS map[string]string `json:"smbios,omitempty"`
+	// Video is the model of the video adapter.
+	Video string `json:"video,omitempty"`
+	// FreePorts is the number of root ports without a device.
+	FreePorts int `json:"freePorts,omitempty"`
+	// VSOCK is the context identifier on the host's vsock.
+	VSOCK string `json:"vsock,omitempty"`
+	// TSC is the frequency of the time stamp counter in Hz.
+	TSC uint64 `json:"tsc,omitempty"`
+	// MACs by interface name.
+	MACs map[string]string `json:"macs,omitempty"`
+	// Devices maps each device's key, see Device, to its address.
 	Devices map[string]Address `json:"devices,omitempty"`
 }
 
-// Address is one guest address as libvirt's own struct would print it, by kind: pci, drive, usb, serial, ccw, and for disks the target name.
+// Address is one guest address by kind, and for disks the target name.
 type Address struct {
-	PCI    string `json:"pci,omitempty"`    // domain:bus:slot.function
-	Drive  string `json:"drive,omitempty"`  // controller:bus:target:unit
-	USB    string `json:"usb,omitempty"`    // bus:port
-	Serial string `json:"serial,omitempty"` // controller:bus:port
-	CCW    string `json:"ccw,omitempty"`    // cssid.ssid.devno
+	PCI    string `json:"pci,omitempty"`    // domain:bus:slot.function, hexadecimal
+	Drive  string `json:"drive,omitempty"`  // controller:bus:target:unit, decimal
+	USB    string `json:"usb,omitempty"`    // bus:port, decimal
+	Serial string `json:"serial,omitempty"` // controller:bus:port, decimal
+	CCW    string `json:"ccw,omitempty"`    // cssid.ssid.devno, hexadecimal
 	Target string `json:"target,omitempty"` // disk target name, e.g. vda
 	Index  *uint  `json:"index,omitempty"`  // controller index
 }
 
-// Freeze records a finished frontend.
-func Freeze(dom *libvirtxml.Domain, defaults string) Record { return Record{} }
-
-// Digest is 'sha256:' and the hex digest of the canonical frontend projection of a domain, frontend or complete.
-func Digest(dom *libvirtxml.Domain) (string, error) { return "", nil }
-
-// Changes compares the frontend projections of two domains and names, in plain words, each guest-visible difference.
-func Changes(before, after *libvirtxml.Domain) ([]string, error) { return nil, nil }
+// Digest is 'sha256:' and the hex digest of the projection of a domain, frontend or complete.
+func Digest(dom *libvirtxml.Domain) (string, error) {
+	text, err := xml.Marshal(Project(dom))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}

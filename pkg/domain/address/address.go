@@ -1,3 +1,42 @@
-// Package address is Kiln's own allocator of guest addresses: PCI, drive, USB, virtio-serial, CCW. Explicit addresses are
-// honoured first, frozen ones next, new devices take free places, holes stay.
+// Package address is Kiln's own allocator of guest addresses: PCI Express behind root ports, and everything that is a number
+// on a bus (drives, USB ports, virtio-serial ports, channel devices, disk names). What the user wrote is honoured first, what
+// an earlier boot recorded next; new devices take free places, and the places of removed devices stay free. The same
+// input gives the same addresses, in time linear in the number of devices.
 package address
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// PCI is a guest PCI address in PCI domain 0, the only one that QEMU's machines have.
+type PCI struct{ Bus, Slot, Function uint }
+
+// pciForm is the form that the API documents, 0000:81:01.0; the domain may be left out as lspci does.
+var pciForm = regexp.MustCompile(`^(?:([0-9a-fA-F]{4}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$`)
+
+// ParsePCI reads domain:bus:slot.function, all but the function in hexadecimal.
+func ParsePCI(text string) (PCI, error) {
+	parts := pciForm.FindStringSubmatch(text)
+	if parts == nil {
+		return PCI{}, fmt.Errorf("not a PCI address like '0000:01:00.0'")
+	}
+	if parts[1] != "" && parts[1] != "0000" {
+		return PCI{}, fmt.Errorf("the guest has PCI domain '0000' only")
+	}
+	a := PCI{Bus: hex(parts[2]), Slot: hex(parts[3]), Function: hex(parts[4])}
+	if a.Slot > 31 {
+		return PCI{}, fmt.Errorf("a bus has slots '00' to '1f'")
+	}
+	return a, nil
+}
+
+// hex is only given what pciForm matched.
+func hex(digits string) uint {
+	n, _ := strconv.ParseUint(digits, 16, 32)
+	return uint(n)
+}
+
+// String is the form that ParsePCI reads.
+func (a PCI) String() string { return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function) }

@@ -1,0 +1,129 @@
+package abi
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Freeze records a finished frontend. The domain must have all its addresses; defaults is the version of its FrontendDefaults.
+func Freeze(dom *libvirtxml.Domain, defaults string) Record {
+	r := Record{Defaults: defaults, UUID: dom.UUID, MACs: map[string]string{}, Devices: map[string]Address{}}
+	// A frontend always marshals: it is made of strings and numbers. A domain of other origin that does not has no digest.
+	r.Digest, _ = Digest(dom)
+	if dom.OS != nil && dom.OS.Type != nil {
+		r.Machine = dom.OS.Type.Machine
+	}
+	r.SMBIOS, r.Serial = systemStrings(dom)
+	r.TSC = tscFrequency(dom.Clock)
+	if dom.Devices == nil {
+		return r
+	}
+	if len(dom.Devices.Videos) > 0 {
+		r.Video = dom.Devices.Videos[0].Model.Type
+	}
+	if vsock := dom.Devices.VSock; vsock != nil && vsock.CID != nil {
+		r.VSOCK = vsock.CID.Address
+	}
+	ports, occupied := 0, map[uint]bool{}
+	for _, d := range Devices(dom) {
+		r.device(d)
+		if d.Controller != nil && d.Controller.Model == rootPort {
+			ports++
+		}
+		if a := *d.Address; a != nil && a.PCI != nil && value(a.PCI.Bus) > 0 {
+			occupied[value(a.PCI.Bus)] = true
+		}
+	}
+	r.FreePorts = max(ports-len(occupied), 0)
+	return r
+}
+
+const rootPort = "pcie-root-port"
+
+func (r *Record) device(d Device) {
+	if d.Interface != nil && d.Interface.MAC != nil {
+		r.MACs[d.Name] = d.Interface.MAC.Address
+	}
+	a := FromLibvirt(*d.Address)
+	if d.Disk != nil && d.Disk.Target != nil {
+		a.Target = d.Disk.Target.Dev
+	}
+	if d.Controller != nil {
+		a.Index = d.Controller.Index
+	}
+	if a != (Address{}) {
+		r.Devices[d.Key()] = a
+	}
+}
+
+// FromLibvirt is libvirt's address in the form of records.
+func FromLibvirt(a *libvirtxml.DomainAddress) Address {
+	switch {
+	case a == nil:
+		return Address{}
+	case a.PCI != nil:
+		return Address{PCI: address.PCI{Bus: value(a.PCI.Bus), Slot: value(a.PCI.Slot), Function: value(a.PCI.Function)}.String()}
+	case a.Drive != nil:
+		return Address{Drive: fmt.Sprintf("%d:%d:%d:%d", value(a.Drive.Controller), value(a.Drive.Bus), value(a.Drive.Target), value(a.Drive.Unit))}
+	case a.USB != nil:
+		return Address{USB: fmt.Sprintf("%d:%s", value(a.USB.Bus), a.USB.Port)}
+	case a.VirtioSerial != nil:
+		return Address{Serial: fmt.Sprintf("%d:%d:%d", value(a.VirtioSerial.Controller), value(a.VirtioSerial.Bus), value(a.VirtioSerial.Port))}
+	case a.CCW != nil:
+		return Address{CCW: fmt.Sprintf("%x.%x.%04x", value(a.CCW.CSSID), value(a.CCW.SSID), value(a.CCW.DevNo))}
+	}
+	return Address{} // an ISA address is the model's own and never chosen
+}
+
+func value(n *uint) uint {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func systemStrings(dom *libvirtxml.Domain) (map[string]string, string) {
+	texts, serial := map[string]string{}, ""
+	for _, info := range dom.SysInfo {
+		if info.SMBIOS == nil || info.SMBIOS.System == nil {
+			continue
+		}
+		for _, entry := range info.SMBIOS.System.Entry {
+			switch entry.Name {
+			case "uuid":
+			case "serial":
+				serial = entry.Value
+			default:
+				texts[entry.Name] = entry.Value
+			}
+		}
+	}
+	return texts, serial
+}
+
+func tscFrequency(clock *libvirtxml.DomainClock) uint64 {
+	if clock == nil {
+		return 0
+	}
+	for _, timer := range clock.Timer {
+		if timer.Name == "tsc" {
+			return timer.Frequency
+		}
+	}
+	return 0
+}
+
+// Parse reads a record as it is stored, compact JSON. An empty text is no record.
+func Parse(text string) (*Record, error) {
+	if text == "" {
+		return nil, nil
+	}
+	record := &Record{}
+	if err := json.Unmarshal([]byte(text), record); err != nil {
+		return nil, fmt.Errorf("not a frozen frontend: %w", err)
+	}
+	return record, nil
+}

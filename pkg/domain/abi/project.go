@@ -1,0 +1,100 @@
+package abi
+
+import (
+	"libvirt.org/go/libvirtxml"
+)
+
+// Project is what the guest sees of a domain: a partial domain that shares no slice with the given one. Whatever the
+// backend may set is left out (sources, host devices, tuning, paths), and so is what libvirt writes on its own without the
+// guest noticing (CPU check and match, console copies, graphics). It keeps aliases, to name devices.
+//
+// It is the mirror of what libvirt compares before it accepts a changed domain for a running guest.
+func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
+	return &libvirtxml.Domain{
+		UUID:           dom.UUID,
+		GenID:          dom.GenID,
+		MaximumMemory:  dom.MaximumMemory,
+		Memory:         dom.Memory,
+		VCPU:           vcpu(dom.VCPU),
+		VCPUs:          dom.VCPUs,
+		SysInfo:        dom.SysInfo,
+		OS:             osOf(dom.OS),
+		Features:       dom.Features,
+		CPU:            cpu(dom.CPU),
+		Clock:          dom.Clock,
+		Devices:        devices(dom.Devices),
+		LaunchSecurity: security(dom.LaunchSecurity),
+	}
+}
+
+func vcpu(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {
+	if v == nil {
+		return nil
+	}
+	return &libvirtxml.DomainVCPU{Value: v.Value, Current: v.Current}
+}
+
+// osOf leaves out the paths of loader, variable store, kernel and tables: that they exist is the guest's, where is the host's.
+func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
+	if o == nil {
+		return nil
+	}
+	out := &libvirtxml.DomainOS{
+		Type: o.Type, Firmware: o.Firmware, FirmwareInfo: o.FirmwareInfo, Cmdline: o.Cmdline,
+		BootDevices: o.BootDevices, BootMenu: o.BootMenu, BIOS: o.BIOS, SMBios: o.SMBios,
+	}
+	// Firmware by class (frontend) and by path (backend) are two spellings of one thing, so that only the class is compared.
+	if o.Loader != nil {
+		out.Loader = &libvirtxml.DomainLoader{Secure: o.Loader.Secure}
+	}
+	if o.ACPI != nil {
+		out.ACPI = &libvirtxml.DomainACPI{}
+		for _, table := range o.ACPI.Tables {
+			out.ACPI.Tables = append(out.ACPI.Tables, libvirtxml.DomainACPITable{Type: table.Type})
+		}
+	}
+	return out
+}
+
+func cpu(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
+	if c == nil {
+		return nil
+	}
+	out := &libvirtxml.DomainCPU{Mode: c.Mode, Vendor: c.Vendor, Topology: c.Topology, Cache: c.Cache, MaxPhysAddr: c.MaxPhysAddr, Features: c.Features}
+	if c.Model != nil {
+		out.Model = &libvirtxml.DomainCPUModel{Value: c.Model.Value, VendorID: c.Model.VendorID}
+	}
+	if c.Numa != nil {
+		out.Numa = &libvirtxml.DomainNuma{Interconnects: c.Numa.Interconnects}
+		for _, cell := range c.Numa.Cell {
+			// Whether the memory is shared with a daemon of the host is not seen inside.
+			cell.MemAccess, cell.Discard = "", ""
+			out.Numa.Cell = append(out.Numa.Cell, cell)
+		}
+	}
+	return out
+}
+
+// security leaves out what the host's processor and its quoting service say.
+func security(s *libvirtxml.DomainLaunchSecurity) *libvirtxml.DomainLaunchSecurity {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	if s.SEV != nil {
+		sev := *s.SEV
+		sev.CBitPos, sev.ReducedPhysBits = nil, nil
+		out.SEV = &sev
+	}
+	if s.SEVSNP != nil {
+		snp := *s.SEVSNP
+		snp.CBitPos, snp.ReducedPhysBits = nil, nil
+		out.SEVSNP = &snp
+	}
+	if s.TDX != nil {
+		tdx := *s.TDX
+		tdx.QuoteGenerationService = nil
+		out.TDX = &tdx
+	}
+	return &out
+}

@@ -1,0 +1,139 @@
+package abi
+
+import (
+	"slices"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// project maps each element of a list.
+func project[T any](list []T, f func(T) T) []T {
+	out := make([]T, 0, len(list))
+	for _, e := range list {
+		out = append(out, f(e))
+	}
+	return out
+}
+
+func devices(l *libvirtxml.DomainDeviceList) *libvirtxml.DomainDeviceList {
+	if l == nil {
+		return nil
+	}
+	return &libvirtxml.DomainDeviceList{
+		Disks:       project(l.Disks, disk),
+		Controllers: project(l.Controllers, controller),
+		Filesystems: project(l.Filesystems, filesystem),
+		Interfaces:  project(l.Interfaces, nic),
+		Serials:     project(l.Serials, serial),
+		Channels:    project(l.Channels, channel),
+		Inputs:      slices.Clone(l.Inputs),
+		TPMs:        project(l.TPMs, tpm),
+		Sounds:      project(l.Sounds, sound),
+		Videos:      slices.Clone(l.Videos),
+		Hostdevs:    project(l.Hostdevs, hostdev),
+		RedirDevs:   project(l.RedirDevs, redirdev),
+		Watchdogs:   project(l.Watchdogs, watchdog),
+		MemBalloon:  balloon(l.MemBalloon),
+		RNGs:        project(l.RNGs, rng),
+		Panics:      slices.Clone(l.Panics),
+		Memorydevs:  slices.Clone(l.Memorydevs),
+		IOMMUs:      slices.Clone(l.IOMMUs),
+		VSock:       l.VSock,
+	}
+}
+
+// disk keeps of the driver what becomes a feature of the virtual device.
+func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
+	out := libvirtxml.DomainDisk{
+		Device: d.Device, Model: d.Model, BlockIO: d.BlockIO, Target: d.Target, ReadOnly: d.ReadOnly, Shareable: d.Shareable,
+		Serial: d.Serial, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Boot: d.Boot, ACPI: d.ACPI, Alias: d.Alias, Address: d.Address,
+	}
+	if r := d.Driver; r != nil && (r.Queues != nil || r.QueueSize != nil || r.IOMMU+r.ATS+r.Packed != "") {
+		out.Driver = &libvirtxml.DomainDiskDriver{Queues: r.Queues, QueueSize: r.QueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed}
+	}
+	return out
+}
+
+func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
+	if r := c.Driver; r != nil {
+		c.Driver = nil
+		if r.Queues != nil || r.IOMMU+r.ATS+r.Packed != "" {
+			c.Driver = &libvirtxml.DomainControllerDriver{Queues: r.Queues, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed}
+		}
+	}
+	return c
+}
+
+func filesystem(f libvirtxml.DomainFilesystem) libvirtxml.DomainFilesystem {
+	out := libvirtxml.DomainFilesystem{Model: f.Model, Target: f.Target, ReadOnly: f.ReadOnly, Boot: f.Boot, ACPI: f.ACPI, Alias: f.Alias, Address: f.Address}
+	if f.Driver != nil {
+		out.Driver = &libvirtxml.DomainFilesystemDriver{Type: f.Driver.Type, IOMMU: f.Driver.IOMMU, ATS: f.Driver.ATS, Packed: f.Driver.Packed}
+	}
+	return out
+}
+
+// nic keeps the MTU out: a guest learns it from virtio-net when the host offers one, and it is a fact of the host's link.
+func nic(n libvirtxml.DomainInterface) libvirtxml.DomainInterface {
+	out := libvirtxml.DomainInterface{
+		Source: &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}},
+		MAC:    n.MAC, Model: n.Model, Boot: n.Boot, Link: n.Link, ROM: n.ROM, ACPI: n.ACPI, Alias: n.Alias, Address: n.Address,
+	}
+	if r := n.Driver; r != nil && (r.Queues > 0 || r.RXQueueSize > 0 || r.TXQueueSize > 0 || r.IOMMU+r.ATS+r.Packed != "") {
+		out.Driver = &libvirtxml.DomainInterfaceDriver{
+			Queues: r.Queues, RXQueueSize: r.RXQueueSize, TXQueueSize: r.TXQueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed,
+		}
+	}
+	return out
+}
+
+func serial(s libvirtxml.DomainSerial) libvirtxml.DomainSerial {
+	return libvirtxml.DomainSerial{Target: s.Target, ACPI: s.ACPI, Alias: s.Alias, Address: s.Address}
+}
+
+func channel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
+	out := libvirtxml.DomainChannel{ACPI: c.ACPI, Alias: c.Alias, Address: c.Address}
+	if c.Target != nil && c.Target.VirtIO != nil {
+		out.Target = &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: c.Target.VirtIO.Name}}
+	}
+	return out
+}
+
+func tpm(t libvirtxml.DomainTPM) libvirtxml.DomainTPM {
+	return libvirtxml.DomainTPM{Model: t.Model, ACPI: t.ACPI, Alias: t.Alias, Address: t.Address}
+}
+
+func sound(s libvirtxml.DomainSound) libvirtxml.DomainSound { s.Audio = nil; return s }
+
+func watchdog(w libvirtxml.DomainWatchdog) libvirtxml.DomainWatchdog { w.Action = ""; return w }
+
+func redirdev(r libvirtxml.DomainRedirDev) libvirtxml.DomainRedirDev {
+	return libvirtxml.DomainRedirDev{Bus: r.Bus, Boot: r.Boot, ACPI: r.ACPI, Alias: r.Alias, Address: r.Address}
+}
+
+func rng(r libvirtxml.DomainRNG) libvirtxml.DomainRNG {
+	return libvirtxml.DomainRNG{Model: r.Model, Driver: r.Driver, ACPI: r.ACPI, Alias: r.Alias, Address: r.Address}
+}
+
+func balloon(b *libvirtxml.DomainMemBalloon) *libvirtxml.DomainMemBalloon {
+	if b == nil {
+		return nil
+	}
+	out := *b
+	out.Stats = nil
+	return &out
+}
+
+// hostdev leaves out which device of the host it is. PCI functions and mediated devices are both PCI devices to the guest,
+// and its address tells them from USB ones.
+func hostdev(h libvirtxml.DomainHostdev) libvirtxml.DomainHostdev {
+	out := libvirtxml.DomainHostdev{Boot: h.Boot, ROM: h.ROM, ACPI: h.ACPI, Alias: h.Alias, Address: h.Address}
+	switch {
+	case h.SubsysPCI != nil:
+		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: h.SubsysPCI.Display, RamFB: h.SubsysPCI.RamFB}
+	case h.SubsysMDev != nil:
+		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: h.SubsysMDev.Display, RamFB: h.SubsysMDev.RamFB}
+	case h.SubsysUSB != nil:
+		out.SubsysUSB = &libvirtxml.DomainHostdevSubsysUSB{}
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+package abi
+
+import (
+	"fmt"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Device is one device of a domain that has, or could have, a guest address.
+type Device struct {
+	// Kind is the name of the XML element; Name is the alias without its prefixes, or for controllers type and index. They
+	// make the Key of the record: a disk and an interface of one name are two keys.
+	Kind, Name string
+	// Alias is nil for controllers: libvirt names the machine's own ones after QEMU's buses and needs those names.
+	Alias   **libvirtxml.DomainAlias
+	Address **libvirtxml.DomainAddress
+	// One of these is set where more than the address matters.
+	Disk       *libvirtxml.DomainDisk
+	Interface  *libvirtxml.DomainInterface
+	Controller *libvirtxml.DomainController
+	Hostdev    *libvirtxml.DomainHostdev
+	// Model and Bus where the element has these.
+	Model, Bus string
+	// Element is a pointer to libvirtxml's struct.
+	Element any
+}
+
+// Key names a device in records.
+func (d Device) Key() string { return d.Kind + "." + d.Name }
+
+// aliasPrefix is what libvirt asks of aliases that it did not choose.
+const aliasPrefix = "ua-"
+
+// Alias is the libvirt alias of a device: 'ua-' and its name.
+func Alias(name string) *libvirtxml.DomainAlias {
+	return &libvirtxml.DomainAlias{Name: aliasPrefix + name}
+}
+
+// QualifiedAlias is used where two devices of different kinds have one name, since libvirt wants aliases to be unique.
+func QualifiedAlias(kind, name string) *libvirtxml.DomainAlias {
+	return &libvirtxml.DomainAlias{Name: aliasPrefix + kind + "_" + name}
+}
+
+// Name is the name in the spec of the device with this alias, of this kind: the XML element's name, e.g. disk, interface,
+// filesystem, hostdev.
+func Name(kind string, alias *libvirtxml.DomainAlias) string {
+	if alias == nil {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(alias.Name, aliasPrefix), kind+"_")
+}
+
+// Devices lists all devices of a domain, always in the same order of kinds, and within a kind in that of the domain. It is
+// the order in which new devices get addresses: interfaces come first because guests name them after their bus.
+func Devices(dom *libvirtxml.Domain) []Device {
+	l := dom.Devices
+	if l == nil {
+		return nil
+	}
+	w := walk{out: make([]Device, 0, len(l.Disks)+len(l.Interfaces)+len(l.Controllers)+32)}
+	w.main(l)
+	w.human(l)
+	w.chars(l)
+	w.misc(l)
+	return w.out
+}
+
+type walk struct{ out []Device }
+
+func (w *walk) add(d Device) {
+	if d.Name == "" {
+		d.Name = Name(d.Kind, *d.Alias)
+	}
+	w.out = append(w.out, d)
+}
+
+func (w *walk) main(l *libvirtxml.DomainDeviceList) {
+	for i := range l.Interfaces {
+		e := &l.Interfaces[i]
+		d := Device{Element: e, Kind: "interface", Alias: &e.Alias, Address: &e.Address, Interface: e}
+		if e.Model != nil {
+			d.Model = e.Model.Type
+		}
+		w.add(d)
+	}
+	for i := range l.Hostdevs {
+		e := &l.Hostdevs[i]
+		w.add(Device{Element: e, Kind: "hostdev", Alias: &e.Alias, Address: &e.Address, Hostdev: e})
+	}
+	for i := range l.Controllers {
+		e := &l.Controllers[i]
+		index := uint(0)
+		if e.Index != nil {
+			index = *e.Index
+		}
+		w.add(Device{Element: e, Kind: "controller", Name: fmt.Sprintf("%s.%d", e.Type, index), Address: &e.Address, Controller: e, Model: e.Model})
+	}
+	for i := range l.Disks {
+		e := &l.Disks[i]
+		d := Device{Element: e, Kind: "disk", Alias: &e.Alias, Address: &e.Address, Disk: e, Model: e.Model}
+		if e.Target != nil {
+			d.Bus = e.Target.Bus
+		}
+		w.add(d)
+	}
+	for i := range l.Filesystems {
+		e := &l.Filesystems[i]
+		w.add(Device{Element: e, Kind: "filesystem", Alias: &e.Alias, Address: &e.Address})
+	}
+}
+
+func (w *walk) human(l *libvirtxml.DomainDeviceList) {
+	for i := range l.Videos {
+		e := &l.Videos[i]
+		w.add(Device{Element: e, Kind: "video", Alias: &e.Alias, Address: &e.Address, Model: e.Model.Type})
+	}
+	for i := range l.Inputs {
+		e := &l.Inputs[i]
+		w.add(Device{Element: e, Kind: "input", Alias: &e.Alias, Address: &e.Address, Bus: e.Bus, Model: e.Model})
+	}
+	for i := range l.Sounds {
+		e := &l.Sounds[i]
+		w.add(Device{Element: e, Kind: "sound", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+	}
+	for i := range l.RedirDevs {
+		e := &l.RedirDevs[i]
+		w.add(Device{Element: e, Kind: "redirdev", Alias: &e.Alias, Address: &e.Address, Bus: e.Bus})
+	}
+}
+
+func (w *walk) chars(l *libvirtxml.DomainDeviceList) {
+	for i := range l.Serials {
+		e := &l.Serials[i]
+		w.add(Device{Element: e, Kind: "serial", Alias: &e.Alias, Address: &e.Address})
+	}
+	for i := range l.Channels {
+		e := &l.Channels[i]
+		w.add(Device{Element: e, Kind: "channel", Alias: &e.Alias, Address: &e.Address})
+	}
+}
+
+func (w *walk) misc(l *libvirtxml.DomainDeviceList) {
+	for i := range l.Watchdogs {
+		e := &l.Watchdogs[i]
+		w.add(Device{Element: e, Kind: "watchdog", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+	}
+	for i := range l.TPMs {
+		e := &l.TPMs[i]
+		w.add(Device{Element: e, Kind: "tpm", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+	}
+	for i := range l.RNGs {
+		e := &l.RNGs[i]
+		w.add(Device{Element: e, Kind: "rng", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+	}
+	for i := range l.Panics {
+		e := &l.Panics[i]
+		w.add(Device{Element: e, Kind: "panic", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+	}
+	if e := l.MemBalloon; e != nil {
+		w.add(Device{Element: e, Kind: "memballoon", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+	}
+	if e := l.VSock; e != nil {
+		w.add(Device{Element: e, Kind: "vsock", Alias: &e.Alias, Address: &e.Address, Model: e.Model})
+	}
+}

@@ -1,0 +1,250 @@
+package address
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Where says which kind of place a device needs.
+type Where int
+
+const (
+	// BehindPort is a root port of the device's own: virtio and other PCI Express devices, which can be hot-plugged there.
+	BehindPort Where = iota
+	// OnRootBus is for conventional PCI devices and those of the chipset. They are not hot-plugged.
+	OnRootBus
+)
+
+// Device asks for a PCI address.
+type Device struct {
+	// Key names the device in the record of earlier boots.
+	Key   string
+	Where Where
+	// Pin is the address that the user wrote, else empty. Path is the field that says so, or the device's own field.
+	Pin  string
+	Path *field.Path
+	// Home is where the chipset has such a device; taken when free.
+	Home *PCI
+	// Soldered devices exist at their Home in any case; nothing else can be there.
+	Soldered bool
+}
+
+// PCIe is the PCI Express topology of a guest: a root bus with single devices and root ports.
+type PCIe struct {
+	// Reserved slots of the root bus hold the machine's own devices.
+	Reserved []uint
+	// Frozen addresses of an earlier boot, by key, and of its root ports by index from 1 on.
+	Frozen map[string]string
+	Ports  map[uint]string
+	// Free root ports to keep for hot-plugging. Fewer remain when the root bus is full.
+	Free int
+}
+
+// Plan is the result of Place.
+type Plan struct {
+	Devices map[string]PCI
+	// Ports are the root ports; bus and index of Ports[0] are 1.
+	Ports []PCI
+	// Multifunction addresses are those of function 0 that share their slot.
+	Multifunction map[PCI]bool
+	// Occupied tells of each port whether a device sits behind it.
+	Occupied []bool
+}
+
+const (
+	slots     = 32 // of a PCI bus
+	functions = 8  // of a slot
+	maxPorts  = 254
+	firstPort = 2 // slot of the first root port: 0 is the host bridge and 1 the video adapter's home
+)
+
+// Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
+// not to be had.
+func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
+	b := &board{PCIe: t, owner: map[PCI]string{}, portSlot: firstPort, rootSlot: slots - 1}
+	b.plan = Plan{Devices: make(map[string]PCI, len(devices)), Multifunction: map[PCI]bool{}}
+	for _, slot := range t.Reserved {
+		b.slot[slot] = machine
+	}
+	// The order is the promise: what the user wrote, what was, what the chipset has, what is new.
+	b.soldered(devices)
+	b.pinned(devices)
+	b.frozenPorts()
+	b.frozen(devices)
+	b.homes(devices)
+	b.added(devices)
+	b.spare()
+	return b.plan, b.errs
+}
+
+// use says what a slot of the root bus is for.
+type use int
+
+const (
+	empty   use = iota
+	machine     // the machine's own devices
+	single      // devices without a port
+	ports       // root ports
+)
+
+// board is the state of one placement.
+type board struct {
+	PCIe
+	plan  Plan
+	errs  field.ErrorList
+	owner map[PCI]string // what sits there, in words for errors
+	slot  [slots]use     // of the root bus
+	// portSlot and portFunction are where the search for the next root port goes on; rootSlot that for a single device,
+	// downwards. Both only move on, which keeps the whole linear.
+	portSlot, portFunction uint
+	rootSlot               uint
+	freePort               int
+}
+
+func (b *board) take(d Device, at PCI) {
+	b.plan.Devices[d.Key] = at
+	b.owner[at] = d.Path.String()
+	if at.Bus == 0 {
+		if b.slot[at.Slot] == empty {
+			b.slot[at.Slot] = single
+		}
+		return
+	}
+	b.plan.Occupied[at.Bus-1] = true
+}
+
+func (b *board) soldered(devices []Device) {
+	for _, d := range devices {
+		if d.Soldered {
+			b.take(d, *d.Home)
+		}
+	}
+}
+
+// pinned honours the user's addresses. On the root bus any slot that the machine does not need; behind a root port only slot
+// 00, which is all that a PCI Express link has.
+func (b *board) pinned(devices []Device) {
+	for _, d := range devices {
+		if d.Pin == "" {
+			continue
+		}
+		at, err := ParsePCI(d.Pin)
+		switch {
+		case err != nil:
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, err.Error()))
+		case at.Bus > maxPorts || (at.Bus > 0 && at.Slot > 0):
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "behind a root port there is only slot '00', on buses '01' to 'fe'"))
+		case at.Bus == 0 && b.slot[at.Slot] == machine:
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot holds the machine's own devices; choose another"))
+		case b.owner[at] != "":
+			b.errs = append(b.errs, taken(d, b.owner[at]))
+		default:
+			b.grow(at.Bus)
+			b.take(d, at)
+		}
+	}
+	b.siblings(devices)
+}
+
+// siblings checks that function 0 is there wherever another function is: without it the guest finds none of the slot.
+func (b *board) siblings(devices []Device) {
+	for _, d := range devices {
+		at, ok := b.plan.Devices[d.Key]
+		if !ok || d.Pin == "" || at.Function == 0 {
+			continue
+		}
+		zero := PCI{Bus: at.Bus, Slot: at.Slot}
+		if b.owner[zero] == "" {
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("no device has function 0 of this slot, '%s', so the guest would not find it", zero)))
+		}
+		b.plan.Multifunction[zero] = true
+	}
+}
+
+func taken(d Device, by string) *field.Error {
+	err := field.Duplicate(d.Path, d.Pin)
+	err.Detail = fmt.Sprintf("the address of '%s' too; choose another", by)
+	return err
+}
+
+// grow adds places for root ports up to a bus. They get their own addresses later, when all pins are known.
+func (b *board) grow(bus uint) {
+	for uint(len(b.plan.Ports)) < bus {
+		b.plan.Ports = append(b.plan.Ports, PCI{})
+		b.plan.Occupied = append(b.plan.Occupied, false)
+	}
+}
+
+// frozenPorts puts root ports where they were. A pin in their midst would move everything behind them.
+func (b *board) frozenPorts() {
+	b.grow(b.lastFrozenPort())
+	for index := range b.plan.Ports {
+		text, ok := b.Ports[uint(index+1)]
+		if !ok {
+			continue
+		}
+		at, err := ParsePCI(text)
+		if err != nil || at.Bus != 0 {
+			continue // not of our writing: placed like a new one
+		}
+		if b.owner[at] != "" || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
+			b.errs = append(b.errs, field.Invalid(field.NewPath(b.inSlot(at.Slot)), at.String(),
+				fmt.Sprintf("slot holds root port %d of this guest since an earlier boot; choose another", index+1)))
+			continue
+		}
+		b.port(index, at)
+	}
+	for index, at := range b.plan.Ports {
+		if at == (PCI{}) {
+			if at, ok := b.nextPort(); ok {
+				b.port(index, at)
+			}
+		}
+	}
+}
+
+func (b *board) lastFrozenPort() uint {
+	last := uint(0)
+	for index := range b.Ports {
+		if index <= maxPorts {
+			last = max(last, index)
+		}
+	}
+	return last
+}
+
+func (b *board) inSlot(slot uint) string {
+	for function := range uint(functions) {
+		if owner := b.owner[PCI{Slot: slot, Function: function}]; owner != "" {
+			return owner
+		}
+	}
+	return "spec.domain.devices"
+}
+
+func (b *board) port(index int, at PCI) {
+	b.plan.Ports[index] = at
+	b.slot[at.Slot] = ports
+	b.owner[at] = fmt.Sprintf("root port %d", index+1)
+	// Always, so that the second port of a slot does not change the first.
+	if at.Function == 0 {
+		b.plan.Multifunction[at] = true
+	}
+}
+
+// nextPort is the next place for a root port: eight to a slot, from slot 2 upwards.
+func (b *board) nextPort() (PCI, bool) {
+	for ; b.portSlot < slots; b.portSlot, b.portFunction = b.portSlot+1, 0 {
+		if b.slot[b.portSlot] != empty && b.slot[b.portSlot] != ports {
+			continue
+		}
+		for ; b.portFunction < functions; b.portFunction++ {
+			at := PCI{Slot: b.portSlot, Function: b.portFunction}
+			if b.owner[at] == "" {
+				return at, true
+			}
+		}
+	}
+	return PCI{}, false
+}

@@ -1,0 +1,103 @@
+package address
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// frozen puts devices back where an earlier boot had them.
+func (b *board) frozen(devices []Device) {
+	for _, d := range devices {
+		text := b.Frozen[d.Key]
+		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || text == "" {
+			continue
+		}
+		at, err := ParsePCI(text)
+		if err != nil || !b.fits(d, at) {
+			continue // another kind of device under this name, which needs another kind of place
+		}
+		if owner := b.owner[at]; owner != "" {
+			b.errs = append(b.errs, field.Invalid(field.NewPath(owner), at.String(),
+				"the address of '"+d.Path.String()+"' since an earlier boot; choose another"))
+			continue
+		}
+		b.take(d, at)
+	}
+}
+
+func (b *board) fits(d Device, at PCI) bool {
+	if d.Where == OnRootBus {
+		return at.Bus == 0 && (b.slot[at.Slot] == empty || b.slot[at.Slot] == single)
+	}
+	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports))
+}
+
+func (b *board) homes(devices []Device) {
+	for _, d := range devices {
+		_, placed := b.plan.Devices[d.Key]
+		if !placed && d.Pin == "" && d.Home != nil && b.slot[d.Home.Slot] == empty {
+			b.take(d, *d.Home)
+		}
+	}
+}
+
+// added finds places for devices that have none yet, in the order of the devices: holes first, then new ports.
+func (b *board) added(devices []Device) {
+	for _, d := range devices {
+		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" {
+			continue
+		}
+		at, ok := b.free(d.Where)
+		if !ok {
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, "no PCI address is left; remove devices or use a SCSI bus for disks"))
+			continue
+		}
+		b.take(d, at)
+	}
+}
+
+func (b *board) free(where Where) (PCI, bool) {
+	if where == OnRootBus {
+		return b.freeSlot()
+	}
+	for ; b.freePort < len(b.plan.Ports); b.freePort++ {
+		if !b.plan.Occupied[b.freePort] && b.plan.Ports[b.freePort] != (PCI{}) {
+			return PCI{Bus: uint(b.freePort + 1)}, true
+		}
+	}
+	if !b.addPort() {
+		return PCI{}, false
+	}
+	return PCI{Bus: uint(len(b.plan.Ports))}, true
+}
+
+// freeSlot searches from the top, away from the root ports, which grow from below.
+func (b *board) freeSlot() (PCI, bool) {
+	for ; b.rootSlot > 0; b.rootSlot-- {
+		if b.slot[b.rootSlot] == empty {
+			return PCI{Slot: b.rootSlot}, true
+		}
+	}
+	return PCI{}, false
+}
+
+func (b *board) addPort() bool {
+	if len(b.plan.Ports) == maxPorts {
+		return false
+	}
+	at, ok := b.nextPort()
+	if ok {
+		b.grow(uint(len(b.plan.Ports) + 1))
+		b.port(len(b.plan.Ports)-1, at)
+	}
+	return ok
+}
+
+// spare adds empty root ports until there are enough for hot-plugging.
+func (b *board) spare() {
+	missing := b.Free
+	for _, occupied := range b.plan.Occupied {
+		if !occupied {
+			missing--
+		}
+	}
+	for ; missing > 0 && b.addPort(); missing-- {
+	}
+}

@@ -1,0 +1,74 @@
+package frontend
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns domain.clock, and the frequency of the time stamp counter that status.topologyHints promises.
+
+func (g *guest) clock() *libvirtxml.DomainClock {
+	// A guest without a clock in its spec runs on UTC; libvirt would write the same.
+	out := &libvirtxml.DomainClock{Offset: "utc"}
+	if c := g.spec.Domain.Clock; c != nil {
+		switch {
+		case c.UTC != nil && c.UTC.OffsetSeconds != nil:
+			out.Adjustment = strconv.Itoa(*c.UTC.OffsetSeconds)
+		case c.UTC != nil:
+			out.Adjustment = "reset" // changes by the guest last until its next start
+		case c.Timezone != nil:
+			out.Offset, out.TimeZone = "timezone", string(*c.Timezone)
+		}
+		out.Timer = g.timers()
+	}
+	if hz := g.tsc(); hz > 0 {
+		out.Timer = append(out.Timer, libvirtxml.DomainTimer{Name: "tsc", Frequency: hz})
+	}
+	return out
+}
+
+func (g *guest) timers() []libvirtxml.DomainTimer {
+	t := g.spec.Domain.Clock.Timer
+	if t == nil {
+		return nil
+	}
+	var out []libvirtxml.DomainTimer
+	path := g.path.Child("clock", "timer")
+	add := func(timer libvirtxml.DomainTimer, present *bool, path *field.Path) {
+		if present == nil {
+			g.fail(field.Required(path.Child("present"), ""))
+			return
+		}
+		timer.Present = yesNo(*present)
+		out = append(out, timer)
+	}
+	if t.RTC != nil {
+		add(libvirtxml.DomainTimer{Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track)}, t.RTC.Enabled, path.Child("rtc"))
+	}
+	if t.PIT != nil {
+		add(libvirtxml.DomainTimer{Name: "pit", TickPolicy: string(t.PIT.TickPolicy)}, t.PIT.Enabled, path.Child("pit"))
+	}
+	if t.KVM != nil {
+		add(libvirtxml.DomainTimer{Name: "kvmclock"}, t.KVM.Enabled, path.Child("kvm"))
+	}
+	if t.HPET != nil {
+		add(libvirtxml.DomainTimer{Name: "hpet", TickPolicy: string(t.HPET.TickPolicy)}, t.HPET.Enabled, path.Child("hpet"))
+	}
+	if t.Hyperv != nil {
+		add(libvirtxml.DomainTimer{Name: "hypervclock"}, t.Hyperv.Enabled, path.Child("hyperv"))
+	}
+	return out
+}
+
+// tsc in Hz. Guests that may move between hosts keep the frequency that they started with.
+func (g *guest) tsc() uint64 {
+	if g.Frozen != nil && g.Frozen.TSC > 0 {
+		return g.Frozen.TSC
+	}
+	if hints := g.VMI.Status.TopologyHints; hints != nil && hints.TSCFrequency != nil && *hints.TSCFrequency > 0 && g.spec.Architecture == "amd64" {
+		return uint64(*hints.TSCFrequency)
+	}
+	return 0
+}

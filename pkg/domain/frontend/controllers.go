@@ -1,0 +1,225 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns disableHotplug, and with placement.go the controllers and PCI and channel addresses.
+
+// controllers are all that the machine has or the devices need. None of them depends on which other devices exist, except on
+// their number.
+func (p *placement) controllers() {
+	if p.arch.usb == usbNever || p.usbBuses == 0 {
+		p.controller("usb", 0, "none")
+	}
+	for i := range p.usbBuses {
+		ports := uint(usbPorts)
+		p.controller("usb", i, "qemu-xhci").USB = &libvirtxml.DomainControllerUSB{Port: &ports}
+	}
+	// Disks are hot-plugged as SCSI ones, so there is a controller for them from the start unless nothing may be plugged.
+	if p.scsi == 0 && !p.dev.DisableHotplug {
+		p.scsi = 1
+	}
+	scsi := p.virtio()
+	if p.arch.ccw {
+		scsi = "virtio-scsi"
+	}
+	for i := range p.scsi {
+		p.shielded(p.controller("scsi", i, scsi))
+	}
+	// Always there: the guest agent's channel is, and a console less must not take the controller with it.
+	for i := range p.serials {
+		model := p.virtio()
+		if p.arch.ccw {
+			model = ""
+		}
+		p.shielded(p.controller("virtio-serial", i, model))
+	}
+	if p.arch.alias == "q35" {
+		p.sata = max(p.sata, 1) // soldered
+	}
+	for i := range p.sata {
+		p.controller("sata", i, "")
+	}
+}
+
+func (p *placement) controller(kind string, index uint, model string) *libvirtxml.DomainController {
+	list := &p.dom.Devices.Controllers
+	*list = append(*list, libvirtxml.DomainController{Type: kind, Index: &index, Model: model})
+	return &(*list)[len(*list)-1]
+}
+
+// shielded makes a virtio controller use the IOMMU where memory is encrypted.
+func (p *placement) shielded(c *libvirtxml.DomainController) {
+	if iommu := p.iommu(); iommu != "" {
+		c.Driver = &libvirtxml.DomainControllerDriver{IOMMU: iommu}
+	}
+}
+
+// Homes of devices on the root bus of the q35 machine, after Intel's ICH9, and for the screen of every machine.
+var (
+	sataHome  = &address.PCI{Slot: 0x1f, Function: 2}
+	soundHome = &address.PCI{Slot: 0x1b}
+	videoHome = &address.PCI{Slot: 0x01}
+)
+
+// conventional tells PCI devices, which have no PCI Express link, from those that go behind a root port.
+var conventional = map[string]bool{
+	"e1000": true, "rtl8139": true, "pcnet": true, "ne2k_pci": true, "i6300esb": true, "ac97": true, "ich9": true, "pvpanic": true,
+	"vga": true, "bochs": true, "cirrus": true,
+}
+
+// wants is the PCI place of a device; false when it has none.
+func (p *placement) wants(d abi.Device) (address.Device, bool) {
+	out := address.Device{Key: d.Key(), Path: p.at(d), Pin: p.pins[d.Key()].address}
+	if conventional[d.Model] {
+		out.Where = address.OnRootBus
+	}
+	switch d.Kind {
+	case "interface", "filesystem", "rng", "vsock":
+		return out, true
+	case "hostdev", "input":
+		return out, !onUSB(d) && d.Bus != "ps2"
+	case "disk":
+		return out, d.Bus == "virtio"
+	case "controller":
+		return p.controllerPlace(out, d)
+	case "video":
+		out.Where, out.Home = address.OnRootBus, videoHome
+		return out, d.Model != "ramfb" // which is memory, not a PCI device
+	case "sound":
+		if d.Model == "ich9" {
+			out.Home = soundHome
+		}
+		return out, true
+	case "watchdog", "panic":
+		return out, conventional[d.Model]
+	case "memballoon":
+		return out, d.Model != "none"
+	}
+	return out, false
+}
+
+func (p *placement) controllerPlace(out address.Device, d abi.Device) (address.Device, bool) {
+	switch d.Controller.Type {
+	case "usb":
+		return out, d.Model != "none"
+	case "scsi", "virtio-serial":
+		return out, true
+	case "sata":
+		out.Where = address.OnRootBus
+		if *d.Controller.Index == 0 && p.arch.alias == "q35" {
+			out.Home, out.Soldered = sataHome, true
+		}
+		return out, true
+	}
+	return out, false
+}
+
+func (p *placement) pci() {
+	topology := address.PCIe{Reserved: p.arch.reserved, Free: p.Defaults.FreePorts}
+	if f := p.Frozen; f != nil {
+		// The hotplug reserve is that of the first boot: an upgrade that keeps more must not add ports to old guests.
+		topology.Free = f.FreePorts
+		topology.Frozen = make(map[string]string, len(f.Devices))
+		topology.Ports = map[uint]string{}
+		for key, a := range f.Devices {
+			if index, ok := portIndex(key); ok {
+				topology.Ports[index] = a.PCI
+			} else if a.PCI != "" {
+				topology.Frozen[key] = a.PCI
+			}
+		}
+	}
+	var asked []address.Device
+	byKey := map[string]abi.Device{}
+	for _, d := range abi.Devices(p.dom) {
+		if want, ok := p.wants(d); ok {
+			asked = append(asked, want)
+			byKey[d.Key()] = d
+		}
+	}
+	plan, errs := topology.Place(asked)
+	p.errs = append(p.errs, errs...)
+	for _, d := range asked {
+		at, ok := plan.Devices[d.Key]
+		if ok {
+			*byKey[d.Key].Address = libvirtPCI(at, plan.Multifunction[at])
+		}
+	}
+	p.ports(plan, byKey)
+}
+
+// portIndex reads the key of a PCI controller.
+func portIndex(key string) (uint, bool) {
+	var index uint
+	n, _ := fmt.Sscanf(key, "controller.pci.%d", &index)
+	return index, n == 1 && index > 0
+}
+
+// ports writes the root bus and its ports. Chassis numbers are the indices; port numbers encode the slot, as libvirt counts.
+// Ports whose device is not to be unplugged say so to the guest, or it could eject its own disks.
+func (p *placement) ports(plan address.Plan, devices map[string]abi.Device) {
+	behind := make([]abi.Device, len(plan.Ports))
+	for key, at := range plan.Devices {
+		if at.Bus > 0 {
+			behind[at.Bus-1] = devices[key]
+		}
+	}
+	p.controller("pci", 0, "pcie-root")
+	for i, at := range plan.Ports {
+		index, chassis, port := uint(i+1), uint(i+1), at.Slot<<3|at.Function
+		target := &libvirtxml.DomainControllerPCITarget{Chassis: &chassis, Port: &port}
+		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
+			target.Hotplug = "off"
+		}
+		c := p.controller("pci", index, "pcie-root-port")
+		c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-root-port"}, Target: target}
+		c.Address = libvirtPCI(at, plan.Multifunction[at])
+	}
+}
+
+// unpluggable devices are network cards, host devices, and disks whose volume says so.
+func (p *placement) unpluggable(d abi.Device) bool {
+	if d.Disk == nil {
+		return d.Kind == "interface" || d.Kind == "hostdev"
+	}
+	v := p.volumes[d.Name]
+	return v != nil && ((v.DataVolume != nil && v.DataVolume.Hotpluggable) || (v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable))
+}
+
+func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
+	domain := uint(0)
+	out := &libvirtxml.DomainAddressPCI{Domain: &domain, Bus: &at.Bus, Slot: &at.Slot, Function: &at.Function}
+	if multifunction {
+		out.MultiFunction = "on"
+	}
+	return &libvirtxml.DomainAddress{PCI: out}
+}
+
+// ccw numbers the virtio devices of an s390x guest on channel subsystem fe, the one for virtual devices.
+func (p *placement) ccw() {
+	const virtual = 0xfe
+	var keys []string
+	frozen := map[string]uint{}
+	var devices []abi.Device
+	for _, d := range abi.Devices(p.dom) {
+		if _, ok := p.wants(d); !ok && d.Kind != "video" {
+			continue
+		}
+		devices, keys = append(devices, d), append(keys, d.Key())
+		var cssid, ssid, number uint
+		if n, _ := fmt.Sscanf(p.recorded(d.Key()).CCW, "%x.%x.%x", &cssid, &ssid, &number); n == 3 {
+			frozen[d.Key()] = number
+		}
+	}
+	numbers := address.Numbers(keys, frozen, 0)
+	for _, d := range devices {
+		cssid, ssid, number := uint(virtual), uint(0), numbers[d.Key()]
+		*d.Address = &libvirtxml.DomainAddress{CCW: &libvirtxml.DomainAddressCCW{CSSID: &cssid, SSID: &ssid, DevNo: &number}}
+	}
+}

@@ -1,0 +1,131 @@
+package frontend
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns domain.cpu: topology, sockets to be added later, model and features. Where CPUs run (dedicatedCpuPlacement,
+// isolateEmulatorThread, realtime's mask) is the backend's.
+//
+// Sockets can be added to a running guest up to maxSockets: the guest boots with all of them in its topology, and those
+// beyond sockets are not plugged in.
+
+// topology is sockets at boot and at most, cores of a socket and threads of a core. The API leaves those that are
+// not written at 0 when at least one is; each of these is 1.
+func (g *guest) topology() (sockets, most, cores, threads uint) {
+	c := g.spec.Domain.CPU
+	if c == nil || (c.Sockets == 0 && c.Cores == 0 && c.Threads == 0) {
+		return 1, 1, 1, 1 // vcpu reports it
+	}
+	sockets, cores, threads = max(1, uint(c.Sockets)), max(1, uint(c.Cores)), max(1, uint(c.Threads))
+	return sockets, max(sockets, uint(c.MaxSockets)), cores, threads
+}
+
+// vcpus at boot.
+func (g *guest) cpus() uint {
+	sockets, _, cores, threads := g.topology()
+	return sockets * cores * threads
+}
+
+func (g *guest) maxCPUs() uint {
+	_, most, cores, threads := g.topology()
+	return most * cores * threads
+}
+
+func (g *guest) vcpu() *libvirtxml.DomainVCPU {
+	c := g.spec.Domain.CPU
+	if c == nil || (c.Sockets == 0 && c.Cores == 0 && c.Threads == 0) {
+		g.fail(field.Required(g.path.Child("cpu", "cores"), "the topology must be explicit: cores, sockets or threads"))
+	}
+	v := &libvirtxml.DomainVCPU{Placement: "static", Value: g.maxCPUs()}
+	if g.cpus() < v.Value {
+		v.Current = g.cpus()
+	}
+	return v
+}
+
+// vcpus lists every CPU once some can be added. Those of the first socket cannot be removed: firmware and kernel want one to
+// boot with.
+func (g *guest) vcpus() *libvirtxml.DomainVCPUs {
+	now, most := g.cpus(), g.maxCPUs()
+	if now == most {
+		return nil
+	}
+	_, _, cores, threads := g.topology()
+	list := &libvirtxml.DomainVCPUs{VCPU: make([]libvirtxml.DomainVCPUsVCPU, most)}
+	for i := range most {
+		list.VCPU[i] = libvirtxml.DomainVCPUsVCPU{Id: &i, Enabled: yesNo(i < now), Hotpluggable: yesNo(i >= cores*threads)}
+	}
+	return list
+}
+
+func (g *guest) cpu() *libvirtxml.DomainCPU {
+	_, most, cores, threads := g.topology()
+	out := &libvirtxml.DomainCPU{
+		// One die is libvirt's own reading of a topology without dies.
+		Topology: &libvirtxml.DomainCPUTopology{Sockets: int(most), Dies: 1, Cores: int(cores), Threads: int(threads)},
+		Numa:     g.numa(),
+	}
+	c := g.spec.Domain.CPU
+	if c == nil || c.Model == "" {
+		g.fail(field.Required(g.path.Child("cpu", "model"), ""))
+		return out
+	}
+	switch c.Model {
+	case v1.CPUModeHostModel:
+		out.Mode = c.Model
+	case v1.CPUModeHostPassthrough:
+		// Migratable is libvirt's default; said here so that no other version of it can differ.
+		out.Mode, out.Migratable = c.Model, "on"
+	default:
+		// A host without the model refuses the guest; libvirt would otherwise give it the closest one.
+		out.Mode, out.Match = "custom", "exact"
+		out.Model = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: c.Model}
+	}
+	out.Features = g.cpuFeatures(c)
+	return out
+}
+
+func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
+	var out []libvirtxml.DomainCPUFeature
+	mpx := false
+	for i, feature := range c.Features {
+		if feature.Name == "" {
+			g.fail(field.Required(g.path.Child("cpu", "features").Index(i).Child("name"), ""))
+		}
+		policy := feature.Policy
+		if policy == "" {
+			policy = "require" // the API's meaning of absent
+		}
+		mpx = mpx || feature.Name == "mpx"
+		out = append(out, libvirtxml.DomainCPUFeature{Name: feature.Name, Policy: policy})
+	}
+	// libvirt's models of old Intel processors contain MPX, which newer processors and kernels have dropped.
+	named := c.Model != v1.CPUModeHostModel && c.Model != v1.CPUModeHostPassthrough
+	if named && !mpx && g.spec.Architecture == "amd64" {
+		out = append(out, libvirtxml.DomainCPUFeature{Name: "mpx", Policy: "disable"})
+	}
+	return out
+}
+
+// numa gives guests whose memory can grow the one cell that added memory belongs to: libvirt wants it, and would else add
+// it. Shared or huge pages need none, so that a filesystem or another backing never changes the guest's NUMA tables.
+func (g *guest) numa() *libvirtxml.DomainNuma {
+	if c := g.spec.Domain.CPU; c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
+		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), "the guest's NUMA cells cannot be derived from a host yet"))
+		return nil
+	}
+	if !g.memoryGrows() {
+		return nil
+	}
+	zero, all := uint(0), "0"
+	if n := g.maxCPUs(); n > 1 {
+		all = fmt.Sprintf("0-%d", n-1)
+	}
+	m := g.memory()
+	return &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{{ID: &zero, CPUs: all, Memory: m.Value, Unit: m.Unit}}}
+}

@@ -1,0 +1,166 @@
+package frontend
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strconv"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns devices.watchdog, tpm, rng, autoattachMemBalloon, autoattachVSOCK, panicDevices, sound and clientPassthrough.
+
+func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
+	w := g.dev.Watchdog
+	if w == nil {
+		return nil
+	}
+	path := g.devPath.Child("watchdog")
+	g.named(w.Name, path)
+	g.pin("watchdog."+w.Name, path, "")
+	var model string
+	var action v1.WatchdogAction
+	switch {
+	case w.I6300ESB != nil:
+		model, action = "i6300esb", w.I6300ESB.Action
+	case w.Diag288 != nil:
+		model, action = "diag288", w.Diag288.Action
+	default:
+		g.fail(field.Required(path.Child(map[bool]string{true: "diag288", false: "i6300esb"}[g.arch.ccw]), ""))
+		return nil
+	}
+	if model != g.arch.watchdog {
+		g.fail(field.Forbidden(path.Child(model), "architecture '"+g.spec.Architecture+"' has no such watchdog"))
+	}
+	if action == "" {
+		action = v1.WatchdogActionReset // the API's meaning of absent
+	}
+	return []libvirtxml.DomainWatchdog{{Model: model, Action: string(action), Alias: abi.Alias(w.Name)}}
+}
+
+// tpms: the model does not depend on whether the state is kept, so that keeping it never changes the guest's hardware.
+func (g *guest) tpms() []libvirtxml.DomainTPM {
+	t := g.dev.TPM
+	if t == nil || (t.Enabled != nil && !*t.Enabled) {
+		return nil
+	}
+	if g.arch.tpm == "" {
+		g.fail(field.Forbidden(g.devPath.Child("tpm"), "architecture '"+g.spec.Architecture+"' has no TPM"))
+		return nil
+	}
+	return []libvirtxml.DomainTPM{{Model: g.arch.tpm, Alias: abi.Alias("tpm")}}
+}
+
+func (g *guest) rngs() []libvirtxml.DomainRNG {
+	if g.dev.Rng == nil {
+		return nil
+	}
+	out := libvirtxml.DomainRNG{Model: g.virtio(), Alias: abi.Alias("rng")}
+	if iommu := g.iommu(); iommu != "" {
+		out.Driver = &libvirtxml.DomainRNGDriver{IOMMU: iommu}
+	}
+	return []libvirtxml.DomainRNG{out}
+}
+
+// balloon is written even when there is none, since libvirt would add one. Free page reporting is a feature of the device and
+// costs a guest nothing; it is off where memory is not given back anyway.
+func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
+	if !attached(g.dev.AutoattachMemBalloon) {
+		return &libvirtxml.DomainMemBalloon{Model: "none"}
+	}
+	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: onOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
+	if iommu := g.iommu(); iommu != "" {
+		out.Driver = &libvirtxml.DomainMemBalloonDriver{IOMMU: iommu}
+	}
+	return out
+}
+
+func (g *guest) reportsFreePages() bool {
+	c, m := g.spec.Domain.CPU, g.spec.Domain.Memory
+	dedicated := c != nil && c.DedicatedCPUPlacement
+	huge := m != nil && m.Hugepages != nil
+	return !dedicated && !huge && g.VMI.Annotations[v1.FreePageReportingDisabledAnnotation] != "true"
+}
+
+// vsock has the context identifier that the status tells, the recorded one, or one that follows from the UUID: unique among
+// the guests of a host but for one chance in two thousand million per pair.
+func (g *guest) vsock() *libvirtxml.DomainVSock {
+	if !set(g.dev.AutoattachVSOCK) {
+		return nil
+	}
+	model := "virtio-non-transitional" // there never was a vsock of virtio 0.9
+	if g.arch.ccw {
+		model = "virtio"
+	}
+	out := &libvirtxml.DomainVSock{Model: model, Alias: abi.Alias("vsock"), CID: &libvirtxml.DomainVSockCID{Auto: "no", Address: g.contextID()}}
+	if iommu := g.iommu(); iommu != "" {
+		out.Driver = &libvirtxml.DomainVSockDriver{IOMMU: iommu}
+	}
+	return out
+}
+
+func (g *guest) contextID() string {
+	switch cid := g.VMI.Status.VSOCKCID; {
+	case cid != nil:
+		return strconv.FormatUint(uint64(*cid), 10)
+	case g.Frozen != nil && g.Frozen.VSOCK != "":
+		return g.Frozen.VSOCK
+	}
+	const firstGuest = 3 // 0 to 2 are the hypervisor, the local system and the host
+	sum := sha256.Sum256([]byte(g.knownUUID()))
+	return strconv.FormatUint(uint64(binary.BigEndian.Uint32(sum[:])>>1)+firstGuest, 10)
+}
+
+func (g *guest) panics() []libvirtxml.DomainPanic {
+	var out []libvirtxml.DomainPanic
+	for i, p := range g.dev.PanicDevices {
+		path := g.devPath.Child("panicDevices").Index(i)
+		model := "isa" // libvirt's choice for a PC when absent
+		if p.Model != nil {
+			model = string(*p.Model)
+		}
+		name := "panic-" + model
+		g.pin("panic."+name, path, "")
+		if g.known(path.Child("model"), model, g.arch.panics) {
+			out = append(out, libvirtxml.DomainPanic{Model: model, Alias: abi.Alias(name)})
+		}
+	}
+	return out
+}
+
+func (g *guest) sounds() []libvirtxml.DomainSound {
+	s := g.dev.Sound
+	if s == nil {
+		return nil
+	}
+	path := g.devPath.Child("sound")
+	g.named(s.Name, path)
+	g.pin("sound."+s.Name, path, "")
+	model := s.Model
+	if model == "" {
+		model = "ich9" // the API's meaning of absent
+	}
+	if !g.known(path.Child("model"), model, g.arch.sounds) {
+		return nil
+	}
+	return []libvirtxml.DomainSound{{Model: model, Alias: abi.Alias(s.Name)}}
+}
+
+// redirdevs are USB slots that a client of the guest's console can plug its devices into.
+func (g *guest) redirdevs() []libvirtxml.DomainRedirDev {
+	if g.dev.ClientPassthrough == nil {
+		return nil
+	}
+	if g.arch.usb == usbNever {
+		g.fail(field.Forbidden(g.devPath.Child("clientPassthrough"), "architecture '"+g.spec.Architecture+"' has no USB"))
+		return nil
+	}
+	var out []libvirtxml.DomainRedirDev
+	for i := range v1.UsbClientPassthroughMaxNumberOf {
+		out = append(out, libvirtxml.DomainRedirDev{Bus: "usb", Alias: abi.Alias("usbredir-" + strconv.Itoa(i))})
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+package frontend
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns devices.disks, blockMultiQueue and filesystems. Names (vda) and addresses are given in placement.go. Volumes, caches, IO modes and
+// threads are the backend's; so is tag, which is cloud-init's.
+
+func (g *guest) disks() []libvirtxml.DomainDisk {
+	out := make([]libvirtxml.DomainDisk, 0, len(g.dev.Disks))
+	for i := range g.dev.Disks {
+		out = append(out, g.disk(&g.dev.Disks[i], g.devPath.Child("disks").Index(i)))
+	}
+	return out
+}
+
+func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
+	out := libvirtxml.DomainDisk{
+		Alias:   abi.Alias(d.Name),
+		BlockIO: g.blockSize(d, path.Child("blockSize")),
+		Boot:    boot(d.BootOrder),
+		Target:  &libvirtxml.DomainDiskTarget{},
+	}
+	g.named(d.Name, path)
+	g.source(d, path)
+	bus, address := g.target(&out, d, path)
+	g.pin("disk."+d.Name, path, "")
+	if address.Address != "" {
+		g.pin("disk."+d.Name, address.Path, address.Address)
+		if bus != v1.DiskBusVirtio {
+			g.fail(field.Forbidden(address.Path, "only disks on bus 'virtio' are PCI devices"))
+		}
+	}
+	out.Target.Bus = string(bus)
+	// A LUN's serial is that of the device behind it, whatever the spec says.
+	if d.LUN == nil {
+		out.Serial = d.Serial
+	}
+	if set(d.Shareable) {
+		out.Shareable = &libvirtxml.DomainDiskShareable{}
+	}
+	if bus == v1.DiskBusVirtio {
+		out.Model = g.virtio()
+		out.Driver = g.diskDriver()
+	}
+	return out
+}
+
+// userAddress is a PCI address that the user wrote, and where.
+type userAddress struct {
+	Address string
+	Path    *field.Path
+}
+
+// target is what kind of drive the disk is.
+func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path) (v1.DiskBus, userAddress) {
+	readonly := false
+	var bus v1.DiskBus
+	var address userAddress
+	switch {
+	case d.Disk != nil:
+		out.Device, bus, readonly, path = "disk", d.Disk.Bus, d.Disk.ReadOnly, path.Child("disk")
+		address = userAddress{d.Disk.PciAddress, path.Child("pciAddress")}
+	case d.LUN != nil:
+		out.Device, bus, readonly, path = "lun", d.LUN.Bus, d.LUN.ReadOnly, path.Child("lun")
+	case d.CDRom != nil:
+		out.Device, bus, path = "cdrom", d.CDRom.Bus, path.Child("cdrom")
+		if d.CDRom.ReadOnly == nil {
+			g.fail(field.Required(path.Child("readonly"), ""))
+		}
+		readonly = set(d.CDRom.ReadOnly)
+		out.Target.Tray = string(d.CDRom.Tray)
+	default:
+		g.fail(field.Required(path.Child("disk"), "one of disk, lun or cdrom"))
+		return "", address
+	}
+	if readonly {
+		out.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
+	}
+	g.bus(out.Device, bus, path.Child("bus"))
+	return bus, address
+}
+
+// bus judges the bus of a drive: QEMU has no virtio CD-ROM, and passes SCSI commands on over SCSI and virtio only.
+func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
+	if bus == "" {
+		g.fail(field.Required(path, ""))
+		return
+	}
+	buses := slices.DeleteFunc(slices.Clone(g.arch.diskBuses), func(b string) bool {
+		return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi" && b != "virtio")
+	})
+	g.known(path, string(bus), buses)
+}
+
+// source checks that there is something to show. An empty CD-ROM drive is a device too.
+func (g *guest) source(d *v1.Disk, path *field.Path) {
+	volume := g.volumes[d.Name]
+	switch {
+	case volume == nil && d.CDRom == nil:
+		g.fail(field.Invalid(path.Child("name"), d.Name, "no volume has this name"))
+	case volume != nil && volume.MemoryDump != nil:
+		g.fail(field.Invalid(path.Child("name"), d.Name, "a memory dump cannot be a disk"))
+	}
+}
+
+// diskDriver is nil when no feature of the virtual device asks for it; the backend adds the rest.
+func (g *guest) diskDriver() *libvirtxml.DomainDiskDriver {
+	out := libvirtxml.DomainDiskDriver{IOMMU: g.iommu()}
+	if set(g.dev.BlockMultiQueue) {
+		queues := g.cpus()
+		out.Queues = &queues
+	}
+	if out == (libvirtxml.DomainDiskDriver{}) {
+		return nil
+	}
+	return &out
+}
+
+func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBlockIO {
+	size := v1.CustomBlockSize{}
+	switch b := d.BlockSize; {
+	case b == nil:
+		return nil
+	case b.Custom != nil:
+		size = *b.Custom
+	case b.MatchVolume != nil && g.enabled(b.MatchVolume, path.Child("matchVolume")):
+		fact, ok := g.Facts.BlockSizes[d.Name]
+		if !ok {
+			g.fail(field.Invalid(path.Child("matchVolume"), d.Name, "the block size of this volume is not known; give it as blockSize.custom"))
+			return nil
+		}
+		size = fact
+	default:
+		return nil
+	}
+	return &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: size.Logical, PhysicalBlockSize: size.Physical, DiscardGranularity: size.DiscardGranularity}
+}
+
+func boot(order *uint) *libvirtxml.DomainDeviceBoot {
+	if order == nil {
+		return nil
+	}
+	return &libvirtxml.DomainDeviceBoot{Order: *order}
+}
+
+// filesystems are virtio-fs devices; the tag that the guest mounts is the name.
+func (g *guest) filesystems() []libvirtxml.DomainFilesystem {
+	var out []libvirtxml.DomainFilesystem
+	for i, f := range g.dev.Filesystems {
+		path := g.devPath.Child("filesystems").Index(i)
+		g.named(f.Name, path)
+		if f.Virtiofs == nil {
+			g.fail(field.Required(path.Child("virtiofs"), ""))
+		}
+		g.pin("filesystem."+f.Name, path, "")
+		out = append(out, libvirtxml.DomainFilesystem{
+			AccessMode: "passthrough",
+			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", IOMMU: g.iommu()},
+			Target:     &libvirtxml.DomainFilesystemTarget{Dir: f.Name},
+			Alias:      abi.Alias(f.Name),
+		})
+	}
+	return out
+}

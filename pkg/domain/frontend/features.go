@@ -1,0 +1,160 @@
+package frontend
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns domain.features, and of domain.cpu the hints to the guest that dedicated and realtime CPUs bring. A feature that is
+// not there is left to the machine type, which is frozen.
+
+func (g *guest) features() *libvirtxml.DomainFeatureList {
+	out := &libvirtxml.DomainFeatureList{PMU: g.pmu()}
+	if g.arch.gic != "" {
+		out.GIC = &libvirtxml.DomainFeatureGIC{Version: g.arch.gic}
+	}
+	if g.spec.Architecture == "amd64" {
+		// VMware's backdoor port, which some guests take for a sign of VMware.
+		out.VMPort = &libvirtxml.DomainFeatureState{State: "off"}
+	}
+	path := g.path.Child("features")
+	f := g.spec.Domain.Features
+	if f == nil {
+		g.fail(field.Required(path, ""))
+		return out
+	}
+	if g.enabled(&f.ACPI, path.Child("acpi")) {
+		out.ACPI = &libvirtxml.DomainFeature{}
+	}
+	out.APIC = g.apic(f.APIC, path.Child("apic"))
+	if state := g.state(f.SMM, path.Child("smm")); state != nil {
+		out.SMM = &libvirtxml.DomainFeatureSMM{State: state.State}
+	}
+	out.PVSpinlock = g.state(f.Pvspinlock, path.Child("pvspinlock"))
+	out.KVM = g.kvm(f)
+	out.HyperV = g.hyperv(f, path)
+	return out
+}
+
+// enabled is for features that are there. Stage 1 has written their state.
+func (g *guest) enabled(f *v1.FeatureState, path *field.Path) bool {
+	if f.Enabled == nil {
+		g.fail(field.Required(path.Child("enabled"), ""))
+		return false
+	}
+	return *f.Enabled
+}
+
+func (g *guest) state(f *v1.FeatureState, path *field.Path) *libvirtxml.DomainFeatureState {
+	if f == nil {
+		return nil
+	}
+	return &libvirtxml.DomainFeatureState{State: onOff(g.enabled(f, path))}
+}
+
+func (g *guest) apic(f *v1.FeatureAPIC, path *field.Path) *libvirtxml.DomainFeatureAPIC {
+	if f == nil || !g.enabled(&f.FeatureState, path) {
+		return nil
+	}
+	out := &libvirtxml.DomainFeatureAPIC{}
+	if f.EndOfInterrupt {
+		out.EOI = "on"
+	}
+	return out
+}
+
+// pmu is off where counting would disturb (realtime) or is not offered (TDX).
+func (g *guest) pmu() *libvirtxml.DomainFeatureState {
+	c, s := g.spec.Domain.CPU, g.spec.Domain.LaunchSecurity
+	if (c != nil && c.Realtime != nil) || (s != nil && s.TDX != nil) {
+		return &libvirtxml.DomainFeatureState{State: "off"}
+	}
+	return nil
+}
+
+func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
+	var out libvirtxml.DomainFeatureKVM
+	if f.KVM != nil {
+		out.Hidden = &libvirtxml.DomainFeatureState{State: onOff(f.KVM.Hidden)}
+	}
+	// Tells the guest not to yield in spinlocks: nobody else uses its CPUs.
+	if c := g.spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement && g.spec.Architecture == "amd64" {
+		out.HintDedicated = &libvirtxml.DomainFeatureState{State: "on"}
+	}
+	if out == (libvirtxml.DomainFeatureKVM{}) {
+		return nil
+	}
+	return &out
+}
+
+func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {
+	if p := f.HypervPassthrough; p != nil && g.enabled(&v1.FeatureState{Enabled: p.Enabled}, path.Child("hypervPassthrough")) {
+		return &libvirtxml.DomainFeatureHyperV{Mode: "passthrough"}
+	}
+	h := f.Hyperv
+	if h == nil {
+		return nil
+	}
+	path = path.Child("hyperv")
+	state := func(f *v1.FeatureState, name string) *libvirtxml.DomainFeatureState {
+		return g.state(f, path.Child(name))
+	}
+	return &libvirtxml.DomainFeatureHyperV{
+		Mode:            "custom",
+		Relaxed:         state(h.Relaxed, "relaxed"),
+		VAPIC:           state(h.VAPIC, "vapic"),
+		Spinlocks:       g.spinlocks(h.Spinlocks, path.Child("spinlocks")),
+		VPIndex:         state(h.VPIndex, "vpindex"),
+		Runtime:         state(h.Runtime, "runtime"),
+		Synic:           state(h.SyNIC, "synic"),
+		STimer:          g.stimer(h.SyNICTimer, path.Child("synictimer")),
+		Reset:           state(h.Reset, "reset"),
+		VendorId:        g.vendor(h.VendorID, path.Child("vendorid")),
+		Frequencies:     state(h.Frequencies, "frequencies"),
+		ReEnlightenment: state(h.Reenlightenment, "reenlightenment"),
+		TLBFlush:        g.tlbflush(h.TLBFlush, path.Child("tlbflush")),
+		IPI:             state(h.IPI, "ipi"),
+		EVMCS:           state(h.EVMCS, "evmcs"),
+	}
+}
+
+func (g *guest) spinlocks(f *v1.FeatureSpinlocks, path *field.Path) *libvirtxml.DomainFeatureHyperVSpinlocks {
+	if f == nil {
+		return nil
+	}
+	out := &libvirtxml.DomainFeatureHyperVSpinlocks{DomainFeatureState: *g.state(&f.FeatureState, path)}
+	switch {
+	case out.State == "off":
+	case f.Retries == nil:
+		g.fail(field.Required(path.Child("spinlocks"), ""))
+	default:
+		out.Retries = uint(*f.Retries)
+	}
+	return out
+}
+
+func (g *guest) stimer(f *v1.SyNICTimer, path *field.Path) *libvirtxml.DomainFeatureHyperVSTimer {
+	if f == nil {
+		return nil
+	}
+	return &libvirtxml.DomainFeatureHyperVSTimer{DomainFeatureState: *g.state(&f.FeatureState, path), Direct: g.state(f.Direct, path.Child("direct"))}
+}
+
+func (g *guest) vendor(f *v1.FeatureVendorID, path *field.Path) *libvirtxml.DomainFeatureHyperVVendorId {
+	if f == nil {
+		return nil
+	}
+	return &libvirtxml.DomainFeatureHyperVVendorId{DomainFeatureState: *g.state(&f.FeatureState, path), Value: f.VendorID}
+}
+
+func (g *guest) tlbflush(f *v1.TLBFlush, path *field.Path) *libvirtxml.DomainFeatureHyperVTLBFlush {
+	if f == nil {
+		return nil
+	}
+	return &libvirtxml.DomainFeatureHyperVTLBFlush{
+		DomainFeatureState: *g.state(&f.FeatureState, path),
+		Direct:             g.state(f.Direct, path.Child("direct")),
+		Extended:           g.state(f.Extended, path.Child("extended")),
+	}
+}

@@ -1,0 +1,157 @@
+package frontend
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns domain.firmware, domain.chassis and startStrategy: the guest's UUID and DMI strings, the class of its firmware (which
+// build of it is the host's choice), the kernel's arguments and the ACPI tables that it is given.
+
+func (g *guest) uuid() string {
+	switch f := g.spec.Domain.Firmware; {
+	case f != nil && f.UUID != "":
+		return string(f.UUID)
+	case g.Frozen != nil && g.Frozen.UUID != "":
+		return g.Frozen.UUID
+	}
+	g.fail(field.Required(g.path.Child("firmware", "uuid"), ""))
+	return ""
+}
+
+func (g *guest) os() *libvirtxml.DomainOS {
+	out := &libvirtxml.DomainOS{Type: g.osType(), ACPI: g.acpiTables()}
+	if g.arch.smbios {
+		out.SMBios = &libvirtxml.DomainSMBios{Mode: "sysinfo"}
+	}
+	if f := g.spec.Domain.Firmware; f != nil && f.KernelBoot != nil {
+		out.Cmdline = f.KernelBoot.KernelArgs
+	}
+	// A guest that starts paused waits in the boot menu for whoever resumes it: 10 s, in ms.
+	if s := g.spec.StartStrategy; s != nil && *s == v1.StartStrategyPaused {
+		out.BootMenu = &libvirtxml.DomainBootMenu{Enable: "yes", Timeout: "10000"}
+	}
+	// What libvirt writes for a guest in which no device has a boot order.
+	if !g.ordered() {
+		out.BootDevices = []libvirtxml.DomainBootDevice{{Dev: "hd"}}
+	}
+	g.loader(out)
+	return out
+}
+
+func (g *guest) ordered() bool {
+	return slices.ContainsFunc(g.dev.Disks, func(d v1.Disk) bool { return d.BootOrder != nil }) ||
+		slices.ContainsFunc(g.dev.Interfaces, func(i v1.Interface) bool { return i.BootOrder != nil && i.State != v1.InterfaceStateAbsent })
+}
+
+// loader names the class of firmware. Secure boot is the API's meaning of an EFI bootloader that does not say.
+func (g *guest) loader(out *libvirtxml.DomainOS) {
+	path := g.path.Child("firmware", "bootloader")
+	var boot v1.Bootloader
+	if f := g.spec.Domain.Firmware; f != nil && f.Bootloader != nil {
+		boot = *f.Bootloader
+	}
+	switch {
+	case boot.EFI != nil && !g.arch.efi:
+		g.fail(field.Forbidden(path.Child("efi"), "architecture 's390x' has no EFI"))
+	case boot.EFI != nil:
+		secure := yesNo(boot.EFI.SecureBoot == nil || *boot.EFI.SecureBoot)
+		out.Firmware = "efi"
+		out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{
+			{Enabled: secure, Name: "secure-boot"}, {Enabled: secure, Name: "enrolled-keys"},
+		}}
+		// Memory that the host cannot read holds no variables for it to keep.
+		if s := g.spec.Domain.LaunchSecurity; s != nil && (s.SNP != nil || s.TDX != nil) {
+			out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
+		}
+	case g.spec.Architecture == "arm64":
+		g.fail(field.Required(path.Child("efi"), "architecture 'arm64' boots through EFI only"))
+	case boot.BIOS != nil && set(boot.BIOS.UseSerial):
+		out.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
+	}
+}
+
+// acpiTables have no path here; the backend knows the files.
+func (g *guest) acpiTables() *libvirtxml.DomainACPI {
+	f := g.spec.Domain.Firmware
+	if f == nil || f.ACPI == nil {
+		return nil
+	}
+	path := g.path.Child("firmware", "acpi")
+	out := &libvirtxml.DomainACPI{}
+	add := func(kind, volume string, path *field.Path) {
+		if volume == "" {
+			return
+		}
+		if v := g.volumes[volume]; v == nil || v.Secret == nil {
+			g.fail(field.Invalid(path, volume, "must name a volume that is a secret"))
+		}
+		out.Tables = append(out.Tables, libvirtxml.DomainACPITable{Type: kind})
+	}
+	add("slic", f.ACPI.SlicNameRef, path.Child("slicNameRef"))
+	add("msdm", f.ACPI.MsdmNameRef, path.Child("msdmNameRef"))
+	if len(out.Tables) == 0 {
+		return nil
+	}
+	return out
+}
+
+// sysinfo are the DMI strings. Those that no field governs stay as they were at the guest's first boot, whatever becomes of the
+// cluster's defaults.
+func (g *guest) sysinfo() []libvirtxml.DomainSysInfo {
+	if !g.arch.smbios {
+		return nil
+	}
+	system := &libvirtxml.DomainSysInfoSystem{}
+	smbios := g.smbios()
+	serial := ""
+	if f := g.spec.Domain.Firmware; f != nil {
+		serial = f.Serial
+	}
+	if serial == "" && g.Frozen != nil {
+		serial = g.Frozen.Serial
+	}
+	system.Entry = entries("manufacturer", smbios["manufacturer"], "product", smbios["product"], "version", smbios["version"],
+		"serial", serial, "uuid", g.knownUUID(), "sku", smbios["sku"], "family", smbios["family"])
+	info := &libvirtxml.DomainSysInfoSMBIOS{System: system}
+	if c := g.spec.Domain.Chassis; c != nil {
+		list := entries("manufacturer", c.Manufacturer, "version", c.Version, "serial", c.Serial, "asset", c.Asset, "sku", c.Sku)
+		if len(list) > 0 {
+			info.Chassis = &libvirtxml.DomainSysInfoChassis{Entry: list}
+		}
+	}
+	return []libvirtxml.DomainSysInfo{{SMBIOS: info}}
+}
+
+func (g *guest) smbios() map[string]string {
+	if g.Frozen != nil {
+		return g.Frozen.SMBIOS
+	}
+	d := g.Defaults.SMBIOS
+	return map[string]string{"manufacturer": d.Manufacturer, "product": d.Product, "version": d.Version, "sku": d.SKU, "family": d.Family}
+}
+
+// knownUUID is uuid without the error, which is reported once.
+func (g *guest) knownUUID() string {
+	if f := g.spec.Domain.Firmware; f != nil && f.UUID != "" {
+		return string(f.UUID)
+	}
+	if g.Frozen != nil {
+		return g.Frozen.UUID
+	}
+	return ""
+}
+
+// entries pairs names and values, leaving out empty values: QEMU then has its own, which come with the machine type.
+func entries(pairs ...string) []libvirtxml.DomainSysInfoEntry {
+	var out []libvirtxml.DomainSysInfoEntry
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			out = append(out, libvirtxml.DomainSysInfoEntry{Name: pairs[i], Value: pairs[i+1]})
+		}
+	}
+	return out
+}

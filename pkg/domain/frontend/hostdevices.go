@@ -1,0 +1,94 @@
+package frontend
+
+import (
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns devices.gpus, devices.hostDevices and SR-IOV interfaces: that they are there, in the order of the spec. Which device of
+// the host it is, the backend knows; only its kind (PCI function, mediated device, USB device) comes as a fact, since it
+// decides what the guest sees.
+
+func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
+	var out []libvirtxml.DomainHostdev
+	for i := range g.dev.Interfaces {
+		n := &g.dev.Interfaces[i]
+		if n.SRIOV == nil || n.State == v1.InterfaceStateAbsent {
+			continue
+		}
+		path := g.devPath.Child("interfaces").Index(i)
+		h := g.hostdev(n.Name, path)
+		h.Boot = boot(n.BootOrder)
+		h.ROM = g.rom(n)
+		h.ACPI = g.acpiIndex(n, path.Child("acpiIndex"))
+		if n.PciAddress != "" {
+			g.pin("hostdev."+n.Name, path.Child("pciAddress"), n.PciAddress)
+		}
+		out = append(out, h)
+	}
+	for i := range g.dev.HostDevices {
+		out = append(out, g.hostdev(g.dev.HostDevices[i].Name, g.devPath.Child("hostDevices").Index(i)))
+	}
+	for i := range g.dev.GPUs {
+		out = append(out, g.gpu(i))
+	}
+	return out
+}
+
+func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
+	g.named(name, path)
+	g.pin("hostdev."+name, path, "")
+	if g.arch.ccw {
+		g.fail(field.Forbidden(path, "host devices are not rendered for architecture 's390x' yet"))
+	}
+	out := libvirtxml.DomainHostdev{Alias: abi.Alias(name)}
+	switch kind := g.Facts.HostDevices[name]; kind {
+	case "", "pci":
+		out.Managed = "no"
+		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{}
+	case "mdev":
+		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-pci"}
+	case "usb":
+		out.SubsysUSB = &libvirtxml.DomainHostdevSubsysUSB{}
+	default:
+		g.fail(field.NotSupported(path, kind, []string{"pci", "mdev", "usb"}))
+	}
+	return out
+}
+
+// gpu adds the display of a virtual GPU. Without options the first one has a display, as guests with one GPU expect.
+func (g *guest) gpu(i int) libvirtxml.DomainHostdev {
+	gpu := &g.dev.GPUs[i]
+	out := g.hostdev(gpu.Name, g.devPath.Child("gpus").Index(i))
+	display, ramfb := g.display(i)
+	switch {
+	case !display:
+	case out.SubsysMDev != nil:
+		out.SubsysMDev.Display, out.SubsysMDev.RamFB = "on", onOff(ramfb)
+	case out.SubsysPCI != nil:
+		out.SubsysPCI.Display, out.SubsysPCI.RamFB = "on", onOff(ramfb)
+	}
+	return out
+}
+
+func (g *guest) display(i int) (display, ramfb bool) {
+	options := g.dev.GPUs[i].VirtualGPUOptions
+	if options == nil || options.Display == nil {
+		for j := range g.dev.GPUs {
+			if g.dev.GPUs[j].VirtualGPUOptions != nil {
+				return false, false
+			}
+			if g.Facts.HostDevices[g.dev.GPUs[j].Name] == "mdev" {
+				return i == j, i == j
+			}
+		}
+		return false, false
+	}
+	d := options.Display
+	if !attached(d.Enabled) {
+		return false, false
+	}
+	return true, d.RamFB == nil || attached(d.RamFB.Enabled)
+}

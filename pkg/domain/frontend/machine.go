@@ -1,0 +1,161 @@
+package frontend
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns architecture, domain.machine, domain.rebootPolicy, and the table of what differs between architectures.
+//
+// A machine type alias ('q35') means another machine with each QEMU. It is resolved at the first boot, with the host's
+// table, and recorded: later boots have the recorded machine for as long as the user asks for the same alias. A versioned
+// type is taken as it is written.
+
+// profile is what an architecture's guests have in common.
+type profile struct {
+	libvirt string // libvirt's name of it
+	// alias is the machine type alias, family the start of its versioned names.
+	alias, family string
+	// ccw guests have channel devices instead of PCI.
+	ccw       bool
+	diskBuses []string
+	nicModels []string
+	videos    []string
+	watchdog  string
+	panics    []string
+	sounds    []string
+	tpm       string
+	smbios    bool
+	usb       usbPolicy
+	serial    libvirtxml.DomainSerialTarget
+	// gic is the interrupt controller's version, which libvirt would otherwise take from the host.
+	gic string
+	// rom tells whether network cards have option ROMs that slow the start when nothing boots from them.
+	rom bool
+	efi bool
+	// reserved slots of the root bus.
+	reserved []uint
+}
+
+type usbPolicy int
+
+const (
+	usbOnDemand usbPolicy = iota
+	usbAlways
+	usbNever
+)
+
+var pciNICs = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "virtio"}
+
+var profiles = map[string]profile{
+	"amd64": {
+		libvirt: "x86_64", alias: "q35", family: "pc-q35-",
+		diskBuses: []string{"sata", "scsi", "usb", "virtio"},
+		nicModels: pciNICs,
+		videos:    []string{"bochs", "cirrus", "ramfb", "vga", "virtio"},
+		watchdog:  "i6300esb",
+		panics:    []string{"hyperv", "isa", "pvpanic"},
+		sounds:    []string{"ac97", "ich9"},
+		tpm:       "tpm-crb",
+		smbios:    true, rom: true, efi: true,
+		serial:   libvirtxml.DomainSerialTarget{Type: "isa-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "isa-serial"}},
+		reserved: []uint{0, 0x1f}, // host bridge; ICH9 with LPC, SATA and SMBus
+	},
+	"arm64": {
+		libvirt: "aarch64", alias: "virt", family: "virt-",
+		diskBuses: []string{"scsi", "usb", "virtio"},
+		nicModels: pciNICs,
+		videos:    []string{"ramfb", "virtio"},
+		tpm:       "tpm-tis", // QEMU's virt board has no CRB interface
+		smbios:    true, rom: true, efi: true,
+		usb: usbAlways, gic: "3",
+		serial:   libvirtxml.DomainSerialTarget{Type: "system-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "pl011"}},
+		reserved: []uint{0},
+	},
+	"s390x": {
+		libvirt: "s390x", alias: "s390-ccw-virtio", family: "s390-ccw-virtio-",
+		ccw:       true,
+		diskBuses: []string{"scsi", "virtio"},
+		nicModels: []string{"virtio"},
+		videos:    []string{"virtio"},
+		watchdog:  "diag288",
+		usb:       usbNever,
+		serial:    libvirtxml.DomainSerialTarget{Type: "sclp-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "sclpconsole"}},
+	},
+}
+
+// name is unique on a host; libvirt shows it.
+func (g *guest) name() string { return g.VMI.Namespace + "_" + g.VMI.Name }
+
+func (g *guest) osType() *libvirtxml.DomainOSType {
+	return &libvirtxml.DomainOSType{Arch: g.arch.libvirt, Machine: g.machine(), Type: "hvm"}
+}
+
+func (g *guest) machine() string {
+	path := g.path.Child("machine", "type")
+	if g.spec.Domain.Machine == nil || g.spec.Domain.Machine.Type == "" {
+		g.fail(field.Required(path, ""))
+		return ""
+	}
+	wanted := g.spec.Domain.Machine.Type
+	if strings.HasPrefix(wanted, g.arch.family) {
+		return wanted
+	}
+	if wanted != g.arch.alias {
+		// Vendors give aliases of their own, e.g. pc-q35-rhel9.4.0 is covered above, but i440fx or microvm are other boards,
+		// with other buses than those that Kiln places devices on.
+		err := field.NotSupported(path, wanted, []string{g.arch.alias, g.arch.family + "<version>"})
+		g.fail(err)
+		return ""
+	}
+	if f := g.Frozen; f != nil && strings.HasPrefix(f.Machine, g.arch.family) {
+		return f.Machine
+	}
+	if resolved := g.Facts.Machines[wanted]; resolved != "" {
+		return resolved
+	}
+	return wanted
+}
+
+// onReboot: a guest that is to be terminated on reboot is ended, so that its controller makes it anew.
+func (g *guest) onReboot() string {
+	policy := g.spec.Domain.RebootPolicy
+	switch {
+	case policy == nil || *policy == v1.RebootPolicyReboot:
+		return "restart"
+	case *policy == v1.RebootPolicyTerminate:
+		return "destroy"
+	}
+	g.fail(field.NotSupported(g.path.Child("rebootPolicy"), *policy, []v1.RebootPolicy{v1.RebootPolicyReboot, v1.RebootPolicyTerminate}))
+	return ""
+}
+
+// virtio is the model of a virtio device. Transitional ones also speak virtio 0.9, for guests of old.
+func (g *guest) virtio() string {
+	switch {
+	case g.arch.ccw:
+		return "virtio"
+	case set(g.dev.UseVirtioTransitional):
+		return "virtio-transitional"
+	}
+	return "virtio-non-transitional"
+}
+
+// known tells whether a value is one of the architecture's, and says so when not.
+func (g *guest) known(path *field.Path, value string, values []string) bool {
+	for _, v := range values {
+		if v == value {
+			return true
+		}
+	}
+	if len(values) == 0 {
+		g.fail(field.Forbidden(path, fmt.Sprintf("there is none for architecture '%s'", g.spec.Architecture)))
+		return false
+	}
+	g.fail(field.NotSupported(path, value, values))
+	return false
+}

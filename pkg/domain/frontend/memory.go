@@ -1,0 +1,44 @@
+package frontend
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns domain.memory.guest and maxGuest. What backs the memory (huge pages) is the backend's. Requests and limits have become
+// memory.guest before this stage.
+
+// memorySlots is how many modules can be added; the number is in the guest's ACPI tables, so it never depends on anything.
+const memorySlots = 16
+
+// memory in KiB, libvirt's own unit; a fraction of a KiB counts as one, as in libvirt.
+func (g *guest) memory() *libvirtxml.DomainMemory {
+	m := g.spec.Domain.Memory
+	if m == nil || m.Guest == nil || m.Guest.Sign() <= 0 {
+		return &libvirtxml.DomainMemory{Unit: "KiB"} // maxMemory reports it
+	}
+	return &libvirtxml.DomainMemory{Value: kibibytes(m.Guest), Unit: "KiB"}
+}
+
+func kibibytes(q *resource.Quantity) uint { return uint((q.Value() + 1023) / 1024) }
+
+// memoryGrows tells whether memory can be added to the running guest.
+func (g *guest) memoryGrows() bool {
+	m := g.spec.Domain.Memory
+	return m != nil && m.Guest != nil && m.MaxGuest != nil && m.MaxGuest.Cmp(*m.Guest) > 0
+}
+
+func (g *guest) maxMemory() *libvirtxml.DomainMaxMemory {
+	m := g.spec.Domain.Memory
+	switch path := g.path.Child("memory", "guest"); {
+	case m == nil || m.Guest == nil:
+		g.fail(field.Required(path, ""))
+	case m.Guest.Sign() <= 0:
+		g.fail(field.Invalid(path, m.Guest.String(), "must be greater than 0"))
+	}
+	if !g.memoryGrows() {
+		return nil
+	}
+	return &libvirtxml.DomainMaxMemory{Value: kibibytes(m.MaxGuest), Unit: "KiB", Slots: memorySlots}
+}

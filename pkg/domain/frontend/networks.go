@@ -1,0 +1,126 @@
+package frontend
+
+import (
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns devices.interfaces and networkInterfaceMultiqueue. What a card is connected to is the backend's: bridge, masquerade, passt
+// and binding plugins all show the guest the same card. SR-IOV interfaces are host devices.
+
+// maxQueues is what a tap device of Linux takes.
+const maxQueues = 256
+
+// maxACPIIndex is QEMU's: indices above are for its own slots.
+const maxACPIIndex = 16*1024 - 1
+
+// null stands for a connection until the backend makes one: libvirt's types cannot leave it out.
+func null() *libvirtxml.DomainInterfaceSource {
+	return &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
+}
+
+func (g *guest) interfaces() []libvirtxml.DomainInterface {
+	var out []libvirtxml.DomainInterface
+	for i := range g.dev.Interfaces {
+		n := &g.dev.Interfaces[i]
+		path := g.devPath.Child("interfaces").Index(i)
+		if n.State == v1.InterfaceStateAbsent || n.SRIOV != nil {
+			continue
+		}
+		out = append(out, g.nic(n, path))
+	}
+	return out
+}
+
+func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterface {
+	g.named(n.Name, path)
+	g.binding(n, path)
+	g.pin("interface."+n.Name, path, "")
+	if n.PciAddress != "" {
+		g.pin("interface."+n.Name, path.Child("pciAddress"), n.PciAddress)
+		if g.arch.ccw {
+			g.fail(field.Forbidden(path.Child("pciAddress"), "architecture 's390x' has channel devices, not PCI"))
+		}
+	}
+	model := n.Model
+	if model == "" {
+		model = v1.VirtIO // the API's meaning of absent
+	}
+	g.known(path.Child("model"), model, g.arch.nicModels)
+	out := libvirtxml.DomainInterface{
+		Source: null(),
+		MAC:    g.mac(n, path.Child("macAddress")),
+		Boot:   boot(n.BootOrder),
+		ROM:    g.rom(n),
+		ACPI:   g.acpiIndex(n, path.Child("acpiIndex")),
+		Alias:  abi.Alias(n.Name),
+	}
+	if model == v1.VirtIO {
+		model = g.virtio()
+		out.Driver = g.nicDriver()
+	}
+	out.Model = &libvirtxml.DomainInterfaceModel{Type: model}
+	if n.State == v1.InterfaceStateLinkDown {
+		out.Link = &libvirtxml.DomainInterfaceLink{State: "down"}
+	}
+	return out
+}
+
+func (g *guest) binding(n *v1.Interface, path *field.Path) {
+	switch {
+	case n.DeprecatedSlirp != nil:
+		g.fail(field.Forbidden(path.Child("slirp"), "is no longer offered; use masquerade"))
+	case n.DeprecatedMacvtap != nil:
+		g.fail(field.Forbidden(path.Child("macvtap"), "is no longer offered; use bridge"))
+	case n.DeprecatedPasst != nil:
+		g.fail(field.Forbidden(path.Child("passt"), "is no longer offered; use passtBinding"))
+	case n.Bridge == nil && n.Masquerade == nil && n.PasstBinding == nil && n.Binding == nil:
+		g.fail(field.Required(path.Child("masquerade"), "one of bridge, masquerade, passtBinding, sriov or binding"))
+	}
+}
+
+// mac has one spelling, so that a card is the same however the user writes it.
+func (g *guest) mac(n *v1.Interface, path *field.Path) *libvirtxml.DomainInterfaceMAC {
+	text := n.MacAddress
+	if text == "" && g.Frozen != nil {
+		text = g.Frozen.MACs[n.Name]
+	}
+	if text == "" {
+		g.fail(field.Required(path, ""))
+		return nil
+	}
+	return &libvirtxml.DomainInterfaceMAC{Address: strings.ToLower(strings.ReplaceAll(text, "-", ":"))}
+}
+
+// rom switches the boot ROM off where nothing boots from the card: each costs seconds of firmware time.
+func (g *guest) rom(n *v1.Interface) *libvirtxml.DomainROM {
+	if g.arch.rom && (n.BootOrder == nil || g.encrypted()) {
+		return &libvirtxml.DomainROM{Enabled: "no"}
+	}
+	return nil
+}
+
+func (g *guest) acpiIndex(n *v1.Interface, path *field.Path) *libvirtxml.DomainDeviceACPI {
+	switch {
+	case n.ACPIIndex == 0:
+		return nil
+	case n.ACPIIndex < 0 || n.ACPIIndex > maxACPIIndex:
+		g.fail(field.Invalid(path, n.ACPIIndex, "must be between 1 and 16383"))
+	}
+	return &libvirtxml.DomainDeviceACPI{Index: uint(n.ACPIIndex)}
+}
+
+func (g *guest) nicDriver() *libvirtxml.DomainInterfaceDriver {
+	out := libvirtxml.DomainInterfaceDriver{IOMMU: g.iommu()}
+	if set(g.dev.NetworkInterfaceMultiQueue) {
+		out.Queues = min(g.cpus(), maxQueues)
+	}
+	if out == (libvirtxml.DomainInterfaceDriver{}) {
+		return nil
+	}
+	return &out
+}

@@ -1,0 +1,215 @@
+package frontend
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns aliases, controllers and addresses: the second step of rendering. libvirt would add the controllers and addresses that
+// are missing, and differently with each device more; so none is missing.
+
+// place completes a domain whose devices are all there but the controllers.
+func (g *guest) place(dom *libvirtxml.Domain) {
+	p := &placement{guest: g, dom: dom}
+	p.unique()
+	p.name()
+	p.drives()
+	p.usb()
+	p.serial()
+	p.controllers()
+	if g.arch.ccw {
+		p.ccw()
+	} else {
+		p.pci()
+	}
+}
+
+// placement is the state of the step. The numbers say how many controllers of a kind the devices need.
+type placement struct {
+	*guest
+	dom                           *libvirtxml.Domain
+	sata, scsi, usbBuses, serials uint
+	places                        map[string]address.Device
+}
+
+// aliasForm is what libvirt takes after 'ua-'.
+var aliasForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// named judges the name of a device, which becomes its alias.
+func (g *guest) named(name string, path *field.Path) {
+	switch {
+	case name == "":
+		g.fail(field.Required(path.Child("name"), ""))
+	case !aliasForm.MatchString(name):
+		g.fail(field.Invalid(path.Child("name"), name, "must consist of letters, digits, '-' and '_'"))
+	}
+}
+
+// unique qualifies the aliases of devices whose name another kind of device has too: a disk and an interface may both be
+// called 'default'. The record is by kind and name, so that no address depends on it.
+func (p *placement) unique() {
+	aliases, keys := map[string]bool{}, map[string]bool{}
+	for _, d := range abi.Devices(p.dom) {
+		if d.Alias == nil || *d.Alias == nil {
+			continue
+		}
+		if keys[d.Key()] {
+			p.fail(field.Duplicate(p.at(d).Child("name"), d.Name))
+			continue
+		}
+		if aliases[(*d.Alias).Name] {
+			*d.Alias = abi.QualifiedAlias(d.Kind, d.Name)
+		}
+		keys[d.Key()], aliases[(*d.Alias).Name] = true, true
+	}
+}
+
+// at is the path of a device in the spec; that of all devices for those that no field asks for.
+func (p *placement) at(d abi.Device) *field.Path {
+	if pin, ok := p.pins[d.Key()]; ok && pin.path != nil {
+		return pin.path
+	}
+	return p.devPath
+}
+
+func (p *placement) recorded(key string) abi.Address {
+	if p.Frozen == nil {
+		return abi.Address{}
+	}
+	return p.Frozen.Devices[key]
+}
+
+// targetPrefix by bus; guests do not see target names, but libvirt sorts boot candidates by them and compares them.
+func targetPrefix(bus string) string {
+	if bus == "virtio" {
+		return "vd"
+	}
+	return "sd"
+}
+
+// name gives disks their target names. A disk that is added takes a free name and moves nobody else's.
+func (p *placement) name() {
+	for _, prefix := range []string{"vd", "sd"} {
+		var keys []string
+		frozen := map[string]uint{}
+		var disks []abi.Device
+		for _, d := range abi.Devices(p.dom) {
+			if d.Disk == nil || targetPrefix(d.Bus) != prefix {
+				continue
+			}
+			disks, keys = append(disks, d), append(keys, d.Key())
+			if target := p.recorded(d.Key()).Target; len(target) > 2 && target[:2] == prefix {
+				if n, ok := address.FromLetters(target[2:]); ok {
+					frozen[d.Key()] = n
+				}
+			}
+		}
+		numbers := address.Numbers(keys, frozen, 0)
+		for _, d := range disks {
+			d.Disk.Target.Dev = prefix + address.Letters(numbers[d.Key()])
+		}
+	}
+}
+
+// Units of a controller: six ports has the AHCI controller of ICH9; a virtio-scsi target takes 256 LUNs before Linux guests
+// need another way to list them.
+const (
+	sataUnits = 6
+	scsiUnits = 256
+)
+
+func (p *placement) drives() {
+	p.sata = p.units("sata", sataUnits)
+	p.scsi = p.units("scsi", scsiUnits)
+}
+
+// units puts the disks of one bus on its controllers and returns the number of controllers.
+func (p *placement) units(bus string, size uint) uint {
+	var keys []string
+	frozen := map[string]uint{}
+	for _, d := range abi.Devices(p.dom) {
+		if d.Disk == nil || d.Bus != bus {
+			continue
+		}
+		keys = append(keys, d.Key())
+		var controller, b, target, unit uint
+		if n, _ := fmt.Sscanf(p.recorded(d.Key()).Drive, "%d:%d:%d:%d", &controller, &b, &target, &unit); n == 4 {
+			frozen[d.Key()] = controller*size + unit
+		}
+	}
+	numbers, controllers := address.Numbers(keys, frozen, 0), uint(0)
+	for _, d := range abi.Devices(p.dom) {
+		if d.Disk == nil || d.Bus != bus {
+			continue
+		}
+		n, zero := numbers[d.Key()], uint(0)
+		controller, unit := n/size, n%size
+		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &controller, Bus: &zero, Target: &zero, Unit: &unit}}
+		controllers = max(controllers, controller+1)
+	}
+	return controllers
+}
+
+// usbPorts of a controller; QEMU's default of four is soon full, and libvirt would add hubs.
+const usbPorts = 15
+
+func onUSB(d abi.Device) bool {
+	return d.Bus == "usb" || (d.Hostdev != nil && d.Hostdev.SubsysUSB != nil)
+}
+
+func (p *placement) usb() {
+	var devices []abi.Device
+	var keys []string
+	frozen := map[string]uint{}
+	for _, d := range abi.Devices(p.dom) {
+		if !onUSB(d) {
+			continue
+		}
+		devices, keys = append(devices, d), append(keys, d.Key())
+		var bus, port uint
+		if n, _ := fmt.Sscanf(p.recorded(d.Key()).USB, "%d:%d", &bus, &port); n == 2 && port > 0 {
+			frozen[d.Key()] = bus*usbPorts + port - 1
+		}
+	}
+	numbers := address.Numbers(keys, frozen, 0)
+	for _, d := range devices {
+		n := numbers[d.Key()]
+		bus, port := n/usbPorts, n%usbPorts+1
+		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &bus, Port: fmt.Sprint(port)}}
+		p.usbBuses = max(p.usbBuses, bus+1)
+	}
+	if p.arch.usb == usbAlways {
+		p.usbBuses = max(p.usbBuses, 1)
+	}
+}
+
+// serialPorts of a virtio-serial controller; port 0 is for a virtio console, and QEMU has 31.
+const serialPorts = 30
+
+func (p *placement) serial() {
+	var keys []string
+	frozen := map[string]uint{}
+	var devices []abi.Device
+	for _, d := range abi.Devices(p.dom) {
+		if d.Kind != "channel" {
+			continue
+		}
+		devices, keys = append(devices, d), append(keys, d.Key())
+		var controller, bus, port uint
+		if n, _ := fmt.Sscanf(p.recorded(d.Key()).Serial, "%d:%d:%d", &controller, &bus, &port); n == 3 && port > 0 {
+			frozen[d.Key()] = controller*serialPorts + port - 1
+		}
+	}
+	numbers := address.Numbers(keys, frozen, 0)
+	for _, d := range devices {
+		n, zero := numbers[d.Key()], uint(0)
+		controller, port := n/serialPorts, n%serialPorts+1
+		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &controller, Bus: &zero, Port: &port}}
+		p.serials = max(p.serials, controller+1)
+	}
+}

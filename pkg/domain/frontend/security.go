@@ -1,0 +1,57 @@
+package frontend
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns domain.launchSecurity, and what encrypted memory asks of virtio devices: DMA only through the IOMMU, no option ROMs.
+// The position of the C-bit and the quoting service are the host's.
+
+const (
+	sevNoDebug = 0x1     // always, as the API documents
+	sevES      = 0x4     // registers are encrypted too
+	snpPolicy  = 0x30000 // bit 17 must be one, bit 16 allows SMT
+)
+
+func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
+	s := g.spec.Domain.LaunchSecurity
+	if s == nil || g.spec.Architecture == "s390x" {
+		// On s390x the guest's image asks for Secure Execution itself; its devices differ, see iommu.
+		return nil
+	}
+	path := g.path.Child("launchSecurity")
+	if g.spec.Architecture != "amd64" {
+		g.fail(field.Forbidden(path, "there is none for architecture '"+g.spec.Architecture+"'"))
+		return nil
+	}
+	switch {
+	case s.SNP != nil:
+		policy := uint64(snpPolicy)
+		return &libvirtxml.DomainLaunchSecurity{SEVSNP: &libvirtxml.DomainLaunchSecuritySEVSNP{Policy: &policy}}
+	case s.TDX != nil:
+		return &libvirtxml.DomainLaunchSecurity{TDX: &libvirtxml.DomainLaunchSecurityTDX{}}
+	case s.SEV != nil:
+		policy := uint(sevNoDebug)
+		if p := s.SEV.Policy; p != nil && set(p.EncryptedState) {
+			policy |= sevES
+		}
+		return &libvirtxml.DomainLaunchSecurity{SEV: &libvirtxml.DomainLaunchSecuritySEV{Policy: &policy, DHCert: s.SEV.DHCert, Session: s.SEV.Session}}
+	}
+	g.fail(field.Required(path, "one of sev, snp or tdx"))
+	return nil
+}
+
+// encrypted tells whether the host cannot read the guest's memory through DMA.
+func (g *guest) encrypted() bool {
+	s := g.spec.Domain.LaunchSecurity
+	return s != nil && (s.SEV != nil || s.SNP != nil || g.spec.Architecture == "s390x")
+}
+
+// iommu is the attribute of virtio drivers.
+func (g *guest) iommu() string {
+	if g.encrypted() {
+		return "on"
+	}
+	return ""
+}
