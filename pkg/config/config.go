@@ -1,11 +1,10 @@
 // Package config holds the configuration of a cluster as values: what mutate copies from, what validate compares
 // against, and what stage 2 uses where no API field governs. It reads nothing; callers hand it a parsed
-// KubeVirtConfiguration.
+// KubeVirtConfiguration. What KubeVirt's own configuration has beyond the fields read here has no meaning for Kiln.
 package config
 
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -32,6 +31,12 @@ type Defaults struct {
 	NetworkInterface string
 	// LiveUpdate is nil when the rollout strategy is Stage.
 	LiveUpdate *LiveUpdate
+	// QuoteSocket is the host path of the TDX quote generation service, put on TDX guests as an annotation.
+	QuoteSocket string
+	// EvenEmulatorThreads marks guests with an isolated emulator thread so that their CPUs stay even in number. It is
+	// an annotation of the KubeVirt object, not part of its configuration: whoever reads the object sets it, and only
+	// when the gate AlignCPUs is on.
+	EvenEmulatorThreads bool
 }
 
 // LiveUpdate bounds what can be added to a running guest.
@@ -52,12 +57,6 @@ type Limits struct {
 	Gates                Gates
 }
 
-// Gates says which feature gates are on. Beta and GA gates are on unless disabled, Alpha ones off unless listed.
-type Gates map[string]bool
-
-// Enabled tells whether the gate is on.
-func (g Gates) Enabled(name string) bool { return g[name] }
-
 // FrontendDefaults is one versioned value for guest-visible facts that no API field governs.
 type FrontendDefaults struct {
 	// Version names this set of defaults; it is recorded in every frozen frontend.
@@ -75,7 +74,3 @@ type SMBIOS struct{ Manufacturer, Product, Family, Version, SKU string }
 
 // Default is the configuration of a cluster that configures nothing.
 func Default() Cluster { c, _ := FromKubeVirt(v1.KubeVirtConfiguration{}); return c }
-
-// FromKubeVirt reads the subset of KubeVirt's configuration that Kiln understands. Errors name paths below
-// spec.configuration; the returned value is only usable when there are none.
-func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) { return Cluster{}, nil }

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"path"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// architectures with the machine type of each, and the types that a guest may name. The machine types are aliases of
+// QEMU's newest: which version a guest gets is frozen at its first start.
+var architectures = []struct {
+	name, machine string
+	emulated      []string
+	configured    func(*v1.ArchConfiguration) *v1.ArchSpecificConfiguration
+}{
+	{"amd64", "q35", []string{"q35*", "pc-q35*"}, func(a *v1.ArchConfiguration) *v1.ArchSpecificConfiguration { return a.Amd64 }},
+	{"arm64", "virt", []string{"virt*"}, func(a *v1.ArchConfiguration) *v1.ArchSpecificConfiguration { return a.Arm64 }},
+	{"s390x", "s390-ccw-virtio", []string{"s390-ccw-virtio*"}, func(a *v1.ArchConfiguration) *v1.ArchSpecificConfiguration { return a.S390x }},
+}
+
+// Values of settings that KubeVirt documents.
+const (
+	defaultCPUModel    = v1.DefaultCPUModel
+	defaultQuoteSocket = "/var/run/tdx-qgs/qgs.socket"
+	defaultRatio       = 4
+	bridge, masquerade = "bridge", "masquerade"
+)
+
+// unsetCPURequest is KubeVirt's own default CPU request. It means "nobody configured a request": pods then get one from
+// the number of vCPUs.
+var unsetCPURequest = resource.MustParse("100m")
+
+// FromKubeVirt reads the subset of KubeVirt's configuration that Kiln understands. Errors name paths below
+// spec.configuration; the returned value is only usable when there are none.
+func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
+	root := field.NewPath("spec", "configuration")
+	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
+	c := Cluster{Frontend: frontend(cfg), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
+	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
+	for _, read := range []func(*Cluster, v1.KubeVirtConfiguration, *field.Path) field.ErrorList{
+		machines, cpu, eviction, network, liveUpdate, policy, quoteSocket,
+	} {
+		errs = append(errs, read(&c, cfg, root)...)
+	}
+	return c, errs
+}
+
+func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
+	c.Defaults.Architecture = "amd64"
+	c.Defaults.Machines = map[string]string{}
+	c.Limits.EmulatedMachines = map[string][]string{}
+	for _, arch := range architectures {
+		c.Defaults.Machines[arch.name], c.Limits.EmulatedMachines[arch.name] = arch.machine, slices.Clone(arch.emulated)
+	}
+	// The two settings outside architectureConfiguration are older than it and mean amd64.
+	override(c, "amd64", cfg.MachineType, cfg.EmulatedMachines)
+	errs = append(errs, patterns(cfg.EmulatedMachines, root.Child("emulatedMachines"))...)
+	if cfg.ArchitectureConfiguration == nil {
+		return errs
+	}
+	root = root.Child("architectureConfiguration")
+	var names []string
+	for _, arch := range architectures {
+		names = append(names, arch.name)
+		if own := arch.configured(cfg.ArchitectureConfiguration); own != nil {
+			override(c, arch.name, own.MachineType, own.EmulatedMachines)
+			errs = append(errs, patterns(own.EmulatedMachines, root.Child(arch.name, "emulatedMachines"))...)
+		}
+	}
+	if name := cfg.ArchitectureConfiguration.DefaultArchitecture; slices.Contains(names, name) {
+		c.Defaults.Architecture = name
+	} else if name != "" {
+		errs = append(errs, field.NotSupported(root.Child("defaultArchitecture"), name, names))
+	}
+	return errs
+}
+
+func override(c *Cluster, arch, machine string, emulated []string) {
+	if machine != "" {
+		c.Defaults.Machines[arch] = machine
+	}
+	if len(emulated) > 0 {
+		c.Limits.EmulatedMachines[arch] = slices.Clone(emulated)
+	}
+}
+
+// patterns refuses globs that can never match, where KubeVirt silently lets no machine through.
+func patterns(globs []string, at *field.Path) (errs field.ErrorList) {
+	for i, glob := range globs {
+		if _, err := path.Match(glob, ""); err != nil {
+			errs = append(errs, field.Invalid(at.Index(i), glob, "must be a glob pattern such as 'pc-q35*'"))
+		}
+	}
+	return errs
+}
+
+func cpu(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+	c.Defaults.CPUModel = defaultCPUModel
+	if cfg.CPUModel != "" {
+		c.Defaults.CPUModel = cfg.CPUModel
+	}
+	if cfg.CPURequest == nil || cfg.CPURequest.Cmp(unsetCPURequest) == 0 {
+		return nil
+	}
+	if cfg.CPURequest.Sign() < 0 {
+		return field.ErrorList{field.Invalid(root.Child("cpuRequest"), cfg.CPURequest.String(), "must not be negative")}
+	}
+	request := cfg.CPURequest.DeepCopy()
+	c.Defaults.CPURequest = &request
+	return nil
+}
+
+func eviction(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+	strategy := v1.EvictionStrategyNone
+	if cfg.EvictionStrategy != nil {
+		strategy = *cfg.EvictionStrategy
+	}
+	c.Defaults.EvictionStrategy, c.Limits.EvictionStrategy = new(strategy), new(strategy)
+	known := []v1.EvictionStrategy{v1.EvictionStrategyExternal, v1.EvictionStrategyLiveMigrate, v1.EvictionStrategyLiveMigrateIfPossible, v1.EvictionStrategyNone}
+	if !slices.Contains(known, strategy) {
+		return field.ErrorList{field.NotSupported(root.Child("evictionStrategy"), strategy, known)}
+	}
+	return nil
+}
+
+func network(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+	c.Defaults.NetworkInterface = bridge
+	own := cfg.NetworkConfiguration
+	if own == nil {
+		return nil
+	}
+	if own.PermitBridgeInterfaceOnPodNetwork != nil {
+		c.Limits.BridgeOnPodNetwork = *own.PermitBridgeInterfaceOnPodNetwork
+	}
+	switch own.NetworkInterface {
+	case "":
+	case bridge, masquerade:
+		c.Defaults.NetworkInterface = own.NetworkInterface
+	default: // slirp among them: QEMU's user network was removed from KubeVirt's API in v1.3
+		return field.ErrorList{field.NotSupported(root.Child("network", "defaultNetworkInterface"), own.NetworkInterface, []string{bridge, masquerade})}
+	}
+	return nil
+}
+
+func liveUpdate(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
+	strategies := []v1.VMRolloutStrategy{v1.VMRolloutStrategyLiveUpdate, v1.VMRolloutStrategyStage}
+	if s := cfg.VMRolloutStrategy; s != nil && !slices.Contains(strategies, *s) {
+		errs = append(errs, field.NotSupported(root.Child("vmRolloutStrategy"), *s, strategies))
+	} else if s != nil && *s == v1.VMRolloutStrategyStage {
+		return nil
+	}
+	update := &LiveUpdate{MaxHotplugRatio: defaultRatio}
+	if own := cfg.LiveUpdateConfiguration; own != nil {
+		own = own.DeepCopy()
+		update.MaxCPUSockets, update.MaxGuest = own.MaxCpuSockets, own.MaxGuest
+		if own.MaxHotplugRatio > 0 {
+			update.MaxHotplugRatio = own.MaxHotplugRatio
+		}
+		if own.MaxGuest != nil && own.MaxGuest.Sign() <= 0 {
+			errs = append(errs, field.Invalid(root.Child("liveUpdateConfiguration", "maxGuest"), own.MaxGuest.String(), "must be greater than 0"))
+		}
+	}
+	c.Defaults.LiveUpdate, c.Limits.LiveUpdate = update, update
+	return errs
+}
+
+func policy(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+	if cfg.Instancetype == nil || cfg.Instancetype.ReferencePolicy == nil {
+		return nil
+	}
+	c.Policy = *cfg.Instancetype.ReferencePolicy
+	if known := []v1.InstancetypeReferencePolicy{v1.Expand, v1.ExpandAll, v1.Reference}; !slices.Contains(known, c.Policy) {
+		return field.ErrorList{field.NotSupported(root.Child("instancetype", "referencePolicy"), c.Policy, known)}
+	}
+	return nil
+}
+
+func quoteSocket(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
+	c.Defaults.QuoteSocket = defaultQuoteSocket
+	cc := cfg.ConfidentialCompute
+	if cc == nil || cc.TDX == nil || cc.TDX.Attestation == nil || cc.TDX.Attestation.QgsSocketPath == nil {
+		return nil
+	}
+	socket := *cc.TDX.Attestation.QgsSocketPath
+	if !path.IsAbs(socket) || path.Clean(socket) != socket {
+		return field.ErrorList{field.Invalid(root.Child("confidentialCompute", "tdx", "attestation", "qgsSocketPath"), socket, "must be an absolute path without '.' and '..'")}
+	}
+	c.Defaults.QuoteSocket = socket
+	return nil
+}
