@@ -34,7 +34,7 @@ type Rendered struct {
 func Render(m Machine) (Rendered, field.ErrorList) {
 	vmi := m.VMI.DeepCopy()
 	Identify(vmi, string(vmi.UID))
-	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen})
+	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m)})
 	if len(errs) > 0 {
 		return Rendered{}, errs
 	}
@@ -43,4 +43,13 @@ func Render(m Machine) (Rendered, field.ErrorList) {
 		return Rendered{}, errs
 	}
 	return Rendered{Frontend: front, Record: abi.Freeze(front, m.Defaults.Version), Documents: documents}, nil
+}
+
+// facts are what the guest sees of this host, should it be the first that it boots on.
+func facts(m Machine) frontend.Facts {
+	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}}
+	for name, device := range m.Bindings.HostDevs {
+		f.HostDevices[name] = device.Type
+	}
+	return f
 }
