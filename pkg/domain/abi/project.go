@@ -40,13 +40,9 @@ func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 		return nil
 	}
 	out := &libvirtxml.DomainOS{
-		Type: o.Type, Firmware: o.Firmware, FirmwareInfo: o.FirmwareInfo, Cmdline: o.Cmdline,
-		BootDevices: o.BootDevices, BootMenu: o.BootMenu, BIOS: o.BIOS, SMBios: o.SMBios,
+		Type: o.Type, Cmdline: o.Cmdline, BootDevices: o.BootDevices, BootMenu: o.BootMenu, BIOS: o.BIOS, SMBios: o.SMBios,
 	}
-	// Firmware by class (frontend) and by path (backend) are two spellings of one thing, so that only the class is compared.
-	if o.Loader != nil {
-		out.Loader = &libvirtxml.DomainLoader{Secure: o.Loader.Secure}
-	}
+	firmware(o, out)
 	if o.ACPI != nil {
 		out.ACPI = &libvirtxml.DomainACPI{}
 		for _, table := range o.ACPI.Tables {
@@ -54,6 +50,27 @@ func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 		}
 	}
 	return out
+}
+
+// firmware is the class alone: EFI by class (frontend) and EFI by the path of a build (backend) are two spellings of it.
+func firmware(o, out *libvirtxml.DomainOS) {
+	loader := o.Loader != nil && (o.Loader.Type == "pflash" || o.Loader.Type == "rom")
+	if o.Firmware != "efi" && !loader {
+		return
+	}
+	secure := "no"
+	if loader && o.Loader.Secure == "yes" {
+		secure = "yes"
+	}
+	if o.FirmwareInfo != nil {
+		for _, f := range o.FirmwareInfo.Features {
+			if f.Name == "secure-boot" && f.Enabled == "yes" {
+				secure = "yes"
+			}
+		}
+	}
+	out.Firmware = "efi"
+	out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: secure, Name: "secure-boot"}}}
 }
 
 func cpu(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
