@@ -1,5 +1,5 @@
-// Package mutate makes a guest's spec explicit: ordered passes that fill what is unset, never change what is set,
-// are a no-op the second time, and cannot fail.
+// Package mutate makes a guest's spec explicit: ordered passes that fill what is unset, never change what is set, are a
+// no-op the second time, and cannot fail. Wrong input is validate's to report.
 package mutate
 
 import (
@@ -8,4 +8,61 @@ import (
 )
 
 // Apply runs all passes in order.
-func Apply(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {}
+func Apply(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
+	for _, p := range passes {
+		p.Run(vmi, defaults)
+	}
+}
+
+// pass fills one subject.
+type pass struct {
+	Name string
+	Run  func(*v1.VirtualMachineInstance, config.Defaults)
+}
+
+var passes = []pass{
+	{"architecture", architecture},
+	{"machine", machine},
+	{"cpu request", cpuRequest},
+	{"memory", guestMemory},
+	{"cpu topology", topology},
+	{"image pull policy", pullPolicy},
+	{"eviction", eviction},
+	{"default network", defaultNetwork},
+	{"volume disks", volumeDisks},
+	{"disk targets", diskTargets},
+	{"disk buses", diskBuses},
+	{"inputs", inputs},
+	{"watchdog", watchdog},
+	{"gpu displays", gpuDisplays},
+	{"probes", probes},
+	{"timers", timers},
+	{"features", features},
+	{"hyperv dependencies", hypervDependencies},
+	{"enlightened vmcs", enlightenedVMCS},
+	{"firmware", firmware},
+	{"cpu model", cpuModel},
+	{"max sockets", maxSockets},
+	{"max memory", maxMemory},
+	{"pci topology", pciTopology},
+	{"emulator thread parity", emulatorParity},
+	{"quote socket", quoteSocket},
+}
+
+// order holds what the list above depends on: the first runs before the second, because.
+var order = []struct{ first, second, because string }{
+	{"architecture", "machine", "the default machine type is per architecture"},
+	{"architecture", "disk buses", "the default bus is per architecture"},
+	{"architecture", "watchdog", "the default watchdog is per architecture"},
+	{"architecture", "firmware", "arm64 guests boot by EFI"},
+	{"architecture", "cpu model", "arm64 guests get the host's CPU"},
+	{"architecture", "features", "s390x guests have no ACPI"},
+	{"machine", "pci topology", "only PCIe machines have one"},
+	{"cpu request", "cpu topology", "without a topology the request counts sockets"},
+	{"memory", "max memory", "the ceiling derives from the guest's memory"},
+	{"cpu topology", "max sockets", "the ceiling derives from the sockets"},
+	{"volume disks", "disk targets", "disks made for volumes need a target"},
+	{"disk targets", "disk buses", "a bus belongs to a target"},
+	{"features", "hyperv dependencies", "only enabled features have dependencies"},
+	{"hyperv dependencies", "enlightened vmcs", "it may be a dependency's dependant"},
+}

@@ -1,0 +1,82 @@
+package mutate
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.cpu (cores, sockets, threads, model, maxSockets, the vmx feature), annotation for emulator thread parity.
+
+// topology spells out all three counts. A guest that gives none gets as many sockets as its pod's CPU limit or request,
+// rounded up; one that gives some has the others at 1, since a zero would multiply to no CPUs at all.
+func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	domain := &vmi.Spec.Domain
+	if domain.CPU == nil {
+		domain.CPU = &v1.CPU{}
+	}
+	cpu := domain.CPU
+	if cpu.Cores == 0 && cpu.Sockets == 0 && cpu.Threads == 0 {
+		count, found := domain.Resources.Limits[corev1.ResourceCPU]
+		if !found {
+			count = domain.Resources.Requests[corev1.ResourceCPU]
+		}
+		cpu.Sockets = uint32(max(count.Value(), 0))
+	}
+	cpu.Cores, cpu.Sockets, cpu.Threads = max(cpu.Cores, 1), max(cpu.Sockets, 1), max(cpu.Threads, 1)
+}
+
+// cpuModel is the cluster's. On arm64 only the host's own CPU works.
+func cpuModel(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+	cpu := vmi.Spec.Domain.CPU
+	switch {
+	case cpu.Model != "":
+	case vmi.Spec.Architecture == "arm64":
+		cpu.Model = v1.CPUModeHostPassthrough
+	default:
+		cpu.Model = d.CPUModel
+	}
+}
+
+// maxVCPUs is the most that a guest is prepared for (KubeVirt's own bound, below QEMU's for q35).
+const maxVCPUs = 512
+
+// maxSockets is how far a running guest may grow: the cluster's ceiling, else a multiple of what it starts with. arm64 has
+// no CPU hotplug.
+func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+	cpu := vmi.Spec.Domain.CPU
+	if d.LiveUpdate == nil || cpu.MaxSockets != 0 || vmi.Spec.Architecture == "arm64" {
+		return
+	}
+	if d.LiveUpdate.MaxCPUSockets != nil {
+		cpu.MaxSockets = max(*d.LiveUpdate.MaxCPUSockets, cpu.Sockets)
+		return
+	}
+	perSocket := uint64(cpu.Cores) * uint64(cpu.Threads)
+	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), maxVCPUs/perSocket)
+	cpu.MaxSockets = max(uint32(wanted), cpu.Sockets)
+}
+
+// enlightenedVMCS needs the vmx feature of the CPU: it is what lets a Windows guest run Hyper-V inside.
+func enlightenedVMCS(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	hyperv := vmi.Spec.Domain.Features.Hyperv
+	if hyperv == nil || !on(hyperv.EVMCS) {
+		return
+	}
+	cpu := vmi.Spec.Domain.CPU
+	i := slices.IndexFunc(cpu.Features, func(f v1.CPUFeature) bool { return f.Name == "vmx" })
+	if i < 0 {
+		cpu.Features = append(slices.Clone(cpu.Features), v1.CPUFeature{Name: "vmx", Policy: "require"})
+	} else if cpu.Features[i].Policy == "" {
+		cpu.Features[i].Policy = "require"
+	}
+}
+
+// emulatorParity asks for an even number of CPUs where the administrator wants whole cores only.
+func emulatorParity(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+	if d.EvenEmulatorThreads && vmi.Spec.Domain.CPU.IsolateEmulatorThread {
+		annotate(vmi, v1.EmulatorThreadCompleteToEvenParity, "")
+	}
+}

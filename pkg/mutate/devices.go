@@ -1,0 +1,42 @@
+package mutate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.inputs, .watchdog.
+
+func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	for i := range vmi.Spec.Domain.Devices.Inputs {
+		input := &vmi.Spec.Domain.Devices.Inputs[i]
+		if input.Bus == "" {
+			input.Bus = v1.InputBusUSB
+		}
+		if input.Type == "" {
+			input.Type = v1.InputTypeTablet
+		}
+	}
+}
+
+// watchdog is the architecture's own. arm64 has none, which is for validate to say.
+func watchdog(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	dog := vmi.Spec.Domain.Devices.Watchdog
+	if dog == nil {
+		return
+	}
+	if dog.I6300ESB == nil && dog.Diag288 == nil {
+		switch vmi.Spec.Architecture {
+		case "amd64":
+			dog.I6300ESB = &v1.I6300ESBWatchdog{}
+		case "s390x":
+			dog.Diag288 = &v1.Diag288Watchdog{}
+		}
+	}
+	if dog.I6300ESB != nil && dog.I6300ESB.Action == "" {
+		dog.I6300ESB.Action = v1.WatchdogActionReset
+	}
+	if dog.Diag288 != nil && dog.Diag288.Action == "" {
+		dog.Diag288.Action = v1.WatchdogActionReset
+	}
+}

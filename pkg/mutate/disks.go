@@ -1,0 +1,87 @@
+package mutate
+
+import (
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.disks, volumes[].containerDisk.imagePullPolicy.
+
+// pullPolicy follows Kubernetes: an image that can change under its name is pulled always.
+func pullPolicy(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	for i := range vmi.Spec.Volumes {
+		disk := vmi.Spec.Volumes[i].ContainerDisk
+		if disk == nil || disk.ImagePullPolicy != "" {
+			continue
+		}
+		disk.ImagePullPolicy = corev1.PullIfNotPresent
+		if strings.HasSuffix(disk.Image, ":latest") || !strings.ContainsAny(disk.Image, ":@") {
+			disk.ImagePullPolicy = corev1.PullAlways
+		}
+	}
+}
+
+// volumeDisks gives each volume that is neither a disk nor a file system a disk of its name.
+func volumeDisks(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	devices := &vmi.Spec.Domain.Devices
+	used := map[string]bool{}
+	for _, disk := range devices.Disks {
+		used[disk.Name] = true
+	}
+	for _, fs := range devices.Filesystems {
+		used[fs.Name] = true
+	}
+	for _, volume := range vmi.Spec.Volumes {
+		if !used[volume.Name] {
+			devices.Disks = append(devices.Disks, v1.Disk{Name: volume.Name})
+		}
+	}
+}
+
+func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	for i := range vmi.Spec.Domain.Devices.Disks {
+		disk := &vmi.Spec.Domain.Devices.Disks[i]
+		if disk.Disk == nil && disk.CDRom == nil && disk.LUN == nil {
+			disk.Disk = &v1.DiskTarget{}
+		}
+		if cdrom := disk.CDRom; cdrom != nil {
+			if cdrom.ReadOnly == nil {
+				cdrom.ReadOnly = new(true)
+			}
+			if cdrom.Tray == "" {
+				cdrom.Tray = v1.TrayStateClosed
+			}
+		}
+		if size := disk.BlockSize; size != nil && size.MatchVolume != nil && size.MatchVolume.Enabled == nil {
+			size.MatchVolume.Enabled = new(true)
+		}
+	}
+}
+
+// defaultBus per architecture: arm64's virt and s390x machines have no SATA controller. A CD-ROM cannot be virtio, so that
+// there it is scsi.
+var defaultBus = map[string]struct{ disk, cdrom v1.DiskBus }{
+	"arm64": {v1.DiskBusVirtio, v1.DiskBusSCSI},
+	"s390x": {v1.DiskBusVirtio, v1.DiskBusSCSI},
+}
+
+func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	bus, known := defaultBus[vmi.Spec.Architecture]
+	if !known {
+		bus.disk, bus.cdrom = v1.DiskBusSATA, v1.DiskBusSATA
+	}
+	for i := range vmi.Spec.Domain.Devices.Disks {
+		disk := &vmi.Spec.Domain.Devices.Disks[i]
+		switch {
+		case disk.Disk != nil && disk.Disk.Bus == "":
+			disk.Disk.Bus = bus.disk
+		case disk.CDRom != nil && disk.CDRom.Bus == "":
+			disk.CDRom.Bus = bus.cdrom
+		case disk.LUN != nil && disk.LUN.Bus == "":
+			disk.LUN.Bus = bus.disk
+		}
+	}
+}

@@ -1,0 +1,17 @@
+package mutate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.gpus[].virtualGPUOptions.display.ramFB.enabled.
+// A boot display that is mentioned is on.
+func gpuDisplays(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	for i := range vmi.Spec.Domain.Devices.GPUs {
+		options := vmi.Spec.Domain.Devices.GPUs[i].VirtualGPUOptions
+		if options != nil && options.Display != nil && options.Display.RamFB != nil {
+			enable(&options.Display.RamFB.Enabled)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package mutate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.memory.guest, domain.memory.maxGuest.
+
+// guestMemory is what the guest is given: the pod's request, else its limit, else one huge page. A guest with none of
+// them stays without, for validate to say so.
+func guestMemory(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	domain := &vmi.Spec.Domain
+	if domain.Memory != nil && domain.Memory.Guest != nil {
+		return
+	}
+	guest, found := domain.Resources.Requests[corev1.ResourceMemory]
+	if !found {
+		guest, found = domain.Resources.Limits[corev1.ResourceMemory]
+	}
+	if !found && domain.Memory != nil && domain.Memory.Hugepages != nil {
+		page, err := resource.ParseQuantity(domain.Memory.Hugepages.PageSize)
+		guest, found = page, err == nil
+	}
+	if !found {
+		return
+	}
+	if domain.Memory == nil {
+		domain.Memory = &v1.Memory{}
+	}
+	guest = guest.DeepCopy()
+	domain.Memory.Guest = &guest
+}
+
+// Memory is plugged in blocks of 2 MiB, with 1 GiB pages of 1 GiB (virtio-mem in QEMU), and only into guests of 1 GiB or more.
+const (
+	plugBlock     = 2 << 20
+	hugePlugBlock = 1 << 30
+	minPluggable  = 1 << 30
+)
+
+// maxMemory is how far a running guest may grow: the cluster's ceiling, else a multiple of what it starts with. Guests that
+// cannot be plugged get none.
+func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+	memory := vmi.Spec.Domain.Memory
+	if d.LiveUpdate == nil || memory == nil || memory.Guest == nil || memory.MaxGuest != nil || !pluggable(vmi) {
+		return
+	}
+	ceiling := resource.NewQuantity(memory.Guest.Value()*int64(d.LiveUpdate.MaxHotplugRatio), resource.BinarySI)
+	if d.LiveUpdate.MaxGuest != nil {
+		copied := d.LiveUpdate.MaxGuest.DeepCopy()
+		ceiling = &copied
+	}
+	block := plugBlockOf(memory)
+	if ceiling.Cmp(*memory.Guest) < 0 || ceiling.Value()%block != 0 || memory.Guest.Value()%block != 0 {
+		return
+	}
+	memory.MaxGuest = ceiling
+}
+
+func pluggable(vmi *v1.VirtualMachineInstance) bool {
+	domain := vmi.Spec.Domain
+	if vmi.Spec.Architecture != "amd64" || domain.LaunchSecurity != nil || domain.Memory.Guest.Value() < minPluggable {
+		return false
+	}
+	if cpu := domain.CPU; cpu != nil {
+		passthrough := cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
+		return cpu.Realtime == nil && !passthrough
+	}
+	return true
+}
+
+func plugBlockOf(memory *v1.Memory) int64 {
+	if memory.Hugepages != nil && memory.Hugepages.PageSize == "1Gi" {
+		return hugePlugBlock
+	}
+	return plugBlock
+}

@@ -1,0 +1,19 @@
+package mutate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: annotation kubevirt.io/qgs-socket-path.
+// A TDX guest is told where its host's quote generation service listens: the administrator's word, which a user's
+// annotation cannot replace.
+func quoteSocket(vmi *v1.VirtualMachineInstance, d config.Defaults) {
+	if security := vmi.Spec.Domain.LaunchSecurity; security == nil || security.TDX == nil {
+		return
+	}
+	if vmi.Annotations == nil {
+		vmi.Annotations = map[string]string{}
+	}
+	vmi.Annotations[v1.QGSSocketPathAnnotation] = d.QuoteSocket
+}
