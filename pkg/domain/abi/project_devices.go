@@ -1,7 +1,9 @@
 package abi
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -15,22 +17,36 @@ func project[T any](list []T, f func(T) T) []T {
 	return out
 }
 
+// sorted orders a list of devices by name. Their order has no meaning once every device has its address, and libvirt keeps
+// another one than the spec.
+func sorted[T any](list []T, name func(*T) string) []T {
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(name(&a), name(&b)) })
+	return list
+}
+
+func aliased(a *libvirtxml.DomainAlias) string {
+	if a == nil {
+		return ""
+	}
+	return a.Name
+}
+
 func devices(l *libvirtxml.DomainDeviceList) *libvirtxml.DomainDeviceList {
 	if l == nil {
 		return nil
 	}
 	return &libvirtxml.DomainDeviceList{
-		Disks:       project(l.Disks, disk),
-		Controllers: project(l.Controllers, controller),
-		Filesystems: project(l.Filesystems, filesystem),
-		Interfaces:  project(l.Interfaces, nic),
+		Disks:       sorted(project(l.Disks, disk), func(d *libvirtxml.DomainDisk) string { return aliased(d.Alias) }),
+		Controllers: sorted(project(l.Controllers, controller), func(c *libvirtxml.DomainController) string { return fmt.Sprintf("%s %4d", c.Type, value(c.Index)) }),
+		Filesystems: sorted(project(l.Filesystems, filesystem), func(f *libvirtxml.DomainFilesystem) string { return aliased(f.Alias) }),
+		Interfaces:  sorted(project(l.Interfaces, nic), func(n *libvirtxml.DomainInterface) string { return aliased(n.Alias) }),
 		Serials:     project(l.Serials, serial),
 		Channels:    project(l.Channels, channel),
-		Inputs:      slices.Clone(l.Inputs),
+		Inputs:      sorted(slices.Clone(l.Inputs), func(i *libvirtxml.DomainInput) string { return aliased(i.Alias) }),
 		TPMs:        project(l.TPMs, tpm),
 		Sounds:      project(l.Sounds, sound),
 		Videos:      slices.Clone(l.Videos),
-		Hostdevs:    project(l.Hostdevs, hostdev),
+		Hostdevs:    sorted(project(l.Hostdevs, hostdev), func(h *libvirtxml.DomainHostdev) string { return aliased(h.Alias) }),
 		RedirDevs:   project(l.RedirDevs, redirdev),
 		Watchdogs:   project(l.Watchdogs, watchdog),
 		MemBalloon:  balloon(l.MemBalloon),

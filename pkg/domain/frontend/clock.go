@@ -15,7 +15,8 @@ func (g *guest) clock() *libvirtxml.DomainClock {
 	if c := g.spec.Domain.Clock; c != nil {
 		switch {
 		case c.UTC != nil && c.UTC.OffsetSeconds != nil:
-			out.Adjustment = strconv.Itoa(*c.UTC.OffsetSeconds)
+			// libvirt's name for a UTC clock with an offset that keeps what the guest changes.
+			out.Offset, out.Basis, out.Adjustment = "variable", "utc", strconv.Itoa(*c.UTC.OffsetSeconds)
 		case c.UTC != nil:
 			out.Adjustment = "reset" // changes by the guest last until its next start
 		case c.Timezone != nil:

@@ -103,14 +103,15 @@ func (g *guest) inputs() []libvirtxml.DomainInput {
 		tablet = tablet || in.Type == v1.InputTypeTablet
 		out = append(out, g.input(in, g.devPath.Child("inputs").Index(i)))
 	}
+	if g.spec.Architecture == "amd64" {
+		// The chipset's own, which libvirt lists for every guest.
+		return append(out, libvirtxml.DomainInput{Type: "mouse", Bus: "ps2", Alias: abi.Alias("ps2-mouse")},
+			libvirtxml.DomainInput{Type: "keyboard", Bus: "ps2", Alias: abi.Alias("ps2-keyboard")})
+	}
 	if !g.hasGraphics() {
 		return out
 	}
 	switch g.spec.Architecture {
-	case "amd64":
-		// The chipset's own; libvirt lists them for every guest with a screen.
-		out = append(out, libvirtxml.DomainInput{Type: "mouse", Bus: "ps2", Alias: abi.Alias("ps2-mouse")},
-			libvirtxml.DomainInput{Type: "keyboard", Bus: "ps2", Alias: abi.Alias("ps2-keyboard")})
 	case "arm64":
 		if !tablet {
 			out = append(out, libvirtxml.DomainInput{Type: "tablet", Bus: "usb", Alias: abi.Alias("usb-tablet")})

@@ -45,6 +45,9 @@ func (p *placement) controllers() {
 	for i := range p.sata {
 		p.controller("sata", i, "")
 	}
+	if p.arch.ccw {
+		p.controller("pci", 0, "pci-root") // zPCI's, which the machine has though nothing is on it
+	}
 }
 
 func (p *placement) controller(kind string, index uint, model string) *libvirtxml.DomainController {

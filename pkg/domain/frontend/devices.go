@@ -116,6 +116,9 @@ func (g *guest) contextID() string {
 
 func (g *guest) panics() []libvirtxml.DomainPanic {
 	var out []libvirtxml.DomainPanic
+	if g.arch.panic != "" {
+		out = append(out, libvirtxml.DomainPanic{Model: g.arch.panic, Alias: abi.Alias("panic-" + g.arch.panic)})
+	}
 	for i, p := range g.dev.PanicDevices {
 		path := g.devPath.Child("panicDevices").Index(i)
 		model := "isa" // libvirt's choice for a PC when absent

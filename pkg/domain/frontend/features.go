@@ -34,6 +34,9 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 	out.PVSpinlock = g.state(f.Pvspinlock, path.Child("pvspinlock"))
 	out.KVM = g.kvm(f)
 	out.HyperV = g.hyperv(f, path)
+	if *out == (libvirtxml.DomainFeatureList{}) {
+		return nil // libvirt drops an empty list
+	}
 	return out
 }
 

@@ -27,11 +27,13 @@ type profile struct {
 	videos    []string
 	watchdog  string
 	panics    []string
-	sounds    []string
-	tpm       string
-	smbios    bool
-	usb       usbPolicy
-	serial    libvirtxml.DomainSerialTarget
+	// panic is the model that the machine has in any case.
+	panic  string
+	sounds []string
+	tpm    string
+	smbios bool
+	usb    usbPolicy
+	serial libvirtxml.DomainSerialTarget
 	// gic is the interrupt controller's version, which libvirt would otherwise take from the host.
 	gic string
 	// rom tells whether network cards have option ROMs that slow the start when nothing boots from them.
@@ -83,6 +85,7 @@ var profiles = map[string]profile{
 		nicModels: []string{"virtio"},
 		videos:    []string{"virtio"},
 		watchdog:  "diag288",
+		panic:     "s390",
 		usb:       usbNever,
 		serial:    libvirtxml.DomainSerialTarget{Type: "sclp-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "sclpconsole"}},
 	},
