@@ -18,13 +18,18 @@ const (
 	downwardMetricsAlias = "downward-metrics"
 )
 
+// unbound stands for a socket until the backend has one: it is what libvirt's types read where there is none.
+func unbound() *libvirtxml.DomainChardevSource {
+	return &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
+}
+
 func (g *guest) serials() []libvirtxml.DomainSerial {
 	if !attached(g.dev.AutoattachSerialConsole) {
 		return nil
 	}
 	target, zero := g.arch.serial, uint(0)
 	target.Port = &zero
-	return []libvirtxml.DomainSerial{{Target: &target, Alias: abi.Alias("serial0")}}
+	return []libvirtxml.DomainSerial{{Source: unbound(), Target: &target, Alias: abi.Alias("serial0")}}
 }
 
 // consoles: libvirt shows the first serial port a second time as the console.
@@ -33,7 +38,7 @@ func (g *guest) consoles() []libvirtxml.DomainConsole {
 		return nil
 	}
 	zero := uint(0)
-	return []libvirtxml.DomainConsole{{Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &zero}}}
+	return []libvirtxml.DomainConsole{{Source: unbound(), Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &zero}}}
 }
 
 func (g *guest) channels() []libvirtxml.DomainChannel {
@@ -46,6 +51,7 @@ func (g *guest) channels() []libvirtxml.DomainChannel {
 
 func channel(port, alias string) libvirtxml.DomainChannel {
 	return libvirtxml.DomainChannel{
+		Source: unbound(),
 		Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: port}},
 		Alias:  abi.Alias(alias),
 	}

@@ -163,7 +163,7 @@ func (g *guest) redirdevs() []libvirtxml.DomainRedirDev {
 	}
 	var out []libvirtxml.DomainRedirDev
 	for i := range v1.UsbClientPassthroughMaxNumberOf {
-		out = append(out, libvirtxml.DomainRedirDev{Bus: "usb", Alias: abi.Alias("usbredir-" + strconv.Itoa(i))})
+		out = append(out, libvirtxml.DomainRedirDev{Source: unbound(), Bus: "usb", Alias: abi.Alias("usbredir-" + strconv.Itoa(i))})
 	}
 	return out
 }

@@ -23,6 +23,7 @@ func (g *guest) disks() []libvirtxml.DomainDisk {
 func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
 		Alias:   abi.Alias(d.Name),
+		Source:  &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{}}, // until the backend binds the volume
 		BlockIO: g.blockSize(d, path.Child("blockSize")),
 		Boot:    boot(d.BootOrder),
 		Target:  &libvirtxml.DomainDiskTarget{},
@@ -162,6 +163,7 @@ func (g *guest) filesystems() []libvirtxml.DomainFilesystem {
 		g.pin("filesystem."+f.Name, path, "")
 		out = append(out, libvirtxml.DomainFilesystem{
 			AccessMode: "passthrough",
+			Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{}},
 			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", IOMMU: g.iommu()},
 			Target:     &libvirtxml.DomainFilesystemTarget{Dir: f.Name},
 			Alias:      abi.Alias(f.Name),
