@@ -125,7 +125,14 @@ func unpacked(name string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	if err := fetch(name, work); err != nil {
+	err = fetch(name, work)
+	if err != nil && os.Geteuid() == 0 {
+		// The lists of packages may be absent, or so old that the version they name is gone.
+		if _, update := run(work, "apt-get", "update", "-qq"); update == nil {
+			err = fetch(name, work)
+		}
+	}
+	if err != nil {
 		return "", fmt.Errorf("package '%s' is not installed and cannot be fetched (install it, or run apt-get update first): %w", name, err)
 	}
 	if err := os.Rename(filepath.Join(work, "files"), root); err != nil && !errors.Is(err, os.ErrExist) {

@@ -27,7 +27,8 @@ func Missing() error {
 	if drivers, err := filepath.Glob("/usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so"); err != nil || len(drivers) == 0 {
 		missing = errors.Join(missing, errors.New("libvirt's QEMU driver is missing: install package 'libvirt-daemon-driver-qemu'"))
 	}
-	// Mount points of the private directories.
+	// Mount points of the private directories. The same package makes the user 'libvirt-qemu', without
+	// which Debian's libvirtd does not start, whatever user the configuration names.
 	for _, dir := range []string{"/etc/libvirt", "/var/lib/libvirt", "/var/cache/libvirt", "/var/log/libvirt"} {
 		if _, err := os.Stat(dir); err != nil {
 			missing = errors.Join(missing, fmt.Errorf("directory '%s' is missing: install package 'libvirt-daemon-system'", dir))
