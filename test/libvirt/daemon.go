@@ -4,8 +4,8 @@
 // namespaces of its own: its configuration, state, logs and sockets lie in one temporary directory,
 // any number run side by side, and with the starting process ends the daemon with all its guests,
 // however that happens. The network and the rest of the file system are the machine's: paths in
-// domains mean the same inside and outside. Without root it runs in a user namespace, where
-// libvirt cannot make network interfaces.
+// domains mean the same inside and outside. It needs root: in a user namespace libvirt fails to set the
+// groups of QEMU.
 package libvirt
 
 import (
@@ -114,12 +114,8 @@ func (d *Daemon) lay() error {
 }
 
 func (d *Daemon) launch() error {
-	args := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc"}
-	if os.Geteuid() != 0 {
-		args = append(args, "--user", "--map-root-user")
-	}
-	args = append(args, "--", "/bin/sh", filepath.Join(d.dir, "private.sh"), d.dir)
-	d.process = exec.Command("unshare", args...)
+	d.process = exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"--", "/bin/sh", filepath.Join(d.dir, "private.sh"), d.dir)
 	log, err := os.Create(filepath.Join(d.dir, "libvirtd.log"))
 	if err != nil {
 		return err

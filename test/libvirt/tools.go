@@ -20,7 +20,8 @@ var packages = map[string]string{
 	"mount":              "mount",
 }
 
-// Missing names every tool that is not installed with its Debian package, nil when all are there.
+// Missing names every tool that is not installed with its Debian package, nil when all are there and the
+// daemon can be started.
 func Missing() error {
 	missing := need("libvirtd", "virsh", "virt-xml-validate", "xmllint", "qemu-system-x86_64", "unshare", "mount")
 	// The drivers are libraries that the daemon loads; the package of the daemon alone has none of QEMU's.
@@ -33,6 +34,9 @@ func Missing() error {
 		if _, err := os.Stat(dir); err != nil {
 			missing = errors.Join(missing, fmt.Errorf("directory '%s' is missing: install package 'libvirt-daemon-system'", dir))
 		}
+	}
+	if os.Geteuid() != 0 {
+		missing = errors.Join(missing, errors.New("a private libvirtd needs mounts of its own: run as root"))
 	}
 	return missing
 }
