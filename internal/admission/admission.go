@@ -5,6 +5,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -12,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Server holds what the handlers need besides the request.
@@ -46,8 +48,8 @@ func (s *Server) Hooks() map[string]Hook {
 	}
 }
 
-// answer is what a handler has to say about a request that it allows. Errors of type *resolve.Refusal are the user's,
-// *malformed the caller's, all others ours.
+// answer is what a handler has to say about a request that it allows. Errors of type *resolve.Refusal are the user's, all
+// others ours.
 type answer struct {
 	// patch is RFC 6902; nil when nothing changes.
 	patch    []byte
@@ -56,16 +58,20 @@ type answer struct {
 
 type handler func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
 
-// malformed is a request that cannot be read.
-type malformed struct{ error }
-
-// decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema.
+// decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. What the
+// schema lets pass and the type does not, such as a label that is a number, is the user's mistake.
 func decode[T any](raw []byte) (*T, error) {
 	object := new(T)
-	if err := json.Unmarshal(raw, object); err != nil {
-		return nil, malformed{fmt.Errorf("reading the object: %w", err)}
+	err := json.Unmarshal(raw, object)
+	if err == nil {
+		return object, nil
 	}
-	return object, nil
+	mistake := &field.Error{Type: field.ErrorTypeInvalid, BadValue: field.OmitValueType{}, Detail: err.Error()}
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		mistake.Field, mistake.Type = wrong.Field, field.ErrorTypeTypeInvalid
+		mistake.Detail = fmt.Sprintf("must not be a %s, but a %s", wrong.Value, wrong.Type)
+	}
+	return nil, &resolve.Refusal{Errors: field.ErrorList{mistake}}
 }
 
 // decodeOld reads the old object of an update; nil on create.

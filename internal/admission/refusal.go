@@ -20,12 +20,8 @@ const maxCauses = 256 << 10
 // 422: clients retry 5xx, and people do not search their manifest for what is not in it.
 func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 	var mistakes *resolve.Refusal
-	var unreadable malformed
-	switch {
-	case errors.As(err, &mistakes):
+	if errors.As(err, &mistakes) {
 		return invalid(request, mistakes.Errors)
-	case errors.As(err, &unreadable):
-		return &apierrors.NewBadRequest(err.Error()).ErrStatus
 	}
 	status := apierrors.NewServiceUnavailable("kiln cannot judge this request now, try again: " + err.Error()).ErrStatus
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}

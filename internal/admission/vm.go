@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"maps"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -26,9 +25,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 		return answer{}, err
 	}
 	if s.expands(old) {
-		if err := s.expand(ctx, &after, &resolved); err != nil {
-			return answer{}, err
-		}
+		s.expand(&after, &resolved)
 	}
 	resolve.WritePins(&after, resolved.Pins)
 	patch, err := pipeline.Patch(request.Object.Raw, vm, &after)
@@ -84,40 +81,4 @@ func settled(vm, old *v1.VirtualMachine) bool {
 	pins, pinned := vm.Annotations[pipeline.AnnotationPins]
 	oldPins, oldPinned := old.Annotations[pipeline.AnnotationPins]
 	return pins == oldPins && pinned == oldPinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec)
-}
-
-// expands tells whether the policy asks for an expanded template. 'expand' leaves VMs alone that are pinned already.
-func (s *Server) expands(old *v1.VirtualMachine) bool {
-	switch s.Cluster.Policy {
-	case v1.Expand:
-		return old == nil || resolve.ReadPins(old) == pipeline.Pins{}
-	case v1.ExpandAll:
-		return true
-	}
-	return false
-}
-
-// expand writes size, preference and defaults into the template and takes the references away. A VM that is going to be
-// refused stays as it is, so that validation names what the user wrote; so does one whose references are not known yet.
-func (s *Server) expand(ctx context.Context, vm *v1.VirtualMachine, resolved *resolve.Answer) error {
-	if vm.Spec.Instancetype == nil && vm.Spec.Preference == nil ||
-		vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil {
-		return nil
-	}
-	// No presets: they are matched by the labels of the guest when it starts, as for any other template.
-	explicit, judged := pipeline.ExplicitVM(vm, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster})
-	if !judged.Allowed() {
-		return nil
-	}
-	template := vm.Spec.Template.DeepCopy()
-	annotations := maps.Clone(explicit.Annotations)
-	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware} {
-		if _, own := template.ObjectMeta.Annotations[key]; !own {
-			delete(annotations, key)
-		}
-	}
-	template.ObjectMeta.Annotations, template.Spec = annotations, explicit.Spec
-	vm.Spec.Template, vm.Spec.Instancetype, vm.Spec.Preference = template, nil, nil
-	*resolved = resolve.Answer{Warnings: resolved.Warnings}
-	return nil
 }

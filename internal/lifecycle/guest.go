@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -54,7 +55,7 @@ func (c *Controller) pin(ctx context.Context, s *state) {
 	if err != nil {
 		c.failed(s, "FailedPin", err)
 	} else if reason := unpinned(s.vm); reason != "" {
-		s.blocked(reason, fmt.Sprint(resolved.Warnings))
+		s.blocked(reason, strings.Join(resolved.Warnings, "; "))
 	}
 }
 

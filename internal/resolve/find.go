@@ -53,7 +53,7 @@ func (r Resolver) grant(ctx context.Context, w wish, answer *Answer) (*content, 
 		}
 		answer.warn("pin '%s' was dropped: no such revision of %s '%s' in namespace '%s'", w.pin, w.ref.field, w.ref.name, w.ref.namespace)
 	}
-	if name := w.ref.statusRevision(); name != "" && w.foreign == "" && w.pin == "" {
+	if name := w.ref.statusRevision(); name != "" && w.status {
 		found, err := r.revision(ctx, w.ref.family, client.ObjectKey{Namespace: w.ref.namespace, Name: name})
 		if err != nil || found != nil && w.ref.fits(found.source()) {
 			return found, nil, err

@@ -79,6 +79,8 @@ type wish struct {
 	// foreign is a pin that somebody put into the place of the recorded one. It is accepted only when it is what a new
 	// pin would be, which also makes a second call of admission for one request agree with the first.
 	foreign string
+	// status allows what the status records, for VMs that were admitted by KubeVirt. It never answers a wish for a new pin.
+	status bool
 }
 
 // wanted decides what to ask for, from the old object (nil on create) and the new one.
@@ -94,7 +96,7 @@ func wanted(ref, oldRef *reference, now, old pin) wish {
 	case now.given && now.name == "":
 		return wish{ref: ref}
 	case !now.given || now.name == old.name:
-		return wish{ref: ref, pin: old.name, kept: old.name != ""}
+		return wish{ref: ref, pin: old.name, kept: old.name != "", status: true}
 	case old.name == "":
 		return wish{ref: ref, pin: now.name}
 	}

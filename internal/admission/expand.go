@@ -1,0 +1,44 @@
+package admission
+
+import (
+	"maps"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// expands tells whether the policy asks for an expanded template. 'expand' leaves VMs alone that are pinned already.
+func (s *Server) expands(old *v1.VirtualMachine) bool {
+	switch s.Cluster.Policy {
+	case v1.Expand:
+		return old == nil || resolve.ReadPins(old) == pipeline.Pins{}
+	case v1.ExpandAll:
+		return true
+	}
+	return false
+}
+
+// expand writes size, preference and defaults into the template and takes the references away. A VM that is going to be
+// refused stays as it is, so that validation names what the user wrote; so does one whose references are not known yet.
+func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
+	if vm.Spec.Instancetype == nil && vm.Spec.Preference == nil ||
+		vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil {
+		return
+	}
+	// No presets: they are matched by the labels of the guest when it starts, as for any other template.
+	explicit, judged := pipeline.ExplicitVM(vm, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster})
+	if !judged.Allowed() {
+		return
+	}
+	template := vm.Spec.Template.DeepCopy()
+	annotations := maps.Clone(explicit.Annotations)
+	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware} {
+		if _, own := template.ObjectMeta.Annotations[key]; !own {
+			delete(annotations, key)
+		}
+	}
+	template.ObjectMeta.Annotations, template.Spec = annotations, explicit.Spec
+	vm.Spec.Template, vm.Spec.Instancetype, vm.Spec.Preference = template, nil, nil
+	*resolved = resolve.Answer{Warnings: resolved.Warnings}
+}

@@ -1,0 +1,246 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var key = types.NamespacedName{Namespace: "team", Name: "a"}
+
+// cluster is a controller over client-go's in-memory tracker, with a clock of its own.
+type cluster struct {
+	*testing.T
+	client.Client
+	controller *Controller
+	now        time.Time
+	created    int
+}
+
+func newCluster(t *testing.T, objects ...client.Object) *cluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(appsv1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	// The default tracker keeps managed fields, whose library does not know the uint64 of some fields of a guest.
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
+		WithStatusSubresource(&v1.VirtualMachine{}, &v1.VirtualMachineInstance{}).
+		WithInterceptorFuncs(interceptor.Funcs{Create: c.create}).Build()
+	c.controller = &Controller{
+		Client: c.Client, Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
+		Events: events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
+	}
+	return c
+}
+
+// create gives what the API server gives: a UID, and the time.
+func (c *cluster) create(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
+	c.created++
+	object.SetUID(types.UID(fmt.Sprintf("%08d-bbbb", c.created)))
+	object.SetCreationTimestamp(metav1.NewTime(c.now))
+	return to.Create(ctx, object, options...)
+}
+
+// step reconciles as often as the controller would without waiting.
+func (c *cluster) step() ctrl.Result {
+	c.Helper()
+	var result ctrl.Result
+	for range 3 {
+		var err error
+		if result, err = c.controller.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			c.Fatal(err)
+		}
+	}
+	return result
+}
+
+func (c *cluster) vm() *v1.VirtualMachine {
+	c.Helper()
+	vm := &v1.VirtualMachine{}
+	if err := c.Get(c.Context(), key, vm); err != nil {
+		c.Fatal(err)
+	}
+	return vm
+}
+
+// guest is the VMI, nil if there is none.
+func (c *cluster) guest() *v1.VirtualMachineInstance {
+	c.Helper()
+	vmi := &v1.VirtualMachineInstance{}
+	if err := c.Get(c.Context(), key, vmi); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		c.Fatal(err)
+	}
+	return vmi
+}
+
+// phase is what a launcher reports.
+func (c *cluster) phase(phase v1.VirtualMachineInstancePhase) {
+	c.Helper()
+	vmi := c.guest()
+	vmi.Status.Phase, vmi.Status.NodeName = phase, "node"
+	if err := c.Status().Update(c.Context(), vmi); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// frontend is what a launcher writes before the first start.
+func (c *cluster) frontend(record string) {
+	c.Helper()
+	vmi := c.guest()
+	vmi.Annotations[pipeline.AnnotationFrontend] = record
+	if err := c.Update(c.Context(), vmi); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cluster) strategy(s v1.VirtualMachineRunStrategy) {
+	c.Helper()
+	vm := c.vm()
+	vm.Spec.RunStrategy = &s
+	if err := c.Update(c.Context(), vm); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func machine(s v1.VirtualMachineRunStrategy) *v1.VirtualMachine {
+	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace, UID: "11111111-aaaa", Generation: 1}}
+	vm.Spec.RunStrategy = &s
+	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
+	vm.Spec.Template.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default"}}
+	return vm
+}
+
+func size() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": "VirtualMachineClusterInstancetype", "metadata": map[string]any{"name": "small"},
+		"spec": map[string]any{"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": "1Gi"}},
+	}}
+}
+
+func TestGuestOfAVM(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c.step()
+	vm, vmi := c.vm(), c.guest()
+	if vmi == nil {
+		t.Fatal("no guest of a VM that is always to run")
+	}
+	if vm.Annotations[pipeline.AnnotationIdentity] != string(vm.UID) || vmi.Annotations[pipeline.AnnotationIdentity] != string(vm.UID) {
+		t.Errorf("identity of the VM '%s', of the guest '%s'", vm.Annotations[pipeline.AnnotationIdentity], vmi.Annotations[pipeline.AnnotationIdentity])
+	}
+	if vmi.Spec.Domain.Firmware == nil || vmi.Spec.Domain.Firmware.UUID == "" || vmi.Spec.Domain.Devices.Interfaces[0].MacAddress == "" {
+		t.Error("the guest has no UUID or MAC of its own")
+	}
+	if !metav1.IsControlledBy(vmi, vm) || !slices.Contains(vmi.Finalizers, Finalizer) {
+		t.Errorf("owners %v, finalizers %v", vmi.OwnerReferences, vmi.Finalizers)
+	}
+	if vm.Status.PrintableStatus != v1.VirtualMachineStatusStarting || !vm.Status.Created || vm.Status.Ready {
+		t.Errorf("status %+v", vm.Status)
+	}
+	identity := vmi.Spec.Domain.Firmware.UUID
+	c.phase(v1.Succeeded)
+	c.step()
+	if again := c.guest(); again == nil || again.UID == vmi.UID || again.Spec.Domain.Firmware.UUID != identity {
+		t.Errorf("after the guest shut down: %+v, want another with the same identity", again)
+	}
+}
+
+func TestNothingIsPropagatedIntoAGuest(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c.step()
+	c.phase(v1.Running)
+	before := c.guest()
+	vm := c.vm()
+	vm.Spec.Template.Spec.Hostname = "new"
+	if err := c.Update(t.Context(), vm); err != nil {
+		t.Fatal(err)
+	}
+	c.step()
+	if diff := cmp.Diff(before, c.guest()); diff != "" {
+		t.Errorf("the running guest changed (-before +after):\n%s", diff)
+	}
+	if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusRunning {
+		t.Errorf("status %s", got)
+	}
+}
+
+func TestPinsBeforeTheFirstStart(t *testing.T) {
+	vm := machine(v1.RunStrategyAlways)
+	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
+	c := newCluster(t, vm)
+	if result := c.step(); result.RequeueAfter == 0 || c.guest() != nil {
+		t.Fatalf("result %+v, guest %v: a VM of an unknown size must not start, and be tried again", result, c.guest())
+	}
+	if got := reasons(c.vm()); !slices.Contains(got, "FailedFindInstancetype") {
+		t.Errorf("conditions %v", got)
+	}
+	if err := c.Create(t.Context(), size()); err != nil {
+		t.Fatal(err)
+	}
+	c.step()
+	draft, err := revision.NewDraft(key.Namespace, size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest := c.guest()
+	if guest == nil || resolve.ReadPins(guest).Instancetype != draft.Name || resolve.ReadPins(c.vm()).Instancetype != draft.Name {
+		t.Fatalf("guest %+v, want one pinned to '%s'", guest, draft.Name)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: draft.Name}, &appsv1.ControllerRevision{}); err != nil {
+		t.Error(err)
+	}
+	status := c.vm().Status
+	if status.InstancetypeRef == nil || status.InstancetypeRef.ControllerRevisionRef == nil || status.InstancetypeRef.ControllerRevisionRef.Name != draft.Name {
+		t.Errorf("status.instancetypeRef %+v", status.InstancetypeRef)
+	}
+	if got := reasons(c.vm()); slices.Contains(got, "FailedFindInstancetype") {
+		t.Errorf("conditions %v after the size was found", got)
+	}
+}
+
+func reasons(vm *v1.VirtualMachine) (reasons []string) {
+	for _, c := range vm.Status.Conditions {
+		reasons = append(reasons, c.Reason)
+	}
+	return reasons
+}
+
+func TestForeignVMIOfTheName(t *testing.T) {
+	foreign := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace, UID: "foreign"}}
+	c := newCluster(t, machine(v1.RunStrategyHalted), foreign)
+	c.step()
+	if c.guest() == nil {
+		t.Fatal("a VMI that the VM does not own was deleted")
+	}
+	c.strategy(v1.RunStrategyAlways)
+	c.step()
+	if got := reasons(c.vm()); !slices.Contains(got, "NameTaken") || c.guest().UID != "foreign" {
+		t.Errorf("conditions %v", got)
+	}
+}

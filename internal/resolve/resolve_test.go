@@ -1,0 +1,250 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const namespace = "team"
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, v1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// size is a live instancetype; a namespace makes it the namespaced kind.
+func size(name, memory, namespace string) *unstructured.Unstructured {
+	kind := "VirtualMachineClusterInstancetype"
+	metadata := map[string]any{"name": name, "uid": "u-" + name}
+	if namespace != "" {
+		kind, metadata["namespace"] = "VirtualMachineInstancetype", namespace
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind, "metadata": metadata,
+		"spec": map[string]any{"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": memory}, "ofNewerAPI": "kept"},
+	}}
+}
+
+// stored is the revision of a live object.
+func stored(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	draft, err := revision.NewDraft(namespace, object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return untyped(t, draft.Object())
+}
+
+func untyped(t *testing.T, r *appsv1.ControllerRevision) *unstructured.Unstructured {
+	t.Helper()
+	r.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+// counted counts what is asked of it.
+type counted struct {
+	client.Reader
+	requests int
+}
+
+func (c *counted) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	c.requests++
+	return c.Reader.Get(ctx, key, object, options...)
+}
+
+// vm refers to the size 's', the way that the changes say.
+func vm(changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
+	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: namespace}}
+	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "s"}
+	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
+	for _, change := range changes {
+		change(vm)
+	}
+	return vm
+}
+
+func annotated(text string) func(*v1.VirtualMachine) {
+	return func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{pipeline.AnnotationPins: text} }
+}
+
+func pinned(name string) func(*v1.VirtualMachine) {
+	return annotated(`{"instancetype":"` + name + `"}`)
+}
+
+func matcher(m v1.InstancetypeMatcher) func(*v1.VirtualMachine) {
+	return func(vm *v1.VirtualMachine) { vm.Spec.Instancetype = &m }
+}
+
+func TestVM(t *testing.T) {
+	was, is, other, own := size("s", "1Gi", ""), size("s", "2Gi", ""), size("other", "1Gi", ""), size("s", "3Gi", namespace)
+	old, current, foreign := stored(t, was), stored(t, is), stored(t, other)
+	oldName, name, foreignName, ownName := old.GetName(), current.GetName(), foreign.GetName(), stored(t, own).GetName()
+	kubevirt := stored(t, was)
+	kubevirt.SetName("a-s-v1beta1-uid-1")
+	kubevirt.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "a", UID: "x", Controller: new(true)}})
+	forged := stored(t, was)
+	forged.SetName(name)
+	recorded := func(revision string) func(*v1.VirtualMachine) {
+		return func(vm *v1.VirtualMachine) {
+			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "s", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: revision}}
+		}
+	}
+	for _, test := range []struct {
+		name, why string
+		vm, old   *v1.VirtualMachine
+		cached    []*unstructured.Unstructured
+		live      []*unstructured.Unstructured
+		want      string // the pin
+		draft     bool
+		warning   string
+		refused   string // field
+		failed    string // our own fault
+		requests  int
+	}{
+		{name: "first of a size", why: "the snapshot must exist before the VM does", vm: vm(), cached: []*unstructured.Unstructured{is}, want: name, draft: true},
+		{name: "second of a size", why: "all VMs of a size share a revision, and nothing leaves the process", vm: vm(), cached: []*unstructured.Unstructured{is, current}, want: name},
+		{name: "cache lags", why: "a size that was created a moment ago is not unknown", vm: vm(), live: []*unstructured.Unstructured{is}, want: name, draft: true, requests: 1},
+		{name: "unknown", why: "the size may come later", vm: vm(), warning: "VirtualMachineClusterInstancetype 's' does not exist", requests: 1},
+		{name: "unknown in a namespace", why: "the warning says where it was looked for", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "virtualmachineinstancetypes"})), cached: []*unstructured.Unstructured{is},
+			warning: "VirtualMachineInstancetype 's' in namespace 'team' does not exist", requests: 1},
+		{name: "namespaced kind in odd case", why: "kinds are singular or plural names in any case", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineINSTANCETYPES"})), cached: []*unstructured.Unstructured{is, own}, want: ownName, draft: true},
+		{name: "unknown kind", why: "admitted, as KubeVirt does, but told", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "flavor"})), warning: "kind 'flavor' is unknown"},
+		{name: "no name", why: "nothing to look for", vm: vm(matcher(v1.InstancetypeMatcher{})), refused: "spec.instancetype.name"},
+		{name: "inference", why: "never ignored silently", vm: vm(matcher(v1.InstancetypeMatcher{InferFromVolume: "root"})), refused: "spec.instancetype.inferFromVolume"},
+		{name: "revisionName", why: "the user's word goes before the pin", vm: vm(pinned(name), matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "revisionName of another", why: "a revision of another size is a mistake", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: foreignName})), cached: []*unstructured.Unstructured{foreign}, refused: "spec.instancetype.revisionName"},
+		{name: "revisionName unknown", why: "like a size that is unknown", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), warning: "revision 'gone' does not exist", requests: 1},
+		{name: "restore", why: "a pin on create is honoured when its revision is here", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old}, want: oldName},
+		{name: "restore, cache lags", why: "the backup tool restored the revision a moment ago", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is}, live: []*unstructured.Unstructured{old}, want: oldName, requests: 1},
+		{name: "restore without revision", why: "nothing to honour", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, want: name, warning: "was dropped", requests: 1},
+		{name: "restore of another size", why: "the pin does not fit the matcher", vm: vm(pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, foreign}, want: name, warning: "was dropped"},
+		{name: "restore unreadable", why: "a broken annotation must not keep a backup from being restored", vm: vm(annotated("{")), cached: []*unstructured.Unstructured{is, current}, want: name, warning: "cannot be read"},
+		{name: "forged", why: "a revision that is not what its name says is nobody's size", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{forged}, failed: "does not hold what its name says"},
+		{name: "update", why: "an edited size changes no VM that was there", vm: vm(pinned(oldName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "update without the pin", why: "kubectl replace keeps the pins", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "update with a foreign pin", why: "a guest must not change behind its owner's back", vm: vm(pinned(foreignName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current, foreign}, refused: "metadata.annotations[kilnvm.io/pins]"},
+		{name: "update with what a new pin would be", why: "admission is called a second time with its own answer", vm: vm(pinned(name)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
+		{name: "update with an unreadable pin", why: "an update is by someone who can mend it", vm: vm(annotated("{")), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old}, refused: "metadata.annotations[kilnvm.io/pins]"},
+		{name: "new pin asked for", why: "an empty value means the current size, whatever the status records", vm: vm(annotated(""), recorded(oldName)), old: vm(pinned(oldName), recorded(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
+		{name: "new pin asked for by key", why: "of the size and not of the preference", vm: vm(pinned("")), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
+		{name: "matcher changed", why: "another size is another pin", vm: vm(pinned(foreignName)), old: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, other, foreign}, want: name},
+		{name: "matcher respelled", why: "the empty kind is the cluster kind", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineClusterInstancetype"}), pinned(oldName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "revision lost, size unchanged", why: "the live object has just that content", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{is}, want: name, draft: true},
+		{name: "revision lost", why: "never another size in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, failed: "does not exist any more", requests: 1},
+		{name: "admitted by KubeVirt", why: "its own revision, which the status names, is read", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current, kubevirt}, want: "a-s-v1beta1-uid-1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			live := &counted{Reader: NewFiles(scheme(t), append(test.live, test.cached...)...)}
+			answer, err := Resolver{Cached: NewFiles(scheme(t), test.cached...), Live: live}.VM(t.Context(), test.vm, test.old)
+			check(t, test.why, err, test.refused, test.failed)
+			if answer.Pins.Instancetype != test.want || len(answer.Drafts) > 0 != test.draft {
+				t.Errorf("%s: pin '%s', %d drafts; want '%s', %v", test.why, answer.Pins.Instancetype, len(answer.Drafts), test.want, test.draft)
+			}
+			if (answer.Set.Instancetype != nil) != (test.want != "") {
+				t.Errorf("%s: size %v", test.why, answer.Set.Instancetype)
+			}
+			if got := strings.Join(answer.Warnings, "\n"); !strings.Contains(got, test.warning) || got != "" && test.warning == "" {
+				t.Errorf("%s: warnings '%s', want '%s'", test.why, got, test.warning)
+			}
+			if live.requests != test.requests {
+				t.Errorf("%d requests left the process, want %d", live.requests, test.requests)
+			}
+		})
+	}
+}
+
+// check compares the kind of an error: refusals name fields, other errors are ours.
+func check(t *testing.T, why string, err error, refused, failed string) {
+	t.Helper()
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal):
+		if refusal.Errors[0].Field != refused {
+			t.Errorf("%s: refused for %v, want field '%s'", why, err, refused)
+		}
+	case err != nil && (failed == "" || !strings.Contains(err.Error(), failed)):
+		t.Errorf("%s: %v, want '%s'", why, err, failed)
+	case err == nil && refused+failed != "":
+		t.Errorf("%s: no error, want '%s'", why, refused+failed)
+	}
+}
+
+func TestVMI(t *testing.T) {
+	current := stored(t, size("s", "1Gi", ""))
+	with := func(pins string) *v1.VirtualMachineInstance {
+		return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{pipeline.AnnotationPins: pins}}}
+	}
+	for _, test := range []struct {
+		name, why, pins, want, failed string
+		requests                      int
+	}{
+		{name: "none", why: "a bare VMI has no size", pins: ""},
+		{name: "pinned", why: "its size is the one of its VM", pins: `{"instancetype":"` + current.GetName() + `"}`, want: current.GetName()},
+		{name: "lost", why: "a guest of another size is worse than none", pins: `{"instancetype":"gone"}`, failed: "'gone'", requests: 1},
+		{name: "of the other family", why: "a size is no preference", pins: `{"preference":"` + current.GetName() + `"}`, failed: "does not exist"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			files := NewFiles(scheme(t), current)
+			live := &counted{Reader: files}
+			answer, err := Resolver{Cached: files, Live: live}.VMI(t.Context(), with(test.pins))
+			check(t, test.why, err, "", test.failed)
+			if diff := cmp.Diff(test.want, answer.Pins.Instancetype); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", test.why, diff)
+			}
+			if live.requests != test.requests {
+				t.Errorf("%d requests left the process, want %d", live.requests, test.requests)
+			}
+		})
+	}
+}
+
+func TestWritePins(t *testing.T) {
+	object := vm(annotated(`{"instancetype":"x"}`))
+	shared := object.Annotations
+	WritePins(object, pipeline.Pins{Preference: "p"})
+	if got := object.Annotations[pipeline.AnnotationPins]; got != `{"preference":"p"}` {
+		t.Errorf("got %s", got)
+	}
+	if shared[pipeline.AnnotationPins] != `{"instancetype":"x"}` {
+		t.Error("the map of the original object was written into")
+	}
+	WritePins(object, pipeline.Pins{})
+	if _, found := object.Annotations[pipeline.AnnotationPins]; found {
+		t.Error("no pins left an annotation behind")
+	}
+}
+
+func TestPresetsOfANamespace(t *testing.T) {
+	preset := func(name, namespace string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstancePreset",
+			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{},
+		}}
+	}
+	list, err := Resolver{Cached: NewFiles(scheme(t), preset("here", namespace), preset("there", "other"))}.Presets(t.Context(), namespace)
+	if err != nil || len(list) != 1 || list[0].Name != "here" {
+		t.Errorf("got %v, %v; want the preset of the namespace alone", list, err)
+	}
+}
