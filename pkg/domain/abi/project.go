@@ -16,7 +16,7 @@ func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
 		MaximumMemory:  dom.MaximumMemory,
 		Memory:         dom.Memory,
 		VCPU:           vcpu(dom.VCPU),
-		VCPUs:          dom.VCPUs,
+		VCPUs:          vcpus(dom.VCPUs),
 		SysInfo:        dom.SysInfo,
 		OS:             osOf(dom.OS),
 		Features:       dom.Features,
@@ -32,6 +32,15 @@ func vcpu(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {
 		return nil
 	}
 	return &libvirtxml.DomainVCPU{Value: v.Value, Current: v.Current}
+}
+
+// vcpus leaves out the order in which a running guest got its CPUs.
+func vcpus(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
+	if v == nil {
+		return nil
+	}
+	out := &libvirtxml.DomainVCPUs{VCPU: project(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) libvirtxml.DomainVCPUsVCPU { c.Order = nil; return c })}
+	return out
 }
 
 // osOf leaves out the paths of loader, variable store, kernel and tables: that they exist is the guest's, where is the host's.

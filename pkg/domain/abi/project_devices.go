@@ -70,7 +70,9 @@ func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 	return out
 }
 
+// controller has no name of ours; a running one has QEMU's.
 func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
+	c.Alias = nil
 	if r := c.Driver; r != nil {
 		c.Driver = nil
 		if r.Queues != nil || r.IOMMU+r.ATS+r.Packed != "" {

@@ -1,0 +1,112 @@
+package frontend_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/test/libvirt"
+	"libvirt.org/go/libvirtxml"
+)
+
+// started is what a QEMU can start without devices of a host: each bus and each kind of place.
+const started = `
+spec:
+  domain:
+    cpu: {sockets: 1, maxSockets: 2, cores: 2, model: qemu64}
+    memory: {guest: 256Mi, maxGuest: 1Gi}
+    devices:
+      blockMultiQueue: true
+      rng: {}
+      tpm: {}
+      downwardMetrics: {}
+      clientPassthrough: {}
+      sound: {name: speaker}
+      watchdog: {name: dog, i6300esb: {}}
+      panicDevices: [{model: isa}]
+      inputs: [{name: pen, type: tablet, bus: usb}, {name: keys, type: keyboard, bus: virtio}]
+      disks:
+      - {name: root, disk: {bus: virtio}, bootOrder: 1}
+      - {name: pinned, disk: {bus: virtio, pciAddress: "0000:0c:00.0"}}
+      - {name: s0, disk: {bus: sata}}
+      - {name: s1, disk: {bus: sata}}
+      - {name: s2, disk: {bus: sata}}
+      - {name: s3, disk: {bus: sata}}
+      - {name: s4, cdrom: {bus: sata, readonly: true}}
+      - {name: s5, disk: {bus: sata}}
+      - {name: s6, disk: {bus: sata}}
+      - {name: scsi, disk: {bus: scsi}, serial: D-2}
+      - {name: usb, disk: {bus: usb}}
+      interfaces:
+      - {name: default}
+      - {name: root, model: e1000}
+      - {name: express, model: e1000e}
+      - {name: old, model: rtl8139}
+      - {name: older, model: pcnet, pciAddress: "0000:00:10.0"}
+`
+
+// TestQEMUStarts starts rendered guests: QEMU, unlike libvirt's define, checks that each device fits where it is put. libvirt
+// must run the guest with the hardware of its definition.
+func TestQEMUStarts(t *testing.T) {
+	t.Parallel()
+	daemon := libvirt.Start(t)
+	for name, in := range map[string]frontend.Input{
+		"started":      with(t, "amd64", "started", started),
+		"transitional": guests(t)["transitional-amd64"],
+		"arm64":        with(t, "arm64", "started-arm64", `spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, cpu: {model: cortex-a57}, devices: {rng: {}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
+		"s390x":        with(t, "s390x", "started-s390x", `spec: {domain: {cpu: {model: qemu}, devices: {rng: {}, watchdog: {name: dog, diag288: {}}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if in.VMI.Spec.Domain.CPU.Model == "host-model" {
+				in.VMI.Spec.Domain.CPU.Model = "qemu64" // without KVM
+			}
+			dom := render(t, in)
+			complete(dom)
+			files(t, dom)
+			text := printed(t, dom)
+			if _, err := daemon.Define(text); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if err := daemon.Create(dom.Name); err != nil {
+				t.Fatal(err)
+			}
+			active, err := daemon.ActiveXML(dom.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := daemon.Destroy(dom.Name); err != nil {
+				t.Error(err)
+			}
+			var running libvirtxml.Domain
+			if err := running.Unmarshal(active); err != nil {
+				t.Fatal(err)
+			}
+			running.CPU, dom.CPU = nil, nil // expanded at the start
+			changes, err := abi.Changes(dom, &running)
+			if err != nil || len(changes) > 0 {
+				t.Errorf("running guest differs: %q, error %v", changes, err)
+			}
+		})
+	}
+}
+
+// files gives the disks images, and the interfaces QEMU's own NAT.
+func files(t *testing.T, dom *libvirtxml.Domain) {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range dom.Devices.Disks {
+		path := filepath.Join(dir, dom.Devices.Disks[i].Target.Dev)
+		if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dom.Devices.Disks[i].Source.File.File = path
+	}
+	for i := range dom.Devices.Interfaces {
+		dom.Devices.Interfaces[i].Source = &libvirtxml.DomainInterfaceSource{User: &libvirtxml.DomainInterfaceSourceUser{}}
+	}
+	for i := range dom.Devices.RedirDevs {
+		dom.Devices.RedirDevs[i].Source = &libvirtxml.DomainChardevSource{Null: &libvirtxml.DomainChardevSourceNull{}}
+	}
+}
