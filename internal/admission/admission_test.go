@@ -87,6 +87,20 @@ func TestUpdatesThatAreNotJudged(t *testing.T) {
 	}
 }
 
+func TestIdentityIsKept(t *testing.T) {
+	c := newCluster(t, catalog)
+	identified := strings.Replace(sparse, "name: web,", "name: web, annotations: {kilnvm.io/identity: seed},", 1)
+	request := update(t, identified, sparse)
+	after := patched(t, request, ask(t, c.Hooks()[MutateVM], request))
+	if !strings.Contains(after, `"kilnvm.io/identity":"seed"`) {
+		t.Errorf("%s: a manifest without the seed made another machine of the guest", after)
+	}
+	other := update(t, identified, strings.Replace(identified, "seed", "mine", 1))
+	if after := patched(t, other, ask(t, c.Hooks()[MutateVM], other)); !strings.Contains(after, `"kilnvm.io/identity":"mine"`) {
+		t.Errorf("%s: an owner may choose the seed", after)
+	}
+}
+
 func TestPolicyExpand(t *testing.T) {
 	c := newCluster(t, catalog)
 	c.Cluster.Policy = v1.Expand

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"maps"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -17,6 +18,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 		return answer{}, err
 	}
 	after := *vm // what is changed below is copied first
+	keepIdentity(&after, old)
 	var resolved resolve.Answer
 	if _, repinned := vm.Annotations[pipeline.AnnotationPins]; old != nil && !repinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
 		// 'kubectl replace' with a manifest that has no pins. Nothing is resolved, so that it works without a catalog.
@@ -78,7 +80,25 @@ func settled(vm, old *v1.VirtualMachine) bool {
 	if vm.DeletionTimestamp != nil || old == nil {
 		return vm.DeletionTimestamp != nil
 	}
-	pins, pinned := vm.Annotations[pipeline.AnnotationPins]
-	oldPins, oldPinned := old.Annotations[pipeline.AnnotationPins]
-	return pins == oldPins && pinned == oldPinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec)
+	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity} {
+		value, found := vm.Annotations[key]
+		if was, had := old.Annotations[key]; value != was || found != had {
+			return false
+		}
+	}
+	return equality.Semantic.DeepEqual(vm.Spec, old.Spec)
+}
+
+// keepIdentity restores the seed of UUID, serial and MACs that 'kubectl replace' with the original manifest would drop: a
+// guest that was restored under another UID would become another machine.
+func keepIdentity(vm, old *v1.VirtualMachine) {
+	if old == nil || old.Annotations[pipeline.AnnotationIdentity] == "" || vm.Annotations[pipeline.AnnotationIdentity] != "" {
+		return
+	}
+	annotations := maps.Clone(vm.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[pipeline.AnnotationIdentity] = old.Annotations[pipeline.AnnotationIdentity]
+	vm.Annotations = annotations
 }
