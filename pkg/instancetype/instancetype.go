@@ -1,8 +1,10 @@
-// Package instancetype says what a size (instancetype) and a preference mean for a guest: which fields of the
-// guest conflict, which requirements it misses, and what is filled in. It never reads a cluster.
+// Package instancetype says what a size (instancetype) and a preference mean for a guest: which fields of the guest
+// conflict, which requirements it misses, and what is filled in. It never reads a cluster.
 package instancetype
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -22,6 +24,8 @@ type Source struct {
 	Revision string
 }
 
+func (s Source) String() string { return fmt.Sprintf("%s '%s'", s.Kind, s.Name) }
+
 // Instancetype is a size.
 type Instancetype struct {
 	Source
@@ -34,40 +38,110 @@ type Preference struct {
 	Spec v1beta1.VirtualMachinePreferenceSpec
 }
 
-// Conflicts returns every field of the guest that the size also sets. It is the strict form for a VM's template:
-// any value is a conflict. path is the root of the guest's spec, e.g. spec.template.spec.
-func Conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList { return nil }
+// area is one field area of a size. What is applied and never claimed is visible in review.
+type area struct {
+	// claims are the fields that the size owns, with what the guest has in them.
+	claims func(Set, *v1.VirtualMachineInstance, *field.Path) []claim
+	apply  func(Set, *v1.VirtualMachineInstance)
+}
 
-// Differences is the form for a VMI: only a value that differs from what the size would set is a conflict, since
-// an equal one means that the size was applied before.
+// areas in the order in which their conflicts are reported.
+var areas = []area{
+	{claims: placementClaims, apply: applyPlacement},
+	{claims: cpuClaims, apply: applyCPU},
+	{claims: memoryClaims, apply: applyMemory},
+	{claims: ioThreadClaims, apply: applyIOThreads},
+	{claims: securityClaims, apply: applySecurity},
+	{claims: hostDeviceClaims, apply: applyHostDevices},
+	{claims: annotationClaims, apply: applyAnnotations},
+}
+
+// advice is what a preference fills, in this order; each fills only what is still unset.
+var advice = []func(*Preference, *v1.VirtualMachineInstance){
+	preferCPUFeatures,
+	preferDevices,
+	preferDisks,
+	preferNetworks,
+	preferHostDevices,
+	preferFeatures,
+	preferFirmware,
+	preferMachine,
+	preferClock,
+	preferPlacement,
+	preferSecurity,
+	preferAnnotations,
+}
+
+// claim is a field that the size sets.
+type claim struct {
+	path *field.Path
+	// given is what the guest has, size what the size sets; given is nil when the guest leaves the field to the size.
+	given, size any
+	// same says that the guest has just what the size would set, so that it may have come from there.
+	same bool
+}
+
+// Conflicts returns every field of the guest that the size also sets. It is the strict form for a VM's template: any value
+// is a conflict, so that two answers to one question never stand in one manifest. path is the object that holds metadata
+// and spec: nil for a VMI, spec.template for a VM.
+func Conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
+	return conflicts(set, vmi, path, func(c claim) bool { return true })
+}
+
+// Differences is the form for a VMI: only a value that differs from what the size would set is a conflict, since an equal
+// one means that the size was applied before.
 func Differences(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
-	return nil
+	return conflicts(set, vmi, path, func(c claim) bool { return !c.same })
 }
 
-// Apply fills size, then preference, into the guest. What is set stays. The set is not aliased.
-func Apply(set Set, vmi *v1.VirtualMachineInstance) {}
-
-// Requirements returns what the preference requires and the explicit guest does not offer, all at once.
-func Requirements(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
-	return nil
+func conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts func(claim) bool) (errs field.ErrorList) {
+	if set.Instancetype == nil {
+		return nil
+	}
+	for _, a := range areas {
+		for _, c := range a.claims(set, vmi, path) {
+			if c.given != nil && counts(c) {
+				errs = append(errs, c.conflict(set.Instancetype.Source))
+			}
+		}
+	}
+	return errs
 }
 
-// Snapshot is the content-addressed form of a size or preference.
-type Snapshot struct {
-	// Name is '<name>-<26 base32 characters of SHA-256>', at most 253 characters.
-	Name string
-	// Data is canonical JSON (RFC 8785): an object with apiVersion, kind, metadata.name and spec.
-	Data []byte
+func (c claim) conflict(source Source) *field.Error {
+	sets := "sets it"
+	if c.size != nil {
+		sets = fmt.Sprintf("sets '%v'", c.size)
+	}
+	return field.Invalid(c.path, c.given, fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
 }
 
-// Take makes the snapshot of an untyped instancetype or preference object. The digest covers apiVersion, kind, name and spec.
-func Take(object map[string]any) (Snapshot, error) { return Snapshot{}, nil }
+// Apply fills size, then preference, into the guest. What is set stays. The set is neither changed nor aliased. Conflicts
+// or Differences must have been empty.
+func Apply(set Set, vmi *v1.VirtualMachineInstance) {
+	if set.Instancetype != nil {
+		for _, a := range areas {
+			a.apply(set, vmi)
+		}
+	}
+	if set.Preference != nil {
+		for _, prefer := range advice {
+			prefer(set.Preference, vmi)
+		}
+	}
+}
 
-// Verify tells whether data is what a revision of that name must hold.
-func Verify(name string, data []byte) error { return nil }
+// fill sets a pointer that is nil to a copy of the given one.
+func fill[T any](set **T, from *T) {
+	if *set == nil && from != nil {
+		copied := *from
+		*set = &copied
+	}
+}
 
-// ReadInstancetype decodes a snapshot (or a KubeVirt per-VM revision's data) of either instancetype kind.
-func ReadInstancetype(revision string, data []byte) (*Instancetype, error) { return nil, nil }
-
-// ReadPreference decodes a snapshot of either preference kind.
-func ReadPreference(revision string, data []byte) (*Preference, error) { return nil, nil }
+// fillText sets a string that is empty.
+func fillText[T ~string](set *T, from T) {
+	if *set == "" {
+		*set = from
+	}
+}

@@ -52,7 +52,7 @@ func (v Verdict) Allowed() bool { return len(v.Errors) == 0 }
 // they agree; what the result is worth is for JudgeVMI to say.
 func ExplicitVMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	explicit := vmi.DeepCopy()
-	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, field.NewPath("spec"))}
+	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, nil)}
 	if verdict.Allowed() {
 		verdict = expand(explicit, in)
 	}
@@ -73,7 +73,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	}
 	explicit := Instance(vm)
 	template := field.NewPath("spec", "template")
-	conflicts := instancetype.Conflicts(in.Set, explicit, template.Child("spec"))
+	conflicts := instancetype.Conflicts(in.Set, explicit, template)
 	if len(conflicts) > 0 {
 		verdict.Errors = append(verdict.Errors, conflicts...)
 		return explicit, verdict
@@ -84,7 +84,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		verdict.Errors = append(verdict.Errors, err)
 	}
 	verdict.Warnings = append(expanded.Warnings, validate.Warnings(explicit)...)
-	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, template.Child("spec"))...)
+	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference"))...)
 	verdict.Errors = append(verdict.Errors, validate.Guest(explicit, in.Cluster.Limits, template)...)
 	return explicit, verdict
 }

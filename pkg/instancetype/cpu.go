@@ -1,0 +1,211 @@
+package instancetype
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// Fields of a size: cpu.guest (vCPUs), model, dedicatedCPUPlacement, numa, isolateEmulatorThread, realtime, maxSockets.
+// Fields of a preference: cpu.preferredCPUTopology, spreadOptions, preferSpreadSocketToCoreRatio, preferredCPUFeatures.
+// The size says how many vCPUs, the preference how they are arranged. A guest of such a size names neither.
+
+func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []claim {
+	size, domain := set.Instancetype.Spec.CPU, path.Child("spec", "domain")
+	cpu := vmi.Spec.Domain.CPU
+	if cpu == nil {
+		cpu = &v1.CPU{}
+	}
+	at := domain.Child("cpu")
+	want := Arrange(size.Guest, set.Preference)
+	claims := []claim{
+		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), size.Guest),
+		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), size.Guest),
+		{path: at.Child("sockets"), given: number(cpu.Sockets), size: want.Sockets, same: cpu.Sockets == want.Sockets},
+		{path: at.Child("cores"), given: number(cpu.Cores), size: want.Cores, same: cpu.Cores == want.Cores},
+		{path: at.Child("threads"), given: number(cpu.Threads), size: want.Threads, same: cpu.Threads == want.Threads},
+	}
+	if size.Model != nil {
+		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), size: *size.Model, same: cpu.Model == *size.Model})
+	}
+	claims = append(claims, flag(at.Child("dedicatedCpuPlacement"), cpu.DedicatedCPUPlacement, size.DedicatedCPUPlacement)...)
+	claims = append(claims, flag(at.Child("isolateEmulatorThread"), cpu.IsolateEmulatorThread, size.IsolateEmulatorThread)...)
+	if size.NUMA != nil && cpu.NUMA != nil {
+		claims = append(claims, claim{path: at.Child("numa"), given: "set", same: equality.Semantic.DeepEqual(size.NUMA, cpu.NUMA)})
+	}
+	if size.Realtime != nil && cpu.Realtime != nil {
+		claims = append(claims, claim{path: at.Child("realtime"), given: "set", same: equality.Semantic.DeepEqual(size.Realtime, cpu.Realtime)})
+	}
+	if size.MaxSockets != nil {
+		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), size: *size.MaxSockets, same: cpu.MaxSockets == *size.MaxSockets})
+	}
+	return claims
+}
+
+// podResource is what the guest's pod asks for. On a VM it conflicts with the size; on a VMI it is the cluster's own
+// default or the platform's, which does not change what the guest sees.
+func podResource(list corev1.ResourceList, name corev1.ResourceName, path *field.Path, guest uint32) claim {
+	c := claim{path: path, size: guest, same: true}
+	if quantity, found := list[name]; found {
+		c.given = quantity.String()
+	}
+	return c
+}
+
+// number is a count as a claim's given value: zero means not given.
+func number(value uint32) any {
+	if value == 0 {
+		return nil
+	}
+	return value
+}
+
+// flag is a switch that the size sets. A false one cannot be told from an absent one.
+func flag(path *field.Path, given bool, size *bool) []claim {
+	if size == nil || !given {
+		return nil
+	}
+	return []claim{{path: path, given: given, size: *size, same: *size}}
+}
+
+func applyCPU(set Set, vmi *v1.VirtualMachineInstance) {
+	size := set.Instancetype.Spec.CPU
+	if vmi.Spec.Domain.CPU == nil {
+		vmi.Spec.Domain.CPU = &v1.CPU{}
+	}
+	cpu := vmi.Spec.Domain.CPU
+	want := Arrange(size.Guest, set.Preference)
+	cpu.Sockets, cpu.Cores, cpu.Threads = want.Sockets, want.Cores, want.Threads
+	if size.Model != nil {
+		cpu.Model = *size.Model
+	}
+	if size.DedicatedCPUPlacement != nil {
+		cpu.DedicatedCPUPlacement = *size.DedicatedCPUPlacement
+	}
+	if size.IsolateEmulatorThread != nil {
+		cpu.IsolateEmulatorThread = *size.IsolateEmulatorThread
+	}
+	if size.NUMA != nil {
+		cpu.NUMA = size.NUMA.DeepCopy()
+	}
+	if size.Realtime != nil {
+		cpu.Realtime = size.Realtime.DeepCopy()
+	}
+	if size.MaxSockets != nil {
+		cpu.MaxSockets = *size.MaxSockets
+	}
+}
+
+// Arrangement is a CPU topology. Its product is the number of vCPUs.
+type Arrangement struct{ Sockets, Cores, Threads uint32 }
+
+// Arrange spreads vCPUs as the preference wants them, by default one a socket. A count that cannot be spread evenly goes to
+// sockets whole, so that no vCPU is lost: Requirements reports it.
+func Arrange(vcpus uint32, p *Preference) Arrangement {
+	if vcpus <= 1 {
+		return Arrangement{Sockets: 1, Cores: 1, Threads: 1}
+	}
+	switch topologyOf(p) {
+	case v1beta1.Cores:
+		return Arrangement{Sockets: 1, Cores: vcpus, Threads: 1}
+	case v1beta1.Threads:
+		return Arrangement{Sockets: 1, Cores: 1, Threads: vcpus}
+	case v1beta1.Spread:
+		s := spreadOf(p)
+		if divisor := s.divisor(); vcpus%divisor == 0 {
+			return s.arrange(vcpus / divisor)
+		}
+	}
+	return Arrangement{Sockets: vcpus, Cores: 1, Threads: 1}
+}
+
+// topologyOf is the preferred topology in its current spelling.
+func topologyOf(p *Preference) v1beta1.PreferredCPUTopology {
+	if p == nil || p.Spec.CPU == nil || p.Spec.CPU.PreferredCPUTopology == nil {
+		return v1beta1.Sockets
+	}
+	switch t := *p.Spec.CPU.PreferredCPUTopology; t {
+	case v1beta1.DeprecatedPreferCores:
+		return v1beta1.Cores
+	case v1beta1.DeprecatedPreferThreads:
+		return v1beta1.Threads
+	case v1beta1.DeprecatedPreferSpread:
+		return v1beta1.Spread
+	case v1beta1.DeprecatedPreferSockets:
+		return v1beta1.Sockets
+	case v1beta1.DeprecatedPreferAny:
+		return v1beta1.Any
+	default:
+		return t
+	}
+}
+
+// spread says across which levels vCPUs are spread, and how many of the lower go into one of the upper.
+type spread struct {
+	across v1beta1.SpreadAcross
+	ratio  uint32
+}
+
+// defaultRatio of cores to a socket, or threads to a core. A ratio of zero means the default: nothing divides by zero.
+const defaultRatio = 2
+
+func spreadOf(p *Preference) spread {
+	s := spread{across: v1beta1.SpreadAcrossSocketsCores, ratio: defaultRatio}
+	if r := p.Spec.PreferSpreadSocketToCoreRatio; r != 0 {
+		s.ratio = r
+	}
+	if options := p.Spec.CPU.SpreadOptions; options != nil {
+		if options.Ratio != nil && *options.Ratio != 0 {
+			s.ratio = *options.Ratio
+		}
+		if options.Across != nil {
+			s.across = *options.Across
+		}
+	}
+	if s.across == v1beta1.SpreadAcrossCoresThreads {
+		s.ratio = threadsPerCore // what CPUs have
+	}
+	return s
+}
+
+// threadsPerCore is what a core with hyper-threading has.
+const threadsPerCore = 2
+
+// divisor is what a number of vCPUs must be a multiple of.
+func (s spread) divisor() uint32 {
+	if s.across == v1beta1.SpreadAcrossSocketsCoresThreads {
+		return s.ratio * threadsPerCore
+	}
+	return s.ratio
+}
+
+// arrange puts units of divisor vCPUs together.
+func (s spread) arrange(units uint32) Arrangement {
+	switch s.across {
+	case v1beta1.SpreadAcrossCoresThreads:
+		return Arrangement{Sockets: 1, Cores: units, Threads: s.ratio}
+	case v1beta1.SpreadAcrossSocketsCoresThreads:
+		return Arrangement{Sockets: units, Cores: s.ratio, Threads: threadsPerCore}
+	}
+	return Arrangement{Sockets: units, Cores: s.ratio, Threads: 1}
+}
+
+// preferCPUFeatures adds those that the guest does not mention.
+func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance) {
+	if p.Spec.CPU == nil || len(p.Spec.CPU.PreferredCPUFeatures) == 0 {
+		return
+	}
+	if vmi.Spec.Domain.CPU == nil {
+		vmi.Spec.Domain.CPU = &v1.CPU{}
+	}
+	cpu := vmi.Spec.Domain.CPU
+	for _, feature := range p.Spec.CPU.PreferredCPUFeatures {
+		if !slices.ContainsFunc(cpu.Features, func(f v1.CPUFeature) bool { return f.Name == feature.Name }) {
+			cpu.Features = append(slices.Clip(cpu.Features), feature)
+		}
+	}
+}

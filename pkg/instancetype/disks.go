@@ -1,0 +1,41 @@
+package instancetype
+
+import (
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// Fields of a preference: devices.preferredDiskBus, preferredLunBus, preferredCdromBus, preferredDiskCache, preferredDiskIO,
+// preferredDiskBlockSize, preferredDiskDedicatedIoThread. volumes.preferredStorageClassName concerns data volume templates,
+// which no guest has.
+
+func preferDisks(p *Preference, vmi *v1.VirtualMachineInstance) {
+	if p.Spec.Devices == nil {
+		return
+	}
+	for i := range vmi.Spec.Domain.Devices.Disks {
+		preferDisk(p.Spec.Devices, &vmi.Spec.Domain.Devices.Disks[i])
+	}
+}
+
+func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk) {
+	if disk.Disk == nil && disk.CDRom == nil && disk.LUN == nil {
+		disk.Disk = &v1.DiskTarget{}
+	}
+	switch {
+	case disk.CDRom != nil:
+		fillText(&disk.CDRom.Bus, want.PreferredCdromBus)
+	case disk.LUN != nil:
+		fillText(&disk.LUN.Bus, want.PreferredLunBus)
+	default:
+		fillText(&disk.Disk.Bus, want.PreferredDiskBus)
+		fillText(&disk.Cache, want.PreferredDiskCache)
+		fillText(&disk.IO, want.PreferredDiskIO)
+		if disk.BlockSize == nil {
+			disk.BlockSize = want.PreferredDiskBlockSize.DeepCopy()
+		}
+		if disk.Disk.Bus == v1.DiskBusVirtio { // no other bus has IO threads of its own
+			fill(&disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
+		}
+	}
+}

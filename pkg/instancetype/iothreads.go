@@ -1,0 +1,45 @@
+package instancetype
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields of a size: ioThreadsPolicy, ioThreads.supplementalPoolThreadCount.
+
+func ioThreadClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
+	size, domain := set.Instancetype.Spec, path.Child("spec", "domain")
+	if count := poolSize(size.IOThreads); count != nil {
+		c := claim{path: domain.Child("ioThreads", "supplementalPoolThreadCount"), size: *count}
+		if given := poolSize(vmi.Spec.Domain.IOThreads); given != nil {
+			c.given, c.same = *given, *given == *count
+		}
+		claims = append(claims, c)
+	}
+	if size.IOThreadsPolicy != nil {
+		c := claim{path: domain.Child("ioThreadsPolicy"), size: *size.IOThreadsPolicy}
+		if given := vmi.Spec.Domain.IOThreadsPolicy; given != nil {
+			c.given, c.same = *given, *given == *size.IOThreadsPolicy
+		}
+		claims = append(claims, c)
+	}
+	return claims
+}
+
+func poolSize(threads *v1.DiskIOThreads) *uint32 {
+	if threads == nil {
+		return nil
+	}
+	return threads.SupplementalPoolThreadCount
+}
+
+func applyIOThreads(set Set, vmi *v1.VirtualMachineInstance) {
+	domain := &vmi.Spec.Domain
+	if count := poolSize(set.Instancetype.Spec.IOThreads); count != nil {
+		if domain.IOThreads == nil {
+			domain.IOThreads = &v1.DiskIOThreads{}
+		}
+		fill(&domain.IOThreads.SupplementalPoolThreadCount, count)
+	}
+	fill(&domain.IOThreadsPolicy, set.Instancetype.Spec.IOThreadsPolicy)
+}

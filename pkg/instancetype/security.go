@@ -1,0 +1,29 @@
+package instancetype
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields of a size: launchSecurity (deprecated there). Field of a preference: preferredLaunchSecurity.
+
+func securityClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []claim {
+	size, given := set.Instancetype.Spec.LaunchSecurity, vmi.Spec.Domain.LaunchSecurity
+	if size == nil || given == nil {
+		return nil
+	}
+	return []claim{{path: path.Child("spec", "domain", "launchSecurity"), given: "set", same: equality.Semantic.DeepEqual(size, given)}}
+}
+
+func applySecurity(set Set, vmi *v1.VirtualMachineInstance) {
+	if vmi.Spec.Domain.LaunchSecurity == nil {
+		vmi.Spec.Domain.LaunchSecurity = set.Instancetype.Spec.LaunchSecurity.DeepCopy()
+	}
+}
+
+func preferSecurity(p *Preference, vmi *v1.VirtualMachineInstance) {
+	if vmi.Spec.Domain.LaunchSecurity == nil {
+		vmi.Spec.Domain.LaunchSecurity = p.Spec.PreferredLaunchSecurity.DeepCopy()
+	}
+}

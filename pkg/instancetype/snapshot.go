@@ -1,0 +1,134 @@
+package instancetype
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// Snapshot is the content-addressed form of a size or preference. Ten thousand guests of one size share one.
+type Snapshot struct {
+	// Name is '<name>-<26 base32 characters of SHA-256>', at most 253 characters.
+	Name string
+	// Data is canonical JSON (RFC 8785): an object with apiVersion, kind, metadata.name and spec.
+	Data []byte
+}
+
+// digestLength of base32 characters is 130 bits: no two contents meet by chance, and hardly on purpose.
+const digestLength = 26
+
+// maxName is the limit of a Kubernetes object name (DNS-1123 subdomain).
+const maxName = 253
+
+var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Take makes the snapshot of an untyped instancetype or preference. The digest covers apiVersion, kind, name and spec, never
+// through Go types, so that a newer API module hashes old data alike.
+func Take(object map[string]any) (Snapshot, error) {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	if name == "" || object["apiVersion"] == nil || object["kind"] == nil {
+		return Snapshot{}, errors.New("the object has no apiVersion, kind or metadata.name")
+	}
+	data, err := canonical(map[string]any{
+		"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": map[string]any{"name": name}, "spec": object["spec"]})
+	if err != nil {
+		return Snapshot{}, err
+	}
+	digest, err := digestOf(object, name)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return Snapshot{Name: revisionName(name, digest), Data: data}, nil
+}
+
+func digestOf(object map[string]any, name string) (string, error) {
+	data, err := canonical(map[string]any{
+		"apiVersion": object["apiVersion"], "kind": object["kind"], "name": name, "spec": object["spec"]})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return base32Lower.EncodeToString(sum[:])[:digestLength], nil
+}
+
+func canonical(value any) ([]byte, error) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return jcs.Transform(raw)
+}
+
+// revisionName cuts a long name, so that the whole is a legal one; the digest covers the name in full.
+func revisionName(name, digest string) string {
+	if room := maxName - digestLength - 1; len(name) > room {
+		name = strings.TrimRight(name[:room], "-.")
+	}
+	return name + "-" + digest
+}
+
+// Verify tells whether data is what a revision of that name must hold.
+func Verify(name string, data []byte) error {
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return fmt.Errorf("its data is not a JSON object: %w", err)
+	}
+	snapshot, err := Take(object)
+	if err != nil {
+		return err
+	}
+	if snapshot.Name != name {
+		return fmt.Errorf("its content is that of '%s'", snapshot.Name)
+	}
+	return nil
+}
+
+// stored is the part of a revision's data that matters, in Kiln's snapshots and in KubeVirt's per-VM revisions alike.
+type stored[Spec any] struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec Spec `json:"spec"`
+}
+
+// ReadInstancetype decodes the data of a revision that holds an instancetype of either scope.
+func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
+	s, source, err := read[v1beta1.VirtualMachineInstancetypeSpec](revision, data, "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype")
+	if err != nil {
+		return nil, err
+	}
+	return &Instancetype{Source: source, Spec: s.Spec}, nil
+}
+
+// ReadPreference decodes the data of a revision that holds a preference of either scope.
+func ReadPreference(revision string, data []byte) (*Preference, error) {
+	s, source, err := read[v1beta1.VirtualMachinePreferenceSpec](revision, data, "VirtualMachinePreference", "VirtualMachineClusterPreference")
+	if err != nil {
+		return nil, err
+	}
+	return &Preference{Source: source, Spec: s.Spec}, nil
+}
+
+func read[Spec any](revision string, data []byte, kinds ...string) (stored[Spec], Source, error) {
+	var s stored[Spec]
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, Source{}, fmt.Errorf("revision '%s': %w", revision, err)
+	}
+	if s.APIVersion != v1beta1.SchemeGroupVersion.String() || !slices.Contains(kinds, s.Kind) {
+		return s, Source{}, fmt.Errorf("revision '%s' holds %s %s, want %s of %s", revision, s.APIVersion, s.Kind, strings.Join(kinds, " or "), v1beta1.SchemeGroupVersion)
+	}
+	return s, Source{Kind: s.Kind, Name: s.Metadata.Name, Revision: revision}, nil
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
