@@ -1,14 +1,115 @@
-// Package preset says which VirtualMachineInstancePresets match a guest, whether they agree, and what they fill.
-// A preset fills only what user, size and preference left unset.
+// Package preset says which VirtualMachineInstancePresets match a guest, whether they agree, and what they fill. A preset
+// fills only what user, size and preference left unset, in the eight areas that KubeVirt's presets ever had: CPU and memory
+// requests, cpu, firmware, clock offset, timers, features, watchdog, IO threads policy.
 package preset
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Apply fills matching presets, in name order, into the guest, and annotates it with those applied. Errors are
-// invalid selectors and presets that disagree (nothing is filled then). Warnings name each preset field not applied and why.
+// Annotations of KubeVirt's presets.
+const (
+	// Exclude on a VMI, with the value "true", keeps all presets away.
+	Exclude = "virtualmachineinstancepresets.admission.kubevirt.io/exclude"
+	// appliedPrefix and the preset's name mark a VMI that got something from it.
+	appliedPrefix = "virtualmachinepreset.kubevirt.io/"
+)
+
+// area is one thing that a preset can set. given and set compare and copy it as a whole.
+type area struct {
+	name string
+	// values of the area, by key; a single one has the empty key.
+	values func(*v1.DomainSpec) map[string]any
+	// fill copies the area from a preset's domain where the guest has none, and tells whether it has it now.
+	fill func(guest, preset *v1.DomainSpec, key string)
+}
+
+// Apply fills matching presets, in name order, into the guest, and annotates it with those applied. Errors are invalid
+// selectors and presets that disagree: nothing is filled then. Warnings name each preset field not applied and why.
 func Apply(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (warnings []string, errs field.ErrorList) {
-	return nil, nil
+	matching, errs := match(presets, vmi)
+	if errs = append(errs, disagreements(matching)...); len(errs) > 0 {
+		return nil, errs
+	}
+	for _, p := range matching {
+		applied := false
+		domain := p.Spec.Domain.DeepCopy()
+		for _, a := range areas {
+			for _, key := range keys(a.values(domain)) {
+				have, found := a.values(&vmi.Spec.Domain)[key]
+				wanted := a.values(domain)[key]
+				switch {
+				case !found:
+					a.fill(&vmi.Spec.Domain, domain, key)
+					applied = true
+				case same(have, wanted):
+					applied = true
+				default:
+					warnings = append(warnings, fmt.Sprintf("preset '%s': %s not applied, the guest already has one", p.Name, a.path(key)))
+				}
+			}
+		}
+		warnings = append(warnings, ignored(p.Name, domain)...)
+		if applied {
+			mark(vmi, p.Name)
+		}
+	}
+	return warnings, nil
+}
+
+// match returns the presets whose selector matches the guest's labels, in name order. An invalid selector of any preset is
+// an error: whether it was meant for this guest cannot be known.
+func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (matching []v1.VirtualMachineInstancePreset, errs field.ErrorList) {
+	if vmi.Annotations[Exclude] == "true" {
+		return nil, nil
+	}
+	for _, p := range presets {
+		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector)
+		if err != nil {
+			errs = append(errs, field.Invalid(labelsPath, p.Name, fmt.Sprintf("preset '%s' has an invalid selector: %v", p.Name, err)))
+			continue
+		}
+		if p.Spec.Domain != nil && selector.Matches(labels.Set(vmi.Labels)) {
+			matching = append(matching, p)
+		}
+	}
+	slices.SortFunc(matching, func(a, b v1.VirtualMachineInstancePreset) int { return strings.Compare(a.Name, b.Name) })
+	return matching, errs
+}
+
+// labelsPath is what selects presets, and what the user can change.
+var labelsPath = field.NewPath("metadata", "labels")
+
+// disagreements compares each pair of presets in each area. Two that disagree are refused even where the guest has a value
+// of its own, as in KubeVirt: which of them the next guest would get is a matter of names.
+func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.ErrorList) {
+	for i, p := range matching {
+		for _, other := range matching[i+1:] {
+			for _, a := range areas {
+				theirs := a.values(other.Spec.Domain)
+				for key, value := range a.values(p.Spec.Domain) {
+					if their, found := theirs[key]; found && !same(value, their) {
+						errs = append(errs, field.Invalid(labelsPath, p.Name+", "+other.Name, fmt.Sprintf(
+							"presets '%s' and '%s' disagree on %s: %s and %s; change the labels so that one of them matches", p.Name, other.Name, a.path(key), print(value), print(their))))
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Detail, b.Detail) })
+	return errs
+}
+
+func mark(vmi *v1.VirtualMachineInstance, name string) {
+	if vmi.Annotations == nil {
+		vmi.Annotations = map[string]string{}
+	}
+	vmi.Annotations[appliedPrefix+name] = v1.GroupVersion.String()
 }
