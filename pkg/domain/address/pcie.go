@@ -196,10 +196,14 @@ func (b *board) frozenPorts() {
 		b.port(index, at)
 	}
 	for index, at := range b.plan.Ports {
-		if at == (PCI{}) {
-			if at, ok := b.nextPort(); ok {
-				b.port(index, at)
-			}
+		if at != (PCI{}) {
+			continue
+		}
+		if at, ok := b.nextPort(); ok {
+			b.port(index, at)
+		} else if owner := b.owner[PCI{Bus: uint(index + 1)}]; owner != "" {
+			b.errs = append(b.errs, field.Invalid(field.NewPath(owner), PCI{Bus: uint(index + 1)}.String(),
+				"the root bus has no room for this many root ports; choose a lower bus"))
 		}
 	}
 }
@@ -231,20 +235,4 @@ func (b *board) port(index int, at PCI) {
 	if at.Function == 0 {
 		b.plan.Multifunction[at] = true
 	}
-}
-
-// nextPort is the next place for a root port: eight to a slot, from slot 2 upwards.
-func (b *board) nextPort() (PCI, bool) {
-	for ; b.portSlot < slots; b.portSlot, b.portFunction = b.portSlot+1, 0 {
-		if b.slot[b.portSlot] != empty && b.slot[b.portSlot] != ports {
-			continue
-		}
-		for ; b.portFunction < functions; b.portFunction++ {
-			at := PCI{Slot: b.portSlot, Function: b.portFunction}
-			if b.owner[at] == "" {
-				return at, true
-			}
-		}
-	}
-	return PCI{}, false
 }

@@ -101,3 +101,19 @@ func (b *board) spare() {
 	for ; missing > 0 && b.addPort(); missing-- {
 	}
 }
+
+// nextPort is the next place for a root port: eight to a slot, from slot 2 upwards.
+func (b *board) nextPort() (PCI, bool) {
+	for ; b.portSlot < slots; b.portSlot, b.portFunction = b.portSlot+1, 0 {
+		if b.slot[b.portSlot] != empty && b.slot[b.portSlot] != ports {
+			continue
+		}
+		for ; b.portFunction < functions; b.portFunction++ {
+			at := PCI{Slot: b.portSlot, Function: b.portFunction}
+			if b.owner[at] == "" {
+				return at, true
+			}
+		}
+	}
+	return PCI{}, false
+}

@@ -1,0 +1,216 @@
+package address_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestParsePCI(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]address.PCI{
+		"0000:81:01.0": {Bus: 0x81, Slot: 1},
+		"00:1f.7":      {Slot: 0x1f, Function: 7}, // as lspci prints it
+		"0000:FE:00.0": {Bus: 0xfe},
+	} {
+		got, err := address.ParsePCI(text)
+		if err != nil || got != want {
+			t.Errorf("'%s' is %v (%v), want %v", text, got, err, want)
+		}
+	}
+	// The API's own example has function 10, which no PCI device has.
+	for _, text := range []string{"", "0000:81:01.10", "0001:00:02.0", "0000:00:20.0", "0000:00:02.8", "0:0:2.0", " 00:02.0"} {
+		if got, err := address.ParsePCI(text); err == nil {
+			t.Errorf("'%s' is %v, want an error", text, got)
+		}
+	}
+}
+
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[uint]string{0: "a", 25: "z", 26: "aa", 51: "az", 52: "ba", 701: "zz", 702: "aaa"} {
+		if got := address.Letters(n); got != want {
+			t.Errorf("%d is '%s', want '%s'", n, got, want)
+		}
+		if got, ok := address.FromLetters(want); !ok || got != n {
+			t.Errorf("'%s' is %d, want %d", want, got, n)
+		}
+	}
+	for _, text := range []string{"", "A", "a1"} {
+		if n, ok := address.FromLetters(text); ok {
+			t.Errorf("'%s' is %d, want no number", text, n)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		keys   string
+		frozen map[string]uint
+		want   map[string]uint
+	}{
+		{"fresh, in order", "a b c", nil, map[string]uint{"a": 1, "b": 2, "c": 3}},
+		{"a new one before the others", "n a b", map[string]uint{"a": 1, "b": 2}, map[string]uint{"a": 1, "b": 2, "n": 3}},
+		{"holes are filled", "n b", map[string]uint{"a": 1, "b": 2}, map[string]uint{"b": 2, "n": 1}},
+		{"of two frozen alike the first keeps it", "a b", map[string]uint{"a": 5, "b": 5}, map[string]uint{"a": 5, "b": 1}},
+		{"a frozen number below the first is none", "a", map[string]uint{"a": 0}, map[string]uint{"a": 1}},
+	} {
+		if diff := cmp.Diff(c.want, address.Numbers(strings.Fields(c.keys), c.frozen, 1)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func device(key, pin string) address.Device {
+	return address.Device{Key: key, Pin: pin, Path: field.NewPath("spec", key)}
+}
+
+func single(key, pin string) address.Device {
+	d := device(key, pin)
+	d.Where = address.OnRootBus
+	return d
+}
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	sata := single("sata", "")
+	sata.Home, sata.Soldered = &address.PCI{Slot: 0x1f, Function: 2}, true
+	for _, c := range []struct {
+		name    string
+		t       address.PCIe
+		devices []address.Device
+		want    string // addresses by key, in the order of the devices
+		errs    []string
+	}{
+		{name: "each behind a port of its own", devices: []address.Device{device("a", ""), device("b", "")}, want: "01:00.0 02:00.0"},
+		{name: "single devices from the top, away from ports", t: address.PCIe{Reserved: []uint{0, 31}}, devices: []address.Device{single("a", ""), single("b", "")}, want: "00:1e.0 00:1d.0"},
+		{name: "soldered in a reserved slot", t: address.PCIe{Reserved: []uint{31}}, devices: []address.Device{sata, single("a", "")}, want: "00:1f.2 00:1e.0"},
+		{name: "pins first, wherever they come in the list", devices: []address.Device{device("a", ""), device("b", "0000:01:00.0")}, want: "02:00.0 01:00.0"},
+		{name: "a pin on a far bus brings the ports before it", devices: []address.Device{device("a", "05:00.0"), device("b", "")}, want: "05:00.0 01:00.0"},
+		{name: "ports go around a pin on the root bus", devices: []address.Device{single("a", "00:02.0"), device("b", "")}, want: "00:02.0 01:00.0"},
+		{name: "frozen before new", t: address.PCIe{Frozen: map[string]string{"b": "0000:01:00.0"}, Ports: map[uint]string{1: "0000:00:02.0"}},
+			devices: []address.Device{device("a", ""), device("b", "")}, want: "02:00.0 01:00.0"},
+		{name: "a hole is filled", t: address.PCIe{Frozen: map[string]string{"b": "0000:02:00.0"}, Ports: map[uint]string{1: "0000:00:02.0", 2: "0000:00:02.1"}},
+			devices: []address.Device{device("b", ""), device("a", "")}, want: "02:00.0 01:00.0"},
+		{name: "a device that became another kind gets a new place", t: address.PCIe{Frozen: map[string]string{"a": "0000:01:00.0"}, Ports: map[uint]string{1: "0000:00:02.0"}},
+			devices: []address.Device{single("a", "")}, want: "00:1f.0"},
+		{name: "a record that is none is ignored", t: address.PCIe{Frozen: map[string]string{"a": "nonsense", "b": "0000:77:00.0"}, Ports: map[uint]string{1: "?"}},
+			devices: []address.Device{device("a", ""), device("b", "")}, want: "01:00.0 02:00.0"},
+		{name: "functions of one slot", devices: []address.Device{single("a", "00:05.0"), single("b", "00:05.1")}, want: "00:05.0 00:05.1"},
+		{name: "two pins on one address", devices: []address.Device{device("a", "01:00.0"), device("b", "0000:01:00.0")}, errs: []string{"Duplicate value spec.b: the address of 'spec.a' too; choose another"}},
+		{name: "a function without function 0", devices: []address.Device{single("a", "00:05.1")},
+			errs: []string{"Invalid value spec.a: no device has function 0 of this slot, '0000:00:05.0', so the guest would not find it"}},
+		{name: "a slot that a port does not have", devices: []address.Device{device("a", "01:01.0")}, errs: []string{"Invalid value spec.a: behind a root port there is only slot '00', on buses '01' to 'fe'"}},
+		{name: "the chipset's slot", t: address.PCIe{Reserved: []uint{31}}, devices: []address.Device{single("a", "00:1f.0")}, errs: []string{"Invalid value spec.a: this slot holds the machine's own devices; choose another"}},
+		{name: "a pin where root ports have been", t: address.PCIe{Ports: map[uint]string{1: "0000:00:02.0"}}, devices: []address.Device{single("a", "00:02.0")},
+			errs: []string{"Invalid value spec.a: slot holds root port 1 of this guest since an earlier boot; choose another"}},
+		{name: "a bus that the root bus has no port for", devices: []address.Device{device("a", "fe:00.0")},
+			errs: []string{"Invalid value spec.a: the root bus has no room for this many root ports; choose a lower bus"}},
+		{name: "a pin where another device has been", t: address.PCIe{Frozen: map[string]string{"b": "0000:01:00.0"}, Ports: map[uint]string{1: "0000:00:02.0"}},
+			devices: []address.Device{device("a", "01:00.0"), device("b", "")}, errs: []string{"Invalid value spec.a: the address of 'spec.b' since an earlier boot; choose another"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan, errs := c.t.Place(c.devices)
+			var got []string
+			for _, err := range errs {
+				got = append(got, err.Type.String()+" "+err.Field+": "+err.Detail)
+			}
+			if diff := cmp.Diff(c.errs, got); diff != "" {
+				t.Fatalf("errors (-want +got):\n%s", diff)
+			}
+			var places []string
+			for _, d := range c.devices {
+				places = append(places, strings.TrimPrefix(plan.Devices[d.Key].String(), "0000:"))
+			}
+			if text := strings.Join(places, " "); len(errs) == 0 && text != c.want {
+				t.Errorf("places are '%s', want '%s'", text, c.want)
+			}
+		})
+	}
+}
+
+// TestFree: so many empty ports are left, and a full root bus is an error only for those who need a place.
+func TestFree(t *testing.T) {
+	t.Parallel()
+	plan, _ := address.PCIe{Free: 3}.Place([]address.Device{device("a", "")})
+	if len(plan.Ports) != 4 || !plan.Occupied[0] || plan.Occupied[1] {
+		t.Errorf("%d ports, occupied %v; want 4, the first occupied", len(plan.Ports), plan.Occupied)
+	}
+	var many []address.Device
+	for i := range 241 { // 30 slots of 8 ports
+		many = append(many, device(fmt.Sprint(i), ""))
+	}
+	plan, errs := address.PCIe{Free: 3}.Place(many[:240])
+	if len(errs) > 0 || len(plan.Ports) != 240 {
+		t.Errorf("%d ports and errors %v, want 240 and none", len(plan.Ports), errs)
+	}
+	if _, errs := (address.PCIe{}).Place(many); len(errs) != 1 || errs[0].Field != "spec.240" {
+		t.Errorf("errors %v, want one at spec.240", errs)
+	}
+}
+
+// TestRandom: whatever the record and the pins say, no two devices share a place, and those of the record stay if nobody
+// pinned theirs.
+func TestRandom(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 2000 {
+		topology := address.PCIe{Reserved: []uint{0, 31}, Free: r.IntN(5), Frozen: map[string]string{}, Ports: map[uint]string{}}
+		for i := range r.IntN(20) {
+			topology.Ports[uint(i+1)] = address.PCI{Slot: uint(2 + i/8), Function: uint(i % 8)}.String()
+			topology.Frozen[fmt.Sprint(r.IntN(20))] = address.PCI{Bus: uint(i + 1)}.String()
+		}
+		var devices []address.Device
+		for i := range r.IntN(20) {
+			d := device(fmt.Sprint(i), "")
+			if r.IntN(4) == 0 {
+				d.Where = address.OnRootBus
+			}
+			devices = append(devices, d)
+		}
+		plan, errs := topology.Place(devices)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		seen := map[address.PCI]string{}
+		for i, at := range plan.Ports {
+			seen[at] = fmt.Sprint("port ", i+1)
+		}
+		for _, d := range devices {
+			at := plan.Devices[d.Key]
+			if at == (address.PCI{}) || seen[at] != "" {
+				t.Fatalf("'%s' is at %s with '%s'", d.Key, at, seen[at])
+			}
+			seen[at] = d.Key
+			if was := topology.Frozen[d.Key]; was != "" && d.Where == address.BehindPort && at.String() != was {
+				t.Fatalf("'%s' moves from %s to %s", d.Key, was, at)
+			}
+		}
+	}
+}
+
+// BenchmarkPlace reports the time of one device; linear means that it does not grow with their number.
+func BenchmarkPlace(b *testing.B) {
+	for _, n := range []int{10, 50, 200} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var devices []address.Device
+			for i := range n {
+				devices = append(devices, device(fmt.Sprint(i), ""))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				address.PCIe{Free: 4}.Place(devices)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/device")
+		})
+	}
+}
