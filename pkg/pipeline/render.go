@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"cmp"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -12,7 +14,7 @@ import (
 
 // Machine is what stages 2 and 3 need.
 type Machine struct {
-	// VMI must be explicit. A VMI without identity gets one from its UID.
+	// VMI must be explicit. A VMI without identity gets one from its VM's seed, else from its UID.
 	VMI      *v1.VirtualMachineInstance
 	Defaults config.FrontendDefaults
 	// Frozen is the record of an earlier boot, nil at the first.
@@ -33,7 +35,8 @@ type Rendered struct {
 // need something that the host or its bindings do not offer.
 func Render(m Machine) (Rendered, field.ErrorList) {
 	vmi := m.VMI.DeepCopy()
-	Identify(vmi, string(vmi.UID))
+	// What admission added, such as the default interface, was not there when the controller identified the guest.
+	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
 	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m)})
 	if len(errs) > 0 {
 		return Rendered{}, errs
