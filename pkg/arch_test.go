@@ -241,6 +241,12 @@ var subjects = map[string]string{
 	"pkg/pipeline/render":          "composes stages 2 and 3",
 	"pkg/instancetype/snapshot":    "content-addressed revisions",
 	"pkg/instancetype/requirement": "what a preference demands",
+	"pkg/domain/abi/walk":          "every device of a domain, in one order",
+	"pkg/domain/abi/freeze":        "a domain's record",
+	"pkg/domain/abi/project":       "what a guest sees of a domain",
+	"pkg/domain/abi/changes":       "the difference of two, in words",
+	"pkg/domain/address/numbers":   "positions on a bus",
+	"pkg/domain/address/pcie":      "root bus and root ports",
 }
 
 func TestFilesAreAreas(t *testing.T) {

@@ -111,7 +111,7 @@ func complete(dom *libvirtxml.Domain) {
 }
 
 // render fails the test on errors.
-func render(t *testing.T, in frontend.Input) *libvirtxml.Domain {
+func render(t testing.TB, in frontend.Input) *libvirtxml.Domain {
 	t.Helper()
 	dom, errs := frontend.Render(in)
 	if len(errs) > 0 {

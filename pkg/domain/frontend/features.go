@@ -92,7 +92,8 @@ func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 }
 
 func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {
-	if p := f.HypervPassthrough; p != nil && g.enabled(&v1.FeatureState{Enabled: p.Enabled}, path.Child("hypervPassthrough")) {
+	// Stage 1 fills the states of all features but this one, which has no default in the API; naming it is asking for it.
+	if p := f.HypervPassthrough; p != nil && attached(p.Enabled) {
 		return &libvirtxml.DomainFeatureHyperV{Mode: "passthrough"}
 	}
 	h := f.Hyperv

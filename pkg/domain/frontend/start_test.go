@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	rpc "github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/test/libvirt"
@@ -69,9 +70,7 @@ func TestQEMUStarts(t *testing.T) {
 			if _, err := daemon.Define(text); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			if err := daemon.Create(dom.Name); err != nil {
-				t.Fatal(err)
-			}
+			startPaused(t, daemon, dom.Name)
 			active, err := daemon.ActiveXML(dom.Name)
 			if err != nil {
 				t.Fatal(err)
@@ -89,6 +88,23 @@ func TestQEMUStarts(t *testing.T) {
 				t.Errorf("running guest differs: %q, error %v", changes, err)
 			}
 		})
+	}
+}
+
+// startPaused keeps guests that find nothing to boot from ending before they are looked at.
+func startPaused(t *testing.T, daemon *libvirt.Daemon, name string) {
+	t.Helper()
+	client, err := daemon.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Disconnect()
+	domain, err := client.DomainLookupByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.DomainCreateWithFlags(domain, uint32(rpc.DomainStartPaused)); err != nil {
+		t.Fatal(err)
 	}
 }
 
