@@ -1,14 +1,17 @@
 // Package backend completes a frontend with the host side of one start: emulator, firmware files, sources, tuning. It may
-// set only paths of a closed allow-list and never alters the frontend.
+// set only what the guest does not see, which is checked, and never alters the frontend to fit a host.
 package backend
 
 import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Input is everything that stage 3 depends on.
+// Input is everything that stage 3 depends on. Nothing of it is modified.
 type Input struct {
 	Frontend *libvirtxml.Domain
 	// VMI carries the API's own backend fields: cache, io, IO threads, dedicated CPUs, huge pages.
@@ -17,109 +20,72 @@ type Input struct {
 	Bindings Bindings
 }
 
-// Capabilities are facts of a host that rarely change. YAML and JSON.
-type Capabilities struct {
-	NodeName string `json:"nodeName,omitempty"`
-	// Architecture of the host: amd64, arm64, s390x.
-	Architecture string `json:"architecture"`
-	// VirtTypes in order of preference: kvm, qemu.
-	VirtTypes []string `json:"virtTypes"`
-	// Emulators is the QEMU binary per guest architecture.
-	Emulators map[string]string `json:"emulators"`
-	// Machines resolves machine type aliases per guest architecture: q35 -> pc-q35-7.2.
-	Machines       map[string]map[string]string `json:"machines,omitempty"`
-	Firmware       []Firmware                   `json:"firmware,omitempty"`
-	LibvirtVersion string                       `json:"libvirtVersion,omitempty"`
-	QEMUVersion    string                       `json:"qemuVersion,omitempty"`
-	// NUMA cells with their CPUs, for pinning.
-	NUMA []Cell `json:"numa,omitempty"`
-}
-
-// Firmware is one firmware build of a host, as its QEMU firmware descriptor tells.
-type Firmware struct {
-	Architecture string `json:"architecture"`
-	// Machines are glob patterns.
-	Machines []string `json:"machines,omitempty"`
-	// Features as in QEMU's descriptors: secure-boot, enrolled-keys, requires-smm, amd-sev ...
-	Features     []string `json:"features,omitempty"`
-	Code         string   `json:"code"`
-	VarsTemplate string   `json:"varsTemplate,omitempty"`
-	// Format of code and vars: raw or qcow2.
-	Format string `json:"format,omitempty"`
-}
-
-// Cell is a NUMA cell of a host.
-type Cell struct {
-	ID        int    `json:"id"`
-	MemoryKiB uint64 `json:"memoryKiB"`
-	CPUs      []CPU  `json:"cpus"`
-}
-
-// CPU is one logical CPU of a host.
-type CPU struct {
-	ID     int `json:"id"`
-	Socket int `json:"socket"`
-	Core   int `json:"core"`
-}
-
-// Bindings are the host resources of one start, by device name (the name in the spec).
-type Bindings struct {
-	Volumes  map[string]Volume  `json:"volumes,omitempty"`
-	NICs     map[string]NIC     `json:"nics,omitempty"`
-	HostDevs map[string]HostDev `json:"hostDevs,omitempty"`
-	// Filesystems are virtiofsd sockets.
-	Filesystems map[string]string `json:"filesystems,omitempty"`
-	// NVRAM and TPMState are paths of this guest's own state.
-	NVRAM    string `json:"nvram,omitempty"`
-	TPMState string `json:"tpmState,omitempty"`
-	// Kernel and Initrd are paths of kernelBoot.
-	Kernel string `json:"kernel,omitempty"`
-	Initrd string `json:"initrd,omitempty"`
-	// Sockets and files of character devices and graphics.
-	VNC       string            `json:"vnc,omitempty"`
-	Serial    string            `json:"serial,omitempty"`
-	SerialLog string            `json:"serialLog,omitempty"`
-	Channels  map[string]string `json:"channels,omitempty"`
-	// CPUs that dedicated guests may be pinned to, in host numbering.
-	CPUs []int `json:"cpus,omitempty"`
-	// ACPITables maps slic and msdm to files.
-	ACPITables map[string]string `json:"acpiTables,omitempty"`
-}
-
-// Volume is the host side of a volume.
-type Volume struct {
-	Path string `json:"path"`
-	// Format is raw or qcow2.
-	Format string `json:"format"`
-	// Block is true for a block device.
-	Block bool `json:"block,omitempty"`
-	// Backing is a read-only image below a qcow2 overlay.
-	Backing       string `json:"backing,omitempty"`
-	BackingFormat string `json:"backingFormat,omitempty"`
-	// NoDirectIO is true when the file system refuses O_DIRECT.
-	NoDirectIO bool `json:"noDirectIO,omitempty"`
-}
-
-// NIC is the host side of an interface.
-type NIC struct {
-	// Kind is user (QEMU's own NAT), passt, tap, bridge or ethernet.
-	Kind string `json:"kind"`
-	// Device is the tap or the bridge.
-	Device string `json:"device,omitempty"`
-}
-
-// HostDev is a host device given to a guest.
-type HostDev struct {
-	// Type is pci, mdev or usb.
-	Type string `json:"type"`
-	// Address is the PCI address, the mdev UUID, or bus.device.
-	Address string `json:"address"`
-}
-
 // Documents are what a start needs of libvirt.
 type Documents struct {
 	Domain *libvirtxml.Domain
 }
 
 // Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
-func Render(in Input) (Documents, field.ErrorList) { return Documents{}, nil }
+func Render(in Input) (Documents, field.ErrorList) {
+	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
+	h.couplings()
+	front := in.Frontend
+	dom := *front
+	dom.Type = h.virtType()
+	dom.OS = h.os()
+	dom.MemoryBacking = h.memoryBacking()
+	dom.IOThreads = h.ioThreads()
+	dom.CPUTune = h.cpuTune()
+	devices := *front.Devices
+	devices.Emulator = h.emulator()
+	devices.Disks = h.disks()
+	devices.Filesystems = h.filesystems()
+	devices.Interfaces = h.interfaces()
+	devices.Hostdevs = h.hostdevs()
+	devices.Serials, devices.Consoles = h.serials(), h.consoles()
+	devices.Channels = h.channels()
+	devices.Graphics = h.graphics()
+	devices.TPMs = h.tpms()
+	devices.RNGs = h.rngs()
+	devices.MemBalloon = h.balloon()
+	dom.Devices = &devices
+	if len(h.errs) > 0 {
+		return Documents{}, h.errs
+	}
+	if err := unaltered(front, &dom); err != nil {
+		return Documents{}, field.ErrorList{field.InternalError(h.domain, err)}
+	}
+	return Documents{Domain: &dom}, nil
+}
+
+// unaltered proves that the guest sees just what the frontend says.
+func unaltered(front, complete *libvirtxml.Domain) error {
+	want, err := abi.Digest(front)
+	if err != nil {
+		return err
+	}
+	got, err := abi.Digest(complete)
+	if err != nil || got == want {
+		return err
+	}
+	changes, err := abi.Changes(front, complete)
+	return fmt.Errorf("stage 3 altered what the guest sees: %q %w", changes, err)
+}
+
+// host is what the value functions read. Only fail writes to it.
+type host struct {
+	Input
+	spec   *v1.VirtualMachineInstanceSpec
+	domain *field.Path // spec.domain
+	errs   field.ErrorList
+}
+
+func (h *host) fail(err *field.Error) { h.errs = append(h.errs, err) }
+
+// node names the host in messages.
+func (h *host) node() string {
+	if h.Host.NodeName == "" {
+		return "this host"
+	}
+	return "host '" + h.Host.NodeName + "'"
+}

@@ -1,0 +1,112 @@
+package backend
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Elements: disk/source, disk/driver (name, type, cache, io, discard, error_policy, iothread), disk/backingStore,
+// filesystem/source. API fields: disks[].cache, io, errorPolicy, shareable.
+
+func (h *host) disks() []libvirtxml.DomainDisk {
+	threads := h.threadPlan()
+	out := make([]libvirtxml.DomainDisk, 0, len(h.Frontend.Devices.Disks))
+	for _, disk := range h.Frontend.Devices.Disks {
+		out = append(out, h.disk(disk, threads))
+	}
+	return out
+}
+
+func (h *host) disk(disk libvirtxml.DomainDisk, threads threadPlan) libvirtxml.DomainDisk {
+	name := abi.Name("disk", disk.Alias)
+	i := slices.IndexFunc(h.spec.Domain.Devices.Disks, func(d v1.Disk) bool { return d.Name == name })
+	spec, at := h.spec.Domain.Devices.Disks[i], h.domain.Child("devices", "disks").Index(i)
+	driver := libvirtxml.DomainDiskDriver{}
+	if disk.Driver != nil {
+		driver = *disk.Driver
+	}
+	driver.Name, driver.Type = "qemu", "raw"
+	disk.Driver = &driver
+	volume, bound := h.Bindings.Volumes[name]
+	if !bound {
+		if at, has := h.volume(name); has {
+			h.fail(field.Invalid(at, name, h.node()+" has bound nothing for this volume"))
+		}
+		return disk // an empty CD-ROM drive
+	}
+	driver.Type = volume.Format
+	driver.Cache, driver.IO = h.cache(spec, volume, at), string(spec.IO)
+	// Native asynchronous IO pays on block devices; on sparse files it blocks when blocks must be allocated.
+	if driver.IO == "" && driver.Cache == "none" && volume.Block {
+		driver.IO = string(v1.IONative)
+	}
+	if spec.CDRom == nil {
+		driver.Discard = "unmap"
+	}
+	driver.ErrorPolicy = string(v1.DiskErrorPolicyStop)
+	if spec.ErrorPolicy != nil {
+		driver.ErrorPolicy = string(*spec.ErrorPolicy)
+	}
+	driver.IOThread, driver.IOThreads = threads.of(name)
+	disk.Source = source(volume.Path, volume.Block)
+	if volume.Backing != "" {
+		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{
+			Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat}, Source: source(volume.Backing, false), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
+	}
+	return disk
+}
+
+// cache: the page cache of the host is passed by wherever the file system can, so that a write is on the disk when the
+// guest is told so and memory is not used twice.
+func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
+	shared := disk.Shareable != nil && *disk.Shareable
+	switch {
+	case (disk.Cache == v1.CacheNone || shared) && volume.NoDirectIO:
+		h.fail(field.Invalid(at.Child("cache"), disk.Cache, "the file system of volume '"+disk.Name+"' cannot bypass the page cache (O_DIRECT); use 'writethrough' or leave it out"))
+		return ""
+	case shared:
+		return string(v1.CacheNone)
+	case disk.Cache != "":
+		return string(disk.Cache)
+	case volume.NoDirectIO:
+		return string(v1.CacheWriteThrough)
+	}
+	return string(v1.CacheNone)
+}
+
+func source(path string, block bool) *libvirtxml.DomainDiskSource {
+	if block {
+		return &libvirtxml.DomainDiskSource{Block: &libvirtxml.DomainDiskSourceBlock{Dev: path}}
+	}
+	return &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: path}}
+}
+
+// volume is the path of a volume in the spec.
+func (h *host) volume(name string) (*field.Path, bool) {
+	i := slices.IndexFunc(h.spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
+	return field.NewPath("spec", "volumes").Index(i), i >= 0
+}
+
+// virtiofsQueue is the length of the request queue; virtiofsd serves no longer one.
+const virtiofsQueue = 1024
+
+func (h *host) filesystems() []libvirtxml.DomainFilesystem {
+	out := slices.Clone(h.Frontend.Devices.Filesystems)
+	for i := range out {
+		name := abi.Name("filesystem", out[i].Alias)
+		socket := h.Bindings.Filesystems[name]
+		if socket == "" {
+			h.fail(field.Invalid(h.domain.Child("devices", "filesystems").Index(i), name, h.node()+" has bound no virtiofsd socket for this file system"))
+		}
+		out[i].Source = &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Socket: socket}}
+		driver := *out[i].Driver
+		driver.Queue = virtiofsQueue
+		out[i].Driver = &driver
+		out[i].AccessMode = "passthrough"
+	}
+	return out
+}

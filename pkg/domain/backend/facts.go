@@ -1,0 +1,100 @@
+package backend
+
+// Capabilities are facts of a host that rarely change. YAML and JSON.
+type Capabilities struct {
+	NodeName string `json:"nodeName,omitempty"`
+	// Architecture of the host: amd64, arm64, s390x.
+	Architecture string `json:"architecture"`
+	// VirtTypes in order of preference: kvm, qemu.
+	VirtTypes []string `json:"virtTypes"`
+	// Emulators is the QEMU binary per guest architecture.
+	Emulators map[string]string `json:"emulators"`
+	// Machines resolves machine type aliases per guest architecture: q35 -> pc-q35-7.2.
+	Machines       map[string]map[string]string `json:"machines,omitempty"`
+	Firmware       []Firmware                   `json:"firmware,omitempty"`
+	LibvirtVersion string                       `json:"libvirtVersion,omitempty"`
+	QEMUVersion    string                       `json:"qemuVersion,omitempty"`
+	// NUMA cells with their CPUs, for pinning.
+	NUMA []Cell `json:"numa,omitempty"`
+}
+
+// Firmware is one firmware build of a host, as its QEMU firmware descriptor tells.
+type Firmware struct {
+	Architecture string `json:"architecture"`
+	// Machines are glob patterns.
+	Machines []string `json:"machines,omitempty"`
+	// Features as in QEMU's descriptors: secure-boot, enrolled-keys, requires-smm, amd-sev ...
+	Features     []string `json:"features,omitempty"`
+	Code         string   `json:"code"`
+	VarsTemplate string   `json:"varsTemplate,omitempty"`
+	// Format of code and vars: raw or qcow2.
+	Format string `json:"format,omitempty"`
+}
+
+// Cell is a NUMA cell of a host.
+type Cell struct {
+	ID        int    `json:"id"`
+	MemoryKiB uint64 `json:"memoryKiB"`
+	CPUs      []CPU  `json:"cpus"`
+}
+
+// CPU is one logical CPU of a host.
+type CPU struct {
+	ID     int `json:"id"`
+	Socket int `json:"socket"`
+	Core   int `json:"core"`
+}
+
+// Bindings are the host resources of one start, by device name (the name in the spec).
+type Bindings struct {
+	Volumes  map[string]Volume  `json:"volumes,omitempty"`
+	NICs     map[string]NIC     `json:"nics,omitempty"`
+	HostDevs map[string]HostDev `json:"hostDevs,omitempty"`
+	// Filesystems are virtiofsd sockets.
+	Filesystems map[string]string `json:"filesystems,omitempty"`
+	// NVRAM and TPMState are paths of this guest's own state.
+	NVRAM    string `json:"nvram,omitempty"`
+	TPMState string `json:"tpmState,omitempty"`
+	// Kernel and Initrd are paths of kernelBoot.
+	Kernel string `json:"kernel,omitempty"`
+	Initrd string `json:"initrd,omitempty"`
+	// Sockets and files of character devices and graphics.
+	VNC       string            `json:"vnc,omitempty"`
+	Serial    string            `json:"serial,omitempty"`
+	SerialLog string            `json:"serialLog,omitempty"`
+	Channels  map[string]string `json:"channels,omitempty"`
+	// CPUs that dedicated guests may be pinned to, in host numbering.
+	CPUs []int `json:"cpus,omitempty"`
+	// ACPITables maps slic and msdm to files.
+	ACPITables map[string]string `json:"acpiTables,omitempty"`
+}
+
+// Volume is the host side of a volume.
+type Volume struct {
+	Path string `json:"path"`
+	// Format is raw or qcow2.
+	Format string `json:"format"`
+	// Block is true for a block device.
+	Block bool `json:"block,omitempty"`
+	// Backing is a read-only image below a qcow2 overlay.
+	Backing       string `json:"backing,omitempty"`
+	BackingFormat string `json:"backingFormat,omitempty"`
+	// NoDirectIO is true when the file system refuses O_DIRECT.
+	NoDirectIO bool `json:"noDirectIO,omitempty"`
+}
+
+// NIC is the host side of an interface.
+type NIC struct {
+	// Kind is user (QEMU's own NAT), passt, tap, bridge or ethernet.
+	Kind string `json:"kind"`
+	// Device is the tap or the bridge.
+	Device string `json:"device,omitempty"`
+}
+
+// HostDev is a host device given to a guest.
+type HostDev struct {
+	// Type is pci, mdev or usb.
+	Type string `json:"type"`
+	// Address is the PCI address, the mdev UUID, or bus.device.
+	Address string `json:"address"`
+}

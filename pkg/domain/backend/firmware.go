@@ -1,0 +1,106 @@
+package backend
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Elements: os/loader, os/nvram, os/kernel, os/initrd, os/acpi/table. The frontend names a class of firmware; the host has
+// builds of it.
+
+func (h *host) os() *libvirtxml.DomainOS {
+	out := *h.Frontend.OS
+	if out.Firmware == "efi" {
+		h.efi(&out)
+	}
+	h.kernel(&out)
+	h.acpiTables(&out)
+	return &out
+}
+
+// efi names the build by path: left to itself, libvirt would choose among all builds of the class anew at each start.
+func (h *host) efi(out *libvirtxml.DomainOS) {
+	secure := feature(out.FirmwareInfo, "secure-boot")
+	build := h.firmware(secure)
+	if build == nil {
+		kind := "EFI firmware without enrolled keys"
+		if secure {
+			kind = "EFI firmware with Secure Boot and enrolled keys"
+		}
+		h.fail(field.Invalid(h.domain.Child("firmware", "bootloader", "efi"), "", h.node()+" has no "+kind+" for machine '"+out.Type.Machine+"'"))
+		return
+	}
+	stateless := out.Loader != nil && out.Loader.Stateless == "yes"
+	out.Firmware, out.FirmwareInfo = "", nil
+	if stateless {
+		out.Loader = &libvirtxml.DomainLoader{Path: build.Code, Readonly: "yes", Type: "rom", Stateless: "yes"}
+		return
+	}
+	out.Loader = &libvirtxml.DomainLoader{Path: build.Code, Readonly: "yes", Type: "pflash"}
+	if secure {
+		out.Loader.Secure = "yes"
+	}
+	if h.Bindings.NVRAM == "" {
+		h.fail(field.Invalid(h.domain.Child("firmware", "bootloader", "efi"), "", h.node()+" has bound no file for the firmware's variables"))
+		return
+	}
+	out.NVRam = &libvirtxml.DomainNVRam{NVRam: h.Bindings.NVRAM, Template: build.VarsTemplate}
+}
+
+// firmware is the first build, in the administrator's order, that has what is asked for and not more: enrolled keys would
+// refuse to start a guest that asked for none.
+func (h *host) firmware(secure bool) *Firmware {
+	for i, build := range h.Host.Firmware {
+		if build.Architecture != h.spec.Architecture || !matches(build.Machines, h.Frontend.OS.Type.Machine) {
+			continue
+		}
+		has := func(name string) bool { return slices.Contains(build.Features, name) }
+		if has("requires-smm") && !h.smm() || secure != (has("secure-boot") && has("enrolled-keys")) {
+			continue
+		}
+		return &h.Host.Firmware[i]
+	}
+	return nil
+}
+
+func (h *host) smm() bool {
+	f := h.Frontend.Features
+	return f != nil && f.SMM != nil && f.SMM.State != "off"
+}
+
+func feature(info *libvirtxml.DomainOSFirmwareInfo, name string) bool {
+	return info != nil && slices.ContainsFunc(info.Features, func(f libvirtxml.DomainOSFirmwareFeature) bool { return f.Name == name && f.Enabled == "yes" })
+}
+
+func (h *host) kernel(out *libvirtxml.DomainOS) {
+	firmware := h.spec.Domain.Firmware
+	if firmware == nil || firmware.KernelBoot == nil || firmware.KernelBoot.Container == nil {
+		return
+	}
+	container, at := firmware.KernelBoot.Container, h.domain.Child("firmware", "kernelBoot", "container")
+	if container.KernelPath != "" && h.Bindings.Kernel == "" {
+		h.fail(field.Invalid(at.Child("kernelPath"), container.KernelPath, h.node()+" has bound no file for it"))
+	}
+	if container.InitrdPath != "" && h.Bindings.Initrd == "" {
+		h.fail(field.Invalid(at.Child("initrdPath"), container.InitrdPath, h.node()+" has bound no file for it"))
+	}
+	out.Kernel, out.Initrd = h.Bindings.Kernel, h.Bindings.Initrd
+}
+
+func (h *host) acpiTables(out *libvirtxml.DomainOS) {
+	if out.ACPI == nil {
+		return
+	}
+	tables := &libvirtxml.DomainACPI{}
+	for _, table := range out.ACPI.Tables {
+		table.Path = h.Bindings.ACPITables[strings.ToLower(table.Type)]
+		if table.Path == "" {
+			h.fail(field.Invalid(h.domain.Child("firmware", "acpi", table.Type+"NameRef"), table.Type, h.node()+" has bound no file for this table"))
+		}
+		tables.Tables = append(tables.Tables, table)
+	}
+	out.ACPI = tables
+}

@@ -1,0 +1,79 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Elements: hostdev/source. Which kind of device it is, the frontend knows; the binding must be of that kind.
+
+func (h *host) hostdevs() []libvirtxml.DomainHostdev {
+	out := slices.Clone(h.Frontend.Devices.Hostdevs)
+	for i := range out {
+		name := abi.Name("hostdev", out[i].Alias)
+		at := h.hostdevPath(name)
+		bound, found := h.Bindings.HostDevs[name]
+		if !found {
+			h.fail(field.Invalid(at, name, h.node()+" has bound no device for it"))
+			continue
+		}
+		if err := bindHostdev(&out[i], bound); err != nil {
+			h.fail(field.Invalid(at, bound.Address, err.Error()))
+		}
+	}
+	return out
+}
+
+func (h *host) hostdevPath(name string) *field.Path {
+	devices := h.spec.Domain.Devices
+	at := h.domain.Child("devices")
+	for i := range devices.GPUs {
+		if devices.GPUs[i].Name == name {
+			return at.Child("gpus").Index(i)
+		}
+	}
+	for i := range devices.HostDevices {
+		if devices.HostDevices[i].Name == name {
+			return at.Child("hostDevices").Index(i)
+		}
+	}
+	return h.nicPath(name)
+}
+
+func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
+	switch {
+	case out.SubsysPCI != nil && bound.Type == "pci":
+		at, err := address.ParsePCI(bound.Address)
+		if err != nil {
+			return err
+		}
+		pci, zero := *out.SubsysPCI, uint(0)
+		pci.Source = &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{Domain: &zero, Bus: &at.Bus, Slot: &at.Slot, Function: &at.Function}}
+		out.SubsysPCI, out.Managed = &pci, "no"
+	case out.SubsysMDev != nil && bound.Type == "mdev":
+		mdev := *out.SubsysMDev
+		mdev.Source = &libvirtxml.DomainHostdevSubsysMDevSource{Address: &libvirtxml.DomainAddressMDev{UUID: bound.Address}}
+		out.SubsysMDev = &mdev
+	case out.SubsysUSB != nil && bound.Type == "usb":
+		var bus, device uint
+		if _, err := fmt.Sscanf(bound.Address, "%d.%d", &bus, &device); err != nil {
+			return fmt.Errorf("not a USB address like '1.4'")
+		}
+		usb := *out.SubsysUSB
+		usb.Source = &libvirtxml.DomainHostdevSubsysUSBSource{Address: &libvirtxml.DomainAddressUSB{Bus: &bus, Device: &device}}
+		out.SubsysUSB = &usb
+	default:
+		return fmt.Errorf("the bound device is of type '%s', which is not what the guest was given at its first boot", bound.Type)
+	}
+	return nil
+}
+
+// assumedPCI is the address of the nth assumed device: eight functions to a slot from 0000:81:00.0 on.
+func assumedPCI(n int) string {
+	return address.PCI{Bus: 0x81, Slot: uint(n / 8 % 32), Function: uint(n % 8)}.String()
+}

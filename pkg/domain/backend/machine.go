@@ -1,0 +1,42 @@
+package backend
+
+import (
+	"path"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Elements: domain@type, emulator. Which hypervisor runs the guest is the host's choice; that it can run the guest's machine is
+// a question of its QEMU.
+
+func (h *host) virtType() string {
+	for _, kind := range h.Host.VirtTypes {
+		// KVM runs the host's own architecture only.
+		if kind == "qemu" || kind == "kvm" && h.spec.Architecture == h.Host.Architecture {
+			return kind
+		}
+	}
+	h.fail(field.Invalid(field.NewPath("spec", "architecture"), h.spec.Architecture, h.node()+" has no hypervisor for this architecture"))
+	return ""
+}
+
+func (h *host) emulator() string {
+	emulator := h.Host.Emulators[h.spec.Architecture]
+	if emulator == "" {
+		h.fail(field.Invalid(field.NewPath("spec", "architecture"), h.spec.Architecture, h.node()+" has no emulator for this architecture"))
+	}
+	machines, machine := h.Host.Machines[h.spec.Architecture], h.Frontend.OS.Type.Machine
+	if _, known := machines[machine]; len(machines) > 0 && !known {
+		h.fail(field.Invalid(h.domain.Child("machine", "type"), machine, "the QEMU of "+h.node()+" does not have this machine"))
+	}
+	return emulator
+}
+
+// matches tells whether one of the glob patterns of a firmware descriptor matches a machine type.
+func matches(patterns []string, machine string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, machine)
+		return ok && err == nil
+	})
+}

@@ -1,0 +1,103 @@
+package backend
+
+import (
+	"maps"
+	"path"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Assumed is the host that offline rendering assumes: QEMU in /usr/bin and firmware where Debian and Ubuntu put it. It names
+// no machines, so that any is taken.
+func Assumed(architecture string) Capabilities {
+	host := Capabilities{
+		Architecture: architecture,
+		VirtTypes:    []string{"kvm", "qemu"},
+		Emulators: map[string]string{
+			"amd64": "/usr/bin/qemu-system-x86_64", "arm64": "/usr/bin/qemu-system-aarch64", "s390x": "/usr/bin/qemu-system-s390x",
+		},
+	}
+	q35, virt := []string{"q35", "pc-q35-*"}, []string{"virt", "virt-*"}
+	host.Firmware = []Firmware{
+		{Architecture: "amd64", Machines: q35, Features: []string{"secure-boot", "enrolled-keys", "requires-smm"},
+			Code: "/usr/share/OVMF/OVMF_CODE_4M.ms.fd", VarsTemplate: "/usr/share/OVMF/OVMF_VARS_4M.ms.fd", Format: "raw"},
+		{Architecture: "amd64", Machines: q35, Code: "/usr/share/OVMF/OVMF_CODE_4M.fd", VarsTemplate: "/usr/share/OVMF/OVMF_VARS_4M.fd", Format: "raw"},
+		{Architecture: "arm64", Machines: virt, Features: []string{"secure-boot", "enrolled-keys"},
+			Code: "/usr/share/AAVMF/AAVMF_CODE.ms.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.ms.fd", Format: "raw"},
+		{Architecture: "arm64", Machines: virt, Code: "/usr/share/AAVMF/AAVMF_CODE.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.fd", Format: "raw"},
+	}
+	return host
+}
+
+// AssumedBindings are the bindings that offline rendering assumes: files below /var/lib/kiln, user-mode networking for
+// masquerade, bridge br0 for bridge, and CPUs from 0 on.
+func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
+	dir := path.Join("/var/lib/kiln", vmi.Namespace, vmi.Name)
+	b := Bindings{
+		Volumes: map[string]Volume{}, NICs: map[string]NIC{}, HostDevs: map[string]HostDev{}, Filesystems: map[string]string{},
+		NVRAM: path.Join(dir, "nvram.fd"), VNC: path.Join(dir, "vnc.sock"), Serial: path.Join(dir, "serial.sock"),
+		ACPITables: map[string]string{"slic": path.Join(dir, "slic.bin"), "msdm": path.Join(dir, "msdm.bin")},
+	}
+	for _, volume := range vmi.Spec.Volumes {
+		b.Volumes[volume.Name] = assumedVolume(dir, volume)
+	}
+	devices := vmi.Spec.Domain.Devices
+	for _, nic := range devices.Interfaces {
+		b.NICs[nic.Name] = NIC{Kind: "user"}
+		if nic.Masquerade == nil {
+			b.NICs[nic.Name] = NIC{Kind: "bridge", Device: "br0"}
+		}
+	}
+	for _, fs := range devices.Filesystems {
+		b.Filesystems[fs.Name] = path.Join(dir, fs.Name+".virtiofs")
+	}
+	maps.Copy(b.HostDevs, assumedHostDevices(vmi))
+	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.DedicatedCPUPlacement {
+		for i := range int(cpu.Cores*cpu.Sockets*cpu.Threads) + 1 {
+			b.CPUs = append(b.CPUs, i)
+		}
+	}
+	if f := vmi.Spec.Domain.Firmware; f != nil && f.KernelBoot != nil && f.KernelBoot.Container != nil {
+		if f.KernelBoot.Container.KernelPath != "" {
+			b.Kernel = path.Join(dir, "kernel")
+		}
+		if f.KernelBoot.Container.InitrdPath != "" {
+			b.Initrd = path.Join(dir, "initrd")
+		}
+	}
+	return b
+}
+
+func assumedVolume(dir string, volume v1.Volume) Volume {
+	if volume.HostDisk != nil {
+		return Volume{Path: volume.HostDisk.Path, Format: "raw"}
+	}
+	if volume.ContainerDisk != nil || volume.Ephemeral != nil {
+		return Volume{Path: path.Join(dir, volume.Name+".qcow2"), Format: "qcow2", Backing: path.Join(dir, volume.Name+".base"), BackingFormat: "raw"}
+	}
+	if volume.EmptyDisk != nil {
+		return Volume{Path: path.Join(dir, volume.Name+".qcow2"), Format: "qcow2"}
+	}
+	return Volume{Path: path.Join(dir, volume.Name+".img"), Format: "raw"}
+}
+
+// assumedHostDevices gives PCI addresses behind one bridge, in the order of the spec.
+func assumedHostDevices(vmi *v1.VirtualMachineInstance) map[string]HostDev {
+	var names []string
+	for _, nic := range vmi.Spec.Domain.Devices.Interfaces {
+		if nic.SRIOV != nil {
+			names = append(names, nic.Name)
+		}
+	}
+	for _, device := range vmi.Spec.Domain.Devices.HostDevices {
+		names = append(names, device.Name)
+	}
+	for _, gpu := range vmi.Spec.Domain.Devices.GPUs {
+		names = append(names, gpu.Name)
+	}
+	bound := map[string]HostDev{}
+	for i, name := range names {
+		bound[name] = HostDev{Type: "pci", Address: assumedPCI(i)}
+	}
+	return bound
+}
