@@ -239,6 +239,7 @@ var subjects = map[string]string{
 	"pkg/pipeline/patch":           "the one patch writer (design)",
 	"pkg/pipeline/identity":        "what a guest's identity derives from its seed",
 	"pkg/pipeline/render":          "composes stages 2 and 3",
+	"pkg/domain/backend/facts":     "what stage 3 is told of the host and of this start",
 	"pkg/instancetype/snapshot":    "content-addressed revisions",
 	"pkg/instancetype/requirement": "what a preference demands",
 	"pkg/domain/abi/walk":          "every device of a domain, in one order",
