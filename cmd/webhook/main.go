@@ -17,15 +17,10 @@ import (
 
 // options are the flags.
 type options struct {
-	kubeconfig string
-	host       string
-	port       int
-	certs      string
-	config     string
-	health     string
-	metrics    string
-	leader     string
-	drain      time.Duration
+	kubeconfig, host, certs, config, health, metrics, leader string
+
+	port  int
+	drain time.Duration
 }
 
 func main() {

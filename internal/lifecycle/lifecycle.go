@@ -16,6 +16,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
 // Controller reconciles VMs.
@@ -31,15 +32,21 @@ type Controller struct {
 	recorded recorded
 }
 
+// workers reconcile at the same time, each another VM. A step is a few calls of the API server one after the other, so
+// that with a single worker a boot storm would wait in line for nothing.
+const workers = 8
+
 // Register starts the controllers with a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
-		For(&v1.VirtualMachine{}).Owns(&v1.VirtualMachineInstance{}).Complete(c)
+		For(&v1.VirtualMachine{}).Owns(&v1.VirtualMachineInstance{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(c)
 	if err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
-		For(&v1.VirtualMachineInstance{}).Complete(&phases{client: c.Client, now: c.Now})
+		For(&v1.VirtualMachineInstance{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(&phases{client: c.Client, now: c.Now})
 }
 
 // Reconcile brings one VM and its guest one step on. A conflict means that somebody else was faster: their change comes
