@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+type options struct {
+	bin   string
+	dir   string
+	users []string
+}
+
+// ready is the line of JSON on standard output.
+type ready struct {
+	// Server is the URL of the API server, https://127.0.0.1:PORT.
+	Server string `json:"server"`
+	// Kubeconfig is the path of the administrator's kubeconfig.
+	Kubeconfig string `json:"kubeconfig"`
+	// Users are the paths of the kubeconfigs asked for with --user, by name of the user.
+	Users map[string]string `json:"users,omitempty"`
+	// CA is the path of the certificate that signed the API server's.
+	CA string `json:"ca"`
+	// Bin is the directory of etcd, kube-apiserver, kube-controller-manager and kubectl.
+	Bin string `json:"bin"`
+	// Logs is the directory of the logs, NAME.log each. They are removed at the end.
+	Logs string `json:"logs"`
+	// PIDs are the process ids, by name of the binary.
+	PIDs map[string]int `json:"pids"`
+}
+
+var errInputEnded = errors.New("standard input ended")
+
+// run starts a control plane, tells when it is ready, waits for the end and cleans up.
+func run(ctx context.Context, o options) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel(errInputEnded)
+	}()
+	bin, err := findOrBuild(ctx, o.bin)
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return err
+	}
+	cp := &controlPlane{bin: bin, dir: o.dir, state: filepath.Join(o.dir, "state")}
+	defer func() { err = errors.Join(err, cp.close()) }()
+	if err := cp.prepare(o.users); err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := cp.start(ctx); err != nil {
+		return err
+	}
+	progress("ready at %s after %s", cp.ready.Server, time.Since(started).Round(100*time.Millisecond))
+	if err := json.NewEncoder(os.Stdout).Encode(cp.ready); err != nil {
+		return fmt.Errorf("telling that the control plane is ready: %w", err)
+	}
+	select {
+	case <-ctx.Done():
+		progress("%v; stopping", context.Cause(ctx))
+		return nil
+	case p := <-cp.ended:
+		return p.died()
+	}
+}
