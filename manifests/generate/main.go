@@ -1,0 +1,28 @@
+// Command generate writes the manifests that have a source elsewhere: the custom resource
+// definitions, from the Go types of kubevirt.io/api and the patches beside them, and the overlay
+// for cert-manager, from the typed objects of package certs.
+//
+// Run it at the root of the repository: go run ./manifests/generate
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+// command stands in the header of every generated file.
+const command = "go run ./manifests/generate"
+
+func main() {
+	if err := generate(); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func generate() error {
+	if err := writeDefinitions("manifests/crds"); err != nil {
+		return err
+	}
+	return writeCertManager("manifests/overlays/cert-manager")
+}
