@@ -34,7 +34,7 @@ func writeDefinitions(dir string) error {
 		return err
 	}
 	defer os.RemoveAll(raw)
-	// Dangerous types are floats, of which the API has one: the ratio of a CPU that spans topologies.
+	// Dangerous types are floats; the API has had one for years, in what the guest agent reports.
 	if _, err := run("go", "tool", "controller-gen", "crd:allowDangerousTypes=true",
 		"paths="+api+"/core/v1", "paths="+api+"/instancetype/v1beta1", "output:crd:dir="+raw); err != nil {
 		return err
