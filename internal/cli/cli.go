@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,17 +53,16 @@ type options struct {
 	host    string
 }
 
-// addOutput gives a command its -o flag.
+// addOutput gives a command its -o flag. The commands share the options, so that the flag is read when its command runs.
 func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...string) {
-	usage := "output format: " + strings.Join(formats, " or ")
-	cmd.Flags().StringVarP(&o.output, "output", "o", fallback, usage)
+	choice := strings.Join(formats, " or ")
+	format := cmd.Flags().StringP("output", "o", fallback, "output format: "+choice)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		for _, format := range formats {
-			if o.output == format {
-				return nil
-			}
+		o.output = *format
+		if !slices.Contains(formats, o.output) {
+			return fmt.Errorf("--output '%s' is not supported, use %s", o.output, choice)
 		}
-		return fmt.Errorf("--output '%s' is not supported, use %s", o.output, strings.Join(formats, " or "))
+		return nil
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // stageOne resolves references and runs stage 1, as the webhook does.
@@ -71,16 +70,12 @@ func (o *options) configuration() (config.Cluster, error) {
 	if err != nil {
 		return config.Cluster{}, err
 	}
-	var object v1.KubeVirt
-	if err := yaml.UnmarshalStrict(raw, &object); err != nil || object.Kind != "KubeVirt" {
-		object = v1.KubeVirt{}
-		if err := yaml.UnmarshalStrict(raw, &object.Spec.Configuration); err != nil {
-			return config.Cluster{}, fmt.Errorf("%s: neither a KubeVirt object nor its configuration: %w", o.config, err)
-		}
+	cluster, warnings, err := resolve.Config(raw)
+	for _, warning := range warnings {
+		fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", o.config, warning)
 	}
-	cluster, errs := config.FromKubeVirt(object.Spec.Configuration)
-	if len(errs) > 0 {
-		return cluster, fmt.Errorf("%s: %w", o.config, errs.ToAggregate())
+	if err != nil {
+		return config.Cluster{}, fmt.Errorf("%s: %w", o.config, err)
 	}
 	return cluster, nil
 }
