@@ -1,0 +1,25 @@
+// Package certs gives the webhook its serving certificate and the API server the CA to trust it by.
+//
+// There are two ways, of which a cluster uses one. Rotate runs the built-in rotation: Kiln signs its
+// own certificate, keeps it in a Secret and puts the CA into its webhook configurations. Objects gives
+// the cert-manager objects that do the same where cert-manager is installed. In both the certificate
+// reaches the process as files, and Watch serves them, and their successors, without a restart.
+package certs
+
+const (
+	// Namespace, Service and Secret are the names in manifests/webhook.
+	Namespace = "kiln-system"
+	Service   = "kiln-webhook"
+	Secret    = "kiln-webhook-tls"
+	// Mutating and Validating are the webhook configurations that need the CA.
+	Mutating   = "kiln-mutating"
+	Validating = "kiln-validating"
+
+	caFile          = "ca.crt"
+	certificateFile = "tls.crt"
+	keyFile         = "tls.key"
+)
+
+// host is the name by which an API server calls a service: never its IP address, and never the name
+// with the cluster's domain.
+func host(namespace string) string { return Service + "." + namespace + ".svc" }
