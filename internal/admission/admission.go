@@ -38,8 +38,8 @@ const (
 // Hooks are all webhooks by path.
 func (s *Server) Hooks() map[string]Hook {
 	return map[string]Hook{
-		MutateVM:           {s.mutateVM},
-		MutateVMI:          {s.mutateVMI},
+		MutateVM:           {legible(s.mutateVM)},
+		MutateVMI:          {legible(s.mutateVMI)},
 		ValidateVM:         {s.validateVM},
 		ValidateVMI:        {s.validateVMI},
 		ValidatePreset:     {validatePreset},
@@ -71,7 +71,7 @@ func decode[T any](raw []byte) (*T, error) {
 		mistake.Field, mistake.Type = wrong.Field, field.ErrorTypeTypeInvalid
 		mistake.Detail = fmt.Sprintf("must not be a %s, but a %s", wrong.Value, wrong.Type)
 	}
-	return nil, &resolve.Refusal{Errors: field.ErrorList{mistake}}
+	return nil, &unreadable{&resolve.Refusal{Errors: field.ErrorList{mistake}}}
 }
 
 // decodeOld reads the old object of an update; nil on create.

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/kilnvm/kiln/internal/resolve"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -80,4 +82,24 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 		response.Patch, response.PatchType = given.patch, &kind
 	}
 	return response
+}
+
+// unreadable is the refusal of an object that does not fit its type.
+type unreadable struct{ refusal *resolve.Refusal }
+
+func (u *unreadable) Error() string { return u.refusal.Error() }
+
+func (u *unreadable) Unwrap() error { return u.refusal }
+
+// legible leaves an object that cannot be read to the API server: mutating webhooks come before its schema, which tells the
+// user where the mistake is, as this package could not. What the schema lets through is refused when it is validated.
+func legible(handle handler) handler {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+		given, err := handle(ctx, request)
+		var unread *unreadable
+		if errors.As(err, &unread) {
+			return answer{}, nil
+		}
+		return given, err
+	}
 }

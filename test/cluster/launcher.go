@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+// Node is a launcher's part of a machine.
+type Node struct {
+	// Name that VMIs are claimed with.
+	Name string
+	// Socket of its libvirt daemon.
+	Socket string
+	// Volumes is the folder below which it serves files.
+	Volumes string
+	// State is its folder for logs, sockets and images; its path must be short, see Unix socket names.
+	State string
+}
+
+// StartLauncher runs a launcher. It emulates: that KVM is offered does not prove that guests run under it.
+func (c *Cluster) StartLauncher(_ context.Context, n Node) error {
+	_, _, err := c.start("launcher", "node", "--kubeconfig", c.Kubeconfig, "--node", n.Name, "--libvirt", n.Socket,
+		"--volume-root", n.Volumes, "--state", n.State, "--kvm", "never")
+	return err
+}
+
+// Catalog applies our own sizes and preferences.
+func (c *Cluster) Catalog(ctx context.Context) error {
+	_, stderr, err := c.Kubectl(ctx, "", "apply", "--server-side", "-k", filepath.Join(c.Root, "manifests/catalog"))
+	return withOutput(err, stderr)
+}
+
+func withOutput(err error, output string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", err, output)
+}

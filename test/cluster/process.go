@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// process is a program that runs until it is told to end.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	log   string
+	ended chan struct{}
+}
+
+// start runs one of our programs with its errors in a log. It dies when this process does: its standard input ends then, and
+// the kernel kills it.
+func (c *Cluster) start(name string, args ...string) (*process, io.Reader, error) {
+	p := &process{log: filepath.Join(c.Dir, fmt.Sprintf("%s-%d.log", name, len(c.running))), ended: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(c.Program(name), args...)
+	p.cmd.Dir, p.cmd.Stderr = c.Root, log
+	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, nil, err
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	p.cmd.Stdout = in
+	started := make(chan error)
+	go func() {
+		// The death signal is sent when the thread ends that started the child, so that this one stays.
+		runtime.LockOSThread()
+		err := p.cmd.Start()
+		in.Close()
+		started <- err
+		if err == nil {
+			_ = p.cmd.Wait() // how it ended is in its log
+		}
+		close(p.ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, nil, err
+	}
+	c.running = append(c.running, p)
+	return p, out, nil
+}
+
+// patience is how long a process may take to end after it was asked to.
+const patience = 30 * time.Second
+
+func (p *process) stop() error {
+	p.stdin.Close()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+		return nil
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		return fmt.Errorf("%s had to be killed:\n%s", filepath.Base(p.cmd.Path), p.tail())
+	}
+}
+
+// tail is the end of its log.
+func (p *process) tail() string {
+	const most = 4000
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-most):])
+}
+
+// Close ends everything, the last started first.
+func (c *Cluster) Close() error {
+	var errs []error
+	for i := len(c.running) - 1; i >= 0; i-- {
+		errs = append(errs, c.running[i].stop())
+	}
+	c.running = nil
+	return errors.Join(errs...)
+}
+
+// Logs are the ends of all logs, for a test that failed.
+func (c *Cluster) Logs() string {
+	var all bytes.Buffer
+	for _, p := range c.running {
+		fmt.Fprintf(&all, "== %s\n%s\n", filepath.Base(p.log), p.tail())
+	}
+	return all.String()
+}
+
+// run runs a program to its end.
+func (c *Cluster) run(ctx context.Context, program, input string, args ...string) (string, string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	cmd.Dir = c.Root
+	cmd.Stdin = bytes.NewBufferString(input)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	return stdout.String(), stderr.String(), err
+}

@@ -1,0 +1,167 @@
+// Package e2e drives Kiln from outside: the real kubectl against a real API server that calls the real webhook.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/test/cluster"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// shared is the cluster of all tests; each test has a namespace of its own.
+var shared *cluster.Cluster
+
+// startTimeout bounds the start, which takes a minute when the programs must be built.
+const startTimeout = 10 * time.Minute
+
+func TestMain(m *testing.M) {
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "kiln-e2e-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	shared, err = cluster.Start(ctx, cluster.Options{Root: root, Dir: dir})
+	if err != nil {
+		return 0, err
+	}
+	if err := shared.Catalog(ctx); err != nil {
+		return 0, fmt.Errorf("%w\n%s\n%w", err, shared.Logs(), shared.Close())
+	}
+	code = m.Run()
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, shared.Logs())
+	}
+	return code, shared.Close()
+}
+
+// space is a namespace for one test.
+type space struct {
+	*testing.T
+	name string
+}
+
+func newSpace(t *testing.T) space {
+	t.Helper()
+	t.Parallel()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name = fmt.Sprintf("%s-%d", name[:min(len(name), 40)], os.Getpid())
+	s := space{t, name}
+	s.must(s.kubectl("", "create", "namespace", name))
+	t.Cleanup(func() {
+		_, _, _ = shared.Kubectl(context.Background(), "", "delete", "namespace", name, "--wait=false")
+	})
+	return s
+}
+
+// answer is what a command said.
+type answer struct {
+	stdout, stderr string
+	err            error
+}
+
+func (s space) kubectl(input string, args ...string) answer {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	stdout, stderr, err := shared.Kubectl(ctx, input, append([]string{"-n", s.name}, args...)...)
+	return answer{stdout, stderr, err}
+}
+
+func (s space) must(a answer) answer {
+	s.Helper()
+	if a.err != nil {
+		s.Fatalf("%v\n%s%s", a.err, a.stdout, a.stderr)
+	}
+	return a
+}
+
+// get reads one object.
+func (s space) get(kind, name string) *unstructured.Unstructured {
+	s.Helper()
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON([]byte(s.must(s.kubectl("", "get", kind, name, "-o", "json")).stdout)); err != nil {
+		s.Fatal(err)
+	}
+	return object
+}
+
+// list reads the objects of a kind.
+func (s space) list(kind string, args ...string) []unstructured.Unstructured {
+	s.Helper()
+	list := &unstructured.UnstructuredList{}
+	out := s.must(s.kubectl("", append([]string{"get", kind, "-o", "json"}, args...)...)).stdout
+	if err := list.UnmarshalJSON([]byte(out)); err != nil {
+		s.Fatal(err)
+	}
+	return list.Items
+}
+
+// eventually waits for what a controller does.
+func (s space) eventually(what string, done func() bool) {
+	s.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	s.Fatalf("did not come to pass: %s", what)
+}
+
+func (s space) exists(kind, name string) bool { return s.kubectl("", "get", kind, name).err == nil }
+
+// field reads a nested value, nil when it is not there.
+func field(object *unstructured.Unstructured, path ...string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
+	return value
+}
+
+// vm is a halted VM of our catalog with changes.
+func vm(name string, changes ...string) string {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, `apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: %s}
+spec:
+  runStrategy: Halted
+  instancetype: {name: small}
+  preference: {name: linux}
+  template:
+    spec:
+      domain:
+        devices:
+          disks: [{name: data}]
+          interfaces: [{name: default, masquerade: {}}]
+      networks: [{name: default, pod: {}}]
+      volumes: [{name: data, emptyDisk: {capacity: 1Gi}}]
+`, name)
+	text := out.String()
+	for i := 0; i+1 < len(changes); i += 2 {
+		if !strings.Contains(text, changes[i]) {
+			panic("nothing to change: " + changes[i])
+		}
+		text = strings.ReplaceAll(text, changes[i], changes[i+1])
+	}
+	return text
+}
