@@ -11,17 +11,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/certs"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
-
-// options are the flags.
-type options struct {
-	kubeconfig, host, certs, config, health, metrics, leader string
-
-	port  int
-	drain time.Duration
-}
 
 func main() {
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
@@ -48,6 +41,8 @@ func command() *cobra.Command {
 	flags.StringVar(&o.host, "host", "0.0.0.0", "address to serve webhooks on")
 	flags.IntVar(&o.port, "port", 9443, "port to serve webhooks on")
 	flags.StringVar(&o.certs, "certs", "/etc/kiln/certs", "directory of tls.crt and tls.key; a change of them is served without a restart")
+	flags.StringVar(&o.rotate, "rotate", "", "sign own certificates in Secret kiln-system/kiln-webhook-tls, which is 'mounted' at --certs, or 'mirrored' there by this process; empty if others sign")
+	flags.StringVar(&o.names, "names", "", "further DNS names of certificates signed here, separated by commas")
 	flags.StringVar(&o.config, "config", "", "file with a KubeVirt object or its spec.configuration; empty for the defaults")
 	flags.StringVar(&o.health, "health", "0.0.0.0:8081", "address of /healthz and /readyz")
 	flags.StringVar(&o.metrics, "metrics", "0", "address of /metrics; 0 for none")
@@ -62,8 +57,12 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(o)
+	serving := certs.Watch(o.certs)
+	mgr, err := newManager(o, serving)
 	if err != nil {
+		return err
+	}
+	if err := certificates(mgr, o, serving); err != nil {
 		return err
 	}
 	if err := serve(mgr, cluster); err != nil {

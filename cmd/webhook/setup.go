@@ -9,11 +9,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,6 +32,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
+
+// options are the flags.
+type options struct {
+	kubeconfig, host, certs, rotate, names, config, health, metrics, leader string
+
+	port  int
+	drain time.Duration
+}
 
 func readConfig(path string) (config.Cluster, error) {
 	if path == "" {
@@ -49,7 +59,7 @@ func readConfig(path string) (config.Cluster, error) {
 	return cluster, nil
 }
 
-func newManager(o options) (ctrl.Manager, error) {
+func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
 	// With an empty path this is the service account of the pod.
 	access, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
@@ -57,7 +67,7 @@ func newManager(o options) (ctrl.Manager, error) {
 	}
 	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, v1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, v1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -74,8 +84,10 @@ func newManager(o options) (ctrl.Manager, error) {
 			ByObject: map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*holds)}},
 		},
 		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: o.host, Port: o.port, CertDir: o.certs,
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS12 }},
+			Host: o.host, Port: o.port,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+				c.MinVersion, c.GetCertificate = tls.VersionTLS12, serving.GetCertificate
+			}},
 		}),
 		HealthProbeBindAddress:  o.health,
 		Metrics:                 server.Options{BindAddress: o.metrics},
