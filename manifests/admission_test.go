@@ -1,0 +1,143 @@
+package manifests_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+func revisionWriters(t *testing.T, p plane) {
+	revision := func(label, namespace string) string {
+		return `{"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {},
+			"metadata": {"name": "r", "namespace": "` + namespace + `", "labels": {"` + label + `": "x"}}}`
+	}
+	const object, ours = "instancetype.kubevirt.io/object-name", "kilnvm.io/frontend-of"
+	p.kubectl(t, "", "create", "namespace", "team")
+	// A policy works a moment after it is stored.
+	eventually(t, "the policy works", func() bool {
+		_, err := p.try("", revision(object, "team"), "create", "--dry-run=server", "-f", "-")
+		return err != nil
+	})
+	for _, c := range []struct {
+		why, user, input string
+		args             []string
+		refused          bool
+	}{
+		{"not even an administrator writes what guests are built from", "", revision(object, "team"), []string{"create", "-f", "-"}, true},
+		{"nor what records their hardware", "", revision(ours, "team"), []string{"create", "-f", "-"}, true},
+		{"a daemon set's are none of our business", "", revision("app", "default"), []string{"create", "-f", "-"}, false},
+		{"one cannot be turned into one of ours", "", "", []string{"label", "controllerrevision", "r", "-n=default", object + "=y"}, true},
+		{"Kiln may", webhookAccount, revision(object, "team"), []string{"create", "-f", "-"}, false},
+		{"its label cannot be taken away first", "", "", []string{"label", "controllerrevision", "r", "-n=team", object + "-"}, true},
+		{"it cannot be deleted under a guest", "", "", []string{"delete", "controllerrevision", "r", "-n=team"}, true},
+		{"with its namespace it goes", "", "", []string{"delete", "namespace", "team", "--timeout=60s"}, false},
+	} {
+		out, err := p.try(c.user, c.input, c.args...)
+		if (err != nil) != c.refused {
+			t.Errorf("%s: refused %t, want %t: %s", c.why, err != nil, c.refused, out)
+		}
+		if c.refused && !strings.Contains(out, "'kiln-revision-writers' of namespace 'kiln-system'") {
+			t.Errorf("%s: the message does not say what to do: %s", c.why, out)
+		}
+	}
+}
+
+// recorder is a webhook that allows everything and remembers what it was asked.
+type recorder struct {
+	mutex sync.Mutex
+	calls []string
+}
+
+func (r *recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(request.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.mutex.Lock()
+	r.calls = append(r.calls, request.URL.Path+" "+string(review.Request.Operation)+" "+review.Request.Kind.Version)
+	r.mutex.Unlock()
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+	_ = json.NewEncoder(w).Encode(review) // the API server reports a broken answer
+}
+
+// asked gives what was asked since the last call.
+func (r *recorder) asked() []string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	calls := r.calls
+	r.calls = nil
+	return calls
+}
+
+func conditions(t *testing.T, p plane) {
+	asked := &recorder{}
+	server := httptest.NewTLSServer(asked)
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for _, configuration := range documents(t, p.kubectl(t, "", "kustomize", "webhook/configurations")) {
+		for _, hook := range configuration.Object["webhooks"].([]any) {
+			client := hook.(map[string]any)["clientConfig"].(map[string]any)
+			path := client["service"].(map[string]any)["path"].(string)
+			hook.(map[string]any)["clientConfig"] = map[string]any{
+				"url": server.URL + path, "caBundle": base64.StdEncoding.EncodeToString(ca)}
+		}
+		raw, err := configuration.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.kubectl(t, string(raw), "replace", "-f", "-")
+	}
+	vm := func(version, strategy string) string {
+		return "apiVersion: kubevirt.io/" + version + "\nkind: VirtualMachine\nmetadata: {name: web, namespace: default}\n" +
+			"spec: {runStrategy: " + strategy + ", template: {spec: {domain: {devices: {}}}}}\n"
+	}
+	eventually(t, "the API server calls the recorder", func() bool {
+		_, err := p.try("", vm("v1", "Halted"), "create", "--dry-run=server", "-f", "-")
+		return err == nil && len(asked.asked()) == 2
+	})
+	created := []string{"/mutate/virtualmachines CREATE v1", "/validate/virtualmachines CREATE v1"}
+	updated := []string{"/mutate/virtualmachines UPDATE v1", "/validate/virtualmachines UPDATE v1"}
+	for _, c := range []struct {
+		why, input string
+		args       []string
+		want       []string
+	}{
+		{"a new object has no old one to compare with", vm("v1", "Halted"), []string{"create", "-f", "-"}, created},
+		{"somebody's annotation is nothing to judge", "", []string{"annotate", "vm/web", "example.com/note=x"}, nil},
+		{"neither is a finalizer", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":["example.com/hold"]}}`}, nil},
+		{"nor a status", "", []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":true}}`}, nil},
+		{"our annotations are", "", []string{"annotate", "vm/web", "kilnvm.io/pins="}, updated},
+		{"also when one goes", "", []string{"annotate", "vm/web", "kilnvm.io/pins-"}, updated},
+		{"KubeVirt's too", "", []string{"annotate", "vm/web", "kubevirt.io/x=y"}, updated},
+		{"presets select by label", "", []string{"label", "vm/web", "tier=web"}, updated},
+		{"a spec is what this is about, in any version", vm("v1alpha3", "Always"), []string{"apply", "--server-side", "--force-conflicts", "-f", "-"}, updated},
+		{"deletion is not ours to hold", "", []string{"delete", "vm/web", "--wait=false"}, nil},
+		{"whoever is being deleted may be changed", "", []string{"label", "vm/web", "tier=db", "--overwrite"}, nil},
+		{"and let go", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
+	} {
+		p.kubectl(t, c.input, c.args...)
+		if diff := cmp.Diff(c.want, asked.asked()); diff != "" {
+			t.Errorf("%s: -want +got\n%s", c.why, diff)
+		}
+	}
+}
+
+// eventually waits for what the API server does a moment later.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+// Package manifests_test applies what this directory ships to a real API server.
+package manifests_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOnServer shares one API server, which takes seconds to start; the parts run in this order.
+func TestOnServer(t *testing.T) {
+	p := startPlane(t)
+	for _, base := range []string{"crds", "rbac", "webhook", "webhook/configurations", "policies", "catalog", "overlays/cert-manager"} {
+		if len(documents(t, p.kubectl(t, "", "kustomize", base))) == 0 {
+			t.Errorf("'%s' builds nothing", base)
+		}
+	}
+	// The namespace comes with the rest; kubectl sorts it first.
+	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/rotation")
+	p.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+
+	t.Run("definitions are structural", func(t *testing.T) { structural(t, p) })
+	t.Run("webhook configurations read back as they were applied", func(t *testing.T) { explicit(t, p) })
+	t.Run("revisions have few writers", func(t *testing.T) { revisionWriters(t, p) })
+	t.Run("webhooks are asked when there is something to judge", func(t *testing.T) { conditions(t, p) })
+	p.kubectl(t, "", "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
+	t.Run("names, columns and descriptions", func(t *testing.T) { appearance(t, p) })
+	t.Run("manifests are accepted whole", func(t *testing.T) { accepted(t, p) })
+}
+
+// structural: a schema that is not structural is served, but prunes and explains nothing.
+func structural(t *testing.T, p plane) {
+	const each = `{range .items[*]}{.metadata.name}{range .status.conditions[?(@.status=="True")]} {.type}{end}{"\n"}{end}`
+	lines := strings.Split(strings.TrimSpace(p.kubectl(t, "", "get", "crd", "-o", "jsonpath="+each)), "\n")
+	if len(lines) != 7 {
+		t.Errorf("%d definitions, want 7: %v", len(lines), lines)
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, " NamesAccepted Established") {
+			t.Errorf("conditions: %s", line)
+		}
+	}
+}
+
+// explicit: a field that the server fills in is a difference that tools for Git report for ever.
+func explicit(t *testing.T, p plane) {
+	for _, want := range documents(t, p.kubectl(t, "", "kustomize", "webhook/configurations")) {
+		text := p.kubectl(t, "", "get", want.GetKind(), want.GetName(), "-o", "yaml")
+		got := documents(t, text)[0]
+		if diff := cmp.Diff(want.Object["webhooks"], got.Object["webhooks"]); diff != "" {
+			t.Errorf("%s: -applied +read\n%s", want.GetName(), diff)
+		}
+	}
+}
+
+func appearance(t *testing.T, p plane) {
+	p.kubectl(t, "", "apply", "--server-side", "-k", "catalog")
+	// kubectl prints no header without a row.
+	const rows = `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata: {name: row}
+spec: {domain: {devices: {}}}
+---
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: row}
+spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineInstancetype
+metadata: {name: row}
+spec: {cpu: {guest: 3}, memory: {guest: 5Gi}}
+`
+	p.kubectl(t, rows, "create", "-f", "-")
+	for _, c := range []struct{ why, kind, want string }{
+		{"KubeVirt's columns of a VM", "vms", "NAME AGE STATUS READY"},
+		{"KubeVirt's columns of a VMI, wide ones last", "vmis", "NAME AGE PHASE IP NODENAME READY LIVE-MIGRATABLE PAUSED"},
+		{"a size shows its size, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT"},
+		{"so does one of the cluster", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT"},
+		{"a preference shows what it needs", "vmcp", "NAME AGE MIN-CPU MIN-MEMORY"},
+	} {
+		header, _, _ := strings.Cut(p.kubectl(t, "", "get", c.kind, "-o", "wide"), "\n")
+		if got := strings.Join(strings.Fields(header), " "); got != c.want {
+			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
+		}
+	}
+	if out := p.kubectl(t, "", "get", "all"); !strings.Contains(out, "virtualmachine.kubevirt.io/row") || strings.Contains(out, "/small") {
+		t.Errorf("the category 'all' must have VMs, and nothing of the cluster's:\n%s", out)
+	}
+	if out := p.kubectl(t, "", "explain", "vm.spec.template.spec.domain.cpu.cores"); !strings.Contains(out, "number of cores inside the vmi") {
+		t.Errorf("explain tells nothing:\n%s", out)
+	}
+	const old = "apiVersion: kubevirt.io/v1alpha3\nkind: VirtualMachine\nmetadata: {name: old}\n" +
+		"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\n"
+	if out := p.kubectl(t, old, "create", "-f", "-"); !strings.Contains(out, "v1alpha3 is deprecated") {
+		t.Errorf("no warning about the old version: %s", out)
+	}
+	if got := p.kubectl(t, "", "get", "vm", "old", "-o", "jsonpath={.apiVersion}"); got != "kubevirt.io/v1" {
+		t.Errorf("the old version reads back as %s", got)
+	}
+}
+
+// accepted applies every example and catalog object strictly, and finds each field that it wrote.
+func accepted(t *testing.T, p plane) {
+	directories := []string{"catalog", "../examples"}
+	shared := os.Getenv("KILN_SHARED")
+	if shared == "" {
+		shared = "../../shared"
+	}
+	if _, err := os.Stat(shared); err == nil {
+		directories = append(directories, filepath.Join(shared, "examples"), filepath.Join(shared, "catalog"))
+	} else {
+		t.Logf("'%s' is absent: only the project's own manifests are applied", shared)
+	}
+	objects := 0
+	for _, directory := range directories {
+		files, err := filepath.Glob(filepath.Join(directory, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no manifests in '%s': %v", directory, err)
+		}
+		for _, file := range files {
+			objects += acceptedFile(t, p, file)
+		}
+	}
+	t.Logf("%d objects", objects)
+}
+
+func acceptedFile(t *testing.T, p plane, file string) (objects int) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range documents(t, string(content)) {
+		if want.GetKind() == "VirtualMachineInstanceReplicaSet" || want.GetKind() == "Kustomization" {
+			continue // the one is not served, the other no object
+		}
+		document, err := json.Marshal(want.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.try("", string(document), "apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
+		if err != nil {
+			t.Errorf("%s: %s '%s': %s", file, want.GetKind(), want.GetName(), out)
+			continue
+		}
+		_, answer, _ := strings.Cut(out, "{") // warnings come first
+		got := documents(t, "{"+answer)[0]
+		for _, path := range missing(want.Object, got.Object, "") {
+			t.Errorf("%s: %s '%s': %s was pruned or changed", file, want.GetKind(), want.GetName(), path)
+		}
+		objects++
+	}
+	return objects
+}
+
+// missing lists the paths of want whose value got does not have.
+func missing(want, got any, path string) (paths []string) {
+	switch want := want.(type) {
+	case map[string]any:
+		fields, _ := got.(map[string]any)
+		if fields == nil {
+			return []string{path}
+		}
+		for key, value := range want {
+			paths = append(paths, missing(value, fields[key], path+"."+key)...)
+		}
+	case []any:
+		items, _ := got.([]any)
+		if len(items) != len(want) {
+			return []string{path}
+		}
+		for i, value := range want {
+			paths = append(paths, missing(value, items[i], path+"[]")...)
+		}
+	default:
+		if !cmp.Equal(want, got) {
+			return []string{path}
+		}
+	}
+	return paths
+}
