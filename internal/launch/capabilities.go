@@ -17,7 +17,11 @@ var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s3
 
 // Capabilities gathers the facts of this host from libvirt and from QEMU's firmware descriptors.
 func (l *Libvirt) Capabilities(node string, allowKVM KVM) (backend.Capabilities, error) {
-	xml, err := l.rpc.ConnectGetCapabilities()
+	rpc, err := l.connection()
+	if err != nil {
+		return backend.Capabilities{}, err
+	}
+	xml, err := rpc.ConnectGetCapabilities()
 	if err != nil {
 		return backend.Capabilities{}, err
 	}
@@ -27,10 +31,10 @@ func (l *Libvirt) Capabilities(node string, allowKVM KVM) (backend.Capabilities,
 	}
 	host := hostFacts(caps, allowKVM)
 	host.NodeName = node
-	if v, err := l.rpc.ConnectGetLibVersion(); err == nil {
+	if v, err := rpc.ConnectGetLibVersion(); err == nil {
 		host.LibvirtVersion = version(v)
 	}
-	if v, err := l.rpc.ConnectGetVersion(); err == nil {
+	if v, err := rpc.ConnectGetVersion(); err == nil {
 		host.QEMUVersion = version(v)
 	}
 	host.Firmware, err = firmwares(firmwareDirs)

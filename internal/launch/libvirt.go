@@ -5,6 +5,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
@@ -15,16 +16,33 @@ import (
 // DefaultSocket is where Debian's and Fedora's monolithic libvirt daemon listens.
 const DefaultSocket = "/var/run/libvirt/libvirt-sock"
 
-// Libvirt is a connection to the libvirt daemon of this machine.
-type Libvirt struct{ rpc *libvirt.Libvirt }
+// Libvirt is a connection to the libvirt daemon of this machine. It is made anew when the daemon was restarted.
+type Libvirt struct {
+	socket string
+	mutex  sync.Mutex
+	rpc    *libvirt.Libvirt
+}
 
 // Connect opens qemu:///system behind a libvirt daemon's unix socket.
 func Connect(socket string) (*Libvirt, error) {
-	rpc := libvirt.NewWithDialer(dialers.NewLocal(dialers.WithSocket(socket), dialers.WithLocalTimeout(5*time.Second)))
-	if err := rpc.ConnectToURI(libvirt.QEMUSystem); err != nil {
-		return nil, fmt.Errorf("libvirt at '%s': %w", socket, err)
+	l := &Libvirt{socket: socket}
+	_, err := l.connection()
+	return l, err
+}
+
+// connection is one that is open.
+func (l *Libvirt) connection() (*libvirt.Libvirt, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.rpc != nil && l.rpc.IsConnected() {
+		return l.rpc, nil
 	}
-	return &Libvirt{rpc: rpc}, nil
+	rpc := libvirt.NewWithDialer(dialers.NewLocal(dialers.WithSocket(l.socket), dialers.WithLocalTimeout(5*time.Second)))
+	if err := rpc.ConnectToURI(libvirt.QEMUSystem); err != nil {
+		return nil, fmt.Errorf("libvirt at '%s': %w", l.socket, err)
+	}
+	l.rpc = rpc
+	return rpc, nil
 }
 
 // Close ends the connection; guests go on.
@@ -43,14 +61,18 @@ const (
 
 // State asks for a domain by name.
 func (l *Libvirt) State(name string) (State, error) {
-	domain, err := l.rpc.DomainLookupByName(name)
+	rpc, err := l.connection()
+	if err != nil {
+		return Undefined, err
+	}
+	domain, err := rpc.DomainLookupByName(name)
 	if libvirt.IsNotFound(err) {
 		return Undefined, nil
 	}
 	if err != nil {
 		return Undefined, err
 	}
-	state, _, err := l.rpc.DomainGetState(domain, 0)
+	state, _, err := rpc.DomainGetState(domain, 0)
 	switch libvirt.DomainState(state) {
 	case libvirt.DomainShutoff:
 		return Stopped, err
@@ -70,11 +92,15 @@ func (l *Libvirt) Start(document *libvirtxml.Domain) error {
 	if err != nil {
 		return err
 	}
-	domain, err := l.rpc.DomainDefineXMLFlags(xml, libvirt.DomainDefineValidate)
+	rpc, err := l.connection()
+	if err != nil {
+		return err
+	}
+	domain, err := rpc.DomainDefineXMLFlags(xml, libvirt.DomainDefineValidate)
 	if err != nil {
 		return fmt.Errorf("libvirt refuses the domain: %w", err)
 	}
-	if err := l.rpc.DomainCreate(domain); err != nil {
+	if err := rpc.DomainCreate(domain); err != nil {
 		return fmt.Errorf("libvirt cannot start the domain: %w", err)
 	}
 	return nil
@@ -82,26 +108,34 @@ func (l *Libvirt) Start(document *libvirtxml.Domain) error {
 
 // Shutdown asks the guest to power off by ACPI. A domain that is not active is no error.
 func (l *Libvirt) Shutdown(name string) error {
-	domain, err := l.rpc.DomainLookupByName(name)
+	rpc, err := l.connection()
+	if err != nil {
+		return err
+	}
+	domain, err := rpc.DomainLookupByName(name)
 	if err == nil {
-		err = l.rpc.DomainShutdown(domain)
+		err = rpc.DomainShutdown(domain)
 	}
 	return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
 }
 
 // Remove destroys an active domain and undefines it with its NVRAM. It is idempotent.
 func (l *Libvirt) Remove(name string) error {
-	domain, err := l.rpc.DomainLookupByName(name)
+	rpc, err := l.connection()
+	if err != nil {
+		return err
+	}
+	domain, err := rpc.DomainLookupByName(name)
 	if libvirt.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := tolerate(l.rpc.DomainDestroy(domain), libvirt.ErrNoDomain, libvirt.ErrOperationInvalid); err != nil {
+	if err := tolerate(rpc.DomainDestroy(domain), libvirt.ErrNoDomain, libvirt.ErrOperationInvalid); err != nil {
 		return err
 	}
-	return tolerate(l.rpc.DomainUndefineFlags(domain, libvirt.DomainUndefineNvram|libvirt.DomainUndefineManagedSave), libvirt.ErrNoDomain)
+	return tolerate(rpc.DomainUndefineFlags(domain, libvirt.DomainUndefineNvram|libvirt.DomainUndefineManagedSave), libvirt.ErrNoDomain)
 }
 
 // tolerate drops errors that say that the work is already done.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -40,6 +41,7 @@ type Cluster struct {
 	CA []byte
 
 	bin     string
+	mutex   sync.Mutex
 	running []*process // in the order of their start
 	health  string
 }

@@ -8,7 +8,7 @@ import (
 
 // Node is a launcher's part of a machine.
 type Node struct {
-	// Name that VMIs are claimed with.
+	// Name that VMIs are claimed with, and that they select by label 'machine'.
 	Name string
 	// Socket of its libvirt daemon.
 	Socket string
@@ -18,11 +18,15 @@ type Node struct {
 	State string
 }
 
-// StartLauncher runs a launcher. It emulates: that KVM is offered does not prove that guests run under it.
-func (c *Cluster) StartLauncher(_ context.Context, n Node) error {
-	_, _, err := c.start("launcher", "node", "--kubeconfig", c.Kubeconfig, "--node", n.Name, "--libvirt", n.Socket,
-		"--volume-root", n.Volumes, "--state", n.State, "--kvm", "never")
-	return err
+// StartLauncher runs a launcher and returns how to end it. It emulates: that KVM is offered does not prove that guests run
+// under it.
+func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, err error) {
+	p, _, err := c.start("launcher", "node", "--kubeconfig", c.Kubeconfig, "--node", n.Name, "--libvirt", n.Socket,
+		"--volume-root", n.Volumes, "--state", n.State, "--kvm", "never", "--labels", "machine="+n.Name)
+	if err != nil {
+		return nil, err
+	}
+	return p.stop, nil
 }
 
 // Catalog applies our own sizes and preferences.

@@ -25,6 +25,8 @@ type process struct {
 // start runs one of our programs with its errors in a log. It dies when this process does: its standard input ends then, and
 // the kernel kills it.
 func (c *Cluster) start(name string, args ...string) (*process, io.Reader, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	p := &process{log: filepath.Join(c.Dir, fmt.Sprintf("%s-%d.log", name, len(c.running))), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
@@ -66,6 +68,11 @@ func (c *Cluster) start(name string, args ...string) (*process, io.Reader, error
 const patience = 30 * time.Second
 
 func (p *process) stop() error {
+	select {
+	case <-p.ended:
+		return nil
+	default:
+	}
 	p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

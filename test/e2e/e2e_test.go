@@ -89,6 +89,14 @@ func (s space) kubectl(input string, args ...string) answer {
 	return answer{stdout, stderr, err}
 }
 
+// kubectlAfter is for cleaning up, when the test's own context has ended.
+func (s space) kubectlAfter(args ...string) answer {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	stdout, stderr, err := shared.Kubectl(ctx, "", append([]string{"-n", s.name}, args...)...)
+	return answer{stdout, stderr, err}
+}
+
 func (s space) must(a answer) answer {
 	s.Helper()
 	if a.err != nil {
