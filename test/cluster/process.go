@@ -36,7 +36,8 @@ func (c *Cluster) start(name string, args ...string) (*process, io.Reader, error
 	p.cmd = exec.Command(c.Program(name), args...)
 	p.cmd.Dir, p.cmd.Stderr = c.Root, log
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	// A process group of its own: Ctrl-C is for us, and we end the others in their order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, nil, err
 	}

@@ -24,8 +24,8 @@ type controlPlane struct {
 	closers []func() error
 	// ended gets every process that ends.
 	ended chan *process
-	port    int
-	ready   ready
+	port  int
+	ready ready
 }
 
 func (c *controlPlane) close() error {

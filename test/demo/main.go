@@ -1,0 +1,183 @@
+// Command demo is 'make run': it starts everything, creates a VM with kubectl, shows what each stage made of it, and stays
+// until Ctrl-C.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/libvirt"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "make run:", err)
+		os.Exit(1)
+	}
+}
+
+// demo is what was started.
+type demo struct {
+	*cluster.Cluster
+	libvirt *libvirt.Daemon
+	dir     string
+}
+
+func run(ctx context.Context) (err error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "kiln-run-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	d := demo{dir: dir}
+	own := os.Getenv("KUBECONFIG")
+	if d.Cluster, err = cluster.Start(ctx, cluster.Options{
+		Root: root, Dir: dir, Kubeconfig: own, Host: os.Getenv("WEBHOOK_HOST"), Progress: os.Stdout}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"loading manifests/catalog", d.Catalog},
+		{"starting a private libvirt, and building a guest from Debian's kernel", d.machine},
+		{"kubectl apply -f examples/guest.yaml", d.create},
+		{"waiting for the guest (it is emulated, some 15 seconds)", d.show},
+	} {
+		fmt.Println(step.what)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w\n%s", step.what, err, d.Logs())
+		}
+	}
+	fmt.Printf("\nIt stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get vm,vmi; kubectl kiln render vm/demo; virsh -c '%s' list\n",
+		d.Kubeconfig, filepath.Dir(d.Program("kubectl")), d.libvirt.URI)
+	<-ctx.Done()
+	fmt.Println("\nstopping")
+	return d.end()
+}
+
+// machine is this one: a private libvirt, a launcher, and the image that the example boots.
+func (d *demo) machine(ctx context.Context) (err error) {
+	if d.libvirt, err = libvirt.Run(ctx); err != nil {
+		return err
+	}
+	volumes := filepath.Join(d.dir, "volumes")
+	if _, _, err := guest.Build(filepath.Join(volumes, "containers/demo.example/guest:1")); err != nil {
+		return err
+	}
+	_, err = d.StartLauncher(ctx, cluster.Node{Name: "demo", Socket: d.libvirt.Socket, Volumes: volumes, State: filepath.Join(d.dir, "state")})
+	return err
+}
+
+const namespace = "default"
+
+func (d *demo) create(ctx context.Context) error {
+	_, stderr, err := d.Kubectl(ctx, "", "apply", "-n", namespace, "-f", filepath.Join(d.Root, "examples/guest.yaml"))
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, stderr)
+	}
+	return nil
+}
+
+// patience is how long a guest may take to boot on a busy machine.
+const patience = 5 * time.Minute
+
+// show prints what each stage made of the VM.
+func (d *demo) show(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	uid, err := d.await(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := guest.WaitReport(ctx, filepath.Join(d.dir, "state", uid, "serial.log"), 1)
+	if err != nil {
+		return err
+	}
+	state, err := d.libvirt.State(namespace + "_demo")
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct{ title, template string }{
+		{"1 admit: the VM, as it was applied, with its pins", `{.metadata.annotations.kilnvm\.io/pins}`},
+	} {
+		out, err := d.ask(ctx, "vm", part.template)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n%s\n  %s\n", part.title, out)
+	}
+	domain, err := d.ask(ctx, "vmi", `{.spec.domain.cpu}{"\n  "}{.spec.domain.memory}{"\n  "}{.spec.domain.machine}{"\n  "}{.spec.domain.devices.disks}`)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  its VMI, explicit:\n  %s\n", domain)
+	frontend, err := d.ask(ctx, "vmi", `{.metadata.annotations.kilnvm\.io/frontend}`)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n2 frontend: what the guest sees, recorded for every later boot\n  %s\n", frontend)
+	xml, stderr, err := d.Kiln(ctx, "", "render", "vmi/demo", "-n", namespace)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, stderr)
+	}
+	fmt.Printf("\n3 backend: the libvirt domain, %d lines ('kubectl kiln render vmi/demo')\n", strings.Count(xml, "\n"))
+	fmt.Printf("\nlibvirt says that domain '%s_demo' is: %s\nthe guest says: %d CPUs, %d MiB, UUID %s, NIC %s, %d disks\n",
+		namespace, state, len(report.CPUs), report.RAMBytes>>20, report.DMI["product_uuid"], report.NICs[0].MAC, len(report.Disks))
+	return nil
+}
+
+// await waits until the VMI runs and returns its UID.
+func (d *demo) await(ctx context.Context) (string, error) {
+	for {
+		out, err := d.ask(ctx, "vmi", `{.status.phase} {.metadata.uid}{range .status.conditions[*]} {.reason} {.message}{end}`)
+		if phase := strings.Fields(out); err == nil && len(phase) > 1 && phase[0] == "Running" {
+			return phase[1], nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("the VMI does not run: %s %w", out, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (d *demo) ask(ctx context.Context, kind, template string) (string, error) {
+	out, stderr, err := d.Kubectl(ctx, "", "get", kind, "demo", "-n", namespace, "-o", "jsonpath="+template)
+	if err != nil {
+		return out, fmt.Errorf("%w: %s", err, stderr)
+	}
+	return out, nil
+}
+
+// end removes the VM while there is a launcher to stop it.
+func (d *demo) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var errs []error
+	for _, args := range [][]string{
+		{"delete", "vm", "demo", "-n", namespace, "--ignore-not-found"},
+		{"wait", "--for=delete", "vmi/demo", "-n", namespace, "--timeout=90s"},
+	} {
+		if _, stderr, err := d.Kubectl(ctx, "", args...); err != nil {
+			errs = append(errs, fmt.Errorf("kubectl %s: %w: %s", args[0], err, stderr))
+		}
+	}
+	return errors.Join(append(errs, d.libvirt.Close())...)
+}
