@@ -1,0 +1,124 @@
+package manifests_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// rotation runs the real webhook with the rights that overlays/rotation gives it, and makes it replace
+// its CA while somebody calls it all the time.
+func rotation(t *testing.T, p plane) {
+	address := startWebhook(t, p)
+	// An API server verifies with the bundle of the configuration; here that is one handshake.
+	trusted := func() (*x509.Certificate, error) {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(bundleOf(t, p, "mutatingwebhookconfiguration/kiln-mutating"))
+		config := &tls.Config{RootCAs: roots, ServerName: "kiln-webhook.kiln-system.svc", MinVersion: tls.VersionTLS12}
+		connection, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, config)
+		if err != nil {
+			return nil, err
+		}
+		defer connection.Close()
+		return connection.ConnectionState().PeerCertificates[0], nil
+	}
+	var before *x509.Certificate
+	eventually(t, "the webhook serves a certificate of its own", func() (ok bool) {
+		var err error
+		before, err = trusted()
+		return err == nil
+	})
+	if err := before.VerifyHostname("localhost"); err != nil {
+		t.Errorf("--names is not in the certificate: %v", err)
+	}
+	single := bundleOf(t, p, "validatingwebhookconfiguration/kiln-validating")
+	if n := bytes.Count(single, []byte("BEGIN CERTIFICATE")); n != 1 {
+		t.Errorf("the first bundle holds %d certificates, want 1", n)
+	}
+
+	// Without its key the CA cannot sign any more, so that a new one takes its place.
+	p.kubectl(t, "", "patch", "secret", "kiln-webhook-tls", "-n=kiln-system", "--type=merge", `-p={"data":{"ca.key":null}}`)
+	eventually(t, "a new certificate is served, and each handshake until then succeeds", func() bool {
+		served, err := trusted()
+		if err != nil {
+			t.Errorf("while the CA is replaced: %v", err)
+			return true
+		}
+		return !served.Equal(before)
+	})
+	for _, name := range []string{"mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating"} {
+		both := bundleOf(t, p, name)
+		if n := bytes.Count(both, []byte("BEGIN CERTIFICATE")); n != 2 || !bytes.HasSuffix(both, single) {
+			t.Errorf("%s holds %d certificates, want the new CA and after it the old one:\n%s", name, n, both)
+		}
+	}
+}
+
+// bundleOf is the CA bundle of all webhooks of a configuration, PEM.
+func bundleOf(t *testing.T, p plane, name string) []byte {
+	t.Helper()
+	out := p.kubectl(t, "", "get", name, "-o", `jsonpath={range .webhooks[*]}{.clientConfig.caBundle}{"\n"}{end}`)
+	all := strings.Split(strings.TrimSpace(out), "\n")
+	for _, one := range all {
+		if one != all[0] {
+			t.Errorf("the webhooks of %s have different bundles", name)
+		}
+	}
+	bundle, err := base64.StdEncoding.DecodeString(all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}
+
+// startWebhook gives the address of a webhook that runs as its own service account.
+func startWebhook(t *testing.T, p plane) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "webhook")
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/webhook").CombinedOutput(); err != nil {
+		t.Fatalf("building the webhook: %v\n%s", err, out)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "--kubeconfig", p.Users[webhookAccount], "--host", "127.0.0.1", "--port", fmt.Sprint(port),
+		"--health", "0", "--certs", filepath.Join(dir, "certs"), "--rotate", "mirrored", "--names", "localhost")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // should this process be killed before its clean-up
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		err := cmd.Wait()
+		said, _ := os.ReadFile(log.Name())
+		if err != nil {
+			t.Errorf("webhook: %v", err)
+		}
+		if strings.Contains(string(said), "is forbidden") {
+			t.Error("its role lacks a right")
+		}
+		if t.Failed() {
+			t.Logf("its log:\n%s", said)
+		}
+	})
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
