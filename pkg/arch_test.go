@@ -189,7 +189,10 @@ func TestEngineSyntax(t *testing.T) {
 }
 
 // packageVariables are the objects of a file's top-level var declarations.
+//
+//lint:ignore SA1019 resolution within one file is all that is asked here
 func packageVariables(file *ast.File) map[*ast.Object]bool {
+	//lint:ignore SA1019 see above
 	vars := map[*ast.Object]bool{}
 	for _, decl := range file.Decls {
 		gen, ok := decl.(*ast.GenDecl)

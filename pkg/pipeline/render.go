@@ -56,12 +56,3 @@ func facts(m Machine) frontend.Facts {
 	}
 	return f
 }
-
-// facts are what the guest sees of its first host. They matter at the first boot only: the record holds them after that.
-func (m Machine) facts() frontend.Facts {
-	kinds := make(map[string]string, len(m.Bindings.HostDevs))
-	for name, device := range m.Bindings.HostDevs {
-		kinds[name] = device.Type
-	}
-	return frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: kinds}
-}

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +117,8 @@ func (d *Daemon) lay() error {
 func (d *Daemon) launch() error {
 	d.process = exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
 		"--", "/bin/sh", filepath.Join(d.dir, "private.sh"), d.dir)
+	// A process group of its own: Ctrl-C is for the starter, who ends guests before their libvirt.
+	d.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	log, err := os.Create(filepath.Join(d.dir, "libvirtd.log"))
 	if err != nil {
 		return err

@@ -34,7 +34,6 @@ type placement struct {
 	*guest
 	dom                           *libvirtxml.Domain
 	sata, scsi, usbBuses, serials uint
-	places                        map[string]address.Device
 }
 
 // aliasForm is what libvirt takes after 'ua-'.
