@@ -72,6 +72,9 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		return nil, verdict // validate.VM names the missing template; there is no guest to judge
 	}
 	explicit := Instance(vm)
+	if unknown(vm, in.Set) {
+		return explicit, verdict // what the guest will be is not known; it is judged when the controller pins it
+	}
 	template := field.NewPath("spec", "template")
 	conflicts := instancetype.Conflicts(in.Set, explicit, template)
 	if len(conflicts) > 0 {
@@ -87,6 +90,11 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference"))...)
 	verdict.Errors = append(verdict.Errors, validate.Guest(explicit, in.Cluster.Limits, template)...)
 	return explicit, verdict
+}
+
+// unknown tells whether the VM names a size or a preference that does not exist yet.
+func unknown(vm *v1.VirtualMachine, set instancetype.Set) bool {
+	return vm.Spec.Instancetype != nil && set.Instancetype == nil || vm.Spec.Preference != nil && set.Preference == nil
 }
 
 // expand runs size, preference, presets and defaults on the guest itself. Error paths start at the guest.

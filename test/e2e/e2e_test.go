@@ -145,7 +145,7 @@ func field(object *unstructured.Unstructured, path ...string) any {
 	return value
 }
 
-// vm is a halted VM of our catalog with changes.
+// vm is a halted VM of our catalog with changes. No machine of these tests takes it unless the node selector is changed.
 func vm(name string, changes ...string) string {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, `apiVersion: kubevirt.io/v1
@@ -157,6 +157,7 @@ spec:
   preference: {name: linux}
   template:
     spec:
+      nodeSelector: {machine: none}
       domain:
         devices:
           disks: [{name: data}]

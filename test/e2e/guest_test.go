@@ -241,7 +241,7 @@ func TestUnservedVolumesAreAClearCondition(t *testing.T) {
 		"claim":  "persistentVolumeClaim: {claimName: none}",
 	} {
 		manifest := strings.Replace(vm(name, running...), "emptyDisk: {capacity: 1Gi}", volume, 1)
-		manifest = strings.Replace(manifest, "template:\n    spec:", "template:\n    spec:\n      terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
+		manifest = strings.Replace(manifest, "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
 		s.must(s.kubectl(manifest, "create", "-f", "-"))
 		condition := `jsonpath={.status.conditions[?(@.type=="Synchronized")].message}`
 		s.eventually("the condition says why '"+name+"' does not run", func() bool {

@@ -1,0 +1,82 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.features, and the vmx feature of domain.cpu, which evmcs needs.
+// A Hyper-V feature that is on needs others; missing ones are switched on by mutate, so that only one that is off
+// explicitly is an error. Passing through all of the host's features leaves nothing to choose.
+
+func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
+		return nil
+	}
+	h := spec.Domain.Features.Hyperv
+	path = path.Child("domain", "features", "hyperv")
+	var flush, timer *v1.FeatureState
+	if h.TLBFlush != nil {
+		flush = &h.TLBFlush.FeatureState
+	}
+	if h.SyNICTimer != nil {
+		timer = &h.SyNICTimer.FeatureState
+	}
+	for _, need := range []struct {
+		name     string
+		state    *v1.FeatureState
+		needs    string
+		required *v1.FeatureState
+	}{
+		{"evmcs", h.EVMCS, "vapic", h.VAPIC},
+		{"ipi", h.IPI, "vpindex", h.VPIndex},
+		{"tlbflush", flush, "vpindex", h.VPIndex},
+		{"synictimer", timer, "synic", h.SyNIC},
+		{"synic", h.SyNIC, "vpindex", h.VPIndex},
+	} {
+		if enabled(need.state) && need.required != nil && isFalse(need.required.Enabled) {
+			errs = append(errs, field.Invalid(path.Child(need.name), true, fmt.Sprintf("needs '%s', which is off: enable it, or remove '%s'", need.needs, need.name)))
+		}
+	}
+	return errs
+}
+
+func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	features := spec.Domain.Features
+	if features == nil || features.HypervPassthrough == nil {
+		return nil
+	}
+	path = path.Child("domain", "features")
+	if features.HypervPassthrough.Enabled == nil {
+		errs = append(errs, field.Required(path.Child("hypervPassthrough", "enabled"), "say 'true' or 'false'"))
+	}
+	if isTrue(features.HypervPassthrough.Enabled) && features.Hyperv != nil {
+		errs = append(errs, field.Forbidden(path.Child("hyperv"), "cannot be together with hypervPassthrough: remove one of them"))
+	}
+	return errs
+}
+
+// enlightenedVMCS runs Hyper-V inside the guest, which needs a CPU with vmx. mutate adds it; a policy that takes it away is
+// the user's.
+func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	features, cpu := spec.Domain.Features, spec.Domain.CPU
+	if features == nil || features.Hyperv == nil || !enabled(features.Hyperv.EVMCS) {
+		return nil
+	}
+	at := path.Child("domain", "cpu")
+	if cpu == nil {
+		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'")}
+	}
+	if at = at.Child("features"); len(cpu.Features) == 0 {
+		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'")}
+	}
+	for i, feature := range cpu.Features {
+		if feature.Name == "vmx" && feature.Policy != "require" {
+			errs = append(errs, field.Invalid(at.Index(i).Child("policy"), feature.Policy, "must be 'require' for 'vmx': hyperv.evmcs needs it"))
+		}
+	}
+	return errs
+}

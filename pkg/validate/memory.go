@@ -1,0 +1,89 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.memory.
+// A guest has some memory, more than none, in whole huge pages if it wants those.
+
+// memoryGiven wants one of the three fields that can say how much memory there is.
+func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	memory := spec.Domain.Memory
+	_, requested := spec.Domain.Resources.Requests[corev1.ResourceMemory]
+	if requested || memory != nil && (memory.Guest != nil || memory.Hugepages != nil) {
+		return nil
+	}
+	at := path.Child("domain", "memory")
+	if memory != nil {
+		at = at.Child("guest")
+	}
+	return field.ErrorList{field.Required(at, "say how much memory the guest has: memory.guest, or resources.requests.memory")}
+}
+
+// hugepages refuses a size of zero, by which nothing can be divided, and negative ones.
+func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
+		return nil
+	}
+	given := spec.Domain.Memory.Hugepages.PageSize
+	at := path.Child("domain", "memory", "hugepages", "pageSize")
+	if given == "" {
+		return field.ErrorList{field.Required(at, "give the size of a page, such as '2Mi'")}
+	}
+	size, err := resource.ParseQuantity(given)
+	if err != nil || size.Sign() <= 0 {
+		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0, such as '2Mi'")}
+	}
+	return nil
+}
+
+// pageSize in bytes; 0 without huge pages, and for sizes that hugepages refuses.
+func pageSize(spec *v1.VirtualMachineInstanceSpec) int64 {
+	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
+		return 0
+	}
+	size, err := resource.ParseQuantity(spec.Domain.Memory.Hugepages.PageSize)
+	if err != nil {
+		return 0
+	}
+	return max(size.Value(), 0)
+}
+
+// guestMemory compares with the pod's limit only where a guest's memory cannot change while it runs (rollout strategy
+// Stage): with LiveUpdate the limit follows the guest.
+func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	memory := spec.Domain.Memory
+	if memory == nil {
+		return nil
+	}
+	path = path.Child("domain", "memory")
+	if memory.MaxGuest != nil && memory.MaxGuest.Sign() <= 0 {
+		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), "must be greater than 0"))
+	}
+	if memory.Guest == nil {
+		return errs
+	}
+	path = path.Child("guest")
+	if memory.Guest.Sign() <= 0 {
+		return append(errs, field.Invalid(path, memory.Guest.String(), "must be greater than 0"))
+	}
+	limit := spec.Domain.Resources.Limits[corev1.ResourceMemory]
+	if limits.LiveUpdate == nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
+		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than resources.limits.memory '%s'", limit.String())))
+	}
+	return errs
+}
+
+func memoryOverhead(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
+	if spec.Domain.Memory == nil || spec.Domain.Memory.ReservedOverhead == nil {
+		return nil
+	}
+	return gated(limits, "ReservedOverheadMemlock", path.Child("domain", "memory", "reservedOverhead"))
+}
