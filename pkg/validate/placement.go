@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
@@ -118,18 +117,10 @@ func Preset(preset *v1.VirtualMachineInstancePresetSpec, path *field.Path) field
 	return nil
 }
 
-func contains[T comparable](values []T, value T) bool { return slices.Contains(values, value) }
-
 // supported refuses a value that is not one of the list.
 func supported[T ~string](value T, values []T, at *field.Path) field.ErrorList {
-	if contains(values, value) {
+	if slices.Contains(values, value) {
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(at, value, values)}
-}
-
-// sorted orders errors by their field, where a map was walked.
-func sorted(errs field.ErrorList) field.ErrorList {
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
-	return errs
 }
