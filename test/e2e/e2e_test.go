@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,8 @@ func newSpace(t *testing.T) space {
 	t.Helper()
 	t.Parallel()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	name = fmt.Sprintf("%s-%d", name[:min(len(name), 40)], os.Getpid())
+	// A test that runs twice (-count) must not meet its own namespace, which is still going away.
+	name = fmt.Sprintf("%s-%s", name[:min(len(name), 40)], strconv.FormatInt(time.Now().UnixNano(), 36))
 	s := space{t, name}
 	s.must(s.kubectl("", "create", "namespace", name))
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -40,23 +41,36 @@ func (s space) post(path string, object []byte) *admissionv1.AdmissionResponse {
 	if err != nil {
 		s.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(shared.CA)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
-	answer, err := client.Post(shared.Webhook+path, "application/json", bytes.NewReader(raw))
+	response, err := ask(path, raw)
 	if err != nil {
 		s.Fatal(err)
+	}
+	return response
+}
+
+// ask posts a review to our webhook.
+func ask(path string, review []byte) (*admissionv1.AdmissionResponse, error) {
+	answer, err := webhookClient().Post(shared.Webhook+path, "application/json", bytes.NewReader(review))
+	if err != nil {
+		return nil, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
-		s.Fatal(err)
+		return nil, err
 	}
 	var got admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &got); err != nil || got.Response == nil {
-		s.Fatalf("%v: %s", err, body)
+		return nil, fmt.Errorf("%s is no answer to a review: %w", body, err)
 	}
-	return got.Response
+	return got.Response, nil
+}
+
+// webhookClient trusts our webhook's certificate and no other.
+func webhookClient() *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(shared.CA)
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 }
 
 // applied applies a patch with both libraries, which must agree.
@@ -143,6 +157,9 @@ func TestVMIReCreatedFromItsOwnYAML(t *testing.T) {
 	raw, err := copied.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if response := s.review(mutateVMI, raw); response.Patch != nil {
+		t.Errorf("what comes from its own file is patched: %s", response.Patch)
 	}
 	s.must(s.kubectl(string(raw), "create", "-f", "-"))
 	if diff := cmp.Diff(field(first, "spec"), field(s.get("vmi", "again"), "spec")); diff != "" {
