@@ -147,6 +147,15 @@ func field(object *unstructured.Unstructured, path ...string) any {
 	return value
 }
 
+func mustJSON(t *testing.T, object *unstructured.Unstructured) string {
+	t.Helper()
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
 // vm is a halted VM of our catalog with changes. No machine of these tests takes it unless the node selector is changed.
 func vm(name string, changes ...string) string {
 	var out bytes.Buffer

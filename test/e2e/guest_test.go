@@ -222,15 +222,6 @@ func TestGuestSeesItsSpecAndFindsItAgain(t *testing.T) {
 	}
 }
 
-func mustJSON(t *testing.T, object *unstructured.Unstructured) string {
-	t.Helper()
-	raw, err := object.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
-
 // A volume that the machine cannot serve is a condition that says so, and not a crash.
 func TestUnservedVolumesAreAClearCondition(t *testing.T) {
 	s := newSpace(t)
