@@ -40,8 +40,9 @@ func cpuModel(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	}
 }
 
-// maxVCPUs is the most that a guest is prepared for (KubeVirt's own bound, below QEMU's for q35).
-const maxVCPUs = 512
+// maxVCPUs is the most that a guest is prepared for: on q35 libvirt refuses more without an IOMMU in extended interrupt mode,
+// and QEMU's s390 machine has no more.
+var maxVCPUs = map[string]uint64{"amd64": 255, "s390x": 248}
 
 // maxSockets is how far a running guest may grow: the cluster's ceiling, else a multiple of what it starts with. arm64 has
 // no CPU hotplug.
@@ -55,7 +56,7 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 		return
 	}
 	perSocket := uint64(cpu.Cores) * uint64(cpu.Threads)
-	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), maxVCPUs/perSocket)
+	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), maxVCPUs[vmi.Spec.Architecture]/perSocket)
 	cpu.MaxSockets = max(uint32(wanted), cpu.Sockets)
 }
 
