@@ -54,7 +54,9 @@ type Limits struct {
 	LiveUpdate           *LiveUpdate
 	EvictionStrategy     *v1.EvictionStrategy
 	PermittedHostDevices *v1.PermittedHostDevices
-	Gates                Gates
+	// PersistentReservation allows LUNs with SCSI persistent reservations.
+	PersistentReservation bool
+	Gates                 Gates
 }
 
 // FrontendDefaults is one versioned value for guest-visible facts that no API field governs.

@@ -40,6 +40,8 @@ func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
 	c := Cluster{Frontend: frontend(cfg), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
+	reservation := cfg.PersistentReservationConfiguration
+	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled
 	for _, read := range []func(*Cluster, v1.KubeVirtConfiguration, *field.Path) field.ErrorList{
 		machines, cpu, eviction, network, liveUpdate, policy, quoteSocket,
 	} {

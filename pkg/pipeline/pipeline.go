@@ -86,9 +86,10 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		err.Field = template.Child(err.Field).String()
 		verdict.Errors = append(verdict.Errors, err)
 	}
-	verdict.Warnings = append(expanded.Warnings, validate.Warnings(explicit)...)
+	verdict.Warnings = append(append(expanded.Warnings, validate.VMWarnings(vm)...), validate.Warnings(explicit)...)
 	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference"))...)
 	verdict.Errors = append(verdict.Errors, validate.Guest(explicit, in.Cluster.Limits, template)...)
+	verdict.Errors = append(verdict.Errors, validate.Growth(explicit, in.Cluster.Limits, template)...)
 	return explicit, verdict
 }
 

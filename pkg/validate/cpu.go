@@ -1,95 +1,129 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.cpu, domain.resources.*.cpu. Feature policies are libvirt's.
+// Fields: domain.cpu.
+// A guest with CPUs of its own says how many, in whole CPUs, once. What is built on own CPUs (an isolated emulator thread,
+// the host's NUMA layout, realtime) asks for them.
 
-var featurePolicies = []string{"disable", "forbid", "force", "optional", "require"}
+// maxThreads per core of a guest with CPUs of its own: a vCPU thread is pinned to a hyperthread, and no x86 core has more.
+const maxThreads = 2
 
-func topology(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	cpu := guest.Domain.CPU
-	if cpu == nil {
+func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	cpu := spec.Domain.CPU
+	if cpu == nil || cpu.MaxSockets == 0 || cpu.Sockets <= cpu.MaxSockets {
 		return nil
 	}
-	at := spec.Child("domain", "cpu")
-	if cpu.MaxSockets != 0 && cpu.Sockets > cpu.MaxSockets {
-		errs = append(errs, field.Invalid(at.Child("sockets"), cpu.Sockets, "must not be greater than `maxSockets`"))
+	return field.ErrorList{field.Invalid(path.Child("domain", "cpu", "sockets"), cpu.Sockets, fmt.Sprintf("must not be greater than maxSockets (%d)", cpu.MaxSockets))}
+}
+
+func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Domain.CPU == nil {
+		return nil
 	}
-	for i, feature := range cpu.Features {
-		if feature.Policy != "" {
-			errs = append(errs, supported(feature.Policy, featurePolicies, at.Child("features").Index(i).Child("policy"))...)
+	for i, feature := range spec.Domain.CPU.Features {
+		at := path.Child("domain", "cpu", "features").Index(i)
+		if feature.Name == "" {
+			errs = append(errs, field.Required(at.Child("name"), "name the CPU feature"))
 		}
-	}
-	if guest.Architecture == "arm64" {
-		errs = append(errs, supported(cpu.Model, []string{v1.CPUModeHostPassthrough}, at.Child("model"))...)
+		if feature.Policy != "" {
+			errs = append(errs, supported(at.Child("policy"), feature.Policy, "force", "require", "optional", "disable", "forbid")...)
+		}
 	}
 	return errs
 }
 
-// dedicatedCPUs: a CPU of the host for each of the guest's needs whole numbers that agree.
-func dedicatedCPUs(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	cpu := guest.Domain.CPU
+// vcpus is the product of the topology, with absent counts as one; 0 when there is none at all.
+func vcpus(cpu *v1.CPU) int64 {
+	if cpu == nil || cpu.Cores == 0 && cpu.Sockets == 0 && cpu.Threads == 0 {
+		return 0
+	}
+	return int64(max(cpu.Cores, 1)) * int64(max(cpu.Sockets, 1)) * int64(max(cpu.Threads, 1))
+}
+
+func dedicated(spec *v1.VirtualMachineInstanceSpec) bool {
+	return spec.Domain.CPU != nil && spec.Domain.CPU.DedicatedCPUPlacement
+}
+
+// dedicatedCPUs wants one number of CPUs: the topology, the request and the limit may each give it, and must agree.
+func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	cpu := spec.Domain.CPU
 	if cpu == nil {
 		return nil
 	}
-	at := spec.Child("domain", "cpu")
-	passthrough := cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
-	hugepages := guest.Domain.Memory != nil && guest.Domain.Memory.Hugepages != nil
-	dedicated := cpu.DedicatedCPUPlacement
-	if cpu.IsolateEmulatorThread && !dedicated {
-		errs = append(errs, field.Forbidden(at.Child("isolateEmulatorThread"), "may not be set without `dedicatedCpuPlacement`"))
-	}
-	if passthrough && !dedicated {
-		errs = append(errs, field.Forbidden(at.Child("numa", "guestMappingPassthrough"), "may not be set without `dedicatedCpuPlacement`"))
-	}
-	if passthrough && !hugepages {
-		errs = append(errs, field.Forbidden(at.Child("numa", "guestMappingPassthrough"), "may not be set without `memory.hugepages`"))
-	}
-	if cpu.Realtime != nil && !dedicated {
-		errs = append(errs, field.Required(at.Child("dedicatedCpuPlacement"), "`realtime` needs it"))
-	}
-	if cpu.Realtime != nil && !passthrough {
-		errs = append(errs, field.Required(at.Child("numa", "guestMappingPassthrough"), "`realtime` needs it"))
-	}
-	if !dedicated {
+	at := path.Child("domain", "cpu")
+	if !cpu.DedicatedCPUPlacement {
+		if cpu.IsolateEmulatorThread {
+			errs = append(errs, field.Invalid(at.Child("isolateEmulatorThread"), true, "needs dedicatedCpuPlacement"))
+		}
 		return errs
 	}
-	vcpus := *resource.NewQuantity(int64(cpu.Cores)*int64(cpu.Sockets)*int64(cpu.Threads), resource.DecimalSI)
-	resources := guest.Domain.Resources
-	for _, pod := range []struct {
-		name string
-		list corev1.ResourceList
-	}{{"limits", resources.Limits}, {"requests", resources.Requests}} {
-		if given, found := pod.list[corev1.ResourceCPU]; found && given.Cmp(vcpus) != 0 {
-			errs = append(errs, field.Invalid(spec.Child("domain", "resources", pod.name, "cpu"), given.String(), "must be the number of vCPUs with `dedicatedCpuPlacement`"))
-		}
+	request, limit := spec.Domain.Resources.Requests[corev1.ResourceCPU], spec.Domain.Resources.Limits[corev1.ResourceCPU]
+	at = at.Child("dedicatedCpuPlacement")
+	invalid := func(why string, args ...any) {
+		errs = append(errs, field.Invalid(at, true, fmt.Sprintf(why, args...)))
+	}
+	given := vcpus(cpu)
+	switch {
+	case request.IsZero() && limit.IsZero() && given == 0:
+		invalid("needs a number of CPUs: set cores, or resources.requests.cpu")
+	case !request.IsZero() && !limit.IsZero() && request.Cmp(limit) != 0:
+		invalid("needs resources.requests.cpu '%s' and resources.limits.cpu '%s' to be equal", request.String(), limit.String())
+	}
+	if given > 0 && !(request.IsZero() && limit.IsZero()) && request.Value() != given && limit.Value() != given {
+		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources say otherwise; remove one of them", given)
+	}
+	if cpu.Threads > maxThreads {
+		invalid("allows at most %d threads a core, not %d", maxThreads, cpu.Threads)
+	}
+	if cpu.Threads > 1 && spec.Architecture == arm64 {
+		errs = append(errs, field.Invalid(path.Child("architecture"), arm64, "has cores of one thread: dedicatedCpuPlacement needs threads to be 1"))
 	}
 	return errs
 }
 
-func podCPU(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) field.ErrorList {
-	return podResource(guest, corev1.ResourceCPU, spec)
+// numa mirrors the host's memory layout, which exists only for pinned CPUs and for memory that is allocated in pages of a cell.
+func numa(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if !numaPassthrough(spec) {
+		return nil
+	}
+	at := path.Child("domain", "cpu", "numa", "guestMappingPassthrough")
+	if !dedicated(spec) {
+		errs = append(errs, field.Invalid(at, "", "needs dedicatedCpuPlacement"))
+	}
+	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
+		errs = append(errs, field.Invalid(at, "", "needs memory.hugepages"))
+	}
+	return errs
 }
 
-// podResource: what the pod requests and may use is not negative, and the request within the limit.
-func podResource(guest *v1.VirtualMachineInstanceSpec, name corev1.ResourceName, spec *field.Path) (errs field.ErrorList) {
-	at := spec.Child("domain", "resources")
-	request, requested := guest.Domain.Resources.Requests[name]
-	limit, limited := guest.Domain.Resources.Limits[name]
-	if requested && request.Sign() < 0 {
-		errs = append(errs, field.Invalid(at.Child("requests", string(name)), request.String(), "must not be negative"))
+func numaPassthrough(spec *v1.VirtualMachineInstanceSpec) bool {
+	cpu := spec.Domain.CPU
+	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
+}
+
+func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	cpu := spec.Domain.CPU
+	if cpu == nil || cpu.Realtime == nil {
+		return nil
 	}
-	if limited && limit.Sign() < 0 {
-		errs = append(errs, field.Invalid(at.Child("limits", string(name)), limit.String(), "must not be negative"))
+	path = path.Child("domain", "cpu")
+	if !cpu.DedicatedCPUPlacement {
+		errs = append(errs, field.Required(path.Child("dedicatedCpuPlacement"), "realtime needs CPUs of its own"))
 	}
-	if requested && limited && limit.Sign() > 0 && request.Cmp(limit) > 0 {
-		errs = append(errs, field.Invalid(at.Child("requests", string(name)), request.String(), "must not be greater than the limit '"+limit.String()+"'"))
+	if !numaPassthrough(spec) {
+		at := path.Child("numa")
+		if cpu.NUMA != nil {
+			at = at.Child("guestMappingPassthrough")
+		}
+		errs = append(errs, field.Required(at, "realtime needs numa.guestMappingPassthrough"))
 	}
 	return errs
 }

@@ -1,66 +1,123 @@
 package validate
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.inputs, watchdog, sound, video, panicDevices. What a machine has differs between architectures.
+// Fields: domain.devices: inputs, sound, video, watchdog, panicDevices, downwardMetrics, autoattachVSOCK.
+// A device is of a model that QEMU has for the guest's architecture.
 
-func inputs(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	for i, input := range guest.Domain.Devices.Inputs {
-		at := spec.Child("domain", "devices", "inputs").Index(i)
-		errs = append(errs, supported(input.Bus, []v1.InputBus{v1.InputBusUSB, v1.InputBusVirtio}, at.Child("bus"))...)
-		errs = append(errs, supported(input.Type, []v1.InputType{v1.InputTypeTablet}, at.Child("type"))...)
+func inputs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i, input := range spec.Domain.Devices.Inputs {
+		at := path.Child("domain", "devices", "inputs").Index(i)
+		if input.Bus != "" {
+			errs = append(errs, supported(at.Child("bus"), input.Bus, v1.InputBusUSB, v1.InputBusVirtio)...)
+		}
+		if input.Type == "" {
+			errs = append(errs, field.Required(at.Child("type"), "give 'tablet'"))
+		} else {
+			errs = append(errs, supported(at.Child("type"), input.Type, v1.InputTypeTablet)...)
+		}
 	}
 	return errs
 }
 
-// videos are the models that the machines of an architecture have.
-var videos = map[string][]string{
-	"amd64": {"bochs", "cirrus", "ramfb", "vga", "virtio"},
-	"arm64": {"ramfb", "virtio"},
-	"s390x": {"virtio"},
+func sound(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	sound := spec.Domain.Devices.Sound
+	if sound == nil {
+		return nil
+	}
+	path = path.Child("domain", "devices", "sound")
+	if spec.Architecture == arm64 {
+		errs = append(errs, field.Forbidden(path, "architecture 'arm64' has no sound device"))
+	}
+	if sound.Model != "" {
+		errs = append(errs, supported(path.Child("model"), sound.Model, "ac97", "ich9")...)
+	}
+	if sound.Name == "" {
+		errs = append(errs, field.Required(path.Child("name"), "give the device a name"))
+	}
+	return errs
 }
 
-func watchdog(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	devices, at := guest.Domain.Devices, spec.Child("domain", "devices")
-	if dog := devices.Watchdog; dog != nil {
-		switch guest.Architecture {
-		case "amd64":
-			if dog.Diag288 != nil {
-				errs = append(errs, field.Forbidden(at.Child("watchdog", "diag288"), "architecture 'amd64' has the watchdog 'i6300esb'"))
-			}
-		case "s390x":
-			if dog.I6300ESB != nil {
-				errs = append(errs, field.Forbidden(at.Child("watchdog", "i6300esb"), "architecture 's390x' has the watchdog 'diag288'"))
-			}
-		case "arm64":
-			errs = append(errs, field.Forbidden(at.Child("watchdog"), "architecture 'arm64' has none"))
+// videoModels per architecture. The virt machine of arm64 has no VGA; a mainframe has no display but what virtio brings.
+var videoModels = map[string][]string{
+	amd64: {"bochs", "cirrus", "ramfb", "vga", "virtio"},
+	arm64: {"ramfb", "virtio"},
+	s390x: {"virtio"},
+}
+
+func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	video := spec.Domain.Devices.Video
+	if video == nil {
+		return nil
+	}
+	path = path.Child("domain", "devices", "video")
+	if isFalse(spec.Domain.Devices.AutoattachGraphicsDevice) {
+		errs = append(errs, field.Forbidden(path, "autoattachGraphicsDevice is false: enable it, or remove video"))
+	}
+	if models, known := videoModels[spec.Architecture]; known && video.Type != "" {
+		errs = append(errs, supported(path.Child("type"), video.Type, models...)...)
+	}
+	return errs
+}
+
+// watchdog is one model per architecture: a PCI card on amd64, a machine instruction on s390x, none on arm64.
+func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	watchdog := spec.Domain.Devices.Watchdog
+	if watchdog == nil {
+		return nil
+	}
+	path = path.Child("domain", "devices", "watchdog")
+	wrong, right, has := "diag288", "i6300esb", watchdog.Diag288 != nil
+	switch spec.Architecture {
+	case amd64:
+		if watchdog.I6300ESB == nil && !has {
+			return field.ErrorList{field.Required(path.Child(right), "")}
+		}
+	case s390x:
+		wrong, right, has = right, wrong, watchdog.I6300ESB != nil
+		if watchdog.Diag288 == nil && !has {
+			return field.ErrorList{field.Required(path.Child(right), "")}
+		}
+	case arm64:
+		return field.ErrorList{field.Forbidden(path, "architecture 'arm64' has no watchdog")}
+	default:
+		return nil
+	}
+	if has {
+		return field.ErrorList{field.Forbidden(path.Child(wrong), fmt.Sprintf("architecture '%s' has '%s' only", spec.Architecture, right))}
+	}
+	return nil
+}
+
+func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	path = path.Child("domain", "devices", "panicDevices")
+	if spec.Architecture == s390x && len(spec.Domain.Devices.PanicDevices) > 0 {
+		return field.ErrorList{field.Forbidden(path, "architecture 's390x' always has its own")}
+	}
+	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
+	for i, device := range spec.Domain.Devices.PanicDevices {
+		if device.Model != nil && !slices.Contains(models, *device.Model) {
+			errs = append(errs, field.NotSupported(path.Index(i).Child("model"), *device.Model, models))
 		}
 	}
-	if sound := devices.Sound; sound != nil {
-		if sound.Name == "" {
-			errs = append(errs, field.Required(at.Child("sound", "name"), ""))
-		}
-		if sound.Model != "" {
-			errs = append(errs, supported(sound.Model, []string{"ac97", "ich9"}, at.Child("sound", "model"))...)
-		}
-		if guest.Architecture == "arm64" {
-			errs = append(errs, field.Forbidden(at.Child("sound"), "architecture 'arm64' has none"))
-		}
+	return errs
+}
+
+// optionalDevices open a way between guest and host, which the administrator has to want.
+func optionalDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	path = path.Child("domain", "devices")
+	if isTrue(spec.Domain.Devices.AutoattachVSOCK) {
+		errs = append(errs, gated(limits, "VSOCK", path.Child("autoattachVSOCK"))...)
 	}
-	if video := devices.Video; video != nil {
-		if video.Type != "" {
-			errs = append(errs, supported(video.Type, videos[guest.Architecture], at.Child("video", "type"))...)
-		}
-		if devices.AutoattachGraphicsDevice != nil && !*devices.AutoattachGraphicsDevice {
-			errs = append(errs, field.Forbidden(at.Child("video"), "may not be set when `autoattachGraphicsDevice` is false"))
-		}
-	}
-	if len(devices.PanicDevices) > 0 && guest.Architecture == "s390x" {
-		errs = append(errs, field.Forbidden(at.Child("panicDevices"), "architecture 's390x' has its own"))
+	if spec.Domain.Devices.DownwardMetrics != nil {
+		errs = append(errs, gated(limits, "DownwardMetrics", path.Child("downwardMetrics"))...)
 	}
 	return errs
 }

@@ -1,48 +1,82 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.features.hyperv, hypervPassthrough. What one feature needs of another is QEMU's rule; mutate has switched on
-// what nobody has switched off.
+// Fields: domain.features, and the vmx feature of domain.cpu, which evmcs needs.
+// A Hyper-V feature that is on needs others; missing ones are switched on by mutate, so that only one that is off
+// explicitly is an error. Passing through all of the host's features leaves nothing to choose.
 
-func hyperv(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	features := guest.Domain.Features
-	if features == nil {
+func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
 		return nil
 	}
-	at := spec.Child("domain", "features")
-	if p := features.HypervPassthrough; p != nil {
-		if p.Enabled == nil {
-			errs = append(errs, field.Required(at.Child("hypervPassthrough", "enabled"), "say true or false"))
-		} else if *p.Enabled && features.Hyperv != nil {
-			errs = append(errs, field.Forbidden(at.Child("hyperv"), "may not be set together with `hypervPassthrough`"))
-		}
+	h := spec.Domain.Features.Hyperv
+	path = path.Child("domain", "features", "hyperv")
+	var flush, timer *v1.FeatureState
+	if h.TLBFlush != nil {
+		flush = &h.TLBFlush.FeatureState
 	}
-	h := features.Hyperv
-	if h == nil {
-		return errs
+	if h.SyNICTimer != nil {
+		timer = &h.SyNICTimer.FeatureState
 	}
-	at = at.Child("hyperv")
-	for _, pair := range []struct {
-		on         bool
-		name, need string
-		state      *v1.FeatureState
+	for _, need := range []struct {
+		name     string
+		state    *v1.FeatureState
+		needs    string
+		required *v1.FeatureState
 	}{
-		{on(h.EVMCS), "evmcs", "vapic", h.VAPIC},
-		{on(h.IPI), "ipi", "vpindex", h.VPIndex},
-		{h.TLBFlush != nil && on(&h.TLBFlush.FeatureState), "tlbflush", "vpindex", h.VPIndex},
-		{h.SyNICTimer != nil && (h.SyNICTimer.Enabled == nil || *h.SyNICTimer.Enabled), "synictimer", "synic", h.SyNIC},
-		{on(h.SyNIC), "synic", "vpindex", h.VPIndex},
+		{"evmcs", h.EVMCS, "vapic", h.VAPIC},
+		{"ipi", h.IPI, "vpindex", h.VPIndex},
+		{"tlbflush", flush, "vpindex", h.VPIndex},
+		{"synictimer", timer, "synic", h.SyNIC},
+		{"synic", h.SyNIC, "vpindex", h.VPIndex},
 	} {
-		if pair.on && !on(pair.state) {
-			errs = append(errs, field.Invalid(at.Child(pair.name), true, "needs `"+pair.need+"`, which is off"))
+		if enabled(need.state) && need.required != nil && isFalse(need.required.Enabled) {
+			errs = append(errs, field.Invalid(path.Child(need.name), true, fmt.Sprintf("needs '%s', which is off: enable it, or remove '%s'", need.needs, need.name)))
 		}
 	}
 	return errs
 }
 
-func on(state *v1.FeatureState) bool { return state != nil && (state.Enabled == nil || *state.Enabled) }
+func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	features := spec.Domain.Features
+	if features == nil || features.HypervPassthrough == nil {
+		return nil
+	}
+	path = path.Child("domain", "features")
+	if features.HypervPassthrough.Enabled == nil {
+		errs = append(errs, field.Required(path.Child("hypervPassthrough", "enabled"), "say 'true' or 'false'"))
+	}
+	if isTrue(features.HypervPassthrough.Enabled) && features.Hyperv != nil {
+		errs = append(errs, field.Forbidden(path.Child("hyperv"), "cannot be together with hypervPassthrough: remove one of them"))
+	}
+	return errs
+}
+
+// enlightenedVMCS runs Hyper-V inside the guest, which needs a CPU with vmx. mutate adds it; a policy that takes it away is
+// the user's.
+func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	features, cpu := spec.Domain.Features, spec.Domain.CPU
+	if features == nil || features.Hyperv == nil || !enabled(features.Hyperv.EVMCS) {
+		return nil
+	}
+	at := path.Child("domain", "cpu")
+	if cpu == nil {
+		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'")}
+	}
+	if at = at.Child("features"); len(cpu.Features) == 0 {
+		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'")}
+	}
+	for i, feature := range cpu.Features {
+		if feature.Name == "vmx" && feature.Policy != "require" {
+			errs = append(errs, field.Invalid(at.Index(i).Child("policy"), feature.Policy, "must be 'require' for 'vmx': hyperv.evmcs needs it"))
+		}
+	}
+	return errs
+}

@@ -1,72 +1,123 @@
 package validate
 
 import (
-	"path"
+	gopath "path"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.firmware. Secure Boot protects its keys in system management mode, so that a guest with one needs the other
-// (OVMF refuses to start otherwise).
+// Fields: domain.firmware.
+// One bootloader, which the architecture has; Secure Boot only where System Management Mode (or TDX) protects its
+// variables; an external kernel comes from a container image; ACPI tables come from Secrets.
 
-func bootloader(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	firmware := guest.Domain.Firmware
+func bootloader(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	firmware := spec.Domain.Firmware
 	if firmware == nil || firmware.Bootloader == nil {
 		return nil
 	}
-	at, boot := spec.Child("domain", "firmware", "bootloader"), firmware.Bootloader
-	if boot.EFI != nil && boot.BIOS != nil {
-		errs = append(errs, field.Forbidden(at.Child("bios"), "may not be set together with `efi`"))
+	path = path.Child("domain", "firmware", "bootloader")
+	if errs = oneBootloader(firmware, path); len(errs) > 0 {
+		return errs
 	}
-	if boot.BIOS != nil && guest.Architecture == "arm64" {
-		errs = append(errs, field.Forbidden(at.Child("bios"), "architecture 'arm64' boots by EFI only"))
-	}
-	if boot.EFI != nil && guest.Architecture == "s390x" {
-		errs = append(errs, field.Forbidden(at.Child("efi"), "architecture 's390x' has no EFI"))
-	}
-	secure := boot.EFI != nil && (boot.EFI.SecureBoot == nil || *boot.EFI.SecureBoot)
-	tdx := guest.Domain.LaunchSecurity != nil && guest.Domain.LaunchSecurity.TDX != nil
-	if secure && guest.Architecture == "amd64" && !tdx && !smm(guest) {
-		errs = append(errs, field.Invalid(at.Child("efi"), "secureBoot", "needs `features.smm`: switch that on, or set secureBoot to false"))
+	if firmware.Bootloader.BIOS != nil && spec.Architecture == arm64 {
+		errs = append(errs, field.Forbidden(path.Child("bios"), "architecture 'arm64' boots through EFI only"))
 	}
 	return errs
 }
 
-func smm(guest *v1.VirtualMachineInstanceSpec) bool {
-	f := guest.Domain.Features
-	return f != nil && f.SMM != nil && (f.SMM.Enabled == nil || *f.SMM.Enabled)
+func oneBootloader(firmware *v1.Firmware, path *field.Path) field.ErrorList {
+	if firmware == nil || firmware.Bootloader == nil || firmware.Bootloader.EFI == nil || firmware.Bootloader.BIOS == nil {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("bios"), "cannot be together with efi: remove one of them")}
 }
 
-func kernelBoot(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	firmware := guest.Domain.Firmware
+func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
+	if spec.Domain.Firmware == nil || spec.Domain.Firmware.Bootloader == nil {
+		return nil
+	}
+	return spec.Domain.Firmware.Bootloader.EFI
+}
+
+// secureBoot is on unless it is off explicitly. SMM is what keeps the guest's kernel from writing the firmware's keys; a
+// TDX guest has no SMM, and its firmware is measured.
+func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	loader, features := efi(spec), spec.Domain.Features
+	if loader == nil || isFalse(loader.SecureBoot) || features != nil && enabled(features.SMM) || tdx(spec) {
+		return nil
+	}
+	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
+	return field.ErrorList{field.Invalid(at, true, "needs features.smm.enabled, or set secureBoot to false")}
+}
+
+// enabled tells whether a feature is on: one that is mentioned is, unless it says otherwise.
+func enabled(state *v1.FeatureState) bool { return state != nil && !isFalse(state.Enabled) }
+
+func kernelBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	return externalKernel(spec.Domain.Firmware, path.Child("domain", "firmware", "kernelBoot"))
+}
+
+func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorList) {
 	if firmware == nil || firmware.KernelBoot == nil {
 		return nil
 	}
-	at := spec.Child("domain", "firmware", "kernelBoot")
 	container := firmware.KernelBoot.Container
 	if container == nil {
 		if firmware.KernelBoot.KernelArgs != "" {
-			errs = append(errs, field.Required(at.Child("container"), "`kernelArgs` are for a kernel from a container"))
+			errs = append(errs, field.Invalid(path.Child("kernelArgs"), firmware.KernelBoot.KernelArgs, "needs a kernel: set kernelBoot.container"))
 		}
 		return errs
 	}
-	at = at.Child("container")
+	path = path.Child("container")
 	if container.Image == "" {
-		errs = append(errs, field.Required(at.Child("image"), ""))
+		errs = append(errs, field.Required(path.Child("image"), "name the image that holds the kernel"))
 	}
 	if container.KernelPath == "" && container.InitrdPath == "" {
-		errs = append(errs, field.Required(at.Child("kernelPath"), "name a kernel, an initrd or both"))
+		errs = append(errs, field.Required(path.Child("kernelPath"), "give kernelPath, initrdPath or both"))
 	}
-	errs = append(errs, imagePath(container.KernelPath, at.Child("kernelPath"))...)
-	return append(errs, imagePath(container.InitrdPath, at.Child("initrdPath"))...)
+	errs = append(errs, filePath(path.Child("kernelPath"), container.KernelPath)...)
+	return append(errs, filePath(path.Child("initrdPath"), container.InitrdPath)...)
 }
 
-// imagePath is the path of a file in an image.
-func imagePath(given string, at *field.Path) field.ErrorList {
-	if given == "" || path.IsAbs(given) && path.Clean(given) == given && given != "/" {
+// filePath is the path of a file in an image: absolute, and without a way out of the image.
+func filePath(at *field.Path, given string) field.ErrorList {
+	switch {
+	case given == "":
+		return nil
+	case given == "/":
+		return field.ErrorList{field.Invalid(at, given, "must be a file, not the root directory")}
+	case !gopath.IsAbs(given) || gopath.Clean(given) != given:
+		return field.ErrorList{field.Invalid(at, given, "must be an absolute path without '.', '..' and double or trailing slashes")}
+	}
+	return nil
+}
+
+func acpiTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Domain.Firmware == nil || spec.Domain.Firmware.ACPI == nil {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, given, "must be the absolute path of a file without '.', '..' and doubled slashes")}
+	acpi := spec.Domain.Firmware.ACPI
+	path = path.Child("domain", "firmware", "acpi")
+	if acpi.SlicNameRef == "" && acpi.MsdmNameRef == "" {
+		return field.ErrorList{field.Required(path, "give slicNameRef or msdmNameRef, or remove acpi")}
+	}
+	errs = append(errs, secretVolume(spec, acpi.SlicNameRef, path.Child("slicNameRef"))...)
+	return append(errs, secretVolume(spec, acpi.MsdmNameRef, path.Child("msdmNameRef"))...)
+}
+
+func secretVolume(spec *v1.VirtualMachineInstanceSpec, name string, at *field.Path) field.ErrorList {
+	if name == "" {
+		return nil
+	}
+	i := slices.IndexFunc(spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
+	switch {
+	case i < 0:
+		return field.ErrorList{field.NotFound(at, name)}
+	case spec.Volumes[i].Secret == nil:
+		return field.ErrorList{field.Invalid(at, name, "must name a volume that is a secret")}
+	}
+	return nil
 }

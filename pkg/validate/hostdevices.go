@@ -1,33 +1,78 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.gpus, hostDevices.
+// Fields: domain.devices.gpus, domain.devices.hostDevices. Claims of dynamic resource drivers are in hostdevices_claims.go.
+// A device comes either from a device plugin (deviceName) or from a claim (claimName and requestName).
 
-func hostDevices(guest *v1.VirtualMachineInstanceSpec, limits config.Limits, spec *field.Path) (errs field.ErrorList) {
-	at := spec.Child("domain", "devices")
-	if len(guest.Domain.Devices.HostDevices) > 0 && !limits.Gates.Enabled("HostDevices") {
-		errs = append(errs, field.Forbidden(at.Child("hostDevices"), "the cluster's feature gate 'HostDevices' is off"))
+// passed is one device of either list: they differ in type only.
+type passed struct {
+	name, deviceName string
+	claim            *v1.ClaimRequest
+	at               *field.Path
+}
+
+func gpuList(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (list []passed) {
+	for i, d := range spec.Domain.Devices.GPUs {
+		list = append(list, passed{d.Name, d.DeviceName, d.ClaimRequest, path.Child("domain", "devices", "gpus").Index(i)})
 	}
-	for i, device := range guest.Domain.Devices.HostDevices {
-		errs = append(errs, deviceSource(device.DeviceName, device.ClaimRequest, at.Child("hostDevices").Index(i))...)
+	return list
+}
+
+func hostDeviceList(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (list []passed) {
+	for i, d := range spec.Domain.Devices.HostDevices {
+		list = append(list, passed{d.Name, d.DeviceName, d.ClaimRequest, path.Child("domain", "devices", "hostDevices").Index(i)})
 	}
-	for i, gpu := range guest.Domain.Devices.GPUs {
-		errs = append(errs, deviceSource(gpu.DeviceName, gpu.ClaimRequest, at.Child("gpus").Index(i))...)
+	return list
+}
+
+func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
+	devices := gpuList(spec, path)
+	errs := deviceSources(devices, limits, "GPUsWithDRA")
+	plugin, claimed := -1, -1
+	for i, d := range devices {
+		if d.claim != nil {
+			claimed = i
+		} else {
+			plugin = i
+		}
+	}
+	if plugin >= 0 && claimed >= 0 && devices[plugin].deviceName != "" && devices[claimed].deviceName == "" {
+		errs = append(errs, field.Invalid(devices[max(plugin, claimed)].at, "", fmt.Sprintf("GPUs are either all claimed or all named by deviceName: see gpus[%d]", min(plugin, claimed))))
+	}
+	return append(errs, ramFB(spec, path)...)
+}
+
+// ramFB is the boot display of a vGPU. QEMU has one per guest.
+func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.ErrorList) {
+	first := -1
+	for i, gpu := range spec.Domain.Devices.GPUs {
+		options := gpu.VirtualGPUOptions
+		if options == nil || options.Display == nil || isFalse(options.Display.Enabled) || options.Display.RamFB != nil && isFalse(options.Display.RamFB.Enabled) {
+			continue
+		}
+		if first >= 0 {
+			at := path.Child("domain", "devices", "gpus").Index(i).Child("virtualGPUOptions", "display")
+			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("a guest has one boot display, which is gpus[%d]: set ramFB.enabled to false here", first)))
+			continue
+		}
+		first = i
 	}
 	return errs
 }
 
-func deviceSource(name string, claim *v1.ClaimRequest, at *field.Path) field.ErrorList {
-	switch {
-	case name == "" && claim == nil:
-		return field.ErrorList{field.Required(at.Child("deviceName"), "name a device of a device plugin, or a resource claim")}
-	case name != "" && claim != nil:
-		return field.ErrorList{field.Forbidden(at.Child("deviceName"), "may not be set together with a resource claim")}
+func hostDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	devices := hostDeviceList(spec, path)
+	for _, d := range devices {
+		if d.claim == nil {
+			errs = append(errs, gated(limits, "HostDevices", d.at)...)
+		}
 	}
-	return nil
+	return append(errs, deviceSources(devices, limits, "HostDevicesWithDRA")...)
 }

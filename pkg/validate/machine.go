@@ -3,31 +3,53 @@ package validate
 import (
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: architecture, domain.machine.type. Kiln renders amd64, arm64 and s390x; which machine types a guest may name is the
-// administrator's choice (emulatedMachines, glob patterns per architecture).
+// Fields: architecture, domain.machine.type, domain.rebootPolicy.
+// A guest's architecture is one that QEMU has a machine for here, and its machine type one that the administrator allows.
 
-var architectures = []string{"amd64", "arm64", "s390x"}
+// The architectures, in Go's spelling, as the API has them.
+const (
+	amd64 = "amd64"
+	arm64 = "arm64"
+	s390x = "s390x"
+)
 
-func architecture(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) field.ErrorList {
-	return supported(guest.Architecture, architectures, spec.Child("architecture"))
+func architecture(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, at *field.Path) field.ErrorList {
+	return supported(at.Child("architecture"), spec.Architecture, amd64, arm64, s390x)
 }
 
-func machine(guest *v1.VirtualMachineInstanceSpec, limits config.Limits, spec *field.Path) field.ErrorList {
-	patterns := limits.EmulatedMachines[guest.Architecture]
-	if guest.Domain.Machine == nil || len(patterns) == 0 {
+// machineType compares with the cluster's glob patterns. A guest without an architecture is measured by amd64's, which is
+// what it gets unless the cluster says otherwise.
+func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
+	machine := spec.Domain.Machine
+	if machine == nil || machine.Type == "" {
 		return nil
 	}
-	kind := guest.Domain.Machine.Type
-	if slices.ContainsFunc(patterns, func(p string) bool { ok, err := path.Match(p, kind); return ok && err == nil }) {
+	allowed, known := limits.EmulatedMachines[spec.Architecture]
+	if !known {
+		allowed = limits.EmulatedMachines[amd64]
+	}
+	if slices.ContainsFunc(allowed, func(pattern string) bool { return matches(pattern, machine.Type) }) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(spec.Child("domain", "machine", "type"), kind,
-		"must match one of the cluster's patterns for architecture '"+guest.Architecture+"': "+strings.Join(patterns, ", "))}
+	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, allowed)}
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+func rebootPolicy(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
+	policy := spec.Domain.RebootPolicy
+	if policy == nil {
+		return nil
+	}
+	at = at.Child("domain", "rebootPolicy")
+	return append(gated(limits, "RebootPolicy", at), supported(at, *policy, v1.RebootPolicyReboot, v1.RebootPolicyTerminate)...)
 }

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -8,45 +10,80 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.memory, domain.resources.*.memory. A guest without memory cannot start, and a page size of zero divides nothing.
+// Fields: domain.memory.
+// A guest has some memory, more than none, in whole huge pages if it wants those.
 
-func guestMemory(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	at := spec.Child("domain", "memory", "guest")
-	memory := guest.Domain.Memory
-	if memory == nil || memory.Guest == nil {
-		return field.ErrorList{field.Required(at, "the guest needs memory: set it here, in `resources.requests.memory`, or choose an instancetype")}
-	}
-	if memory.Guest.Sign() <= 0 {
-		errs = append(errs, field.Invalid(at, memory.Guest.String(), "must be greater than 0"))
-	}
-	if memory.MaxGuest != nil && memory.MaxGuest.Cmp(*memory.Guest) < 0 {
-		errs = append(errs, field.Invalid(at, memory.Guest.String(), "must not be greater than `maxGuest`, '"+memory.MaxGuest.String()+"'"))
-	}
-	return errs
-}
-
-func hugepages(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) field.ErrorList {
-	memory := guest.Domain.Memory
-	if memory == nil || memory.Hugepages == nil {
+// memoryGiven wants one of the three fields that can say how much memory there is.
+func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	memory := spec.Domain.Memory
+	_, requested := spec.Domain.Resources.Requests[corev1.ResourceMemory]
+	if requested || memory != nil && (memory.Guest != nil || memory.Hugepages != nil) {
 		return nil
 	}
-	page, err := resource.ParseQuantity(memory.Hugepages.PageSize)
-	if err != nil || page.Sign() <= 0 {
-		return field.ErrorList{field.Invalid(spec.Child("domain", "memory", "hugepages", "pageSize"), memory.Hugepages.PageSize, "must be a size above 0 such as '2Mi' or '1Gi'")}
+	at := path.Child("domain", "memory")
+	if memory != nil {
+		at = at.Child("guest")
 	}
-	if memory.Guest != nil && memory.Guest.Value()%page.Value() != 0 {
-		return field.ErrorList{field.Invalid(spec.Child("domain", "memory", "guest"), memory.Guest.String(), "must be a multiple of the huge page size '"+memory.Hugepages.PageSize+"'")}
+	return field.ErrorList{field.Required(at, "say how much memory the guest has: memory.guest, or resources.requests.memory")}
+}
+
+// hugepages refuses a size of zero, by which nothing can be divided, and negative ones.
+func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
+		return nil
+	}
+	given := spec.Domain.Memory.Hugepages.PageSize
+	at := path.Child("domain", "memory", "hugepages", "pageSize")
+	if given == "" {
+		return field.ErrorList{field.Required(at, "give the size of a page, such as '2Mi'")}
+	}
+	size, err := resource.ParseQuantity(given)
+	if err != nil || size.Sign() <= 0 {
+		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0, such as '2Mi'")}
 	}
 	return nil
 }
 
-// minRequest tells a forgotten unit from a small guest: '512' is bytes.
-var minRequest = resource.MustParse("1M")
+// pageSize in bytes; 0 without huge pages, and for sizes that hugepages refuses.
+func pageSize(spec *v1.VirtualMachineInstanceSpec) int64 {
+	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
+		return 0
+	}
+	size, err := resource.ParseQuantity(spec.Domain.Memory.Hugepages.PageSize)
+	if err != nil {
+		return 0
+	}
+	return max(size.Value(), 0)
+}
 
-func podMemory(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) field.ErrorList {
-	errs := podResource(guest, corev1.ResourceMemory, spec)
-	if request, found := guest.Domain.Resources.Requests[corev1.ResourceMemory]; found && request.Sign() > 0 && request.Cmp(minRequest) < 0 {
-		errs = append(errs, field.Invalid(spec.Child("domain", "resources", "requests", "memory"), request.String(), "must be at least '1M'; is the unit missing?"))
+// guestMemory compares with the pod's limit only where a guest's memory cannot change while it runs (rollout strategy
+// Stage): with LiveUpdate the limit follows the guest.
+func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	memory := spec.Domain.Memory
+	if memory == nil {
+		return nil
+	}
+	path = path.Child("domain", "memory")
+	if memory.MaxGuest != nil && memory.MaxGuest.Sign() <= 0 {
+		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), "must be greater than 0"))
+	}
+	if memory.Guest == nil {
+		return errs
+	}
+	path = path.Child("guest")
+	if memory.Guest.Sign() <= 0 {
+		return append(errs, field.Invalid(path, memory.Guest.String(), "must be greater than 0"))
+	}
+	limit := spec.Domain.Resources.Limits[corev1.ResourceMemory]
+	if limits.LiveUpdate == nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
+		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than resources.limits.memory '%s'", limit.String())))
 	}
 	return errs
+}
+
+func memoryOverhead(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
+	if spec.Domain.Memory == nil || spec.Domain.Memory.ReservedOverhead == nil {
+		return nil
+	}
+	return gated(limits, "ReservedOverheadMemlock", path.Child("domain", "memory", "reservedOverhead"))
 }

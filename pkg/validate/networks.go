@@ -1,141 +1,132 @@
 package validate
 
 import (
-	"net/netip"
-	"regexp"
-	"strings"
+	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: networks, domain.devices.interfaces. An interface and a network of one name belong together.
+// Fields: networks. Interfaces are in networks_interfaces.go, their ports in networks_ports.go.
+// A network is of one type, has a name of its own and one interface; at most one is the pod's default network.
 
-var (
-	nicModels  = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "virtio"}
-	nicName    = regexp.MustCompile(`^[A-Za-z0-9-_]+$`)
-	macForm    = regexp.MustCompile(`^([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}$`)
-	pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]$`)
-	protocols  = []string{"TCP", "UDP"}
-)
-
-func interfaces(guest *v1.VirtualMachineInstanceSpec, limits config.Limits, spec *field.Path) (errs field.ErrorList) {
-	byName := map[string]v1.Network{}
-	for _, network := range guest.Networks {
-		byName[network.Name] = network
-	}
-	seen := map[string]bool{}
-	for i, nic := range guest.Domain.Devices.Interfaces {
-		at := spec.Child("domain", "devices", "interfaces").Index(i)
-		network, found := byName[nic.Name]
-		if !found {
-			errs = append(errs, field.Invalid(at.Child("name"), nic.Name, "no network has this name: add one, or correct the name"))
+func networks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i := range spec.Networks {
+		network, at := &spec.Networks[i], path.Child("networks").Index(i)
+		set := networkTypes(network)
+		switch {
+		case len(set) == 0:
+			errs = append(errs, field.Required(at, "give the network a type: pod, multus or resourceClaim"))
+		case len(set) > 1:
+			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a network has one type"))
 		}
-		if seen[nic.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), nic.Name))
+		if network.Multus != nil && network.Multus.NetworkName == "" {
+			errs = append(errs, field.Required(at.Child("multus", "networkName"), "name the NetworkAttachmentDefinition"))
 		}
-		seen[nic.Name] = true
-		if !nicName.MatchString(nic.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), nic.Name, "may have letters, digits, '-' and '_' only"))
-		}
-		errs = append(errs, binding(nic, network, limits, at)...)
-		errs = append(errs, nicAddresses(nic, at)...)
-		errs = append(errs, ports(nic, at)...)
 	}
 	return errs
 }
 
-func binding(nic v1.Interface, network v1.Network, limits config.Limits, at *field.Path) (errs field.ErrorList) {
-	bindings := 0
-	for _, set := range []bool{nic.Bridge != nil, nic.Masquerade != nil, nic.SRIOV != nil, nic.PasstBinding != nil, nic.Binding != nil} {
-		if set {
-			bindings++
-		}
+func networkTypes(n *v1.Network) (set []string) {
+	if n.Pod != nil {
+		set = append(set, "pod")
 	}
-	switch {
-	case nic.DeprecatedSlirp != nil, nic.DeprecatedMacvtap != nil, nic.DeprecatedPasst != nil:
-		errs = append(errs, field.Forbidden(at, "slirp, macvtap and the old passt are no longer offered; use masquerade, bridge or passtBinding"))
-	case bindings != 1:
-		errs = append(errs, field.Required(at.Child("masquerade"), "exactly one of bridge, masquerade, sriov, passtBinding and binding must be set"))
+	if n.Multus != nil {
+		set = append(set, "multus")
 	}
-	if nic.Masquerade != nil && network.Pod == nil && network.Name != "" {
-		errs = append(errs, field.Forbidden(at.Child("masquerade"), "only works on the pod network"))
+	if n.ResourceClaim != nil {
+		set = append(set, "resourceClaim")
 	}
-	if nic.Bridge != nil && network.Pod != nil && !limits.BridgeOnPodNetwork {
-		errs = append(errs, field.Forbidden(at.Child("bridge"), "the cluster does not permit it on the pod network; use masquerade"))
-	}
-	if nic.Model != "" && nic.SRIOV == nil {
-		errs = append(errs, supported(nic.Model, nicModels, at.Child("model"))...)
-	}
-	return errs
+	return set
 }
 
-func nicAddresses(nic v1.Interface, at *field.Path) (errs field.ErrorList) {
-	if nic.MacAddress != "" && !macForm.MatchString(nic.MacAddress) {
-		errs = append(errs, field.Invalid(at.Child("macAddress"), nic.MacAddress, "must be six bytes such as '02:00:00:12:34:56'"))
-	}
-	if nic.PciAddress != "" && !pciAddress.MatchString(nic.PciAddress) {
-		errs = append(errs, field.Invalid(at.Child("pciAddress"), nic.PciAddress, "must be a PCI address such as '0000:01:00.0'"))
-	}
-	if nic.DHCPOptions != nil {
-		for i, server := range nic.DHCPOptions.NTPServers {
-			if address, err := netip.ParseAddr(server); err != nil || !address.Is4() {
-				errs = append(errs, field.Invalid(at.Child("dhcpOptions", "ntpServers").Index(i), server, "must be an IPv4 address"))
+// networkDefaults: a pod has one default network, which is the cluster's own or a Multus one in its place.
+func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	pod, multus := -1, -1
+	for i, network := range spec.Networks {
+		at := path.Child("networks").Index(i)
+		if network.Pod != nil {
+			if pod >= 0 {
+				errs = append(errs, field.Duplicate(at.Child("pod"), fmt.Sprintf("networks[%d]", pod)))
+			} else {
+				pod = i
+			}
+		}
+		if network.Multus != nil && network.Multus.Default {
+			if multus >= 0 {
+				errs = append(errs, field.Duplicate(at.Child("multus", "default"), fmt.Sprintf("networks[%d]", multus)))
+			} else {
+				multus = i
 			}
 		}
 	}
+	if pod >= 0 && multus >= 0 {
+		errs = append(errs, field.Forbidden(path.Child("networks").Index(pod).Child("pod"), fmt.Sprintf("networks[%d] is the default network already: remove one of them", multus)))
+	}
 	return errs
 }
 
-func ports(nic v1.Interface, at *field.Path) (errs field.ErrorList) {
+// networkPairs matches networks and interfaces by name, one to one.
+func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	nics, nets := map[string]bool{}, map[string]bool{}
+	for _, nic := range spec.Domain.Devices.Interfaces {
+		nics[nic.Name] = true
+	}
+	for i, network := range spec.Networks {
+		at := path.Child("networks").Index(i).Child("name")
+		if nets[network.Name] {
+			errs = append(errs, field.Duplicate(at, network.Name))
+		} else if !nics[network.Name] {
+			errs = append(errs, field.Invalid(at, network.Name, "no interface has this name: add one to domain.devices.interfaces, or remove the network"))
+		}
+		nets[network.Name] = true
+	}
 	seen := map[string]bool{}
-	for i, port := range nic.Ports {
-		at := at.Child("ports").Index(i)
-		if port.Port < 1 || port.Port > 65535 {
-			errs = append(errs, field.Invalid(at.Child("port"), port.Port, "must be between 1 and 65535"))
+	for i, nic := range spec.Domain.Devices.Interfaces {
+		at := path.Child("domain", "devices", "interfaces").Index(i).Child("name")
+		if seen[nic.Name] {
+			errs = append(errs, field.Duplicate(at, nic.Name))
+		} else if !nets[nic.Name] {
+			errs = append(errs, field.Invalid(at, nic.Name, "no network has this name: add it to networks, or remove the interface"))
 		}
-		if port.Protocol != "" {
-			errs = append(errs, supported(strings.ToUpper(port.Protocol), protocols, at.Child("protocol"))...)
-		}
-		if port.Name != "" && seen[port.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), port.Name))
-		}
-		seen[port.Name] = true
+		seen[nic.Name] = true
 	}
 	return errs
 }
 
-func networks(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	used := map[string]bool{}
-	for _, nic := range guest.Domain.Devices.Interfaces {
-		used[nic.Name] = true
+// networkClaims are networks of devices that a dynamic resource driver hands out.
+func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	multus, claimed := false, map[string]bool{}
+	for _, claim := range spec.ResourceClaims {
+		claimed[claim.Name] = true
 	}
-	seen, first := map[string]bool{}, ""
-	for i, network := range guest.Networks {
-		at := spec.Child("networks").Index(i)
-		if seen[network.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), network.Name))
-		}
-		seen[network.Name] = true
-		if !used[network.Name] {
-			errs = append(errs, field.Invalid(at.Child("name"), network.Name, "no interface has this name: add one, or remove the network"))
-		}
-		switch {
-		case network.Pod == nil && network.Multus == nil && network.ResourceClaim == nil:
-			errs = append(errs, field.Required(at.Child("pod"), "one of pod, multus and resourceClaim must be set"))
-		case network.Pod != nil && network.Multus != nil:
-			errs = append(errs, field.Forbidden(at.Child("multus"), "may not be set together with `pod`"))
-		case network.Multus != nil && network.Multus.NetworkName == "":
-			errs = append(errs, field.Required(at.Child("multus", "networkName"), ""))
-		}
-		if network.Pod == nil && (network.Multus == nil || !network.Multus.Default) {
+	for _, network := range spec.Networks {
+		multus = multus || network.Multus != nil
+	}
+	for i, network := range spec.Networks {
+		claim, at := network.ResourceClaim, path.Child("networks").Index(i).Child("resourceClaim")
+		if claim == nil {
 			continue
 		}
-		if first != "" {
-			errs = append(errs, field.Invalid(at, network.Name, "a guest has one default network, and '"+first+"' is it already"))
+		errs = append(errs, gated(limits, "NetworkDevicesWithDRA", at)...)
+		if multus {
+			errs = append(errs, field.Forbidden(at, "cannot be together with networks of type multus"))
 		}
-		first = network.Name
+		switch {
+		case claim.ClaimName == "":
+			errs = append(errs, field.Required(at.Child("claimName"), "name an entry of resourceClaims"))
+		case !claimed[claim.ClaimName]:
+			errs = append(errs, field.NotFound(at.Child("claimName"), claim.ClaimName))
+		}
+		if claim.RequestName == "" {
+			errs = append(errs, field.Required(at.Child("requestName"), "name the request in the claim"))
+		}
+		for j, nic := range spec.Domain.Devices.Interfaces {
+			if nic.Name == network.Name && nic.SRIOV == nil && nic.Binding == nil {
+				errs = append(errs, field.Invalid(path.Child("domain", "devices", "interfaces").Index(j), nic.Name, "a network of a resource claim needs binding sriov or a plugin"))
+			}
+		}
 	}
 	return errs
 }

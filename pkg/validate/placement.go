@@ -1,126 +1,94 @@
 package validate
 
 import (
-	"slices"
+	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
-	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Fields: hostname, subdomain, evictionStrategy, startStrategy; runStrategy, running and template of a VM; catalog objects.
+// Fields: hostname, subdomain, serviceAccountName, evictionStrategy, startStrategy, readinessProbe, livenessProbe. Affinity
+// and spreading are in placement_affinity.go, DNS in placement_dns.go.
+// What the pod around a guest is called, when it starts, and how it is known to work.
 
-var evictions = []v1.EvictionStrategy{v1.EvictionStrategyExternal, v1.EvictionStrategyLiveMigrate, v1.EvictionStrategyLiveMigrateIfPossible, v1.EvictionStrategyNone}
+func names(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Hostname != "" {
+		errs = append(errs, named(path.Child("hostname"), spec.Hostname, validation.IsDNS1123Label)...)
+	}
+	if spec.Subdomain != "" {
+		errs = append(errs, named(path.Child("subdomain"), spec.Subdomain, validation.IsDNS1123Subdomain)...)
+	}
+	return errs
+}
 
-func placement(guest *v1.VirtualMachineInstanceSpec, _ config.Limits, spec *field.Path) (errs field.ErrorList) {
-	if guest.Hostname != "" {
-		for _, problem := range validation.IsDNS1123Label(guest.Hostname) {
-			errs = append(errs, field.Invalid(spec.Child("hostname"), guest.Hostname, problem))
-		}
+// serviceAccount of the pod is the one of a serviceAccount volume, if there is one: a pod has one account.
+func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	given, at := spec.ServiceAccountName, path.Child("serviceAccountName")
+	if given == "" {
+		return nil
 	}
-	if guest.Subdomain != "" {
-		for _, problem := range validation.IsDNS1123Subdomain(guest.Subdomain) {
-			errs = append(errs, field.Invalid(spec.Child("subdomain"), guest.Subdomain, problem))
-		}
-	}
-	if guest.EvictionStrategy != nil {
-		errs = append(errs, supported(*guest.EvictionStrategy, evictions, spec.Child("evictionStrategy"))...)
-	}
-	if guest.StartStrategy != nil {
-		errs = append(errs, supported(*guest.StartStrategy, []v1.StartStrategy{v1.StartStrategyPaused}, spec.Child("startStrategy"))...)
-		if guest.LivenessProbe != nil {
-			errs = append(errs, field.Forbidden(spec.Child("livenessProbe"), "a guest that starts paused would fail it"))
+	errs = append(errs, named(at, given, validation.IsDNS1123Subdomain)...)
+	for i, volume := range spec.Volumes {
+		if account := volume.ServiceAccount; account != nil && account.ServiceAccountName != given {
+			errs = append(errs, field.Invalid(at, given, fmt.Sprintf("must be the account of volumes[%d], '%s'", i, account.ServiceAccountName)))
 		}
 	}
 	return errs
 }
 
-var runStrategies = []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyOnce, v1.RunStrategyRerunOnFailure, v1.RunStrategyWaitAsReceiver}
-
-// VM judges what only a VirtualMachine has: run strategy, matchers, data volume templates. old is nil on create.
-func VM(vm, _ *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList) {
-	spec := field.NewPath("spec")
-	if vm.Spec.Template == nil {
-		errs = append(errs, field.Required(spec.Child("template"), "describe the guest"))
+func strategies(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if eviction := spec.EvictionStrategy; eviction != nil {
+		errs = append(errs, supported(path.Child("evictionStrategy"), *eviction,
+			v1.EvictionStrategyExternal, v1.EvictionStrategyLiveMigrate, v1.EvictionStrategyLiveMigrateIfPossible, v1.EvictionStrategyNone)...)
 	}
-	strategy := vm.Spec.RunStrategy
+	if start := spec.StartStrategy; start != nil {
+		errs = append(errs, supported(path.Child("startStrategy"), *start, v1.StartStrategyPaused)...)
+		if *start == v1.StartStrategyPaused && spec.LivenessProbe != nil {
+			errs = append(errs, field.Invalid(path.Child("startStrategy"), *start, "cannot be together with livenessProbe, which would restart the paused guest"))
+		}
+	}
+	return errs
+}
+
+func probes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	errs := probe(spec, spec.ReadinessProbe, path.Child("readinessProbe"))
+	return append(errs, probe(spec, spec.LivenessProbe, path.Child("livenessProbe"))...)
+}
+
+// probe asks in one way. Those that go by the network reach the guest on the pod network only.
+func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Path) (errs field.ErrorList) {
+	if probe == nil {
+		return nil
+	}
+	onPod := false
+	for _, network := range spec.Networks {
+		onPod = onPod || network.Pod != nil
+	}
+	var set []string
+	for _, way := range []struct {
+		name       string
+		set, byNet bool
+	}{
+		{"exec", probe.Exec != nil, false},
+		{"guestAgentPing", probe.GuestAgentPing != nil, false},
+		{"httpGet", probe.HTTPGet != nil, true},
+		{"tcpSocket", probe.TCPSocket != nil, true},
+	} {
+		if !way.set {
+			continue
+		}
+		set = append(set, way.name)
+		if way.byNet && !onPod {
+			errs = append(errs, field.Invalid(path.Child(way.name), "", "needs a network of type pod"))
+		}
+	}
 	switch {
-	case vm.Spec.Running != nil && strategy != nil:
-		errs = append(errs, field.Forbidden(spec.Child("running"), "may not be set together with `runStrategy`"))
-	case vm.Spec.Running == nil && strategy == nil:
-		errs = append(errs, field.Required(spec.Child("runStrategy"), "say 'Always' or 'Halted'"))
-	case strategy != nil:
-		errs = append(errs, supported(*strategy, runStrategies, spec.Child("runStrategy"))...)
-		if *strategy == v1.RunStrategyWaitAsReceiver && !limits.Gates.Enabled("DecentralizedLiveMigration") {
-			errs = append(errs, field.Forbidden(spec.Child("runStrategy"), "the cluster's feature gate 'DecentralizedLiveMigration' is off"))
-		}
+	case len(set) == 0:
+		errs = append(errs, field.Required(path, "give the probe a way to ask: exec, guestAgentPing, httpGet or tcpSocket"))
+	case len(set) > 1:
+		errs = append(errs, field.Forbidden(path.Child(set[1]), "cannot be together with "+set[0]+": a probe asks in one way"))
 	}
 	return errs
-}
-
-// GuestUpdate judges a change of a VMI made by someone who is not one of Kiln's own service accounts.
-func GuestUpdate(vmi, old *v1.VirtualMachineInstance) field.ErrorList {
-	if equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "a running guest's spec may not be changed: change its VirtualMachine and restart it")}
-}
-
-// Instancetype judges a size's spec; path is that spec.
-func Instancetype(size *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
-	if size.CPU.Guest < 1 {
-		errs = append(errs, field.Invalid(path.Child("cpu", "guest"), size.CPU.Guest, "must be 1 or greater"))
-	}
-	memory := path.Child("memory")
-	if size.Memory.Guest.Sign() <= 0 {
-		errs = append(errs, field.Invalid(memory.Child("guest"), size.Memory.Guest.String(), "must be greater than 0"))
-	}
-	if p := size.Memory.OvercommitPercent; p < 0 || p > 100 {
-		errs = append(errs, field.Invalid(memory.Child("overcommitPercent"), p, "must be between 0 and 100"))
-	} else if p > 0 && size.Memory.Hugepages != nil {
-		errs = append(errs, field.Forbidden(memory.Child("overcommitPercent"), "huge pages cannot be overcommitted"))
-	}
-	return errs
-}
-
-var topologies = []v1beta1.PreferredCPUTopology{v1beta1.Any, v1beta1.Cores, v1beta1.Sockets, v1beta1.Spread, v1beta1.Threads, v1beta1.DeprecatedPreferAny,
-	v1beta1.DeprecatedPreferCores, v1beta1.DeprecatedPreferSockets, v1beta1.DeprecatedPreferSpread, v1beta1.DeprecatedPreferThreads}
-
-// Preference judges a preference's spec; path is that spec.
-func Preference(preference *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
-	cpu := preference.CPU
-	if cpu == nil {
-		return nil
-	}
-	at := path.Child("cpu")
-	if cpu.PreferredCPUTopology != nil {
-		errs = append(errs, supported(*cpu.PreferredCPUTopology, topologies, at.Child("preferredCPUTopology"))...)
-	}
-	if options := cpu.SpreadOptions; options != nil && options.Across != nil {
-		across := []v1beta1.SpreadAcross{v1beta1.SpreadAcrossCoresThreads, v1beta1.SpreadAcrossSocketsCores, v1beta1.SpreadAcrossSocketsCoresThreads}
-		errs = append(errs, supported(*options.Across, across, at.Child("spreadOptions", "across"))...)
-		if *options.Across == v1beta1.SpreadAcrossCoresThreads && options.Ratio != nil && *options.Ratio != 2 {
-			errs = append(errs, field.Invalid(at.Child("spreadOptions", "ratio"), *options.Ratio, "must be 2 across cores and threads"))
-		}
-	}
-	return errs
-}
-
-// Preset judges a preset's spec; path is that spec.
-func Preset(preset *v1.VirtualMachineInstancePresetSpec, path *field.Path) field.ErrorList {
-	if preset.Domain == nil {
-		return field.ErrorList{field.Required(path.Child("domain"), "a preset without a domain fills nothing")}
-	}
-	return nil
-}
-
-// supported refuses a value that is not one of the list.
-func supported[T ~string](value T, values []T, at *field.Path) field.ErrorList {
-	if slices.Contains(values, value) {
-		return nil
-	}
-	return field.ErrorList{field.NotSupported(at, value, values)}
 }

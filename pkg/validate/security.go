@@ -1,46 +1,78 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.launchSecurity. AMD and Intel encrypt guests that boot by EFI; s390x does it in its own way.
+// Fields: domain.launchSecurity, and what must be so for it.
+// Memory encryption is one of SEV, SNP and TDX, needs EFI firmware of its own, and excludes what the encrypted firmware
+// cannot do: SMM, boot from network, and (for those whose firmware is measured as a whole) variables that are kept.
 
-func launchSecurity(guest *v1.VirtualMachineInstanceSpec, limits config.Limits, spec *field.Path) (errs field.ErrorList) {
-	security := guest.Domain.LaunchSecurity
-	if security == nil || guest.Architecture == "s390x" {
+func tdx(spec *v1.VirtualMachineInstanceSpec) bool {
+	return spec.Domain.LaunchSecurity != nil && spec.Domain.LaunchSecurity.TDX != nil
+}
+
+func launchSecurity(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
+	switch {
+	case spec.Domain.LaunchSecurity == nil:
 		return nil
+	case spec.Architecture == arm64:
+		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64, "has no memory encryption: remove domain.launchSecurity")}
+	case spec.Architecture == s390x:
+		return nil // Secure Execution is a matter of the boot image; the field only marks the guest
 	}
-	at := spec.Child("domain", "launchSecurity")
-	if guest.Architecture != "amd64" {
-		return field.ErrorList{field.Forbidden(at, "architecture '"+guest.Architecture+"' has no confidential guests")}
+	return encryption(spec, limits, path)
+}
+
+func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	security := spec.Domain.LaunchSecurity
+	at := path.Child("domain", "launchSecurity")
+	kind, gate, given := "", "WorkloadEncryptionSEV", 0
+	if security.SEV != nil {
+		kind, given = "sev", given+1
 	}
-	kinds := 0
-	for _, set := range []bool{security.SEV != nil, security.SNP != nil, security.TDX != nil} {
-		if set {
-			kinds++
+	if security.SNP != nil {
+		kind, given = "snp", given+1
+	}
+	if security.TDX != nil {
+		kind, gate, given = "tdx", "WorkloadEncryptionTDX", given+1
+	}
+	if given != 1 {
+		return field.ErrorList{field.Forbidden(at, "must be exactly one of sev, snp and tdx")}
+	}
+	at = at.Child(kind)
+	errs = append(errs, gated(limits, gate, at)...)
+	errs = append(errs, encryptedFirmware(spec, kind, at)...)
+	if security.SEV != nil && security.SEV.Attestation != nil && (spec.StartStrategy == nil || *spec.StartStrategy != v1.StartStrategyPaused) {
+		errs = append(errs, field.Invalid(at.Child("attestation"), "", "needs startStrategy 'Paused', so that secrets arrive before the guest runs"))
+	}
+	for i, nic := range spec.Domain.Devices.Interfaces {
+		if nic.BootOrder != nil {
+			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("cannot boot from the network: remove bootOrder of devices.interfaces[%d] '%s'", i, nic.Name)))
 		}
 	}
-	if kinds != 1 {
-		errs = append(errs, field.Forbidden(at, "exactly one of sev, snp and tdx must be set"))
+	return errs
+}
+
+// encryptedFirmware is EFI of a build for the encryption, which has neither SMM nor, for SEV and SNP, Secure Boot; SNP and
+// TDX guests are measured with their firmware, so that its variables cannot be kept in a file.
+func encryptedFirmware(spec *v1.VirtualMachineInstanceSpec, kind string, at *field.Path) (errs field.ErrorList) {
+	if features := spec.Domain.Features; kind == "tdx" && features != nil && enabled(features.SMM) {
+		errs = append(errs, field.Invalid(at, "", "cannot be together with features.smm: disable it"))
 	}
-	gate := "WorkloadEncryptionSEV"
-	if security.TDX != nil {
-		gate = "WorkloadEncryptionTDX"
+	loader := efi(spec)
+	if loader == nil {
+		return append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi"))
 	}
-	if !limits.Gates.Enabled(gate) {
-		errs = append(errs, field.Forbidden(at, "the cluster's feature gate '"+gate+"' is off"))
+	if kind != "tdx" && !isFalse(loader.SecureBoot) {
+		errs = append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi.secureBoot to be false"))
 	}
-	firmware := guest.Domain.Firmware
-	if firmware == nil || firmware.Bootloader == nil || firmware.Bootloader.EFI == nil {
-		errs = append(errs, field.Invalid(at, "", "needs `firmware.bootloader.efi`"))
-	} else if efi := firmware.Bootloader.EFI; security.TDX == nil && (efi.SecureBoot == nil || *efi.SecureBoot) {
-		errs = append(errs, field.Invalid(spec.Child("domain", "firmware", "bootloader", "efi"), "", "Secure Boot does not work with SEV and SNP: set secureBoot to false"))
-	}
-	if security.TDX != nil && smm(guest) {
-		errs = append(errs, field.Forbidden(spec.Child("domain", "features", "smm"), "TDX guests have no system management mode"))
+	if kind != "sev" && isTrue(loader.Persistent) {
+		errs = append(errs, field.Invalid(at, "", "cannot be together with firmware.bootloader.efi.persistent: set it to false"))
 	}
 	return errs
 }

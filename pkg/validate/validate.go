@@ -1,37 +1,149 @@
-// Package validate judges specs: independent rules, all errors at once, in a stable order, at real paths. It changes nothing
-// and knows no default: what a rule would need one for, mutate has made explicit.
+// Package validate judges specs: independent rules, all errors at once, stable order, real paths.
+//
+// A rule takes the spec as it stands, so that it works on an explicit guest as well as on a sparse one: what is absent is
+// no error unless nothing can ever start without it. Every path exists in the schema, its indices are in bounds, and its
+// parent is in the object that was judged.
 package validate
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// rule judges one area of a guest. spec is the path of the guest's spec.
-type rule func(guest *v1.VirtualMachineInstanceSpec, limits config.Limits, spec *field.Path) field.ErrorList
+// rule judges one subject of a guest's spec. path is the spec's.
+type rule func(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList
 
-// rules in the order in which their errors are reported. Order does not matter otherwise.
+// rules in the order of their errors. They are independent: none relies on another having passed.
 var rules = []rule{
-	architecture, machine, topology, dedicatedCPUs, podCPU, guestMemory, hugepages, podMemory, bootloader, kernelBoot, hyperv,
-	disks, bootOrders, volumes, interfaces, networks, inputs, watchdog, hostDevices, launchSecurity, placement,
+	architecture,
+	machineType,
+	rebootPolicy,
+	sockets,
+	cpuFeatures,
+	dedicatedCPUs,
+	numa,
+	realtime,
+	memoryGiven,
+	hugepages,
+	guestMemory,
+	memoryOverhead,
+	memoryResources,
+	pageMultiple,
+	cpuResources,
+	dedicatedResources,
+	bootloader,
+	secureBoot,
+	kernelBoot,
+	acpiTables,
+	disks,
+	diskBuses,
+	diskDrivers,
+	blockSizes,
+	diskVolumes,
+	bootOrder,
+	volumes,
+	volumeUse,
+	volumeSources,
+	cloudInits,
+	filesystems,
+	utilityVolumes,
+	networks,
+	networkDefaults,
+	networkPairs,
+	networkClaims,
+	interfaces,
+	interfaceBindings,
+	interfaceStates,
+	ports,
+	portRanges,
+	dhcp,
+	gpus,
+	hostDevices,
+	claims,
+	claimPairs,
+	inputs,
+	sound,
+	video,
+	watchdog,
+	panicDevices,
+	optionalDevices,
+	hyperv,
+	hypervPassthrough,
+	enlightenedVMCS,
+	ioThreads,
+	launchSecurity,
+	accessCredentials,
+	names,
+	serviceAccount,
+	dns,
+	strategies,
+	probes,
+	affinity,
+	spreadConstraints,
 }
 
-// Guest judges the explicit spec and metadata of a guest. path is the object that holds metadata and spec: nil for a VMI,
+// metadataRule judges what a guest's metadata says. path is the object that holds metadata and spec.
+type metadataRule func(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList
+
+var metadataRules = []metadataRule{
+	reservedLabels,
+	gatedAnnotations,
+	grace,
+}
+
+// Guest judges the spec and metadata of a guest. path is the object that holds metadata and spec: nil for a VMI,
 // spec.template for a VM.
-func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	spec := path.Child("spec")
 	for _, judge := range rules {
-		errs = append(errs, judge(&vmi.Spec, limits, path.Child("spec"))...)
+		errs = append(errs, judge(&vmi.Spec, limits, spec)...)
+	}
+	for _, judge := range metadataRules {
+		errs = append(errs, judge(vmi, limits, path)...)
 	}
 	return errs
 }
 
-// Warnings are short sentences about what is deprecated, ignored or floating.
-func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
-	for _, volume := range vmi.Spec.Volumes {
-		if c := volume.CloudInitNoCloud; c != nil && len(c.UserData) > maxCloudInit/2 {
-			warnings = append(warnings, "volume '"+volume.Name+"': long user data is better kept in a Secret")
-		}
+// supported is NotSupported unless the value is one of those allowed.
+func supported[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
 	}
-	return warnings
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+// gated is Forbidden unless the feature gate is on.
+func gated(limits config.Limits, gate string, path *field.Path) field.ErrorList {
+	if limits.Gates.Enabled(gate) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, "needs feature gate '"+gate+"', which is off in this cluster")}
+}
+
+// named turns the findings of a name check of apimachinery into errors.
+func named(path *field.Path, value string, check func(string) []string) field.ErrorList {
+	if findings := check(value); len(findings) > 0 {
+		return field.ErrorList{field.Invalid(path, value, strings.Join(findings, "; "))}
+	}
+	return nil
+}
+
+// isTrue tells whether an optional switch is on.
+func isTrue(set *bool) bool { return set != nil && *set }
+
+// isFalse tells whether an optional switch is off explicitly.
+func isFalse(set *bool) bool { return set != nil && !*set }
+
+// GuestUpdate judges a change of a VMI. The spec of a guest that exists is what it was started from: nobody changes it.
+func GuestUpdate(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {
+	if !equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it"))
+	}
+	return append(errs, changedReserved(vmi, old)...)
 }

@@ -72,7 +72,7 @@ func read(t *testing.T, pattern string) (objects []*unstructured.Unstructured) {
 // gates of a cluster that permits what the examples need.
 func cluster(t *testing.T) config.Cluster {
 	t.Helper()
-	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{DeveloperConfiguration: &v1.DeveloperConfiguration{FeatureGates: []string{"HostDisk", "HostDevices"}}})
+	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{DeveloperConfiguration: &v1.DeveloperConfiguration{FeatureGates: []string{"HostDisk", "HostDevices", "Sidecar"}}})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
@@ -80,7 +80,7 @@ func cluster(t *testing.T) config.Cluster {
 }
 
 // counts is what happened to each guest.
-type counts struct{ rendered, refused, defined int }
+type counts struct{ rendered, refused int }
 
 // refusals are the guests that are refused, each for a reason that its user would accept.
 var refusals = map[string]string{

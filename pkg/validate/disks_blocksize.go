@@ -1,0 +1,66 @@
+package validate
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.disks[].blockSize.
+// Block sizes are powers of two that QEMU accepts (512 bytes to 2 MiB), no physical block is smaller than a logical one, and
+// SATA knows 512 only.
+
+const (
+	minBlock = 512
+	maxBlock = 2 << 20
+)
+
+func blockSizes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	return blockSizeForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
+}
+
+func blockSizeForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
+	for i := range list {
+		size, at := list[i].BlockSize, path.Index(i).Child("blockSize")
+		if size == nil || size.Custom == nil {
+			continue
+		}
+		if enabled(size.MatchVolume) {
+			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be together with custom: remove one of them"))
+			continue
+		}
+		errs = append(errs, customBlockSize(&list[i], at.Child("custom"))...)
+	}
+	return errs
+}
+
+func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
+	size := disk.BlockSize.Custom
+	errs = append(blockSize(path.Child("logical"), size.Logical), blockSize(path.Child("physical"), size.Physical)...)
+	bus, _ := bus(disk)
+	switch {
+	case size.Logical > size.Physical:
+		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must not be greater than physical (%d)", size.Physical)))
+	case bus == v1.DiskBusSATA && size.Logical != minBlock:
+		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must be %d on bus 'sata'", minBlock)))
+	}
+	if discard := size.DiscardGranularity; discard != nil && size.Logical != 0 && *discard%size.Logical != 0 {
+		errs = append(errs, field.Invalid(path.Child("discardGranularity"), *discard, fmt.Sprintf("must be a multiple of logical (%d)", size.Logical)))
+	}
+	return errs
+}
+
+func blockSize(at *field.Path, size uint) field.ErrorList {
+	switch {
+	case size < minBlock:
+		return field.ErrorList{field.Invalid(at, size, fmt.Sprintf("must be at least %d bytes", minBlock))}
+	case size > maxBlock:
+		return field.ErrorList{field.Invalid(at, size, fmt.Sprintf("must be at most %d bytes", maxBlock))}
+	case bits.OnesCount(size) != 1:
+		return field.ErrorList{field.Invalid(at, size, "must be a power of 2")}
+	}
+	return nil
+}

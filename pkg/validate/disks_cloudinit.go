@@ -1,0 +1,80 @@
+package validate
+
+import (
+	"encoding/base64"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: volumes[].cloudInitNoCloud, volumes[].cloudInitConfigDrive.
+// User data and network data each come from one place; what is large goes into a Secret.
+
+// cloudInitLimit is how many bytes of data a spec may hold inline (KubeVirt's bound): each is stored with every copy of the
+// spec, and is readable by all who read VMs.
+const cloudInitLimit = 2048
+
+// cloudInit is what both formats have in common.
+type cloudInit struct {
+	secret                       *corev1.LocalObjectReference
+	base64, text                 string
+	secretField, encoded, inline string
+}
+
+func cloudInits(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i, volume := range spec.Volumes {
+		at := path.Child("volumes").Index(i)
+		if s := volume.CloudInitNoCloud; s != nil {
+			errs = append(errs, cloudInitData(at.Child("cloudInitNoCloud"),
+				cloudInit{s.UserDataSecretRef, s.UserDataBase64, s.UserData, "secretRef", "userDataBase64", "userData"},
+				cloudInit{s.NetworkDataSecretRef, s.NetworkDataBase64, s.NetworkData, "networkDataSecretRef", "networkDataBase64", "networkData"})...)
+		} else if s := volume.CloudInitConfigDrive; s != nil {
+			errs = append(errs, cloudInitData(at.Child("cloudInitConfigDrive"),
+				cloudInit{s.UserDataSecretRef, s.UserDataBase64, s.UserData, "secretRef", "userDataBase64", "userData"},
+				cloudInit{s.NetworkDataSecretRef, s.NetworkDataBase64, s.NetworkData, "networkDataSecretRef", "networkDataBase64", "networkData"})...)
+		}
+	}
+	return errs
+}
+
+func cloudInitData(at *field.Path, user, network cloudInit) field.ErrorList {
+	errs := append(user.judge(at), network.judge(at)...)
+	if !user.given() && !network.given() {
+		errs = append(errs, field.Required(at, "give user data or network data, for example userData"))
+	}
+	return errs
+}
+
+func (c cloudInit) given() bool { return c.secret != nil || c.base64 != "" || c.text != "" }
+
+func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
+	var set []string
+	if c.text != "" {
+		set = append(set, c.inline)
+	}
+	if c.base64 != "" {
+		set = append(set, c.encoded)
+	}
+	if c.secret != nil {
+		set = append(set, c.secretField)
+	}
+	if len(set) > 1 {
+		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": keep one of them"))
+	}
+	size, name := len(c.text), c.inline
+	if c.base64 != "" {
+		data, err := base64.StdEncoding.DecodeString(c.base64)
+		if err != nil {
+			return append(errs, field.Invalid(at.Child(c.encoded), c.base64, "must be base64: "+err.Error()))
+		}
+		if len(data) > size {
+			size, name = len(data), c.encoded
+		}
+	}
+	if size > cloudInitLimit {
+		errs = append(errs, field.TooLong(at.Child(name), "", cloudInitLimit))
+	}
+	return errs
+}

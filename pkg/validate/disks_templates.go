@@ -1,0 +1,97 @@
+package validate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: dataVolumeTemplates of a VM.
+// A volume that is made with the VM is used by it, says how large it is, and what it starts with.
+
+func dataVolumeTemplates(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+	used := map[string]bool{}
+	if vm.Spec.Template != nil {
+		for _, volume := range vm.Spec.Template.Spec.Volumes {
+			if volume.DataVolume != nil {
+				used[volume.DataVolume.Name] = true
+			}
+			if volume.PersistentVolumeClaim != nil {
+				used[volume.PersistentVolumeClaim.ClaimName] = true
+			}
+		}
+	}
+	unchanged := old != nil && equality.Semantic.DeepEqual(vm.Spec.DataVolumeTemplates, old.Spec.DataVolumeTemplates)
+	for i := range vm.Spec.DataVolumeTemplates {
+		template, at := &vm.Spec.DataVolumeTemplates[i], path.Index(i)
+		if template.Name == "" {
+			errs = append(errs, field.Required(at.Child("metadata", "name"), "name the volume"))
+		} else if !used[template.Name] {
+			errs = append(errs, field.Invalid(at.Child("metadata", "name"), template.Name, "no volume of the template uses it: add one of type dataVolume, or remove this"))
+		}
+		if template.Namespace != "" && template.Namespace != vm.Namespace && !unchanged {
+			errs = append(errs, field.Invalid(at.Child("metadata", "namespace"), template.Namespace, "must be the VM's own namespace '"+vm.Namespace+"'"))
+		}
+		errs = append(errs, dataVolume(template, at.Child("spec"))...)
+	}
+	return errs
+}
+
+func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs field.ErrorList) {
+	spec := template.Spec
+	switch {
+	case spec.PVC == nil && spec.Storage == nil:
+		errs = append(errs, field.Required(path.Child("storage"), "say how large the volume is"))
+	case spec.PVC != nil && spec.Storage != nil:
+		errs = append(errs, field.Forbidden(path.Child("pvc"), "cannot be together with storage: remove one of them"))
+	}
+	at := path.Child("source")
+	if spec.Source == nil && spec.SourceRef != nil {
+		at = path.Child("sourceRef")
+	}
+	switch populated, given := populates(template), spec.Source != nil || spec.SourceRef != nil; {
+	case populated && given:
+		return append(errs, field.Forbidden(at, "cannot be together with the dataSource of pvc or storage"))
+	case !populated && !given:
+		return append(errs, field.Required(at, "say what the volume starts with: source or sourceRef"))
+	case spec.Source == nil:
+		return errs
+	}
+	set := dataSources(template)
+	switch {
+	case len(set) == 0:
+		errs = append(errs, field.Required(at, "give one source, for example registry or blank"))
+	case len(set) > 1:
+		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a volume has one source"))
+	}
+	return errs
+}
+
+// populates tells whether the claim itself names what fills it (a volume populator of the cluster).
+func populates(template *v1.DataVolumeTemplateSpec) bool {
+	var source *corev1.TypedLocalObjectReference
+	var reference *corev1.TypedObjectReference
+	if claim := template.Spec.PVC; claim != nil {
+		source, reference = claim.DataSource, claim.DataSourceRef
+	} else if storage := template.Spec.Storage; storage != nil {
+		source, reference = storage.DataSource, storage.DataSourceRef
+	}
+	return source != nil || reference != nil
+}
+
+func dataSources(template *v1.DataVolumeTemplateSpec) (set []string) {
+	s := template.Spec.Source
+	for _, source := range []struct {
+		name string
+		set  bool
+	}{
+		{"http", s.HTTP != nil}, {"s3", s.S3 != nil}, {"gcs", s.GCS != nil}, {"registry", s.Registry != nil}, {"pvc", s.PVC != nil},
+		{"upload", s.Upload != nil}, {"blank", s.Blank != nil}, {"imageio", s.Imageio != nil}, {"vddk", s.VDDK != nil}, {"snapshot", s.Snapshot != nil},
+	} {
+		if source.set {
+			set = append(set, source.name)
+		}
+	}
+	return set
+}

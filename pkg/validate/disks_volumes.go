@@ -1,0 +1,116 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: what ties domain.devices.disks, domain.devices.filesystems and volumes together, and bootOrder.
+// Each disk has a volume (a CD-ROM may be empty), each volume is seen by the guest as a disk or a file system, and no two
+// devices are first in the boot order.
+
+func volumeIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Volume {
+	index := make(map[string]*v1.Volume, len(spec.Volumes))
+	for i := range spec.Volumes {
+		index[spec.Volumes[i].Name] = &spec.Volumes[i]
+	}
+	return index
+}
+
+func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	index := volumeIndex(spec)
+	for i := range spec.Domain.Devices.Disks {
+		disk, at := &spec.Domain.Devices.Disks[i], path.Child("domain", "devices", "disks").Index(i)
+		volume := index[disk.Name]
+		switch {
+		case volume == nil && disk.CDRom != nil:
+			if !limits.Gates.Enabled("DeclarativeHotplugVolumes") {
+				errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name; a CD-ROM without one needs feature gate 'DeclarativeHotplugVolumes'"))
+			}
+		case volume == nil:
+			errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk"))
+		case disk.LUN != nil && !isClaim(volume):
+			errs = append(errs, field.Invalid(at.Child("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume"))
+		case volume.DownwardMetrics != nil:
+			errs = append(errs, metricsDisk(disk, at)...)
+		}
+	}
+	return errs
+}
+
+// metricsDisk is where vhostmd's readers look for the host's metrics: a virtio disk.
+func metricsDisk(disk *v1.Disk, at *field.Path) field.ErrorList {
+	if disk.Disk == nil {
+		return field.ErrorList{field.Required(at.Child("disk"), "a volume of type downwardMetrics must be a disk")}
+	}
+	if disk.Disk.Bus != v1.DiskBusVirtio {
+		return field.ErrorList{field.NotSupported(at.Child("disk", "bus"), disk.Disk.Bus, []v1.DiskBus{v1.DiskBusVirtio})}
+	}
+	return nil
+}
+
+func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	taken := map[uint]string{}
+	check := func(order *uint, at *field.Path) {
+		switch {
+		case order == nil:
+		case *order < 1:
+			errs = append(errs, field.Invalid(at, *order, "must be at least 1"))
+		case taken[*order] != "":
+			errs = append(errs, field.Invalid(at, *order, fmt.Sprintf("is already taken by %s", taken[*order])))
+		default:
+			taken[*order] = at.String()
+		}
+	}
+	path = path.Child("domain", "devices")
+	for i, disk := range spec.Domain.Devices.Disks {
+		check(disk.BootOrder, path.Child("disks").Index(i).Child("bootOrder"))
+	}
+	for i, nic := range spec.Domain.Devices.Interfaces {
+		check(nic.BootOrder, path.Child("interfaces").Index(i).Child("bootOrder"))
+	}
+	return errs
+}
+
+// volumeUse finds volumes that the guest would never see. A memory dump is written by the host.
+func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	asDisk, asFiles := map[string]bool{}, map[string]bool{}
+	for _, disk := range spec.Domain.Devices.Disks {
+		asDisk[disk.Name] = true
+	}
+	for _, fs := range spec.Domain.Devices.Filesystems {
+		asFiles[fs.Name] = true
+	}
+	for i, volume := range spec.Volumes {
+		at := path.Child("volumes").Index(i)
+		switch {
+		case volume.MemoryDump != nil:
+		case volume.ContainerPath != nil:
+			if asDisk[volume.Name] {
+				errs = append(errs, field.Invalid(at.Child("containerPath"), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk"))
+			} else if !asFiles[volume.Name] {
+				errs = append(errs, field.Invalid(at.Child("containerPath"), volume.Name, "needs a file system of this name in domain.devices.filesystems"))
+			}
+		case !asDisk[volume.Name] && !asFiles[volume.Name]:
+			errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "no disk or file system has this name: add one to domain.devices, or remove the volume"))
+		}
+	}
+	return errs
+}
+
+// filesystems on storage of the cluster share it with the host's own file server, which is gated.
+func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	if len(spec.Domain.Devices.Filesystems) == 0 {
+		return nil
+	}
+	index := volumeIndex(spec)
+	for i, fs := range spec.Domain.Devices.Filesystems {
+		if volume := index[fs.Name]; volume != nil && isClaim(volume) {
+			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes", path.Child("domain", "devices", "filesystems").Index(i))...)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,98 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: resourceClaims, and claimName and requestName of domain.devices.gpus, hostDevices and networks.
+// A claim is declared once, comes from a claim or a template that exists by name, and each of its requests is one device.
+
+func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	seen := map[string]bool{}
+	for i, claim := range spec.ResourceClaims {
+		at := path.Child("resourceClaims").Index(i)
+		switch {
+		case claim.Name == "":
+			errs = append(errs, field.Required(at.Child("name"), "give the claim a name"))
+		case seen[claim.Name]:
+			errs = append(errs, field.Duplicate(at.Child("name"), claim.Name))
+		default:
+			errs = append(errs, named(at.Child("name"), claim.Name, validation.IsDNS1123Label)...)
+		}
+		seen[claim.Name] = true
+		switch direct, template := claim.ResourceClaimName, claim.ResourceClaimTemplateName; {
+		case direct == nil && template == nil:
+			errs = append(errs, field.Required(at, "give resourceClaimName or resourceClaimTemplateName"))
+		case direct != nil && template != nil:
+			errs = append(errs, field.Forbidden(at.Child("resourceClaimTemplateName"), "cannot be together with resourceClaimName: remove one of them"))
+		case direct != nil:
+			errs = append(errs, named(at.Child("resourceClaimName"), *direct, validation.IsDNS1123Subdomain)...)
+		default:
+			errs = append(errs, named(at.Child("resourceClaimTemplateName"), *template, validation.IsDNS1123Subdomain)...)
+		}
+	}
+	return errs
+}
+
+// deviceSources wants one source for each device.
+func deviceSources(devices []passed, limits config.Limits, gate string) (errs field.ErrorList) {
+	for _, d := range devices {
+		switch {
+		case d.deviceName == "" && d.claim == nil:
+			errs = append(errs, field.Required(d.at, "give deviceName, or claimName and requestName"))
+		case d.deviceName != "" && d.claim != nil:
+			errs = append(errs, field.Forbidden(d.at.Child("deviceName"), "cannot be together with claimName and requestName: remove one of them"))
+		}
+		if d.claim == nil {
+			continue
+		}
+		if !limits.Gates.Enabled(gate) {
+			errs = append(errs, gated(limits, gate, d.at)...)
+			continue
+		}
+		if d.claim.ClaimName == "" {
+			errs = append(errs, field.Required(d.at.Child("claimName"), "name an entry of resourceClaims"))
+		}
+		if d.claim.RequestName == "" {
+			errs = append(errs, field.Required(d.at.Child("requestName"), "name the request in the claim"))
+		}
+	}
+	return errs
+}
+
+// claimPairs: a request of a claim is one device, so that two that use the same one would be the same device. What is used
+// is declared.
+func claimPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	declared := map[string]bool{}
+	for _, claim := range spec.ResourceClaims {
+		declared[claim.Name] = true
+	}
+	used := map[v1.ClaimRequest]string{}
+	check := func(claim *v1.ClaimRequest, at *field.Path) {
+		if claim == nil || claim.ClaimName == "" || claim.RequestName == "" {
+			return
+		}
+		if by := used[*claim]; by != "" {
+			errs = append(errs, field.Duplicate(at, fmt.Sprintf("claim '%s' request '%s', which %s has", claim.ClaimName, claim.RequestName, by)))
+			return
+		}
+		used[*claim] = at.String()
+	}
+	missing := map[string]bool{}
+	for _, d := range append(gpuList(spec, path), hostDeviceList(spec, path)...) {
+		check(d.claim, d.at)
+		if d.claim != nil && d.claim.ClaimName != "" && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
+			missing[d.claim.ClaimName] = true
+			errs = append(errs, field.Required(path.Child("resourceClaims"), fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)))
+		}
+	}
+	for i, network := range spec.Networks {
+		check(network.ResourceClaim, path.Child("networks").Index(i).Child("resourceClaim"))
+	}
+	return errs
+}

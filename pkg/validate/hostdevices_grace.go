@@ -1,0 +1,98 @@
+package validate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: what a guest must be for an NVIDIA Grace GPU (domain.devices.gpus, hostDevices, machine, cpu, annotations).
+// These GPUs share their memory with the host's CPUs coherently, which works only for an arm64 guest that mirrors the
+// host's PCI and NUMA layout.
+
+// graceIDs are the PCI ids of GPUs that hang on a Grace CPU, as Linux's nvgrace-gpu driver lists them: GH200, GB200, GB300.
+var graceIDs = []string{"10de:2342", "10de:2345", "10de:2348", "10de:2941", "10de:31c2"}
+
+const nvidia = "10de"
+
+// graceKind is what a resource of the cluster's permitted devices stands for.
+type graceKind int
+
+const (
+	notGrace graceKind = iota
+	isGrace
+	// maybeGrace is a selector of all NVIDIA devices.
+	maybeGrace
+)
+
+func graceOf(resource string, limits config.Limits) graceKind {
+	if limits.PermittedHostDevices == nil || resource == "" {
+		return notGrace
+	}
+	kind := notGrace
+	for _, device := range limits.PermittedHostDevices.PciHostDevices {
+		if device.ResourceName != resource {
+			continue
+		}
+		selector := strings.ToLower(device.PCIVendorSelector)
+		if slices.Contains(graceIDs, selector) {
+			return isGrace
+		}
+		if selector == nvidia {
+			kind = maybeGrace
+		}
+	}
+	return kind
+}
+
+func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	const gate = "GraceIOVirtualization"
+	spec, at := &vmi.Spec, path.Child("spec")
+	found := false
+	for _, d := range append(gpuList(spec, at), hostDeviceList(spec, at)...) {
+		switch kind := graceOf(d.deviceName, limits); {
+		case kind == maybeGrace && limits.Gates.Enabled(gate):
+			errs = append(errs, field.Invalid(d.at.Child("deviceName"), d.deviceName, "stands for every NVIDIA device: the administrator has to select by vendor and device"))
+		case kind == isGrace && !limits.Gates.Enabled(gate):
+			errs = append(errs, gated(limits, gate, d.at.Child("deviceName"))...)
+		case kind == isGrace:
+			found = true
+		}
+	}
+	if found {
+		errs = append(errs, graceGuest(vmi, limits, path)...)
+	}
+	return errs
+}
+
+func graceGuest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	spec, at := &vmi.Spec, path.Child("spec")
+	if spec.Architecture != arm64 {
+		errs = append(errs, field.Invalid(at.Child("architecture"), spec.Architecture, "an NVIDIA Grace GPU needs 'arm64'"))
+	}
+	if m := spec.Domain.Machine; m != nil && m.Type != "" && !strings.HasPrefix(m.Type, "virt") {
+		errs = append(errs, field.Invalid(at.Child("domain", "machine", "type"), m.Type, "an NVIDIA Grace GPU needs 'virt'"))
+	}
+	if !dedicated(spec) {
+		cpu := at.Child("domain", "cpu")
+		if spec.Domain.CPU != nil {
+			cpu = cpu.Child("dedicatedCpuPlacement")
+		}
+		errs = append(errs, field.Required(cpu, "an NVIDIA Grace GPU needs dedicatedCpuPlacement"))
+	}
+	for _, gate := range []string{"PCINUMAAwareTopology", "IOMMUFD"} {
+		if !limits.Gates.Enabled(gate) {
+			errs = append(errs, field.Forbidden(at.Child("domain", "devices"), fmt.Sprintf("an NVIDIA Grace GPU needs feature gate '%s', which is off in this cluster", gate)))
+		}
+	}
+	for _, annotation := range []string{v1.PlacePCIDevicesOnRootComplex, v1.DisablePCIHole64} {
+		if vmi.Annotations[annotation] == "true" {
+			errs = append(errs, field.Forbidden(path.Child("metadata", "annotations").Key(annotation), "an NVIDIA Grace GPU needs its own root port and the 64-bit PCI hole"))
+		}
+	}
+	return errs
+}

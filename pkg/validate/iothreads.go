@@ -1,0 +1,33 @@
+package validate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.ioThreadsPolicy, domain.ioThreads.
+// A pool of threads besides those of the disks says how many threads it has.
+
+func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	policy := spec.Domain.IOThreadsPolicy
+	if policy == nil {
+		return nil
+	}
+	path = path.Child("domain")
+	errs := supported(path.Child("ioThreadsPolicy"), *policy, v1.IOThreadsPolicyShared, v1.IOThreadsPolicyAuto, v1.IOThreadsPolicySupplementalPool)
+	if *policy != v1.IOThreadsPolicySupplementalPool {
+		return errs
+	}
+	threads := spec.Domain.IOThreads
+	at := path.Child("ioThreads")
+	switch {
+	case threads == nil:
+		errs = append(errs, field.Required(at, "policy 'supplementalPool' needs supplementalPoolThreadCount"))
+	case threads.SupplementalPoolThreadCount == nil:
+		errs = append(errs, field.Required(at.Child("supplementalPoolThreadCount"), "policy 'supplementalPool' needs the number of its threads"))
+	case *threads.SupplementalPoolThreadCount < 1:
+		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount, "must be at least 1 with policy 'supplementalPool'"))
+	}
+	return errs
+}

@@ -1,0 +1,114 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.interfaces[].ports and portRanges.
+// Ports are what masquerade lets through to the guest: numbers from 1 to 65535, of TCP or UDP, named once.
+
+const (
+	maxPort = 65535
+	// maxRanges is how many ranges an interface may have (KubeVirt's bound: each is a rule in the pod).
+	maxRanges = 10
+)
+
+// ports are judged on the pod network only: elsewhere they have no effect.
+func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i := range spec.Domain.Devices.Interfaces {
+		nic := &spec.Domain.Devices.Interfaces[i]
+		if n := networkOf(spec, nic.Name); n == nil || n.Pod == nil {
+			continue
+		}
+		seen := map[string]bool{}
+		for j, port := range nic.Ports {
+			at := path.Child("domain", "devices", "interfaces").Index(i).Child("ports").Index(j)
+			switch {
+			case port.Name == "":
+			case seen[port.Name]:
+				errs = append(errs, field.Duplicate(at.Child("name"), port.Name))
+			default:
+				errs = append(errs, named(at.Child("name"), port.Name, validation.IsValidPortName)...)
+			}
+			seen[port.Name] = true
+			if port.Protocol != "" {
+				errs = append(errs, supported(at.Child("protocol"), port.Protocol, "TCP", "UDP")...)
+			}
+			switch {
+			case port.Port == 0:
+				errs = append(errs, field.Required(at.Child("port"), "give the port's number"))
+			case port.Port < 0 || port.Port > maxPort:
+				errs = append(errs, portNumber(at.Child("port"), port.Port))
+			}
+		}
+	}
+	return errs
+}
+
+func portNumber(at *field.Path, number int32) *field.Error {
+	return field.Invalid(at, number, "must be between 1 and 65535")
+}
+
+func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i := range spec.Domain.Devices.Interfaces {
+		nic := &spec.Domain.Devices.Interfaces[i]
+		if len(nic.PortRanges) == 0 {
+			continue
+		}
+		at := path.Child("domain", "devices", "interfaces").Index(i)
+		if n := networkOf(spec, nic.Name); n == nil || n.Pod == nil {
+			continue
+		}
+		if !limits.Gates.Enabled("PortRangesSpec") {
+			errs = append(errs, gated(limits, "PortRangesSpec", at.Child("name"))...)
+			continue
+		}
+		if len(nic.Ports) > 0 {
+			errs = append(errs, field.Forbidden(at.Child("name"), "cannot have both ports and portRanges: write the ports as ranges"))
+		}
+		if nic.Masquerade == nil {
+			errs = append(errs, field.Forbidden(at.Child("name"), "portRanges need binding masquerade"))
+		}
+		at = at.Child("portRanges")
+		if len(nic.PortRanges) > maxRanges {
+			errs = append(errs, field.TooMany(at, len(nic.PortRanges), maxRanges))
+		}
+		for j, r := range nic.PortRanges {
+			errs = append(errs, portRange(at.Index(j), r)...)
+		}
+		errs = append(errs, overlaps(at, nic.PortRanges)...)
+	}
+	return errs
+}
+
+func portRange(at *field.Path, r v1.PortRange) (errs field.ErrorList) {
+	errs = supported(at.Child("protocol"), r.Protocol, "TCP", "UDP")
+	if r.Start < 1 || r.Start > maxPort {
+		errs = append(errs, portNumber(at.Child("start"), r.Start))
+	}
+	if r.End < 1 || r.End > maxPort {
+		errs = append(errs, portNumber(at.Child("end"), r.End))
+	}
+	if r.Start > r.End {
+		errs = append(errs, field.Invalid(at.Child("start"), r.Start, fmt.Sprintf("must not be greater than end (%d)", r.End)))
+	}
+	return errs
+}
+
+// overlaps names the later range of a pair of one protocol that share a port.
+func overlaps(at *field.Path, ranges []v1.PortRange) (errs field.ErrorList) {
+	for j, r := range ranges {
+		for k, other := range ranges[:j] {
+			if r.Protocol == other.Protocol && r.Start <= other.End && other.Start <= r.End {
+				errs = append(errs, field.Invalid(at.Index(j), fmt.Sprintf("%d-%d", r.Start, r.End), fmt.Sprintf("overlaps with portRanges[%d] (%d-%d)", k, other.Start, other.End)))
+				break
+			}
+		}
+	}
+	return errs
+}

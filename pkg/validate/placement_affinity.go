@@ -1,0 +1,162 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: affinity, topologySpreadConstraints.
+// They go into the pod as they are, so that the rules are a pod's: Kubernetes would refuse the pod, long after the guest was
+// accepted.
+
+func affinity(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Affinity == nil {
+		return nil
+	}
+	path = path.Child("affinity")
+	if node := spec.Affinity.NodeAffinity; node != nil {
+		errs = append(errs, nodeAffinity(node, path.Child("nodeAffinity"))...)
+	}
+	if pod := spec.Affinity.PodAffinity; pod != nil {
+		errs = append(errs, podTerms(pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))...)
+	}
+	if pod := spec.Affinity.PodAntiAffinity; pod != nil {
+		errs = append(errs, podTerms(pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))...)
+	}
+	return errs
+}
+
+const (
+	required  = "requiredDuringSchedulingIgnoredDuringExecution"
+	preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+)
+
+func nodeAffinity(node *corev1.NodeAffinity, path *field.Path) (errs field.ErrorList) {
+	if selector := node.RequiredDuringSchedulingIgnoredDuringExecution; selector != nil {
+		at := path.Child(required, "nodeSelectorTerms")
+		if len(selector.NodeSelectorTerms) == 0 {
+			errs = append(errs, field.Required(at, "must have at least one term"))
+		}
+		for i := range selector.NodeSelectorTerms {
+			errs = append(errs, nodeTerm(&selector.NodeSelectorTerms[i], at.Index(i))...)
+		}
+	}
+	for i := range node.PreferredDuringSchedulingIgnoredDuringExecution {
+		term, at := &node.PreferredDuringSchedulingIgnoredDuringExecution[i], path.Child(preferred).Index(i)
+		errs = append(errs, weight(term.Weight, at.Child("weight"))...)
+		errs = append(errs, nodeTerm(&term.Preference, at.Child("preference"))...)
+	}
+	return errs
+}
+
+func weight(given int32, at *field.Path) field.ErrorList {
+	if given < 1 || given > 100 {
+		return field.ErrorList{field.Invalid(at, given, "must be between 1 and 100")}
+	}
+	return nil
+}
+
+func nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) (errs field.ErrorList) {
+	for i, r := range term.MatchExpressions {
+		at := path.Child("matchExpressions").Index(i)
+		errs = append(errs, nodeValues(r, at.Child("values"))...)
+		errs = append(errs, supported(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
+			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)...)
+		errs = append(errs, metavalidation.ValidateLabelName(r.Key, at.Child("key"))...)
+	}
+	for i, r := range term.MatchFields {
+		errs = append(errs, nodeField(r, path.Child("matchFields").Index(i))...)
+	}
+	return errs
+}
+
+func nodeValues(r corev1.NodeSelectorRequirement, at *field.Path) field.ErrorList {
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+		if len(r.Values) == 0 {
+			return field.ErrorList{field.Required(at, "operators 'In' and 'NotIn' need at least one value")}
+		}
+	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
+		if len(r.Values) > 0 {
+			return field.ErrorList{field.Forbidden(at, "operators 'Exists' and 'DoesNotExist' have no values")}
+		}
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		if len(r.Values) != 1 {
+			return field.ErrorList{field.Required(at, "operators 'Gt' and 'Lt' have exactly one value")}
+		}
+	}
+	return nil
+}
+
+// nodeField: the only field of a node that can be selected by is its name, and by one name.
+func nodeField(r corev1.NodeSelectorRequirement, path *field.Path) (errs field.ErrorList) {
+	errs = supported(path.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn)
+	if len(errs) == 0 && len(r.Values) != 1 {
+		errs = append(errs, field.Required(path.Child("values"), "must be exactly one node name"))
+	}
+	if errs = append(errs, supported(path.Child("key"), r.Key, metav1.ObjectNameField)...); r.Key != metav1.ObjectNameField {
+		return errs
+	}
+	for i, value := range r.Values {
+		errs = append(errs, named(path.Child("values").Index(i), value, validation.IsDNS1123Subdomain)...)
+	}
+	return errs
+}
+
+func podTerms(must []corev1.PodAffinityTerm, should []corev1.WeightedPodAffinityTerm, path *field.Path) (errs field.ErrorList) {
+	for i := range must {
+		errs = append(errs, podTerm(&must[i], path.Child(required).Index(i))...)
+	}
+	for i := range should {
+		at := path.Child(preferred).Index(i)
+		errs = append(errs, weight(should[i].Weight, at.Child("weight"))...)
+		errs = append(errs, podTerm(&should[i].PodAffinityTerm, at.Child("podAffinityTerm"))...)
+	}
+	return errs
+}
+
+func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, metavalidation.ValidateLabelSelector(term.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(term.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("namespaceSelector"))...)
+	for i, name := range term.Namespaces {
+		errs = append(errs, named(path.Child("namespaces").Index(i), name, validation.IsDNS1123Label)...)
+	}
+	return append(errs, topologyKey(term.TopologyKey, path.Child("topologyKey"))...)
+}
+
+func topologyKey(key string, at *field.Path) field.ErrorList {
+	if key == "" {
+		return field.ErrorList{field.Required(at, "name the node label that tells places apart")}
+	}
+	return metavalidation.ValidateLabelName(key, at)
+}
+
+func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	type pair struct {
+		key  string
+		when corev1.UnsatisfiableConstraintAction
+	}
+	seen := map[pair]bool{}
+	for i := range spec.TopologySpreadConstraints {
+		c, at := &spec.TopologySpreadConstraints[i], path.Child("topologySpreadConstraints").Index(i)
+		if c.MaxSkew <= 0 {
+			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be greater than 0"))
+		}
+		errs = append(errs, topologyKey(c.TopologyKey, at.Child("topologyKey"))...)
+		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
+		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+		if p := (pair{c.TopologyKey, c.WhenUnsatisfiable}); seen[p] {
+			errs = append(errs, field.Duplicate(at, fmt.Sprintf("topologyKey '%s' with whenUnsatisfiable '%s'", p.key, p.when)))
+		} else {
+			seen[p] = true
+		}
+	}
+	return errs
+}

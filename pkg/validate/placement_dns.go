@@ -1,0 +1,68 @@
+package validate
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: dnsPolicy, dnsConfig.
+// The limits are those of a pod (and of a resolver's search list as Kubernetes first allowed it).
+
+const (
+	maxNameservers = 3
+	maxSearches    = 6
+	maxSearchChars = 256
+)
+
+// dnsPolicies as pods have them.
+var dnsPolicies = []corev1.DNSPolicy{corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone}
+
+func dns(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.DNSPolicy != "" {
+		errs = append(errs, supported(path.Child("dnsPolicy"), spec.DNSPolicy, dnsPolicies...)...)
+	}
+	at := path.Child("dnsConfig")
+	if spec.DNSConfig == nil {
+		if spec.DNSPolicy == corev1.DNSNone {
+			errs = append(errs, field.Required(at, "dnsPolicy 'None' needs at least one nameserver"))
+		}
+		return errs
+	}
+	if spec.DNSPolicy == corev1.DNSNone && len(spec.DNSConfig.Nameservers) == 0 {
+		errs = append(errs, field.Required(at.Child("nameservers"), "dnsPolicy 'None' needs at least one nameserver"))
+	}
+	return append(errs, dnsConfig(spec.DNSConfig, at)...)
+}
+
+func dnsConfig(dns *corev1.PodDNSConfig, path *field.Path) (errs field.ErrorList) {
+	servers, searches := path.Child("nameservers"), path.Child("searches")
+	if len(dns.Nameservers) > maxNameservers {
+		errs = append(errs, field.TooMany(servers, len(dns.Nameservers), maxNameservers))
+	}
+	for i, server := range dns.Nameservers {
+		if _, err := netip.ParseAddr(server); err != nil {
+			errs = append(errs, field.Invalid(servers.Index(i), server, "must be an IP address"))
+		}
+	}
+	if len(dns.Searches) > maxSearches {
+		errs = append(errs, field.TooMany(searches, len(dns.Searches), maxSearches))
+	}
+	if len(strings.Join(dns.Searches, " ")) > maxSearchChars {
+		errs = append(errs, field.TooLong(searches, "", maxSearchChars))
+	}
+	for i, search := range dns.Searches {
+		errs = append(errs, named(searches.Index(i), search, validation.IsDNS1123Subdomain)...)
+	}
+	for i, option := range dns.Options {
+		if option.Name == "" {
+			errs = append(errs, field.Required(path.Child("options").Index(i).Child("name"), "name the option"))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,109 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.resources.
+// Requests and limits are those of the pod that runs the guest: neither is negative, none requests more than its limit, and
+// memory comes in whole huge pages.
+
+// minMemory is the least memory request, which Kubernetes' own pods have no reason to go below; smaller ones are a
+// forgotten unit ("64" is 64 bytes).
+var minMemory = resource.MustParse("1M")
+
+func memoryResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	errs := requestAndLimit(spec, corev1.ResourceMemory, path)
+	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
+	if request.Sign() > 0 && request.Cmp(minMemory) < 0 {
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), "must be at least 1M; is the unit missing?"))
+	}
+	return errs
+}
+
+func cpuResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	return requestAndLimit(spec, corev1.ResourceCPU, path)
+}
+
+func requestPath(spec *field.Path, name corev1.ResourceName) *field.Path {
+	return spec.Child("domain", "resources", "requests").Child(string(name))
+}
+
+func limitPath(spec *field.Path, name corev1.ResourceName) *field.Path {
+	return spec.Child("domain", "resources", "limits").Child(string(name))
+}
+
+func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName, path *field.Path) (errs field.ErrorList) {
+	request, limit := spec.Domain.Resources.Requests[name], spec.Domain.Resources.Limits[name]
+	if request.Sign() < 0 {
+		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), "must not be negative"))
+	}
+	if limit.Sign() < 0 {
+		errs = append(errs, field.Invalid(limitPath(path, name), limit.String(), "must not be negative"))
+	}
+	if limit.Sign() > 0 && request.Cmp(limit) > 0 {
+		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), fmt.Sprintf("must not be greater than the limit '%s'", limit.String())))
+	}
+	return errs
+}
+
+// pageMultiple names the field that the memory comes from: the request, which the pod's huge pages are counted by, else the
+// guest's memory, else the limit.
+func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	page := pageSize(spec)
+	if page == 0 {
+		return nil
+	}
+	at, memory := requestPath(path, corev1.ResourceMemory), spec.Domain.Resources.Requests[corev1.ResourceMemory]
+	if memory.IsZero() && spec.Domain.Memory.Guest != nil {
+		at, memory = path.Child("domain", "memory", "guest"), *spec.Domain.Memory.Guest
+	} else if memory.IsZero() {
+		at, memory = limitPath(path, corev1.ResourceMemory), spec.Domain.Resources.Limits[corev1.ResourceMemory]
+	}
+	size := spec.Domain.Memory.Hugepages.PageSize
+	switch {
+	case memory.Sign() <= 0: // absent, or refused elsewhere
+		return nil
+	case memory.Value() < page:
+		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must not be less than memory.hugepages.pageSize '%s'", size))}
+	case memory.Value()%page != 0:
+		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must be a multiple of memory.hugepages.pageSize '%s'", size))}
+	}
+	return nil
+}
+
+// dedicatedResources of a guest with CPUs of its own put its pod into the guaranteed class, which alone gets whole CPUs
+// from the kubelet: integers, and as much memory requested as allowed.
+func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if !dedicated(spec) {
+		return nil
+	}
+	resources := spec.Domain.Resources
+	for _, cpu := range []struct {
+		list corev1.ResourceList
+		at   *field.Path
+	}{{resources.Requests, requestPath(path, corev1.ResourceCPU)}, {resources.Limits, limitPath(path, corev1.ResourceCPU)}} {
+		if count := cpu.list[corev1.ResourceCPU]; count.MilliValue()%1000 != 0 {
+			errs = append(errs, field.Invalid(cpu.at, count.String(), "must be a whole number of CPUs with dedicatedCpuPlacement"))
+		}
+	}
+	request, limit := resources.Requests[corev1.ResourceMemory], resources.Limits[corev1.ResourceMemory]
+	memory := spec.Domain.Memory
+	if request.IsZero() && limit.IsZero() && (memory == nil || memory.Guest == nil && memory.Hugepages == nil) {
+		at := path.Child("domain", "resources", "limits")
+		if resources.Limits != nil {
+			at = at.Child("memory")
+		}
+		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs to know the memory: set memory.guest"))
+	}
+	if !request.IsZero() && !limit.IsZero() && request.Cmp(limit) != 0 {
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), fmt.Sprintf("must be equal to the limit '%s' with dedicatedCpuPlacement", limit.String())))
+	}
+	return errs
+}

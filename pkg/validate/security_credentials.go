@@ -1,0 +1,78 @@
+package validate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: accessCredentials.
+// A credential is one kind, from one source, by one way, and the way exists: a cloud-init volume for those that go by one.
+
+func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i, credential := range spec.AccessCredentials {
+		at := path.Child("accessCredentials").Index(i)
+		switch key, password := credential.SSHPublicKey, credential.UserPassword; {
+		case key != nil && password != nil:
+			errs = append(errs, field.Forbidden(at.Child("userPassword"), "cannot be together with sshPublicKey: make it a credential of its own"))
+		case key == nil && password == nil:
+			errs = append(errs, field.Required(at, "give sshPublicKey or userPassword"))
+		}
+		if credential.SSHPublicKey != nil {
+			errs = append(errs, sshKey(spec, credential.SSHPublicKey, at.Child("sshPublicKey"))...)
+		}
+		if password := credential.UserPassword; password != nil {
+			at := at.Child("userPassword")
+			if password.Source.Secret == nil {
+				errs = append(errs, field.Required(at.Child("source", "secret"), "name the secret that holds the passwords"))
+			}
+			if password.PropagationMethod.QemuGuestAgent == nil {
+				errs = append(errs, field.Required(at.Child("propagationMethod", "qemuGuestAgent"), "passwords are set through the guest agent"))
+			}
+		}
+	}
+	return errs
+}
+
+func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCredential, path *field.Path) (errs field.ErrorList) {
+	if key.Source.Secret == nil {
+		errs = append(errs, field.Required(path.Child("source", "secret"), "name the secret that holds the keys"))
+	}
+	method, at := key.PropagationMethod, path.Child("propagationMethod")
+	given := 0
+	for _, way := range []struct {
+		name, volume string
+		set          bool
+		carrier      func(v1.Volume) bool
+	}{
+		{"noCloud", "cloudInitNoCloud", method.NoCloud != nil, func(v v1.Volume) bool { return v.CloudInitNoCloud != nil }},
+		{"configDrive", "cloudInitConfigDrive", method.ConfigDrive != nil, func(v v1.Volume) bool { return v.CloudInitConfigDrive != nil }},
+	} {
+		if !way.set {
+			continue
+		}
+		given++
+		if !anyVolume(spec, way.carrier) {
+			errs = append(errs, field.Invalid(at.Child(way.name), "", "needs a volume of type "+way.volume))
+		}
+	}
+	if method.QemuGuestAgent != nil {
+		given++
+		if len(method.QemuGuestAgent.Users) == 0 {
+			errs = append(errs, field.Required(at.Child("qemuGuestAgent", "users"), "name at least one user who gets the keys"))
+		}
+	}
+	if given != 1 {
+		errs = append(errs, field.Invalid(at, given, "must be exactly one of configDrive, noCloud and qemuGuestAgent"))
+	}
+	return errs
+}
+
+func anyVolume(spec *v1.VirtualMachineInstanceSpec, is func(v1.Volume) bool) bool {
+	for _, volume := range spec.Volumes {
+		if is(volume) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+package validate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: metadata.labels and metadata.annotations of a guest.
+// Labels by which KubeVirt's components find their guests are not for users to set; annotations that run things on the
+// host need their gates.
+
+// reserved labels steer controllers: whoever sets one on a guest hands it to another node or owner.
+var reserved = []string{
+	v1.CreatedByLabel,
+	v1.MigrationJobLabel,
+	v1.NodeNameLabel,
+	v1.MigrationTargetNodeNameLabel,
+	v1.NodeSchedulable,
+	v1.InstallStrategyLabel,
+}
+
+func reservedLabels(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for _, label := range reserved {
+		if value, set := vmi.Labels[label]; set {
+			errs = append(errs, field.Forbidden(path.Child("metadata", "labels").Key(label), "is reserved for controllers, remove '"+value+"'"))
+		}
+	}
+	return errs
+}
+
+// gates of annotations that run a program of the user's choice beside the guest.
+var annotationGates = []struct{ annotation, gate string }{
+	{v1.IgnitionAnnotation, "ExperimentalIgnitionSupport"},
+	{"hooks.kubevirt.io/hookSidecars", "Sidecar"},
+}
+
+func gatedAnnotations(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	for _, a := range annotationGates {
+		if vmi.Annotations[a.annotation] != "" {
+			errs = append(errs, gated(limits, a.gate, path.Child("metadata", "annotations").Key(a.annotation))...)
+		}
+	}
+	return errs
+}
+
+// changedReserved finds reserved labels that an update sets, changes or removes.
+func changedReserved(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {
+	for _, label := range reserved {
+		value, set := vmi.Labels[label]
+		was, had := old.Labels[label]
+		if set != had || value != was {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(label), "is reserved for controllers and cannot be changed"))
+		}
+	}
+	return errs
+}

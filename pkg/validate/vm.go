@@ -1,0 +1,92 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// VM judges what only a VirtualMachine has: template, run strategy, matchers, data volume templates. Its guest is for Guest
+// and Growth to judge. old is nil on create. Paths are those of the VM.
+func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList) {
+	spec := field.NewPath("spec")
+	if vm.Spec.Template == nil {
+		errs = append(errs, field.Required(spec.Child("template"), "describe the guest"))
+	}
+	errs = append(errs, runStrategy(vm, limits, spec)...)
+	errs = append(errs, matchers(vm, old, spec)...)
+	return append(errs, dataVolumeTemplates(vm, old, spec.Child("dataVolumeTemplates"))...)
+}
+
+// runStrategies that a user can ask for. WaitAsReceiver is for migrations between clusters.
+var runStrategies = []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyOnce, v1.RunStrategyRerunOnFailure}
+
+func runStrategy(vm *v1.VirtualMachine, limits config.Limits, path *field.Path) field.ErrorList {
+	at := path.Child("runStrategy")
+	switch strategy := vm.Spec.RunStrategy; {
+	case strategy != nil && vm.Spec.Running != nil:
+		return field.ErrorList{field.Forbidden(path.Child("running"), "cannot be together with runStrategy: remove running, which is deprecated")}
+	case strategy == nil && vm.Spec.Running == nil:
+		return field.ErrorList{field.Required(at, "say when the guest runs, for example 'Always' or 'Halted'")}
+	case strategy == nil:
+		return nil
+	case *strategy == v1.RunStrategyWaitAsReceiver:
+		return gated(limits, "DecentralizedLiveMigration", at)
+	default:
+		return supported(at, *strategy, runStrategies...)
+	}
+}
+
+// matchers judges the references to a size and a preference, whatever they resolve to.
+func matchers(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+	policies := []v1.InferFromVolumeFailurePolicy{v1.IgnoreInferFromVolumeFailure, v1.RejectInferFromVolumeFailure}
+	if m := vm.Spec.Instancetype; m != nil {
+		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy}
+		errs = append(errs, now.judge(policies, path.Child("instancetype"))...)
+		if old != nil && old.Spec.Instancetype != nil {
+			was := old.Spec.Instancetype
+			errs = append(errs, now.changed(was.Name, was.RevisionName, path.Child("instancetype"))...)
+		}
+	}
+	if m := vm.Spec.Preference; m != nil {
+		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy}
+		errs = append(errs, now.judge(policies, path.Child("preference"))...)
+		if old != nil && old.Spec.Preference != nil {
+			was := old.Spec.Preference
+			errs = append(errs, now.changed(was.Name, was.RevisionName, path.Child("preference"))...)
+		}
+	}
+	return errs
+}
+
+// matcher is what the two kinds of matchers have in common.
+type matcher struct {
+	name, kind, revision, infer string
+	policy                      *v1.InferFromVolumeFailurePolicy
+}
+
+func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Path) (errs field.ErrorList) {
+	if m.name == "" && m.infer == "" {
+		errs = append(errs, field.Required(at.Child("name"), "give name or inferFromVolume"))
+	}
+	if m.name != "" && m.infer != "" {
+		errs = append(errs, field.Forbidden(at.Child("name"), "cannot be together with inferFromVolume: remove one of them"))
+	}
+	if m.kind != "" && m.infer != "" {
+		errs = append(errs, field.Forbidden(at.Child("kind"), "cannot be together with inferFromVolume, which finds the kind too"))
+	}
+	if m.policy != nil {
+		errs = append(errs, supported(at.Child("inferFromVolumeFailurePolicy"), *m.policy, policies...)...)
+	}
+	return errs
+}
+
+// changed refuses another name with the revision of the one before, which would silently keep its content.
+func (m matcher) changed(name, revision string, at *field.Path) field.ErrorList {
+	if m.name == name || m.revision == "" || m.revision != revision {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at.Child("revisionName"), m.revision, fmt.Sprintf("is a revision of '%s': remove it, or name one of '%s'", name, m.name))}
+}

@@ -1,0 +1,60 @@
+package validate
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// hardwareAnnotation with the value 'latest' asks for hardware that is derived afresh at each boot.
+const hardwareAnnotation = "kilnvm.io/hardware"
+
+// versioned machine types end in a version: pc-q35-9.2, virt-9.2, pc-q35-rhel9.6.0.
+var versioned = regexp.MustCompile(`[0-9]+\.[0-9]+(\.[0-9]+)?$`)
+
+// Warnings are short sentences (under 120 characters) about what is ignored or floating in an explicit guest.
+func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
+	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+	spec := &vmi.Spec
+	// Without the annotation an alias is resolved once, at the first start, and frozen.
+	if m := spec.Domain.Machine; m != nil && vmi.Annotations[hardwareAnnotation] == "latest" && !versioned.MatchString(m.Type) {
+		warn("machine type '%s' is an alias: with hardware 'latest' a restart may give the guest another machine", short(m.Type))
+	}
+	if memory, limit := spec.Domain.Memory, spec.Domain.Resources.Limits[corev1.ResourceMemory]; memory != nil && memory.Guest != nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
+		warn("memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
+	}
+	for i := range spec.Domain.Devices.Interfaces {
+		nic := &spec.Domain.Devices.Interfaces[i]
+		if n := networkOf(spec, nic.Name); len(nic.Ports)+len(nic.PortRanges) > 0 && (n == nil || n.Pod == nil) {
+			warn("ports of interface '%s' have no effect: its network is not the pod's", short(nic.Name))
+		}
+	}
+	if threads, policy := spec.Domain.IOThreads, spec.Domain.IOThreadsPolicy; threads != nil && threads.SupplementalPoolThreadCount != nil &&
+		(policy == nil || *policy != v1.IOThreadsPolicySupplementalPool) {
+		warn("ioThreads.supplementalPoolThreadCount has no effect: ioThreadsPolicy is not 'supplementalPool'")
+	}
+	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
+		warn("features.hyperv has no effect on architecture 'arm64'")
+	}
+	return warnings
+}
+
+// VMWarnings are those about what only a VM has.
+func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
+	if vm.Spec.Running != nil {
+		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
+	}
+	return warnings
+}
+
+// short keeps a user's own words from filling a warning.
+func short(text string) string {
+	const most = 32
+	if runes := []rune(text); len(runes) > most {
+		return strings.TrimSpace(string(runes[:most])) + "…"
+	}
+	return text
+}
