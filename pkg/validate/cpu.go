@@ -40,6 +40,14 @@ func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	return errs
 }
 
+// cpuModel: QEMU's virt machine under KVM runs the host's own CPU only.
+func cpuModel(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	if spec.Architecture != arm64 || spec.Domain.CPU == nil || spec.Domain.CPU.Model == "" {
+		return nil
+	}
+	return supported(path.Child("domain", "cpu", "model"), spec.Domain.CPU.Model, v1.CPUModeHostPassthrough)
+}
+
 // vcpus is the product of the topology, with absent counts as one; 0 when there is none at all.
 func vcpus(cpu *v1.CPU) int64 {
 	if cpu == nil || cpu.Cores == 0 && cpu.Sockets == 0 && cpu.Threads == 0 {

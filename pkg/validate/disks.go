@@ -20,7 +20,7 @@ const serialLimit = 256
 
 var (
 	serialPattern = regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`)
-	pciPattern    = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
+	pciPattern    = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]$`)
 )
 
 func disks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {

@@ -25,6 +25,9 @@ func bootloader(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	if firmware.Bootloader.BIOS != nil && spec.Architecture == arm64 {
 		errs = append(errs, field.Forbidden(path.Child("bios"), "architecture 'arm64' boots through EFI only"))
 	}
+	if firmware.Bootloader.EFI != nil && spec.Architecture == s390x {
+		errs = append(errs, field.Forbidden(path.Child("efi"), "architecture 's390x' has no EFI"))
+	}
 	return errs
 }
 
@@ -46,7 +49,7 @@ func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 // TDX guest has no SMM, and its firmware is measured.
 func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	loader, features := efi(spec), spec.Domain.Features
-	if loader == nil || isFalse(loader.SecureBoot) || features != nil && enabled(features.SMM) || tdx(spec) {
+	if loader == nil || isFalse(loader.SecureBoot) || features != nil && enabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
 		return nil
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")

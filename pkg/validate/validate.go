@@ -25,6 +25,7 @@ var rules = []rule{
 	rebootPolicy,
 	sockets,
 	cpuFeatures,
+	cpuModel,
 	dedicatedCPUs,
 	numa,
 	realtime,
