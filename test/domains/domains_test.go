@@ -134,13 +134,7 @@ func define(t *testing.T, d *libvirt.Daemon, vmi *v1.VirtualMachineInstance) err
 	pipeline.Identify(vmi, vmi.Namespace+"/"+vmi.Name)
 	host := backend.Assumed(vmi.Spec.Architecture)
 	host.VirtTypes = []string{"qemu"} // this machine may have no KVM, and has it for its own architecture only
-	bindings := backend.AssumedBindings(vmi)
-	for name, nic := range bindings.NICs {
-		if nic.Kind == "user" { // taps, since several queues need them
-			bindings.NICs[name] = backend.NIC{Kind: "tap", Device: "tap-" + name}
-		}
-	}
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: bindings})
+	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(vmi)})
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}

@@ -43,10 +43,7 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	}
 	devices := vmi.Spec.Domain.Devices
 	for _, nic := range devices.Interfaces {
-		b.NICs[nic.Name] = NIC{Kind: "user"}
-		if nic.Masquerade == nil {
-			b.NICs[nic.Name] = NIC{Kind: "bridge", Device: "br0"}
-		}
+		b.NICs[nic.Name] = assumedNIC(nic, devices)
 	}
 	for _, fs := range devices.Filesystems {
 		b.Filesystems[fs.Name] = path.Join(dir, fs.Name+".virtiofs")
@@ -66,6 +63,18 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 		}
 	}
 	return b
+}
+
+// assumedNIC is user-mode networking for masquerade, unless the guest wants several queues, which only taps have.
+func assumedNIC(nic v1.Interface, devices v1.Devices) NIC {
+	queues := devices.NetworkInterfaceMultiQueue != nil && *devices.NetworkInterfaceMultiQueue
+	switch {
+	case nic.Masquerade == nil:
+		return NIC{Kind: "bridge", Device: "br0"}
+	case queues:
+		return NIC{Kind: "tap", Device: "tap-" + nic.Name}
+	}
+	return NIC{Kind: "user"}
 }
 
 func assumedVolume(dir string, volume v1.Volume) Volume {
