@@ -17,7 +17,10 @@ func examples(t *testing.T) string {
 	if dir == "" {
 		dir = "../../../shared"
 	}
-	dir = filepath.Join(dir, "examples")
+	dir, err := filepath.Abs(filepath.Join(dir, "examples")) // kubectl runs in another directory
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("no published examples at '%s'; set KILN_SHARED to the directory that holds them", dir)
 	}
