@@ -61,7 +61,11 @@ func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	if isFalse(spec.Domain.Devices.AutoattachGraphicsDevice) {
 		errs = append(errs, field.Forbidden(path, "autoattachGraphicsDevice is false: enable it, or remove video"))
 	}
-	if models, known := videoModels[spec.Architecture]; known && video.Type != "" {
+	models, known := videoModels[spec.Architecture]
+	switch {
+	case video.Type == "":
+		errs = append(errs, field.Required(path.Child("type"), "name the model, for example 'virtio'"))
+	case known:
 		errs = append(errs, supported(path.Child("type"), video.Type, models...)...)
 	}
 	return errs
@@ -99,7 +103,7 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices", "panicDevices")
 	if spec.Architecture == s390x && len(spec.Domain.Devices.PanicDevices) > 0 {
-		return field.ErrorList{field.Forbidden(path, "architecture 's390x' always has its own")}
+		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has its own"))
 	}
 	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
 	for i, device := range spec.Domain.Devices.PanicDevices {

@@ -47,7 +47,9 @@ func cloudInitData(at *field.Path, user, network cloudInit) field.ErrorList {
 	return errs
 }
 
-func (c cloudInit) given() bool { return c.secret != nil || c.base64 != "" || c.text != "" }
+func (c cloudInit) given() bool {
+	return c.secret != nil && c.secret.Name != "" || c.base64 != "" || c.text != ""
+}
 
 func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
 	var set []string
@@ -57,7 +59,7 @@ func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
 	if c.base64 != "" {
 		set = append(set, c.encoded)
 	}
-	if c.secret != nil {
+	if c.secret != nil && c.secret.Name != "" {
 		set = append(set, c.secretField)
 	}
 	if len(set) > 1 {

@@ -46,7 +46,7 @@ func metricsDisk(disk *v1.Disk, at *field.Path) field.ErrorList {
 	if disk.Disk == nil {
 		return field.ErrorList{field.Required(at.Child("disk"), "a volume of type downwardMetrics must be a disk")}
 	}
-	if disk.Disk.Bus != v1.DiskBusVirtio {
+	if disk.Disk.Bus != "" && disk.Disk.Bus != v1.DiskBusVirtio {
 		return field.ErrorList{field.NotSupported(at.Child("disk", "bus"), disk.Disk.Bus, []v1.DiskBus{v1.DiskBusVirtio})}
 	}
 	return nil
@@ -90,9 +90,9 @@ func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		case volume.MemoryDump != nil:
 		case volume.ContainerPath != nil:
 			if asDisk[volume.Name] {
-				errs = append(errs, field.Invalid(at.Child("containerPath"), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk"))
+				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk"))
 			} else if !asFiles[volume.Name] {
-				errs = append(errs, field.Invalid(at.Child("containerPath"), volume.Name, "needs a file system of this name in domain.devices.filesystems"))
+				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: it needs a file system of this name in domain.devices.filesystems"))
 			}
 		case !asDisk[volume.Name] && !asFiles[volume.Name]:
 			errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "no disk or file system has this name: add one to domain.devices, or remove the volume"))

@@ -9,8 +9,7 @@ import (
 )
 
 // Fields: domain.features, and the vmx feature of domain.cpu, which evmcs needs.
-// A Hyper-V feature that is on needs others; missing ones are switched on by mutate, so that only one that is off
-// explicitly is an error. Passing through all of the host's features leaves nothing to choose.
+// A Hyper-V feature that is on needs others; mutate has switched on those that nobody has switched off. Passing through all of the host's features leaves nothing to choose.
 
 func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
@@ -37,12 +36,15 @@ func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 		{"synictimer", timer, "synic", h.SyNIC},
 		{"synic", h.SyNIC, "vpindex", h.VPIndex},
 	} {
-		if enabled(need.state) && need.required != nil && isFalse(need.required.Enabled) {
-			errs = append(errs, field.Invalid(path.Child(need.name), true, fmt.Sprintf("needs '%s', which is off: enable it, or remove '%s'", need.needs, need.name)))
+		if on(need.state) && !on(need.required) {
+			errs = append(errs, field.Invalid(path.Child(need.name), true, fmt.Sprintf("needs '%s', which is off: enable it, or disable '%s'", need.needs, need.name)))
 		}
 	}
 	return errs
 }
+
+// on tells whether a feature is on explicitly, as every feature of an explicit guest is.
+func on(state *v1.FeatureState) bool { return state != nil && isTrue(state.Enabled) }
 
 func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	features := spec.Domain.Features
@@ -53,7 +55,7 @@ func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	if features.HypervPassthrough.Enabled == nil {
 		errs = append(errs, field.Required(path.Child("hypervPassthrough", "enabled"), "say 'true' or 'false'"))
 	}
-	if isTrue(features.HypervPassthrough.Enabled) && features.Hyperv != nil {
+	if features.Hyperv != nil {
 		errs = append(errs, field.Forbidden(path.Child("hyperv"), "cannot be together with hypervPassthrough: remove one of them"))
 	}
 	return errs

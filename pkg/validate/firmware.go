@@ -3,6 +3,7 @@ package validate
 import (
 	gopath "path"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -92,8 +93,8 @@ func filePath(at *field.Path, given string) field.ErrorList {
 		return nil
 	case given == "/":
 		return field.ErrorList{field.Invalid(at, given, "must be a file, not the root directory")}
-	case !gopath.IsAbs(given) || gopath.Clean(given) != given:
-		return field.ErrorList{field.Invalid(at, given, "must be an absolute path without '.', '..' and double or trailing slashes")}
+	case !gopath.IsAbs(given) || gopath.Clean(given) != strings.TrimSuffix(given, "/"):
+		return field.ErrorList{field.Invalid(at, given, "must be an absolute path without '.', '..' and double slashes")}
 	}
 	return nil
 }

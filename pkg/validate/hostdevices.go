@@ -69,10 +69,8 @@ func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.Er
 
 func hostDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	devices := hostDeviceList(spec, path)
-	for _, d := range devices {
-		if d.claim == nil {
-			errs = append(errs, gated(limits, "HostDevices", d.at)...)
-		}
+	if len(devices) > 0 {
+		errs = gated(limits, "HostDevices", path.Child("domain", "devices", "hostDevices"))
 	}
 	return append(errs, deviceSources(devices, limits, "HostDevicesWithDRA")...)
 }

@@ -65,9 +65,14 @@ func deviceSources(devices []passed, limits config.Limits, gate string) (errs fi
 	return errs
 }
 
+// complete tells whether a device says all that a claimed one has to, and nothing else.
+func (d passed) complete() bool {
+	return d.deviceName == "" && d.claim != nil && d.claim.ClaimName != "" && d.claim.RequestName != ""
+}
+
 // claimPairs: a request of a claim is one device, so that two that use the same one would be the same device. What is used
 // is declared.
-func claimPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	declared := map[string]bool{}
 	for _, claim := range spec.ResourceClaims {
 		declared[claim.Name] = true
@@ -83,10 +88,17 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		}
 		used[*claim] = at.String()
 	}
+	var devices []passed
+	if limits.Gates.Enabled("GPUsWithDRA") {
+		devices = gpuList(spec, path)
+	}
+	if limits.Gates.Enabled("HostDevicesWithDRA") {
+		devices = append(devices, hostDeviceList(spec, path)...)
+	}
 	missing := map[string]bool{}
-	for _, d := range append(gpuList(spec, path), hostDeviceList(spec, path)...) {
+	for _, d := range devices {
 		check(d.claim, d.at)
-		if d.claim != nil && d.claim.ClaimName != "" && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
+		if d.complete() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
 			missing[d.claim.ClaimName] = true
 			errs = append(errs, field.Required(path.Child("resourceClaims"), fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)))
 		}

@@ -17,36 +17,18 @@ import (
 // graceIDs are the PCI ids of GPUs that hang on a Grace CPU, as Linux's nvgrace-gpu driver lists them: GH200, GB200, GB300.
 var graceIDs = []string{"10de:2342", "10de:2345", "10de:2348", "10de:2941", "10de:31c2"}
 
-const nvidia = "10de"
-
-// graceKind is what a resource of the cluster's permitted devices stands for.
-type graceKind int
-
-const (
-	notGrace graceKind = iota
-	isGrace
-	// maybeGrace is a selector of all NVIDIA devices.
-	maybeGrace
-)
-
-func graceOf(resource string, limits config.Limits) graceKind {
+// graceOf tells whether a resource of the cluster's permitted devices stands for such GPUs, and whether for others too.
+func graceOf(resource string, limits config.Limits) (is, others bool) {
 	if limits.PermittedHostDevices == nil || resource == "" {
-		return notGrace
+		return false, false
 	}
-	kind := notGrace
 	for _, device := range limits.PermittedHostDevices.PciHostDevices {
-		if device.ResourceName != resource {
-			continue
-		}
-		selector := strings.ToLower(device.PCIVendorSelector)
-		if slices.Contains(graceIDs, selector) {
-			return isGrace
-		}
-		if selector == nvidia {
-			kind = maybeGrace
+		if device.ResourceName == resource {
+			known := slices.Contains(graceIDs, strings.ToLower(device.PCIVendorSelector))
+			is, others = is || known, others || !known
 		}
 	}
-	return kind
+	return is, others
 }
 
 func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -54,13 +36,18 @@ func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	spec, at := &vmi.Spec, path.Child("spec")
 	found := false
 	for _, d := range append(gpuList(spec, at), hostDeviceList(spec, at)...) {
-		switch kind := graceOf(d.deviceName, limits); {
-		case kind == maybeGrace && limits.Gates.Enabled(gate):
-			errs = append(errs, field.Invalid(d.at.Child("deviceName"), d.deviceName, "stands for every NVIDIA device: the administrator has to select by vendor and device"))
-		case kind == isGrace && !limits.Gates.Enabled(gate):
-			errs = append(errs, gated(limits, gate, d.at.Child("deviceName"))...)
-		case kind == isGrace:
-			found = true
+		is, others := graceOf(d.deviceName, limits)
+		if !is {
+			continue
+		}
+		at := d.at.Child("deviceName")
+		if off := gated(limits, gate, at); len(off) > 0 {
+			errs = append(errs, off...)
+			continue
+		}
+		found = true
+		if others {
+			errs = append(errs, field.Invalid(at, d.deviceName, "stands for NVIDIA Grace GPUs and other devices in this cluster: the guest cannot be laid out for both"))
 		}
 	}
 	if found {

@@ -109,7 +109,10 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if claim == nil {
 			continue
 		}
-		errs = append(errs, gated(limits, "NetworkDevicesWithDRA", at)...)
+		if off := gated(limits, "NetworkDevicesWithDRA", at); len(off) > 0 {
+			errs = append(errs, off...)
+			continue
+		}
 		if multus {
 			errs = append(errs, field.Forbidden(at, "cannot be together with networks of type multus"))
 		}

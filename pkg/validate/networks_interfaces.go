@@ -82,12 +82,29 @@ var retired = map[string]string{
 	"macvtap": "is no longer offered: use a binding plugin",
 }
 
+// networkOf an interface: of two with one name, which is an error of its own, the later.
 func networkOf(spec *v1.VirtualMachineInstanceSpec, name string) *v1.Network {
-	i := slices.IndexFunc(spec.Networks, func(n v1.Network) bool { return n.Name == name })
-	if i < 0 {
-		return nil
+	for i := range slices.Backward(spec.Networks) {
+		if spec.Networks[i].Name == name {
+			return &spec.Networks[i]
+		}
 	}
-	return &spec.Networks[i]
+	return nil
+}
+
+// defaultNetwork is the pod's, or a Multus one that takes its place; nil without either.
+func defaultNetwork(spec *v1.VirtualMachineInstanceSpec) *v1.Network {
+	var multus *v1.Network
+	for i := range spec.Networks {
+		n := &spec.Networks[i]
+		if n.Pod != nil {
+			return n
+		}
+		if multus == nil && n.Multus != nil && n.Multus.Default {
+			multus = n
+		}
+	}
+	return multus
 }
 
 func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -149,7 +166,7 @@ func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 			if nic.Bridge == nil {
 				errs = append(errs, field.Invalid(at, nic.State, "only interfaces with binding bridge can be unplugged"))
 			}
-			if n := networkOf(spec, nic.Name); n != nil && (n.Pod != nil || n.Multus != nil && n.Multus.Default) {
+			if n := defaultNetwork(spec); n != nil && n.Name == nic.Name {
 				errs = append(errs, field.Invalid(at, nic.State, "the default network cannot be unplugged"))
 			}
 		default:

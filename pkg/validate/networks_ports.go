@@ -57,13 +57,10 @@ func portNumber(at *field.Path, number int32) *field.Error {
 func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
-		if len(nic.PortRanges) == 0 {
+		if nic.PortRanges == nil {
 			continue
 		}
 		at := path.Child("domain", "devices", "interfaces").Index(i)
-		if n := networkOf(spec, nic.Name); n == nil || n.Pod == nil {
-			continue
-		}
 		if !limits.Gates.Enabled("PortRangesSpec") {
 			errs = append(errs, gated(limits, "PortRangesSpec", at.Child("name"))...)
 			continue

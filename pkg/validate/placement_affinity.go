@@ -143,7 +143,10 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		key  string
 		when corev1.UnsatisfiableConstraintAction
 	}
-	seen := map[pair]bool{}
+	last := map[pair]int{}
+	for i, c := range spec.TopologySpreadConstraints {
+		last[pair{c.TopologyKey, c.WhenUnsatisfiable}] = i
+	}
 	for i := range spec.TopologySpreadConstraints {
 		c, at := &spec.TopologySpreadConstraints[i], path.Child("topologySpreadConstraints").Index(i)
 		if c.MaxSkew <= 0 {
@@ -152,10 +155,8 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		errs = append(errs, topologyKey(c.TopologyKey, at.Child("topologyKey"))...)
 		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
 		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
-		if p := (pair{c.TopologyKey, c.WhenUnsatisfiable}); seen[p] {
+		if p := (pair{c.TopologyKey, c.WhenUnsatisfiable}); last[p] > i {
 			errs = append(errs, field.Duplicate(at, fmt.Sprintf("topologyKey '%s' with whenUnsatisfiable '%s'", p.key, p.when)))
-		} else {
-			seen[p] = true
 		}
 	}
 	return errs
