@@ -2,10 +2,9 @@
 SHELL := /bin/bash
 CORPUS ?= ../shared/conformance
 PROPS ?= 2000
-FUZZTIME ?= 20s
 PACKAGES := ./...
 
-.PHONY: help build run test check lint manifests golden conformance bench fuzz deps controlplane clean
+.PHONY: help build run test check lint manifests conformance bench deps controlplane clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -14,7 +13,7 @@ build: ## build the three programs into bin/
 	go build -o bin/ ./cmd/...
 
 run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C (KUBECONFIG=... WEBHOOK_HOST=... for your cluster)
-	@go run ./test/demo
+	@go build -o bin/demo ./test/demo && exec bin/demo
 
 test: deps check controlplane ## everything: policy, units, properties, a real API server, a real libvirt, a booted guest
 	@go build -o bin/gotestsum gotest.tools/gotestsum
