@@ -31,10 +31,8 @@ func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader) {
 	if want.PreferredUseBiosSerial != nil && boot.BIOS != nil {
 		fill(&boot.BIOS.UseSerial, want.PreferredUseBiosSerial)
 	}
-	if want.PreferredEfi != nil {
-		if free() {
-			boot.EFI = want.PreferredEfi.DeepCopy()
-		}
+	if want.PreferredEfi != nil && free() {
+		boot.EFI = want.PreferredEfi.DeepCopy()
 		return // it says all that the deprecated fields say
 	}
 	if isTrue(want.DeprecatedPreferredUseEfi) && free() {

@@ -14,14 +14,9 @@ func Requirements(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (er
 	if set.Preference == nil {
 		return nil
 	}
+	errs = Unspread(set, path)
 	miss := func(format string, args ...any) {
 		errs = append(errs, field.Invalid(path, set.Preference.Name, fmt.Sprintf(format, args...)))
-	}
-	if set.Instancetype != nil {
-		if remainder := unspread(set.Instancetype.Spec.CPU.Guest, set.Preference); remainder != "" {
-			miss("%s spreads vCPUs in units of %s, and %s has %d: choose an instancetype with a multiple of that",
-				set.Preference.Source, remainder, set.Instancetype.Source, set.Instancetype.Spec.CPU.Guest)
-		}
 	}
 	want := set.Preference.Spec.Requirements
 	if want == nil {
@@ -43,6 +38,21 @@ func Requirements(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (er
 		miss("%s requires architecture '%s', and the guest has '%s'", set.Preference.Source, *want.Architecture, vmi.Spec.Architecture)
 	}
 	return errs
+}
+
+// Unspread returns an error when the preference cannot spread the vCPUs of the size. It needs no guest, so that it is told
+// together with conflicts. path is as for Requirements, which includes it.
+func Unspread(set Set, path *field.Path) field.ErrorList {
+	if set.Preference == nil || set.Instancetype == nil {
+		return nil
+	}
+	count := set.Instancetype.Spec.CPU.Guest
+	unit := unspread(count, set.Preference)
+	if unit == "" {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, set.Preference.Name, fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %d: choose an instancetype with a multiple of that",
+		set.Preference.Source, unit, set.Instancetype.Source, count))}
 }
 
 // unspread is the unit that a number of vCPUs is no multiple of, or empty. A single vCPU is in no need of spreading.

@@ -72,14 +72,14 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		return nil, verdict // validate.VM names the missing template; there is no guest to judge
 	}
 	explicit := Instance(vm)
-	if unknown(vm, in.Set) {
-		return explicit, verdict // what the guest will be is not known; it is judged when the controller pins it
-	}
 	template := field.NewPath("spec", "template")
 	conflicts := instancetype.Conflicts(in.Set, explicit, template)
 	if len(conflicts) > 0 {
-		verdict.Errors = append(verdict.Errors, conflicts...)
+		verdict.Errors = append(append(verdict.Errors, conflicts...), instancetype.Unspread(in.Set, field.NewPath("spec", "preference"))...)
 		return explicit, verdict
+	}
+	if unknown(vm, in.Set) {
+		return explicit, verdict // what the guest will be is not known; it is judged when the controller pins it
 	}
 	expanded := expand(explicit, in)
 	for _, err := range expanded.Errors {

@@ -82,7 +82,7 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	switch {
 	case request.IsZero() && limit.IsZero() && given == 0:
 		invalid("needs a number of CPUs: set cores, or resources.requests.cpu")
-	case !request.IsZero() && !limit.IsZero() && request.Value() != limit.Value(): // fractions are told elsewhere
+	case request.Sign() > 0 && limit.Sign() > 0 && request.Value() != limit.Value(): // fractions are told elsewhere
 		invalid("needs resources.requests.cpu '%s' and resources.limits.cpu '%s' to be equal", request.String(), limit.String())
 	}
 	if given > 0 && !(request.IsZero() && limit.IsZero()) && request.Value() != given && limit.Value() != given {

@@ -65,6 +65,9 @@ func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 			errs = append(errs, gated(limits, "PortRangesSpec", at.Child("name"))...)
 			continue
 		}
+		if n := networkOf(spec, nic.Name); n == nil || n.Pod == nil {
+			continue
+		}
 		if len(nic.Ports) > 0 {
 			errs = append(errs, field.Forbidden(at.Child("name"), "cannot have both ports and portRanges: write the ports as ranges"))
 		}

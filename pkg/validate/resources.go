@@ -102,7 +102,7 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 		}
 		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs to know the memory: set memory.guest"))
 	}
-	if !request.IsZero() && !limit.IsZero() && request.Cmp(limit) != 0 {
+	if request.Sign() > 0 && limit.Sign() > 0 && request.Cmp(limit) != 0 {
 		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), fmt.Sprintf("must be equal to the limit '%s' with dedicatedCpuPlacement", limit.String())))
 	}
 	return errs

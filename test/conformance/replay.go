@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -26,7 +25,8 @@ import (
 // record is one case and what the reference answered.
 type record struct {
 	ID, Config, Kind, Namespace, Operation string
-	VM, VMI                                json.RawMessage
+	User                                   string
+	VM, VMI, Old                           json.RawMessage
 	Spec                                   v1.VirtualMachineInstanceSpec
 	Metadata                               metav1.ObjectMeta
 	Instancetype                           *v1beta1.VirtualMachineInstancetypeSpec
@@ -38,11 +38,15 @@ type record struct {
 	Expect                                 expectation
 }
 
+// cause is one finding of the reference.
+type cause struct{ Type, Field, Message string }
+
 type expectation struct {
 	Allowed   bool
 	Stage     string
 	Panic     any
-	Causes    []struct{ Type, Field, Message string }
+	Causes    []cause
+	Message   string
 	Object    json.RawMessage
 	Conflicts []struct{ Field string }
 	XML       string
@@ -89,7 +93,7 @@ func compareFields(want []string, got field.ErrorList) outcome {
 		have[err.Field] = true
 	}
 	for _, path := range want {
-		if !have[truePath(path)] && !have[path] {
+		if !have[truePath(cause{Field: path}, "spec.template.spec", nil)] && !have[path] {
 			return differs("conflict missing: %s", path)
 		}
 	}
@@ -163,11 +167,11 @@ func replayMutate(c record, cluster config.Cluster) outcome {
 	}
 	vmi := &v1.VirtualMachineInstance{}
 	if errs := decode(c.VMI, vmi); len(errs) > 0 {
-		return verdictOutcome(c, errs)
+		return verdict(c, c.VMI, answer{errs: errs})
 	}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Presets: c.Presets, Cluster: cluster})
-	if !verdict.Allowed() || !c.Expect.Allowed {
-		return verdictOutcome(c, verdict.Errors)
+	explicit, given := pipeline.ExplicitVMI(vmi, pipeline.Input{Presets: c.Presets, Cluster: cluster})
+	if !given.Allowed() || !c.Expect.Allowed {
+		return verdict(c, c.VMI, answer{errs: given.Errors})
 	}
 	// Not the status, whose times are placeholders: it is the controller's.
 	var recorded struct {
@@ -191,72 +195,68 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 	if len(errs) == 0 {
 		errs = pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: cluster}).Errors
 	}
-	return verdictOutcome(c, errs)
+	return verdict(c, c.VMI, answer{errs: errs})
 }
 
 func replayVM(c record, cluster config.Cluster) outcome {
 	vm := &v1.VirtualMachine{}
-	errs := decode(c.VM, vm)
-	if len(errs) == 0 {
+	given := answer{errs: decode(c.VM, vm)}
+	if len(given.errs) == 0 {
 		var err error
-		if errs, err = judgeVM(c, vm, cluster); err != nil {
+		if given, err = judgeVM(c, vm, cluster); err != nil {
 			return differs("fault: %v", err)
 		}
 	}
-	return verdictOutcome(c, errs)
+	return verdict(c, c.VM, given)
 }
 
-func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (field.ErrorList, error) {
+// answer is what Kiln says of an object.
+type answer struct {
+	errs     field.ErrorList
+	unknown  bool
+	explicit *v1.VirtualMachineInstance
+}
+
+func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given answer, err error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, err
+			return given, err
+		}
+	}
+	var old *v1.VirtualMachine
+	if c.Old != nil {
+		old = &v1.VirtualMachine{}
+		if err := json.Unmarshal(c.Old, old); err != nil {
+			return given, err
 		}
 	}
 	var objects []*unstructured.Unstructured
 	for _, list := range [][]unstructured.Unstructured{c.Instancetypes, c.Preferences, c.Objects} {
 		for i := range list {
+			if list[i].GetKind() == "ControllerRevision" {
+				own(&list[i], vm)
+			}
 			objects = append(objects, &list[i])
 		}
 	}
-	answer, err := resolve.Resolver{Cached: resolve.NewFiles(scheme, objects...)}.VM(context.Background(), vm, nil)
+	resolved, err := resolve.Resolver{Cached: resolve.NewFiles(scheme, objects...)}.VM(context.Background(), vm, old)
 	var refusal *resolve.Refusal
 	if errors.As(err, &refusal) {
-		return refusal.Errors, nil
+		return answer{errs: refusal.Errors}, nil
 	}
 	if err != nil {
-		return nil, err
+		return given, err
 	}
-	_, verdict := pipeline.ExplicitVM(vm, nil, pipeline.Input{Set: answer.Set, Presets: c.Presets, Cluster: cluster})
-	return verdict.Errors, nil
+	explicit, verdict := pipeline.ExplicitVM(vm, old, pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster})
+	unknown := vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil
+	return answer{verdict.Errors, unknown, explicit}, nil
 }
 
-// verdictOutcome: the same verdict, and every field that the reference names among Kiln's.
-func verdictOutcome(c record, errs field.ErrorList) outcome {
-	switch {
-	case c.Expect.Panic != nil && len(errs) > 0:
-		return outcome{listed: "KubeVirt panics"}
-	case c.Expect.Allowed && len(errs) == 0:
-		return outcome{agrees: true}
-	case c.Expect.Allowed:
-		return differs("refused: %s", errs[0].Field)
-	case len(errs) == 0 && len(c.Expect.Causes) > 0:
-		return differs("admitted: %s %s", c.Expect.Causes[0].Field, c.Expect.Causes[0].Message)
-	case len(errs) == 0:
-		return differs("admitted: stage %s", c.Expect.Stage)
-	case c.Expect.Stage == "schema" || c.Expect.Stage == "decode":
-		return outcome{agrees: true}
-	}
-	have := map[string]bool{}
-	for _, err := range errs {
-		have[err.Field] = true
-	}
-	for _, cause := range c.Expect.Causes {
-		if cause.Field != "" && !have[cause.Field] && !have[truePath(cause.Field)] {
-			return differs("field missing: %s", cause.Field)
-		}
-	}
-	return outcome{agrees: true}
+// own gives a recorded revision the owner that KubeVirt's controller gives each, and by which Kiln knows that it is one of
+// KubeVirt's: its name holds no digest of its content.
+func own(revision *unstructured.Unstructured, vm *v1.VirtualMachine) {
+	revision.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)})
 }
 
 // decode reads strictly, as the reference's schema check does.
@@ -270,26 +270,4 @@ func decode(raw []byte, into any) field.ErrorList {
 		errs = append(errs, field.Invalid(nil, "", err.Error()))
 	}
 	return errs
-}
-
-// wrongPaths are the reference's paths that do not exist, with the true ones.
-var wrongPaths = strings.NewReplacer(
-	"dataVolumeTemplate[", "dataVolumeTemplates[",
-	"dedicatedCPUPlacement", "dedicatedCpuPlacement",
-	"domain.ioThreads.count", "domain.ioThreads.supplementalPoolThreadCount",
-	"spec.launchSecurity", "spec.domain.launchSecurity",
-	"spec.GPUs", "spec.domain.devices.gpus",
-	"spec.HostDevices", "spec.domain.devices.hostDevices",
-	"spec.Sound", "spec.domain.devices.sound",
-	"spec.video", "spec.domain.devices.video",
-	"spec.nodeAffinity", "spec.affinity.nodeAffinity",
-	"hyperv.domain.features.hyperv.", "hyperv.",
-	"spec.domain.volumes[", "spec.volumes[",
-)
-
-func truePath(path string) string {
-	if key, found := strings.CutPrefix(path, "annotations."); found {
-		return "spec.template.metadata.annotations[" + key + "]"
-	}
-	return wrongPaths.Replace(path)
 }

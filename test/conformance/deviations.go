@@ -1,0 +1,138 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// deviation is a difference that docs/deviations.md lists under the same name. It explains errors that only Kiln has and
+// causes that only the reference has, by what the case and the answer are, never by the name of a case.
+type deviation struct {
+	name    string
+	added   func(judged, *field.Error) bool
+	missing func(judged, cause) bool
+}
+
+var deviations = []deviation{
+	{name: "What is unknown is not judged", missing: func(j judged, _ cause) bool { return j.unknown && len(j.errs) == 0 }},
+	{name: "Requests for volumes", missing: func(j judged, _ cause) bool { return j.has("status.volumeRequests") }},
+	{name: "Snapshots and restores in progress", missing: func(j judged, _ cause) bool {
+		return j.has("status.snapshotInProgress") || j.has("status.restoreInProgress")
+	}},
+	{name: "Requirements", missing: func(j judged, c cause) bool {
+		return strings.Contains(c.Message, "checking preference requirements") && j.at("spec.preference")
+	}},
+	{name: "A number of vCPUs that cannot be spread", missing: func(j judged, c cause) bool {
+		return c.Field == "instancetype.spec.cpu.guest" && strings.HasPrefix(c.Message, "1 vCPUs")
+	}},
+	{name: "The status of a VM that is created", added: func(j judged, _ *field.Error) bool { return j.statusOnCreate() },
+		missing: func(j judged, _ cause) bool { return j.statusOnCreate() }},
+	{name: "`revisionName` of another object", added: func(j judged, err *field.Error) bool { return strings.HasSuffix(err.Field, ".revisionName") },
+		missing: func(j judged, _ cause) bool { return j.at("spec.instancetype.revisionName") || j.at("spec.preference.revisionName") }},
+	{name: "An input without a type", missing: func(j judged, c cause) bool {
+		return inputType.MatchString(c.Field) && existing(c.Field, j.object) == c.Field && !j.has(c.Field)
+	}},
+	{name: "The machine type of one architecture", missing: func(j judged, c cause) bool {
+		return c.Field == j.base+".domain.machine.type" && !j.has(c.Field)
+	}},
+	{name: "An empty dnsPolicy", missing: func(j judged, c cause) bool { return strings.Contains(c.Message, "dnsPolicy") && j.value(j.base+".dnsPolicy") == "" }},
+	{name: "Empty lists of host devices", missing: func(j judged, c cause) bool {
+		list, _ := j.value(j.base + ".domain.devices.hostDevices").([]any)
+		return strings.HasSuffix(c.Field, ".HostDevices") && list != nil && len(list) == 0
+	}},
+	{name: "A preference that cannot exist", added: func(j judged, _ *field.Error) bool { return j.impossiblePreference() },
+		missing: func(j judged, _ cause) bool { return j.impossiblePreference() }},
+	{name: "Memory of nothing", added: detail(`\.domain\.memory\.(guest|maxGuest)$`, "must be greater than 0")},
+	{name: "`hypervPassthrough` without `enabled`", added: detail(`\.hypervPassthrough\.enabled$`, "")},
+	{name: "EFI on s390x", added: detail(`\.bootloader\.efi$`, "s390x")},
+	{name: "Unknown reboot policies", added: detail(`\.rebootPolicy$`, "supported values")},
+	{name: "Service accounts of KubeVirt", added: func(j judged, err *field.Error) bool {
+		return strings.HasPrefix(j.User, "system:serviceaccount:") && strings.Contains(err.Field, "metadata.labels")
+	}},
+	{name: "VMs are judged as they will boot", added: func(j judged, err *field.Error) bool {
+		relative, found := strings.CutPrefix(err.Field, j.base+".")
+		return j.VM != nil && found && bootRules.MatchString(relative)
+	}},
+}
+
+var (
+	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
+	// bootRules are subjects that the reference judges on VMIs alone: HyperV, architecture, whether there is memory at all, and
+	// what only a default makes wrong.
+	bootRules = regexp.MustCompile(`^domain\.(memory(\.guest)?$|features\.hyperv\.|cpu\.(model|features)|devices\.(video\.type|watchdog|sound|` +
+		`disks\[\d+\]\.(\w+\.bus|blockSize\.custom\.logical)))`)
+)
+
+// detail is about errors at a path with a text.
+func detail(path, text string) func(judged, *field.Error) bool {
+	pattern := regexp.MustCompile(path)
+	return func(_ judged, err *field.Error) bool { return pattern.MatchString(err.Field) && strings.Contains(err.Detail, text) }
+}
+
+// explain names the first of the deviations that together account for everything; empty when something is left.
+func explain(j judged, missing []cause, added field.ErrorList) (name string) {
+	note := func(i int) bool {
+		if i >= 0 && name == "" {
+			name = deviations[i].name
+		}
+		return i >= 0
+	}
+	for _, c := range missing {
+		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.missing != nil && d.missing(j, c) })) {
+			return ""
+		}
+	}
+	for _, err := range added {
+		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.added != nil && d.added(j, err) })) {
+			return ""
+		}
+	}
+	return name
+}
+
+func (j judged) value(path string) any {
+	var at any = j.object
+	for _, segment := range segments(path) {
+		next, found := step(at, segment)
+		if !found {
+			return nil
+		}
+		at = next
+	}
+	return at
+}
+
+func (j judged) has(path string) bool { return j.value(path) != nil }
+
+func (j judged) at(path string) bool {
+	return slices.ContainsFunc(j.errs, func(err *field.Error) bool { return err.Field == path })
+}
+
+func (j judged) statusOnCreate() bool {
+	return j.Operation != "UPDATE" && (j.has("status.instancetypeRef") || j.has("status.preferenceRef"))
+}
+
+// impossiblePreference tells whether the case holds a preference that validation of preferences refuses, in the reference too.
+func (j judged) impossiblePreference() bool {
+	for _, p := range j.Preferences {
+		cpu, _ := value(p.Object, "spec", "cpu").(map[string]any)
+		topology, _ := cpu["preferredCPUTopology"].(string)
+		across, _ := value(cpu, "spreadOptions", "across").(string)
+		if topology == "bogus" || across == "Other" {
+			return true
+		}
+	}
+	return false
+}
+
+func value(object map[string]any, path ...string) any {
+	var at any = object
+	for _, name := range path {
+		m, _ := at.(map[string]any)
+		at = m[name]
+	}
+	return at
+}

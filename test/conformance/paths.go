@@ -1,0 +1,131 @@
+package main
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// wrongPaths are paths of the reference that do not exist in the schema, with the true ones. A true path may stand for all
+// fields below it, where the reference does not say which element of a list it means. The base is the path of the guest's
+// spec. Where one wrong path stands for several, the message tells them apart.
+var wrongPaths = []struct {
+	wrong   *regexp.Regexp
+	message string
+	true    string
+}{
+	{wrong: regexp.MustCompile(`^$`), message: "no memory requested", true: "BASE.domain.memory"},
+	{wrong: regexp.MustCompile(`^nameservers$`), true: "BASE.dnsConfig.nameservers"},
+	{wrong: regexp.MustCompile(`^searchDomains$`), true: "BASE.dnsConfig.searches"},
+	{wrong: regexp.MustCompile(`^options$`), true: "BASE.dnsConfig.options"},
+	{wrong: regexp.MustCompile(`^BASE$`), message: "DHCPPrivateOptions", true: "BASE.domain.devices.interfaces"},
+	{wrong: regexp.MustCompile(`^BASE\[(\d+)\]\.bootOrder$`), true: "BASE.domain.devices.interfaces[$1].bootOrder"},
+	{wrong: regexp.MustCompile(`^BASE\.domain$`), message: "SecureBoot", true: "BASE.domain.firmware.bootloader.efi"},
+	{wrong: regexp.MustCompile(`^BASE\.interfaces$`), true: "BASE.networks"},
+	{wrong: regexp.MustCompile(`^BASE\.acpi`), true: "BASE.domain.firmware.acpi"},
+	{wrong: regexp.MustCompile(`^BASE\.launchSecurity`), true: "BASE.domain.launchSecurity"},
+	{wrong: regexp.MustCompile(`^BASE\.GPUs`), true: "BASE.domain.devices.gpus"},
+	{wrong: regexp.MustCompile(`^BASE\.HostDevices`), true: "BASE.domain.devices.hostDevices"},
+	{wrong: regexp.MustCompile(`^BASE\.Sound`), true: "BASE.domain.devices.sound"},
+	{wrong: regexp.MustCompile(`^BASE\.video`), true: "BASE.domain.devices.video"},
+	{wrong: regexp.MustCompile(`^BASE\.(node|pod|podAnti)Affinity`), true: "BASE.affinity.${1}Affinity"},
+	{wrong: regexp.MustCompile(`^(BASE\.affinity\..*)\.namespace$`), true: "$1.namespaces"},
+	{wrong: regexp.MustCompile(`^BASE\.topologySpreadConstraints\.labelSelector.*$`), true: "BASE.topologySpreadConstraints"},
+	{wrong: regexp.MustCompile(`\.\{topologyKey, whenUnsatisfiable\}$`)},
+	{wrong: regexp.MustCompile(`^BASE\.domain\.volumes\[`), true: "BASE.volumes["},
+	{wrong: regexp.MustCompile(`^(BASE\.volumes\[\d+\])\.name$`), message: "DataVolume 'name' must be set", true: "$1.dataVolume.name"},
+	{wrong: regexp.MustCompile(`^BASE\.domain\.ioThreads\.count$`), true: "BASE.domain.ioThreads.supplementalPoolThreadCount"},
+	{wrong: regexp.MustCompile(`hyperv\.domain\.features\.hyperv\.`), true: "hyperv."},
+	{wrong: regexp.MustCompile(`disks\.domain\.devices\.disks\.disk\[(\d+)\]`), true: "disks[$1].disk"},
+	{wrong: regexp.MustCompile(`disks\.domain\.devices\.disks\[`), true: "disks["},
+	{wrong: regexp.MustCompile(`disks\.luns\.reservation$`), true: "disks"},
+	{wrong: regexp.MustCompile(`cpu\.dedicatedCPUPlacement$`), true: "cpu.dedicatedCpuPlacement"},
+	{wrong: regexp.MustCompile(`^annotations\.(.*)$`), true: "spec.template.metadata.annotations[$1]"},
+	{wrong: regexp.MustCompile(`^instancetype\.spec\.cpu\.guest$`), true: "spec.preference"},
+	{wrong: regexp.MustCompile(`^spec\.dataVolumeTemplate\[(\d+)\]`), true: "spec.dataVolumeTemplates[$1]"},
+	{wrong: regexp.MustCompile(`^(spec\.dataVolumeTemplates\[\d+\])\.name$`), true: "$1.metadata.name"},
+	{wrong: regexp.MustCompile(`^(spec\.dataVolumeTemplates\[\d+\])\.(PVC\.Storage|source\.sourceRef|source)$`), true: "$1.spec"},
+}
+
+// truePath is where the reference's cause really is, in the object that it judged.
+func truePath(cause cause, base string, object map[string]any) string {
+	path := cause.Field
+	for _, w := range wrongPaths {
+		if w.message != "" && !strings.Contains(cause.Message, w.message) {
+			continue
+		}
+		marked := strings.Replace(path, base, "BASE", 1)
+		if w.wrong.MatchString(marked) {
+			path = strings.Replace(w.wrong.ReplaceAllString(marked, w.true), "BASE", base, 1)
+		}
+	}
+	// The reference names the request for huge pages whichever field the memory is in.
+	if strings.Contains(cause.Message, "page size") && existing(path, object) != path {
+		path = base + ".domain.memory"
+	}
+	return existing(path, object)
+}
+
+// segments are the names and indices of a path; keys in brackets that are no numbers are names.
+func segments(path string) (list []string) {
+	for path != "" {
+		switch end := strings.IndexAny(path[1:], ".[") + 1; {
+		case path[0] == '[':
+			closing := strings.IndexByte(path, ']')
+			if closing < 0 {
+				return append(list, path)
+			}
+			list, path = append(list, path[:closing+1]), path[closing+1:]
+		case path[0] == '.':
+			path = path[1:]
+		case end == 0:
+			return append(list, path)
+		default:
+			list, path = append(list, path[:end]), path[end:]
+		}
+	}
+	return list
+}
+
+// existing cuts a path after its first part that the object does not have: the place where the user has to write.
+func existing(path string, object map[string]any) string {
+	var at any = object
+	kept := ""
+	for _, segment := range segments(path) {
+		kept = join(kept, segment)
+		next, found := step(at, segment)
+		if !found {
+			return kept
+		}
+		at = next
+	}
+	return path
+}
+
+func join(path, segment string) string {
+	if path == "" || segment[0] == '[' {
+		return path + segment
+	}
+	return path + "." + segment
+}
+
+func step(at any, segment string) (any, bool) {
+	switch value := at.(type) {
+	case map[string]any:
+		next, found := value[strings.Trim(segment, "[]")]
+		return next, found && next != nil
+	case []any:
+		index, err := strconv.Atoi(strings.Trim(segment, "[]"))
+		if err != nil || index < 0 || index >= len(value) {
+			return nil, false
+		}
+		return value[index], true
+	}
+	return nil, false
+}
+
+// within tells whether a path is another one or below it.
+func within(path, root string) bool {
+	rest, found := strings.CutPrefix(path, root)
+	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}

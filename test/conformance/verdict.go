@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// servedCauses is how many causes the reference serves at most.
+const servedCauses = 10
+
+// judged is Kiln's answer to a case, with the object that it was about.
+type judged struct {
+	record
+	object map[string]any
+	// base is the path of the guest's spec.
+	base string
+	errs field.ErrorList
+	// unknown says that the VM names a size or a preference that the case does not hold.
+	unknown bool
+}
+
+// verdict compares: the same verdict, and every field that the reference names among Kiln's, at that field or below it.
+func verdict(c record, raw json.RawMessage, given answer) outcome {
+	j := judged{record: c, base: "spec", errs: given.errs, unknown: given.unknown}
+	if c.VM != nil {
+		j.base = "spec.template.spec"
+	}
+	if err := json.Unmarshal(raw, &j.object); err != nil {
+		return differs("unreadable: %v", err)
+	}
+	if c.Expect.Panic != nil {
+		return outcome{listed: "Crashes"}
+	}
+	missing, added := j.missing(), j.added()
+	if len(missing)+len(added) == 0 {
+		return outcome{agrees: true}
+	}
+	o := j.difference(missing, added)
+	o.listed = explain(j, missing, added)
+	return o
+}
+
+func (j judged) difference(missing []cause, added field.ErrorList) outcome {
+	switch {
+	case j.Expect.Allowed:
+		return differs("refused: %s %s", added[0].Field, added[0].Detail)
+	case len(j.errs) == 0:
+		return differs("admitted: %s %s", missing[0].Field, missing[0].Message)
+	case len(missing) > 0:
+		return differs("field missing: %s: %s (Kiln: %s)", missing[0].Field, missing[0].Message, fields(j.errs))
+	}
+	return differs("field added: %s %s", added[0].Field, added[0].Detail)
+}
+
+func fields(errs field.ErrorList) string {
+	var list []string
+	for _, err := range errs {
+		if !slices.Contains(list, err.Field) {
+			list = append(list, err.Field)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// missing are causes of the reference of which Kiln has none. Of an object that does not fit the schema, and of other
+// rejections without a cause, only the verdict counts.
+func (j judged) missing() (list []cause) {
+	expect := j.Expect
+	if expect.Stage == "schema" || expect.Stage == "decode" || !expect.Allowed && len(expect.Causes) == 0 {
+		if len(j.errs) > 0 {
+			return nil
+		}
+		return append(expect.Causes, cause{Message: expect.Message})
+	}
+	for _, c := range expect.Causes {
+		path := truePath(c, j.base, j.object)
+		if !slices.ContainsFunc(j.errs, func(err *field.Error) bool { return within(err.Field, path) || err.Field == c.Field }) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// added are errors of Kiln that the reference would have named too, had it seen a mistake: it has reached all rules, and
+// its ten causes have room.
+func (j judged) added() (list field.ErrorList) {
+	if j.Expect.Allowed {
+		return j.errs
+	}
+	if len(j.Expect.Causes) == 0 || j.Expect.Stage != "semantic" || len(j.Expect.Causes) >= servedCauses || j.VM != nil && !j.reachedGuest() {
+		return nil
+	}
+	for _, err := range j.errs {
+		if !slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
+			path := truePath(c, j.base, j.object)
+			return within(err.Field, path) || err.Field == c.Field || subject(path, j.base) == subject(err.Field, j.base)
+		}) {
+			list = append(list, err)
+		}
+	}
+	return list
+}
+
+// claims are judged by one rule of the reference, whichever list they are in.
+var claims = []string{"domain.devices.gpus", "domain.devices.hostDevices", "networks", "resourceClaims"}
+
+// subject is what one rule of the reference judges: a device, a volume, a part of the domain. It returns from it at its
+// first finding, so that further fields of the same subject were not reached.
+func subject(path, base string) string {
+	relative, found := strings.CutPrefix(path, base+".")
+	if !found {
+		return path
+	}
+	for _, list := range claims {
+		if within(relative, list) {
+			return "claims"
+		}
+	}
+	parts := segments(relative)
+	switch {
+	case parts[0] == "domain" && len(parts) > 3 && parts[1] == "devices" && strings.HasPrefix(parts[3], "["):
+		parts = parts[:4]
+	case parts[0] == "domain" && len(parts) > 1:
+		parts = parts[:2]
+	case len(parts) > 1 && strings.HasPrefix(parts[1], "["):
+		parts = parts[:2]
+	default:
+		parts = parts[:1]
+	}
+	return strings.Join(parts, ".")
+}
+
+// reachedGuest tells whether the reference came to the rules of the guest: it returns at the first stage that finds
+// something, and the rules of the guest are the fourth.
+func (j judged) reachedGuest() bool {
+	return slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
+		path := truePath(c, j.base, j.object)
+		return within(path, j.base) && !strings.Contains(c.Message, "conflicts with selected instance type") && !strings.Contains(c.Message, "preference requirements")
+	})
+}
