@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"kubevirt.io/api/instancetype/v1beta1"
 )
 
 // deviation is a difference that docs/deviations.md lists under the same name. It explains errors that only Kiln has and
@@ -31,14 +34,19 @@ var deviations = []deviation{
 	{name: "The status of a VM that is created", added: func(j judged, _ *field.Error) bool { return j.statusOnCreate() },
 		missing: func(j judged, _ cause) bool { return j.statusOnCreate() }},
 	{name: "`revisionName` of another object", added: func(j judged, err *field.Error) bool { return strings.HasSuffix(err.Field, ".revisionName") },
-		missing: func(j judged, _ cause) bool { return j.at("spec.instancetype.revisionName") || j.at("spec.preference.revisionName") }},
+		missing: func(j judged, _ cause) bool {
+			return j.at("spec.instancetype.revisionName") || j.at("spec.preference.revisionName")
+		}},
 	{name: "An input without a type", missing: func(j judged, c cause) bool {
 		return inputType.MatchString(c.Field) && existing(c.Field, j.object) == c.Field && !j.has(c.Field)
 	}},
 	{name: "The machine type of one architecture", missing: func(j judged, c cause) bool {
 		return c.Field == j.base+".domain.machine.type" && !j.has(c.Field)
 	}},
-	{name: "An empty dnsPolicy", missing: func(j judged, c cause) bool { return strings.Contains(c.Message, "dnsPolicy") && j.value(j.base+".dnsPolicy") == "" }},
+	{name: "A size's `maxSockets` and the guest's", missing: func(j judged, _ cause) bool { return j.at("spec.template.spec.domain.cpu.maxSockets") }},
+	{name: "An empty dnsPolicy", missing: func(j judged, c cause) bool {
+		return strings.Contains(c.Message, "dnsPolicy") && j.value(j.base+".dnsPolicy") == ""
+	}},
 	{name: "Empty lists of host devices", missing: func(j judged, c cause) bool {
 		list, _ := j.value(j.base + ".domain.devices.hostDevices").([]any)
 		return strings.HasSuffix(c.Field, ".HostDevices") && list != nil && len(list) == 0
@@ -62,14 +70,16 @@ var (
 	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
 	// bootRules are subjects that the reference judges on VMIs alone: HyperV, architecture, whether there is memory at all, and
 	// what only a default makes wrong.
-	bootRules = regexp.MustCompile(`^domain\.(memory(\.guest)?$|features\.hyperv\.|cpu\.(model|features)|devices\.(video\.type|watchdog|sound|` +
-		`disks\[\d+\]\.(\w+\.bus|blockSize\.custom\.logical)))`)
+	bootRules = regexp.MustCompile(`^domain\.(memory(\.guest)?$|features\.hyperv|cpu\.(model|features)|devices\.(video\.type|watchdog|sound|` +
+		`disks\[\d+\]\.(\w+\.bus|blockSize\.custom\.logical|dedicatedIOThread))|firmware\.bootloader\.bios$)|^volumes\[\d+\]\.name$`)
 )
 
 // detail is about errors at a path with a text.
 func detail(path, text string) func(judged, *field.Error) bool {
 	pattern := regexp.MustCompile(path)
-	return func(_ judged, err *field.Error) bool { return pattern.MatchString(err.Field) && strings.Contains(err.Detail, text) }
+	return func(_ judged, err *field.Error) bool {
+		return pattern.MatchString(err.Field) && strings.Contains(err.Detail, text)
+	}
 }
 
 // explain names the first of the deviations that together account for everything; empty when something is left.
@@ -118,21 +128,11 @@ func (j judged) statusOnCreate() bool {
 // impossiblePreference tells whether the case holds a preference that validation of preferences refuses, in the reference too.
 func (j judged) impossiblePreference() bool {
 	for _, p := range j.Preferences {
-		cpu, _ := value(p.Object, "spec", "cpu").(map[string]any)
-		topology, _ := cpu["preferredCPUTopology"].(string)
-		across, _ := value(cpu, "spreadOptions", "across").(string)
-		if topology == "bogus" || across == "Other" {
+		var spec v1beta1.VirtualMachinePreferenceSpec
+		raw, err := json.Marshal(p.Object["spec"])
+		if err == nil && json.Unmarshal(raw, &spec) == nil && len(validate.Preference(&spec, nil)) > 0 {
 			return true
 		}
 	}
 	return false
-}
-
-func value(object map[string]any, path ...string) any {
-	var at any = object
-	for _, name := range path {
-		m, _ := at.(map[string]any)
-		at = m[name]
-	}
-	return at
 }

@@ -118,7 +118,7 @@ func tally(name string, cases []record, clusters map[string]config.Cluster, judg
 }
 
 // variable parts of a difference, which do not make another kind of it.
-var variable = regexp.MustCompile(`[0-9]+|'[^']*'|"[^"]*"|\(Kiln: .*|want .*`)
+var variable = regexp.MustCompile(`[0-9]+|'[^']*'|"[^"]*"|\(Kiln: .*|want .*|\[[0-9]+\]`)
 
 func sortedByCount(counts map[string]int) []string {
 	var keys []string

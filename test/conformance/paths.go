@@ -39,6 +39,7 @@ var wrongPaths = []struct {
 	{wrong: regexp.MustCompile(`disks\.domain\.devices\.disks\.disk\[(\d+)\]`), true: "disks[$1].disk"},
 	{wrong: regexp.MustCompile(`disks\.domain\.devices\.disks\[`), true: "disks["},
 	{wrong: regexp.MustCompile(`disks\.luns\.reservation$`), true: "disks"},
+	{wrong: regexp.MustCompile(`^spec\.domain\.`), message: "discontinued", true: "BASE.domain."},
 	{wrong: regexp.MustCompile(`cpu\.dedicatedCPUPlacement$`), true: "cpu.dedicatedCpuPlacement"},
 	{wrong: regexp.MustCompile(`^annotations\.(.*)$`), true: "spec.template.metadata.annotations[$1]"},
 	{wrong: regexp.MustCompile(`^instancetype\.spec\.cpu\.guest$`), true: "spec.preference"},
@@ -89,6 +90,9 @@ func segments(path string) (list []string) {
 
 // existing cuts a path after its first part that the object does not have: the place where the user has to write.
 func existing(path string, object map[string]any) string {
+	if object == nil {
+		return path
+	}
 	var at any = object
 	kept := ""
 	for _, segment := range segments(path) {

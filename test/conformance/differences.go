@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// difference is a leaf that two objects do not share. Absent is nil.
+type difference struct {
+	path      string
+	want, got any
+}
+
+func (d difference) String() string {
+	return fmt.Sprintf("%s: want %s, got %s", d.path, brief(d.want), brief(d.got))
+}
+
+func brief(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return "?"
+	}
+	return fmt.Sprintf("%.100s", raw)
+}
+
+// differences are the leaves in which two objects differ, in path order. Empty objects count as absent where the other has
+// none: they say nothing.
+func differences(path string, want, got any) (list []difference) {
+	a, isObject := want.(map[string]any)
+	b, alsoObject := got.(map[string]any)
+	if isObject && (alsoObject || got == nil) || alsoObject && want == nil {
+		for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
+			list = append(list, differences(strings.TrimPrefix(path+"."+key, "."), a[key], b[key])...)
+		}
+		if isObject != alsoObject && len(a)+len(b) == 0 && path != "" && !neutral[path[strings.LastIndexByte(path, '.')+1:]] {
+			list = append(list, difference{path, want, got})
+		}
+		return list
+	}
+	x, isList := want.([]any)
+	y, alsoList := got.([]any)
+	if isList && alsoList && len(x) == len(y) {
+		for i := range x {
+			list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), x[i], y[i])...)
+		}
+		return list
+	}
+	if !same(want, got) {
+		list = append(list, difference{path, want, got})
+	}
+	return list
+}
+
+// neutral objects say nothing when they are empty; elsewhere an empty object is a choice, such as 'masquerade: {}'.
+var neutral = map[string]bool{
+	"resources": true, "requests": true, "limits": true, "cpu": true, "memory": true, "machine": true, "features": true, "acpi": true, "firmware": true,
+	"bootloader": true, "clock": true, "timer": true, "ioThreads": true, "labels": true, "annotations": true, "hyperv": true, "nodeSelector": true,
+}
+
+func union(a, b map[string]any) map[string]bool {
+	keys := map[string]bool{}
+	for key := range a {
+		keys[key] = true
+	}
+	for key := range b {
+		keys[key] = true
+	}
+	return keys
+}
+
+func same(a, b any) bool {
+	if empty(a) && empty(b) {
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// empty values are left out of JSON by one side and written by the other.
+func empty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(value) == 0
+	case string:
+		return value == ""
+	case float64:
+		return value == 0
+	}
+	return false
+}
+
+func lookup(object map[string]any, path string) any {
+	var at any = object
+	for _, segment := range segments(path) {
+		next, found := step(at, segment)
+		if !found {
+			return nil
+		}
+		at = next
+	}
+	return at
+}
+
+// explainDifferences agrees when there are none, and lists them when each is explained.
+func explainDifferences(c record, list []difference) outcome {
+	// Random values of the reference are recorded as a placeholder. Kiln writes none in admission: they derive from the
+	// guest's identity, which its controller knows.
+	list = slices.DeleteFunc(list, func(d difference) bool { return d.want == "<uuid>" })
+	if len(list) == 0 {
+		return outcome{agrees: true}
+	}
+	o := differs("differs at %s", list[0])
+	for _, d := range list {
+		i := slices.IndexFunc(objectDeviations, func(known objectDeviation) bool { return known.explains(c, d) })
+		if i < 0 {
+			return differs("differs at %s", d)
+		}
+		if o.listed == "" {
+			o.listed = objectDeviations[i].name
+		}
+	}
+	return o
+}
