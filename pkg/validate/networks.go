@@ -115,6 +115,7 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		}
 		if multus {
 			errs = append(errs, field.Forbidden(at, "cannot be together with networks of type multus"))
+			continue
 		}
 		switch {
 		case claim.ClaimName == "":

@@ -63,6 +63,14 @@ func run(dir, only string, verbose int) (unexplained int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	guests, err := readSchema("virtualmachineinstances")
+	if err != nil {
+		return 0, err
+	}
+	machines, err := readSchema("virtualmachines")
+	if err != nil {
+		return 0, err
+	}
 	for _, c := range corpora {
 		if only != "" && only != c.name {
 			continue
@@ -70,6 +78,11 @@ func run(dir, only string, verbose int) (unexplained int, err error) {
 		cases, err := readCases(filepath.Join(dir, c.name+".jsonl.gz"))
 		if err != nil {
 			return 0, err
+		}
+		for i := range cases {
+			if cases[i].schema = guests; cases[i].VM != nil {
+				cases[i].schema = machines
+			}
 		}
 		unexplained += tally(c.name, cases, clusters, c.run, verbose)
 	}

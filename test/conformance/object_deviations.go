@@ -38,6 +38,13 @@ var objectDeviations = []objectDeviation{
 	{"A CPU topology given in part", func(c record, d difference) bool {
 		return (topologyPath.MatchString(d.path) || strings.HasSuffix(d.path, ".cpu.maxSockets")) && partialTopology(c)
 	}},
+	{"The ceiling of CPU hotplug", func(_ record, d difference) bool {
+		want, _ := d.want.(float64)
+		return strings.HasSuffix(d.path, ".cpu.maxSockets") && want > 0
+	}},
+	{"A CPU limit of zero", func(_ record, d difference) bool {
+		return strings.HasSuffix(d.path, ".resources.requests.cpu") && d.want == nil && d.got == "0"
+	}},
 	{"evmcs and the CPU feature vmx", func(_ record, d difference) bool { return strings.HasSuffix(d.path, ".cpu.features") }},
 	{"Requests of presets", func(c record, d difference) bool {
 		return len(c.Presets) > 0 && (strings.Contains(d.path, ".resources.requests") || strings.Contains(d.path, "virtualmachinepreset.kubevirt.io/"))

@@ -33,6 +33,8 @@ type record struct {
 	Objects                                []unstructured.Unstructured
 	Context                                struct{ Arch string }
 	Expect                                 expectation
+	// schema of the object.
+	schema schema
 }
 
 // cause is one finding of the reference.
@@ -57,7 +59,7 @@ func differs(format string, args ...any) outcome {
 
 func replayVMI(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
-	errs := decode(c.VMI, vmi)
+	errs := c.decode(c.VMI, vmi)
 	if len(errs) == 0 {
 		errs = pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: cluster}).Errors
 	}
@@ -66,7 +68,7 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 
 func replayVM(c record, cluster config.Cluster) outcome {
 	vm := &v1.VirtualMachine{}
-	given := answer{errs: decode(c.VM, vm)}
+	given := answer{errs: c.decode(c.VM, vm)}
 	if len(given.errs) == 0 {
 		var err error
 		if given, err = judgeVM(c, vm, cluster); err != nil {
@@ -127,8 +129,9 @@ func own(revision *unstructured.Unstructured, vm *v1.VirtualMachine) {
 	revision.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)})
 }
 
-// decode reads strictly, as the reference's schema check does.
-func decode(raw []byte, into any) field.ErrorList {
+// decode reads strictly, as the API server does when it is asked to. What else the schema says is compared only where the
+// reference's webhook, which checks the schema itself, found nothing else: Kiln leaves that to the API server.
+func (c record) decode(raw []byte, into any) field.ErrorList {
 	strict, err := strictjson.UnmarshalStrict(raw, into)
 	if err != nil {
 		strict = append(strict, err)
@@ -136,6 +139,9 @@ func decode(raw []byte, into any) field.ErrorList {
 	var errs field.ErrorList
 	for _, err := range strict {
 		errs = append(errs, field.Invalid(nil, "", err.Error()))
+	}
+	if c.Expect.Stage == "schema" {
+		errs = append(errs, c.schema.required(raw)...)
 	}
 	return errs
 }

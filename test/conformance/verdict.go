@@ -69,11 +69,11 @@ func fields(errs field.ErrorList) string {
 // rejections without a cause, only the verdict counts.
 func (j judged) missing() (list []cause) {
 	expect := j.Expect
-	if expect.Stage == "schema" || expect.Stage == "decode" || !expect.Allowed && len(expect.Causes) == 0 {
+	if expect.Stage == "schema" || expect.Stage == "decode" || !expect.Allowed && (len(expect.Causes) == 0 || expect.Causes[0].Type == "") {
 		if len(j.errs) > 0 {
 			return nil
 		}
-		return append(expect.Causes, cause{Message: expect.Message})
+		return append(expect.Causes, cause{Message: expect.Stage + " " + expect.Message})[:max(len(expect.Causes), 1)]
 	}
 	for _, c := range expect.Causes {
 		path := truePath(c, j.base, j.object)
@@ -136,6 +136,9 @@ func subject(path, base string) string {
 // reachedGuest tells whether the reference came to the rules of the guest: it returns at the first stage that finds
 // something, and the rules of the guest are the fourth.
 func (j judged) reachedGuest() bool {
+	if slices.ContainsFunc(j.Expect.Causes, func(c cause) bool { return strings.Contains(c.Message, "has been discontinued") }) {
+		return false // the stage before
+	}
 	return slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 		path := truePath(c, j.base, j.object)
 		return within(path, j.base) && !strings.Contains(c.Message, "conflicts with selected instance type") && !strings.Contains(c.Message, "preference requirements")
