@@ -103,11 +103,11 @@ func (c *Controller) stop(ctx context.Context, s *state) {
 
 func (c *Controller) start(ctx context.Context, s *state) {
 	vmi := pipeline.Instance(s.vm)
-	pipeline.Identify(vmi, s.vm.Annotations[pipeline.AnnotationIdentity])
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	vmi.Finalizers = []string{Finalizer}
 	err := c.remember(ctx, s.vm, vmi)
 	if err == nil {
+		pipeline.Identify(vmi, s.vm.Annotations[pipeline.AnnotationIdentity])
 		err = c.Client.Create(ctx, vmi)
 	}
 	switch {

@@ -5,6 +5,7 @@ package lifecycle
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"time"
 
@@ -104,25 +105,32 @@ func (c *Controller) write(ctx context.Context, drafts ...revision.Draft) error 
 	return revision.Write(ctx, c.Live, drafts...)
 }
 
-// recorded remembers which guests' hardware is on record, so that this is asked of the API server once a guest.
+// recorded remembers which guests' hardware is on record, and in which state, so that this is asked of the API server once
+// for each change.
 type recorded struct {
 	sync.Mutex
-	guests map[types.NamespacedName]types.UID
+	guests map[types.NamespacedName]saved
 }
 
-func (r *recorded) has(key types.NamespacedName, guest types.UID) bool {
+// saved is a record that is safe.
+type saved struct {
+	guest  types.UID
+	digest [sha256.Size]byte
+}
+
+func (r *recorded) has(key types.NamespacedName, guest types.UID, frontend string) bool {
 	r.Lock()
 	defer r.Unlock()
-	return guest != "" && r.guests[key] == guest
+	return guest != "" && r.guests[key] == saved{guest, sha256.Sum256([]byte(frontend))}
 }
 
-func (r *recorded) note(key types.NamespacedName, guest types.UID) {
+func (r *recorded) note(key types.NamespacedName, guest types.UID, frontend string) {
 	r.Lock()
 	defer r.Unlock()
 	if r.guests == nil {
-		r.guests = map[types.NamespacedName]types.UID{}
+		r.guests = map[types.NamespacedName]saved{}
 	}
-	r.guests[key] = guest
+	r.guests[key] = saved{guest, sha256.Sum256([]byte(frontend))}
 }
 
 func (r *recorded) forget(key types.NamespacedName) {

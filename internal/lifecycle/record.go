@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,11 +36,13 @@ func (c *Controller) record(ctx context.Context, s state) error {
 	}
 	key := client.ObjectKeyFromObject(s.vm)
 	frontend := s.vmi.Annotations[pipeline.AnnotationFrontend]
-	if frontend != "" && !c.recorded.has(key, s.vmi.UID) {
+	// A guest begins with the record of the last boot, and its launcher rewrites that when a device was added since. So
+	// what counts is which record is safe, not whose.
+	if frontend != "" && !c.recorded.has(key, s.vmi.UID, frontend) {
 		if err := c.save(ctx, s.vm, []byte(frontend)); err != nil {
 			return err
 		}
-		c.recorded.note(key, s.vmi.UID)
+		c.recorded.note(key, s.vmi.UID, frontend)
 	}
 	unclaimed := s.vmi.Status.NodeName == ""
 	if frontend != "" || unclaimed || s.vmi.IsFinal() {
@@ -59,8 +62,8 @@ func (c *Controller) release(ctx context.Context, vmi *v1.VirtualMachineInstance
 	return client.IgnoreNotFound(err)
 }
 
-// remember gives the record of the last boot to the next guest, so that its addresses stay. Guests whose owner wants the
-// latest hardware get none.
+// remember gives the record of the last boot to the next guest, so that its addresses stay, and with them UUID, serial and
+// MACs, whatever became of the seed that they were derived from. Guests whose owner wants the latest hardware get none.
 func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
 	if vm.Annotations[pipeline.AnnotationHardware] == "latest" {
 		return nil
@@ -73,6 +76,11 @@ func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v
 		vmi.Annotations = map[string]string{}
 	}
 	vmi.Annotations[pipeline.AnnotationFrontend] = string(records[0].Data.Raw)
+	frozen, err := abi.Parse(string(records[0].Data.Raw))
+	if err != nil {
+		return fmt.Errorf("hardware record '%s': %w", records[0].Name, err)
+	}
+	pipeline.Recall(vmi, frozen)
 	return nil
 }
 

@@ -13,8 +13,9 @@ func TestRecordedHardwareReturns(t *testing.T) {
 	for boot, record := range []string{`{"machine":"q35-1"}`, `{"machine":"q35-1"}`, `{"machine":"q35-2"}`, `{"machine":"q35-3"}`} {
 		c.frontend(record)
 		c.phase(v1.Running)
-		// The process restarts: what it remembers is only a shortcut.
-		c.controller.recorded.forget(key)
+		if boot == 1 {
+			c.controller.recorded.forget(key) // the process restarts: what it remembers is only a shortcut
+		}
 		c.step()
 		c.phase(v1.Succeeded)
 		c.step()
@@ -25,6 +26,88 @@ func TestRecordedHardwareReturns(t *testing.T) {
 	records, err := c.controller.records(t.Context(), c.vm())
 	if err != nil || len(records) != kept || string(records[0].Data.Raw) != `{"machine":"q35-3"}` || string(records[1].Data.Raw) != `{"machine":"q35-2"}` {
 		t.Errorf("records %v, %v; want the newest two of three", records, err)
+	}
+}
+
+// TestDiskAddedBetweenBoots: a guest inherits the record of the last boot, and the launcher adds a disk to it.
+func TestDiskAddedBetweenBoots(t *testing.T) {
+	const one, two = `{"devices":{"disk.root":{"pci":"0000:01:00.0"}}}`, `{"devices":{"disk.data":{"pci":"0000:02:00.0"},"disk.root":{"pci":"0000:01:00.0"}}}`
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c.step()
+	c.boot(one)
+	c.step()
+	if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != one {
+		t.Fatalf("the second boot is given '%s', want '%s'", got, one)
+	}
+	c.phase(v1.Scheduled) // the controller sees the guest with the record that it inherited, and notes that this one is safe
+	c.step()
+	c.frontend(two)
+	if err := c.Delete(t.Context(), c.guest()); err != nil {
+		t.Fatal(err)
+	}
+	if c.guest() == nil {
+		t.Fatal("the guest went before the record of its new disk was saved")
+	}
+	c.step()
+	for boot := 3; boot <= 4; boot++ {
+		if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != two {
+			t.Errorf("boot %d is given '%s', want '%s'", boot, got, two)
+		}
+		c.boot(two)
+		c.step()
+	}
+	records, err := c.controller.records(t.Context(), c.vm())
+	if err != nil || len(records) != 2 || records[0].Revision != 2 || string(records[0].Data.Raw) != two || string(records[1].Data.Raw) != one {
+		t.Errorf("records %v, %v; want one of each hardware that was", records, err)
+	}
+}
+
+// boot is a guest's whole life: a launcher records its hardware and runs it until it shuts down.
+func (c *cluster) boot(record string) {
+	c.Helper()
+	c.frontend(record)
+	c.phase(v1.Running)
+	c.step()
+	c.phase(v1.Succeeded)
+}
+
+// TestRecordWinsOverAnotherSeed: identity comes from the seed at the first boot, and from the record at all others.
+func TestRecordWinsOverAnotherSeed(t *testing.T) {
+	const record = `{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223","serial":"S-1","macs":{"default":"52:54:00:11:22:33"}}`
+	own := func(vm *v1.VirtualMachine) {
+		vm.Spec.Template.Spec.Domain.Firmware = &v1.Firmware{Serial: "mine"}
+	}
+	for _, test := range []struct {
+		name, why         string
+		change            func(*v1.VirtualMachine)
+		uuid, serial, mac bool // as recorded
+	}{
+		{name: "seed edited", why: "the guest has been seen", change: func(vm *v1.VirtualMachine) { vm.Annotations[pipeline.AnnotationIdentity] = "other" }, uuid: true, serial: true, mac: true},
+		{name: "seed dropped", why: "the guest has been seen", change: func(vm *v1.VirtualMachine) { delete(vm.Annotations, pipeline.AnnotationIdentity) }, uuid: true, serial: true, mac: true},
+		{name: "latest", why: "the owner asks for what is derived afresh", change: func(vm *v1.VirtualMachine) { vm.Annotations[pipeline.AnnotationHardware] = "latest" }},
+		{name: "own serial", why: "what the user sets wins", change: own, uuid: true, mac: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t, machine(v1.RunStrategyAlways))
+			c.step()
+			c.boot(record)
+			vm := c.vm()
+			test.change(vm)
+			if err := c.Update(t.Context(), vm); err != nil {
+				t.Fatal(err)
+			}
+			c.step()
+			domain := c.guest().Spec.Domain
+			if got := domain.Firmware.UUID == "5d307ca9-b3ef-428c-8861-06e72d69f223"; got != test.uuid {
+				t.Errorf("%s: UUID %s", test.why, domain.Firmware.UUID)
+			}
+			if got := domain.Firmware.Serial == "S-1"; got != test.serial {
+				t.Errorf("%s: serial %s", test.why, domain.Firmware.Serial)
+			}
+			if got := domain.Devices.Interfaces[0].MacAddress; (got == "52:54:00:11:22:33") != test.mac || got == "" {
+				t.Errorf("%s: MAC '%s'", test.why, got)
+			}
+		})
 	}
 }
 

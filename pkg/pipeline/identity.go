@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -26,6 +28,24 @@ func Identify(vmi *v1.VirtualMachineInstance, seed string) {
 		if nic := &domain.Devices.Interfaces[i]; nic.MacAddress == "" {
 			nic.MacAddress = derivedMAC(seed, nic.Name)
 		}
+	}
+}
+
+// Recall fills firmware UUID, serial and MACs that are unset from the record of an earlier boot. Called before Identify, it
+// lets the record win over a seed that was changed or lost since then: the guest has been seen, and stays, what it was.
+// Values that the user set stay.
+func Recall(vmi *v1.VirtualMachineInstance, record *abi.Record) {
+	domain := &vmi.Spec.Domain
+	if domain.Firmware == nil && (record.UUID != "" || record.Serial != "") {
+		domain.Firmware = &v1.Firmware{}
+	}
+	if firmware := domain.Firmware; firmware != nil {
+		firmware.UUID = cmp.Or(firmware.UUID, types.UID(record.UUID))
+		firmware.Serial = cmp.Or(firmware.Serial, record.Serial)
+	}
+	for i := range domain.Devices.Interfaces {
+		nic := &domain.Devices.Interfaces[i]
+		nic.MacAddress = cmp.Or(nic.MacAddress, record.MACs[nic.Name])
 	}
 }
 
