@@ -9,17 +9,17 @@ import (
 // Instancetype judges a size; path is its spec.
 func Instancetype(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
 	if spec.CPU.Guest < 1 {
-		errs = append(errs, field.Invalid(path.Child("cpu", "guest"), spec.CPU.Guest, "must be at least 1"))
+		errs = append(errs, field.Invalid(path.Child("cpu", "guest"), spec.CPU.Guest, "must be at least 1").WithOrigin("instancetype/cpus"))
 	}
 	memory, path := spec.Memory, path.Child("memory")
 	if memory.Guest.Sign() <= 0 {
-		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), "must be greater than 0"))
+		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), "must be greater than 0").WithOrigin("instancetype/memory"))
 	}
 	if memory.OvercommitPercent < 0 || memory.OvercommitPercent > 100 {
-		errs = append(errs, field.Invalid(path.Child("overcommitPercent"), memory.OvercommitPercent, "must be between 0 and 100"))
+		errs = append(errs, field.Invalid(path.Child("overcommitPercent"), memory.OvercommitPercent, "must be between 0 and 100").WithOrigin("instancetype/overcommit"))
 	}
 	if memory.OvercommitPercent != 0 && memory.Hugepages != nil {
-		errs = append(errs, field.Forbidden(path.Child("overcommitPercent"), "huge pages cannot be overcommitted: remove one of them"))
+		errs = append(errs, field.Forbidden(path.Child("overcommitPercent"), "huge pages cannot be overcommitted: remove one of them").WithOrigin("instancetype/overcommit-hugepages"))
 	}
 	return errs
 }
@@ -39,7 +39,7 @@ func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (e
 	}
 	path = path.Child("cpu")
 	if topology := spec.CPU.PreferredCPUTopology; topology != nil {
-		errs = append(errs, supported(path.Child("preferredCPUTopology"), *topology, topologies...)...)
+		errs = append(errs, supported(path.Child("preferredCPUTopology"), *topology, topologies...).WithOrigin("preference/topology")...)
 	}
 	spread := spec.CPU.SpreadOptions
 	if spread == nil {
@@ -47,15 +47,15 @@ func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (e
 	}
 	path = path.Child("spreadOptions")
 	if spread.Ratio != nil && *spread.Ratio == 0 {
-		errs = append(errs, field.Invalid(path.Child("ratio"), 0, "must be at least 1"))
+		errs = append(errs, field.Invalid(path.Child("ratio"), 0, "must be at least 1").WithOrigin("preference/spread-zero"))
 	}
 	if spread.Across == nil {
 		return errs
 	}
 	errs = append(errs, supported(path.Child("across"), *spread.Across,
-		v1beta1.SpreadAcrossSocketsCores, v1beta1.SpreadAcrossCoresThreads, v1beta1.SpreadAcrossSocketsCoresThreads)...)
+		v1beta1.SpreadAcrossSocketsCores, v1beta1.SpreadAcrossCoresThreads, v1beta1.SpreadAcrossSocketsCoresThreads).WithOrigin("preference/spread-across")...)
 	if *spread.Across == v1beta1.SpreadAcrossCoresThreads && spread.Ratio != nil && *spread.Ratio != threadRatio && *spread.Ratio != 0 {
-		errs = append(errs, field.Invalid(path.Child("ratio"), *spread.Ratio, "must be 2 across 'CoresThreads': a core has at most two threads"))
+		errs = append(errs, field.Invalid(path.Child("ratio"), *spread.Ratio, "must be 2 across 'CoresThreads': a core has at most two threads").WithOrigin("preference/spread-threads"))
 	}
 	return errs
 }
@@ -64,7 +64,7 @@ func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (e
 func Preset(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain")
 	if spec.Domain == nil {
-		return field.ErrorList{field.Required(path, "say what the preset fills")}
+		return field.ErrorList{field.Required(path, "say what the preset fills").WithOrigin("preset/domain")}
 	}
 	list, at := spec.Domain.Devices.Disks, path.Child("devices", "disks")
 	for _, judge := range []func([]v1.Disk, *field.Path) field.ErrorList{diskForms, diskBusForms, diskDriverForms, blockSizeForms} {

@@ -21,7 +21,7 @@ func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 	if cpu == nil || cpu.MaxSockets == 0 || cpu.Sockets <= cpu.MaxSockets {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("domain", "cpu", "sockets"), cpu.Sockets, fmt.Sprintf("must not be greater than maxSockets (%d)", cpu.MaxSockets))}
+	return field.ErrorList{field.Invalid(path.Child("domain", "cpu", "sockets"), cpu.Sockets, fmt.Sprintf("must not be greater than maxSockets (%d)", cpu.MaxSockets)).WithOrigin("cpu/sockets")}
 }
 
 func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -31,10 +31,10 @@ func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	for i, feature := range spec.Domain.CPU.Features {
 		at := path.Child("domain", "cpu", "features").Index(i)
 		if feature.Name == "" {
-			errs = append(errs, field.Required(at.Child("name"), "name the CPU feature"))
+			errs = append(errs, field.Required(at.Child("name"), "name the CPU feature").WithOrigin("cpu/feature-name"))
 		}
 		if feature.Policy != "" {
-			errs = append(errs, supported(at.Child("policy"), feature.Policy, "force", "require", "optional", "disable", "forbid")...)
+			errs = append(errs, supported(at.Child("policy"), feature.Policy, "force", "require", "optional", "disable", "forbid").WithOrigin("cpu/feature-policy")...)
 		}
 	}
 	return errs
@@ -45,7 +45,7 @@ func cpuModel(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	if spec.Architecture != arm64 || spec.Domain.CPU == nil || spec.Domain.CPU.Model == "" {
 		return nil
 	}
-	return supported(path.Child("domain", "cpu", "model"), spec.Domain.CPU.Model, v1.CPUModeHostPassthrough)
+	return supported(path.Child("domain", "cpu", "model"), spec.Domain.CPU.Model, v1.CPUModeHostPassthrough).WithOrigin("cpu/model-arm64")
 }
 
 // vcpus is the product of the topology, with absent counts as one; 0 when there is none at all.
@@ -69,30 +69,31 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	at := path.Child("domain", "cpu")
 	if !cpu.DedicatedCPUPlacement {
 		if cpu.IsolateEmulatorThread {
-			errs = append(errs, field.Invalid(at.Child("isolateEmulatorThread"), true, "needs dedicatedCpuPlacement"))
+			errs = append(errs, field.Invalid(at.Child("isolateEmulatorThread"), true, "needs dedicatedCpuPlacement").WithOrigin("cpu/isolated-emulator"))
 		}
 		return errs
 	}
 	request, limit := spec.Domain.Resources.Requests[corev1.ResourceCPU], spec.Domain.Resources.Limits[corev1.ResourceCPU]
 	at = at.Child("dedicatedCpuPlacement")
-	invalid := func(why string, args ...any) {
+	invalid := func(why string, args ...any) *field.Error {
 		errs = append(errs, field.Invalid(at, true, fmt.Sprintf(why, args...)))
+		return errs[len(errs)-1]
 	}
 	given := vcpus(cpu)
 	switch {
 	case request.IsZero() && limit.IsZero() && given == 0:
-		invalid("needs a number of CPUs: set cores, or resources.requests.cpu")
+		invalid("needs a number of CPUs: set cores, or resources.requests.cpu").WithOrigin("cpu/dedicated-count")
 	case request.Sign() > 0 && limit.Sign() > 0 && request.Value() != limit.Value(): // fractions are told elsewhere
-		invalid("needs resources.requests.cpu '%s' and resources.limits.cpu '%s' to be equal", request.String(), limit.String())
+		invalid("needs resources.requests.cpu '%s' and resources.limits.cpu '%s' to be equal", request.String(), limit.String()).WithOrigin("cpu/dedicated-equal")
 	}
 	if given > 0 && !(request.IsZero() && limit.IsZero()) && request.Value() != given && limit.Value() != given {
-		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources say otherwise; remove one of them", given)
+		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources say otherwise; remove one of them", given).WithOrigin("cpu/dedicated-one-count")
 	}
 	if cpu.Threads > maxThreads {
-		invalid("allows at most %d threads a core, not %d", maxThreads, cpu.Threads)
+		invalid("allows at most %d threads a core, not %d", maxThreads, cpu.Threads).WithOrigin("cpu/dedicated-threads")
 	}
 	if cpu.Threads > 1 && spec.Architecture == arm64 {
-		errs = append(errs, field.Invalid(path.Child("architecture"), arm64, "has cores of one thread: dedicatedCpuPlacement needs threads to be 1"))
+		errs = append(errs, field.Invalid(path.Child("architecture"), arm64, "has cores of one thread: dedicatedCpuPlacement needs threads to be 1").WithOrigin("cpu/dedicated-threads-arm64"))
 	}
 	return errs
 }
@@ -104,10 +105,10 @@ func numa(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path
 	}
 	at := path.Child("domain", "cpu", "numa", "guestMappingPassthrough")
 	if !dedicated(spec) {
-		errs = append(errs, field.Invalid(at, "", "needs dedicatedCpuPlacement"))
+		errs = append(errs, field.Invalid(at, "", "needs dedicatedCpuPlacement").WithOrigin("cpu/numa-dedicated"))
 	}
 	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
-		errs = append(errs, field.Invalid(at, "", "needs memory.hugepages"))
+		errs = append(errs, field.Invalid(at, "", "needs memory.hugepages").WithOrigin("cpu/numa-hugepages"))
 	}
 	return errs
 }
@@ -124,14 +125,14 @@ func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	}
 	path = path.Child("domain", "cpu")
 	if !cpu.DedicatedCPUPlacement {
-		errs = append(errs, field.Required(path.Child("dedicatedCpuPlacement"), "realtime needs CPUs of its own"))
+		errs = append(errs, field.Required(path.Child("dedicatedCpuPlacement"), "realtime needs CPUs of its own").WithOrigin("cpu/realtime-dedicated"))
 	}
 	if !numaPassthrough(spec) {
 		at := path.Child("numa")
 		if cpu.NUMA != nil {
 			at = at.Child("guestMappingPassthrough")
 		}
-		errs = append(errs, field.Required(at, "realtime needs numa.guestMappingPassthrough"))
+		errs = append(errs, field.Required(at, "realtime needs numa.guestMappingPassthrough").WithOrigin("cpu/realtime-numa"))
 	}
 	return errs
 }

@@ -16,12 +16,12 @@ func inputs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 	for i, input := range spec.Domain.Devices.Inputs {
 		at := path.Child("domain", "devices", "inputs").Index(i)
 		if input.Bus != "" {
-			errs = append(errs, supported(at.Child("bus"), input.Bus, v1.InputBusUSB, v1.InputBusVirtio)...)
+			errs = append(errs, supported(at.Child("bus"), input.Bus, v1.InputBusUSB, v1.InputBusVirtio).WithOrigin("devices/input-bus")...)
 		}
 		if input.Type == "" {
-			errs = append(errs, field.Required(at.Child("type"), "give 'tablet'"))
+			errs = append(errs, field.Required(at.Child("type"), "give 'tablet'").WithOrigin("devices/input-type-given"))
 		} else {
-			errs = append(errs, supported(at.Child("type"), input.Type, v1.InputTypeTablet)...)
+			errs = append(errs, supported(at.Child("type"), input.Type, v1.InputTypeTablet).WithOrigin("devices/input-type")...)
 		}
 	}
 	return errs
@@ -34,13 +34,13 @@ func sound(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	}
 	path = path.Child("domain", "devices", "sound")
 	if spec.Architecture == arm64 {
-		errs = append(errs, field.Forbidden(path, "architecture 'arm64' has no sound device"))
+		errs = append(errs, field.Forbidden(path, "architecture 'arm64' has no sound device").WithOrigin("devices/sound-arm64"))
 	}
 	if sound.Model != "" {
-		errs = append(errs, supported(path.Child("model"), sound.Model, "ac97", "ich9")...)
+		errs = append(errs, supported(path.Child("model"), sound.Model, "ac97", "ich9").WithOrigin("devices/sound-model")...)
 	}
 	if sound.Name == "" {
-		errs = append(errs, field.Required(path.Child("name"), "give the device a name"))
+		errs = append(errs, field.Required(path.Child("name"), "give the device a name").WithOrigin("devices/sound-name"))
 	}
 	return errs
 }
@@ -59,14 +59,14 @@ func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	}
 	path = path.Child("domain", "devices", "video")
 	if isFalse(spec.Domain.Devices.AutoattachGraphicsDevice) {
-		errs = append(errs, field.Forbidden(path, "autoattachGraphicsDevice is false: enable it, or remove video"))
+		errs = append(errs, field.Forbidden(path, "autoattachGraphicsDevice is false: enable it, or remove video").WithOrigin("devices/video-graphics"))
 	}
 	models, known := videoModels[spec.Architecture]
 	switch {
 	case video.Type == "":
-		errs = append(errs, field.Required(path.Child("type"), "name the model, for example 'virtio'"))
+		errs = append(errs, field.Required(path.Child("type"), "name the model, for example 'virtio'").WithOrigin("devices/video-type-given"))
 	case known:
-		errs = append(errs, supported(path.Child("type"), video.Type, models...)...)
+		errs = append(errs, supported(path.Child("type"), video.Type, models...).WithOrigin("devices/video-type")...)
 	}
 	return errs
 }
@@ -82,20 +82,20 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	switch spec.Architecture {
 	case amd64:
 		if watchdog.I6300ESB == nil && !has {
-			return field.ErrorList{field.Required(path.Child(right), "")}
+			return field.ErrorList{field.Required(path.Child(right), "").WithOrigin("devices/watchdog-given")}
 		}
 	case s390x:
 		wrong, right, has = right, wrong, watchdog.I6300ESB != nil
 		if watchdog.Diag288 == nil && !has {
-			return field.ErrorList{field.Required(path.Child(right), "")}
+			return field.ErrorList{field.Required(path.Child(right), "").WithOrigin("devices/watchdog-given")}
 		}
 	case arm64:
-		return field.ErrorList{field.Forbidden(path, "architecture 'arm64' has no watchdog")}
+		return field.ErrorList{field.Forbidden(path, "architecture 'arm64' has no watchdog").WithOrigin("devices/watchdog-arm64")}
 	default:
 		return nil
 	}
 	if has {
-		return field.ErrorList{field.Forbidden(path.Child(wrong), fmt.Sprintf("architecture '%s' has '%s' only", spec.Architecture, right))}
+		return field.ErrorList{field.Forbidden(path.Child(wrong), fmt.Sprintf("architecture '%s' has '%s' only", spec.Architecture, right)).WithOrigin("devices/watchdog-model")}
 	}
 	return nil
 }
@@ -103,12 +103,12 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices", "panicDevices")
 	if spec.Architecture == s390x && len(spec.Domain.Devices.PanicDevices) > 0 {
-		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has its own"))
+		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has its own").WithOrigin("devices/panic-s390x"))
 	}
 	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
 	for i, device := range spec.Domain.Devices.PanicDevices {
 		if device.Model != nil && !slices.Contains(models, *device.Model) {
-			errs = append(errs, field.NotSupported(path.Index(i).Child("model"), *device.Model, models))
+			errs = append(errs, field.NotSupported(path.Index(i).Child("model"), *device.Model, models).WithOrigin("devices/panic-model"))
 		}
 	}
 	return errs
@@ -118,10 +118,10 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 func optionalDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices")
 	if isTrue(spec.Domain.Devices.AutoattachVSOCK) {
-		errs = append(errs, gated(limits, "VSOCK", path.Child("autoattachVSOCK"))...)
+		errs = append(errs, gated(limits, "VSOCK", path.Child("autoattachVSOCK")).WithOrigin("devices/vsock-gate")...)
 	}
 	if spec.Domain.Devices.DownwardMetrics != nil {
-		errs = append(errs, gated(limits, "DownwardMetrics", path.Child("downwardMetrics"))...)
+		errs = append(errs, gated(limits, "DownwardMetrics", path.Child("downwardMetrics")).WithOrigin("devices/downward-metrics-gate")...)
 	}
 	return errs
 }

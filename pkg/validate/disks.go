@@ -32,19 +32,19 @@ func diskForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	for i := range list {
 		disk, at := &list[i], path.Index(i)
 		if _, found := first[disk.Name]; found {
-			errs = append(errs, field.Duplicate(at.Child("name"), disk.Name))
+			errs = append(errs, field.Duplicate(at.Child("name"), disk.Name).WithOrigin("disks/name-twice"))
 		} else {
 			first[disk.Name] = i
-			errs = append(errs, named(at.Child("name"), disk.Name, validation.IsDNS1123Label)...)
+			errs = append(errs, named(at.Child("name"), disk.Name, validation.IsDNS1123Label).WithOrigin("disks/name")...)
 		}
 		if targets := targets(disk); len(targets) > 1 {
-			errs = append(errs, field.Forbidden(at.Child(targets[1]), "cannot be together with "+targets[0]+": a disk has one target"))
+			errs = append(errs, field.Forbidden(at.Child(targets[1]), "cannot be together with "+targets[0]+": a disk has one target").WithOrigin("disks/targets"))
 		}
 		if disk.Serial != "" && !serialPattern.MatchString(disk.Serial) {
-			errs = append(errs, field.Invalid(at.Child("serial"), disk.Serial, "must consist of letters, digits and '_.+-'"))
+			errs = append(errs, field.Invalid(at.Child("serial"), disk.Serial, "must consist of letters, digits and '_.+-'").WithOrigin("disks/serial"))
 		}
 		if utf8.RuneCountInString(disk.Serial) > serialLimit {
-			errs = append(errs, field.TooLong(at.Child("serial"), "", serialLimit))
+			errs = append(errs, field.TooLong(at.Child("serial"), "", serialLimit).WithOrigin("disks/serial-length"))
 		}
 	}
 	return errs
@@ -87,10 +87,10 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 		disk := &spec.Domain.Devices.Disks[i]
 		bus, target := bus(disk)
 		if spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
-			errs = append(errs, field.NotSupported(path.Index(i).Child(target, "bus"), bus, armBuses))
+			errs = append(errs, field.NotSupported(path.Index(i).Child(target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
 		}
 		if disk.LUN != nil && disk.LUN.Reservation && !limits.PersistentReservation {
-			errs = append(errs, field.Forbidden(path.Index(i).Child("lun", "reservation"), "persistent reservations are not enabled in this cluster"))
+			errs = append(errs, field.Forbidden(path.Index(i).Child("lun", "reservation"), "persistent reservations are not enabled in this cluster").WithOrigin("disks/reservation"))
 		}
 	}
 	return errs
@@ -106,17 +106,17 @@ func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 		at := path.Index(i).Child(target)
 		switch {
 		case bus == "ide":
-			errs = append(errs, field.NotSupported(at.Child("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio}))
+			errs = append(errs, field.NotSupported(at.Child("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio}).WithOrigin("disks/bus-ide"))
 		case target == "cdrom" && bus == v1.DiskBusVirtio:
-			errs = append(errs, field.NotSupported(at.Child("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}))
+			errs = append(errs, field.NotSupported(at.Child("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
 		case bus != "":
-			errs = append(errs, supported(at.Child("bus"), bus, v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio)...)
+			errs = append(errs, supported(at.Child("bus"), bus, v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio).WithOrigin("disks/bus")...)
 		}
 		if disk.Disk == nil {
 			continue
 		}
 		if bus == v1.DiskBusSATA && disk.Disk.ReadOnly {
-			errs = append(errs, field.Invalid(at.Child("bus"), bus, "has no read-only disks: use 'virtio' or 'scsi', or remove readonly"))
+			errs = append(errs, field.Invalid(at.Child("bus"), bus, "has no read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
 		}
 		errs = append(errs, diskAddress(disk.Disk, at.Child("pciAddress"))...)
 	}
@@ -128,9 +128,9 @@ func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 	case disk.PciAddress == "":
 		return nil
 	case disk.Bus != v1.DiskBusVirtio:
-		return field.ErrorList{field.Invalid(at, disk.PciAddress, "only disks on bus 'virtio' are PCI devices")}
+		return field.ErrorList{field.Invalid(at, disk.PciAddress, "only disks on bus 'virtio' are PCI devices").WithOrigin("disks/pci-bus")}
 	case !pciPattern.MatchString(disk.PciAddress):
-		return field.ErrorList{field.Invalid(at, disk.PciAddress, "must be a PCI address such as '0000:81:01.0'")}
+		return field.ErrorList{field.Invalid(at, disk.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("disks/pci-address")}
 	}
 	return nil
 }
@@ -143,16 +143,16 @@ func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	for i := range list {
 		disk, at := &list[i], path.Index(i)
 		if disk.Cache != "" {
-			errs = append(errs, supported(at.Child("cache"), disk.Cache, v1.CacheNone, v1.CacheWriteThrough, v1.CacheWriteBack)...)
+			errs = append(errs, supported(at.Child("cache"), disk.Cache, v1.CacheNone, v1.CacheWriteThrough, v1.CacheWriteBack).WithOrigin("disks/cache")...)
 		}
 		if disk.IO != "" {
-			errs = append(errs, supported(at.Child("io"), disk.IO, v1.IONative, v1.IOThreads)...)
+			errs = append(errs, supported(at.Child("io"), disk.IO, v1.IONative, v1.IOThreads).WithOrigin("disks/io")...)
 		}
 		if policy := disk.ErrorPolicy; policy != nil {
-			errs = append(errs, supported(at.Child("errorPolicy"), *policy, v1.DiskErrorPolicyStop, v1.DiskErrorPolicyIgnore, v1.DiskErrorPolicyReport, v1.DiskErrorPolicyEnospace)...)
+			errs = append(errs, supported(at.Child("errorPolicy"), *policy, v1.DiskErrorPolicyStop, v1.DiskErrorPolicyIgnore, v1.DiskErrorPolicyReport, v1.DiskErrorPolicyEnospace).WithOrigin("disks/error-policy")...)
 		}
 		if bus, target := bus(disk); isTrue(disk.DedicatedIOThread) && target != "" && bus != "" && bus != v1.DiskBusVirtio {
-			errs = append(errs, field.Forbidden(at.Child("dedicatedIOThread"), fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)))
+			errs = append(errs, field.Forbidden(at.Child("dedicatedIOThread"), fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
 		}
 	}
 	return errs

@@ -29,7 +29,7 @@ func blockSizeForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 			continue
 		}
 		if enabled(size.MatchVolume) {
-			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be together with custom: remove one of them"))
+			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be together with custom: remove one of them").WithOrigin("disks/block-size-both"))
 			continue
 		}
 		errs = append(errs, customBlockSize(&list[i], at.Child("custom"))...)
@@ -43,12 +43,12 @@ func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
 	bus, _ := bus(disk)
 	switch {
 	case size.Logical > size.Physical:
-		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must not be greater than physical (%d)", size.Physical)))
+		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must not be greater than physical (%d)", size.Physical)).WithOrigin("disks/block-size-order"))
 	case bus == v1.DiskBusSATA && size.Logical != minBlock:
-		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must be %d on bus 'sata'", minBlock)))
+		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must be %d on bus 'sata'", minBlock)).WithOrigin("disks/block-size-sata"))
 	}
 	if discard := size.DiscardGranularity; discard != nil && size.Logical != 0 && *discard%size.Logical != 0 {
-		errs = append(errs, field.Invalid(path.Child("discardGranularity"), *discard, fmt.Sprintf("must be a multiple of logical (%d)", size.Logical)))
+		errs = append(errs, field.Invalid(path.Child("discardGranularity"), *discard, fmt.Sprintf("must be a multiple of logical (%d)", size.Logical)).WithOrigin("disks/discard-granularity"))
 	}
 	return errs
 }
@@ -56,11 +56,11 @@ func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
 func blockSize(at *field.Path, size uint) field.ErrorList {
 	switch {
 	case size < minBlock:
-		return field.ErrorList{field.Invalid(at, size, fmt.Sprintf("must be at least %d bytes", minBlock))}
+		return field.ErrorList{field.Invalid(at, size, fmt.Sprintf("must be at least %d bytes", minBlock)).WithOrigin("disks/block-size-small")}
 	case size > maxBlock:
-		return field.ErrorList{field.Invalid(at, size, fmt.Sprintf("must be at most %d bytes", maxBlock))}
+		return field.ErrorList{field.Invalid(at, size, fmt.Sprintf("must be at most %d bytes", maxBlock)).WithOrigin("disks/block-size-large")}
 	case bits.OnesCount(size) != 1:
-		return field.ErrorList{field.Invalid(at, size, "must be a power of 2")}
+		return field.ErrorList{field.Invalid(at, size, "must be a power of 2").WithOrigin("disks/block-size-power")}
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func cloudInits(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 func cloudInitData(at *field.Path, user, network cloudInit) field.ErrorList {
 	errs := append(user.judge(at), network.judge(at)...)
 	if !user.given() && !network.given() {
-		errs = append(errs, field.Required(at, "give user data or network data, for example userData"))
+		errs = append(errs, field.Required(at, "give user data or network data, for example userData").WithOrigin("disks/cloudinit-empty"))
 	}
 	return errs
 }
@@ -63,20 +63,20 @@ func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
 		set = append(set, c.secretField)
 	}
 	if len(set) > 1 {
-		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": keep one of them"))
+		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": keep one of them").WithOrigin("disks/cloudinit-sources"))
 	}
 	size, name := len(c.text), c.inline
 	if c.base64 != "" {
 		data, err := base64.StdEncoding.DecodeString(c.base64)
 		if err != nil {
-			return append(errs, field.Invalid(at.Child(c.encoded), field.OmitValueType{}, "must be base64: "+err.Error()))
+			return append(errs, field.Invalid(at.Child(c.encoded), field.OmitValueType{}, "must be base64: "+err.Error()).WithOrigin("disks/cloudinit-base64"))
 		}
 		if len(data) > size {
 			size, name = len(data), c.encoded
 		}
 	}
 	if size > cloudInitLimit {
-		errs = append(errs, field.TooLong(at.Child(name), "", cloudInitLimit))
+		errs = append(errs, field.TooLong(at.Child(name), "", cloudInitLimit).WithOrigin("disks/cloudinit-length"))
 	}
 	return errs
 }

@@ -49,22 +49,22 @@ func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 	for i := range spec.Volumes {
 		volume, at := &spec.Volumes[i], path.Child("volumes").Index(i)
 		if seen[volume.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), volume.Name))
+			errs = append(errs, field.Duplicate(at.Child("name"), volume.Name).WithOrigin("disks/volume-name-twice"))
 		}
 		seen[volume.Name] = true
 		set := sources(volume)
 		switch {
 		case len(set) == 0:
-			errs = append(errs, field.Required(at, "give the volume a source, such as persistentVolumeClaim"))
+			errs = append(errs, field.Required(at, "give the volume a source, such as persistentVolumeClaim").WithOrigin("disks/volume-source"))
 		case len(set) > 1:
-			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a volume has one source"))
+			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a volume has one source").WithOrigin("disks/volume-sources"))
 		}
 		for _, kind := range single {
 			if !contains(set, kind) {
 				continue
 			}
 			if other, found := first[kind]; found {
-				errs = append(errs, field.Invalid(at.Child(kind), volume.Name, fmt.Sprintf("a guest has at most one such volume: volumes[%d] is one already", other)))
+				errs = append(errs, field.Invalid(at.Child(kind), volume.Name, fmt.Sprintf("a guest has at most one such volume: volumes[%d] is one already", other)).WithOrigin("disks/volume-single"))
 				continue
 			}
 			first[kind] = i
@@ -90,7 +90,7 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		v, at := &spec.Volumes[i], path.Child("volumes").Index(i)
 		required := func(value string, path ...string) {
 			if value == "" {
-				errs = append(errs, field.Required(at.Child(path[0], path[1:]...), "name it"))
+				errs = append(errs, field.Required(at.Child(path[0], path[1:]...), "name it").WithOrigin("disks/volume-reference"))
 			}
 		}
 		if v.DataVolume != nil {
@@ -109,15 +109,15 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 			errs = append(errs, hostDisk(v.HostDisk, limits, at.Child("hostDisk"))...)
 		}
 		if v.DownwardMetrics != nil {
-			errs = append(errs, gated(limits, "DownwardMetrics", at.Child("downwardMetrics"))...)
+			errs = append(errs, gated(limits, "DownwardMetrics", at.Child("downwardMetrics")).WithOrigin("disks/downward-metrics-gate")...)
 		}
 		if v.ContainerDisk != nil {
-			errs = append(errs, filePath(at.Child("containerDisk", "path"), v.ContainerDisk.Path)...)
+			errs = append(errs, filePath(at.Child("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
 		}
 		if v.ContainerPath != nil {
 			for _, reserved := range reservedPaths {
 				if under(v.ContainerPath.Path, reserved) {
-					errs = append(errs, field.Forbidden(at.Child("containerPath", "path"), "'"+reserved+"' is reserved"))
+					errs = append(errs, field.Forbidden(at.Child("containerPath", "path"), "'"+reserved+"' is reserved").WithOrigin("disks/container-path-reserved"))
 				}
 			}
 		}
@@ -126,13 +126,13 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 }
 
 func hostDisk(disk *v1.HostDisk, limits config.Limits, at *field.Path) field.ErrorList {
-	errs := gated(limits, "HostDisk", at)
+	errs := gated(limits, "HostDisk", at).WithOrigin("disks/host-disk-gate")
 	if disk.Path == "" {
-		errs = append(errs, field.Required(at.Child("path"), "give the path of the file on the host"))
+		errs = append(errs, field.Required(at.Child("path"), "give the path of the file on the host").WithOrigin("disks/host-disk-path"))
 	}
-	errs = append(errs, supported(at.Child("type"), disk.Type, v1.HostDiskExists, v1.HostDiskExistsOrCreate)...)
+	errs = append(errs, supported(at.Child("type"), disk.Type, v1.HostDiskExists, v1.HostDiskExistsOrCreate).WithOrigin("disks/host-disk-type")...)
 	if disk.Type == v1.HostDiskExists && !disk.Capacity.IsZero() {
-		errs = append(errs, field.Invalid(at.Child("capacity"), disk.Capacity.String(), "is for type 'DiskOrCreate' only: a disk that exists has its size"))
+		errs = append(errs, field.Invalid(at.Child("capacity"), disk.Capacity.String(), "is for type 'DiskOrCreate' only: a disk that exists has its size").WithOrigin("disks/host-disk-capacity"))
 	}
 	return errs
 }
@@ -142,5 +142,5 @@ func utilityVolumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 	if spec.UtilityVolumes == nil {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path.Child("utilityVolumes"), "can only be added to a running guest")}
+	return field.ErrorList{field.Forbidden(path.Child("utilityVolumes"), "can only be added to a running guest").WithOrigin("disks/utility-volumes")}
 }

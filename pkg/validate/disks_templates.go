@@ -26,12 +26,12 @@ func dataVolumeTemplates(vm, old *v1.VirtualMachine, path *field.Path) (errs fie
 	for i := range vm.Spec.DataVolumeTemplates {
 		template, at := &vm.Spec.DataVolumeTemplates[i], path.Index(i)
 		if template.Name == "" {
-			errs = append(errs, field.Required(at.Child("metadata", "name"), "name the volume"))
+			errs = append(errs, field.Required(at.Child("metadata", "name"), "name the volume").WithOrigin("disks/template-name"))
 		} else if !used[template.Name] {
-			errs = append(errs, field.Invalid(at.Child("metadata", "name"), template.Name, "no volume of the template uses it: add one of type dataVolume, or remove this"))
+			errs = append(errs, field.Invalid(at.Child("metadata", "name"), template.Name, "no volume of the template uses it: add one of type dataVolume, or remove this").WithOrigin("disks/template-unused"))
 		}
 		if template.Namespace != "" && template.Namespace != vm.Namespace && !unchanged {
-			errs = append(errs, field.Invalid(at.Child("metadata", "namespace"), template.Namespace, "must be the VM's own namespace '"+vm.Namespace+"'"))
+			errs = append(errs, field.Invalid(at.Child("metadata", "namespace"), template.Namespace, "must be the VM's own namespace '"+vm.Namespace+"'").WithOrigin("disks/template-namespace"))
 		}
 		errs = append(errs, dataVolume(template, at.Child("spec"))...)
 	}
@@ -42,9 +42,9 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 	spec := template.Spec
 	switch {
 	case spec.PVC == nil && spec.Storage == nil:
-		errs = append(errs, field.Required(path.Child("storage"), "say how large the volume is"))
+		errs = append(errs, field.Required(path.Child("storage"), "say how large the volume is").WithOrigin("disks/template-size"))
 	case spec.PVC != nil && spec.Storage != nil:
-		errs = append(errs, field.Forbidden(path.Child("pvc"), "cannot be together with storage: remove one of them"))
+		errs = append(errs, field.Forbidden(path.Child("pvc"), "cannot be together with storage: remove one of them").WithOrigin("disks/template-sizes"))
 	}
 	at := path.Child("source")
 	if spec.Source == nil && spec.SourceRef != nil {
@@ -52,18 +52,18 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 	}
 	switch populated, given := populates(template), spec.Source != nil || spec.SourceRef != nil; {
 	case populated && given:
-		return append(errs, field.Forbidden(at, "cannot be together with the dataSource of pvc or storage"))
+		return append(errs, field.Forbidden(at, "cannot be together with the dataSource of pvc or storage").WithOrigin("disks/template-populated"))
 	case !populated && !given:
-		return append(errs, field.Required(at, "say what the volume starts with: source or sourceRef"))
+		return append(errs, field.Required(at, "say what the volume starts with: source or sourceRef").WithOrigin("disks/template-source"))
 	case spec.Source == nil:
 		return errs
 	}
 	set := dataSources(template)
 	switch {
 	case len(set) == 0:
-		errs = append(errs, field.Required(at, "give one source, for example registry or blank"))
+		errs = append(errs, field.Required(at, "give one source, for example registry or blank").WithOrigin("disks/template-source-empty"))
 	case len(set) > 1:
-		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a volume has one source"))
+		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a volume has one source").WithOrigin("disks/template-sources"))
 	}
 	return errs
 }

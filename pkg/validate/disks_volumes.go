@@ -28,12 +28,12 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 		switch {
 		case volume == nil && disk.CDRom != nil:
 			if !limits.Gates.Enabled("DeclarativeHotplugVolumes") {
-				errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name; a CD-ROM without one needs feature gate 'DeclarativeHotplugVolumes'"))
+				errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name; a CD-ROM without one needs feature gate 'DeclarativeHotplugVolumes'").WithOrigin("disks/cdrom-volume"))
 			}
 		case volume == nil:
-			errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk"))
+			errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk").WithOrigin("disks/disk-volume"))
 		case disk.LUN != nil && !isClaim(volume):
-			errs = append(errs, field.Invalid(at.Child("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume"))
+			errs = append(errs, field.Invalid(at.Child("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume").WithOrigin("disks/lun-volume"))
 		case volume.DownwardMetrics != nil:
 			errs = append(errs, metricsDisk(disk, at)...)
 		}
@@ -44,10 +44,10 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 // metricsDisk is where vhostmd's readers look for the host's metrics: a virtio disk.
 func metricsDisk(disk *v1.Disk, at *field.Path) field.ErrorList {
 	if disk.Disk == nil {
-		return field.ErrorList{field.Required(at.Child("disk"), "a volume of type downwardMetrics must be a disk")}
+		return field.ErrorList{field.Required(at.Child("disk"), "a volume of type downwardMetrics must be a disk").WithOrigin("disks/metrics-disk")}
 	}
 	if disk.Disk.Bus != "" && disk.Disk.Bus != v1.DiskBusVirtio {
-		return field.ErrorList{field.NotSupported(at.Child("disk", "bus"), disk.Disk.Bus, []v1.DiskBus{v1.DiskBusVirtio})}
+		return field.ErrorList{field.NotSupported(at.Child("disk", "bus"), disk.Disk.Bus, []v1.DiskBus{v1.DiskBusVirtio}).WithOrigin("disks/metrics-bus")}
 	}
 	return nil
 }
@@ -58,9 +58,9 @@ func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		switch {
 		case order == nil:
 		case *order < 1:
-			errs = append(errs, field.Invalid(at, *order, "must be at least 1"))
+			errs = append(errs, field.Invalid(at, *order, "must be at least 1").WithOrigin("disks/boot-order"))
 		case taken[*order] != "":
-			errs = append(errs, field.Invalid(at, *order, fmt.Sprintf("is already taken by %s", taken[*order])))
+			errs = append(errs, field.Invalid(at, *order, fmt.Sprintf("is already taken by %s", taken[*order])).WithOrigin("disks/boot-order-twice"))
 		default:
 			taken[*order] = at.String()
 		}
@@ -90,12 +90,12 @@ func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		case volume.MemoryDump != nil:
 		case volume.ContainerPath != nil:
 			if asDisk[volume.Name] {
-				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk"))
+				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk").WithOrigin("disks/directory-as-disk"))
 			} else if !asFiles[volume.Name] {
-				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: it needs a file system of this name in domain.devices.filesystems"))
+				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: it needs a file system of this name in domain.devices.filesystems").WithOrigin("disks/directory-unused"))
 			}
 		case !asDisk[volume.Name] && !asFiles[volume.Name]:
-			errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "no disk or file system has this name: add one to domain.devices, or remove the volume"))
+			errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "no disk or file system has this name: add one to domain.devices, or remove the volume").WithOrigin("disks/volume-unused"))
 		}
 	}
 	return errs
@@ -109,7 +109,7 @@ func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	index := volumeIndex(spec)
 	for i, fs := range spec.Domain.Devices.Filesystems {
 		if volume := index[fs.Name]; volume != nil && isClaim(volume) {
-			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes", path.Child("domain", "devices", "filesystems").Index(i))...)
+			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes", path.Child("domain", "devices", "filesystems").Index(i)).WithOrigin("disks/filesystem-gate")...)
 		}
 	}
 	return errs

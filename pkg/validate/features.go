@@ -37,7 +37,7 @@ func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 		{"synic", h.SyNIC, "vpindex", h.VPIndex},
 	} {
 		if on(need.state) && !on(need.required) {
-			errs = append(errs, field.Invalid(path.Child(need.name), true, fmt.Sprintf("needs '%s', which is off: enable it, or disable '%s'", need.needs, need.name)))
+			errs = append(errs, field.Invalid(path.Child(need.name), true, fmt.Sprintf("needs '%s', which is off: enable it, or disable '%s'", need.needs, need.name)).WithOrigin("features/hyperv-needs"))
 		}
 	}
 	return errs
@@ -53,10 +53,10 @@ func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	}
 	path = path.Child("domain", "features")
 	if features.HypervPassthrough.Enabled == nil {
-		errs = append(errs, field.Required(path.Child("hypervPassthrough", "enabled"), "say 'true' or 'false'"))
+		errs = append(errs, field.Required(path.Child("hypervPassthrough", "enabled"), "say 'true' or 'false'").WithOrigin("features/hyperv-passthrough-enabled"))
 	}
 	if features.Hyperv != nil {
-		errs = append(errs, field.Forbidden(path.Child("hyperv"), "cannot be together with hypervPassthrough: remove one of them"))
+		errs = append(errs, field.Forbidden(path.Child("hyperv"), "cannot be together with hypervPassthrough: remove one of them").WithOrigin("features/hyperv-passthrough-alone"))
 	}
 	return errs
 }
@@ -70,14 +70,14 @@ func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 	}
 	at := path.Child("domain", "cpu")
 	if cpu == nil {
-		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'")}
+		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'").WithOrigin("features/evmcs-vmx")}
 	}
 	if at = at.Child("features"); len(cpu.Features) == 0 {
-		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'")}
+		return field.ErrorList{field.Required(at, "hyperv.evmcs needs CPU feature 'vmx'").WithOrigin("features/evmcs-vmx")}
 	}
 	for i, feature := range cpu.Features {
 		if feature.Name == "vmx" && feature.Policy != "require" {
-			errs = append(errs, field.Invalid(at.Index(i).Child("policy"), feature.Policy, "must be 'require' for 'vmx': hyperv.evmcs needs it"))
+			errs = append(errs, field.Invalid(at.Index(i).Child("policy"), feature.Policy, "must be 'require' for 'vmx': hyperv.evmcs needs it").WithOrigin("features/evmcs-vmx-policy"))
 		}
 	}
 	return errs

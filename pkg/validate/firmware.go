@@ -24,10 +24,10 @@ func bootloader(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		return errs
 	}
 	if firmware.Bootloader.BIOS != nil && spec.Architecture == arm64 {
-		errs = append(errs, field.Forbidden(path.Child("bios"), "architecture 'arm64' boots through EFI only"))
+		errs = append(errs, field.Forbidden(path.Child("bios"), "architecture 'arm64' boots through EFI only").WithOrigin("firmware/bios-arm64"))
 	}
 	if firmware.Bootloader.EFI != nil && spec.Architecture == s390x {
-		errs = append(errs, field.Forbidden(path.Child("efi"), "architecture 's390x' has no EFI"))
+		errs = append(errs, field.Forbidden(path.Child("efi"), "architecture 's390x' has no EFI").WithOrigin("firmware/efi-s390x"))
 	}
 	return errs
 }
@@ -36,7 +36,7 @@ func oneBootloader(firmware *v1.Firmware, path *field.Path) field.ErrorList {
 	if firmware == nil || firmware.Bootloader == nil || firmware.Bootloader.EFI == nil || firmware.Bootloader.BIOS == nil {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path.Child("bios"), "cannot be together with efi: remove one of them")}
+	return field.ErrorList{field.Forbidden(path.Child("bios"), "cannot be together with efi: remove one of them").WithOrigin("firmware/bootloaders")}
 }
 
 func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
@@ -54,7 +54,7 @@ func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		return nil
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
-	return field.ErrorList{field.Invalid(at, true, "needs features.smm.enabled, or set secureBoot to false")}
+	return field.ErrorList{field.Invalid(at, true, "needs features.smm.enabled, or set secureBoot to false").WithOrigin("firmware/secure-boot-smm")}
 }
 
 // enabled tells whether a feature is on: one that is mentioned is, unless it says otherwise.
@@ -71,19 +71,19 @@ func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorLi
 	container := firmware.KernelBoot.Container
 	if container == nil {
 		if firmware.KernelBoot.KernelArgs != "" {
-			errs = append(errs, field.Invalid(path.Child("kernelArgs"), firmware.KernelBoot.KernelArgs, "needs a kernel: set kernelBoot.container"))
+			errs = append(errs, field.Invalid(path.Child("kernelArgs"), firmware.KernelBoot.KernelArgs, "needs a kernel: set kernelBoot.container").WithOrigin("firmware/kernel-args"))
 		}
 		return errs
 	}
 	path = path.Child("container")
 	if container.Image == "" {
-		errs = append(errs, field.Required(path.Child("image"), "name the image that holds the kernel"))
+		errs = append(errs, field.Required(path.Child("image"), "name the image that holds the kernel").WithOrigin("firmware/kernel-image"))
 	}
 	if container.KernelPath == "" && container.InitrdPath == "" {
-		errs = append(errs, field.Required(path.Child("kernelPath"), "give kernelPath, initrdPath or both"))
+		errs = append(errs, field.Required(path.Child("kernelPath"), "give kernelPath, initrdPath or both").WithOrigin("firmware/kernel-files"))
 	}
-	errs = append(errs, filePath(path.Child("kernelPath"), container.KernelPath)...)
-	return append(errs, filePath(path.Child("initrdPath"), container.InitrdPath)...)
+	errs = append(errs, filePath(path.Child("kernelPath"), container.KernelPath).WithOrigin("firmware/kernel-path")...)
+	return append(errs, filePath(path.Child("initrdPath"), container.InitrdPath).WithOrigin("firmware/initrd-path")...)
 }
 
 // filePath is the path of a file in an image: absolute, and without a way out of the image.
@@ -106,7 +106,7 @@ func acpiTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	acpi := spec.Domain.Firmware.ACPI
 	path = path.Child("domain", "firmware", "acpi")
 	if acpi.SlicNameRef == "" && acpi.MsdmNameRef == "" {
-		return field.ErrorList{field.Required(path, "give slicNameRef or msdmNameRef, or remove acpi")}
+		return field.ErrorList{field.Required(path, "give slicNameRef or msdmNameRef, or remove acpi").WithOrigin("firmware/acpi-empty")}
 	}
 	errs = append(errs, secretVolume(spec, acpi.SlicNameRef, path.Child("slicNameRef"))...)
 	return append(errs, secretVolume(spec, acpi.MsdmNameRef, path.Child("msdmNameRef"))...)
@@ -119,9 +119,9 @@ func secretVolume(spec *v1.VirtualMachineInstanceSpec, name string, at *field.Pa
 	i := slices.IndexFunc(spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
 	switch {
 	case i < 0:
-		return field.ErrorList{field.NotFound(at, name)}
+		return field.ErrorList{field.NotFound(at, name).WithOrigin("firmware/acpi-volume")}
 	case spec.Volumes[i].Secret == nil:
-		return field.ErrorList{field.Invalid(at, name, "must name a volume that is a secret")}
+		return field.ErrorList{field.Invalid(at, name, "must name a volume that is a secret").WithOrigin("firmware/acpi-secret")}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field
 		}
 	}
 	if plugin >= 0 && claimed >= 0 && devices[plugin].deviceName != "" && devices[claimed].deviceName == "" {
-		errs = append(errs, field.Invalid(devices[max(plugin, claimed)].at, "", fmt.Sprintf("GPUs are either all claimed or all named by deviceName: see gpus[%d]", min(plugin, claimed))))
+		errs = append(errs, field.Invalid(devices[max(plugin, claimed)].at, "", fmt.Sprintf("GPUs are either all claimed or all named by deviceName: see gpus[%d]", min(plugin, claimed))).WithOrigin("hostdevices/gpus-mixed"))
 	}
 	return append(errs, ramFB(spec, path)...)
 }
@@ -59,7 +59,7 @@ func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.Er
 		}
 		if first >= 0 {
 			at := path.Child("domain", "devices", "gpus").Index(i).Child("virtualGPUOptions", "display")
-			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("a guest has one boot display, which is gpus[%d]: set ramFB.enabled to false here", first)))
+			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("a guest has one boot display, which is gpus[%d]: set ramFB.enabled to false here", first)).WithOrigin("hostdevices/gpu-ramfb"))
 			continue
 		}
 		first = i
@@ -70,7 +70,7 @@ func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.Er
 func hostDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	devices := hostDeviceList(spec, path)
 	if len(devices) > 0 {
-		errs = gated(limits, "HostDevices", path.Child("domain", "devices", "hostDevices"))
+		errs = gated(limits, "HostDevices", path.Child("domain", "devices", "hostDevices")).WithOrigin("hostdevices/gate")
 	}
 	return append(errs, deviceSources(devices, limits, "HostDevicesWithDRA")...)
 }

@@ -18,22 +18,22 @@ func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 		at := path.Child("resourceClaims").Index(i)
 		switch {
 		case claim.Name == "":
-			errs = append(errs, field.Required(at.Child("name"), "give the claim a name"))
+			errs = append(errs, field.Required(at.Child("name"), "give the claim a name").WithOrigin("hostdevices/claim-name-given"))
 		case seen[claim.Name]:
-			errs = append(errs, field.Duplicate(at.Child("name"), claim.Name))
+			errs = append(errs, field.Duplicate(at.Child("name"), claim.Name).WithOrigin("hostdevices/claim-twice"))
 		default:
-			errs = append(errs, named(at.Child("name"), claim.Name, validation.IsDNS1123Label)...)
+			errs = append(errs, named(at.Child("name"), claim.Name, validation.IsDNS1123Label).WithOrigin("hostdevices/claim-name")...)
 		}
 		seen[claim.Name] = true
 		switch direct, template := claim.ResourceClaimName, claim.ResourceClaimTemplateName; {
 		case direct == nil && template == nil:
-			errs = append(errs, field.Required(at, "give resourceClaimName or resourceClaimTemplateName"))
+			errs = append(errs, field.Required(at, "give resourceClaimName or resourceClaimTemplateName").WithOrigin("hostdevices/claim-source"))
 		case direct != nil && template != nil:
-			errs = append(errs, field.Forbidden(at.Child("resourceClaimTemplateName"), "cannot be together with resourceClaimName: remove one of them"))
+			errs = append(errs, field.Forbidden(at.Child("resourceClaimTemplateName"), "cannot be together with resourceClaimName: remove one of them").WithOrigin("hostdevices/claim-sources"))
 		case direct != nil:
-			errs = append(errs, named(at.Child("resourceClaimName"), *direct, validation.IsDNS1123Subdomain)...)
+			errs = append(errs, named(at.Child("resourceClaimName"), *direct, validation.IsDNS1123Subdomain).WithOrigin("hostdevices/claim-resource")...)
 		default:
-			errs = append(errs, named(at.Child("resourceClaimTemplateName"), *template, validation.IsDNS1123Subdomain)...)
+			errs = append(errs, named(at.Child("resourceClaimTemplateName"), *template, validation.IsDNS1123Subdomain).WithOrigin("hostdevices/claim-template")...)
 		}
 	}
 	return errs
@@ -44,22 +44,22 @@ func deviceSources(devices []passed, limits config.Limits, gate string) (errs fi
 	for _, d := range devices {
 		switch {
 		case d.deviceName == "" && d.claim == nil:
-			errs = append(errs, field.Required(d.at, "give deviceName, or claimName and requestName"))
+			errs = append(errs, field.Required(d.at, "give deviceName, or claimName and requestName").WithOrigin("hostdevices/source"))
 		case d.deviceName != "" && d.claim != nil:
-			errs = append(errs, field.Forbidden(d.at.Child("deviceName"), "cannot be together with claimName and requestName: remove one of them"))
+			errs = append(errs, field.Forbidden(d.at.Child("deviceName"), "cannot be together with claimName and requestName: remove one of them").WithOrigin("hostdevices/sources"))
 		}
 		if d.claim == nil {
 			continue
 		}
 		if !limits.Gates.Enabled(gate) {
-			errs = append(errs, gated(limits, gate, d.at)...)
+			errs = append(errs, gated(limits, gate, d.at).WithOrigin("hostdevices/claim-gate")...)
 			continue
 		}
 		if d.claim.ClaimName == "" {
-			errs = append(errs, field.Required(d.at.Child("claimName"), "name an entry of resourceClaims"))
+			errs = append(errs, field.Required(d.at.Child("claimName"), "name an entry of resourceClaims").WithOrigin("hostdevices/request-claim"))
 		}
 		if d.claim.RequestName == "" {
-			errs = append(errs, field.Required(d.at.Child("requestName"), "name the request in the claim"))
+			errs = append(errs, field.Required(d.at.Child("requestName"), "name the request in the claim").WithOrigin("hostdevices/request-name"))
 		}
 	}
 	return errs
@@ -83,7 +83,7 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 			return
 		}
 		if by := used[*claim]; by != "" {
-			errs = append(errs, field.Duplicate(at, fmt.Sprintf("claim '%s' request '%s', which %s has", claim.ClaimName, claim.RequestName, by)))
+			errs = append(errs, field.Duplicate(at, fmt.Sprintf("claim '%s' request '%s', which %s has", claim.ClaimName, claim.RequestName, by)).WithOrigin("hostdevices/request-twice"))
 			return
 		}
 		used[*claim] = at.String()
@@ -100,7 +100,7 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		check(d.claim, d.at)
 		if d.complete() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
 			missing[d.claim.ClaimName] = true
-			errs = append(errs, field.Required(path.Child("resourceClaims"), fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)))
+			errs = append(errs, field.Required(path.Child("resourceClaims"), fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)).WithOrigin("hostdevices/claim-undeclared"))
 		}
 	}
 	for i, network := range spec.Networks {

@@ -41,13 +41,13 @@ func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 			continue
 		}
 		at := d.at.Child("deviceName")
-		if off := gated(limits, gate, at); len(off) > 0 {
+		if off := gated(limits, gate, at).WithOrigin("hostdevices/grace-gate"); len(off) > 0 {
 			errs = append(errs, off...)
 			continue
 		}
 		found = true
 		if others {
-			errs = append(errs, field.Invalid(at, d.deviceName, "stands for NVIDIA Grace GPUs and other devices in this cluster: the guest cannot be laid out for both"))
+			errs = append(errs, field.Invalid(at, d.deviceName, "stands for NVIDIA Grace GPUs and other devices in this cluster: the guest cannot be laid out for both").WithOrigin("hostdevices/grace-ambiguous"))
 		}
 	}
 	if found {
@@ -59,26 +59,26 @@ func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 func graceGuest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	spec, at := &vmi.Spec, path.Child("spec")
 	if spec.Architecture != arm64 {
-		errs = append(errs, field.Invalid(at.Child("architecture"), spec.Architecture, "an NVIDIA Grace GPU needs 'arm64'"))
+		errs = append(errs, field.Invalid(at.Child("architecture"), spec.Architecture, "an NVIDIA Grace GPU needs 'arm64'").WithOrigin("hostdevices/grace-arm64"))
 	}
 	if m := spec.Domain.Machine; m != nil && m.Type != "" && !strings.HasPrefix(m.Type, "virt") {
-		errs = append(errs, field.Invalid(at.Child("domain", "machine", "type"), m.Type, "an NVIDIA Grace GPU needs 'virt'"))
+		errs = append(errs, field.Invalid(at.Child("domain", "machine", "type"), m.Type, "an NVIDIA Grace GPU needs 'virt'").WithOrigin("hostdevices/grace-machine"))
 	}
 	if !dedicated(spec) {
 		cpu := at.Child("domain", "cpu")
 		if spec.Domain.CPU != nil {
 			cpu = cpu.Child("dedicatedCpuPlacement")
 		}
-		errs = append(errs, field.Required(cpu, "an NVIDIA Grace GPU needs dedicatedCpuPlacement"))
+		errs = append(errs, field.Required(cpu, "an NVIDIA Grace GPU needs dedicatedCpuPlacement").WithOrigin("hostdevices/grace-dedicated"))
 	}
 	for _, gate := range []string{"PCINUMAAwareTopology", "IOMMUFD"} {
 		if !limits.Gates.Enabled(gate) {
-			errs = append(errs, field.Forbidden(at.Child("domain", "devices"), fmt.Sprintf("an NVIDIA Grace GPU needs feature gate '%s', which is off in this cluster", gate)))
+			errs = append(errs, field.Forbidden(at.Child("domain", "devices"), fmt.Sprintf("an NVIDIA Grace GPU needs feature gate '%s', which is off in this cluster", gate)).WithOrigin("hostdevices/grace-needs-gates"))
 		}
 	}
 	for _, annotation := range []string{v1.PlacePCIDevicesOnRootComplex, v1.DisablePCIHole64} {
 		if vmi.Annotations[annotation] == "true" {
-			errs = append(errs, field.Forbidden(path.Child("metadata", "annotations").Key(annotation), "an NVIDIA Grace GPU needs its own root port and the 64-bit PCI hole"))
+			errs = append(errs, field.Forbidden(path.Child("metadata", "annotations").Key(annotation), "an NVIDIA Grace GPU needs its own root port and the 64-bit PCI hole").WithOrigin("hostdevices/grace-annotations"))
 		}
 	}
 	return errs

@@ -15,7 +15,7 @@ func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		return nil
 	}
 	path = path.Child("domain")
-	errs := supported(path.Child("ioThreadsPolicy"), *policy, v1.IOThreadsPolicyShared, v1.IOThreadsPolicyAuto, v1.IOThreadsPolicySupplementalPool)
+	errs := supported(path.Child("ioThreadsPolicy"), *policy, v1.IOThreadsPolicyShared, v1.IOThreadsPolicyAuto, v1.IOThreadsPolicySupplementalPool).WithOrigin("iothreads/policy")
 	if *policy != v1.IOThreadsPolicySupplementalPool {
 		return errs
 	}
@@ -23,11 +23,11 @@ func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	at := path.Child("ioThreads")
 	switch {
 	case threads == nil:
-		errs = append(errs, field.Required(at, "policy 'supplementalPool' needs supplementalPoolThreadCount"))
+		errs = append(errs, field.Required(at, "policy 'supplementalPool' needs supplementalPoolThreadCount").WithOrigin("iothreads/pool-given"))
 	case threads.SupplementalPoolThreadCount == nil:
-		errs = append(errs, field.Required(at.Child("supplementalPoolThreadCount"), "policy 'supplementalPool' needs the number of its threads"))
+		errs = append(errs, field.Required(at.Child("supplementalPoolThreadCount"), "policy 'supplementalPool' needs the number of its threads").WithOrigin("iothreads/pool-given"))
 	case *threads.SupplementalPoolThreadCount < 1:
-		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount, "must be at least 1 with policy 'supplementalPool'"))
+		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount, "must be at least 1 with policy 'supplementalPool'").WithOrigin("iothreads/pool"))
 	}
 	return errs
 }

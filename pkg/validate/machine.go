@@ -20,7 +20,7 @@ const (
 )
 
 func architecture(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, at *field.Path) field.ErrorList {
-	return supported(at.Child("architecture"), spec.Architecture, amd64, arm64, s390x)
+	return supported(at.Child("architecture"), spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")
 }
 
 // machineType compares with the cluster's glob patterns. A guest without an architecture is measured by amd64's, which is
@@ -37,7 +37,7 @@ func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *
 	if slices.ContainsFunc(allowed, func(pattern string) bool { return matches(pattern, machine.Type) }) {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, allowed)}
+	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, allowed).WithOrigin("machine/type")}
 }
 
 func matches(pattern, name string) bool {
@@ -51,5 +51,5 @@ func rebootPolicy(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at 
 		return nil
 	}
 	at = at.Child("domain", "rebootPolicy")
-	return append(gated(limits, "RebootPolicy", at), supported(at, *policy, v1.RebootPolicyReboot, v1.RebootPolicyTerminate)...)
+	return append(gated(limits, "RebootPolicy", at).WithOrigin("machine/reboot-policy-gate"), supported(at, *policy, v1.RebootPolicyReboot, v1.RebootPolicyTerminate).WithOrigin("machine/reboot-policy")...)
 }

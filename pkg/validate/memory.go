@@ -24,7 +24,7 @@ func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	if memory != nil {
 		at = at.Child("guest")
 	}
-	return field.ErrorList{field.Required(at, "say how much memory the guest has: memory.guest, or resources.requests.memory")}
+	return field.ErrorList{field.Required(at, "say how much memory the guest has: memory.guest, or resources.requests.memory").WithOrigin("memory/given")}
 }
 
 // hugepages refuses a size of zero, by which nothing can be divided, and negative ones.
@@ -35,11 +35,11 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	given := spec.Domain.Memory.Hugepages.PageSize
 	at := path.Child("domain", "memory", "hugepages", "pageSize")
 	if given == "" {
-		return field.ErrorList{field.Required(at, "give the size of a page, such as '2Mi'")}
+		return field.ErrorList{field.Required(at, "give the size of a page, such as '2Mi'").WithOrigin("memory/page-size-given")}
 	}
 	size, err := resource.ParseQuantity(given)
 	if err != nil || size.Sign() <= 0 {
-		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0, such as '2Mi'")}
+		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0, such as '2Mi'").WithOrigin("memory/page-size")}
 	}
 	return nil
 }
@@ -65,18 +65,18 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	}
 	path = path.Child("domain", "memory")
 	if memory.MaxGuest != nil && memory.MaxGuest.Sign() <= 0 {
-		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), "must be greater than 0"))
+		errs = append(errs, field.Invalid(path.Child("maxGuest"), memory.MaxGuest.String(), "must be greater than 0").WithOrigin("memory/max-guest"))
 	}
 	if memory.Guest == nil {
 		return errs
 	}
 	path = path.Child("guest")
 	if memory.Guest.Sign() <= 0 {
-		return append(errs, field.Invalid(path, memory.Guest.String(), "must be greater than 0"))
+		return append(errs, field.Invalid(path, memory.Guest.String(), "must be greater than 0").WithOrigin("memory/guest"))
 	}
 	limit := spec.Domain.Resources.Limits[corev1.ResourceMemory]
 	if limits.LiveUpdate == nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
-		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than resources.limits.memory '%s'", limit.String())))
+		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than resources.limits.memory '%s'", limit.String())).WithOrigin("memory/guest-limit"))
 	}
 	return errs
 }
@@ -85,5 +85,5 @@ func memoryOverhead(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, p
 	if spec.Domain.Memory == nil || spec.Domain.Memory.ReservedOverhead == nil {
 		return nil
 	}
-	return gated(limits, "ReservedOverheadMemlock", path.Child("domain", "memory", "reservedOverhead"))
+	return gated(limits, "ReservedOverheadMemlock", path.Child("domain", "memory", "reservedOverhead")).WithOrigin("memory/overhead-gate")
 }

@@ -20,10 +20,10 @@ func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	}
 	at := path.Child("spec", "domain", "memory")
 	if memory.Guest == nil {
-		return field.ErrorList{field.Required(at.Child("guest"), "maxGuest needs guest to be set")}
+		return field.ErrorList{field.Required(at.Child("guest"), "maxGuest needs guest to be set").WithOrigin("memory/growth-guest")}
 	}
 	if why := rigid(&vmi.Spec); why != "" {
-		return field.ErrorList{field.Invalid(at.Child("guest"), memory.Guest.String(), why+": remove maxGuest")}
+		return field.ErrorList{field.Invalid(at.Child("guest"), memory.Guest.String(), why+": remove maxGuest").WithOrigin("memory/growth")}
 	}
 	return nil
 }

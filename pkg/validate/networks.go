@@ -17,12 +17,12 @@ func networks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 		set := networkTypes(network)
 		switch {
 		case len(set) == 0:
-			errs = append(errs, field.Required(at, "give the network a type: pod, multus or resourceClaim"))
+			errs = append(errs, field.Required(at, "give the network a type: pod, multus or resourceClaim").WithOrigin("networks/type"))
 		case len(set) > 1:
-			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a network has one type"))
+			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a network has one type").WithOrigin("networks/types"))
 		}
 		if network.Multus != nil && network.Multus.NetworkName == "" {
-			errs = append(errs, field.Required(at.Child("multus", "networkName"), "name the NetworkAttachmentDefinition"))
+			errs = append(errs, field.Required(at.Child("multus", "networkName"), "name the NetworkAttachmentDefinition").WithOrigin("networks/multus-name"))
 		}
 	}
 	return errs
@@ -48,21 +48,21 @@ func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 		at := path.Child("networks").Index(i)
 		if network.Pod != nil {
 			if pod >= 0 {
-				errs = append(errs, field.Duplicate(at.Child("pod"), fmt.Sprintf("networks[%d]", pod)))
+				errs = append(errs, field.Duplicate(at.Child("pod"), fmt.Sprintf("networks[%d]", pod)).WithOrigin("networks/pod-twice"))
 			} else {
 				pod = i
 			}
 		}
 		if network.Multus != nil && network.Multus.Default {
 			if multus >= 0 {
-				errs = append(errs, field.Duplicate(at.Child("multus", "default"), fmt.Sprintf("networks[%d]", multus)))
+				errs = append(errs, field.Duplicate(at.Child("multus", "default"), fmt.Sprintf("networks[%d]", multus)).WithOrigin("networks/default-twice"))
 			} else {
 				multus = i
 			}
 		}
 	}
 	if pod >= 0 && multus >= 0 {
-		errs = append(errs, field.Forbidden(path.Child("networks").Index(pod).Child("pod"), fmt.Sprintf("networks[%d] is the default network already: remove one of them", multus)))
+		errs = append(errs, field.Forbidden(path.Child("networks").Index(pod).Child("pod"), fmt.Sprintf("networks[%d] is the default network already: remove one of them", multus)).WithOrigin("networks/pod-and-default"))
 	}
 	return errs
 }
@@ -76,9 +76,9 @@ func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	for i, network := range spec.Networks {
 		at := path.Child("networks").Index(i).Child("name")
 		if nets[network.Name] {
-			errs = append(errs, field.Duplicate(at, network.Name))
+			errs = append(errs, field.Duplicate(at, network.Name).WithOrigin("networks/name-twice"))
 		} else if !nics[network.Name] {
-			errs = append(errs, field.Invalid(at, network.Name, "no interface has this name: add one to domain.devices.interfaces, or remove the network"))
+			errs = append(errs, field.Invalid(at, network.Name, "no interface has this name: add one to domain.devices.interfaces, or remove the network").WithOrigin("networks/interface-missing"))
 		}
 		nets[network.Name] = true
 	}
@@ -86,9 +86,9 @@ func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	for i, nic := range spec.Domain.Devices.Interfaces {
 		at := path.Child("domain", "devices", "interfaces").Index(i).Child("name")
 		if seen[nic.Name] {
-			errs = append(errs, field.Duplicate(at, nic.Name))
+			errs = append(errs, field.Duplicate(at, nic.Name).WithOrigin("networks/interface-twice"))
 		} else if !nets[nic.Name] {
-			errs = append(errs, field.Invalid(at, nic.Name, "no network has this name: add it to networks, or remove the interface"))
+			errs = append(errs, field.Invalid(at, nic.Name, "no network has this name: add it to networks, or remove the interface").WithOrigin("networks/network-missing"))
 		}
 		seen[nic.Name] = true
 	}
@@ -109,26 +109,26 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if claim == nil {
 			continue
 		}
-		if off := gated(limits, "NetworkDevicesWithDRA", at); len(off) > 0 {
+		if off := gated(limits, "NetworkDevicesWithDRA", at).WithOrigin("networks/claim-gate"); len(off) > 0 {
 			errs = append(errs, off...)
 			continue
 		}
 		if multus {
-			errs = append(errs, field.Forbidden(at, "cannot be together with networks of type multus"))
+			errs = append(errs, field.Forbidden(at, "cannot be together with networks of type multus").WithOrigin("networks/claim-and-multus"))
 			continue
 		}
 		switch {
 		case claim.ClaimName == "":
-			errs = append(errs, field.Required(at.Child("claimName"), "name an entry of resourceClaims"))
+			errs = append(errs, field.Required(at.Child("claimName"), "name an entry of resourceClaims").WithOrigin("networks/claim-name"))
 		case !claimed[claim.ClaimName]:
-			errs = append(errs, field.NotFound(at.Child("claimName"), claim.ClaimName))
+			errs = append(errs, field.NotFound(at.Child("claimName"), claim.ClaimName).WithOrigin("networks/claim-undeclared"))
 		}
 		if claim.RequestName == "" {
-			errs = append(errs, field.Required(at.Child("requestName"), "name the request in the claim"))
+			errs = append(errs, field.Required(at.Child("requestName"), "name the request in the claim").WithOrigin("networks/claim-request"))
 		}
 		for j, nic := range spec.Domain.Devices.Interfaces {
 			if nic.Name == network.Name && nic.SRIOV == nil && nic.Binding == nil {
-				errs = append(errs, field.Invalid(path.Child("domain", "devices", "interfaces").Index(j), nic.Name, "a network of a resource claim needs binding sriov or a plugin"))
+				errs = append(errs, field.Invalid(path.Child("domain", "devices", "interfaces").Index(j), nic.Name, "a network of a resource claim needs binding sriov or a plugin").WithOrigin("networks/claim-binding"))
 			}
 		}
 	}

@@ -30,16 +30,16 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	for i := range spec.Domain.Devices.Interfaces {
 		nic, at := &spec.Domain.Devices.Interfaces[i], path.Child("domain", "devices", "interfaces").Index(i)
 		if !nicName.MatchString(nic.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), nic.Name, "must consist of letters, digits, '-' and '_'"))
+			errs = append(errs, field.Invalid(at.Child("name"), nic.Name, "must consist of letters, digits, '-' and '_'").WithOrigin("networks/interface-name"))
 		}
 		if nic.Model != "" {
-			errs = append(errs, supported(at.Child("model"), nic.Model, nicModels...)...)
+			errs = append(errs, supported(at.Child("model"), nic.Model, nicModels...).WithOrigin("networks/model")...)
 		}
 		if nic.MacAddress != "" {
 			errs = append(errs, mac(at.Child("macAddress"), nic.MacAddress)...)
 		}
 		if nic.PciAddress != "" && !pciPattern.MatchString(nic.PciAddress) {
-			errs = append(errs, field.Invalid(at.Child("pciAddress"), nic.PciAddress, "must be a PCI address such as '0000:81:01.0'"))
+			errs = append(errs, field.Invalid(at.Child("pciAddress"), nic.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("networks/pci-address"))
 		}
 	}
 	return errs
@@ -48,7 +48,7 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 func mac(at *field.Path, given string) field.ErrorList {
 	parts := strings.FieldsFunc(given, func(r rune) bool { return r == ':' || r == '-' })
 	if !macForm.MatchString(given) || len(parts) != macParts {
-		return field.ErrorList{field.Invalid(at, given, "must be six bytes such as '02:1a:4b:00:00:01'")}
+		return field.ErrorList{field.Invalid(at, given, "must be six bytes such as '02:1a:4b:00:00:01'").WithOrigin("networks/mac")}
 	}
 	return nil
 }
@@ -113,14 +113,14 @@ func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits
 		set := bindings(nic)
 		switch {
 		case len(set) == 0:
-			errs = append(errs, field.Required(at, "give the interface a binding, such as masquerade"))
+			errs = append(errs, field.Required(at, "give the interface a binding, such as masquerade").WithOrigin("networks/binding"))
 			continue
 		case len(set) > 1:
-			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": an interface has one binding"))
+			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": an interface has one binding").WithOrigin("networks/bindings"))
 		}
 		for _, name := range set {
 			if why := retired[name]; why != "" {
-				errs = append(errs, field.Forbidden(at.Child(name), why))
+				errs = append(errs, field.Forbidden(at.Child(name), why).WithOrigin("networks/binding-retired"))
 			}
 		}
 		errs = append(errs, bindingNetwork(nic, networkOf(spec, nic.Name), limits, at)...)
@@ -133,18 +133,18 @@ func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits
 	onPod := network != nil && network.Pod != nil
 	name := at.Child("name")
 	if nic.Masquerade != nil && !onPod {
-		errs = append(errs, field.Invalid(name, nic.Name, "masquerade needs the pod network"))
+		errs = append(errs, field.Invalid(name, nic.Name, "masquerade needs the pod network").WithOrigin("networks/masquerade-pod"))
 	}
 	if nic.Masquerade != nil && strings.EqualFold(strings.ReplaceAll(nic.MacAddress, "-", ":"), reservedMAC) {
-		errs = append(errs, field.Forbidden(at.Child("macAddress"), "'"+reservedMAC+"' is the address of the pod's own bridge: choose another"))
+		errs = append(errs, field.Forbidden(at.Child("macAddress"), "'"+reservedMAC+"' is the address of the pod's own bridge: choose another").WithOrigin("networks/masquerade-mac"))
 	}
 	if nic.Bridge != nil && onPod && !limits.BridgeOnPodNetwork {
-		errs = append(errs, field.Forbidden(name, "this cluster allows no bridge on the pod network: use masquerade"))
+		errs = append(errs, field.Forbidden(name, "this cluster allows no bridge on the pod network: use masquerade").WithOrigin("networks/bridge-pod"))
 	}
 	if nic.PasstBinding != nil {
-		errs = append(errs, gated(limits, "PasstBinding", name)...)
+		errs = append(errs, gated(limits, "PasstBinding", name).WithOrigin("networks/passt-gate")...)
 		if !onPod {
-			errs = append(errs, field.Invalid(name, nic.Name, "passtBinding needs the pod network"))
+			errs = append(errs, field.Invalid(name, nic.Name, "passtBinding needs the pod network").WithOrigin("networks/passt-pod"))
 		}
 	}
 	return errs
@@ -160,17 +160,17 @@ func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 		case "":
 		case v1.InterfaceStateLinkUp, v1.InterfaceStateLinkDown:
 			if nic.SRIOV != nil {
-				errs = append(errs, field.Invalid(at, nic.State, "the link of an SR-IOV device cannot be switched"))
+				errs = append(errs, field.Invalid(at, nic.State, "the link of an SR-IOV device cannot be switched").WithOrigin("networks/state-sriov"))
 			}
 		case v1.InterfaceStateAbsent:
 			if nic.Bridge == nil {
-				errs = append(errs, field.Invalid(at, nic.State, "only interfaces with binding bridge can be unplugged"))
+				errs = append(errs, field.Invalid(at, nic.State, "only interfaces with binding bridge can be unplugged").WithOrigin("networks/absent-bridge"))
 			}
 			if n := defaultNetwork(spec); n != nil && n.Name == nic.Name {
-				errs = append(errs, field.Invalid(at, nic.State, "the default network cannot be unplugged"))
+				errs = append(errs, field.Invalid(at, nic.State, "the default network cannot be unplugged").WithOrigin("networks/absent-default"))
 			}
 		default:
-			errs = append(errs, field.NotSupported(at, nic.State, []v1.InterfaceState{v1.InterfaceStateAbsent, v1.InterfaceStateLinkDown, v1.InterfaceStateLinkUp}))
+			errs = append(errs, field.NotSupported(at, nic.State, []v1.InterfaceState{v1.InterfaceStateAbsent, v1.InterfaceStateLinkDown, v1.InterfaceStateLinkUp}).WithOrigin("networks/state"))
 		}
 	}
 	return errs
@@ -193,15 +193,15 @@ func dhcp(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path
 			at := at.Child("privateOptions").Index(j).Child("option")
 			switch {
 			case seen[private.Option]:
-				errs = append(errs, field.Duplicate(at, private.Option))
+				errs = append(errs, field.Duplicate(at, private.Option).WithOrigin("networks/dhcp-option-twice"))
 			case private.Option < firstPrivateOption || private.Option > lastPrivateOption:
-				errs = append(errs, field.Invalid(at, private.Option, "must be between 224 and 254"))
+				errs = append(errs, field.Invalid(at, private.Option, "must be between 224 and 254").WithOrigin("networks/dhcp-option"))
 			}
 			seen[private.Option] = true
 		}
 		for j, server := range nic.DHCPOptions.NTPServers {
 			if address, err := netip.ParseAddr(server); err != nil || !address.Is4() {
-				errs = append(errs, field.Invalid(at.Child("ntpServers").Index(j), server, "must be an IPv4 address"))
+				errs = append(errs, field.Invalid(at.Child("ntpServers").Index(j), server, "must be an IPv4 address").WithOrigin("networks/ntp-server"))
 			}
 		}
 	}

@@ -31,19 +31,19 @@ func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 			switch {
 			case port.Name == "":
 			case seen[port.Name]:
-				errs = append(errs, field.Duplicate(at.Child("name"), port.Name))
+				errs = append(errs, field.Duplicate(at.Child("name"), port.Name).WithOrigin("networks/port-name-twice"))
 			default:
-				errs = append(errs, named(at.Child("name"), port.Name, validation.IsValidPortName)...)
+				errs = append(errs, named(at.Child("name"), port.Name, validation.IsValidPortName).WithOrigin("networks/port-name")...)
 			}
 			seen[port.Name] = true
 			if port.Protocol != "" {
-				errs = append(errs, supported(at.Child("protocol"), port.Protocol, "TCP", "UDP")...)
+				errs = append(errs, supported(at.Child("protocol"), port.Protocol, "TCP", "UDP").WithOrigin("networks/port-protocol")...)
 			}
 			switch {
 			case port.Port == 0:
-				errs = append(errs, field.Required(at.Child("port"), "give the port's number"))
+				errs = append(errs, field.Required(at.Child("port"), "give the port's number").WithOrigin("networks/port-given"))
 			case port.Port < 0 || port.Port > maxPort:
-				errs = append(errs, portNumber(at.Child("port"), port.Port))
+				errs = append(errs, portNumber(at.Child("port"), port.Port).WithOrigin("networks/port"))
 			}
 		}
 	}
@@ -62,21 +62,21 @@ func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		}
 		at := path.Child("domain", "devices", "interfaces").Index(i)
 		if !limits.Gates.Enabled("PortRangesSpec") {
-			errs = append(errs, gated(limits, "PortRangesSpec", at.Child("name"))...)
+			errs = append(errs, gated(limits, "PortRangesSpec", at.Child("name")).WithOrigin("networks/ranges-gate")...)
 			continue
 		}
 		if n := networkOf(spec, nic.Name); n == nil || n.Pod == nil {
 			continue
 		}
 		if len(nic.Ports) > 0 {
-			errs = append(errs, field.Forbidden(at.Child("name"), "cannot have both ports and portRanges: write the ports as ranges"))
+			errs = append(errs, field.Forbidden(at.Child("name"), "cannot have both ports and portRanges: write the ports as ranges").WithOrigin("networks/ranges-and-ports"))
 		}
 		if nic.Masquerade == nil {
-			errs = append(errs, field.Forbidden(at.Child("name"), "portRanges need binding masquerade"))
+			errs = append(errs, field.Forbidden(at.Child("name"), "portRanges need binding masquerade").WithOrigin("networks/ranges-masquerade"))
 		}
 		at = at.Child("portRanges")
 		if len(nic.PortRanges) > maxRanges {
-			errs = append(errs, field.TooMany(at, len(nic.PortRanges), maxRanges))
+			errs = append(errs, field.TooMany(at, len(nic.PortRanges), maxRanges).WithOrigin("networks/ranges-count"))
 		}
 		for j, r := range nic.PortRanges {
 			errs = append(errs, portRange(at.Index(j), r)...)
@@ -87,15 +87,15 @@ func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 }
 
 func portRange(at *field.Path, r v1.PortRange) (errs field.ErrorList) {
-	errs = supported(at.Child("protocol"), r.Protocol, "TCP", "UDP")
+	errs = supported(at.Child("protocol"), r.Protocol, "TCP", "UDP").WithOrigin("networks/range-protocol")
 	if r.Start < 1 || r.Start > maxPort {
-		errs = append(errs, portNumber(at.Child("start"), r.Start))
+		errs = append(errs, portNumber(at.Child("start"), r.Start).WithOrigin("networks/range-start"))
 	}
 	if r.End < 1 || r.End > maxPort {
-		errs = append(errs, portNumber(at.Child("end"), r.End))
+		errs = append(errs, portNumber(at.Child("end"), r.End).WithOrigin("networks/range-end"))
 	}
 	if r.Start > r.End {
-		errs = append(errs, field.Invalid(at.Child("start"), r.Start, fmt.Sprintf("must not be greater than end (%d)", r.End)))
+		errs = append(errs, field.Invalid(at.Child("start"), r.Start, fmt.Sprintf("must not be greater than end (%d)", r.End)).WithOrigin("networks/range-order"))
 	}
 	return errs
 }
@@ -105,7 +105,7 @@ func overlaps(at *field.Path, ranges []v1.PortRange) (errs field.ErrorList) {
 	for j, r := range ranges {
 		for k, other := range ranges[:j] {
 			if r.Protocol == other.Protocol && r.Start <= other.End && other.Start <= r.End {
-				errs = append(errs, field.Invalid(at.Index(j), fmt.Sprintf("%d-%d", r.Start, r.End), fmt.Sprintf("overlaps with portRanges[%d] (%d-%d)", k, other.Start, other.End)))
+				errs = append(errs, field.Invalid(at.Index(j), fmt.Sprintf("%d-%d", r.Start, r.End), fmt.Sprintf("overlaps with portRanges[%d] (%d-%d)", k, other.Start, other.End)).WithOrigin("networks/range-overlap"))
 				break
 			}
 		}

@@ -15,10 +15,10 @@ import (
 
 func names(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Hostname != "" {
-		errs = append(errs, named(path.Child("hostname"), spec.Hostname, validation.IsDNS1123Label)...)
+		errs = append(errs, named(path.Child("hostname"), spec.Hostname, validation.IsDNS1123Label).WithOrigin("placement/hostname")...)
 	}
 	if spec.Subdomain != "" {
-		errs = append(errs, named(path.Child("subdomain"), spec.Subdomain, validation.IsDNS1123Subdomain)...)
+		errs = append(errs, named(path.Child("subdomain"), spec.Subdomain, validation.IsDNS1123Subdomain).WithOrigin("placement/subdomain")...)
 	}
 	return errs
 }
@@ -29,10 +29,10 @@ func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 	if given == "" {
 		return nil
 	}
-	errs = append(errs, named(at, given, validation.IsDNS1123Subdomain)...)
+	errs = append(errs, named(at, given, validation.IsDNS1123Subdomain).WithOrigin("placement/service-account")...)
 	for i, volume := range spec.Volumes {
 		if account := volume.ServiceAccount; account != nil && account.ServiceAccountName != given {
-			errs = append(errs, field.Invalid(at, given, fmt.Sprintf("must be the account of volumes[%d], '%s'", i, account.ServiceAccountName)))
+			errs = append(errs, field.Invalid(at, given, fmt.Sprintf("must be the account of volumes[%d], '%s'", i, account.ServiceAccountName)).WithOrigin("placement/service-account-volume"))
 		}
 	}
 	return errs
@@ -41,12 +41,12 @@ func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 func strategies(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if eviction := spec.EvictionStrategy; eviction != nil {
 		errs = append(errs, supported(path.Child("evictionStrategy"), *eviction,
-			v1.EvictionStrategyExternal, v1.EvictionStrategyLiveMigrate, v1.EvictionStrategyLiveMigrateIfPossible, v1.EvictionStrategyNone)...)
+			v1.EvictionStrategyExternal, v1.EvictionStrategyLiveMigrate, v1.EvictionStrategyLiveMigrateIfPossible, v1.EvictionStrategyNone).WithOrigin("placement/eviction-strategy")...)
 	}
 	if start := spec.StartStrategy; start != nil {
-		errs = append(errs, supported(path.Child("startStrategy"), *start, v1.StartStrategyPaused)...)
+		errs = append(errs, supported(path.Child("startStrategy"), *start, v1.StartStrategyPaused).WithOrigin("placement/start-strategy")...)
 		if *start == v1.StartStrategyPaused && spec.LivenessProbe != nil {
-			errs = append(errs, field.Invalid(path.Child("startStrategy"), *start, "cannot be together with livenessProbe, which would restart the paused guest"))
+			errs = append(errs, field.Invalid(path.Child("startStrategy"), *start, "cannot be together with livenessProbe, which would restart the paused guest").WithOrigin("placement/paused-liveness"))
 		}
 	}
 	return errs
@@ -81,14 +81,14 @@ func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Pat
 		}
 		set = append(set, way.name)
 		if way.byNet && !onPod {
-			errs = append(errs, field.Invalid(path.Child(way.name), "", "needs a network of type pod"))
+			errs = append(errs, field.Invalid(path.Child(way.name), "", "needs a network of type pod").WithOrigin("placement/probe-network"))
 		}
 	}
 	switch {
 	case len(set) == 0:
-		errs = append(errs, field.Required(path, "give the probe a way to ask: exec, guestAgentPing, httpGet or tcpSocket"))
+		errs = append(errs, field.Required(path, "give the probe a way to ask: exec, guestAgentPing, httpGet or tcpSocket").WithOrigin("placement/probe-handler"))
 	case len(set) > 1:
-		errs = append(errs, field.Forbidden(path.Child(set[1]), "cannot be together with "+set[0]+": a probe asks in one way"))
+		errs = append(errs, field.Forbidden(path.Child(set[1]), "cannot be together with "+set[0]+": a probe asks in one way").WithOrigin("placement/probe-handlers"))
 	}
 	return errs
 }

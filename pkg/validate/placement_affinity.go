@@ -42,7 +42,7 @@ func nodeAffinity(node *corev1.NodeAffinity, path *field.Path) (errs field.Error
 	if selector := node.RequiredDuringSchedulingIgnoredDuringExecution; selector != nil {
 		at := path.Child(required, "nodeSelectorTerms")
 		if len(selector.NodeSelectorTerms) == 0 {
-			errs = append(errs, field.Required(at, "must have at least one term"))
+			errs = append(errs, field.Required(at, "must have at least one term").WithOrigin("placement/node-terms"))
 		}
 		for i := range selector.NodeSelectorTerms {
 			errs = append(errs, nodeTerm(&selector.NodeSelectorTerms[i], at.Index(i))...)
@@ -50,7 +50,7 @@ func nodeAffinity(node *corev1.NodeAffinity, path *field.Path) (errs field.Error
 	}
 	for i := range node.PreferredDuringSchedulingIgnoredDuringExecution {
 		term, at := &node.PreferredDuringSchedulingIgnoredDuringExecution[i], path.Child(preferred).Index(i)
-		errs = append(errs, weight(term.Weight, at.Child("weight"))...)
+		errs = append(errs, weight(term.Weight, at.Child("weight")).WithOrigin("placement/node-weight")...)
 		errs = append(errs, nodeTerm(&term.Preference, at.Child("preference"))...)
 	}
 	return errs
@@ -68,8 +68,8 @@ func nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) (errs field.Error
 		at := path.Child("matchExpressions").Index(i)
 		errs = append(errs, nodeValues(r, at.Child("values"))...)
 		errs = append(errs, supported(at.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
-			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)...)
-		errs = append(errs, metavalidation.ValidateLabelName(r.Key, at.Child("key"))...)
+			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt).WithOrigin("placement/node-operator")...)
+		errs = append(errs, metavalidation.ValidateLabelName(r.Key, at.Child("key")).WithOrigin("placement/node-key")...)
 	}
 	for i, r := range term.MatchFields {
 		errs = append(errs, nodeField(r, path.Child("matchFields").Index(i))...)
@@ -81,15 +81,15 @@ func nodeValues(r corev1.NodeSelectorRequirement, at *field.Path) field.ErrorLis
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			return field.ErrorList{field.Required(at, "operators 'In' and 'NotIn' need at least one value")}
+			return field.ErrorList{field.Required(at, "operators 'In' and 'NotIn' need at least one value").WithOrigin("placement/node-values")}
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			return field.ErrorList{field.Forbidden(at, "operators 'Exists' and 'DoesNotExist' have no values")}
+			return field.ErrorList{field.Forbidden(at, "operators 'Exists' and 'DoesNotExist' have no values").WithOrigin("placement/node-no-values")}
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			return field.ErrorList{field.Required(at, "operators 'Gt' and 'Lt' have exactly one value")}
+			return field.ErrorList{field.Required(at, "operators 'Gt' and 'Lt' have exactly one value").WithOrigin("placement/node-one-value")}
 		}
 	}
 	return nil
@@ -97,15 +97,15 @@ func nodeValues(r corev1.NodeSelectorRequirement, at *field.Path) field.ErrorLis
 
 // nodeField: the only field of a node that can be selected by is its name, and by one name.
 func nodeField(r corev1.NodeSelectorRequirement, path *field.Path) (errs field.ErrorList) {
-	errs = supported(path.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn)
+	errs = supported(path.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn).WithOrigin("placement/field-operator")
 	if len(errs) == 0 && len(r.Values) != 1 {
-		errs = append(errs, field.Required(path.Child("values"), "must be exactly one node name"))
+		errs = append(errs, field.Required(path.Child("values"), "must be exactly one node name").WithOrigin("placement/field-values"))
 	}
-	if errs = append(errs, supported(path.Child("key"), r.Key, metav1.ObjectNameField)...); r.Key != metav1.ObjectNameField {
+	if errs = append(errs, supported(path.Child("key"), r.Key, metav1.ObjectNameField).WithOrigin("placement/field-key")...); r.Key != metav1.ObjectNameField {
 		return errs
 	}
 	for i, value := range r.Values {
-		errs = append(errs, named(path.Child("values").Index(i), value, validation.IsDNS1123Subdomain)...)
+		errs = append(errs, named(path.Child("values").Index(i), value, validation.IsDNS1123Subdomain).WithOrigin("placement/field-value")...)
 	}
 	return errs
 }
@@ -116,19 +116,19 @@ func podTerms(must []corev1.PodAffinityTerm, should []corev1.WeightedPodAffinity
 	}
 	for i := range should {
 		at := path.Child(preferred).Index(i)
-		errs = append(errs, weight(should[i].Weight, at.Child("weight"))...)
+		errs = append(errs, weight(should[i].Weight, at.Child("weight")).WithOrigin("placement/pod-weight")...)
 		errs = append(errs, podTerm(&should[i].PodAffinityTerm, at.Child("podAffinityTerm"))...)
 	}
 	return errs
 }
 
 func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorList) {
-	errs = append(errs, metavalidation.ValidateLabelSelector(term.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
-	errs = append(errs, metavalidation.ValidateLabelSelector(term.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("namespaceSelector"))...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(term.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("labelSelector")).WithOrigin("placement/pod-selector")...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(term.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("namespaceSelector")).WithOrigin("placement/pod-namespace-selector")...)
 	for i, name := range term.Namespaces {
-		errs = append(errs, named(path.Child("namespaces").Index(i), name, validation.IsDNS1123Label)...)
+		errs = append(errs, named(path.Child("namespaces").Index(i), name, validation.IsDNS1123Label).WithOrigin("placement/pod-namespace")...)
 	}
-	return append(errs, topologyKey(term.TopologyKey, path.Child("topologyKey"))...)
+	return append(errs, topologyKey(term.TopologyKey, path.Child("topologyKey")).WithOrigin("placement/pod-topology-key")...)
 }
 
 func topologyKey(key string, at *field.Path) field.ErrorList {
@@ -150,13 +150,13 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	for i := range spec.TopologySpreadConstraints {
 		c, at := &spec.TopologySpreadConstraints[i], path.Child("topologySpreadConstraints").Index(i)
 		if c.MaxSkew <= 0 {
-			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be greater than 0"))
+			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be greater than 0").WithOrigin("placement/spread-skew"))
 		}
-		errs = append(errs, topologyKey(c.TopologyKey, at.Child("topologyKey"))...)
-		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
-		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+		errs = append(errs, topologyKey(c.TopologyKey, at.Child("topologyKey")).WithOrigin("placement/spread-topology-key")...)
+		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway).WithOrigin("placement/spread-unsatisfiable")...)
+		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector")).WithOrigin("placement/spread-selector")...)
 		if p := (pair{c.TopologyKey, c.WhenUnsatisfiable}); last[p] > i {
-			errs = append(errs, field.Duplicate(at, fmt.Sprintf("topologyKey '%s' with whenUnsatisfiable '%s'", p.key, p.when)))
+			errs = append(errs, field.Duplicate(at, fmt.Sprintf("topologyKey '%s' with whenUnsatisfiable '%s'", p.key, p.when)).WithOrigin("placement/spread-twice"))
 		}
 	}
 	return errs

@@ -25,17 +25,17 @@ var dnsPolicies = []corev1.DNSPolicy{corev1.DNSClusterFirst, corev1.DNSClusterFi
 
 func dns(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.DNSPolicy != "" {
-		errs = append(errs, supported(path.Child("dnsPolicy"), spec.DNSPolicy, dnsPolicies...)...)
+		errs = append(errs, supported(path.Child("dnsPolicy"), spec.DNSPolicy, dnsPolicies...).WithOrigin("placement/dns-policy")...)
 	}
 	at := path.Child("dnsConfig")
 	if spec.DNSConfig == nil {
 		if spec.DNSPolicy == corev1.DNSNone {
-			errs = append(errs, field.Required(at, "dnsPolicy 'None' needs at least one nameserver"))
+			errs = append(errs, field.Required(at, "dnsPolicy 'None' needs at least one nameserver").WithOrigin("placement/dns-config"))
 		}
 		return errs
 	}
 	if spec.DNSPolicy == corev1.DNSNone && len(spec.DNSConfig.Nameservers) == 0 {
-		errs = append(errs, field.Required(at.Child("nameservers"), "dnsPolicy 'None' needs at least one nameserver"))
+		errs = append(errs, field.Required(at.Child("nameservers"), "dnsPolicy 'None' needs at least one nameserver").WithOrigin("placement/dns-config"))
 	}
 	return append(errs, dnsConfig(spec.DNSConfig, at)...)
 }
@@ -43,25 +43,25 @@ func dns(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path)
 func dnsConfig(dns *corev1.PodDNSConfig, path *field.Path) (errs field.ErrorList) {
 	servers, searches := path.Child("nameservers"), path.Child("searches")
 	if len(dns.Nameservers) > maxNameservers {
-		errs = append(errs, field.TooMany(servers, len(dns.Nameservers), maxNameservers))
+		errs = append(errs, field.TooMany(servers, len(dns.Nameservers), maxNameservers).WithOrigin("placement/dns-nameservers"))
 	}
 	for i, server := range dns.Nameservers {
 		if _, err := netip.ParseAddr(server); err != nil {
-			errs = append(errs, field.Invalid(servers.Index(i), server, "must be an IP address"))
+			errs = append(errs, field.Invalid(servers.Index(i), server, "must be an IP address").WithOrigin("placement/dns-nameserver"))
 		}
 	}
 	if len(dns.Searches) > maxSearches {
-		errs = append(errs, field.TooMany(searches, len(dns.Searches), maxSearches))
+		errs = append(errs, field.TooMany(searches, len(dns.Searches), maxSearches).WithOrigin("placement/dns-searches"))
 	}
 	if len(strings.Join(dns.Searches, " ")) > maxSearchChars {
-		errs = append(errs, field.TooLong(searches, "", maxSearchChars))
+		errs = append(errs, field.TooLong(searches, "", maxSearchChars).WithOrigin("placement/dns-searches-length"))
 	}
 	for i, search := range dns.Searches {
-		errs = append(errs, named(searches.Index(i), search, validation.IsDNS1123Subdomain)...)
+		errs = append(errs, named(searches.Index(i), search, validation.IsDNS1123Subdomain).WithOrigin("placement/dns-search")...)
 	}
 	for i, option := range dns.Options {
 		if option.Name == "" {
-			errs = append(errs, field.Required(path.Child("options").Index(i).Child("name"), "name the option"))
+			errs = append(errs, field.Required(path.Child("options").Index(i).Child("name"), "name the option").WithOrigin("placement/dns-option"))
 		}
 	}
 	return errs

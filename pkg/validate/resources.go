@@ -22,7 +22,7 @@ func memoryResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 	errs := requestAndLimit(spec, corev1.ResourceMemory, path)
 	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
 	if request.Sign() > 0 && request.Cmp(minMemory) < 0 {
-		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), "must be at least 1M; is the unit missing?"))
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), "must be at least 1M; is the unit missing?").WithOrigin("resources/memory-unit"))
 	}
 	return errs
 }
@@ -42,13 +42,13 @@ func limitPath(spec *field.Path, name corev1.ResourceName) *field.Path {
 func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName, path *field.Path) (errs field.ErrorList) {
 	request, limit := spec.Domain.Resources.Requests[name], spec.Domain.Resources.Limits[name]
 	if request.Sign() < 0 {
-		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), "must not be negative"))
+		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), "must not be negative").WithOrigin("resources/request-negative"))
 	}
 	if limit.Sign() < 0 {
-		errs = append(errs, field.Invalid(limitPath(path, name), limit.String(), "must not be negative"))
+		errs = append(errs, field.Invalid(limitPath(path, name), limit.String(), "must not be negative").WithOrigin("resources/limit-negative"))
 	}
 	if limit.Sign() > 0 && request.Cmp(limit) > 0 {
-		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), fmt.Sprintf("must not be greater than the limit '%s'", limit.String())))
+		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), fmt.Sprintf("must not be greater than the limit '%s'", limit.String())).WithOrigin("resources/request-over-limit"))
 	}
 	return errs
 }
@@ -71,9 +71,9 @@ func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	case memory.Sign() <= 0: // absent, or refused elsewhere
 		return nil
 	case memory.Value() < page:
-		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must not be less than memory.hugepages.pageSize '%s'", size))}
+		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must not be less than memory.hugepages.pageSize '%s'", size)).WithOrigin("resources/page-size")}
 	case memory.Value()%page != 0:
-		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must be a multiple of memory.hugepages.pageSize '%s'", size))}
+		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must be a multiple of memory.hugepages.pageSize '%s'", size)).WithOrigin("resources/page-multiple")}
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 		at   *field.Path
 	}{{resources.Requests, requestPath(path, corev1.ResourceCPU)}, {resources.Limits, limitPath(path, corev1.ResourceCPU)}} {
 		if count := cpu.list[corev1.ResourceCPU]; count.MilliValue()%1000 != 0 {
-			errs = append(errs, field.Invalid(cpu.at, count.String(), "must be a whole number of CPUs with dedicatedCpuPlacement"))
+			errs = append(errs, field.Invalid(cpu.at, count.String(), "must be a whole number of CPUs with dedicatedCpuPlacement").WithOrigin("resources/dedicated-whole"))
 		}
 	}
 	request, limit := resources.Requests[corev1.ResourceMemory], resources.Limits[corev1.ResourceMemory]
@@ -100,10 +100,10 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 		if resources.Limits != nil {
 			at = at.Child("memory")
 		}
-		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs to know the memory: set memory.guest"))
+		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs to know the memory: set memory.guest").WithOrigin("resources/dedicated-memory"))
 	}
 	if request.Sign() > 0 && limit.Sign() > 0 && request.Cmp(limit) != 0 {
-		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), fmt.Sprintf("must be equal to the limit '%s' with dedicatedCpuPlacement", limit.String())))
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), fmt.Sprintf("must be equal to the limit '%s' with dedicatedCpuPlacement", limit.String())).WithOrigin("resources/dedicated-memory-equal"))
 	}
 	return errs
 }

@@ -21,7 +21,7 @@ func launchSecurity(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, p
 	case spec.Domain.LaunchSecurity == nil:
 		return nil
 	case spec.Architecture == arm64:
-		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64, "has no memory encryption: remove domain.launchSecurity")}
+		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64, "has no memory encryption: remove domain.launchSecurity").WithOrigin("security/encryption-arm64")}
 	case spec.Architecture == s390x:
 		return nil // Secure Execution is a matter of the boot image; the field only marks the guest
 	}
@@ -42,17 +42,17 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		kind, gate, given = "tdx", "WorkloadEncryptionTDX", given+1
 	}
 	if given != 1 {
-		return field.ErrorList{field.Forbidden(at, "must be exactly one of sev, snp and tdx")}
+		return field.ErrorList{field.Forbidden(at, "must be exactly one of sev, snp and tdx").WithOrigin("security/encryption-kind")}
 	}
 	at = at.Child(kind)
-	errs = append(errs, gated(limits, gate, at)...)
+	errs = append(errs, gated(limits, gate, at).WithOrigin("security/encryption-gate")...)
 	errs = append(errs, encryptedFirmware(spec, kind, at)...)
 	if security.SEV != nil && security.SEV.Attestation != nil && (spec.StartStrategy == nil || *spec.StartStrategy != v1.StartStrategyPaused) {
-		errs = append(errs, field.Invalid(at.Child("attestation"), "", "needs startStrategy 'Paused', so that secrets arrive before the guest runs"))
+		errs = append(errs, field.Invalid(at.Child("attestation"), "", "needs startStrategy 'Paused', so that secrets arrive before the guest runs").WithOrigin("security/sev-attestation"))
 	}
 	for i, nic := range spec.Domain.Devices.Interfaces {
 		if nic.BootOrder != nil {
-			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("cannot boot from the network: remove bootOrder of devices.interfaces[%d] '%s'", i, nic.Name)))
+			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("cannot boot from the network: remove bootOrder of devices.interfaces[%d] '%s'", i, nic.Name)).WithOrigin("security/encryption-netboot"))
 		}
 	}
 	return errs
@@ -62,17 +62,17 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 // TDX guests are measured with their firmware, so that its variables cannot be kept in a file.
 func encryptedFirmware(spec *v1.VirtualMachineInstanceSpec, kind string, at *field.Path) (errs field.ErrorList) {
 	if features := spec.Domain.Features; kind == "tdx" && features != nil && enabled(features.SMM) {
-		errs = append(errs, field.Invalid(at, "", "cannot be together with features.smm: disable it"))
+		errs = append(errs, field.Invalid(at, "", "cannot be together with features.smm: disable it").WithOrigin("security/tdx-smm"))
 	}
 	loader := efi(spec)
 	if loader == nil {
-		return append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi"))
+		return append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi").WithOrigin("security/encryption-efi"))
 	}
 	if kind != "tdx" && !isFalse(loader.SecureBoot) {
-		errs = append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi.secureBoot to be false"))
+		errs = append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi.secureBoot to be false").WithOrigin("security/encryption-secure-boot"))
 	}
 	if kind != "sev" && isTrue(loader.Persistent) {
-		errs = append(errs, field.Invalid(at, "", "cannot be together with firmware.bootloader.efi.persistent: set it to false"))
+		errs = append(errs, field.Invalid(at, "", "cannot be together with firmware.bootloader.efi.persistent: set it to false").WithOrigin("security/encryption-persistent"))
 	}
 	return errs
 }

@@ -14,9 +14,9 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		at := path.Child("accessCredentials").Index(i)
 		switch key, password := credential.SSHPublicKey, credential.UserPassword; {
 		case key != nil && password != nil:
-			errs = append(errs, field.Forbidden(at.Child("userPassword"), "cannot be together with sshPublicKey: make it a credential of its own"))
+			errs = append(errs, field.Forbidden(at.Child("userPassword"), "cannot be together with sshPublicKey: make it a credential of its own").WithOrigin("security/credential-kinds"))
 		case key == nil && password == nil:
-			errs = append(errs, field.Required(at, "give sshPublicKey or userPassword"))
+			errs = append(errs, field.Required(at, "give sshPublicKey or userPassword").WithOrigin("security/credential-kind"))
 		}
 		if credential.SSHPublicKey != nil {
 			errs = append(errs, sshKey(spec, credential.SSHPublicKey, at.Child("sshPublicKey"))...)
@@ -24,10 +24,10 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		if password := credential.UserPassword; password != nil {
 			at := at.Child("userPassword")
 			if password.Source.Secret == nil {
-				errs = append(errs, field.Required(at.Child("source", "secret"), "name the secret that holds the passwords"))
+				errs = append(errs, field.Required(at.Child("source", "secret"), "name the secret that holds the passwords").WithOrigin("security/password-source"))
 			}
 			if password.PropagationMethod.QemuGuestAgent == nil {
-				errs = append(errs, field.Required(at.Child("propagationMethod", "qemuGuestAgent"), "passwords are set through the guest agent"))
+				errs = append(errs, field.Required(at.Child("propagationMethod", "qemuGuestAgent"), "passwords are set through the guest agent").WithOrigin("security/password-method"))
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 
 func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCredential, path *field.Path) (errs field.ErrorList) {
 	if key.Source.Secret == nil {
-		errs = append(errs, field.Required(path.Child("source", "secret"), "name the secret that holds the keys"))
+		errs = append(errs, field.Required(path.Child("source", "secret"), "name the secret that holds the keys").WithOrigin("security/key-source"))
 	}
 	method, at := key.PropagationMethod, path.Child("propagationMethod")
 	given := 0
@@ -53,17 +53,17 @@ func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCrede
 		}
 		given++
 		if !anyVolume(spec, way.carrier) {
-			errs = append(errs, field.Invalid(at.Child(way.name), "", "needs a volume of type "+way.volume))
+			errs = append(errs, field.Invalid(at.Child(way.name), "", "needs a volume of type "+way.volume).WithOrigin("security/key-volume"))
 		}
 	}
 	if method.QemuGuestAgent != nil {
 		given++
 		if len(method.QemuGuestAgent.Users) == 0 {
-			errs = append(errs, field.Required(at.Child("qemuGuestAgent", "users"), "name at least one user who gets the keys"))
+			errs = append(errs, field.Required(at.Child("qemuGuestAgent", "users"), "name at least one user who gets the keys").WithOrigin("security/key-users"))
 		}
 	}
 	if given != 1 {
-		errs = append(errs, field.Invalid(at, given, "must be exactly one of configDrive, noCloud and qemuGuestAgent"))
+		errs = append(errs, field.Invalid(at, given, "must be exactly one of configDrive, noCloud and qemuGuestAgent").WithOrigin("security/key-method"))
 	}
 	return errs
 }

@@ -23,7 +23,7 @@ var reserved = []string{
 func reservedLabels(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for _, label := range reserved {
 		if value, set := vmi.Labels[label]; set {
-			errs = append(errs, field.Forbidden(path.Child("metadata", "labels").Key(label), "is reserved for controllers, remove '"+value+"'"))
+			errs = append(errs, field.Forbidden(path.Child("metadata", "labels").Key(label), "is reserved for controllers, remove '"+value+"'").WithOrigin("security/reserved-label"))
 		}
 	}
 	return errs
@@ -38,7 +38,7 @@ var annotationGates = []struct{ annotation, gate string }{
 func gatedAnnotations(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	for _, a := range annotationGates {
 		if vmi.Annotations[a.annotation] != "" {
-			errs = append(errs, gated(limits, a.gate, path.Child("metadata", "annotations").Key(a.annotation))...)
+			errs = append(errs, gated(limits, a.gate, path.Child("metadata", "annotations").Key(a.annotation)).WithOrigin("security/annotation-gate")...)
 		}
 	}
 	return errs
@@ -50,7 +50,7 @@ func changedReserved(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList)
 		value, set := vmi.Labels[label]
 		was, had := old.Labels[label]
 		if set != had || value != was {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(label), "is reserved for controllers and cannot be changed"))
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(label), "is reserved for controllers and cannot be changed").WithOrigin("security/reserved-label-change"))
 		}
 	}
 	return errs

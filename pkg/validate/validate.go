@@ -144,7 +144,7 @@ func isFalse(set *bool) bool { return set != nil && !*set }
 // GuestUpdate judges a change of a VMI. The spec of a guest that exists is what it was started from: nobody changes it.
 func GuestUpdate(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {
 	if !equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it"))
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec"))
 	}
 	return append(errs, changedReserved(vmi, old)...)
 }

@@ -13,7 +13,7 @@ import (
 func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if vm.Spec.Template == nil {
-		errs = append(errs, field.Required(spec.Child("template"), "describe the guest"))
+		errs = append(errs, field.Required(spec.Child("template"), "describe the guest").WithOrigin("vm/template"))
 	}
 	errs = append(errs, runStrategy(vm, limits, spec)...)
 	errs = append(errs, matchers(vm, old, spec)...)
@@ -27,15 +27,15 @@ func runStrategy(vm *v1.VirtualMachine, limits config.Limits, path *field.Path) 
 	at := path.Child("runStrategy")
 	switch strategy := vm.Spec.RunStrategy; {
 	case strategy != nil && vm.Spec.Running != nil:
-		return field.ErrorList{field.Forbidden(path.Child("running"), "cannot be together with runStrategy: remove running, which is deprecated")}
+		return field.ErrorList{field.Forbidden(path.Child("running"), "cannot be together with runStrategy: remove running, which is deprecated").WithOrigin("vm/running-and-strategy")}
 	case strategy == nil && vm.Spec.Running == nil:
-		return field.ErrorList{field.Required(at, "say when the guest runs, for example 'Always' or 'Halted'")}
+		return field.ErrorList{field.Required(at, "say when the guest runs, for example 'Always' or 'Halted'").WithOrigin("vm/strategy-given")}
 	case strategy == nil:
 		return nil
 	case *strategy == v1.RunStrategyWaitAsReceiver:
-		return gated(limits, "DecentralizedLiveMigration", at)
+		return gated(limits, "DecentralizedLiveMigration", at).WithOrigin("vm/strategy-gate")
 	default:
-		return supported(at, *strategy, runStrategies...)
+		return supported(at, *strategy, runStrategies...).WithOrigin("vm/strategy")
 	}
 }
 
@@ -69,16 +69,16 @@ type matcher struct {
 
 func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Path) (errs field.ErrorList) {
 	if m.name == "" && m.infer == "" {
-		errs = append(errs, field.Required(at.Child("name"), "give name or inferFromVolume"))
+		errs = append(errs, field.Required(at.Child("name"), "give name or inferFromVolume").WithOrigin("vm/matcher-name"))
 	}
 	if m.name != "" && m.infer != "" {
-		errs = append(errs, field.Forbidden(at.Child("name"), "cannot be together with inferFromVolume: remove one of them"))
+		errs = append(errs, field.Forbidden(at.Child("name"), "cannot be together with inferFromVolume: remove one of them").WithOrigin("vm/matcher-infer-name"))
 	}
 	if m.kind != "" && m.infer != "" {
-		errs = append(errs, field.Forbidden(at.Child("kind"), "cannot be together with inferFromVolume, which finds the kind too"))
+		errs = append(errs, field.Forbidden(at.Child("kind"), "cannot be together with inferFromVolume, which finds the kind too").WithOrigin("vm/matcher-infer-kind"))
 	}
 	if m.policy != nil {
-		errs = append(errs, supported(at.Child("inferFromVolumeFailurePolicy"), *m.policy, policies...)...)
+		errs = append(errs, supported(at.Child("inferFromVolumeFailurePolicy"), *m.policy, policies...).WithOrigin("vm/matcher-policy")...)
 	}
 	return errs
 }
@@ -88,5 +88,5 @@ func (m matcher) changed(name, revision string, at *field.Path) field.ErrorList 
 	if m.name == name || m.revision == "" || m.revision != revision {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at.Child("revisionName"), m.revision, fmt.Sprintf("is a revision of '%s': remove it, or name one of '%s'", name, m.name))}
+	return field.ErrorList{field.Invalid(at.Child("revisionName"), m.revision, fmt.Sprintf("is a revision of '%s': remove it, or name one of '%s'", name, m.name)).WithOrigin("vm/revision-of-another")}
 }
