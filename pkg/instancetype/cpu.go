@@ -1,6 +1,7 @@
 package instancetype
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +24,11 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 	at := domain.Child("cpu")
 	want := Arrange(size.Guest, set.Preference)
 	claims := []claim{
-		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), size.Guest),
-		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), size.Guest),
-		{path: at.Child("sockets"), given: number(cpu.Sockets), size: want.Sockets, same: cpu.Sockets == want.Sockets},
-		{path: at.Child("cores"), given: number(cpu.Cores), size: want.Cores, same: cpu.Cores == want.Cores},
-		{path: at.Child("threads"), given: number(cpu.Threads), size: want.Threads, same: cpu.Threads == want.Threads},
+		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), guestCPUs(size.Guest)),
+		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), guestCPUs(size.Guest)),
+		{path: at.Child("sockets"), given: number(cpu.Sockets), size: guestCPUs(size.Guest), same: cpu.Sockets == want.Sockets},
+		{path: at.Child("cores"), given: number(cpu.Cores), size: guestCPUs(size.Guest), same: cpu.Cores == want.Cores},
+		{path: at.Child("threads"), given: number(cpu.Threads), size: guestCPUs(size.Guest), same: cpu.Threads == want.Threads},
 	}
 	if size.Model != nil {
 		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), size: *size.Model, same: cpu.Model == *size.Model})
@@ -48,12 +49,20 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 
 // podResource is what the guest's pod asks for. On a VM it conflicts with the size; on a VMI it is the cluster's own
 // default or the platform's, which does not change what the guest sees.
-func podResource(list corev1.ResourceList, name corev1.ResourceName, path *field.Path, guest uint32) claim {
+func podResource(list corev1.ResourceList, name corev1.ResourceName, path *field.Path, guest string) claim {
 	c := claim{path: path, size: guest, same: true}
 	if quantity, found := list[name]; found {
 		c.given = quantity.String()
 	}
 	return c
+}
+
+// guestCPUs is what a size sets where the guest says how its vCPUs are arranged or paid for: their number, not their arrangement.
+func guestCPUs(guest uint32) string {
+	if guest == 1 {
+		return "1 vCPU"
+	}
+	return fmt.Sprintf("%d vCPUs", guest)
 }
 
 // number is a count as a claim's given value: zero means not given.

@@ -3,6 +3,8 @@ package pipeline
 
 import (
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -74,10 +76,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	explicit := Instance(vm)
 	template := field.NewPath("spec", "template")
 	conflicts := instancetype.Conflicts(in.Set, explicit, template)
-	if len(conflicts) > 0 {
-		verdict.Errors = append(append(verdict.Errors, conflicts...), instancetype.Unspread(in.Set, field.NewPath("spec", "preference"))...)
-		return explicit, verdict
-	}
+	verdict.Errors = append(verdict.Errors, conflicts...)
 	if unknown(vm, in.Set) {
 		return explicit, verdict // what the guest will be is not known; it is judged when the controller pins it
 	}
@@ -88,9 +87,17 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	}
 	verdict.Warnings = append(append(expanded.Warnings, validate.VMWarnings(vm)...), validate.Warnings(explicit)...)
 	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference"))...)
-	verdict.Errors = append(verdict.Errors, validate.Guest(explicit, in.Cluster.Limits, template)...)
-	verdict.Errors = append(verdict.Errors, validate.Growth(explicit, in.Cluster.Limits, template)...)
+	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
+	verdict.Errors = append(verdict.Errors, elsewhere(judged, conflicts)...)
 	return explicit, verdict
+}
+
+// elsewhere leaves out errors at fields that conflict with the size: the guest was judged with the size's values there, so
+// that everything else that is wrong is told at once.
+func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return slices.ContainsFunc(conflicts, func(c *field.Error) bool { return strings.HasPrefix(err.Field, c.Field) })
+	})
 }
 
 // unknown tells whether the VM names a size or a preference that does not exist yet.
