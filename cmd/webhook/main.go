@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/certs"
@@ -42,35 +43,36 @@ func command() *cobra.Command {
 	flags.StringVar(&o.certs, "certs", "/etc/kiln/certs", "directory of tls.crt and tls.key; a change of them is served without a restart")
 	flags.StringVar(&o.rotate, "rotate", "", "sign own certificates in Secret kiln-system/kiln-webhook-tls, which is 'mounted' at --certs, or 'mirrored' there by this process; empty if others sign")
 	flags.StringVar(&o.names, "names", "", "further DNS names of certificates signed here, separated by commas")
-	flags.StringVar(&o.config, "config", "", "file with a KubeVirt object or its spec.configuration; empty for the defaults")
+	flags.StringVar(&o.config, "config", "", "file with a KubeVirt object or its spec.configuration; empty for the KubeVirt object of the cluster, or the defaults where there is none")
 	flags.StringVar(&o.health, "health", "0.0.0.0:8081", "address of /healthz and /readyz")
 	flags.StringVar(&o.metrics, "metrics", "0", "address of /metrics; 0 for none")
 	flags.StringVar(&o.leader, "leader-namespace", "", "namespace of the lease by which replicas elect who runs the controllers; empty for a single replica")
 	flags.DurationVar(&o.drain, "drain", 0, "how long to go on serving, not ready, after a signal to stop: until no load balancer sends requests any more")
+	flags.DurationVar(&o.collect, "collect-after", time.Hour, "how long a revision must have been unused before it is removed, at least 10m")
 	return cmd
 }
 
 // run serves until the context ends, then drains.
 func run(ctx context.Context, o options) error {
-	cluster, err := readConfig(o.config)
+	serving := certs.Watch(o.certs)
+	mgr, err := newManager(o, serving)
 	if err != nil {
 		return err
 	}
-	serving := certs.Watch(o.certs)
-	mgr, err := newManager(o, serving)
+	configuration, err := configure(ctx, mgr, o.config)
 	if err != nil {
 		return err
 	}
 	if err := certificates(mgr, o, serving); err != nil {
 		return err
 	}
-	if err := serve(mgr, cluster); err != nil {
+	if err := serve(mgr, configuration, o); err != nil {
 		return err
 	}
 	if err := watch(ctx, mgr); err != nil {
 		return err
 	}
-	if err := probe(ctx, mgr); err != nil {
+	if err := probe(ctx, mgr, configuration); err != nil {
 		return err
 	}
 	return mgr.Start(drained(ctx, o.drain))

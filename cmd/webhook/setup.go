@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
@@ -14,7 +13,6 @@ import (
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/config"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,26 +35,17 @@ import (
 type options struct {
 	kubeconfig, host, certs, rotate, names, config, health, metrics, leader string
 
-	port  int
-	drain time.Duration
+	port           int
+	drain, collect time.Duration
 }
 
-func readConfig(path string) (config.Cluster, error) {
-	if path == "" {
-		return config.Default(), nil
+// configure reads the configuration and keeps it current.
+func configure(ctx context.Context, mgr ctrl.Manager, file string) (*resolve.Configuration, error) {
+	configuration := &resolve.Configuration{File: file, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration")}
+	if err := configuration.Load(ctx); err != nil {
+		return nil, err
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return config.Cluster{}, err
-	}
-	cluster, warnings, err := resolve.Config(data)
-	if err != nil {
-		return config.Cluster{}, fmt.Errorf("configuration '%s': %w", path, err)
-	}
-	for _, warning := range warnings {
-		ctrl.Log.Info(warning, "file", path)
-	}
-	return cluster, nil
+	return configuration, mgr.Add(configuration)
 }
 
 func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
@@ -87,6 +76,8 @@ func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
 			Host: o.host, Port: o.port,
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 				c.MinVersion, c.GetCertificate = tls.VersionTLS12, serving.GetCertificate
+				// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
+				c.NextProtos = []string{"http/1.1"}
 			}},
 		}),
 		HealthProbeBindAddress:  o.health,
@@ -100,14 +91,14 @@ func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
 }
 
 // serve registers webhooks and controllers, which resolve alike.
-func serve(mgr ctrl.Manager, cluster config.Cluster) error {
+func serve(mgr ctrl.Manager, configuration *resolve.Configuration, o options) error {
 	// What a cache lags behind on is asked of, and written to, the API server itself.
 	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
 		return err
 	}
 	resolver := resolve.Resolver{Cached: mgr.GetCache(), Live: live}
-	hooks := &admission.Server{Resolver: resolver, Cluster: cluster, Write: func(ctx context.Context, drafts ...revision.Draft) error {
+	hooks := &admission.Server{Resolver: resolver, Cluster: configuration.Now, Write: func(ctx context.Context, drafts ...revision.Draft) error {
 		return revision.Write(ctx, live, drafts...)
 	}}
 	for path, hook := range hooks.Hooks() {
@@ -116,7 +107,11 @@ func serve(mgr ctrl.Manager, cluster config.Cluster) error {
 	controller := &lifecycle.Controller{
 		Client: mgr.GetClient(), Live: live, Resolver: resolver, Events: mgr.GetEventRecorder("kiln"), Now: time.Now,
 	}
-	return controller.Register(mgr)
+	if err := controller.Register(mgr); err != nil {
+		return err
+	}
+	// Of several replicas the leader collects.
+	return mgr.Add(&revision.Collector{Cached: mgr.GetCache(), Live: live, Grace: o.collect, Now: time.Now})
 }
 
 // watch starts the informers that admission reads, so that no request has to wait for one.
@@ -138,7 +133,7 @@ func watch(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // probe serves health. Ready means: the listener answers TLS, all informers have synced, and nobody asked to stop.
-func probe(ctx context.Context, mgr ctrl.Manager) error {
+func probe(ctx context.Context, mgr ctrl.Manager, configuration *resolve.Configuration) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
@@ -153,6 +148,9 @@ func probe(ctx context.Context, mgr ctrl.Manager) error {
 		}
 		if !mgr.GetCache().WaitForCacheSync(brief) {
 			return errors.New("informers have not synced")
+		}
+		if !configuration.Synced() {
+			return errors.New("the configuration has not been read")
 		}
 		return nil
 	})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -188,47 +187,6 @@ func TestNothingIsPropagatedIntoAGuest(t *testing.T) {
 	if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusRunning {
 		t.Errorf("status %s", got)
 	}
-}
-
-func TestPinsBeforeTheFirstStart(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
-	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
-	c := newCluster(t, vm)
-	if result := c.step(); result.RequeueAfter == 0 || c.guest() != nil {
-		t.Fatalf("result %+v, guest %v: a VM of an unknown size must not start, and be tried again", result, c.guest())
-	}
-	if got := reasons(c.vm()); !slices.Contains(got, "FailedFindInstancetype") {
-		t.Errorf("conditions %v", got)
-	}
-	if err := c.Create(t.Context(), size()); err != nil {
-		t.Fatal(err)
-	}
-	c.step()
-	draft, err := revision.NewDraft(key.Namespace, size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	guest := c.guest()
-	if guest == nil || resolve.ReadPins(guest).Instancetype != draft.Name || resolve.ReadPins(c.vm()).Instancetype != draft.Name {
-		t.Fatalf("guest %+v, want one pinned to '%s'", guest, draft.Name)
-	}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: draft.Name}, &appsv1.ControllerRevision{}); err != nil {
-		t.Error(err)
-	}
-	status := c.vm().Status
-	if status.InstancetypeRef == nil || status.InstancetypeRef.ControllerRevisionRef == nil || status.InstancetypeRef.ControllerRevisionRef.Name != draft.Name {
-		t.Errorf("status.instancetypeRef %+v", status.InstancetypeRef)
-	}
-	if got := reasons(c.vm()); slices.Contains(got, "FailedFindInstancetype") {
-		t.Errorf("conditions %v after the size was found", got)
-	}
-}
-
-func reasons(vm *v1.VirtualMachine) (reasons []string) {
-	for _, c := range vm.Status.Conditions {
-		reasons = append(reasons, c.Reason)
-	}
-	return reasons
 }
 
 func TestForeignVMIOfTheName(t *testing.T) {

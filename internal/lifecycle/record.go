@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -107,10 +108,12 @@ func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend [
 		if len(records) > 0 {
 			next = records[0].Revision + 1
 		}
+		// A name that is cut must not end where a label would end wrongly.
+		prefix := strings.TrimRight(fmt.Sprintf("%.*s", longestName, vm.Name), "-.")
 		// The UID keeps the records of a VM apart from those of another of the same name that is not yet collected.
 		made := appsv1.ControllerRevision{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:            fmt.Sprintf("%.*s-frontend-%.8s-%d", longestName, vm.Name, vm.UID, next),
+				Name:            fmt.Sprintf("%s-frontend-%.8s-%d", prefix, vm.UID, next),
 				Namespace:       vm.Namespace,
 				Labels:          map[string]string{labelRecord: string(vm.UID)},
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)},

@@ -1,9 +1,11 @@
 package lifecycle
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/pipeline"
+	"k8s.io/apimachinery/pkg/util/validation"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -165,5 +167,24 @@ func TestGuestOfADeletedVM(t *testing.T) {
 	c.step()
 	if c.guest() != nil {
 		t.Error("the guest of a VM that is gone is kept for a record that nobody will read")
+	}
+}
+
+// TestNamesOfRecords: a VM's name may be 253 characters long, and have dots anywhere.
+func TestNamesOfRecords(t *testing.T) {
+	for _, name := range []string{"a", strings.Repeat("a", 253), strings.Repeat("a", 199) + "." + strings.Repeat("b", 53), strings.Repeat("a.", 126) + "a"} {
+		vm := machine(v1.RunStrategyHalted)
+		vm.Name = name
+		c := newCluster(t, vm)
+		if err := c.controller.save(t.Context(), vm, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		records, err := c.controller.records(t.Context(), vm)
+		if err != nil || len(records) != 1 {
+			t.Fatalf("records %v, %v", records, err)
+		}
+		if problems := validation.IsDNS1123Subdomain(records[0].Name); len(problems) > 0 {
+			t.Errorf("'%s': %v", records[0].Name, problems)
+		}
 	}
 }

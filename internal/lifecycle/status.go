@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -25,13 +26,14 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	status.RunStrategy = s.strategy
 	status.ObservedGeneration, status.DesiredGeneration = s.vm.Generation, s.vm.Generation
 	status.Conditions = s.conditions()
-	pins := resolve.ReadPins(s.vm)
+	// What KubeVirt recorded stays until the VM is pinned: it is what the pin will come from.
+	pins, recorded := resolve.ReadPins(s.vm), resolve.Recorded(s.vm)
 	status.InstancetypeRef, status.PreferenceRef = nil, nil
 	if m := s.vm.Spec.Instancetype; m != nil {
-		status.InstancetypeRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume}, pins.Instancetype)
+		status.InstancetypeRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume}, cmp.Or(pins.Instancetype, recorded.Instancetype))
 	}
 	if m := s.vm.Spec.Preference; m != nil {
-		status.PreferenceRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume}, pins.Preference)
+		status.PreferenceRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume}, cmp.Or(pins.Preference, recorded.Preference))
 	}
 	if equality.Semantic.DeepEqual(s.vm.Status, now.Status) {
 		return nil
@@ -43,9 +45,9 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 }
 
 // mirror tells dashboards and KubeVirt's tools which revision a VM is made from.
-func mirror(ref v1.InstancetypeStatusRef, pin string) *v1.InstancetypeStatusRef {
-	if pin != "" {
-		ref.ControllerRevisionRef = &v1.ControllerRevisionRef{Name: pin}
+func mirror(ref v1.InstancetypeStatusRef, revision string) *v1.InstancetypeStatusRef {
+	if revision != "" {
+		ref.ControllerRevisionRef = &v1.ControllerRevisionRef{Name: revision}
 	}
 	return &ref
 }

@@ -37,6 +37,11 @@ func Config(data []byte) (config.Cluster, []string, error) {
 	if err != nil {
 		return config.Cluster{}, nil, err
 	}
+	return configured(&object)
+}
+
+// configured is what a KubeVirt object means. Its error names every wrong field.
+func configured(object *v1.KubeVirt) (config.Cluster, []string, error) {
 	cluster, errs := config.FromKubeVirt(object.Spec.Configuration)
 	if len(errs) > 0 {
 		return config.Cluster{}, nil, errs.ToAggregate()

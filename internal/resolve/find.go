@@ -2,10 +2,12 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,18 +46,24 @@ func (r Resolver) grant(ctx context.Context, w wish, answer *Answer) (*content, 
 	}
 	if w.pin != "" {
 		found, err := r.pinned(ctx, w)
+		var untrusted *revision.Untrusted
+		if errors.As(err, &untrusted) && !w.kept {
+			found, err = nil, nil // what a backup has brought is not used if it is not what it was
+		}
 		if err != nil || found != nil {
 			return found, nil, err
 		}
 		if w.kept {
-			return nil, nil, fmt.Errorf("revision '%s', which this guest was made from, does not exist any more: set annotation 'kilnvm.io/pins' to '' to use the current %s '%s'",
-				w.pin, w.ref.field, w.ref.name)
+			return nil, nil, w.ref.lost(w.pin)
 		}
 		answer.warn("pin '%s' was dropped: no such revision of %s '%s' in namespace '%s'", w.pin, w.ref.field, w.ref.name, w.ref.namespace)
 	}
 	if name := w.ref.statusRevision(); name != "" && w.status {
 		found, err := r.revision(ctx, w.ref.family, client.ObjectKey{Namespace: w.ref.namespace, Name: name})
-		if err != nil || found != nil && w.ref.fits(found.source()) {
+		if err == nil && found == nil {
+			err = w.ref.lost(name)
+		}
+		if err != nil || w.ref.fits(found.source()) {
 			return found, nil, err
 		}
 	}
@@ -70,6 +78,12 @@ func (r Resolver) grant(ctx context.Context, w wish, answer *Answer) (*content, 
 		answer.warn("%s '%s'%s does not exist; the guest cannot start before it does", w.ref.family.kind(w.ref.kind), w.ref.name, w.ref.where())
 	}
 	return found, nil, nil
+}
+
+// lost is the fault that a revision is gone which a guest was made from: another size must not silently take its place.
+func (r *reference) lost(name string) error {
+	return fmt.Errorf("revision '%s', which this guest was made from, does not exist any more: set annotation '%s' to '' to use the current %s '%s'",
+		name, pipeline.AnnotationPins, r.field, r.name)
 }
 
 // check refuses matchers that cannot be resolved whatever the cluster holds.
@@ -136,7 +150,12 @@ func (r Resolver) revision(ctx context.Context, f family, key client.ObjectKey) 
 	if err := revision.Verify(&stored); err != nil {
 		return nil, err
 	}
-	return read(f, stored.Name, stored.Data.Raw)
+	found, err := read(f, stored.Name, stored.Data.Raw)
+	if found != nil && revision.Marked(&stored) {
+		// The collector is about to remove it, so that it counts as missing: writing it takes the mark away.
+		found.draft = &revision.Draft{Namespace: stored.Namespace, Snapshot: instancetype.Snapshot{Name: stored.Name, Data: stored.Data.Raw}, Labels: stored.Labels}
+	}
+	return found, err
 }
 
 // read decodes a snapshot of the family. Nil when it is of the other one.
@@ -177,13 +196,13 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := read(ref.family, draft.Name, draft.Data)
-	if err != nil || found == nil {
-		return nil, err
+	known, err := Resolver{Cached: r.Cached}.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: draft.Name})
+	if err != nil || known != nil {
+		return known, err
 	}
-	err = r.Cached.Get(ctx, client.ObjectKey{Namespace: ref.namespace, Name: draft.Name}, &appsv1.ControllerRevision{})
-	if apierrors.IsNotFound(err) {
-		found.draft, err = &draft, nil
+	found, err := read(ref.family, draft.Name, draft.Data)
+	if found != nil {
+		found.draft = &draft
 	}
 	return found, err
 }

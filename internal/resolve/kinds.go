@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/instancetype"
@@ -96,4 +97,16 @@ func (r *reference) statusRevision() string {
 		return ""
 	}
 	return s.ControllerRevisionRef.Name
+}
+
+// Recorded are the revisions that the status of a VM records for its matchers, by Kiln's controller or KubeVirt's.
+func Recorded(vm *v1.VirtualMachine) (recorded pipeline.Pins) {
+	size, preference := references(vm)
+	if size != nil {
+		recorded.Instancetype = size.statusRevision()
+	}
+	if preference != nil {
+		recorded.Preference = preference.statusRevision()
+	}
+	return recorded
 }

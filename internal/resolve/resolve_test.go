@@ -104,11 +104,13 @@ func TestVM(t *testing.T) {
 	kubevirt := stored(t, was)
 	kubevirt.SetName("a-s-v1beta1-uid-1")
 	kubevirt.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "a", UID: "x", Controller: new(true)}})
+	marked := stored(t, is)
+	marked.SetAnnotations(map[string]string{revision.UnusedSince: "2026-01-01T00:00:00Z"})
 	forged := stored(t, was)
 	forged.SetName(name)
 	recorded := func(revision string) func(*v1.VirtualMachine) {
 		return func(vm *v1.VirtualMachine) {
-			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "s", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: revision}}
+			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "s", Kind: "virtualmachineclusterinstancetype", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: revision}}
 		}
 	}
 	for _, test := range []struct {
@@ -141,7 +143,11 @@ func TestVM(t *testing.T) {
 		{name: "restore without revision", why: "nothing to honour", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, want: name, warning: "was dropped", requests: 1},
 		{name: "restore of another size", why: "the pin does not fit the matcher", vm: vm(pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, foreign}, want: name, warning: "was dropped"},
 		{name: "restore unreadable", why: "a broken annotation must not keep a backup from being restored", vm: vm(annotated("{")), cached: []*unstructured.Unstructured{is, current}, want: name, warning: "cannot be read"},
-		{name: "forged", why: "a revision that is not what its name says is nobody's size", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{forged}, failed: "does not hold what its name says"},
+		{name: "restore forged", why: "a revision that is not what its name says is nobody's size", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{forged, was}, want: oldName, draft: true, warning: "was dropped"},
+		{name: "forged in the place of the current one", why: "nor is it that of a new VM", vm: vm(), cached: []*unstructured.Unstructured{forged, is}, failed: "does not hold what its name says"},
+		{name: "forged under a VM", why: "what a guest was made from cannot be exchanged", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{forged, is}, failed: "does not hold what its name says"},
+		{name: "marked", why: "the collector is about to remove it: a miss, whose writing takes the mark away", vm: vm(), cached: []*unstructured.Unstructured{is, marked}, want: name, draft: true},
+		{name: "restore of a marked one", why: "as any miss", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{marked}, want: name, draft: true},
 		{name: "update", why: "an edited size changes no VM that was there", vm: vm(pinned(oldName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
 		{name: "update without the pin", why: "kubectl replace keeps the pins", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
 		{name: "update with a foreign pin", why: "a guest must not change behind its owner's back", vm: vm(pinned(foreignName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current, foreign}, refused: "metadata.annotations[kilnvm.io/pins]"},
@@ -154,6 +160,8 @@ func TestVM(t *testing.T) {
 		{name: "revision lost, size unchanged", why: "the live object has just that content", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{is}, want: name, draft: true},
 		{name: "revision lost", why: "never another size in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, failed: "does not exist any more", requests: 1},
 		{name: "admitted by KubeVirt", why: "its own revision, which the status names, is read", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current, kubevirt}, want: "a-s-v1beta1-uid-1"},
+		{name: "admitted by KubeVirt, revision lost", why: "never another size in its place", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current}, failed: "does not exist any more", requests: 1},
+		{name: "admitted by KubeVirt, another size since", why: "the status is about the matcher that was", vm: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{other, kubevirt}, want: foreignName, draft: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			live := &counted{Reader: NewFiles(scheme(t), append(test.live, test.cached...)...)}
@@ -217,34 +225,5 @@ func TestVMI(t *testing.T) {
 				t.Errorf("%d requests left the process, want %d", live.requests, test.requests)
 			}
 		})
-	}
-}
-
-func TestWritePins(t *testing.T) {
-	object := vm(annotated(`{"instancetype":"x"}`))
-	shared := object.Annotations
-	WritePins(object, pipeline.Pins{Preference: "p"})
-	if got := object.Annotations[pipeline.AnnotationPins]; got != `{"preference":"p"}` {
-		t.Errorf("got %s", got)
-	}
-	if shared[pipeline.AnnotationPins] != `{"instancetype":"x"}` {
-		t.Error("the map of the original object was written into")
-	}
-	WritePins(object, pipeline.Pins{})
-	if _, found := object.Annotations[pipeline.AnnotationPins]; found {
-		t.Error("no pins left an annotation behind")
-	}
-}
-
-func TestPresetsOfANamespace(t *testing.T) {
-	preset := func(name, namespace string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstancePreset",
-			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{},
-		}}
-	}
-	list, err := Resolver{Cached: NewFiles(scheme(t), preset("here", namespace), preset("there", "other"))}.Presets(t.Context(), namespace)
-	if err != nil || len(list) != 1 || list[0].Name != "here" {
-		t.Errorf("got %v, %v; want the preset of the namespace alone", list, err)
 	}
 }

@@ -28,7 +28,9 @@ const digestLength = 26
 // maxName is the limit of a Kubernetes object name (DNS-1123 subdomain).
 const maxName = 253
 
-var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+const base32Letters = "abcdefghijklmnopqrstuvwxyz234567"
+
+var base32Lower = base32.NewEncoding(base32Letters).WithPadding(base32.NoPadding)
 
 // Take makes the snapshot of an untyped instancetype or preference. The digest covers apiVersion, kind, name and spec, never
 // through Go types, so that a newer API module hashes old data alike.
@@ -74,6 +76,13 @@ func revisionName(name, digest string) string {
 		name = strings.TrimRight(name[:room], "-.")
 	}
 	return name + "-" + digest
+}
+
+// Addressed tells whether a name has the form of a content-addressed revision. KubeVirt's end in a UID and a generation, which
+// have dashes where a digest has none.
+func Addressed(name string) bool {
+	at := len(name) - digestLength - 1
+	return at > 0 && name[at] == '-' && strings.Trim(name[at+1:], base32Letters) == ""
 }
 
 // Verify tells whether data is what a revision of that name must hold.

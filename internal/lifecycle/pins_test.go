@@ -1,0 +1,81 @@
+package lifecycle
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestPinsBeforeTheFirstStart(t *testing.T) {
+	vm := machine(v1.RunStrategyAlways)
+	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
+	c := newCluster(t, vm)
+	if result := c.step(); result.RequeueAfter == 0 || c.guest() != nil {
+		t.Fatalf("result %+v, guest %v: a VM of an unknown size must not start, and be tried again", result, c.guest())
+	}
+	if got := reasons(c.vm()); !slices.Contains(got, "FailedFindInstancetype") {
+		t.Errorf("conditions %v", got)
+	}
+	if err := c.Create(t.Context(), size()); err != nil {
+		t.Fatal(err)
+	}
+	c.step()
+	draft, err := revision.NewDraft(key.Namespace, size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest := c.guest()
+	if guest == nil || resolve.ReadPins(guest).Instancetype != draft.Name || resolve.ReadPins(c.vm()).Instancetype != draft.Name {
+		t.Fatalf("guest %+v, want one pinned to '%s'", guest, draft.Name)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: draft.Name}, &appsv1.ControllerRevision{}); err != nil {
+		t.Error(err)
+	}
+	status := c.vm().Status
+	if status.InstancetypeRef == nil || status.InstancetypeRef.ControllerRevisionRef == nil || status.InstancetypeRef.ControllerRevisionRef.Name != draft.Name {
+		t.Errorf("status.instancetypeRef %+v", status.InstancetypeRef)
+	}
+	if got := reasons(c.vm()); slices.Contains(got, "FailedFindInstancetype") {
+		t.Errorf("conditions %v after the size was found", got)
+	}
+}
+
+// TestStatusOfKubeVirtIsKept: a VM that KubeVirt admitted has its revision in the status alone, until it is pinned by that.
+func TestStatusOfKubeVirtIsKept(t *testing.T) {
+	vm := machine(v1.RunStrategyHalted)
+	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
+	vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", Kind: "virtualmachineclusterinstancetype", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "a-small-v1beta1-uid-1"}}
+	c := newCluster(t, vm, size())
+	kept := func() string { return c.vm().Status.InstancetypeRef.ControllerRevisionRef.Name }
+	_, _ = c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}) // the revision cannot be read: an error
+	if kept() != "a-small-v1beta1-uid-1" || resolve.ReadPins(c.vm()).Instancetype != "" {
+		t.Fatalf("status %s, pins %v: a VM must not get the current size in the place of the one that it was made from", kept(), resolve.ReadPins(c.vm()))
+	}
+	draft, err := revision.NewDraft(key.Namespace, size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := draft.Object()
+	r.Name, r.OwnerReferences = "a-small-v1beta1-uid-1", []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
+	if err := c.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	c.step()
+	if kept() != r.Name || resolve.ReadPins(c.vm()).Instancetype != r.Name {
+		t.Errorf("status %s, pins %v; want '%s'", kept(), resolve.ReadPins(c.vm()), r.Name)
+	}
+}
+
+func reasons(vm *v1.VirtualMachine) (reasons []string) {
+	for _, c := range vm.Status.Conditions {
+		reasons = append(reasons, c.Reason)
+	}
+	return reasons
+}

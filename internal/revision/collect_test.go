@@ -1,0 +1,165 @@
+package revision
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// clock begins at a whole second, as marks are of seconds.
+type clock struct{ time.Time }
+
+func (c *clock) now() time.Time { return c.Time }
+
+func collector(c client.Client) (*Collector, *clock) {
+	clock := &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	return &Collector{Cached: c, Live: c, Grace: LeastGrace, Now: clock.now}, clock
+}
+
+// there tells whether a revision exists, and whether it is marked.
+func there(t *testing.T, c client.Client, d Draft) (exists, marked bool) {
+	t.Helper()
+	var r appsv1.ControllerRevision
+	err := c.Get(t.Context(), client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &r)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return err == nil, Marked(&r)
+}
+
+func TestCollect(t *testing.T) {
+	d := draft(t, "s", "1Gi")
+	vm := func(change func(*v1.VirtualMachine)) client.Object {
+		vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team"}}
+		change(vm)
+		return vm
+	}
+	pins := map[string]string{pipeline.AnnotationPins: `{"instancetype":"` + d.Name + `"}`}
+	for _, test := range []struct {
+		name, why string
+		user      client.Object
+		kept      bool
+	}{
+		{name: "nothing", why: "nobody needs it"},
+		{name: "pin", why: "the VM boots from it", user: vm(func(vm *v1.VirtualMachine) { vm.Annotations = pins }), kept: true},
+		{name: "pin of another kind", why: "a newer release pins more", user: vm(func(vm *v1.VirtualMachine) {
+			vm.Annotations = map[string]string{pipeline.AnnotationPins: `{"presets":"` + d.Name + `"}`}
+		}), kept: true},
+		{name: "unreadable pins", why: "they may mean anything", user: vm(func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{pipeline.AnnotationPins: "{"} }), kept: true},
+		{name: "revisionName", why: "the user names it", user: vm(func(vm *v1.VirtualMachine) {
+			vm.Spec.Preference = &v1.PreferenceMatcher{RevisionName: d.Name}
+		}), kept: true},
+		{name: "status", why: "KubeVirt resolves by it", user: vm(func(vm *v1.VirtualMachine) {
+			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{ControllerRevisionRef: &v1.ControllerRevisionRef{Name: d.Name}}
+		}), kept: true},
+		{name: "guest", why: "it may outlive its VM", user: &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team", Annotations: pins}}, kept: true},
+		{name: "elsewhere", why: "revisions are of a namespace", user: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "other", Annotations: pins}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			objects := []client.Object{d.Object()}
+			if test.user != nil {
+				objects = append(objects, test.user)
+			}
+			c := server(t, objects...)
+			collector, clock := collector(c)
+			for _, step := range []struct {
+				after          time.Duration
+				exists, marked bool
+			}{{0, true, !test.kept}, {LeastGrace - time.Second, true, !test.kept}, {time.Second, test.kept, false}} {
+				clock.Time = clock.Add(step.after)
+				if err := collector.Collect(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if exists, marked := there(t, c, d); exists != step.exists || marked != step.marked {
+					t.Errorf("%s: after %s there %v, marked %v; want %v, %v", test.why, step.after, exists, marked, step.exists, step.marked)
+				}
+			}
+		})
+	}
+}
+
+// TestOthersRevisionsStay: those of KubeVirt, of stateful sets, and our hardware records.
+func TestOthersRevisionsStay(t *testing.T) {
+	foreign, owned, record := draft(t, "s", "1Gi").Object(), draft(t, "s", "2Gi").Object(), draft(t, "s", "3Gi").Object()
+	foreign.Name = "a-s-v1beta1-7f1a7c9e-5bd4-4a6e-9d54-0a1b2c3d4e5f-1"
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "a", UID: "u"}}
+	record.Labels = map[string]string{"kilnvm.io/frontend-of": "u"}
+	c := server(t, foreign, owned, record)
+	collector, clock := collector(c)
+	for range 3 {
+		if err := collector.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		clock.Time = clock.Add(LeastGrace)
+	}
+	var left appsv1.ControllerRevisionList
+	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 3 {
+		t.Errorf("%d left, %v", len(left.Items), err)
+	}
+}
+
+// TestUseTakesTheMarkAway: admission writes what it uses, so that a collector that has already decided comes too late.
+func TestUseTakesTheMarkAway(t *testing.T) {
+	d := draft(t, "s", "1Gi")
+	c := server(t, d.Object())
+	collector, clock := collector(c)
+	if err := collector.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	revisions, err := owned(t.Context(), c)
+	if err != nil || len(revisions) != 1 || !Marked(&revisions[0]) {
+		t.Fatalf("revisions %v, %v; want one that is marked", revisions, err)
+	}
+	clock.Time = clock.Add(LeastGrace)
+	if err := Write(t.Context(), c, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := collector.remove(t.Context(), revisions); err != nil { // as it was seen before
+		t.Fatal(err)
+	}
+	if exists, marked := there(t, c, d); !exists || marked {
+		t.Errorf("there %v, marked %v; want it unmarked", exists, marked)
+	}
+}
+
+// fickle answers the first calls of a patch with a conflict, as if others were faster.
+type fickle struct {
+	client.Client
+	conflicts int
+}
+
+func (f *fickle) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if f.conflicts--; f.conflicts >= 0 {
+		return apierrors.NewConflict(appsv1.Resource("controllerrevisions"), object.GetName(), fmt.Errorf("changed"))
+	}
+	return f.Client.Patch(ctx, object, patch, options...)
+}
+
+func TestRacesForAMark(t *testing.T) {
+	d := draft(t, "s", "1Gi")
+	marked := d.Object()
+	marked.Annotations = map[string]string{UnusedSince: "2026-01-01T00:00:00Z"}
+	if err := Write(t.Context(), &fickle{server(t, marked), attempts - 1}, d); err != nil {
+		t.Errorf("a race that is lost a few times: %v", err)
+	}
+	if err := Write(t.Context(), &fickle{server(t, marked.DeepCopy()), 100}, d); !apierrors.IsConflict(err) {
+		t.Errorf("one that is lost every time: %v, want a conflict", err)
+	}
+}
+
+func TestGraceIsBounded(t *testing.T) {
+	collector, _ := collector(server(t))
+	collector.Grace = LeastGrace - 1
+	if err := collector.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "at least 10m") {
+		t.Errorf("got %v: requests may live longer than this", err)
+	}
+}

@@ -1,0 +1,102 @@
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// used are the revisions that guests refer to.
+type used struct {
+	names map[client.ObjectKey]bool
+	// opaque are namespaces with a reference that cannot be read. Nothing in them is removed.
+	opaque map[string]bool
+}
+
+func (u *used) has(r *appsv1.ControllerRevision) bool {
+	return u.opaque[r.Namespace] || u.names[client.ObjectKeyFromObject(r)]
+}
+
+func (u *used) add(namespace, name string) {
+	if name != "" {
+		u.names[client.ObjectKey{Namespace: namespace, Name: name}] = true
+	}
+}
+
+// pins adds all values of the annotation, whatever their keys: those of a newer release are not known here, but hold too.
+func (u *used) pins(object metav1.Object) {
+	text := object.GetAnnotations()[pipeline.AnnotationPins]
+	if text == "" {
+		return
+	}
+	var names map[string]string
+	if json.Unmarshal([]byte(text), &names) != nil {
+		u.opaque[object.GetNamespace()] = true
+	}
+	for _, name := range names {
+		u.add(object.GetNamespace(), name)
+	}
+}
+
+// references lists what VMs and VMIs refer to: by pins, by revisionName, and by the status that KubeVirt resolves by.
+// VMIs count, since a guest may outlive its VM and be made again from its own YAML.
+func references(ctx context.Context, reader client.Reader, options ...client.ListOption) (*used, error) {
+	found := &used{names: map[client.ObjectKey]bool{}, opaque: map[string]bool{}}
+	err := each(ctx, reader, func(page *v1.VirtualMachineList) {
+		for i := range page.Items {
+			found.vm(&page.Items[i])
+		}
+	}, options...)
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, reader, func(page *v1.VirtualMachineInstanceList) {
+		for i := range page.Items {
+			found.pins(&page.Items[i])
+		}
+	}, options...)
+	return found, err
+}
+
+func (u *used) vm(vm *v1.VirtualMachine) {
+	u.pins(vm)
+	if m := vm.Spec.Instancetype; m != nil {
+		u.add(vm.Namespace, m.RevisionName)
+	}
+	if m := vm.Spec.Preference; m != nil {
+		u.add(vm.Namespace, m.RevisionName)
+	}
+	for _, status := range []*v1.InstancetypeStatusRef{vm.Status.InstancetypeRef, vm.Status.PreferenceRef} {
+		if status != nil && status.ControllerRevisionRef != nil {
+			u.add(vm.Namespace, status.ControllerRevisionRef.Name)
+		}
+	}
+}
+
+// pageSize bounds one answer of the API server; the pages of one list are consistent with each other.
+const pageSize = client.Limit(500)
+
+// each calls back with every page of a list. Objects belong to the reader. A cache must not be asked for pages: it answers
+// with the first alone.
+func each[T any, List interface {
+	*T
+	client.ObjectList
+}](ctx context.Context, reader client.Reader, page func(List), options ...client.ListOption) error {
+	options = append(options, client.UnsafeDisableDeepCopy)
+	for next := ""; ; {
+		list := List(new(T)) // decoding into a page that was there would mix the two
+		if err := reader.List(ctx, list, append(options, client.Continue(next))...); err != nil {
+			return fmt.Errorf("listing %T: %w", list, err)
+		}
+		page(list)
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package revision
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/instancetype"
+)
+
+// Untrusted is the error of a revision that does not hold what its name says.
+type Untrusted struct {
+	Namespace, Name string
+	reason          error
+}
+
+func (u *Untrusted) Error() string {
+	return fmt.Sprintf("revision '%s' in namespace '%s' does not hold what its name says: %v", u.Name, u.Namespace, u.reason)
+}
+
+// Verify tells whether a revision can be trusted: its content hashes to its name, or it is one of KubeVirt's, whose names
+// hold no hash. One that is named like Kiln's must hash, whoever owns it.
+func Verify(r *appsv1.ControllerRevision) error {
+	err := instancetype.Verify(r.Name, r.Data.Raw)
+	if err != nil && !instancetype.Addressed(r.Name) {
+		err = verifyForeign(r)
+	}
+	if err != nil {
+		return &Untrusted{r.Namespace, r.Name, err}
+	}
+	return nil
+}
+
+// verifyForeign accepts what KubeVirt's controller makes for a single VirtualMachine. It is the VM's, or, where a backup
+// tool has dropped the owner, its labels agree with its content. The labels are worth something because the policy
+// 'kiln-revision-writers' guards them.
+func verifyForeign(r *appsv1.ControllerRevision) error {
+	if owner := metav1.GetControllerOf(r); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind &&
+		strings.HasPrefix(owner.APIVersion, v1.VirtualMachineGroupVersionKind.Group+"/") {
+		return nil
+	}
+	if r.Labels[api.ControllerRevisionObjectNameLabel] == "" {
+		return errors.New("it has neither a digest in its name nor a virtual machine as its owner nor the labels of a size")
+	}
+	var object unstructured.Unstructured
+	if err := json.Unmarshal(r.Data.Raw, &object.Object); err != nil {
+		return fmt.Errorf("its data is not a JSON object: %w", err)
+	}
+	for label, content := range map[string]string{
+		api.ControllerRevisionObjectNameLabel:       object.GetName(),
+		api.ControllerRevisionObjectKindLabel:       object.GetKind(),
+		api.ControllerRevisionObjectVersionLabel:    object.GroupVersionKind().Version,
+		api.ControllerRevisionObjectUIDLabel:        string(object.GetUID()),
+		api.ControllerRevisionObjectGenerationLabel: strconv.FormatInt(object.GetGeneration(), 10),
+	} {
+		if value, labelled := r.Labels[label]; labelled && !strings.EqualFold(value, content) {
+			return fmt.Errorf("label '%s' says '%s', its content '%s'", label, value, content)
+		}
+	}
+	return nil
+}
