@@ -3,9 +3,9 @@
 package abi
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/xml"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -31,6 +31,8 @@ type Record struct {
 	VSOCK string `json:"vsock,omitempty"`
 	// TSC is the frequency of the time stamp counter in Hz.
 	TSC uint64 `json:"tsc,omitempty"`
+	// NUMA are the guest's cells in their order, where they mirror those of a host.
+	NUMA []Cell `json:"numa,omitempty"`
 	// MACs by interface name.
 	MACs map[string]string `json:"macs,omitempty"`
 	// Devices maps each device's key, see Device, to its address.
@@ -49,11 +51,12 @@ type Address struct {
 }
 
 // Digest is 'sha256:' and the hex digest of the projection of a domain, frontend or complete.
-func Digest(dom *libvirtxml.Domain) (string, error) {
-	text, err := xml.Marshal(Project(dom))
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+func Digest(dom *libvirtxml.Domain) string {
+	sum := sha256.Sum256(canonical(nil, Project(dom)))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Same tells whether a guest sees the same of two domains: whether their digests are equal.
+func Same(a, b *libvirtxml.Domain) bool {
+	return bytes.Equal(canonical(nil, Project(a)), canonical(nil, Project(b)))
 }

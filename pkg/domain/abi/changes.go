@@ -1,7 +1,6 @@
 package abi
 
 import (
-	"encoding/xml"
 	"fmt"
 
 	"libvirt.org/go/libvirtxml"
@@ -9,32 +8,30 @@ import (
 
 // Changes compares the projections of two domains and names, in plain words, each difference that a guest sees. It is empty
 // exactly when the digests are equal.
-func Changes(before, after *libvirtxml.Domain) ([]string, error) {
+func Changes(before, after *libvirtxml.Domain) []string {
 	was, is := Project(before), Project(after)
-	changes, err := deviceChanges(was, is)
-	if err != nil {
-		return nil, err
-	}
+	changes := deviceChanges(was, is)
 	for _, part := range platform {
-		old, err := xml.Marshal(part.of(was))
-		if err != nil {
-			return nil, err
-		}
-		new, err := xml.Marshal(part.of(is))
-		if err != nil {
-			return nil, err
-		}
-		if string(old) != string(new) {
+		if text(part.of(was)) != text(part.of(is)) {
 			changes = append(changes, part.name+" changes"+part.words(was, is))
 		}
 	}
-	return changes, nil
+	return changes
+}
+
+// text is the canonical text of several parts of a domain.
+func text(parts []any) string {
+	var out []byte
+	for _, part := range parts {
+		out = append(canonical(out, part), ';')
+	}
+	return string(out)
 }
 
 // part is one part of the platform. words may give the values.
 type part struct {
 	name  string
-	of    func(*libvirtxml.Domain) any
+	of    func(*libvirtxml.Domain) []any
 	words func(was, is *libvirtxml.Domain) string
 }
 
@@ -52,16 +49,16 @@ func values(of func(*libvirtxml.Domain) string) func(was, is *libvirtxml.Domain)
 }
 
 var platform = []part{
-	{"the UUID", func(d *libvirtxml.Domain) any { return d.UUID }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
-	{"the machine or firmware", func(d *libvirtxml.Domain) any { return d.OS }, values(machineOf)},
-	{"the memory", func(d *libvirtxml.Domain) any { return []any{d.Memory, d.MaximumMemory} }, values(memoryOf)},
-	{"the number of CPUs", func(d *libvirtxml.Domain) any { return []any{d.VCPU, d.VCPUs} }, silent},
-	{"the CPU", func(d *libvirtxml.Domain) any { return d.CPU }, silent},
-	{"the system information (SMBIOS)", func(d *libvirtxml.Domain) any { return d.SysInfo }, silent},
-	{"the features", func(d *libvirtxml.Domain) any { return d.Features }, silent},
-	{"the clock", func(d *libvirtxml.Domain) any { return d.Clock }, silent},
-	{"the launch security", func(d *libvirtxml.Domain) any { return d.LaunchSecurity }, silent},
-	{"the memory devices or IOMMU", func(d *libvirtxml.Domain) any {
+	{"the UUID", func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
+	{"the machine or firmware", func(d *libvirtxml.Domain) []any { return []any{d.OS} }, values(machineOf)},
+	{"the memory", func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, values(memoryOf)},
+	{"the number of CPUs", func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, silent},
+	{"the CPU", func(d *libvirtxml.Domain) []any { return []any{d.CPU} }, silent},
+	{"the system information (SMBIOS)", func(d *libvirtxml.Domain) []any { return []any{d.SysInfo} }, silent},
+	{"the features", func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
+	{"the clock", func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
+	{"the launch security", func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
+	{"the memory devices or IOMMU", func(d *libvirtxml.Domain) []any {
 		if d.Devices == nil {
 			return nil
 		}
@@ -84,15 +81,8 @@ func memoryOf(d *libvirtxml.Domain) string {
 }
 
 // deviceChanges lists added, removed, moved and otherwise changed devices, in the order of before and then of after.
-func deviceChanges(was, is *libvirtxml.Domain) ([]string, error) {
-	old, err := described(was)
-	if err != nil {
-		return nil, err
-	}
-	new, err := described(is)
-	if err != nil {
-		return nil, err
-	}
+func deviceChanges(was, is *libvirtxml.Domain) []string {
+	old, new := described(was), described(is)
 	byKey := make(map[string]description, len(new))
 	for _, d := range new {
 		byKey[d.key] = d
@@ -107,7 +97,7 @@ func deviceChanges(was, is *libvirtxml.Domain) ([]string, error) {
 			changes = append(changes, d.words+" is removed")
 		case now.address != d.address:
 			changes = append(changes, fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address))
-		case now.xml != d.xml:
+		case now.text != d.text:
 			changes = append(changes, d.words+" changes")
 		}
 	}
@@ -116,27 +106,23 @@ func deviceChanges(was, is *libvirtxml.Domain) ([]string, error) {
 			changes = append(changes, d.words+" is added")
 		}
 	}
-	return changes, nil
+	return changes
 }
 
 // description is a device in words and as text. The key does for records, which compare by it too.
-type description struct{ key, words, xml, address string }
+type description struct{ key, words, text, address string }
 
-func described(dom *libvirtxml.Domain) ([]description, error) {
+func described(dom *libvirtxml.Domain) []description {
 	var out []description
 	for _, d := range Devices(dom) {
-		text, err := xml.Marshal(d.Element)
-		if err != nil {
-			return nil, err
-		}
 		a := FromLibvirt(*d.Address)
 		a.Index = nil
 		if d.Disk != nil && d.Disk.Target != nil {
 			a.Target = d.Disk.Target.Dev
 		}
-		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), string(text), a.String()})
+		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), text([]any{d.Element}), a.String()})
 	}
-	return out, nil
+	return out
 }
 
 // String is the address for people.

@@ -1,7 +1,7 @@
 package abi
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -37,12 +37,12 @@ func devices(l *libvirtxml.DomainDeviceList) *libvirtxml.DomainDeviceList {
 	}
 	return &libvirtxml.DomainDeviceList{
 		Disks:       sorted(project(l.Disks, disk), func(d *libvirtxml.DomainDisk) string { return aliased(d.Alias) }),
-		Controllers: sorted(project(l.Controllers, controller), func(c *libvirtxml.DomainController) string { return fmt.Sprintf("%s %4d", c.Type, value(c.Index)) }),
+		Controllers: controllers(l.Controllers),
 		Filesystems: sorted(project(l.Filesystems, filesystem), func(f *libvirtxml.DomainFilesystem) string { return aliased(f.Alias) }),
 		Interfaces:  sorted(project(l.Interfaces, nic), func(n *libvirtxml.DomainInterface) string { return aliased(n.Alias) }),
 		Serials:     project(l.Serials, serial),
 		Channels:    project(l.Channels, channel),
-		Inputs:      sorted(slices.Clone(l.Inputs), func(i *libvirtxml.DomainInput) string { return aliased(i.Alias) }),
+		Inputs:      sorted(project(l.Inputs, input), func(i *libvirtxml.DomainInput) string { return aliased(i.Alias) }),
 		TPMs:        project(l.TPMs, tpm),
 		Sounds:      project(l.Sounds, sound),
 		Videos:      slices.Clone(l.Videos),
@@ -58,6 +58,14 @@ func devices(l *libvirtxml.DomainDeviceList) *libvirtxml.DomainDeviceList {
 	}
 }
 
+func controllers(list []libvirtxml.DomainController) []libvirtxml.DomainController {
+	out := project(list, controller)
+	slices.SortStableFunc(out, func(a, b libvirtxml.DomainController) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
+	})
+	return out
+}
+
 // disk keeps of the driver what becomes a feature of the virtual device.
 func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
@@ -70,9 +78,18 @@ func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 	return out
 }
 
-// controller has no name of ours; a running one has QEMU's.
+// filled is nil for what holds nothing.
+func filled[T comparable](part *T) *T {
+	if part == nil || *part == *new(T) {
+		return nil
+	}
+	return part
+}
+
+// controller has no name of ours; a running one has QEMU's. One that was read has a part for its type although it is empty.
 func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
 	c.Alias = nil
+	c.PCI, c.USB, c.VirtIOSerial = filled(c.PCI), filled(c.USB), filled(c.VirtIOSerial)
 	if r := c.Driver; r != nil {
 		c.Driver = nil
 		if r.Queues != nil || r.IOMMU+r.ATS+r.Packed != "" {
@@ -119,6 +136,9 @@ func channel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
 func tpm(t libvirtxml.DomainTPM) libvirtxml.DomainTPM {
 	return libvirtxml.DomainTPM{Model: t.Model, ACPI: t.ACPI, Alias: t.Alias, Address: t.Address}
 }
+
+// input leaves out which device of the host it passes on.
+func input(i libvirtxml.DomainInput) libvirtxml.DomainInput { i.Source = nil; return i }
 
 func sound(s libvirtxml.DomainSound) libvirtxml.DomainSound { s.Audio = nil; return s }
 

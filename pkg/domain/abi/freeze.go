@@ -10,14 +10,13 @@ import (
 
 // Freeze records a finished frontend. The domain must have all its addresses; defaults is the version of its FrontendDefaults.
 func Freeze(dom *libvirtxml.Domain, defaults string) Record {
-	r := Record{Defaults: defaults, UUID: dom.UUID, MACs: map[string]string{}, Devices: map[string]Address{}}
-	// A frontend always marshals: it is made of strings and numbers. A domain of other origin that does not has no digest.
-	r.Digest, _ = Digest(dom)
+	r := Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, MACs: map[string]string{}, Devices: map[string]Address{}}
 	if dom.OS != nil && dom.OS.Type != nil {
 		r.Machine = dom.OS.Type.Machine
 	}
 	r.SMBIOS, r.Serial = systemStrings(dom)
 	r.TSC = tscFrequency(dom.Clock)
+	r.NUMA = cells(dom)
 	if dom.Devices == nil {
 		return r
 	}

@@ -83,9 +83,8 @@ func TestQEMUStarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			running.CPU, dom.CPU = nil, nil // expanded at the start
-			changes, err := abi.Changes(dom, &running)
-			if err != nil || len(changes) > 0 {
-				t.Errorf("running guest differs: %q, error %v", changes, err)
+			if changes := abi.Changes(dom, &running); len(changes) > 0 {
+				t.Errorf("running guest differs: %q", changes)
 			}
 		})
 	}

@@ -1,0 +1,69 @@
+package abi
+
+import (
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Cell is one NUMA cell of a guest that mirrors the cells of the host of its first boot.
+type Cell struct {
+	// CPUs of the guest, those to be added later included, in Linux' list format: 0-3,8-11.
+	CPUs      string `json:"cpus"`
+	MemoryKiB uint64 `json:"memoryKiB"`
+	// Distances to each cell in their order, 10 to itself; empty where the host told none.
+	Distances []uint `json:"distances,omitempty"`
+}
+
+// cells are recorded where they mirror a host. The single cell of a guest whose memory can grow follows from its spec, and
+// must not pass for a host's when its owner turns mirroring on.
+func cells(dom *libvirtxml.Domain) []Cell {
+	if dom.CPU == nil || dom.CPU.Numa == nil || dom.MaximumMemory != nil {
+		return nil
+	}
+	var out []Cell
+	for _, cell := range dom.CPU.Numa.Cell {
+		c := Cell{CPUs: cell.CPUs, MemoryKiB: uint64(cell.Memory)} // frontends count in KiB
+		if cell.Distances != nil {
+			for _, sibling := range cell.Distances.Siblings {
+				c.Distances = append(c.Distances, sibling.Value)
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// cellsOf is the CPUs of each cell, for people.
+func cellsOf(d *libvirtxml.Domain) string {
+	var lists []string
+	for _, cell := range numaOf(d) {
+		lists = append(lists, cell.CPUs)
+	}
+	return strings.Join(lists, " | ")
+}
+
+func numaOf(d *libvirtxml.Domain) []libvirtxml.DomainCell {
+	if d.CPU == nil || d.CPU.Numa == nil {
+		return nil
+	}
+	return d.CPU.Numa.Cell
+}
+
+// cpuAlone is the CPU without its NUMA cells, which are told apart.
+func cpuAlone(d *libvirtxml.Domain) any {
+	if d.CPU == nil {
+		return d.CPU
+	}
+	alone := *d.CPU
+	alone.Numa = nil
+	return &alone
+}
+
+// numaAlone is nil rather than an empty element for a guest without cells.
+func numaAlone(d *libvirtxml.Domain) any {
+	if d.CPU == nil || d.CPU.Numa == nil {
+		return nil
+	}
+	return d.CPU.Numa
+}
