@@ -20,8 +20,9 @@ import (
 type Server struct {
 	Resolver resolve.Resolver
 	// Write stores the snapshots that a guest is pinned to, before the guest exists. It is never called in a dry run.
-	Write   func(context.Context, ...revision.Draft) error
-	Cluster config.Cluster
+	Write func(context.Context, ...revision.Draft) error
+	// Cluster is the configuration in force.
+	Cluster func() config.Cluster
 }
 
 // The paths of the webhook configurations.
@@ -93,5 +94,5 @@ func verdict(v pipeline.Verdict) (answer, error) {
 // input is what stage 1 needs, from a resolved guest of a namespace.
 func (s *Server) input(ctx context.Context, namespace string, resolved resolve.Answer) (pipeline.Input, error) {
 	presets, err := s.Resolver.Presets(ctx, namespace)
-	return pipeline.Input{Set: resolved.Set, Presets: presets, Cluster: s.Cluster}, err
+	return pipeline.Input{Set: resolved.Set, Presets: presets, Cluster: s.Cluster()}, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -103,7 +104,9 @@ func TestIdentityIsKept(t *testing.T) {
 
 func TestPolicyExpand(t *testing.T) {
 	c := newCluster(t, catalog)
-	c.Cluster.Policy = v1.Expand
+	expanding := config.Default()
+	expanding.Policy = v1.Expand
+	c.Cluster = func() config.Cluster { return expanding }
 	request := create(t, sparse)
 	response := ask(t, c.Hooks()[MutateVM], request)
 	var vm v1.VirtualMachine

@@ -60,7 +60,7 @@ func newCluster(t *testing.T, documents ...string) *cluster {
 		}
 		objects = append(objects, object)
 	}
-	c := &cluster{Server: Server{Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, objects...)}, Cluster: config.Default()}}
+	c := &cluster{Server: Server{Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, objects...)}, Cluster: config.Default}}
 	c.Write = func(_ context.Context, drafts ...revision.Draft) error {
 		c.written = append(c.written, drafts...)
 		return nil

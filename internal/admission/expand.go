@@ -10,7 +10,7 @@ import (
 
 // expands tells whether the policy asks for an expanded template. 'expand' leaves VMs alone that are pinned already.
 func (s *Server) expands(old *v1.VirtualMachine) bool {
-	switch s.Cluster.Policy {
+	switch s.Cluster().Policy {
 	case v1.Expand:
 		return old == nil || resolve.ReadPins(old) == pipeline.Pins{}
 	case v1.ExpandAll:
@@ -27,7 +27,7 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 		return
 	}
 	// No presets: they are matched by the labels of the guest when it starts, as for any other template.
-	explicit, judged := pipeline.ExplicitVM(vm, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster})
+	explicit, judged := pipeline.ExplicitVM(vm, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster()})
 	if !judged.Allowed() {
 		return
 	}

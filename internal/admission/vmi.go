@@ -47,7 +47,7 @@ func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRe
 		return answer{}, err
 	}
 	if old == nil {
-		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster}))
+		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster()}))
 	}
 	// Nothing of Kiln changes the spec of a guest that exists, so that nobody is exempt.
 	if errs := validate.GuestUpdate(vmi, old); len(errs) > 0 {

@@ -46,7 +46,7 @@ func server(b *testing.B) *admission.Server {
 		}
 	}
 	return &admission.Server{
-		Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme)}, Cluster: config.Default(),
+		Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme)}, Cluster: config.Default,
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
 }

@@ -1,0 +1,109 @@
+package resolve
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// A changed file counts, a broken one does not, and is told once.
+func TestConfigurationOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubevirt.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("cpuModle: Nehalem")
+	c := &Configuration{File: file, Log: logr.Discard()}
+	if err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "cpuModle") || !strings.Contains(err.Error(), file) {
+		t.Errorf("a wrong file at the start: %v, want file and field", err)
+	}
+	for _, step := range []struct{ text, model string }{
+		{"cpuModel: Nehalem", "Nehalem"},
+		{"cpuModel: Haswell", "Haswell"},
+		{"evictionStrategy: Maybe", "Haswell"},
+		{"cpuModel: Opteron_G3", "Opteron_G3"},
+	} {
+		write(step.text)
+		err := c.Load(t.Context())
+		if wrong := strings.Contains(step.text, "Maybe"); (err != nil) != wrong {
+			t.Errorf("'%s': %v", step.text, err)
+		}
+		if got := c.Now().Defaults.CPUModel; got != step.model {
+			t.Errorf("after '%s' the model is '%s', want '%s'", step.text, got, step.model)
+		}
+		if err := c.Load(t.Context()); err != nil {
+			t.Errorf("'%s' is told again: %v", step.text, err)
+		}
+	}
+}
+
+// The KubeVirt object is followed as soon as the cluster serves the kind, and not before.
+func TestConfigurationOfAnObject(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1.GroupVersion})
+	informers := &informertest.FakeInformers{Scheme: scheme}
+	objects := fake.NewClientBuilder().WithScheme(scheme).Build()
+	c := &Configuration{Cache: listing{informers, objects}, Mapper: mapper, Log: logr.Discard()}
+	check := func(why, model string) {
+		t.Helper()
+		if err := c.Load(t.Context()); err != nil {
+			t.Fatalf("%s: %v", why, err)
+		}
+		c.readObjects(t.Context())
+		if got := c.Now().Defaults.CPUModel; got != model {
+			t.Errorf("%s: model '%s', want '%s'", why, got, model)
+		}
+	}
+	if err := c.Load(t.Context()); err != nil || !c.Synced() || c.objects.Load() != nil {
+		t.Errorf("a cluster without the kind: %v, watched %v", err, c.objects.Load() != nil)
+	}
+	mapper.Add(v1.KubeVirtGroupVersionKind, meta.RESTScopeNamespace)
+	check("no object", "host-model")
+	if c.objects.Load() == nil {
+		t.Error("the kind is served, and nothing watches it")
+	}
+	object := &v1.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: "kubevirt", Name: "kubevirt"}}
+	object.Spec.Configuration.CPUModel = "Nehalem"
+	if err := objects.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	check("an object", "Nehalem")
+	maybe := v1.EvictionStrategy("Maybe")
+	object.Spec.Configuration.CPUModel, object.Spec.Configuration.EvictionStrategy = "Haswell", &maybe
+	if err := objects.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	check("a wrong object changes nothing", "Nehalem")
+	if err := objects.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	check("the object is gone", "host-model")
+}
+
+// listing is a cache whose objects a test writes.
+type listing struct {
+	*informertest.FakeInformers
+	objects client.Reader
+}
+
+func (l listing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return l.objects.List(ctx, list, options...)
+}
