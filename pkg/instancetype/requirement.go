@@ -3,6 +3,7 @@ package instancetype
 import (
 	"fmt"
 
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -72,29 +73,22 @@ func vcpus(set Set, vmi *v1.VirtualMachineInstance) (what string, count uint32) 
 	if set.Instancetype != nil {
 		return "vCPUs", set.Instancetype.Spec.CPU.Guest
 	}
-	cpu := vmi.Spec.Domain.CPU
-	if cpu == nil {
-		return "vCPUs", 0
-	}
+	sockets, cores, threads := vm.Topology(vmi.Spec.Domain.CPU)
 	switch topologyOf(set.Preference) {
 	case v1beta1.Cores:
-		return "cores", cpu.Cores
+		return "cores", cores
 	case v1beta1.Threads:
-		return "threads", cpu.Threads
+		return "threads", threads
 	case v1beta1.Any:
-		return "vCPUs", cpu.Cores * cpu.Sockets * cpu.Threads
+		return "vCPUs", sockets * cores * threads
 	case v1beta1.Spread:
-		return spreadCount(spreadOf(set.Preference).across, cpu)
+		switch spreadOf(set.Preference).across {
+		case v1beta1.SpreadAcrossCoresThreads:
+			return "cores x threads", cores * threads
+		case v1beta1.SpreadAcrossSocketsCoresThreads:
+			return "sockets x cores x threads", sockets * cores * threads
+		}
+		return "sockets x cores", sockets * cores
 	}
-	return "sockets", cpu.Sockets
-}
-
-func spreadCount(across v1beta1.SpreadAcross, cpu *v1.CPU) (string, uint32) {
-	switch across {
-	case v1beta1.SpreadAcrossCoresThreads:
-		return "cores x threads", cpu.Cores * cpu.Threads
-	case v1beta1.SpreadAcrossSocketsCoresThreads:
-		return "sockets x cores x threads", cpu.Sockets * cpu.Cores * cpu.Threads
-	}
-	return "sockets x cores", cpu.Sockets * cpu.Cores
+	return "sockets", sockets
 }

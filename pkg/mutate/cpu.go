@@ -10,22 +10,22 @@ import (
 
 // Fields: domain.cpu (cores, sockets, threads, model, maxSockets, the vmx feature), annotation for emulator thread parity.
 
-// topology spells out all three counts. A guest that gives none gets as many sockets as its pod's CPU limit or request,
-// rounded up; one that gives some has the others at 1, since a zero would multiply to no CPUs at all.
+// topology spells out all three counts of a guest that gives none: as many sockets as its pod's CPU limit or request, rounded
+// up. One that gives some has said all: the API's meaning of a count left out beside another is 1.
 func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.CPU == nil {
 		domain.CPU = &v1.CPU{}
 	}
 	cpu := domain.CPU
-	if cpu.Cores == 0 && cpu.Sockets == 0 && cpu.Threads == 0 {
-		count, found := domain.Resources.Limits[corev1.ResourceCPU]
-		if !found {
-			count = domain.Resources.Requests[corev1.ResourceCPU]
-		}
-		cpu.Sockets = uint32(max(count.Value(), 0))
+	if cpu.Cores != 0 || cpu.Sockets != 0 || cpu.Threads != 0 {
+		return
 	}
-	cpu.Cores, cpu.Sockets, cpu.Threads = max(cpu.Cores, 1), max(cpu.Sockets, 1), max(cpu.Threads, 1)
+	count, found := domain.Resources.Limits[corev1.ResourceCPU]
+	if !found {
+		count = domain.Resources.Requests[corev1.ResourceCPU]
+	}
+	cpu.Sockets, cpu.Cores, cpu.Threads = uint32(max(count.Value(), 1)), 1, 1
 }
 
 // cpuModel is the cluster's. On arm64 only the host's own CPU works.
@@ -44,8 +44,8 @@ func cpuModel(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 // and QEMU's s390 machine has no more.
 var maxVCPUs = map[string]uint64{"amd64": 255, "s390x": 248}
 
-// maxSockets is how far a running guest may grow: the cluster's ceiling, else a multiple of what it starts with. arm64 has
-// no CPU hotplug.
+// maxSockets is how far a running guest may grow: the cluster's ceiling, else a multiple of the sockets it starts with. A
+// guest that does not name its sockets has not asked to grow by them. arm64 has no CPU hotplug.
 func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	cpu := vmi.Spec.Domain.CPU
 	if d.LiveUpdate == nil || cpu.MaxSockets != 0 || vmi.Spec.Architecture == "arm64" {
@@ -55,7 +55,7 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 		cpu.MaxSockets = max(*d.LiveUpdate.MaxCPUSockets, cpu.Sockets)
 		return
 	}
-	perSocket := uint64(cpu.Cores) * uint64(cpu.Threads)
+	perSocket := max(uint64(cpu.Cores), 1) * max(uint64(cpu.Threads), 1)
 	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), maxVCPUs[vmi.Spec.Architecture]/perSocket)
 	cpu.MaxSockets = max(uint32(wanted), cpu.Sockets)
 }

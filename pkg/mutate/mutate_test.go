@@ -49,11 +49,11 @@ func TestApply(t *testing.T) {
 			got:   func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.CPU.Sockets }, want: uint32(3),
 		},
 		{
-			name: "partial topology", why: "a zero would multiply to no CPUs",
+			name: "partial topology", why: "a count left out beside another is 1 by the API's meaning, and nobody asked for more sockets",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Cores: 4}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any {
 				return [4]uint32{s.Domain.CPU.Sockets, s.Domain.CPU.Cores, s.Domain.CPU.Threads, s.Domain.CPU.MaxSockets}
-			}, want: [4]uint32{1, 4, 1, 4},
+			}, want: [4]uint32{0, 4, 0, 0},
 		},
 		{
 			name: "memory from the request", why: "the pod's request is what the guest gets when nothing else is said",

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path"
 
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -50,7 +51,8 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	}
 	maps.Copy(b.HostDevs, assumedHostDevices(vmi))
 	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.DedicatedCPUPlacement {
-		for i := range int(cpu.Cores*cpu.Sockets*cpu.Threads) + 1 {
+		sockets, cores, threads := vm.Topology(cpu)
+		for i := range int(sockets*cores*threads) + 1 {
 			b.CPUs = append(b.CPUs, i)
 		}
 	}
