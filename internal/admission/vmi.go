@@ -31,7 +31,9 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil {
 		return given, err
 	}
-	given.patch, err = pipeline.Patch(request.Object.Raw, vmi, explicit)
+	if given.patch, err = pipeline.Patch(request.Object.Raw, vmi, explicit); err == nil && (request.DryRun == nil || !*request.DryRun) {
+		err = s.Write(ctx, resolved.Drafts...) // a revision that the collector has marked stays
+	}
 	return given, err
 }
 

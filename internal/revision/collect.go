@@ -119,10 +119,11 @@ func Marked(r *appsv1.ControllerRevision) bool {
 	return marked
 }
 
-// markOf is the time of the mark. One that cannot be read counts as new each time: it never leads to a removal.
+// markOf is the time of the mark. It does not count when it cannot be read, or is older than the revision: a backup tool has
+// then restored it with the mark of its former life, and the VM that needs it is still to come.
 func markOf(r *appsv1.ControllerRevision) (time.Time, bool) {
 	since, err := time.Parse(time.RFC3339, r.Annotations[UnusedSince])
-	return since, err == nil
+	return since, err == nil && !since.Before(r.CreationTimestamp.Time)
 }
 
 // unmark takes the mark away, if there is one. A conflict means that the revision has changed, or is gone.

@@ -156,6 +156,30 @@ func TestRacesForAMark(t *testing.T) {
 	}
 }
 
+// TestRestoredMark: a backup was taken of a marked revision.
+func TestRestoredMark(t *testing.T) {
+	for _, mark := range []string{"2025-12-24T00:00:00Z", "soon"} {
+		d := draft(t, "s", "1Gi")
+		restored := d.Object()
+		restored.Annotations = map[string]string{UnusedSince: mark}
+		c := server(t)
+		collector, clock := collector(c)
+		restored.CreationTimestamp = metav1.NewTime(clock.Time)
+		if err := c.Create(t.Context(), restored); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []bool{true, true, false} { // marked anew, kept, removed
+			if err := collector.Collect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if exists, _ := there(t, c, d); exists != want {
+				t.Errorf("mark '%s': there %v at %s, want %v", mark, exists, clock, want)
+			}
+			clock.Time = clock.Add(LeastGrace / 2)
+		}
+	}
+}
+
 func TestGraceIsBounded(t *testing.T) {
 	collector, _ := collector(server(t))
 	collector.Grace = LeastGrace - 1
