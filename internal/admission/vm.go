@@ -57,6 +57,7 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	if err != nil {
 		return answer{}, err
 	}
+	in.User = request.UserInfo.Username
 	_, judged := pipeline.ExplicitVM(vm, old, in)
 	judged.Warnings = append(resolved.Warnings, judged.Warnings...)
 	return verdict(judged)

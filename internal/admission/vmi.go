@@ -51,8 +51,9 @@ func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRe
 	if old == nil {
 		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster()}))
 	}
-	// Nothing of Kiln changes the spec of a guest that exists, so that nobody is exempt.
-	if errs := validate.GuestUpdate(vmi, old); len(errs) > 0 {
+	// Nothing of Kiln changes the spec of a guest that exists, so that nobody is exempt from that.
+	errs := validate.For(request.UserInfo.Username, s.Cluster().Limits, validate.GuestUpdate(vmi, old))
+	if len(errs) > 0 {
 		return answer{}, &resolve.Refusal{Errors: errs}
 	}
 	return answer{}, nil

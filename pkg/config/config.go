@@ -56,7 +56,9 @@ type Limits struct {
 	PermittedHostDevices *v1.PermittedHostDevices
 	// PersistentReservation allows LUNs with SCSI persistent reservations.
 	PersistentReservation bool
-	Gates                 Gates
+	// Controllers are the accounts that make guests and manage them. They alone set labels by which guests are managed.
+	Controllers []string
+	Gates       Gates
 }
 
 // FrontendDefaults is one versioned value for guest-visible facts that no API field governs.

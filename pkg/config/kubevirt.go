@@ -29,6 +29,16 @@ const (
 	bridge, masquerade = "bridge", "masquerade"
 )
 
+// controllers are Kiln's own accounts and KubeVirt's, each in the namespace in which it is installed unless told otherwise.
+var controllers = []string{
+	"system:serviceaccount:kiln-system:kiln-launcher",
+	"system:serviceaccount:kiln-system:kiln-webhook",
+	"system:serviceaccount:kubevirt:kubevirt-apiserver",
+	"system:serviceaccount:kubevirt:kubevirt-controller",
+	"system:serviceaccount:kubevirt:kubevirt-handler",
+	"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
+}
+
 // unsetCPURequest is KubeVirt's own default CPU request. It means "nobody configured a request": pods then get one from
 // the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
@@ -38,7 +48,7 @@ var unsetCPURequest = resource.MustParse("100m")
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
 	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
-	c := Cluster{Frontend: frontend(cfg), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
+	c := Cluster{Frontend: frontend(cfg), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true, Controllers: slices.Clone(controllers)}, Policy: v1.Reference}
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled

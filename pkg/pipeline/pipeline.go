@@ -39,6 +39,8 @@ type Input struct {
 	Set     instancetype.Set
 	Presets []v1.VirtualMachineInstancePreset
 	Cluster config.Cluster
+	// User is the account that asks, empty where nobody does. Controllers of guests may do more than others.
+	User string
 }
 
 // Verdict is the judgement on an object.
@@ -54,7 +56,7 @@ func (v Verdict) Allowed() bool { return len(v.Errors) == 0 }
 // they agree; what the result is worth is for JudgeVMI to say.
 func ExplicitVMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	explicit := vmi.DeepCopy()
-	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, nil)}
+	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, nil).WithOrigin("vmi/instancetype-difference")}
 	if verdict.Allowed() {
 		verdict = expand(explicit, in)
 	}
@@ -63,7 +65,7 @@ func ExplicitVMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineIn
 
 // JudgeVMI judges an explicit VMI.
 func JudgeVMI(vmi *v1.VirtualMachineInstance, in Input) Verdict {
-	return Verdict{Errors: validate.Guest(vmi, in.Cluster.Limits, nil), Warnings: validate.Warnings(vmi)}
+	return Verdict{Errors: validate.For(in.User, in.Cluster.Limits, validate.Guest(vmi, in.Cluster.Limits, nil)), Warnings: validate.Warnings(vmi)}
 }
 
 // ExplicitVM makes the guest that a VM would boot explicit and judges the VM and that guest together, so that a VM that
@@ -75,20 +77,24 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	}
 	explicit := Instance(vm)
 	template := field.NewPath("spec", "template")
-	conflicts := instancetype.Conflicts(in.Set, explicit, template)
+	conflicts := instancetype.Conflicts(in.Set, explicit, template).WithOrigin("vm/instancetype-conflict")
 	verdict.Errors = append(verdict.Errors, conflicts...)
 	if unknown(vm, in.Set) {
-		return explicit, verdict // what the guest will be is not known; it is judged when the controller pins it
+		// What the guest will be is not known: the rest is judged when the controller pins it.
+		known := explicit.DeepCopy()
+		instancetype.Apply(in.Set, known)
+		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, validate.Written(known, in.Cluster.Limits, template)), conflicts)...)
+		return explicit, verdict
 	}
 	expanded := expand(explicit, in)
-	for _, err := range expanded.Errors {
+	for _, err := range expanded.Errors.WithOrigin("preset/conflict") {
 		err.Field = template.Child(err.Field).String()
 		verdict.Errors = append(verdict.Errors, err)
 	}
 	verdict.Warnings = append(append(expanded.Warnings, validate.VMWarnings(vm)...), validate.Warnings(explicit)...)
-	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference"))...)
+	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference")).WithOrigin("vm/preference-requirement")...)
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
-	verdict.Errors = append(verdict.Errors, elsewhere(judged, conflicts)...)
+	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
 	return explicit, verdict
 }
 

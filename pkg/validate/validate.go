@@ -108,7 +108,7 @@ func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	for _, judge := range metadataRules {
 		errs = append(errs, judge(vmi, limits, path)...)
 	}
-	return errs
+	return distinct(errs)
 }
 
 // supported is NotSupported unless the value is one of those allowed.
@@ -140,6 +140,49 @@ func isTrue(set *bool) bool { return set != nil && *set }
 
 // isFalse tells whether an optional switch is off explicitly.
 func isFalse(set *bool) bool { return set != nil && !*set }
+
+// open are rules about what a size or a preference may still give: where one of them is not known yet, they say nothing.
+var open = map[string]bool{
+	"cpu/dedicated-count": true, "cpu/isolated-emulator": true, "cpu/numa-dedicated": true, "cpu/numa-hugepages": true,
+	"cpu/realtime-dedicated": true, "cpu/realtime-numa": true, "devices/input-type-given": true, "devices/video-type-given": true,
+	"devices/watchdog-given": true, "disks/metrics-disk": true, "disks/pci-bus": true, "disks/volume-unused": true,
+	"features/evmcs-vmx": true, "features/hyperv-needs": true, "firmware/secure-boot-smm": true, "machine/architecture": true, "machine/type": true,
+	"memory/given": true, "networks/absent-bridge": true, "networks/binding": true, "networks/claim-binding": true,
+	"networks/ranges-masquerade": true, "resources/dedicated-memory": true, "security/encryption-efi": true,
+	"security/encryption-secure-boot": true,
+}
+
+// Written judges a guest as it is written, whose size or preference is not known yet: what is wrong whatever they turn out
+// to be. path is as for Guest.
+func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
+	return slices.DeleteFunc(Guest(vmi, limits, path), func(err *field.Error) bool { return open[err.Origin] })
+}
+
+// For leaves out of errs what the user may do as a controller of guests. Errors are told by their Origin, which is the name
+// of the rule.
+func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorList {
+	if !slices.Contains(limits.Controllers, user) {
+		return errs
+	}
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return err.Origin == "security/reserved-label" || err.Origin == "security/reserved-label-change"
+	})
+}
+
+// distinct drops errors that say the same of the same field.
+func distinct(errs field.ErrorList) field.ErrorList {
+	if len(errs) < 2 {
+		return errs
+	}
+	type finding struct{ at, rule, detail string }
+	seen := make(map[finding]bool, len(errs))
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		f := finding{err.Field, err.Origin, err.Detail}
+		twice := seen[f]
+		seen[f] = true
+		return twice
+	})
+}
 
 // GuestUpdate judges a change of a VMI. The spec of a guest that exists is what it was started from: nobody changes it.
 func GuestUpdate(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {

@@ -17,7 +17,9 @@ func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList)
 	}
 	errs = append(errs, runStrategy(vm, limits, spec)...)
 	errs = append(errs, matchers(vm, old, spec)...)
-	return append(errs, dataVolumeTemplates(vm, old, spec.Child("dataVolumeTemplates"))...)
+	errs = append(errs, dataVolumeTemplates(vm, old, spec.Child("dataVolumeTemplates"))...)
+	errs = append(errs, inProgress(vm, old, spec)...)
+	return append(errs, volumeRequests(vm, field.NewPath("status", "volumeRequests"))...)
 }
 
 // runStrategies that a user can ask for. WaitAsReceiver is for migrations between clusters.

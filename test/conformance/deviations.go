@@ -20,20 +20,20 @@ type deviation struct {
 }
 
 var deviations = []deviation{
-	{name: "What is unknown is not judged", missing: func(j judged, _ cause) bool { return j.unknown && len(j.errs) == 0 }},
-	{name: "Requests for volumes", missing: func(j judged, _ cause) bool { return j.has("status.volumeRequests") }},
-	{name: "Snapshots and restores in progress", missing: func(j judged, _ cause) bool {
-		return j.has("status.snapshotInProgress") || j.has("status.restoreInProgress")
+	{name: "What is unknown is not judged", missing: func(j judged, c cause) bool {
+		relative, found := strings.CutPrefix(truePath(c, j.base, j.object), j.base+".")
+		return j.unknown && (found && unknownSubjects.MatchString(relative) || strings.Contains(c.Message, requirement) || strings.Contains(c.Message, "SecureBoot requires SMM"))
+	}},
+	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
+		return j.has("status.volumeRequests") && strings.Contains(c.Message, "while VMI migration is in progress")
 	}},
 	{name: "Requirements", missing: func(j judged, c cause) bool {
-		return strings.Contains(c.Message, "checking preference requirements") && j.at("spec.preference")
+		return strings.Contains(c.Message, requirement) && j.at("spec.preference")
 	}},
 	{name: "A number of vCPUs that cannot be spread", missing: func(j judged, c cause) bool {
 		return c.Field == "instancetype.spec.cpu.guest" && strings.HasPrefix(c.Message, "1 vCPUs")
 	}},
-	{name: "The status of a VM that is created", added: func(j judged, _ *field.Error) bool { return j.statusOnCreate() },
-		missing: func(j judged, _ cause) bool { return j.statusOnCreate() }},
-	{name: "`revisionName` of another object", added: func(j judged, err *field.Error) bool { return strings.HasSuffix(err.Field, ".revisionName") },
+	{name: "`revisionName` of another object", added: detail(`^spec\.(instancetype|preference)\.revisionName$`, ""),
 		missing: func(j judged, _ cause) bool {
 			return j.at("spec.instancetype.revisionName") || j.at("spec.preference.revisionName")
 		}},
@@ -43,8 +43,7 @@ var deviations = []deviation{
 	{name: "The machine type of one architecture", missing: func(j judged, c cause) bool {
 		return c.Field == j.base+".domain.machine.type" && !j.has(c.Field)
 	}},
-	{name: "A size's `maxSockets` and the guest's", missing: func(j judged, _ cause) bool { return j.at("spec.template.spec.domain.cpu.maxSockets") },
-		added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
+	{name: "A size's `maxSockets` and the guest's", added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
 	{name: "An empty dnsPolicy", missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, "dnsPolicy") && j.value(j.base+".dnsPolicy") == ""
 	}},
@@ -52,25 +51,30 @@ var deviations = []deviation{
 		list, _ := j.value(j.base + ".domain.devices.hostDevices").([]any)
 		return strings.HasSuffix(c.Field, ".HostDevices") && list != nil && len(list) == 0
 	}},
-	{name: "A preference that cannot exist", added: func(j judged, _ *field.Error) bool { return j.impossiblePreference() },
-		missing: func(j judged, _ cause) bool { return j.impossiblePreference() }},
 	{name: "Memory of nothing", added: detail(`\.domain\.memory\.(guest|maxGuest)$`, "must be greater than 0")},
 	{name: "`hypervPassthrough` without `enabled`", added: detail(`\.hypervPassthrough\.enabled$`, "")},
 	{name: "EFI on s390x", added: detail(`\.bootloader\.efi$`, "s390x")},
 	{name: "Unknown reboot policies", added: detail(`\.rebootPolicy$`, "supported values")},
-	{name: "Service accounts of KubeVirt", added: func(j judged, err *field.Error) bool {
-		return strings.HasPrefix(j.User, "system:serviceaccount:") && strings.Contains(err.Field, "metadata.labels")
-	}},
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {
-		return strings.Contains(c.Message, "SecureBoot requires SMM") && j.value(j.base+".architecture") == "arm64" // whose default is no Secure Boot
+		loader, _ := j.value(j.base + ".domain.firmware.bootloader.efi").(map[string]any)
+		return strings.Contains(c.Message, "SecureBoot requires SMM") && loader["secureBoot"] == nil &&
+			j.value(j.base+".architecture") == "arm64" // whose default is no Secure Boot
 	}, added: func(j judged, err *field.Error) bool {
 		relative, found := strings.CutPrefix(err.Field, j.base+".")
 		return j.VM != nil && found && bootRules.MatchString(relative)
 	}},
+	{name: "A preference that cannot exist", added: func(j judged, err *field.Error) bool {
+		return j.impossiblePreference() && (err.Field == "spec.preference" || err.Field == j.base+".domain.cpu.sockets")
+	}},
 }
+
+// requirement is how the reference begins what a preference requires and the guest lacks.
+const requirement = "checking preference requirements"
 
 var (
 	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
+	// unknownSubjects are what a size or a preference may give or decide.
+	unknownSubjects = regexp.MustCompile(`^domain\.(cpu|memory|resources|launchSecurity|firmware\.bootloader\.efi|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type)$)`)
 	// bootRules are subjects that the reference judges on VMIs alone: HyperV, architecture, whether there is memory at all, and
 	// what only a default makes wrong.
 	bootRules = regexp.MustCompile(`^domain\.(memory(\.guest)?$|features\.hyperv|cpu\.(model|features)|devices\.(video\.type|watchdog|sound|` +
@@ -122,10 +126,6 @@ func (j judged) has(path string) bool { return j.value(path) != nil }
 
 func (j judged) at(path string) bool {
 	return slices.ContainsFunc(j.errs, func(err *field.Error) bool { return err.Field == path })
-}
-
-func (j judged) statusOnCreate() bool {
-	return j.Operation != "UPDATE" && (j.has("status.instancetypeRef") || j.has("status.preferenceRef"))
 }
 
 // impossiblePreference tells whether the case holds a preference that validation of preferences refuses, in the reference too.

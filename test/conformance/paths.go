@@ -15,6 +15,8 @@ var wrongPaths = []struct {
 	true    string
 }{
 	{wrong: regexp.MustCompile(`^$`), message: "no memory requested", true: "BASE.domain.memory"},
+	{wrong: regexp.MustCompile(`^Status\.volumeRequests`), true: "status.volumeRequests"},
+	{wrong: regexp.MustCompile(`^spec\.domain\.devices\.disks\[1\]\.bootOrder$`), true: "status.volumeRequests"},
 	{wrong: regexp.MustCompile(`^nameservers$`), true: "BASE.dnsConfig.nameservers"},
 	{wrong: regexp.MustCompile(`^searchDomains$`), true: "BASE.dnsConfig.searches"},
 	{wrong: regexp.MustCompile(`^options$`), true: "BASE.dnsConfig.options"},
@@ -63,6 +65,10 @@ func truePath(cause cause, base string, object map[string]any) string {
 	// The reference names the request for huge pages whichever field the memory is in.
 	if strings.Contains(cause.Message, "page size") && existing(path, object) != path {
 		path = base + ".domain.memory"
+	}
+	// A request for a volume is judged by the reference as one disk more than there are.
+	if status, _ := object["status"].(map[string]any); status["volumeRequests"] != nil && existing(path, object) != path && within(path, base+".domain.devices.disks") {
+		return "status.volumeRequests"
 	}
 	return existing(path, object)
 }

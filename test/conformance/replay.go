@@ -61,7 +61,7 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
 	errs := c.decode(c.VMI, vmi)
 	if len(errs) == 0 {
-		errs = pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: cluster}).Errors
+		errs = pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: cluster, User: c.User}).Errors
 	}
 	return verdict(c, c.VMI, answer{errs: errs})
 }
@@ -75,7 +75,15 @@ func replayVM(c record, cluster config.Cluster) outcome {
 			return differs("fault: %v", err)
 		}
 	}
-	return verdict(c, c.VM, given)
+	o := verdict(c, c.VM, given)
+	if o.agrees || o.listed != "" || !remembers(vm, c.Operation) {
+		return o
+	}
+	given, err := judgeVM(c, remembered(vm), cluster)
+	if err == nil && verdict(c, c.VM, given).accounted() {
+		o.listed = statusOnCreate
+	}
+	return o
 }
 
 // answer is what Kiln says of an object.
@@ -118,7 +126,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	if err != nil {
 		return given, err
 	}
-	explicit, verdict := pipeline.ExplicitVM(vm, old, pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster})
+	explicit, verdict := pipeline.ExplicitVM(vm, old, pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User})
 	unknown := vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil
 	return answer{errs: verdict.Errors, unknown: unknown, explicit: explicit}, nil
 }

@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// crashes is the deviation of cases in which the reference panics.
+const crashes = "Crashes"
+
 // servedCauses is how many causes the reference serves at most.
 const servedCauses = 10
 
@@ -32,7 +35,7 @@ func verdict(c record, raw json.RawMessage, given answer) outcome {
 		return differs("unreadable: %v", err)
 	}
 	if c.Expect.Panic != nil {
-		return outcome{listed: "Crashes"}
+		return outcome{listed: crashes}
 	}
 	missing, added := j.missing(), j.added()
 	if len(missing)+len(added) == 0 {

@@ -1,0 +1,93 @@
+package validate
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: status.volumeRequests of a VM.
+// A request adds one volume or removes one. What is added to a running guest can be plugged: a disk on virtio or scsi, or a
+// LUN on scsi, which no other request adds too.
+
+func volumeRequests(vm *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+	added, removed := map[string]bool{}, map[string]bool{}
+	for i := range vm.Status.VolumeRequests {
+		request, at := &vm.Status.VolumeRequests[i], path.Index(i)
+		switch add, remove := request.AddVolumeOptions, request.RemoveVolumeOptions; {
+		case add != nil && remove != nil:
+			errs = append(errs, field.Forbidden(at.Child("removeVolumeOptions"), "cannot be together with addVolumeOptions: make it a request of its own").WithOrigin("disks/request-both"))
+		case add != nil:
+			at = at.Child("addVolumeOptions")
+			errs = append(errs, requestName(add.Name, added, at.Child("name"))...)
+			errs = append(errs, pluggable(vm, add, at)...)
+		case remove != nil:
+			errs = append(errs, requestName(remove.Name, removed, at.Child("removeVolumeOptions", "name"))...)
+		default:
+			errs = append(errs, field.Required(at, "give addVolumeOptions or removeVolumeOptions").WithOrigin("disks/request-empty"))
+		}
+	}
+	return errs
+}
+
+func requestName(name string, seen map[string]bool, at *field.Path) field.ErrorList {
+	if seen[name] {
+		return field.ErrorList{field.Duplicate(at, name).WithOrigin("disks/request-twice")}
+	}
+	seen[name] = true
+	return nil
+}
+
+func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path) (errs field.ErrorList) {
+	if other := templateVolume(vm, add.Name); other != nil && !sameClaim(other, add.VolumeSource) {
+		errs = append(errs, field.Invalid(path.Child("name"), add.Name, "is the name of another volume of the template").WithOrigin("disks/request-conflict"))
+	}
+	at := path.Child("disk")
+	if add.Disk == nil {
+		return append(errs, field.Required(at, "say how the guest sees the volume").WithOrigin("disks/request-disk"))
+	}
+	kind, target := bus(add.Disk)
+	switch target {
+	case "disk":
+		errs = append(errs, supported(at.Child("disk", "bus"), kind, v1.DiskBusSCSI, v1.DiskBusVirtio).WithOrigin("disks/request-bus")...)
+	case "lun":
+		errs = append(errs, supported(at.Child("lun", "bus"), kind, v1.DiskBusSCSI).WithOrigin("disks/request-lun-bus")...)
+	default:
+		errs = append(errs, field.Invalid(at, add.Name, "must be a disk or a lun: nothing else can be plugged").WithOrigin("disks/request-target"))
+	}
+	if order := add.Disk.BootOrder; order != nil && *order < 1 {
+		errs = append(errs, field.Invalid(at.Child("bootOrder"), *order, "must be at least 1").WithOrigin("disks/request-boot-order"))
+	}
+	return append(errs, requestedDisk(add.Disk, at)...)
+}
+
+// requestedDisk is judged as it would be in the list of disks.
+func requestedDisk(disk *v1.Disk, at *field.Path) (errs field.ErrorList) {
+	const list = "disks"
+	for _, judge := range []func([]v1.Disk, *field.Path) field.ErrorList{diskForms, diskDriverForms, blockSizeForms} {
+		errs = append(errs, judge([]v1.Disk{*disk}, field.NewPath(list))...)
+	}
+	for _, err := range errs {
+		err.Field = at.String() + strings.TrimPrefix(err.Field, list+"[0]")
+	}
+	return errs
+}
+
+func templateVolume(vm *v1.VirtualMachine, name string) *v1.Volume {
+	if vm.Spec.Template == nil {
+		return nil
+	}
+	for i := range vm.Spec.Template.Spec.Volumes {
+		if volume := &vm.Spec.Template.Spec.Volumes[i]; volume.Name == name {
+			return volume
+		}
+	}
+	return nil
+}
+
+func sameClaim(volume *v1.Volume, source *v1.HotplugVolumeSource) bool {
+	return source != nil && equality.Semantic.DeepEqual(volume.PersistentVolumeClaim, source.PersistentVolumeClaim) &&
+		equality.Semantic.DeepEqual(volume.DataVolume, source.DataVolume)
+}

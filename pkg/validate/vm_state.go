@@ -1,0 +1,37 @@
+package validate
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: spec.running, spec.runStrategy and the volumes of a VM of which a copy is being taken or put back.
+// What is being copied must hold still: a snapshot of disks that come and go, or of a guest that starts meanwhile, is worth
+// nothing, and a restore writes to disks that a guest must not have open.
+
+func inProgress(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+	if old == nil || vm.Spec.Template == nil || old.Spec.Template == nil {
+		return nil
+	}
+	at := path.Child("runStrategy")
+	if vm.Spec.Running != nil {
+		at = path.Child("running")
+	}
+	switched := !equality.Semantic.DeepEqual(vm.Spec.Running, old.Spec.Running) || !equality.Semantic.DeepEqual(vm.Spec.RunStrategy, old.Spec.RunStrategy)
+	if name := vm.Status.RestoreInProgress; name != nil && switched {
+		errs = append(errs, field.Forbidden(at, "cannot be changed until restore '"+*name+"' completes").WithOrigin("vm/restore-running"))
+	}
+	name := vm.Status.SnapshotInProgress
+	if name == nil {
+		return errs
+	}
+	if switched {
+		errs = append(errs, field.Forbidden(at, "cannot be changed until snapshot '"+*name+"' completes").WithOrigin("vm/snapshot-running"))
+	}
+	if !equality.Semantic.DeepEqual(vm.Spec.Template.Spec.Volumes, old.Spec.Template.Spec.Volumes) {
+		at := path.Child("template", "spec", "volumes")
+		errs = append(errs, field.Forbidden(at, "cannot be changed until snapshot '"+*name+"' completes").WithOrigin("vm/snapshot-volumes"))
+	}
+	return errs
+}
