@@ -49,7 +49,7 @@ func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRe
 		return answer{}, err
 	}
 	if old == nil {
-		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster()}))
+		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster(), User: request.UserInfo.Username}))
 	}
 	// Nothing of Kiln changes the spec of a guest that exists, so that nobody is exempt from that.
 	errs := validate.For(request.UserInfo.Username, s.Cluster().Limits, validate.GuestUpdate(vmi, old))
