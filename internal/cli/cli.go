@@ -67,31 +67,36 @@ func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...stri
 }
 
 // eachGuest runs the whole of stage 1 on each VM and VMI that the user named and hands it to visit. It reports rejected
-// ones, and returns ErrRejected if there were any.
+// objects, and returns ErrRejected if there were any.
 func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(guest) error) error {
 	guests, err := o.guests(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
-	if len(guests) == 0 {
-		return errors.New("no VirtualMachine or VirtualMachineInstance found")
-	}
-	rejected := false
+	found, rejected := false, false
 	for _, g := range guests {
-		for _, warning := range g.verdict.Warnings {
-			fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", g.name(), warning)
-		}
-		if !g.verdict.Allowed() {
+		g.warn(o.ErrOut)
+		switch {
+		case !g.verdict.Allowed():
+			g.reject(o.ErrOut)
 			rejected = true
-			g.explain(o.ErrOut)
+		case g.explicit == nil:
 			continue
+		case g.unknown:
+			fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: add the missing object's file with -f or --catalog\n", g.name())
+			rejected = true
+		default:
+			if err := visit(g); err != nil {
+				return fmt.Errorf("%s: %w", g.name(), err)
+			}
 		}
-		if err := visit(g); err != nil {
-			return fmt.Errorf("%s: %w", g.name(), err)
-		}
+		found = true
 	}
-	if rejected {
+	switch {
+	case rejected:
 		return ErrRejected
+	case !found:
+		return errors.New("no VirtualMachine or VirtualMachineInstance found")
 	}
 	return nil
 }

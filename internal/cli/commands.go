@@ -85,7 +85,7 @@ func (o *options) printDomain(g guest) error {
 		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen, Host: host, Bindings: backend.AssumedBindings(vmi)})
 	if len(errs) > 0 {
 		g.verdict.Errors = errs
-		g.explain(o.ErrOut)
+		g.reject(o.ErrOut)
 		return ErrRejected
 	}
 	xml, err := rendered.Documents.Domain.Marshal()
@@ -107,56 +107,4 @@ func (o *options) capabilities(architecture string) (backend.Capabilities, error
 		err = yaml.UnmarshalStrict(raw, &host)
 	}
 	return host, err
-}
-
-// judgement is what 'validate -o json' prints for each object.
-type judgement struct {
-	Object   string   `json:"object"`
-	Allowed  bool     `json:"allowed"`
-	Causes   []cause  `json:"causes"`
-	Warnings []string `json:"warnings"`
-}
-
-type cause struct {
-	Type    string `json:"type"`
-	Field   string `json:"field"`
-	Message string `json:"message"`
-}
-
-func validateCommand(o *options) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "validate (-f FILE|DIR|- | vm/NAME ...)",
-		Short: "Judge each VM as the webhook would; exit status 1 if one is rejected",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.output == "text" {
-				return o.eachGuest(cmd, args, func(g guest) error {
-					_, err := fmt.Fprintf(o.Out, "%s is accepted\n", g.name())
-					return err
-				})
-			}
-			return o.printJudgements(cmd, args)
-		},
-	}
-	o.addOutput(cmd, "text", "text", "json", "yaml")
-	return cmd
-}
-
-func (o *options) printJudgements(cmd *cobra.Command, args []string) error {
-	guests, err := o.guests(cmd.Context(), args)
-	if err != nil {
-		return err
-	}
-	for _, g := range guests {
-		j := judgement{Object: g.name(), Allowed: g.verdict.Allowed(), Causes: []cause{}, Warnings: append([]string{}, g.verdict.Warnings...)}
-		for _, e := range g.verdict.Errors {
-			j.Causes = append(j.Causes, cause{Type: string(e.Type), Field: e.Field, Message: e.ErrorBody()})
-		}
-		if printErr := o.print(j); printErr != nil {
-			return printErr
-		}
-		if !j.Allowed {
-			err = ErrRejected
-		}
-	}
-	return err
 }

@@ -5,38 +5,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
-	strictjson "sigs.k8s.io/json"
 )
 
-// guest is a VM or VMI after stage 1.
+// guest is an object of the user after stage 1: a VM or VMI, or an object of the catalog, which is only judged.
 type guest struct {
-	kind, namespace, object string
-	verdict                 pipeline.Verdict
+	object
+	texts   texts
+	verdict pipeline.Verdict
 	// explicit is the VMI that will boot, and document its JSON: the sparse VMI with the webhook's patch applied.
 	explicit *v1.VirtualMachineInstance
 	document []byte
+	// unknown says that the VM refers to something that is not there. The webhook lets it pass, but it cannot start.
+	unknown bool
 }
 
-func (g guest) name() string { return fmt.Sprintf("%s %s/%s", g.kind, g.namespace, g.object) }
-
-// explain prints every cause of a rejection.
-func (g guest) explain(out io.Writer) {
-	fmt.Fprintf(out, "%s is rejected:\n", g.name())
-	for _, err := range g.verdict.Errors {
-		fmt.Fprintf(out, "  %s: %s\n", err.Field, err.ErrorBody())
-	}
+func (g guest) name() string {
+	return strings.Trim(g.GetKind()+" "+g.GetNamespace(), " ") + map[bool]string{true: " ", false: "/"}[g.GetNamespace() == ""] + g.GetName()
 }
 
-// guests runs stage 1 on each VM and VMI that the user named, in their order.
+// guests runs stage 1 on each object that the user named, in their order, and leaves those out that are none of Kiln's.
 func (o *options) guests(ctx context.Context, args []string) ([]guest, error) {
 	in, err := o.load(ctx, args)
 	if err != nil {
@@ -48,66 +41,40 @@ func (o *options) guests(ctx context.Context, args []string) ([]guest, error) {
 	}
 	stage := stageOne{resolver: resolve.Resolver{Cached: in.reader}, cluster: cluster}
 	var guests []guest
-	for _, object := range in.guests {
-		g := guest{kind: object.GetKind(), namespace: object.GetNamespace(), object: object.GetName()}
-		known, err := stage.run(ctx, object, &g)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", g.name(), err)
+	for _, object := range in.named {
+		g := guest{object: object, texts: in.texts, verdict: pipeline.Verdict{Errors: object.mistakes}}
+		ours := len(object.mistakes) > 0
+		if !ours {
+			if ours, err = stage.run(ctx, &g); err != nil {
+				return nil, fmt.Errorf("%s: %w", g.name(), err)
+			}
 		}
-		if known {
+		if ours {
 			guests = append(guests, g)
 		}
 	}
 	return guests, nil
 }
 
-// run fills the guest from a VM or VMI and tells whether the object is one. Rejections are in the verdict; the error is ours.
-func (s stageOne) run(ctx context.Context, object *unstructured.Unstructured, g *guest) (bool, error) {
-	raw, err := object.MarshalJSON()
-	if err != nil || object.GroupVersionKind().Group != v1.GroupVersion.Group {
+// run judges an object and tells whether it is one of Kiln's. Rejections are in the verdict; the error is ours.
+func (s stageOne) run(ctx context.Context, g *guest) (bool, error) {
+	raw, err := g.MarshalJSON()
+	if err != nil {
 		return false, err
 	}
-	var sparse *v1.VirtualMachineInstance
-	switch object.GetKind() {
-	case "VirtualMachine":
-		vm := &v1.VirtualMachine{}
-		if g.verdict.Errors = decode(raw, vm); g.verdict.Allowed() {
-			sparse, err = s.vm(ctx, vm, g)
-		}
-	case "VirtualMachineInstance":
-		vmi := &v1.VirtualMachineInstance{}
-		if g.verdict.Errors = decode(raw, vmi); g.verdict.Allowed() {
-			sparse, err = vmi, s.vmi(ctx, vmi, g)
-		}
-	default:
+	judge, found := judges[g.GroupVersionKind().GroupKind()]
+	if !found {
 		return false, nil
 	}
+	sparse, err := judge(s, ctx, g, raw)
 	var refusal *resolve.Refusal
 	if errors.As(err, &refusal) {
 		g.verdict.Errors, err = append(g.verdict.Errors, refusal.Errors...), nil
 	}
-	if err == nil && g.verdict.Allowed() {
+	if err == nil && g.verdict.Allowed() && sparse != nil {
 		g.document, err = patched(sparse, g.explicit)
 	}
 	return true, err
-}
-
-// decode reads strictly, as the API server does: a field that does not exist is a typing error, not a wish.
-func decode(raw []byte, into any) field.ErrorList {
-	strict, err := strictjson.UnmarshalStrict(raw, into)
-	if err != nil {
-		return field.ErrorList{field.Invalid(nil, "", err.Error())}
-	}
-	var errs field.ErrorList
-	for _, err := range strict {
-		var path strictjson.FieldError
-		if errors.As(err, &path) {
-			errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: path.FieldPath(), Detail: strings.TrimSuffix(err.Error(), fmt.Sprintf(" %q", path.FieldPath()))})
-			continue
-		}
-		errs = append(errs, field.Invalid(nil, "", err.Error()))
-	}
-	return errs
 }
 
 // patched applies the patch that the webhook would answer, so that what is printed is what a cluster would store.

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/cli-runtime/pkg/resource"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	v1 "kubevirt.io/api/core/v1"
@@ -14,10 +17,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// inputs are the guests that the user named, and where to find what they refer to.
+// inputs are the objects that the user named, and where to find what they refer to.
 type inputs struct {
-	guests []*unstructured.Unstructured
+	named  []object
 	reader client.Reader
+	texts  texts
+}
+
+// object is one that the user named.
+type object struct {
+	*unstructured.Unstructured
+	// file it was read from; empty when it came from a cluster.
+	file string
+	// mistakes are what an API server would refuse before it asks a webhook.
+	mistakes field.ErrorList
 }
 
 func scheme() (*runtime.Scheme, error) {
@@ -48,43 +61,68 @@ func (o *options) load(_ context.Context, args []string) (inputs, error) {
 }
 
 func (o *options) fromFiles(known *runtime.Scheme) (inputs, error) {
-	named, err := o.read(o.files)
-	if err != nil {
+	in := inputs{texts: texts{}}
+	var err error
+	if in.named, err = o.read(o.files, in.texts); err != nil {
 		return inputs{}, err
 	}
-	all := named
+	var all []*unstructured.Unstructured
 	if o.catalog != "" {
-		catalog, err := o.read([]string{o.catalog})
+		catalog, err := o.read([]string{o.catalog}, in.texts)
 		if err != nil {
 			return inputs{}, err
 		}
-		all = append(catalog, named...)
+		for _, c := range catalog {
+			all = append(all, c.Unstructured)
+		}
 	}
-	return inputs{guests: named, reader: resolve.NewFiles(known, all...)}, nil
+	checked := schemas{}
+	for i := range in.named {
+		if in.named[i].mistakes, err = checked.check(known, in.named[i].Unstructured); err != nil {
+			return inputs{}, err
+		}
+		all = append(all, in.named[i].Unstructured)
+	}
+	in.reader = resolve.NewFiles(known, all...)
+	return in, nil
 }
 
+// stdin is how objects of the standard input are told of.
+const stdin = "standard input"
+
 // read decodes every object below the given files. Namespaced ones without a namespace get that of the command line.
-func (o *options) read(files []string) ([]*unstructured.Unstructured, error) {
+func (o *options) read(files []string, seen texts) ([]object, error) {
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil || namespace == "" {
 		namespace = "default"
 	}
-	infos, err := resource.NewLocalBuilder().Unstructured().
-		FilenameParam(false, &resource.FilenameOptions{Filenames: files, Recursive: true}).
-		Flatten().Do().Infos()
-	if err != nil {
-		return nil, err
+	builder := resource.NewLocalBuilder().Unstructured()
+	for _, file := range files {
+		if file != "-" {
+			builder.FilenameParam(false, &resource.FilenameOptions{Filenames: []string{file}, Recursive: true})
+			continue
+		}
+		raw, err := io.ReadAll(o.In)
+		if err != nil {
+			return nil, err
+		}
+		seen[stdin] = raw
+		builder.Stream(bytes.NewReader(raw), stdin)
 	}
-	objects := make([]*unstructured.Unstructured, 0, len(infos))
+	infos, err := builder.Flatten().Do().Infos()
+	if err != nil {
+		return nil, seen.locate(err)
+	}
+	objects := make([]object, 0, len(infos))
 	for _, info := range infos {
-		object, ok := info.Object.(*unstructured.Unstructured)
+		untyped, ok := info.Object.(*unstructured.Unstructured)
 		if !ok {
 			continue
 		}
-		if object.GetNamespace() == "" && !clusterKinds[object.GetKind()] {
-			object.SetNamespace(namespace)
+		if untyped.GetNamespace() == "" && !clusterKinds[untyped.GetKind()] {
+			untyped.SetNamespace(namespace)
 		}
-		objects = append(objects, object)
+		objects = append(objects, object{Unstructured: untyped, file: info.Source})
 	}
 	return objects, nil
 }
@@ -112,8 +150,8 @@ func (o *options) fromCluster(known *runtime.Scheme, args []string) (inputs, err
 	}
 	found := inputs{reader: reader}
 	for _, info := range infos {
-		if object, ok := info.Object.(*unstructured.Unstructured); ok {
-			found.guests = append(found.guests, object)
+		if untyped, ok := info.Object.(*unstructured.Unstructured); ok {
+			found.named = append(found.named, object{Unstructured: untyped})
 		}
 	}
 	return found, nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 
@@ -9,7 +10,11 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
 )
 
 // stageOne resolves references and runs stage 1, as the webhook does.
@@ -18,8 +23,23 @@ type stageOne struct {
 	cluster  config.Cluster
 }
 
+// judges are one function a kind. Each gives the sparse VMI of a guest, nil if there is none.
+var judges = map[schema.GroupKind]func(stageOne, context.Context, *guest, []byte) (*v1.VirtualMachineInstance, error){
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                               stageOne.vm,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                       stageOne.vmi,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                 stageOne.preset,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineInstancetype"}:        stageOne.size,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineClusterInstancetype"}: stageOne.size,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachinePreference"}:          stageOne.preference,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineClusterPreference"}:   stageOne.preference,
+}
+
 // vm judges a VM and leaves the guest that it would boot. The sparse VMI is what its controller would create.
-func (s stageOne) vm(ctx context.Context, vm *v1.VirtualMachine, g *guest) (*v1.VirtualMachineInstance, error) {
+func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
+	vm := &v1.VirtualMachine{}
+	if err := json.Unmarshal(raw, vm); err != nil {
+		return nil, err
+	}
 	answer, err := s.resolver.VM(ctx, vm, nil)
 	if err != nil {
 		return nil, err
@@ -28,6 +48,7 @@ func (s stageOne) vm(ctx context.Context, vm *v1.VirtualMachine, g *guest) (*v1.
 	if err != nil {
 		return nil, err
 	}
+	g.unknown = vm.Spec.Instancetype != nil && answer.Set.Instancetype == nil || vm.Spec.Preference != nil && answer.Set.Preference == nil
 	g.explicit, g.verdict = pipeline.ExplicitVM(vm, nil, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
 	if vm.Spec.Template == nil {
@@ -37,14 +58,18 @@ func (s stageOne) vm(ctx context.Context, vm *v1.VirtualMachine, g *guest) (*v1.
 }
 
 // vmi makes a VMI explicit and judges it.
-func (s stageOne) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, g *guest) error {
+func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
+	vmi := &v1.VirtualMachineInstance{}
+	if err := json.Unmarshal(raw, vmi); err != nil {
+		return nil, err
+	}
 	answer, err := s.resolver.VMI(ctx, vmi)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in, err := s.input(ctx, vmi.Namespace, answer.Set)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	g.explicit, g.verdict = pipeline.ExplicitVMI(vmi, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
@@ -53,7 +78,29 @@ func (s stageOne) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, g *gu
 		g.verdict.Errors = judged.Errors
 		g.verdict.Warnings = append(g.verdict.Warnings, judged.Warnings...)
 	}
-	return nil
+	return vmi, nil
+}
+
+func (s stageOne) preset(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
+	var object v1.VirtualMachineInstancePreset
+	err := json.Unmarshal(raw, &object)
+	g.verdict.Errors = validate.Preset(&object.Spec, field.NewPath("spec"))
+	return nil, err
+}
+
+// size and preference: both scopes have one schema.
+func (s stageOne) size(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
+	var object v1beta1.VirtualMachineInstancetype
+	err := json.Unmarshal(raw, &object)
+	g.verdict.Errors = validate.Instancetype(&object.Spec, field.NewPath("spec"))
+	return nil, err
+}
+
+func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
+	var object v1beta1.VirtualMachinePreference
+	err := json.Unmarshal(raw, &object)
+	g.verdict.Errors = validate.Preference(&object.Spec, field.NewPath("spec"))
+	return nil, err
 }
 
 func (s stageOne) input(ctx context.Context, namespace string, set instancetype.Set) (pipeline.Input, error) {
