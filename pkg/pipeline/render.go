@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -34,7 +35,7 @@ type Rendered struct {
 // Render runs stages 2 and 3. Errors name the fields of the VMI that are not explicit (Required), cannot be rendered, or
 // need something that the host or its bindings do not offer.
 func Render(m Machine) (Rendered, field.ErrorList) {
-	vmi := m.VMI.DeepCopy()
+	vmi := identifiable(m.VMI)
 	// What admission added, such as the default interface, was not there when the controller identified the guest.
 	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
 	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m)})
@@ -48,11 +49,26 @@ func Render(m Machine) (Rendered, field.ErrorList) {
 	return Rendered{Frontend: front, Record: abi.Freeze(front, m.Defaults.Version), Documents: documents}, nil
 }
 
+// identifiable is a copy of a VMI as far as Identify writes.
+func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+	vmi := *given
+	domain := &vmi.Spec.Domain
+	domain.Devices.Interfaces = slices.Clone(domain.Devices.Interfaces)
+	if domain.Firmware != nil {
+		firmware := *domain.Firmware
+		domain.Firmware = &firmware
+	}
+	return &vmi
+}
+
 // facts are what the guest sees of this host, should it be the first that it boots on.
 func facts(m Machine) frontend.Facts {
 	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}}
 	for name, device := range m.Bindings.HostDevs {
 		f.HostDevices[name] = device.Type
+	}
+	for _, cell := range backend.Cells(m.Host, m.Bindings) {
+		f.NUMA = append(f.NUMA, frontend.Cell{ID: cell.ID, CPUs: uint(len(cell.CPUs)), Distances: cell.Distances})
 	}
 	return f
 }

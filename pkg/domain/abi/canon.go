@@ -62,7 +62,41 @@ func canonical(out []byte, part any) []byte {
 		return out
 	}
 	v = reflect.Indirect(v)
+	if out == nil {
+		out = make([]byte, 0, 16<<10)
+	}
 	return layouts[v.Type()].write(out, v)
+}
+
+// same tells whether the canonical texts of two domains are equal, without writing them.
+func same(a, b *libvirtxml.Domain) bool {
+	return layouts[reflect.TypeFor[libvirtxml.Domain]()].same(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
+}
+
+func (l *layout) same(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Pointer:
+		// The backend copies what it changes, so that most of two domains is one and the same.
+		return a.Pointer() == b.Pointer() || !a.IsNil() && !b.IsNil() && l.element.same(a.Elem(), b.Elem())
+	case reflect.Slice:
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			if !l.element.same(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Struct:
+		for _, f := range l.fields {
+			if !f.is.same(a.Field(f.index), b.Field(f.index)) {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Equal(b)
 }
 
 func (l *layout) write(out []byte, v reflect.Value) []byte {

@@ -37,33 +37,25 @@ func cells(dom *libvirtxml.Domain) []Cell {
 // cellsOf is the CPUs of each cell, for people.
 func cellsOf(d *libvirtxml.Domain) string {
 	var lists []string
-	for _, cell := range numaOf(d) {
+	for _, cell := range numaOf(d).Cell {
 		lists = append(lists, cell.CPUs)
 	}
 	return strings.Join(lists, " | ")
 }
 
-func numaOf(d *libvirtxml.Domain) []libvirtxml.DomainCell {
+func numaOf(d *libvirtxml.Domain) libvirtxml.DomainNuma {
 	if d.CPU == nil || d.CPU.Numa == nil {
-		return nil
+		return libvirtxml.DomainNuma{}
 	}
-	return d.CPU.Numa.Cell
+	return *d.CPU.Numa
 }
 
 // cpuAlone is the CPU without its NUMA cells, which are told apart.
-func cpuAlone(d *libvirtxml.Domain) any {
+func cpuAlone(d *libvirtxml.Domain) *libvirtxml.DomainCPU {
 	if d.CPU == nil {
-		return d.CPU
+		return nil
 	}
 	alone := *d.CPU
 	alone.Numa = nil
 	return &alone
-}
-
-// numaAlone is nil rather than an empty element for a guest without cells.
-func numaAlone(d *libvirtxml.Domain) any {
-	if d.CPU == nil || d.CPU.Numa == nil {
-		return nil
-	}
-	return d.CPU.Numa
 }

@@ -17,11 +17,24 @@ func project[T any](list []T, f func(T) T) []T {
 	return out
 }
 
-// sorted orders a list of devices by name. Their order has no meaning once every device has its address, and libvirt keeps
-// another one than the spec.
-func sorted[T any](list []T, name func(*T) string) []T {
+// ordered sorts devices by name. Their order has no meaning once every device has its address, and libvirt keeps another one
+// than the spec.
+func ordered(l *libvirtxml.DomainDeviceList) {
+	if l == nil {
+		return
+	}
+	sorted(l.Disks, func(d *libvirtxml.DomainDisk) string { return aliased(d.Alias) })
+	sorted(l.Filesystems, func(f *libvirtxml.DomainFilesystem) string { return aliased(f.Alias) })
+	sorted(l.Interfaces, func(n *libvirtxml.DomainInterface) string { return aliased(n.Alias) })
+	sorted(l.Inputs, func(i *libvirtxml.DomainInput) string { return aliased(i.Alias) })
+	sorted(l.Hostdevs, func(h *libvirtxml.DomainHostdev) string { return aliased(h.Alias) })
+	slices.SortStableFunc(l.Controllers, func(a, b libvirtxml.DomainController) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
+	})
+}
+
+func sorted[T any](list []T, name func(*T) string) {
 	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(name(&a), name(&b)) })
-	return list
 }
 
 func aliased(a *libvirtxml.DomainAlias) string {
@@ -36,17 +49,17 @@ func devices(l *libvirtxml.DomainDeviceList) *libvirtxml.DomainDeviceList {
 		return nil
 	}
 	return &libvirtxml.DomainDeviceList{
-		Disks:       sorted(project(l.Disks, disk), func(d *libvirtxml.DomainDisk) string { return aliased(d.Alias) }),
-		Controllers: controllers(l.Controllers),
-		Filesystems: sorted(project(l.Filesystems, filesystem), func(f *libvirtxml.DomainFilesystem) string { return aliased(f.Alias) }),
-		Interfaces:  sorted(project(l.Interfaces, nic), func(n *libvirtxml.DomainInterface) string { return aliased(n.Alias) }),
+		Disks:       project(l.Disks, disk),
+		Controllers: project(l.Controllers, controller),
+		Filesystems: project(l.Filesystems, filesystem),
+		Interfaces:  project(l.Interfaces, nic),
 		Serials:     project(l.Serials, serial),
 		Channels:    project(l.Channels, channel),
-		Inputs:      sorted(project(l.Inputs, input), func(i *libvirtxml.DomainInput) string { return aliased(i.Alias) }),
+		Inputs:      project(l.Inputs, input),
 		TPMs:        project(l.TPMs, tpm),
 		Sounds:      project(l.Sounds, sound),
 		Videos:      slices.Clone(l.Videos),
-		Hostdevs:    sorted(project(l.Hostdevs, hostdev), func(h *libvirtxml.DomainHostdev) string { return aliased(h.Alias) }),
+		Hostdevs:    project(l.Hostdevs, hostdev),
 		RedirDevs:   project(l.RedirDevs, redirdev),
 		Watchdogs:   project(l.Watchdogs, watchdog),
 		MemBalloon:  balloon(l.MemBalloon),
@@ -56,14 +69,6 @@ func devices(l *libvirtxml.DomainDeviceList) *libvirtxml.DomainDeviceList {
 		IOMMUs:      slices.Clone(l.IOMMUs),
 		VSock:       l.VSock,
 	}
-}
-
-func controllers(list []libvirtxml.DomainController) []libvirtxml.DomainController {
-	out := project(list, controller)
-	slices.SortStableFunc(out, func(a, b libvirtxml.DomainController) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
-	})
-	return out
 }
 
 // disk keeps of the driver what becomes a feature of the virtual device.

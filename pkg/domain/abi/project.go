@@ -10,6 +10,13 @@ import (
 //
 // It is the mirror of what libvirt compares before it accepts a changed domain for a running guest.
 func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
+	out := projected(dom)
+	ordered(out.Devices)
+	return out
+}
+
+// projected keeps the order of devices.
+func projected(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	return &libvirtxml.Domain{
 		UUID:           dom.UUID,
 		GenID:          dom.GenID,

@@ -1,7 +1,7 @@
 package abi
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"libvirt.org/go/libvirtxml"
@@ -24,10 +24,11 @@ type Device struct {
 	Model, Bus string
 	// Element is a pointer to libvirtxml's struct.
 	Element any
+	key     string
 }
 
 // Key names a device in records.
-func (d Device) Key() string { return d.Kind + "." + d.Name }
+func (d Device) Key() string { return d.key }
 
 // aliasPrefix is what libvirt asks of aliases that it did not choose.
 const aliasPrefix = "ua-"
@@ -72,6 +73,7 @@ func (w *walk) add(d Device) {
 	if d.Name == "" {
 		d.Name = Name(d.Kind, *d.Alias)
 	}
+	d.key = d.Kind + "." + d.Name
 	w.out = append(w.out, d)
 }
 
@@ -94,7 +96,7 @@ func (w *walk) main(l *libvirtxml.DomainDeviceList) {
 		if e.Index != nil {
 			index = *e.Index
 		}
-		w.add(Device{Element: e, Kind: "controller", Name: fmt.Sprintf("%s.%d", e.Type, index), Address: &e.Address, Controller: e, Model: e.Model})
+		w.add(Device{Element: e, Kind: "controller", Name: e.Type + "." + strconv.FormatUint(uint64(index), 10), Address: &e.Address, Controller: e, Model: e.Model})
 	}
 	for i := range l.Disks {
 		e := &l.Disks[i]

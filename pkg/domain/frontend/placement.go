@@ -15,7 +15,7 @@ import (
 
 // place completes a domain whose devices are all there but the controllers.
 func (g *guest) place(dom *libvirtxml.Domain) {
-	p := &placement{guest: g, dom: dom}
+	p := &placement{guest: g, dom: dom, devices: abi.Devices(dom)}
 	p.unique()
 	p.name()
 	p.drives()
@@ -32,7 +32,9 @@ func (g *guest) place(dom *libvirtxml.Domain) {
 // placement is the state of the step. The numbers say how many controllers of a kind the devices need.
 type placement struct {
 	*guest
-	dom                           *libvirtxml.Domain
+	dom *libvirtxml.Domain
+	// devices without the controllers, which the devices have to be counted for first.
+	devices                       []abi.Device
 	sata, scsi, usbBuses, serials uint
 }
 
@@ -53,7 +55,7 @@ func (g *guest) named(name string, path *field.Path) {
 // called 'default'. The record is by kind and name, so that no address depends on it.
 func (p *placement) unique() {
 	aliases, keys := map[string]bool{}, map[string]bool{}
-	for _, d := range abi.Devices(p.dom) {
+	for _, d := range p.devices {
 		if d.Alias == nil || *d.Alias == nil {
 			continue
 		}
@@ -97,7 +99,7 @@ func (p *placement) name() {
 		var keys []string
 		frozen := map[string]uint{}
 		var disks []abi.Device
-		for _, d := range abi.Devices(p.dom) {
+		for _, d := range p.devices {
 			if d.Disk == nil || targetPrefix(d.Bus) != prefix {
 				continue
 			}
@@ -131,7 +133,7 @@ func (p *placement) drives() {
 func (p *placement) units(bus string, size uint) uint {
 	var keys []string
 	frozen := map[string]uint{}
-	for _, d := range abi.Devices(p.dom) {
+	for _, d := range p.devices {
 		if d.Disk == nil || d.Bus != bus {
 			continue
 		}
@@ -142,7 +144,7 @@ func (p *placement) units(bus string, size uint) uint {
 		}
 	}
 	numbers, controllers := address.Numbers(keys, frozen, 0), uint(0)
-	for _, d := range abi.Devices(p.dom) {
+	for _, d := range p.devices {
 		if d.Disk == nil || d.Bus != bus {
 			continue
 		}
@@ -165,7 +167,7 @@ func (p *placement) usb() {
 	var devices []abi.Device
 	var keys []string
 	frozen := map[string]uint{}
-	for _, d := range abi.Devices(p.dom) {
+	for _, d := range p.devices {
 		if !onUSB(d) {
 			continue
 		}
@@ -194,7 +196,7 @@ func (p *placement) serial() {
 	var keys []string
 	frozen := map[string]uint{}
 	var devices []abi.Device
-	for _, d := range abi.Devices(p.dom) {
+	for _, d := range p.devices {
 		if d.Kind != "channel" {
 			continue
 		}
