@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,8 +27,10 @@ type Options struct {
 	Dir string
 	// Kubeconfig of a cluster that exists; empty starts one.
 	Kubeconfig string
-	// Host is the address at which the cluster's API server reaches this machine; empty means 127.0.0.1.
+	// Host is the name or address at which the cluster's API server reaches this machine; empty means localhost.
 	Host string
+	// Replicas of the webhook, behind one address; 0 means one.
+	Replicas int
 	// Progress gets a line for each step.
 	Progress io.Writer
 }
@@ -40,18 +43,21 @@ type Cluster struct {
 	// CA signed the webhook's certificate, PEM.
 	CA []byte
 
-	bin     string
-	mutex   sync.Mutex
-	running []*process // in the order of their start
-	health  string
+	bin        string
+	own        bool // the control plane is ours
+	registered bool
+	replicas   []replica
+	balancer   *balancer
+	mutex      sync.Mutex
+	running    []*process // in the order of their start
 }
 
 // Start brings up the control plane (unless one is given), installs the manifests and starts the webhook. On an error
 // nothing stays behind.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	c := &Cluster{Options: o, bin: filepath.Join(o.Dir, "bin")}
+	c := &Cluster{Options: o, bin: filepath.Join(o.Dir, "bin"), own: o.Kubeconfig == ""}
 	if c.Host == "" {
-		c.Host = "127.0.0.1"
+		c.Host = "localhost"
 	}
 	for _, step := range []struct {
 		what string
@@ -59,9 +65,13 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}{
 		{"building webhook, launcher, kubectl-kiln and control plane", c.build},
 		{"starting etcd, kube-apiserver and kube-controller-manager", c.controlPlane},
+		{"looking whether the cluster has no Kiln yet", c.vacant},
 		{"installing custom resource definitions, roles and policies", c.install},
-		{"starting the webhook", c.startWebhook},
-		{"registering the webhook", c.register},
+		{"choosing ports", c.lay},
+		{"registering the webhook for a probe", c.registerProbe},
+		{"starting the webhook, and waiting for its certificate and for the CA in its registration", c.startWebhook},
+		{"probing that the API server reaches the webhook", c.probe},
+		{"registering the webhook for all objects", c.register},
 	} {
 		c.say("%s", step.what)
 		if err := step.do(ctx); err != nil {
@@ -127,11 +137,15 @@ func (c *Cluster) Program(name string) string { return filepath.Join(c.bin, name
 
 // Kubectl runs kubectl as the cluster's administrator, with input on its standard input.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (stdout, stderr string, err error) {
-	kubectl := c.Program("kubectl")
-	if _, missing := os.Stat(kubectl); missing != nil {
-		kubectl = "kubectl" // a user's cluster comes with the user's own
+	return c.run(ctx, c.kubectl(), input, args...)
+}
+
+// kubectl is the control plane's own; a user's cluster comes with the user's.
+func (c *Cluster) kubectl() string {
+	if c.own {
+		return c.Program("kubectl")
 	}
-	return c.run(ctx, kubectl, input, args...)
+	return "kubectl"
 }
 
 // Kiln runs the kubectl plugin.
@@ -139,31 +153,39 @@ func (c *Cluster) Kiln(ctx context.Context, input string, args ...string) (stdou
 	return c.run(ctx, c.Program("kubectl-kiln"), input, args...)
 }
 
+// install applies what the webhook needs, as somebody would who installs Kiln; not with force, so that another owner's
+// definitions in a user's cluster stay as they are and are named.
 func (c *Cluster) install(ctx context.Context) error {
-	for _, base := range []string{"crds", "rbac"} {
-		args := []string{"apply", "--server-side", "--force-conflicts", "-k", filepath.Join(c.Root, "manifests", base)}
-		if base == "rbac" {
-			if err := c.namespace(ctx, "kiln-system"); err != nil {
-				return err
-			}
-		}
-		if _, stderr, err := c.Kubectl(ctx, "", args...); err != nil {
-			return fmt.Errorf("manifests/%s: %w: %s", base, err, stderr)
+	manifests := filepath.Join(c.Root, "manifests")
+	if err := c.namespace(ctx, system); err != nil {
+		return err
+	}
+	for _, part := range [][]string{
+		{"-k", filepath.Join(manifests, "crds")},
+		{"-k", filepath.Join(manifests, "rbac")},
+		{"-f", filepath.Join(manifests, "overlays/rotation/rotation.yaml")},
+	} {
+		if _, stderr, err := c.Kubectl(ctx, "", append([]string{"apply", "--server-side"}, part...)...); err != nil {
+			return fmt.Errorf("%s: %w: %s", part[1], err, stderr)
 		}
 	}
-	_, stderr, err := c.Kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	names, stderr, err := c.Kubectl(ctx, "", "get", "-o", "name", "-k", filepath.Join(manifests, "crds"))
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, stderr)
+		return withOutput(err, stderr)
 	}
-	return nil
+	wait := append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, strings.Fields(names)...)
+	if _, stderr, err = c.Kubectl(ctx, "", wait...); err != nil {
+		return withOutput(err, stderr)
+	}
+	// Policies come last: they are compiled against the definitions.
+	_, stderr, err = c.Kubectl(ctx, "", "apply", "--server-side", "-k", filepath.Join(manifests, "policies"))
+	return withOutput(err, stderr)
 }
 
 func (c *Cluster) namespace(ctx context.Context, name string) error {
 	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)
-	if _, stderr, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-"); err != nil {
-		return fmt.Errorf("%w: %s", err, stderr)
-	}
-	return nil
+	_, stderr, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-")
+	return withOutput(err, stderr)
 }
 
 // freePort is a port that nothing listens on now.

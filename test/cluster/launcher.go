@@ -21,7 +21,11 @@ type Node struct {
 // StartLauncher runs a launcher and returns how to end it. It emulates: that KVM is offered does not prove that guests run
 // under it.
 func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, err error) {
-	p, _, err := c.start("launcher", "node", "--kubeconfig", c.Kubeconfig, "--node", n.Name, "--libvirt", n.Socket,
+	kubeconfig, err := c.access(launcherAccount)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := c.start("launcher", "node", "--kubeconfig", kubeconfig, "--node", n.Name, "--libvirt", n.Socket,
 		"--volume-root", n.Volumes, "--state", n.State, "--kvm", "never", "--labels", "machine="+n.Name)
 	if err != nil {
 		return nil, err

@@ -96,9 +96,19 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// Close ends everything, the last started first.
+// Close ends everything, the last started first. A cluster that is somebody else's is told first that our webhook goes, or
+// no VM could be written in it any more.
 func (c *Cluster) Close() error {
 	var errs []error
+	if c.registered && !c.own {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		errs = append(errs, c.unregister(ctx))
+	}
+	if c.balancer != nil {
+		errs = append(errs, c.balancer.listener.Close())
+	}
+	c.registered, c.balancer = false, nil
 	for i := len(c.running) - 1; i >= 0; i-- {
 		errs = append(errs, c.running[i].stop())
 	}

@@ -3,13 +3,11 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"k8s.io/client-go/util/cert"
 )
@@ -18,112 +16,112 @@ import (
 const configuration = `developerConfiguration: {featureGates: [HostDisk]}
 `
 
-// startWebhook runs the webhook with a certificate for the address at which the API server reaches it.
+// byAddress tells that the API server calls the webhook by an IP address. The rotation that is built in signs for names only,
+// so that such a webhook gets a certificate from here.
+func (c *Cluster) byAddress() bool { return net.ParseIP(c.Host) != nil }
+
+// startWebhook runs the webhook as its service account, and waits until each replica serves a certificate that the API server
+// has been told to trust.
 func (c *Cluster) startWebhook(ctx context.Context) error {
-	certs := filepath.Join(c.Dir, "certs")
-	if err := c.writeCertificate(certs); err != nil {
-		return err
-	}
 	config := filepath.Join(c.Dir, "configuration.yaml")
 	if err := os.WriteFile(config, []byte(configuration), 0o600); err != nil {
 		return err
 	}
-	port, err := freePort(c.Host)
-	if err != nil {
-		return fmt.Errorf("WEBHOOK_HOST '%s' is not an address of this machine: %w", c.Host, err)
-	}
-	health, err := freePort("127.0.0.1")
+	kubeconfig, err := c.access(webhookAccount)
 	if err != nil {
 		return err
 	}
-	c.Webhook = "https://" + net.JoinHostPort(c.Host, strconv.Itoa(port))
-	c.health = "127.0.0.1:" + strconv.Itoa(health)
-	p, _, err := c.start("webhook", "--kubeconfig", c.Kubeconfig, "--certs", certs, "--config", config,
-		"--host", c.Host, "--port", strconv.Itoa(port), "--health", c.health)
-	if err != nil {
-		return err
+	args := []string{"--kubeconfig", kubeconfig, "--config", config}
+	if !c.byAddress() {
+		args = append(args, "--rotate", "mirrored", "--names", c.Host)
 	}
-	return await(ctx, p, func() error { return answers("http://" + c.health + "/readyz") })
-}
-
-func (c *Cluster) writeCertificate(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+	if len(c.replicas) > 1 {
+		args = append(args, "--leader-namespace", system)
 	}
-	var ips []net.IP
-	var names []string
-	if ip := net.ParseIP(c.Host); ip != nil {
-		ips = append(ips, ip)
-	} else {
-		names = append(names, c.Host)
-	}
-	certificate, key, err := cert.GenerateSelfSignedCertKey(c.Host, ips, names)
-	if err != nil {
-		return err
-	}
-	c.CA = certificate
-	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)
-}
-
-// register applies our webhook configurations with the URL of this process in the place of the service.
-func (c *Cluster) register(ctx context.Context) error {
-	list, stderr, err := c.Kubectl(ctx, "", "create", "--dry-run=client", "-o", "json", "-k", filepath.Join(c.Root, "manifests/webhook/configurations"))
-	if err != nil {
-		return fmt.Errorf("manifests/webhook/configurations: %w: %s", err, stderr)
-	}
-	configurations, err := documents(list)
-	if err != nil {
-		return err
-	}
-	for _, configuration := range configurations {
-		hooks, _ := configuration["webhooks"].([]any)
-		for _, hook := range hooks {
-			client, _ := hook.(map[string]any)["clientConfig"].(map[string]any)
-			service, _ := client["service"].(map[string]any)
-			hook.(map[string]any)["clientConfig"] = map[string]any{
-				"url": fmt.Sprintf("%s%v", c.Webhook, service["path"]), "caBundle": base64.StdEncoding.EncodeToString(c.CA)}
-		}
-		raw, err := json.Marshal(configuration)
+	var started []*process
+	for _, r := range c.replicas {
+		p, _, err := c.start("webhook", append(args, "--certs", r.certs, "--health", r.health, "--host", c.Host, "--port", strconv.Itoa(r.port))...)
 		if err != nil {
 			return err
 		}
-		if _, stderr, err := c.Kubectl(ctx, string(raw), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
-			return fmt.Errorf("%w: %s", err, stderr)
+		started = append(started, p)
+	}
+	for i, p := range started {
+		if err := await(ctx, p, func() error { return answers("http://" + c.replicas[i].health + "/readyz") }); err != nil {
+			return err
 		}
 	}
-	return c.reached(ctx)
+	return c.readBundle(ctx)
 }
 
-// reached asks the API server for a dry run that only the webhook can answer.
-func (c *Cluster) reached(ctx context.Context) error {
-	probe := `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"kiln-probe","namespace":"default"},
-		"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"devices":{},"memory":{"guest":"64Mi"}}}}}}`
-	_, stderr, err := c.Kubectl(ctx, probe, "create", "--dry-run=server", "-f", "-")
-	if err != nil {
-		return fmt.Errorf("the API server does not reach the webhook at %s: %s(set WEBHOOK_HOST to an address of this machine that it can reach)", c.Webhook, stderr)
+// replica is one process of the webhook.
+type replica struct {
+	port          int
+	health, certs string
+}
+
+// lay chooses the ports, so that the webhook can be registered before it runs: the rotation puts its CA into what is registered.
+func (c *Cluster) lay(context.Context) error {
+	var targets []string
+	for i := range max(c.Replicas, 1) {
+		port, err := freePort(c.Host)
+		if err != nil {
+			return fmt.Errorf("WEBHOOK_HOST '%s' is not an address of this machine: %w", c.Host, err)
+		}
+		health, err := freePort("127.0.0.1")
+		if err != nil {
+			return err
+		}
+		c.replicas = append(c.replicas, replica{
+			port: port, health: "127.0.0.1:" + strconv.Itoa(health), certs: filepath.Join(c.Dir, "certs-"+strconv.Itoa(i))})
+		targets = append(targets, net.JoinHostPort(c.Host, strconv.Itoa(port)))
+	}
+	port := c.replicas[0].port
+	if len(targets) > 1 {
+		var err error
+		if c.balancer, err = balance(targets); err != nil {
+			return err
+		}
+		port = c.balancer.port()
+	}
+	c.Webhook = "https://" + net.JoinHostPort(c.Host, strconv.Itoa(port))
+	if c.byAddress() {
+		return c.writeCertificate()
 	}
 	return nil
 }
 
-// documents decodes what kubectl prints for one or several objects: JSON values one after the other, or a List.
-func documents(text string) ([]map[string]any, error) {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	var all []map[string]any
-	for decoder.More() {
-		var object map[string]any
-		if err := decoder.Decode(&object); err != nil {
-			return nil, err
+func (c *Cluster) writeCertificate() error {
+	certificate, key, err := cert.GenerateSelfSignedCertKey(c.Host, []net.IP{net.ParseIP(c.Host)}, nil)
+	if err != nil {
+		return err
+	}
+	c.CA = certificate
+	for _, r := range c.replicas {
+		if err := os.MkdirAll(r.certs, 0o700); err != nil {
+			return err
 		}
-		items, isList := object["items"].([]any)
-		if !isList {
-			all = append(all, object)
+		if err := os.WriteFile(filepath.Join(r.certs, "tls.crt"), certificate, 0o600); err != nil {
+			return err
 		}
-		for _, item := range items {
-			all = append(all, item.(map[string]any))
+		if err := os.WriteFile(filepath.Join(r.certs, "tls.key"), key, 0o600); err != nil {
+			return err
 		}
 	}
-	return all, nil
+	return nil
+}
+
+// readBundle reads what the API server trusts: the rotation has written it by now.
+func (c *Cluster) readBundle(ctx context.Context) error {
+	out, stderr, err := c.Kubectl(ctx, "", "get", mutating, "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}")
+	if err != nil {
+		return withOutput(err, stderr)
+	}
+	if c.CA, err = base64.StdEncoding.DecodeString(out); err != nil {
+		return err
+	}
+	if len(c.CA) == 0 {
+		return fmt.Errorf("%s has no caBundle, although the webhook says that it is ready", mutating)
+	}
+	return nil
 }

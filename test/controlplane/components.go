@@ -56,6 +56,7 @@ func controllerManagerArgs() []string {
 		"--kubeconfig=" + adminKubeconfig,
 		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller",
 		"--leader-elect=false",
+		"--use-service-account-credentials",
 		"--secure-port=0",
 		"--kube-api-qps=200",
 		"--kube-api-burst=400",

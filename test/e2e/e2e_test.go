@@ -43,7 +43,7 @@ func runAll(m *testing.M) (code int, err error) {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	shared, err = cluster.Start(ctx, cluster.Options{Root: root, Dir: dir})
+	shared, err = cluster.Start(ctx, cluster.Options{Root: root, Dir: dir, Replicas: 2})
 	if err != nil {
 		return 0, err
 	}

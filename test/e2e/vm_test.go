@@ -139,7 +139,7 @@ func TestConflictIsRefusedWithEveryCause(t *testing.T) {
 	}
 	for _, want := range []string{
 		"spec.template.spec.domain.cpu.cores: Invalid value: 4", "spec.template.spec.domain.memory.guest: Invalid value: \"2Gi\"",
-		"spec.template.spec.domain.resources.requests.memory: Invalid value: \"3Gi\"", "sets '512Mi'", "sets '1'",
+		"spec.template.spec.domain.resources.requests.memory: Invalid value: \"3Gi\"", "sets '512Mi'", "sets '2 vCPUs'",
 		"VirtualMachineClusterInstancetype 'small'", "remove the field", "choose an instancetype",
 	} {
 		if !strings.Contains(refused.stderr, want) {

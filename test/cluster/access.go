@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Accounts are those of manifests/rbac, in this namespace.
+const (
+	system          = "kiln-system"
+	webhookAccount  = "kiln-webhook"
+	launcherAccount = "kiln-launcher"
+)
+
+// credential prints a new token of a service account as client-go wants it from a credential plugin.
+const credential = `go-template={"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",` +
+	`"status":{"token":"{{.status.token}}","expirationTimestamp":"{{.status.expirationTimestamp}}"}}`
+
+// access writes a kubeconfig with which a program is its own service account, so that it has the rights of manifests/rbac and
+// no more, as in a pod. kubectl gets it a token, and the next one before that ends: it may run for days.
+func (c *Cluster) access(account string) (string, error) {
+	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(c.Kubeconfig)}
+	config, err := rules.Load()
+	if err != nil {
+		return "", err
+	}
+	if err := api.MinifyConfig(config); err != nil {
+		return "", err
+	}
+	if err := api.FlattenConfig(config); err != nil {
+		return "", err
+	}
+	kubectl, err := exec.LookPath(c.kubectl())
+	if err != nil {
+		return "", err
+	}
+	config.AuthInfos = map[string]*api.AuthInfo{account: {Exec: &api.ExecConfig{
+		APIVersion:      "client.authentication.k8s.io/v1",
+		Command:         kubectl,
+		Args:            []string{"create", "token", account, "-n", system, "-o", credential},
+		Env:             []api.ExecEnvVar{{Name: "KUBECONFIG", Value: c.Kubeconfig}},
+		InteractiveMode: api.NeverExecInteractiveMode,
+	}}}
+	config.Contexts[config.CurrentContext].AuthInfo = account
+	path := filepath.Join(c.Dir, account+".kubeconfig")
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, data, 0o600)
+}
