@@ -1,0 +1,152 @@
+// Package corpus reads the cases beside it: the specification of Kiln by example. A case is a folder '<area>-<what>':
+//
+//	vm.yaml or vmi.yaml   what a user applies; its first line says the point of the case
+//	cluster.yaml          what the cluster has: sizes, preferences, presets, a KubeVirt object with configuration
+//	host.yaml             capabilities and bindings, laid over the assumed ones
+//	admitted.yaml         the explicit guest, or
+//	denied.txt            every cause of the refusal; beside admitted.yaml, of the host's
+//	frontend.xml          what the guest sees
+//	domain.xml            the complete domain
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Case is one folder.
+type Case struct {
+	Name, Dir string
+	// VM or VMI is the input.
+	VM  *v1.VirtualMachine
+	VMI *v1.VirtualMachineInstance
+	// Objects of the cluster, and its configuration.
+	Objects []*unstructured.Unstructured
+	Cluster config.Cluster
+	host    []byte // host.yaml, nil without
+}
+
+// Load reads the cases of a folder.
+func Load(dir string) ([]Case, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var cases []Case
+	for _, entry := range entries {
+		if !entry.IsDir() || entry.Name() == "testdata" {
+			continue
+		}
+		c, err := read(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		cases = append(cases, c)
+	}
+	return cases, nil
+}
+
+// Input is what stage 1 needs besides the object, from the resolver that the webhook uses. Its warnings are those of the
+// resolution; a Refusal of the resolver is a verdict.
+func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, error) {
+	resolver := resolve.Resolver{Cached: resolve.NewFiles(scheme, c.Objects...)}
+	var answer resolve.Answer
+	var err error
+	if c.VM != nil {
+		answer, err = resolver.VM(ctx, c.VM, nil)
+	} else {
+		answer, err = resolver.VMI(ctx, c.VMI)
+	}
+	verdict := pipeline.Verdict{Warnings: answer.Warnings}
+	var refusal *resolve.Refusal
+	if errors.As(err, &refusal) {
+		verdict.Errors, err = refusal.Errors, nil
+	}
+	if err != nil {
+		return pipeline.Input{}, verdict, err
+	}
+	presets, err := resolver.Presets(ctx, namespace)
+	return pipeline.Input{Set: answer.Set, Presets: presets, Cluster: c.Cluster}, verdict, err
+}
+
+// Admitted is what stage 1 makes of a case.
+type Admitted struct {
+	// Explicit is the guest; nil when its references are refused.
+	Explicit *v1.VirtualMachineInstance
+	Verdict  pipeline.Verdict
+	// Known is false when the size or preference does not exist yet: the guest is then admitted as it was written.
+	Known bool
+}
+
+// Admit runs stage 1 as the webhooks of VMs and VMIs do.
+func (c Case) Admit(ctx context.Context) (Admitted, error) {
+	in, resolved, err := c.Input(ctx)
+	if err != nil || !resolved.Allowed() {
+		return Admitted{Verdict: resolved}, err
+	}
+	explicit, verdict := Admit(c.VM, c.VMI, in)
+	verdict.Warnings = append(resolved.Warnings, verdict.Warnings...)
+	return Admitted{Explicit: explicit, Verdict: verdict, Known: c.VM == nil || known(c.VM, in.Set)}, nil
+}
+
+func known(vm *v1.VirtualMachine, set instancetype.Set) bool {
+	return (vm.Spec.Instancetype == nil || set.Instancetype != nil) && (vm.Spec.Preference == nil || set.Preference != nil)
+}
+
+// Admit judges a VM, or without one a VMI.
+func Admit(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in pipeline.Input) (*v1.VirtualMachineInstance, pipeline.Verdict) {
+	if vm != nil {
+		return pipeline.ExplicitVM(vm, nil, in)
+	}
+	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+	if verdict.Allowed() {
+		judged := pipeline.JudgeVMI(explicit, in)
+		verdict.Errors, verdict.Warnings = judged.Errors, append(verdict.Warnings, judged.Warnings...)
+	}
+	return explicit, verdict
+}
+
+// Start is what the launcher adds to an explicit guest: the facts of a host.
+type Start struct {
+	Capabilities backend.Capabilities `json:"capabilities"`
+	Bindings     backend.Bindings     `json:"bindings"`
+	// Frozen is the record of an earlier boot.
+	Frozen *abi.Record `json:"frozen,omitempty"`
+}
+
+// Machine is the explicit guest on the case's host.
+func (c Case) Machine(explicit *v1.VirtualMachineInstance) (pipeline.Machine, error) {
+	start := Start{Capabilities: backend.Assumed(explicit.Spec.Architecture), Bindings: backend.AssumedBindings(explicit)}
+	if err := strict(c.host, &start); err != nil {
+		return pipeline.Machine{}, fmt.Errorf("host.yaml: %w", err)
+	}
+	vmi := explicit.DeepCopy()
+	vmi.UID = uid
+	return pipeline.Machine{VMI: vmi, Defaults: c.Cluster.Frontend, Frozen: start.Frozen, Host: start.Capabilities, Bindings: start.Bindings}, nil
+}
+
+// uid stands for the one that the API server gives; identity derives from it.
+const uid = "5f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a"
+
+// Render runs stages 2 and 3 as the launcher does.
+func (c Case) Render(explicit *v1.VirtualMachineInstance) (pipeline.Rendered, field.ErrorList, error) {
+	machine, err := c.Machine(explicit)
+	if err != nil {
+		return pipeline.Rendered{}, nil, err
+	}
+	rendered, errs := pipeline.Render(machine)
+	return rendered, errs, nil
+}
