@@ -249,6 +249,7 @@ var subjects = map[string]string{
 	"pkg/validate/catalog":         "sizes, preferences and presets",
 	"pkg/validate/warnings":        "what is legal and yet not meant",
 	"pkg/domain/abi/walk":          "every device of a domain, in one order",
+	"pkg/domain/abi/canon":         "the text that comparisons and digests read",
 	"pkg/domain/abi/freeze":        "a domain's record",
 	"pkg/domain/abi/project":       "what a guest sees of a domain",
 	"pkg/domain/abi/changes":       "the difference of two, in words",

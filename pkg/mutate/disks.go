@@ -35,7 +35,7 @@ func volumeDisks(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		used[fs.Name] = true
 	}
 	for _, volume := range vmi.Spec.Volumes {
-		if !used[volume.Name] {
+		if !used[volume.Name] && volume.MemoryDump == nil { // the guest's memory is written there, nothing is read
 			devices.Disks = append(devices.Disks, v1.Disk{Name: volume.Name})
 		}
 	}

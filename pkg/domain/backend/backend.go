@@ -29,6 +29,7 @@ type Documents struct {
 func Render(in Input) (Documents, field.ErrorList) {
 	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
 	h.couplings()
+	h.pins = h.pinning()
 	front := in.Frontend
 	dom := *front
 	dom.Type = h.virtType()
@@ -36,6 +37,7 @@ func Render(in Input) (Documents, field.ErrorList) {
 	dom.MemoryBacking = h.memoryBacking()
 	dom.IOThreads = h.ioThreads()
 	dom.CPUTune = h.cpuTune()
+	dom.NUMATune = h.numaTune()
 	devices := *front.Devices
 	devices.Emulator = h.emulator()
 	devices.Disks = h.disks()
@@ -66,11 +68,12 @@ func unaltered(front, complete *libvirtxml.Domain) error {
 	return fmt.Errorf("stage 3 altered what the guest sees: %q", abi.Changes(front, complete))
 }
 
-// host is what the value functions read. Only fail writes to it.
+// host is what the value functions read. Only fail writes to it, and Render before them.
 type host struct {
 	Input
 	spec   *v1.VirtualMachineInstanceSpec
 	domain *field.Path // spec.domain
+	pins   *pinning    // nil unless the guest has CPUs of its own
 	errs   field.ErrorList
 }
 

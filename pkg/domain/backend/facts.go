@@ -1,5 +1,11 @@
 package backend
 
+import (
+	"slices"
+
+	"k8s.io/utils/cpuset"
+)
+
 // Capabilities are facts of a host that rarely change. YAML and JSON.
 type Capabilities struct {
 	NodeName string `json:"nodeName,omitempty"`
@@ -36,6 +42,26 @@ type Cell struct {
 	ID        int    `json:"id"`
 	MemoryKiB uint64 `json:"memoryKiB"`
 	CPUs      []CPU  `json:"cpus"`
+	// Pages is the number of huge pages by their size in KiB; unknown if empty.
+	Pages map[uint64]uint64 `json:"pages,omitempty"`
+	// Distances to other cells by their ID, as ACPI counts them; unknown if empty.
+	Distances map[int]uint `json:"distances,omitempty"`
+}
+
+// Cells are the host's NUMA cells that have CPUs for this guest, each with those alone.
+func Cells(host Capabilities, bindings Bindings) []Cell {
+	if len(bindings.CPUs) == 0 {
+		return nil
+	}
+	var cells []Cell
+	free := cpuset.New(bindings.CPUs...)
+	for _, cell := range host.NUMA {
+		cell.CPUs = slices.DeleteFunc(slices.Clone(cell.CPUs), func(c CPU) bool { return !free.Contains(c.ID) })
+		if len(cell.CPUs) > 0 {
+			cells = append(cells, cell)
+		}
+	}
+	return cells
 }
 
 // CPU is one logical CPU of a host.
@@ -63,7 +89,7 @@ type Bindings struct {
 	Serial    string            `json:"serial,omitempty"`
 	SerialLog string            `json:"serialLog,omitempty"`
 	Channels  map[string]string `json:"channels,omitempty"`
-	// CPUs that dedicated guests may be pinned to, in host numbering.
+	// CPUs that this guest may have for its own, in host numbering: what a node has given it, or all that are free.
 	CPUs []int `json:"cpus,omitempty"`
 	// ACPITables maps slic and msdm to files.
 	ACPITables map[string]string `json:"acpiTables,omitempty"`

@@ -2,11 +2,12 @@ package backend
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: iothreads, disk/driver@iothread and iothreads. API fields: domain.ioThreadsPolicy, ioThreads, disks[].dedicatedIOThread.
+// Elements: iothreads, cputune/iothreadpin, disk/driver@iothread and iothreads. API fields: domain.ioThreadsPolicy, ioThreads, disks[].dedicatedIOThread.
 // Only virtio disks have IO threads of their own in QEMU. The others count, as in KubeVirt, so that the numbers of threads agree.
 
 func (h *host) ioThreads() uint { return h.threadPlan().count }
@@ -106,4 +107,26 @@ func (h *host) requestedCPUs() uint {
 		}
 	}
 	return h.Frontend.VCPU.Value
+}
+
+// ioThreadPins keeps threads of guests with CPUs of their own on those: threads of the supplemental pool on the CPUs taken for
+// them, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
+func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
+	plan, pins := h.threadPlan(), h.pins
+	var out []libvirtxml.DomainCPUTuneIOThreadPin
+	for i := range plan.count {
+		var cpus []int
+		switch n, threads := int(i), int(plan.count); {
+		case plan.pool > 0:
+			cpus = pins.pool[n : n+1]
+		case len(pins.emulator) > 0:
+			cpus = pins.emulator
+		case threads >= len(pins.vcpus):
+			cpus = []int{pins.vcpus[n%len(pins.vcpus)]}
+		default:
+			cpus = pins.vcpus[n*len(pins.vcpus)/threads : (n+1)*len(pins.vcpus)/threads]
+		}
+		out = append(out, libvirtxml.DomainCPUTuneIOThreadPin{IOThread: i + 1, CPUSet: cpuset.New(cpus...).String()})
+	}
+	return out
 }

@@ -8,8 +8,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Assumed is the host that offline rendering assumes: QEMU in /usr/bin and firmware where Debian and Ubuntu put it. It names
-// no machines, so that any is taken.
+// Assumed is the host that offline rendering assumes: QEMU in /usr/bin, firmware where Debian and Ubuntu put it, and two NUMA
+// cells of 288 CPUs with their memory. It names no machines, so that any is taken. A guest that mirrors NUMA cells mirrors those
+// of the sample: its first boot on a real host may give it others.
 func Assumed(architecture string) Capabilities {
 	host := Capabilities{
 		Architecture: architecture,
@@ -27,11 +28,28 @@ func Assumed(architecture string) Capabilities {
 			Code: "/usr/share/AAVMF/AAVMF_CODE.ms.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.ms.fd", Format: "raw"},
 		{Architecture: "arm64", Machines: virt, Code: "/usr/share/AAVMF/AAVMF_CODE.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.fd", Format: "raw"},
 	}
+	host.NUMA = []Cell{assumedCell(0), assumedCell(1)}
 	return host
 }
 
+// The largest guest of KubeVirt has 512 CPUs; with further ones for its emulator and IO threads it fits the two cells.
+const (
+	assumedCPUs    = 288
+	assumedMemory  = 4 << 30 // KiB
+	assumedThreads = 2
+)
+
+// assumedCell has consecutive CPUs, the threads of a core next to each other.
+func assumedCell(id int) Cell {
+	cell := Cell{ID: id, MemoryKiB: assumedMemory, Distances: map[int]uint{id: 10, 1 - id: 21}, CPUs: make([]CPU, assumedCPUs)}
+	for i := range cell.CPUs {
+		cell.CPUs[i] = CPU{ID: id*assumedCPUs + i, Socket: id, Core: i / assumedThreads}
+	}
+	return cell
+}
+
 // AssumedBindings are the bindings that offline rendering assumes: files below /var/lib/kiln, user-mode networking for
-// masquerade, bridge br0 for bridge, and CPUs from 0 on.
+// masquerade, bridge br0 for bridge, and CPUs 0 to 575.
 func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	dir := path.Join("/var/lib/kiln", vmi.Namespace, vmi.Name)
 	b := Bindings{

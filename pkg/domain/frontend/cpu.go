@@ -1,15 +1,13 @@
 package frontend
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
 // Owns domain.cpu: topology, sockets to be added later, model and features. Where CPUs run (dedicatedCpuPlacement,
-// isolateEmulatorThread, realtime's mask) is the backend's.
+// isolateEmulatorThread, realtime's mask) is the backend's. NUMA cells are in cpu_numa.go.
 //
 // Sockets can be added to a running guest up to maxSockets: the guest boots with all of them in its topology, and those
 // beyond sockets are not plugged in.
@@ -110,22 +108,4 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 		out = append(out, libvirtxml.DomainCPUFeature{Name: "mpx", Policy: "disable"})
 	}
 	return out
-}
-
-// numa gives guests whose memory can grow the one cell that added memory belongs to: libvirt wants it, and would else add
-// it. Shared or huge pages need none, so that a filesystem or another backing never changes the guest's NUMA tables.
-func (g *guest) numa() *libvirtxml.DomainNuma {
-	if c := g.spec.Domain.CPU; c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
-		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), "the guest's NUMA cells cannot be derived from a host yet"))
-		return nil
-	}
-	if !g.memoryGrows() {
-		return nil
-	}
-	zero, all := uint(0), "0"
-	if n := g.maxCPUs(); n > 1 {
-		all = fmt.Sprintf("0-%d", n-1)
-	}
-	m := g.memory()
-	return &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{{ID: &zero, CPUs: all, Memory: m.Value, Unit: m.Unit}}}
 }

@@ -33,6 +33,17 @@ type Facts struct {
 	HostDevices map[string]string
 	// BlockSizes are those of volumes, by name, for disks that match their volume.
 	BlockSizes map[string]v1.CustomBlockSize
+	// NUMA are the cells of the host with CPUs for this guest, in the host's order.
+	NUMA []Cell
+}
+
+// Cell is a NUMA cell of a host.
+type Cell struct {
+	ID int
+	// CPUs is how many this guest may have there.
+	CPUs uint
+	// Distances to other cells by their ID, as ACPI counts them (10 is the cell itself); may be unknown.
+	Distances map[int]uint
 }
 
 // Render returns the frontend, or every field that is not explicit (Required) or cannot be rendered (NotSupported,

@@ -29,6 +29,16 @@ func (g *guest) memoryGrows() bool {
 	return m != nil && m.Guest != nil && m.MaxGuest != nil && m.MaxGuest.Cmp(*m.Guest) > 0
 }
 
+// hugePage is the size of the pages in KiB, for what depends on it: cells of whole pages.
+func (g *guest) hugePage() (uint, *field.Error) {
+	size := g.spec.Domain.Memory.Hugepages.PageSize
+	q, err := resource.ParseQuantity(size)
+	if err != nil || q.Value() < 1024 || q.Value()%1024 != 0 {
+		return 0, field.Invalid(g.path.Child("memory", "hugepages", "pageSize"), size, "must be a size such as '2Mi'")
+	}
+	return kibibytes(&q), nil
+}
+
 func (g *guest) maxMemory() *libvirtxml.DomainMaxMemory {
 	m := g.spec.Domain.Memory
 	switch path := g.path.Child("memory", "guest"); {

@@ -57,7 +57,10 @@ func TestRefused(t *testing.T) {
 		{"video of another architecture", "arm64", `spec: {domain: {devices: {video: {type: vga}}}}`, []string{"Unsupported value " + devices + "video.type"}},
 		{"video without graphics", "amd64", `spec: {domain: {devices: {autoattachGraphicsDevice: false, video: {type: vga}}}}`, []string{"Forbidden " + devices + "video.type"}},
 		{"not a PCI address", "amd64", `spec: {domain: {devices: {interfaces: [{name: a, pciAddress: "0000:81:01.10"}]}}}`, []string{"Invalid value " + devices + "interfaces[0].pciAddress"}},
-		{"NUMA of a host", "amd64", `spec: {domain: {cpu: {numa: {guestMappingPassthrough: {}}}}}`, []string{"Forbidden spec.domain.cpu.numa.guestMappingPassthrough"}},
+		{"NUMA cells without CPUs and pages of its own", "amd64", `spec: {domain: {cpu: {numa: {guestMappingPassthrough: {}}}}}`,
+			[]string{"Required value spec.domain.cpu.dedicatedCpuPlacement", "Required value spec.domain.memory.hugepages"}},
+		{"NUMA cells of a host that has none", "amd64", `spec: {domain: {cpu: {cores: 2, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}}}`,
+			[]string{"Forbidden spec.domain.cpu.numa.guestMappingPassthrough"}},
 		{"SEV on arm64", "arm64", `spec: {domain: {launchSecurity: {sev: {}}}}`, []string{"Forbidden spec.domain.launchSecurity"}},
 		{"an ACPI table that is no secret", "amd64", `spec: {domain: {firmware: {acpi: {slicNameRef: x}}}}`, []string{"Invalid value spec.domain.firmware.acpi.slicNameRef"}},
 	} {

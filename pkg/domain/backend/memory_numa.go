@@ -1,0 +1,118 @@
+package backend
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/cpuset"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Elements: numatune. API field: domain.cpu.numa.guestMappingPassthrough.
+//
+// The guest's cells stand in the frontend; here each gets a cell of the host that has the CPUs, memory and huge pages. A guest
+// that first booted on another host keeps its cells: where they do not fit, it does not start.
+
+// guestCell is one NUMA cell of the frontend.
+type guestCell struct {
+	vcpus     []int // those that the guest starts with, in ascending order
+	memoryKiB uint64
+}
+
+func (h *host) guestCells() []guestCell {
+	if h.Frontend.CPU == nil || h.Frontend.CPU.Numa == nil {
+		return nil
+	}
+	var cells []guestCell
+	for _, cell := range h.Frontend.CPU.Numa.Cell {
+		cpus, err := cpuset.Parse(cell.CPUs)
+		if err != nil {
+			h.fail(field.InternalError(h.numaPath(), err))
+			return nil
+		}
+		later := func(id int) bool { return id >= h.startingCPUs() }
+		cells = append(cells, guestCell{slices.DeleteFunc(cpus.List(), later), uint64(cell.Memory)})
+	}
+	return cells
+}
+
+func (h *host) numaPath() *field.Path {
+	return h.domain.Child("cpu", "numa", "guestMappingPassthrough")
+}
+
+// mirror finds a cell of the host for each of the guest and takes the CPUs there. Among the cells that fit it prefers those with
+// the most CPUs, as stage 2 does at the first boot, and the host's order.
+func (h *host) mirror(cells []guestCell, rooms []*room) (ids, vcpus []int) {
+	roomiest := slices.Clone(rooms)
+	slices.SortStableFunc(roomiest, func(a, b *room) int { return cmp.Compare(b.cpus()/h.threads(), a.cpus()/h.threads()) })
+	roomiest = roomiest[:min(len(cells), len(rooms))]
+	among := slices.DeleteFunc(slices.Clone(rooms), func(r *room) bool { return !slices.Contains(roomiest, r) })
+	found := h.match(cells, among)
+	if found == nil {
+		found = h.match(cells, rooms)
+	}
+	if found == nil {
+		h.fail(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest has NUMA cells (%s) that do not fit those of %s (%s); run it where they fit",
+			wanted(cells), h.node(), offered(rooms))))
+		return nil, nil
+	}
+	vcpus = make([]int, h.startingCPUs())
+	for i, r := range found {
+		ids = append(ids, r.id)
+		n := len(cells[i].vcpus)
+		for j, cpu := range r.take((n+h.threads()-1)/h.threads(), h.threads())[:n] {
+			vcpus[cells[i].vcpus[j]] = cpu
+		}
+	}
+	return ids, vcpus
+}
+
+// match gives each cell a room of its own, by trying; hosts have few.
+func (h *host) match(cells []guestCell, rooms []*room) []*room {
+	if len(cells) == 0 {
+		return []*room{}
+	}
+	for i, r := range rooms {
+		if !h.fits(cells[0], r) {
+			continue
+		}
+		if rest := h.match(cells[1:], slices.Delete(slices.Clone(rooms), i, i+1)); rest != nil {
+			return append([]*room{r}, rest...)
+		}
+	}
+	return nil
+}
+
+// fits: memory and huge pages are compared with all that the cell has; what others use of them only the start can tell.
+func (h *host) fits(cell guestCell, r *room) bool {
+	if r.id < 0 || r.cpus() < len(cell.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < cell.memoryKiB) {
+		return false
+	}
+	size := h.pageKiB()
+	return size == 0 || len(r.pages) == 0 || r.pages[size]*size >= cell.memoryKiB
+}
+
+func wanted(cells []guestCell) string {
+	var words []string
+	for i, c := range cells {
+		words = append(words, fmt.Sprintf("%d: %d CPUs, %d KiB", i, len(c.vcpus), c.memoryKiB))
+	}
+	return strings.Join(words, "; ")
+}
+
+// numaTune takes the memory of each cell of the guest from its cell of the host and from nowhere else.
+func (h *host) numaTune() *libvirtxml.DomainNUMATune {
+	if h.pins == nil || len(h.pins.cells) == 0 {
+		return nil
+	}
+	out := &libvirtxml.DomainNUMATune{
+		Memory: &libvirtxml.DomainNUMATuneMemory{Mode: "strict", Nodeset: cpuset.New(h.pins.cells...).String()}}
+	for i, id := range h.pins.cells {
+		out.MemNodes = append(out.MemNodes, libvirtxml.DomainNUMATuneMemNode{CellID: uint(i), Mode: "strict", Nodeset: strconv.Itoa(id)})
+	}
+	return out
+}

@@ -1,0 +1,249 @@
+package frontend
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/cpuset"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns domain.cpu.numa: the guest has a cell for each cell of the host that its CPUs are in.
+//
+// The host of the first boot decides, and the record keeps it: later hosts must offer what the guest saw. As in KubeVirt,
+// cells are numbered from 0 in the host's order and share the memory equally in whole huge pages. Unlike there, the guest has
+// as few cells as can hold it, with equal numbers of cores: an unequal split would follow from nothing but which CPUs were free.
+
+// cell of the guest in the making. Memory is in KiB.
+type cell struct {
+	cpus      cpuset.CPUSet
+	memory    uint
+	distances []uint
+}
+
+// numa gives guests whose memory can grow the one cell that added memory belongs to: libvirt wants it, and would else add
+// it. Shared or huge pages need none, so that a filesystem or another backing never changes the guest's NUMA tables.
+func (g *guest) numa() *libvirtxml.DomainNuma {
+	if c := g.spec.Domain.CPU; c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
+		return g.mirrored()
+	}
+	if !g.memoryGrows() {
+		return nil
+	}
+	return numaElement([]cell{{cpus: g.allCPUs(), memory: g.memory().Value}})
+}
+
+func (g *guest) allCPUs() cpuset.CPUSet { return between(0, g.maxCPUs()) }
+
+// between is the CPUs from first up to last, which is not among them.
+func between(first, last uint) cpuset.CPUSet {
+	var ids []int
+	for id := first; id < last; id++ {
+		ids = append(ids, int(id))
+	}
+	return cpuset.New(ids...)
+}
+
+// mirrored is the cells of the record as long as the guest has the CPUs that they list, else cells of this host.
+func (g *guest) mirrored() *libvirtxml.DomainNuma {
+	page, ok := g.mirrors()
+	if !ok {
+		return nil
+	}
+	cells := g.recordedCells()
+	if cells == nil {
+		cells = g.newCells()
+	}
+	if len(cells) == 0 || !g.shareMemory(cells, page) {
+		return nil
+	}
+	return numaElement(cells)
+}
+
+// mirrors judges whether the guest can have cells at all, and returns the size of its huge pages in KiB.
+func (g *guest) mirrors() (page uint, ok bool) {
+	before := len(g.errs)
+	memory, at := g.spec.Domain.Memory, g.path.Child("cpu", "numa", "guestMappingPassthrough")
+	if g.arch.ccw {
+		g.fail(field.Forbidden(at, "s390x guests have no NUMA cells"))
+	}
+	if !g.spec.Domain.CPU.DedicatedCPUPlacement {
+		g.fail(field.Required(g.path.Child("cpu", "dedicatedCpuPlacement"), "NUMA cells can be mirrored for CPUs of the guest's own only"))
+	}
+	if g.memoryGrows() {
+		g.fail(field.Forbidden(g.path.Child("memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow"))
+	}
+	if memory == nil || memory.Hugepages == nil {
+		g.fail(field.Required(g.path.Child("memory", "hugepages"), "NUMA cells can be mirrored for memory in huge pages only"))
+		return 0, false
+	}
+	page, err := g.hugePage()
+	if err != nil {
+		g.fail(err)
+		return 0, false
+	}
+	if total := g.memory().Value; total%page != 0 {
+		g.fail(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
+			fmt.Sprintf("must be a multiple of the huge pages, '%s'", memory.Hugepages.PageSize)))
+	}
+	return page, len(g.errs) == before
+}
+
+// recordedCells is nil without a record of cells for just these CPUs: then their number is another, by the owner's will.
+func (g *guest) recordedCells() []cell {
+	if g.Frozen == nil {
+		return nil
+	}
+	var cells []cell
+	all := cpuset.New()
+	for _, was := range g.Frozen.NUMA {
+		cpus, err := cpuset.Parse(was.CPUs)
+		if err != nil || cpus.IsEmpty() || !all.Intersection(cpus).IsEmpty() {
+			return nil // not written by Freeze
+		}
+		all = all.Union(cpus)
+		cells = append(cells, cell{cpus, uint(was.MemoryKiB), was.Distances})
+	}
+	if !all.Equals(g.allCPUs()) {
+		return nil
+	}
+	return cells
+}
+
+// newCells chooses cells of this host. Sockets to be added later go to them in turn, so that a guest grows evenly.
+func (g *guest) newCells() []cell {
+	sockets, most, cores, threads := g.topology()
+	chosen := choose(g.Facts.NUMA, sockets*cores, threads)
+	if chosen == nil {
+		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), fmt.Sprintf(
+			"the guest needs %d cores of %d CPUs, each within one NUMA cell; the cells of the host have for it: %s", sockets*cores, threads, offered(g.Facts.NUMA))))
+		return nil
+	}
+	cells, next := make([]cell, len(chosen)), uint(0)
+	for i, share := range chosen {
+		cells[i].cpus = between(next, next+share.cores*threads)
+		cells[i].distances = distances(chosen, i)
+		next += share.cores * threads
+	}
+	for s := sockets; s < most; s++ {
+		to := &cells[int(s-sockets)%len(cells)]
+		to.cpus = to.cpus.Union(between(s*cores*threads, (s+1)*cores*threads))
+	}
+	return cells
+}
+
+func offered(cells []Cell) string {
+	var words []string
+	for _, c := range cells {
+		words = append(words, fmt.Sprintf("cell %d has %d CPUs", c.ID, c.CPUs))
+	}
+	return cmp.Or(strings.Join(words, ", "), "none is known")
+}
+
+// share is how many cores of the guest a cell of the host gets.
+type share struct {
+	Cell
+	cores uint
+}
+
+// choose deals cores of some threads to as few cells as have room for all, the roomiest ones, one core at a time to the cell
+// with the fewest; nil if there is no room. The result is in the host's order and every cell has a core.
+func choose(host []Cell, cores, threads uint) []share {
+	room := func(c Cell) uint { return c.CPUs / threads }
+	roomy := slices.DeleteFunc(slices.Clone(host), func(c Cell) bool { return room(c) == 0 })
+	slices.SortStableFunc(roomy, func(a, b Cell) int { return cmp.Compare(room(b), room(a)) })
+	n, total := 0, uint(0)
+	for n < len(roomy) && total < cores {
+		total += room(roomy[n])
+		n++
+	}
+	if total < cores {
+		return nil
+	}
+	chosen := make([]share, 0, n)
+	for _, c := range host {
+		if slices.ContainsFunc(roomy[:n], func(r Cell) bool { return r.ID == c.ID }) {
+			chosen = append(chosen, share{Cell: c})
+		}
+	}
+	for range cores {
+		least := -1
+		for i, s := range chosen {
+			if s.cores < room(s.Cell) && (least < 0 || s.cores < chosen[least].cores) {
+				least = i
+			}
+		}
+		chosen[least].cores++
+	}
+	return chosen
+}
+
+// distances of a cell to all, as ACPI counts them: 10 to itself, 11 to 254 to others. Nil unless the host tells all of them.
+func distances(chosen []share, of int) []uint {
+	if len(chosen) == 1 {
+		return nil
+	}
+	var out []uint
+	for _, from := range chosen {
+		for _, to := range chosen {
+			if d := from.Distances[to.ID]; from.ID != to.ID && (d < 11 || d > 254) {
+				return nil
+			}
+		}
+	}
+	for i, to := range chosen {
+		if i == of {
+			out = append(out, 10)
+			continue
+		}
+		out = append(out, chosen[of].Distances[to.ID])
+	}
+	return out
+}
+
+// shareMemory gives each cell an equal number of huge pages, and one more to the first ones where they do not divide. Shares of
+// an earlier boot stay as long as they are the guest's memory in whole pages.
+func (g *guest) shareMemory(cells []cell, page uint) bool {
+	total, sum, whole := g.memory().Value, uint(0), true
+	for _, c := range cells {
+		sum, whole = sum+c.memory, whole && c.memory > 0 && c.memory%page == 0
+	}
+	if sum == total && whole {
+		return true
+	}
+	n := uint(len(cells))
+	pages := total / page
+	if pages < n {
+		memory := g.spec.Domain.Memory
+		g.fail(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
+			fmt.Sprintf("has %d huge pages of '%s', and the guest's %d NUMA cells need one each", pages, memory.Hugepages.PageSize, n)))
+		return false
+	}
+	for i := range cells {
+		share := pages / n
+		if uint(i) < pages%n {
+			share++
+		}
+		cells[i].memory = share * page
+	}
+	return true
+}
+
+func numaElement(cells []cell) *libvirtxml.DomainNuma {
+	out := &libvirtxml.DomainNuma{}
+	for i, c := range cells {
+		id := uint(i)
+		element := libvirtxml.DomainCell{ID: &id, CPUs: c.cpus.String(), Memory: c.memory, Unit: "KiB"}
+		if len(c.distances) == len(cells) {
+			element.Distances = &libvirtxml.DomainCellDistances{}
+			for to, value := range c.distances {
+				element.Distances.Siblings = append(element.Distances.Siblings, libvirtxml.DomainCellSibling{ID: uint(to), Value: value})
+			}
+		}
+		out.Cell = append(out.Cell, element)
+	}
+	return out
+}
