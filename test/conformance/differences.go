@@ -108,9 +108,7 @@ func lookup(object map[string]any, path string) any {
 
 // explainDifferences agrees when there are none, and lists them when each is explained.
 func explainDifferences(c record, list []difference) outcome {
-	// Random values of the reference are recorded as a placeholder. Kiln writes none in admission: they derive from the
-	// guest's identity, which its controller knows.
-	list = slices.DeleteFunc(list, func(d difference) bool { return d.want == "<uuid>" })
+	list = slices.DeleteFunc(list, difference.identified)
 	if len(list) == 0 {
 		return outcome{agrees: true}
 	}

@@ -7,8 +7,6 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -98,96 +96,4 @@ func untyped(value any) (object map[string]any, err error) {
 		err = json.Unmarshal(raw, &object)
 	}
 	return object, err
-}
-
-// replayMutate compares the mutated VMI. Of a VM, whose spec Kiln leaves as it is, it compares what the reference wrote into
-// the template with the guest that the VM would boot.
-func replayMutate(c record, cluster config.Cluster) outcome {
-	if c.Kind == "vm" {
-		return replayVMMutation(c, cluster)
-	}
-	if c.Operation == "UPDATE" {
-		return outcome{agrees: true} // the mutating webhook of VMIs has nothing to do on updates; nor has Kiln's
-	}
-	vmi := &v1.VirtualMachineInstance{}
-	if errs := c.decode(c.VMI, vmi); len(errs) > 0 {
-		return verdict(c, c.VMI, answer{errs: errs})
-	}
-	var presets []v1.VirtualMachineInstancePreset
-	for _, preset := range c.Presets {
-		if preset.Namespace == vmi.Namespace {
-			presets = append(presets, preset)
-		}
-	}
-	in := pipeline.Input{Presets: presets, Cluster: cluster}
-	explicit, given := pipeline.ExplicitVMI(vmi, in)
-	if given.Allowed() && !c.Expect.Allowed {
-		given = pipeline.JudgeVMI(explicit, in) // what the reference finds while it mutates, Kiln finds when it validates
-	}
-	if !given.Allowed() || !c.Expect.Allowed {
-		return verdict(c, c.VMI, answer{errs: given.Errors})
-	}
-	want, err := recorded(c)
-	if err != nil {
-		return differs("unreadable: %v", err)
-	}
-	return compareGuests(c, want, explicit)
-}
-
-// recorded is the reference's object without its status, whose times are placeholders.
-func recorded(c record) (*v1.VirtualMachineInstance, error) {
-	var object struct {
-		Metadata metav1.ObjectMeta
-		Spec     v1.VirtualMachineInstanceSpec
-	}
-	err := json.Unmarshal(c.Expect.Object, &object)
-	return &v1.VirtualMachineInstance{ObjectMeta: object.Metadata, Spec: object.Spec}, err
-}
-
-func replayVMMutation(c record, cluster config.Cluster) outcome {
-	vm := &v1.VirtualMachine{}
-	if errs := c.decode(c.VM, vm); len(errs) > 0 {
-		return verdict(c, c.VM, answer{errs: errs})
-	}
-	given, err := judgeVM(c, vm, cluster)
-	if err != nil {
-		return differs("fault: %v", err)
-	}
-	if !c.Expect.Allowed {
-		return verdict(c, c.VM, given)
-	}
-	if given.explicit == nil || given.refused {
-		return differs("refused: %s %s", given.errs[0].Field, given.errs[0].Detail)
-	}
-	if given.explicit.Spec.Domain.Machine == nil && len(given.errs) > 0 {
-		return outcome{agrees: true} // the size conflicts, which the reference finds when it validates: there is no guest
-	}
-	if given.unknown {
-		return outcome{listed: "What is unknown is not judged"}
-	}
-	var before, after struct {
-		Spec struct {
-			Template struct {
-				Metadata metav1.ObjectMeta
-				Spec     map[string]any
-			}
-		}
-	}
-	if err := json.Unmarshal(c.VM, &before); err != nil {
-		return differs("unreadable: %v", err)
-	}
-	if err := json.Unmarshal(c.Expect.Object, &after); err != nil {
-		return differs("unreadable: %v", err)
-	}
-	explicit, err := untyped(given.explicit.Spec)
-	if err != nil {
-		return differs("unreadable: %v", err)
-	}
-	var list []difference
-	for _, written := range differences("spec", before.Spec.Template.Spec, after.Spec.Template.Spec) {
-		if kiln := lookup(explicit, written.path[len("spec."):]); !same(written.got, kiln) {
-			list = append(list, difference{written.path, written.got, kiln})
-		}
-	}
-	return explainDifferences(c, list)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +94,7 @@ type answer struct {
 	// refused says that resolution refused the VM, so that there is no guest.
 	refused  bool
 	explicit *v1.VirtualMachineInstance
+	set      instancetype.Set
 }
 
 func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given answer, err error) {
@@ -128,7 +130,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	}
 	explicit, verdict := pipeline.ExplicitVM(vm, old, pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User})
 	unknown := vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil
-	return answer{errs: verdict.Errors, unknown: unknown, explicit: explicit}, nil
+	return answer{errs: verdict.Errors, unknown: unknown, explicit: explicit, set: resolved.Set}, nil
 }
 
 // own gives a recorded revision the owner that KubeVirt's controller gives each, and by which Kiln knows that it is one of

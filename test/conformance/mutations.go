@@ -1,0 +1,200 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// replayMutate compares the mutated VMI. Of a VM, whose spec Kiln leaves as it is, it compares what the reference wrote into
+// it with the guest that the VM would boot.
+func replayMutate(c record, cluster config.Cluster) outcome {
+	switch {
+	case c.Kind == "vm":
+		return replayVMMutation(c, cluster)
+	case c.Operation == "UPDATE":
+		return unchanged(c)
+	}
+	vmi := &v1.VirtualMachineInstance{}
+	if errs := c.decode(c.VMI, vmi); len(errs) > 0 {
+		return verdict(c, c.VMI, answer{errs: errs})
+	}
+	var presets []v1.VirtualMachineInstancePreset
+	for _, preset := range c.Presets {
+		if preset.Namespace == vmi.Namespace {
+			presets = append(presets, preset)
+		}
+	}
+	in := pipeline.Input{Presets: presets, Cluster: cluster, User: c.User}
+	explicit, given := pipeline.ExplicitVMI(vmi, in)
+	if given.Allowed() && !c.Expect.Allowed {
+		given = pipeline.JudgeVMI(explicit, in) // what the reference finds while it mutates, Kiln finds when it validates
+	}
+	if !given.Allowed() || !c.Expect.Allowed {
+		return verdict(c, c.VMI, answer{errs: given.Errors})
+	}
+	want, err := recorded(c)
+	if err != nil {
+		return differs("unreadable: %v", err)
+	}
+	known := explicit.DeepCopy()
+	pipeline.Identify(known, seed)
+	explicit.Spec.Domain.Firmware.UUID = known.Spec.Domain.Firmware.UUID // all that the reference invents for a VMI
+	return compareGuests(c, want, explicit)
+}
+
+// unchanged agrees when the reference's webhook changed nothing but a status. Kiln has none for updates of VMIs: their status
+// is a subresource, which the API server keeps out of them.
+func unchanged(c record) outcome {
+	before, after, err := both(c, c.VMI)
+	if err != nil {
+		return differs("unreadable: %v", err)
+	}
+	for _, object := range []map[string]any{before, after} {
+		delete(object, "status")
+	}
+	return explainDifferences(c, differences("", after, before))
+}
+
+// both are the object of a case and the reference's, untyped.
+func both(c record, raw json.RawMessage) (before, after map[string]any, err error) {
+	if err := json.Unmarshal(raw, &before); err != nil {
+		return nil, nil, err
+	}
+	return before, after, json.Unmarshal(c.Expect.Object, &after)
+}
+
+// seed is any identity.
+const seed = "conformance"
+
+// recorded is the reference's object without its status, whose times are placeholders.
+func recorded(c record) (*v1.VirtualMachineInstance, error) {
+	var object struct {
+		Metadata metav1.ObjectMeta
+		Spec     v1.VirtualMachineInstanceSpec
+	}
+	err := json.Unmarshal(c.Expect.Object, &object)
+	return &v1.VirtualMachineInstance{ObjectMeta: object.Metadata, Spec: object.Spec}, err
+}
+
+func replayVMMutation(c record, cluster config.Cluster) outcome {
+	vm := &v1.VirtualMachine{}
+	if errs := c.decode(c.VM, vm); len(errs) > 0 {
+		return verdict(c, c.VM, answer{errs: errs})
+	}
+	before, after, err := both(c, c.VM)
+	if err != nil && c.Expect.Allowed {
+		return differs("unreadable: %v", err)
+	}
+	c.inferred(before, after)
+	given, err := judgeVM(c, vm, cluster)
+	if err != nil {
+		return differs("fault: %v", err)
+	}
+	if !c.Expect.Allowed {
+		return verdict(c, c.VM, given)
+	}
+	if given.refused {
+		return differs("refused: %s %s", given.errs[0].Field, given.errs[0].Detail)
+	}
+	explicit := given.explicit
+	if given.unknown { // the guest as it is while nobody has said what size it has
+		explicit, _ = pipeline.ExplicitVMI(pipeline.Instance(vm), pipeline.Input{Set: given.set, Cluster: cluster})
+	}
+	pipeline.Identify(explicit, seed)
+	guest, err := untyped(map[string]any{"metadata": explicit.ObjectMeta, "spec": explicit.Spec})
+	if err != nil {
+		return differs("unreadable: %v", err)
+	}
+	template := func(vm map[string]any) any { return lookup(vm, "spec.template") }
+	return explainDifferences(c, append(carried("", template(before), template(after), guest), referred(before, after, given.set)...))
+}
+
+// matchers of a VM with the kinds that they name when they name none.
+var matchers = map[string]string{"instancetype": "VirtualMachineClusterInstancetype", "preference": "VirtualMachineClusterPreference"}
+
+// inferred adds to the cluster of a case what the reference inferred from a volume: cases tell what is named, not what it is. A size
+// or preference of another name stays unknown.
+func (c *record) inferred(before, after map[string]any) {
+	for matcher, kind := range matchers {
+		name, _ := lookup(after, "spec."+matcher+".name").(string)
+		if name == "" || lookup(before, "spec."+matcher+".inferFromVolume") == nil {
+			continue
+		}
+		if named, _ := lookup(after, "spec."+matcher+".kind").(string); named != "" {
+			kind = named
+		}
+		spec := map[string]any{}
+		if matcher == "instancetype" {
+			spec = map[string]any{"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": "1Gi"}}
+		}
+		namespace, _ := lookup(before, "metadata.namespace").(string)
+		c.Objects = append(slices.Clip(c.Objects), unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
+		}})
+	}
+}
+
+// referred are matchers of which the reference inferred something else than Kiln.
+func referred(before, after map[string]any, set instancetype.Set) (list []difference) {
+	got := map[string]any{"instancetype": nil, "preference": nil}
+	if set.Instancetype != nil {
+		got["instancetype"] = set.Instancetype.Name
+	}
+	if set.Preference != nil {
+		got["preference"] = set.Preference.Name
+	}
+	for _, matcher := range slices.Sorted(maps.Keys(matchers)) {
+		want := lookup(after, "spec."+matcher+".name")
+		if lookup(before, "spec."+matcher+".inferFromVolume") != nil && !same(want, got[matcher]) {
+			list = append(list, difference{"spec." + matcher, want, got[matcher]})
+		}
+	}
+	return list
+}
+
+// carried are the leaves that the reference changed in a VM's template and that the guest does not have as they are then. What it
+// took away must be gone, though something else may stand there: a size's value, for one.
+func carried(path string, before, after, guest any) (list []difference) {
+	old, _ := before.(map[string]any)
+	written, isObject := after.(map[string]any)
+	have, _ := guest.(map[string]any)
+	if isObject {
+		for _, key := range slices.Sorted(maps.Keys(union(old, written))) {
+			list = append(list, carried(strings.TrimPrefix(path+"."+key, "."), old[key], written[key], have[key])...)
+		}
+		return list
+	}
+	x, _ := before.([]any)
+	y, isList := after.([]any)
+	z, _ := guest.([]any)
+	if isList && len(x) == len(y) && len(y) <= len(z) {
+		for i := range y {
+			list = append(list, carried(fmt.Sprintf("%s[%d]", path, i), x[i], y[i], z[i])...)
+		}
+		return list
+	}
+	if arrived := same(after, guest) || after == nil && !same(before, guest); !same(before, after) && !arrived {
+		list = append(list, difference{path, after, guest})
+	}
+	return list
+}
+
+// identified tells whether a difference is that of random values, of which the reference's are recorded as a placeholder. Those of
+// Kiln derive from the guest's identity.
+func (d difference) identified() bool {
+	text, _ := d.got.(string)
+	return d.want == "<uuid>" && uuid.MatchString(text)
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
