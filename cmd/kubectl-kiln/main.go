@@ -14,11 +14,8 @@ import (
 func main() {
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()
-	if err == nil {
-		return
-	}
-	if !errors.Is(err, cli.ErrRejected) {
+	if err != nil && !errors.Is(err, cli.ErrRejected) {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
-	os.Exit(1)
+	os.Exit(cli.ExitStatus(err))
 }

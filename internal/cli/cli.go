@@ -5,8 +5,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,33 +12,39 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// ErrRejected says that at least one object was rejected. Its causes are already printed.
+// ErrRejected says that the answer is no: at least one object was rejected, or two differ. Its causes are already printed.
 var ErrRejected = errors.New("rejected")
+
+// ExitStatus is what a shell is told: 0, 1 for an answer that is no, 2 where there is none, as 'kubectl diff' has it.
+func ExitStatus(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrRejected):
+		return 1
+	}
+	return 2
+}
 
 // Command is the root of the plugin's commands, reading from and writing to the streams.
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
-	options := &options{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
+	o := &options{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
-		Use:   programName(),
+		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln"},
 		Short: "Expand, judge and render virtual machines",
 		Long: "Expand, judge and render virtual machines with the code that Kiln's webhook and launcher run.\n" +
-			"With -f nothing but the given files is read; with vm/NAME the current cluster is.",
+			"With -f nothing but the given files is read; with vm/NAME the current cluster is.\n\n" +
+			"The exit status is 0, or 1 if an object is rejected, or 2 if there is no answer: wrong usage, a file that cannot be\n" +
+			"read, a cluster that does not answer.",
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	options.cluster.AddFlags(root.PersistentFlags())
-	root.PersistentFlags().StringSliceVarP(&options.files, "filename", "f", nil, "file, directory or - with the VMs, and the objects that they refer to")
-	root.PersistentFlags().StringVar(&options.catalog, "catalog", "", "directory with further instancetypes, preferences and presets")
-	root.PersistentFlags().StringVar(&options.config, "config", "", "file with the cluster's KubeVirt configuration")
-	root.AddCommand(expandCommand(options), renderCommand(options), validateCommand(options))
+	o.cluster.AddFlags(root.PersistentFlags())
+	root.AddCommand(expandCommand(o), renderCommand(o), validateCommand(o))
+	help(root)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
 	return root
-}
-
-// programName is how the user called us: kubectl shows a plugin kubectl-kiln as 'kubectl kiln'.
-func programName() string {
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
-		return "kubectl kiln"
-	}
-	return "kiln"
 }
 
 type options struct {
@@ -53,10 +57,20 @@ type options struct {
 	host    string
 }
 
+// addInputs gives a command the flags that say what it reads.
+func (o *options) addInputs(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&o.files, "filename", "f", nil, "file, directory or - with the objects, and those that they refer to")
+	flags.StringVar(&o.catalog, "catalog", "", "file or directory with further instancetypes, preferences and presets")
+	flags.StringVar(&o.config, "config", "", "file with the cluster's KubeVirt configuration")
+}
+
 // addOutput gives a command its -o flag. The commands share the options, so that the flag is read when its command runs.
 func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...string) {
-	choice := strings.Join(formats, " or ")
+	last := len(formats) - 1
+	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
 	format := cmd.Flags().StringP("output", "o", fallback, "output format: "+choice)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		o.output = *format
 		if !slices.Contains(formats, o.output) {
@@ -96,7 +110,7 @@ func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(guest)
 	case rejected:
 		return ErrRejected
 	case !found:
-		return errors.New("no VirtualMachine or VirtualMachineInstance found")
+		return o.nothing("VirtualMachine or VirtualMachineInstance", args)
 	}
 	return nil
 }

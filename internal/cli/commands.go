@@ -16,10 +16,13 @@ func expandCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
+		Example: "  kubectl kiln expand -f vm.yaml --catalog sizes/\n" +
+			"  kubectl kiln expand vm/web -n shop -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.eachGuest(cmd, args, o.printExplicit)
 		},
 	}
+	o.addInputs(cmd)
 	o.addOutput(cmd, "yaml", "yaml", "json")
 	return cmd
 }
@@ -54,10 +57,13 @@ func renderCommand(o *options) *cobra.Command {
 		Short: "Print the libvirt domain that each VM would boot",
 		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one:\n" +
 			"QEMU in /usr/bin, firmware at Debian's paths, files below /var/lib/kiln.",
+		Example: "  kubectl kiln render -f vm.yaml | virt-xml-validate -\n" +
+			"  kubectl kiln render vm/web -n shop --host host.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.eachGuest(cmd, args, o.printDomain)
 		},
 	}
+	o.addInputs(cmd)
 	cmd.Flags().StringVar(&o.host, "host", "", "YAML file with the host's capabilities")
 	return cmd
 }

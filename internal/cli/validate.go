@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -30,7 +29,7 @@ func validateCommand(o *options) *cobra.Command {
 		Use:   "validate (-f FILE|DIR|- | vm/NAME ...)",
 		Short: "Judge VMs and catalog objects as API server and webhook would",
 		Long: "Judge VMs, VMIs, instancetypes, preferences and presets as API server and webhook would: every cause at once, with\n" +
-			"the line of the file. The exit status is 1 if one is rejected.",
+			"the line of the file.",
 		Example: "  kubectl kiln validate -f vm.yaml --catalog sizes/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +38,7 @@ func validateCommand(o *options) *cobra.Command {
 				return err
 			}
 			if len(guests) == 0 {
-				return errors.New("no object of kubevirt.io or instancetype.kubevirt.io found")
+				return o.nothing("object of kubevirt.io or instancetype.kubevirt.io", args)
 			}
 			for _, g := range guests {
 				if !g.verdict.Allowed() {
@@ -52,6 +51,7 @@ func validateCommand(o *options) *cobra.Command {
 			return err
 		},
 	}
+	o.addInputs(cmd)
 	o.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }

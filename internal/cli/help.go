@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// usage is cobra's own without the flags of the connection: kubectl too has these on a page of their own, and one screen
+// has no room for thirty lines that nobody asks for.
+const usage = `{{with .Example}}Examples:
+{{.}}
+
+{{end}}{{if .HasAvailableSubCommands}}Commands:
+{{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name .NamePadding}} {{.Short}}
+{{end}}{{end}}
+{{end}}{{if .LocalNonPersistentFlags.HasAvailableFlags}}Flags:
+{{.LocalNonPersistentFlags.FlagUsages | trimTrailingWhitespaces}}
+
+{{end}}Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
+
+Use '{{.Root.CommandPath}} options' for the flags that every command has (--namespace, --context, ...){{if .HasAvailableSubCommands}}, '{{.CommandPath}} COMMAND --help' for a command{{end}}.
+`
+
+// help sets how the commands speak of themselves and of wrong usage.
+func help(root *cobra.Command) {
+	root.SetUsageTemplate(usage)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w, see '%s --help'", err, cmd.CommandPath())
+	})
+	root.AddCommand(&cobra.Command{
+		Use: "options", Short: "Show the flags that every command has", Args: cobra.NoArgs, DisableFlagsInUseLine: true,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintf(cmd.OutOrStdout(), "Every command has these flags of kubectl:\n\n%s", cmd.InheritedFlags().FlagUsages())
+		},
+	})
+}
+
+// nothing is the error where the user named files or objects, and none of them is wanted.
+func (o *options) nothing(wanted string, args []string) error {
+	where := slices.Concat(o.files, args)
+	for i := range where {
+		if where[i] == "-" {
+			where[i] = stdin
+		}
+	}
+	return fmt.Errorf("no %s in %s", wanted, strings.Join(where, ", "))
+}
