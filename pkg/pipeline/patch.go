@@ -27,7 +27,7 @@ func Patch(raw []byte, before, after any) ([]byte, error) {
 	if old.Type() != now.Type() || old.Kind() != reflect.Pointer {
 		return nil, fmt.Errorf("patch needs two pointers of one type, got %T and %T", before, after)
 	}
-	found.compare(nil, old.Elem(), now.Elem())
+	found.compare(make([]string, 0, depth), shapes[old.Type().Elem()], old.Elem(), now.Elem())
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -35,15 +35,16 @@ func Patch(raw []byte, before, after any) ([]byte, error) {
 	var operations []operation
 	added := map[string]map[string]any{} // objects that this patch creates, by path
 	for _, c := range found {
-		missing := document.firstMissing(c.path)
+		at := pointer(c.path)
+		missing, parent := document.firstMissing(c.path, at)
 		if missing < 0 {
-			operations = append(operations, c.operation())
+			operations = append(operations, c.operation(at))
 			continue
 		}
 		if c.removed {
 			continue // nothing there to remove
 		}
-		at := pointer(c.path[:missing+1])
+		at = parent
 		object, seen := added[at]
 		if !seen {
 			object = map[string]any{}
@@ -67,35 +68,36 @@ type change struct {
 	present bool
 }
 
-func (c change) operation() operation {
+func (c change) operation(at string) operation {
 	switch {
 	case c.removed:
-		return operation{Op: "remove", Path: pointer(c.path)}
+		return operation{Op: "remove", Path: at}
 	case c.present:
-		return operation{Op: "replace", Path: pointer(c.path), Value: c.value}
+		return operation{Op: "replace", Path: at, Value: c.value}
 	}
-	return operation{Op: "add", Path: pointer(c.path), Value: c.value}
+	return operation{Op: "add", Path: at, Value: c.value}
 }
 
 // anchors remembers what raw holds at each path that was asked for.
 type anchors map[string]gjson.Result
 
-// firstMissing is the index of the topmost parent of path that raw does not hold as an object or array, or -1.
-func (a anchors) firstMissing(path []string) int {
-	here := a[""]
-	for i := range path[:len(path)-1] {
-		at := pointer(path[:i+1])
-		next, known := a[at]
+// firstMissing is the index and the pointer of the topmost parent of path that raw does not hold as an object or array, or
+// -1. at is the pointer of path itself.
+func (a anchors) firstMissing(path []string, at string) (index int, parent string) {
+	here, end := a[""], 0
+	for i, key := range path[:len(path)-1] {
+		end += len("/") + len(escaper.Replace(key))
+		next, known := a[at[:end]]
 		if !known {
-			next = here.Get(gjson.Escape(path[i]))
-			a[at] = next
+			next = here.Get(gjson.Escape(key))
+			a[at[:end]] = next
 		}
 		if !next.IsObject() && !next.IsArray() {
-			return i
+			return i, at[:end]
 		}
 		here = next
 	}
-	return -1
+	return -1, ""
 }
 
 // put sets a value below an object, making the objects in between.
@@ -116,6 +118,11 @@ var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 // pointer is the RFC 6901 form of a path.
 func pointer(path []string) string {
 	var b strings.Builder
+	length := 0
+	for _, key := range path {
+		length += len("/") + len(key)
+	}
+	b.Grow(length)
 	for _, key := range path {
 		b.WriteByte('/')
 		b.WriteString(escaper.Replace(key))
@@ -138,22 +145,24 @@ func (c *changes) note(path []string, old, now reflect.Value) {
 	*c = append(*c, entry)
 }
 
+// depth of the deepest path of an object; deeper ones cost a copy.
+const depth = 24
+
 // compare walks two values of one type. path is only borrowed.
-func (c *changes) compare(path []string, old, now reflect.Value) {
-	shape := shapes[old.Type()]
-	if shape != nil && shape.equal != nil {
-		if !shape.equal(old, now) {
+func (c *changes) compare(path []string, is *shape, old, now reflect.Value) {
+	if is.equal != nil {
+		if !is.equal(old, now) {
 			c.note(path, old, now)
 		}
 		return
 	}
 	switch old.Kind() {
 	case reflect.Struct:
-		for _, f := range shape.fields {
+		for _, f := range is.fields {
 			if f.name == "" {
-				c.compare(path, inlined(old.Field(f.index)), inlined(now.Field(f.index)))
+				c.compare(path, f.inlined(), inlined(old.Field(f.index)), inlined(now.Field(f.index)))
 			} else {
-				c.compare(append(path, f.name), old.Field(f.index), now.Field(f.index))
+				c.compare(append(path, f.name), f.is, old.Field(f.index), now.Field(f.index))
 			}
 		}
 	case reflect.Pointer:
@@ -161,9 +170,9 @@ func (c *changes) compare(path []string, old, now reflect.Value) {
 			c.note(path, old, now)
 			return
 		}
-		c.comparePointed(path, old.Elem(), now.Elem())
+		c.comparePointed(path, is.element, old.Elem(), now.Elem())
 	case reflect.Slice:
-		c.compareSlices(path, old, now)
+		c.compareSlices(path, is.element, old, now)
 	case reflect.Map:
 		c.compareMaps(path, old, now)
 	default:
@@ -185,16 +194,16 @@ func inlined(v reflect.Value) reflect.Value {
 }
 
 // comparePointed compares what two pointers hold. A zero behind a pointer is a value, not an absence.
-func (c *changes) comparePointed(path []string, old, now reflect.Value) {
-	if s := shapes[old.Type()]; old.Kind() == reflect.Struct && s.equal == nil {
-		c.compare(path, old, now)
+func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Value) {
+	if old.Kind() == reflect.Struct && is.equal == nil {
+		c.compare(path, is, old, now)
 	} else if !sameValue(old, now) {
 		*c = append(*c, change{path: append([]string(nil), path...), value: now.Interface(), present: true})
 	}
 }
 
 // compareSlices writes changes of elements and appended ones singly; a list that got shorter is replaced.
-func (c *changes) compareSlices(path []string, old, now reflect.Value) {
+func (c *changes) compareSlices(path []string, element *shape, old, now reflect.Value) {
 	if old.Len() == 0 || now.Len() < old.Len() {
 		if now.Len() > 0 || old.Len() > 0 {
 			c.note(path, old, now)
@@ -204,7 +213,7 @@ func (c *changes) compareSlices(path []string, old, now reflect.Value) {
 	for i := range now.Len() {
 		at := append(path, strconv.Itoa(i))
 		if i < old.Len() {
-			c.compare(at, old.Index(i), now.Index(i))
+			c.compare(at, element, old.Index(i), now.Index(i))
 			continue
 		}
 		*c = append(*c, change{path: append([]string(nil), at...), value: now.Index(i).Interface()})
@@ -217,6 +226,9 @@ func (c *changes) compareMaps(path []string, old, now reflect.Value) {
 		if old.Len() != now.Len() {
 			c.note(path, old, now)
 		}
+		return
+	}
+	if sameMap(old, now) {
 		return
 	}
 	for _, key := range sortedKeys(old, now) {

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -18,12 +21,23 @@ type shape struct {
 	// equal compares types that write their own JSON (quantities, times) as a whole.
 	equal  func(old, now reflect.Value) bool
 	fields []fieldShape
+	// element of a pointer, list or map.
+	element *shape
 }
 
 type fieldShape struct {
 	index int
 	// name is the JSON key; empty for an inlined struct.
 	name string
+	is   *shape
+}
+
+// inlined is the shape of the struct whose fields stand among those of its parent, also when it is held by a pointer.
+func (f fieldShape) inlined() *shape {
+	if f.is.element != nil {
+		return f.is.element
+	}
+	return f.is
 }
 
 // shapes covers every type that can be reached from the objects that admission patches. It is complete at start and
@@ -40,9 +54,9 @@ func shapesOf(roots ...reflect.Type) map[reflect.Type]*shape {
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
-func describe(t reflect.Type, known map[reflect.Type]*shape) {
-	if known[t] != nil {
-		return
+func describe(t reflect.Type, known map[reflect.Type]*shape) *shape {
+	if s := known[t]; s != nil {
+		return s
 	}
 	s := &shape{}
 	known[t] = s
@@ -53,12 +67,13 @@ func describe(t reflect.Type, known map[reflect.Type]*shape) {
 		s.equal = func(old, now reflect.Value) bool { return bytes.Equal(old.Bytes(), now.Bytes()) }
 	case t.Kind() == reflect.Struct:
 		s.fields = fieldsOf(t)
-		for _, f := range s.fields {
-			describe(t.Field(f.index).Type, known)
+		for i := range s.fields {
+			s.fields[i].is = describe(t.Field(s.fields[i].index).Type, known)
 		}
 	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map:
-		describe(t.Elem(), known)
+		s.element = describe(t.Elem(), known)
 	}
+	return s
 }
 
 func fieldsOf(t reflect.Type) []fieldShape {
@@ -78,6 +93,17 @@ func fieldsOf(t reflect.Type) []fieldShape {
 
 func sameValue(old, now reflect.Value) bool {
 	return equality.Semantic.DeepEqual(old.Interface(), now.Interface())
+}
+
+// sameMap tells early of the most common maps, labels and quantities, that nothing in them changed.
+func sameMap(old, now reflect.Value) bool {
+	switch was := old.Interface().(type) {
+	case map[string]string:
+		return maps.Equal(was, now.Interface().(map[string]string))
+	case corev1.ResourceList:
+		return maps.EqualFunc(was, now.Interface().(corev1.ResourceList), resource.Quantity.Equal)
+	}
+	return false
 }
 
 // sortedKeys are the keys of both maps, each once.
