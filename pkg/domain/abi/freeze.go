@@ -10,13 +10,15 @@ import (
 
 // Freeze records a finished frontend. The domain must have all its addresses; defaults is the version of its FrontendDefaults.
 func Freeze(dom *libvirtxml.Domain, defaults string) Record {
-	r := Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, MACs: map[string]string{}, Devices: map[string]Address{}}
+	r := Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, MACs: map[string]string{}}
 	if dom.OS != nil && dom.OS.Type != nil {
 		r.Machine = dom.OS.Type.Machine
 	}
 	r.SMBIOS, r.Serial = systemStrings(dom)
 	r.TSC = tscFrequency(dom.Clock)
 	r.NUMA = cells(dom)
+	devices := Devices(dom)
+	r.Devices = make(map[string]Address, len(devices))
 	if dom.Devices == nil {
 		return r
 	}
@@ -27,7 +29,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 		r.VSOCK = vsock.CID.Address
 	}
 	ports, occupied := 0, map[uint]bool{}
-	for _, d := range Devices(dom) {
+	for _, d := range devices {
 		r.device(d)
 		if d.Controller != nil && d.Controller.Model == rootPort {
 			ports++

@@ -39,4 +39,14 @@ func hex(digits string) uint {
 }
 
 // String is the form that ParsePCI reads.
-func (a PCI) String() string { return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function) }
+func (a PCI) String() string {
+	const digits = "0123456789abcdef"
+	if a.Bus > 0xff || a.Slot > 0xff || a.Function > 0xf {
+		return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function)
+	}
+	text := []byte("0000:00:00.0") // each device of each domain has one: formatting verbs would be a tenth of rendering
+	text[5], text[6] = digits[a.Bus>>4], digits[a.Bus&0xf]
+	text[8], text[9] = digits[a.Slot>>4], digits[a.Slot&0xf]
+	text[11] = digits[a.Function]
+	return string(text)
+}

@@ -62,7 +62,7 @@ const (
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
 // not to be had.
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
-	b := &board{PCIe: t, owner: map[PCI]string{}, portSlot: firstPort, rootSlot: slots - 1}
+	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), portSlot: firstPort, rootSlot: slots - 1}
 	b.plan = Plan{Devices: make(map[string]PCI, len(devices)), Multifunction: map[PCI]bool{}}
 	for _, slot := range t.Reserved {
 		b.slot[slot] = machine
@@ -93,7 +93,7 @@ type board struct {
 	PCIe
 	plan  Plan
 	errs  field.ErrorList
-	owner map[PCI]string // what sits there, in words for errors
+	owner map[PCI]tenant // what sits there
 	slot  [slots]use     // of the root bus
 	// portSlot and portFunction are where the search for the next root port goes on; rootSlot that for a single device,
 	// downwards. Both only move on, which keeps the whole linear.
@@ -102,9 +102,35 @@ type board struct {
 	freePort               int
 }
 
+// tenant of an address is a device with its path, or else a root port.
+type tenant struct {
+	path *field.Path
+	port int
+}
+
+// at is the field to which errors about a tenant belong.
+func (t tenant) at() *field.Path {
+	if t.path == nil {
+		return field.NewPath("spec", "domain", "devices")
+	}
+	return t.path
+}
+
+func (t tenant) String() string {
+	if t.path == nil {
+		return fmt.Sprintf("root port %d", t.port)
+	}
+	return t.path.String()
+}
+
+func (b *board) taken(at PCI) bool {
+	_, taken := b.owner[at]
+	return taken
+}
+
 func (b *board) take(d Device, at PCI) {
 	b.plan.Devices[d.Key] = at
-	b.owner[at] = d.Path.String()
+	b.owner[at] = tenant{path: d.Path}
 	if at.Bus == 0 {
 		if b.slot[at.Slot] == empty {
 			b.slot[at.Slot] = single
@@ -137,8 +163,8 @@ func (b *board) pinned(devices []Device) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "behind a root port there is only slot '00', on buses '01' to 'fe'"))
 		case at.Bus == 0 && b.slot[at.Slot] == machine:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot holds the machine's own devices; choose another"))
-		case b.owner[at] != "":
-			b.errs = append(b.errs, taken(d, b.owner[at]))
+		case b.taken(at):
+			b.errs = append(b.errs, duplicate(d, b.owner[at]))
 		default:
 			b.grow(at.Bus)
 			b.take(d, at)
@@ -155,14 +181,14 @@ func (b *board) siblings(devices []Device) {
 			continue
 		}
 		zero := PCI{Bus: at.Bus, Slot: at.Slot}
-		if b.owner[zero] == "" {
+		if !b.taken(zero) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("no device has function 0 of this slot, '%s', so the guest would not find it", zero)))
 		}
 		b.plan.Multifunction[zero] = true
 	}
 }
 
-func taken(d Device, by string) *field.Error {
+func duplicate(d Device, by tenant) *field.Error {
 	err := field.Duplicate(d.Path, d.Pin)
 	err.Detail = fmt.Sprintf("the address of '%s' too; choose another", by)
 	return err
@@ -188,8 +214,8 @@ func (b *board) frozenPorts() {
 		if err != nil || at.Bus != 0 {
 			continue // not of our writing: placed like a new one
 		}
-		if b.owner[at] != "" || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
-			b.errs = append(b.errs, field.Invalid(field.NewPath(b.inSlot(at.Slot)), at.String(),
+		if b.taken(at) || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
+			b.errs = append(b.errs, field.Invalid(b.inSlot(at.Slot), at.String(),
 				fmt.Sprintf("slot holds root port %d of this guest since an earlier boot; choose another", index+1)))
 			continue
 		}
@@ -201,8 +227,8 @@ func (b *board) frozenPorts() {
 		}
 		if at, ok := b.nextPort(); ok {
 			b.port(index, at)
-		} else if owner := b.owner[PCI{Bus: uint(index + 1)}]; owner != "" {
-			b.errs = append(b.errs, field.Invalid(field.NewPath(owner), PCI{Bus: uint(index + 1)}.String(),
+		} else if owner, ok := b.owner[PCI{Bus: uint(index + 1)}]; ok {
+			b.errs = append(b.errs, field.Invalid(owner.at(), PCI{Bus: uint(index + 1)}.String(),
 				"the root bus has no room for this many root ports; choose a lower bus"))
 		}
 	}
@@ -218,19 +244,20 @@ func (b *board) lastFrozenPort() uint {
 	return last
 }
 
-func (b *board) inSlot(slot uint) string {
+// inSlot is the field of the first device in a slot of the root bus.
+func (b *board) inSlot(slot uint) *field.Path {
 	for function := range uint(functions) {
-		if owner := b.owner[PCI{Slot: slot, Function: function}]; owner != "" {
-			return owner
+		if owner, ok := b.owner[PCI{Slot: slot, Function: function}]; ok {
+			return owner.at()
 		}
 	}
-	return "spec.domain.devices"
+	return tenant{}.at()
 }
 
 func (b *board) port(index int, at PCI) {
 	b.plan.Ports[index] = at
 	b.slot[at.Slot] = ports
-	b.owner[at] = fmt.Sprintf("root port %d", index+1)
+	b.owner[at] = tenant{port: index + 1}
 	// Always, so that the second port of a slot does not change the first.
 	if at.Function == 0 {
 		b.plan.Multifunction[at] = true

@@ -13,8 +13,8 @@ func (b *board) frozen(devices []Device) {
 		if err != nil || !b.fits(d, at) {
 			continue // another kind of device under this name, which needs another kind of place
 		}
-		if owner := b.owner[at]; owner != "" {
-			b.errs = append(b.errs, field.Invalid(field.NewPath(owner), at.String(),
+		if owner, ok := b.owner[at]; ok {
+			b.errs = append(b.errs, field.Invalid(owner.at(), at.String(),
 				"the address of '"+d.Path.String()+"' since an earlier boot; choose another"))
 			continue
 		}
@@ -110,7 +110,7 @@ func (b *board) nextPort() (PCI, bool) {
 		}
 		for ; b.portFunction < functions; b.portFunction++ {
 			at := PCI{Slot: b.portSlot, Function: b.portFunction}
-			if b.owner[at] == "" {
+			if !b.taken(at) {
 				return at, true
 			}
 		}

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/address"
@@ -138,23 +139,27 @@ func (p *placement) pci() {
 			}
 		}
 	}
-	var asked []address.Device
-	byKey := map[string]abi.Device{}
-	for _, d := range abi.Devices(p.dom) {
+	devices := abi.Devices(p.dom)
+	asked, asking := make([]address.Device, 0, len(devices)), devices[:0]
+	for _, d := range devices {
 		if want, ok := p.wants(d); ok {
-			asked = append(asked, want)
-			byKey[d.Key()] = d
+			asked, asking = append(asked, want), append(asking, d)
 		}
 	}
 	plan, errs := topology.Place(asked)
 	p.errs = append(p.errs, errs...)
-	for _, d := range asked {
+	behind := make([]abi.Device, len(plan.Ports))
+	for i, d := range asked {
 		at, ok := plan.Devices[d.Key]
-		if ok {
-			*byKey[d.Key].Address = libvirtPCI(at, plan.Multifunction[at])
+		if !ok {
+			continue
+		}
+		*asking[i].Address = libvirtPCI(at, plan.Multifunction[at])
+		if at.Bus > 0 {
+			behind[at.Bus-1] = asking[i]
 		}
 	}
-	p.ports(plan, byKey)
+	p.ports(plan, behind)
 }
 
 // portIndex reads the key of a PCI controller.
@@ -166,16 +171,12 @@ func portIndex(key string) (uint, bool) {
 
 // ports writes the root bus and its ports. Chassis numbers are the indices; port numbers encode the slot, as libvirt counts.
 // Ports whose device is not to be unplugged say so to the guest, or it could eject its own disks.
-func (p *placement) ports(plan address.Plan, devices map[string]abi.Device) {
-	behind := make([]abi.Device, len(plan.Ports))
-	for key, at := range plan.Devices {
-		if at.Bus > 0 {
-			behind[at.Bus-1] = devices[key]
-		}
-	}
+func (p *placement) ports(plan address.Plan, behind []abi.Device) {
+	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
 	p.controller("pci", 0, "pcie-root")
 	for i, at := range plan.Ports {
-		index, chassis, port := uint(i+1), uint(i+1), at.Slot<<3|at.Function
+		index, port := uint(i+1), at.Slot<<3|at.Function
+		chassis := index
 		target := &libvirtxml.DomainControllerPCITarget{Chassis: &chassis, Port: &port}
 		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
 			target.Hotplug = "off"
@@ -196,12 +197,19 @@ func (p *placement) unpluggable(d abi.Device) bool {
 }
 
 func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
-	domain := uint(0)
-	out := &libvirtxml.DomainAddressPCI{Domain: &domain, Bus: &at.Bus, Slot: &at.Slot, Function: &at.Function}
+	// One piece of memory for all that libvirtxml wants pointers to: there is one for each device and port.
+	out := &struct {
+		address libvirtxml.DomainAddress
+		pci     libvirtxml.DomainAddressPCI
+		domain  uint
+		at      address.PCI
+	}{at: at}
+	out.pci = libvirtxml.DomainAddressPCI{Domain: &out.domain, Bus: &out.at.Bus, Slot: &out.at.Slot, Function: &out.at.Function}
 	if multifunction {
-		out.MultiFunction = "on"
+		out.pci.MultiFunction = "on"
 	}
-	return &libvirtxml.DomainAddress{PCI: out}
+	out.address.PCI = &out.pci
+	return &out.address
 }
 
 // ccw numbers the virtio devices of an s390x guest on channel subsystem fe, the one for virtual devices.
