@@ -2,9 +2,10 @@
 SHELL := /bin/bash
 CORPUS ?= ../shared/conformance
 PROPS ?= 2000
+FUZZTIME ?= 1m
 PACKAGES := ./...
 
-.PHONY: help build run test check lint manifests conformance bench deps controlplane clean
+.PHONY: help build run test check lint manifests golden fuzz conformance bench deps controlplane clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -29,6 +30,13 @@ lint: ## staticcheck
 
 manifests: ## write the CRDs and the cert-manager overlay again from their Go types
 	go run ./manifests/generate
+
+golden: ## write what the cases of test/corpus lead to again; read every difference before you commit it
+	GOLDEN=rewrite go test -count=1 -run '^TestCorpus$$' ./test/corpus
+
+fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz
+	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \
+	  go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; done
 
 conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
 	go run ./test/conformance -corpus $(CORPUS) -only "$(ONLY)"

@@ -1,6 +1,10 @@
 package config
 
-import v1 "kubevirt.io/api/core/v1"
+import (
+	"cmp"
+
+	v1 "kubevirt.io/api/core/v1"
+)
 
 // frontendVersion changes whenever a value below does, for guests keep the set that they were first started with.
 const frontendVersion = "1"
@@ -13,8 +17,11 @@ const freePorts = 8
 // frontend gives the same DMI strings and video models as KubeVirt, so that a guest that moves over keeps its hardware.
 func frontend(cfg v1.KubeVirtConfiguration) FrontendDefaults {
 	strings := SMBIOS{Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"}
-	if s := cfg.SMBIOSConfig; s != nil {
-		strings = SMBIOS{Manufacturer: s.Manufacturer, Product: s.Product, Family: s.Family, Version: s.Version, SKU: s.Sku}
+	if s := cfg.SMBIOSConfig; s != nil { // laid over the defaults string by string, as KubeVirt does
+		strings = SMBIOS{
+			Manufacturer: cmp.Or(s.Manufacturer, strings.Manufacturer), Product: cmp.Or(s.Product, strings.Product),
+			Family: cmp.Or(s.Family, strings.Family), Version: s.Version, SKU: s.Sku,
+		}
 	}
 	return FrontendDefaults{
 		Version:   frontendVersion,
