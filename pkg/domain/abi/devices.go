@@ -23,18 +23,18 @@ func ordered(l *libvirtxml.DomainDeviceList) {
 	if l == nil {
 		return
 	}
-	sorted(l.Disks, func(d *libvirtxml.DomainDisk) string { return aliased(d.Alias) })
-	sorted(l.Filesystems, func(f *libvirtxml.DomainFilesystem) string { return aliased(f.Alias) })
-	sorted(l.Interfaces, func(n *libvirtxml.DomainInterface) string { return aliased(n.Alias) })
-	sorted(l.Inputs, func(i *libvirtxml.DomainInput) string { return aliased(i.Alias) })
-	sorted(l.Hostdevs, func(h *libvirtxml.DomainHostdev) string { return aliased(h.Alias) })
+	sorted(l.Disks, func(d libvirtxml.DomainDisk) string { return aliased(d.Alias) })
+	sorted(l.Filesystems, func(f libvirtxml.DomainFilesystem) string { return aliased(f.Alias) })
+	sorted(l.Interfaces, func(n libvirtxml.DomainInterface) string { return aliased(n.Alias) })
+	sorted(l.Inputs, func(i libvirtxml.DomainInput) string { return aliased(i.Alias) })
+	sorted(l.Hostdevs, func(h libvirtxml.DomainHostdev) string { return aliased(h.Alias) })
 	slices.SortStableFunc(l.Controllers, func(a, b libvirtxml.DomainController) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
 	})
 }
 
-func sorted[T any](list []T, name func(*T) string) {
-	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(name(&a), name(&b)) })
+func sorted[T any](list []T, name func(T) string) {
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(name(a), name(b)) })
 }
 
 func aliased(a *libvirtxml.DomainAlias) string {

@@ -1,10 +1,12 @@
 package abi
 
 import (
+	"slices"
+
 	"libvirt.org/go/libvirtxml"
 )
 
-// Project is what the guest sees of a domain: a partial domain that shares no slice with the given one. Whatever the
+// Project is what the guest sees of a domain: a partial domain that shares no list of devices with the given one. Whatever the
 // backend may set is left out (sources, host devices, tuning, paths), and so is what libvirt writes on its own without the
 // guest noticing (CPU check and match, console copies, graphics). It keeps aliases, to name devices.
 //
@@ -43,11 +45,10 @@ func vcpu(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {
 
 // vcpus leaves out the order in which a running guest got its CPUs.
 func vcpus(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
-	if v == nil {
-		return nil
+	if v == nil || !slices.ContainsFunc(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) bool { return c.Order != nil }) {
+		return v // a frontend's never have one
 	}
-	out := &libvirtxml.DomainVCPUs{VCPU: project(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) libvirtxml.DomainVCPUsVCPU { c.Order = nil; return c })}
-	return out
+	return &libvirtxml.DomainVCPUs{VCPU: project(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) libvirtxml.DomainVCPUsVCPU { c.Order = nil; return c })}
 }
 
 // osOf leaves out the paths of loader, variable store, kernel and tables: that they exist is the guest's, where is the host's.
