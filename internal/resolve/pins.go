@@ -2,7 +2,10 @@ package resolve
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,4 +109,37 @@ func wanted(ref, oldRef *reference, now, old pin) wish {
 func foreignPin(name string) *field.Error {
 	return field.Invalid(field.NewPath("metadata", "annotations").Key(pipeline.AnnotationPins), name,
 		"the recorded revision cannot be exchanged for another: name an older one in revisionName, or set the annotation to '' for the current one")
+}
+
+// Keys of the pins annotation.
+var pinKeys = []string{sizes.field, preferences.field}
+
+// Repin asks admission to pin a VM to what is there now: what the given keys ('instancetype', 'preference') name, or all of it
+// when none is given. The VM is to be written back to the API server.
+func Repin(vm metav1.Object, keys ...string) error {
+	text := ""
+	if len(keys) > 0 {
+		asked := map[string]any{}
+		if was := vm.GetAnnotations()[pipeline.AnnotationPins]; was != "" && json.Unmarshal([]byte(was), &asked) != nil {
+			return fmt.Errorf("annotation '%s' cannot be read: pin everything anew", pipeline.AnnotationPins)
+		}
+		for _, key := range keys {
+			if !slices.Contains(pinKeys, key) {
+				return fmt.Errorf("'%s' cannot be pinned, use one of '%s'", key, strings.Join(pinKeys, "', '"))
+			}
+			asked[key] = ""
+		}
+		written, err := json.Marshal(asked)
+		if err != nil {
+			return err
+		}
+		text = string(written)
+	}
+	annotations := maps.Clone(vm.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[pipeline.AnnotationPins] = text
+	vm.SetAnnotations(annotations)
+	return nil
 }

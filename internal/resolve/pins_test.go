@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -33,5 +34,37 @@ func TestPresetsOfANamespace(t *testing.T) {
 	list, err := Resolver{Cached: NewFiles(scheme(t), preset("here", namespace), preset("there", "other"))}.Presets(t.Context(), namespace)
 	if err != nil || len(list) != 1 || list[0].Name != "here" {
 		t.Errorf("got %v, %v; want the preset of the namespace alone", list, err)
+	}
+}
+
+func TestRepin(t *testing.T) {
+	const both = `{"instancetype":"x","preference":"p"}`
+	for _, test := range []struct {
+		name, why, was string
+		keys           []string
+		want, failed   string
+	}{
+		{name: "all", why: "the empty value asks for new pins of everything", was: both},
+		{name: "one", why: "the others stay", was: both, keys: []string{"instancetype"}, want: `{"instancetype":"","preference":"p"}`},
+		{name: "never pinned", why: "as good as a new one", keys: []string{"preference"}, want: `{"preference":""}`},
+		{name: "misspelt", why: "the keys are told", was: both, keys: []string{"size"}, failed: "use one of 'instancetype', 'preference'"},
+		{name: "unreadable", why: "what else it holds is not known", was: "{", keys: []string{"preference"}, failed: "pin everything anew"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			object := vm()
+			if test.was != "" {
+				object = vm(annotated(test.was))
+			}
+			err := Repin(object, test.keys...)
+			if test.failed != "" {
+				if err == nil || !strings.Contains(err.Error(), test.failed) {
+					t.Errorf("%s: %v, want '%s'", test.why, err, test.failed)
+				}
+				return
+			}
+			if got, found := object.Annotations[pipeline.AnnotationPins]; err != nil || !found || got != test.want {
+				t.Errorf("%s: '%s', %v; want '%s'", test.why, got, err, test.want)
+			}
+		})
 	}
 }

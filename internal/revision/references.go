@@ -14,18 +14,35 @@ import (
 
 // used are the revisions that guests refer to.
 type used struct {
-	names map[client.ObjectKey]bool
+	names map[client.ObjectKey]*users
 	// opaque are namespaces with a reference that cannot be read. Nothing in them is removed.
 	opaque map[string]bool
 }
 
+// users are the names of those who refer to a revision.
+type users struct{ vms, vmis []string }
+
 func (u *used) has(r *appsv1.ControllerRevision) bool {
-	return u.opaque[r.Namespace] || u.names[client.ObjectKeyFromObject(r)]
+	return u.opaque[r.Namespace] || u.names[client.ObjectKeyFromObject(r)] != nil
 }
 
-func (u *used) add(namespace, name string) {
-	if name != "" {
-		u.names[client.ObjectKey{Namespace: namespace, Name: name}] = true
+// add notes that a VM or VMI refers to a revision of its namespace.
+func (u *used) add(user metav1.Object, name string) {
+	if name == "" {
+		return
+	}
+	key := client.ObjectKey{Namespace: user.GetNamespace(), Name: name}
+	found := u.names[key]
+	if found == nil {
+		found = &users{}
+		u.names[key] = found
+	}
+	list := &found.vms
+	if _, guest := user.(*v1.VirtualMachineInstance); guest {
+		list = &found.vmis
+	}
+	if at := len(*list); at == 0 || (*list)[at-1] != user.GetName() { // by pin and by status
+		*list = append(*list, user.GetName())
 	}
 }
 
@@ -35,19 +52,29 @@ func (u *used) pins(object metav1.Object) {
 	if text == "" {
 		return
 	}
-	var names map[string]string
-	if json.Unmarshal([]byte(text), &names) != nil {
+	var keys map[string]any
+	if json.Unmarshal([]byte(text), &keys) != nil {
 		u.opaque[object.GetNamespace()] = true
 	}
-	for _, name := range names {
-		u.add(object.GetNamespace(), name)
+	for _, value := range keys {
+		list, several := value.([]any)
+		if !several {
+			list = []any{value}
+		}
+		for _, one := range list {
+			name, legible := one.(string)
+			if !legible && one != nil {
+				u.opaque[object.GetNamespace()] = true
+			}
+			u.add(object, name)
+		}
 	}
 }
 
 // references lists what VMs and VMIs refer to: by pins, by revisionName, and by the status that KubeVirt resolves by.
 // VMIs count, since a guest may outlive its VM and be made again from its own YAML.
 func references(ctx context.Context, reader client.Reader, options ...client.ListOption) (*used, error) {
-	found := &used{names: map[client.ObjectKey]bool{}, opaque: map[string]bool{}}
+	found := &used{names: map[client.ObjectKey]*users{}, opaque: map[string]bool{}}
 	err := each(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
 			found.vm(&page.Items[i])
@@ -67,14 +94,14 @@ func references(ctx context.Context, reader client.Reader, options ...client.Lis
 func (u *used) vm(vm *v1.VirtualMachine) {
 	u.pins(vm)
 	if m := vm.Spec.Instancetype; m != nil {
-		u.add(vm.Namespace, m.RevisionName)
+		u.add(vm, m.RevisionName)
 	}
 	if m := vm.Spec.Preference; m != nil {
-		u.add(vm.Namespace, m.RevisionName)
+		u.add(vm, m.RevisionName)
 	}
 	for _, status := range []*v1.InstancetypeStatusRef{vm.Status.InstancetypeRef, vm.Status.PreferenceRef} {
 		if status != nil && status.ControllerRevisionRef != nil {
-			u.add(vm.Namespace, status.ControllerRevisionRef.Name)
+			u.add(vm, status.ControllerRevisionRef.Name)
 		}
 	}
 }

@@ -1,0 +1,146 @@
+package revision
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// State is how a revision stands to the object that it was taken from.
+type State string
+
+// The states of revisions.
+const (
+	// Current revisions hold what the object holds now.
+	Current State = "current"
+	// Outdated ones hold what it was before it was edited: a new pin would be another.
+	Outdated State = "outdated"
+	// Gone is the state of those whose object does not exist any more. Guests need only the revision.
+	Gone State = "gone"
+	// Missing revisions are referred to, and do not exist or do not hold what their name says: their guests cannot start.
+	Missing State = "missing"
+)
+
+// Usage is one revision and who refers to it.
+type Usage struct {
+	Namespace string `json:"namespace"`
+	Revision  string `json:"revision"`
+	// Kind and Name are those of the object that it was taken from; empty when it is missing.
+	Kind  string `json:"kind,omitempty"`
+	Name  string `json:"name,omitempty"`
+	State State  `json:"state"`
+	// VMs and VMIs are the names of those who refer to it, by pin, revisionName or status; sorted.
+	VMs  []string `json:"virtualMachines,omitempty"`
+	VMIs []string `json:"virtualMachineInstances,omitempty"`
+	// UnusedSince is when the collector marked it, RFC 3339; empty when it has not.
+	UnusedSince string `json:"unusedSince,omitempty"`
+}
+
+// Usages lists the revisions of a namespace, those that nobody uses and those that are missing too; of all namespaces when it
+// is empty. They are sorted by namespace, kind, name, state and revision.
+func Usages(ctx context.Context, reader client.Reader, namespace string) ([]Usage, error) {
+	used, err := references(ctx, reader, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
+	}
+	var all []Usage
+	var faults []error
+	list := lookup{reader: reader, live: map[client.ObjectKey]string{}}
+	err = each(ctx, reader, func(page *appsv1.ControllerRevisionList) {
+		for i := range page.Items {
+			usage, err := list.usage(ctx, &page.Items[i])
+			faults = append(faults, err)
+			key := client.ObjectKey{Namespace: usage.Namespace, Name: usage.Revision}
+			all = append(all, used.names[key].of(usage))
+			delete(used.names, key)
+		}
+	}, client.HasLabels{Selector}, client.InNamespace(namespace))
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, err
+	}
+	for key, users := range used.names {
+		all = append(all, users.of(Usage{Namespace: key.Namespace, Revision: key.Name, State: Missing}))
+	}
+	slices.SortFunc(all, func(a, b Usage) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.State, b.State), cmp.Compare(a.Revision, b.Revision))
+	})
+	return all, nil
+}
+
+// of adds the users to a usage.
+func (u *users) of(usage Usage) Usage {
+	if u != nil {
+		usage.VMs, usage.VMIs = slices.Sorted(slices.Values(u.vms)), slices.Sorted(slices.Values(u.vmis))
+	}
+	return usage
+}
+
+// lookup finds what the objects are now that revisions were taken from. Many revisions are of one object.
+type lookup struct {
+	reader client.Reader
+	// live are the names of the revisions that would be taken now, empty where there is no object.
+	live map[client.ObjectKey]string
+}
+
+func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage, error) {
+	usage := Usage{Namespace: r.Namespace, Revision: r.Name, State: Missing}
+	if Marked(r) {
+		usage.UnusedSince = r.Annotations[UnusedSince]
+	}
+	var object unstructured.Unstructured
+	if Verify(r) != nil || json.Unmarshal(r.Data.Raw, &object.Object) != nil {
+		return usage, nil
+	}
+	usage.Kind, usage.Name = object.GetKind(), object.GetName()
+	held, err := instancetype.Take(object.Object) // KubeVirt's names hold no digest
+	if err != nil {
+		return usage, nil
+	}
+	now, err := l.now(ctx, r.Namespace, &object)
+	switch now {
+	case "":
+		usage.State = Gone
+	case held.Name:
+		usage.State = Current
+	default:
+		usage.State = Outdated
+	}
+	return usage, err
+}
+
+// clusterKinds have no namespace.
+var clusterKinds = []string{"VirtualMachineClusterInstancetype", "VirtualMachineClusterPreference"}
+
+// now is the name of the revision that would be taken of an object now.
+func (l lookup) now(ctx context.Context, namespace string, object *unstructured.Unstructured) (string, error) {
+	if slices.Contains(clusterKinds, object.GetKind()) {
+		namespace = ""
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: object.GetKind() + "/" + object.GetName()}
+	if name, found := l.live[key]; found {
+		return name, nil
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(object.GetAPIVersion(), object.GetKind()))
+	err := l.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.GetName()}, live)
+	if apierrors.IsNotFound(err) {
+		l.live[key] = ""
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %s '%s': %w", object.GetKind(), object.GetName(), err)
+	}
+	snapshot, err := instancetype.Take(live.Object)
+	l.live[key] = snapshot.Name
+	return snapshot.Name, err
+}
