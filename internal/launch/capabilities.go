@@ -100,27 +100,6 @@ func aliases(arch libvirtxml.CapsGuestArch) map[string]string {
 	return machines
 }
 
-func numaCell(cell libvirtxml.CapsHostNUMACell) backend.Cell {
-	facts := backend.Cell{ID: cell.ID}
-	if cell.Memory != nil {
-		facts.MemoryKiB = cell.Memory.Size // libvirt prints KiB here, always
-	}
-	if cell.CPUS == nil {
-		return facts
-	}
-	for _, cpu := range cell.CPUS.CPUs {
-		fact := backend.CPU{ID: cpu.ID}
-		if cpu.SocketID != nil {
-			fact.Socket = *cpu.SocketID
-		}
-		if cpu.CoreID != nil {
-			fact.Core = *cpu.CoreID
-		}
-		facts.CPUs = append(facts.CPUs, fact)
-	}
-	return facts
-}
-
 // firmwareDirs in order of precedence; a file name in an earlier one hides that name in later ones (QEMU's
 // docs/interop/firmware.json).
 var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}

@@ -103,6 +103,9 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	if len(errs) > 0 {
 		return n.refuse(ctx, vmi, reasonNotBindable, errs.ToAggregate().Error())
 	}
+	if bindings.CPUs, err = n.ownCPUs(vmi); err != nil {
+		return ctrl.Result{}, err
+	}
 	rendered, errs := pipeline.Render(pipeline.Machine{
 		VMI: vmi, Defaults: n.Defaults, Frozen: frozen, Host: n.Host.Capabilities, Bindings: bindings})
 	if len(errs) > 0 {

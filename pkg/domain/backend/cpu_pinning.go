@@ -116,12 +116,12 @@ func (h *host) rooms() []*room {
 	var rooms []*room
 	for _, cell := range h.Host.NUMA {
 		r := &room{id: cell.ID, memoryKiB: cell.MemoryKiB, pages: cell.Pages}
-		index := map[[2]int]int{} // by socket and core
+		index := map[[3]int]int{} // by socket, die and core
 		for _, cpu := range cell.CPUs {
 			if !free.Contains(cpu.ID) {
 				continue
 			}
-			key := [2]int{cpu.Socket, cpu.Core}
+			key := [3]int{cpu.Socket, cpu.Die, cpu.Core}
 			i, known := index[key]
 			if !known {
 				i = len(r.cores)

@@ -68,7 +68,9 @@ func Cells(host Capabilities, bindings Bindings) []Cell {
 type CPU struct {
 	ID     int `json:"id"`
 	Socket int `json:"socket"`
-	Core   int `json:"core"`
+	Die    int `json:"die,omitempty"`
+	// Core is unique within the die only.
+	Core int `json:"core"`
 }
 
 // Bindings are the host resources of one start, by device name (the name in the spec).

@@ -1,0 +1,125 @@
+package backend_test
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"libvirt.org/go/libvirtxml"
+)
+
+// hostSide is what stage 3 sets of a disk.
+func hostSide(t *testing.T, disk libvirtxml.DomainDisk) string {
+	t.Helper()
+	driver := *disk.Driver
+	driver.Queues = nil
+	only := libvirtxml.DomainDisk{Driver: &driver, Source: disk.Source, BackingStore: disk.BackingStore}
+	return part(t, libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Disks: []libvirtxml.DomainDisk{only}}})
+}
+
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	file := backend.Volume{Path: "/v/a.img", Format: "raw"}
+	block := backend.Volume{Path: "/dev/vg/a", Format: "raw", Block: true}
+	cached := backend.Volume{Path: "/v/a.img", Format: "raw", NoDirectIO: true}
+	overlay := backend.Volume{Path: "/v/a.qcow2", Format: "qcow2", Backing: "/v/base", BackingFormat: "raw"}
+	wrap := func(disk string) string { return "<devices>" + disk + "</devices>" }
+	in := func(driver string) string {
+		return wrap(`<disk type="file"><driver name="qemu" type="raw" ` + driver + `></driver><source file="/v/a.img"></source></disk>`)
+	}
+	for _, c := range []struct {
+		why, disk string
+		volume    backend.Volume
+		want      string
+	}{
+		{"a file bypasses the page cache and gives space back", "disk: {bus: virtio}", file, in(`cache="none" error_policy="stop" discard="unmap"`)},
+		{"a block device has native IO", "disk: {bus: virtio}", block,
+			wrap(`<disk type="block"><driver name="qemu" type="raw" cache="none" error_policy="stop" io="native" discard="unmap"></driver><source dev="/dev/vg/a"></source></disk>`)},
+		{"a file system without O_DIRECT writes through", "disk: {bus: virtio}", cached, in(`cache="writethrough" error_policy="stop" discard="unmap"`)},
+		{"the user's cache", "disk: {bus: virtio}, cache: writeback", file, in(`cache="writeback" error_policy="stop" discard="unmap"`)},
+		{"the user's IO", "disk: {bus: virtio}, io: threads", file, in(`cache="none" error_policy="stop" io="threads" discard="unmap"`)},
+		{"the user's error policy", "disk: {bus: virtio}, errorPolicy: report", file, in(`cache="none" error_policy="report" discard="unmap"`)},
+		{"two guests that share a disk must not have a cache between them", "disk: {bus: virtio}, shareable: true, cache: none", file, in(`cache="none" error_policy="stop" discard="unmap"`)},
+		{"a CD has nothing to give back", "cdrom: {bus: sata}", file, in(`cache="none" error_policy="stop"`)},
+		{"an overlay names its base, and that the base has none", "disk: {bus: virtio}", overlay,
+			wrap(`<disk type="file"><driver name="qemu" type="qcow2" cache="none" error_policy="stop" discard="unmap"></driver><source file="/v/a.qcow2"></source>` +
+				`<backingStore type="file"><format type="raw"></format><source file="/v/base"></source><backingStore></backingStore></backingStore></disk>`)},
+	} {
+		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+		m.Bindings.Volumes = map[string]backend.Volume{"a": c.volume}
+		same(t, c.why, c.want, hostSide(t, render(t, m).Devices.Disks[0]))
+	}
+}
+
+func TestDiskRefusals(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		why, disk   string
+		bound       map[string]backend.Volume
+		want, words string
+	}{
+		{"no binding", "disk: {bus: virtio}", nil, "FieldValueInvalid spec.volumes[0]", "this host has bound nothing for this volume"},
+		{"a cache that the file system cannot do without", "disk: {bus: virtio}, cache: none", map[string]backend.Volume{"a": {Path: "/v/a", Format: "raw", NoDirectIO: true}},
+			"FieldValueInvalid spec.domain.devices.disks[0].cache", "cannot bypass the page cache"},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+			m.Bindings.Volumes = c.bound
+			refusal(t, m, c.want, c.words)
+		})
+	}
+}
+
+// TestEmptyDrive: a CD-ROM drive without a volume is no mistake of the host.
+func TestEmptyDrive(t *testing.T) {
+	t.Parallel()
+	m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, cdrom: {bus: sata}}]}}}")
+	want := `<devices><disk type="file"><driver name="qemu" type="raw"></driver></disk></devices>`
+	same(t, "an empty drive has neither source nor cache", want, hostSide(t, render(t, m).Devices.Disks[0]))
+}
+
+// TestIOThreads: which disk has which thread.
+func TestIOThreads(t *testing.T) {
+	t.Parallel()
+	yes := ", dedicatedIOThread: true"
+	for _, c := range []struct {
+		why, policy, a, b, c string
+		threads              uint
+		want                 string
+	}{
+		{"without a policy there are none", "", "", "", "", 0, "- - -"},
+		{"shared: one for all virtio disks", "ioThreadsPolicy: shared,", "", "", "", 1, "1 1 -"},
+		{"auto: one each, also for disks that cannot have one, as KubeVirt counts them", "ioThreadsPolicy: auto,", "", "", "", 2, "1 2 -"},
+		{"a dedicated one comes after the shared one", "ioThreadsPolicy: shared,", "", yes, "", 2, "1 2 -"},
+		{"dedicated disks need no policy", "", yes, "", "", 2, "2 1 -"},
+		{"a pool serves all", "ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 3},", "", "", "", 3, "1,2,3 1,2,3 -"},
+	} {
+		m := machine(t, "{architecture: amd64, domain: {"+c.policy+" cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}"+c.a+"}, {name: b, disk: {bus: virtio}"+c.b+
+			"}, {name: c, disk: {bus: sata}"+c.c+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}")
+		dom := render(t, m)
+		same(t, c.why, c.want, threadsOf(dom.Devices.Disks))
+		if dom.IOThreads != c.threads {
+			t.Errorf("%s: %d threads, want %d", c.why, dom.IOThreads, c.threads)
+		}
+	}
+}
+
+// threadsOf is the thread of each disk: its number, those of a pool, or - for none.
+func threadsOf(disks []libvirtxml.DomainDisk) string {
+	var all []string
+	for _, disk := range disks {
+		list := []string{}
+		if id := disk.Driver.IOThread; id != nil {
+			list = append(list, fmt.Sprint(*id))
+		}
+		if pool := disk.Driver.IOThreads; pool != nil {
+			for _, thread := range pool.IOThread {
+				list = append(list, fmt.Sprint(thread.ID))
+			}
+		}
+		all = append(all, cmp.Or(strings.Join(list, ","), "-"))
+	}
+	return strings.Join(all, " ")
+}
