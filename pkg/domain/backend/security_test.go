@@ -15,7 +15,11 @@ func TestCouplings(t *testing.T) {
 		want, words string
 	}{
 		{"queues of an interface in user space", "cpu: {cores: 2}, devices: {networkInterfaceMultiqueue: true, interfaces: [{name: default, masquerade: {}}]}",
-			func(m *pipeline.Machine) { nic := m.Bindings.NICs["default"]; nic.Kind = "user"; m.Bindings.NICs["default"] = nic },
+			func(m *pipeline.Machine) {
+				nic := m.Bindings.NICs["default"]
+				nic.Kind = "user"
+				m.Bindings.NICs["default"] = nic
+			},
 			"FieldValueInvalid spec.domain.devices.networkInterfaceMultiqueue", "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
 		{"one queue needs no tap", "cpu: {cores: 1}, devices: {interfaces: [{name: default, masquerade: {}}]}", func(*pipeline.Machine) {}, "", ""},
 		{"the host's own CPU on a host that emulates", "cpu: {cores: 1, model: host-passthrough}", func(m *pipeline.Machine) { m.Host.VirtTypes = []string{"qemu"} },
