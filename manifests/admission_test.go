@@ -115,7 +115,7 @@ func conditions(t *testing.T, p plane) {
 		{"a new object has no old one to compare with", vm("v1", "Halted"), []string{"create", "-f", "-"}, created},
 		{"somebody's annotation is nothing to judge", "", []string{"annotate", "vm/web", "example.com/note=x"}, nil},
 		{"neither is a finalizer", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":["example.com/hold"]}}`}, nil},
-		{"nor a status", "", []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":true}}`}, nil},
+		{"a status is its controllers' to write", "", []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":true}}`}, []string{"/validate/status UPDATE v1"}},
 		{"our annotations are", "", []string{"annotate", "vm/web", "kilnvm.io/pins="}, updated},
 		{"also when one goes", "", []string{"annotate", "vm/web", "kilnvm.io/pins-"}, updated},
 		{"KubeVirt's too", "", []string{"annotate", "vm/web", "kubevirt.io/x=y"}, updated},

@@ -247,6 +247,7 @@ var subjects = map[string]string{
 	"pkg/instancetype/requirement": "what a preference demands",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
 	"pkg/validate/catalog":         "sizes, preferences and presets",
+	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",
 	"pkg/validate/warnings":        "what is legal and yet not meant",
 	"pkg/domain/abi/walk":          "every device of a domain, in one order",
 	"pkg/domain/abi/canon":         "the text that comparisons and digests read",

@@ -31,6 +31,7 @@ const (
 	MutateVMI          = "/mutate/virtualmachineinstances"
 	ValidateVM         = "/validate/virtualmachines"
 	ValidateVMI        = "/validate/virtualmachineinstances"
+	ValidateStatus     = "/validate/status"
 	ValidatePreset     = "/validate/virtualmachineinstancepresets"
 	ValidateSize       = "/validate/instancetypes"
 	ValidatePreference = "/validate/preferences"
@@ -43,6 +44,7 @@ func (s *Server) Hooks() map[string]Hook {
 		MutateVMI:          {legible(s.mutateVMI)},
 		ValidateVM:         {s.validateVM},
 		ValidateVMI:        {s.validateVMI},
+		ValidateStatus:     {s.validateStatus},
 		ValidatePreset:     {validatePreset},
 		ValidateSize:       {validateInstancetype},
 		ValidatePreference: {validatePreference},

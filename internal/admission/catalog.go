@@ -3,7 +3,7 @@ package admission
 import (
 	"context"
 
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,7 +18,7 @@ func validateInstancetype(_ context.Context, request *admissionv1.AdmissionReque
 	if err != nil || object.DeletionTimestamp != nil {
 		return answer{}, err
 	}
-	return judged(validate.Instancetype(&object.Spec, field.NewPath("spec")))
+	return judged(validate.Instancetype(&object.Spec, field.NewPath("spec")), nil)
 }
 
 func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -26,7 +26,7 @@ func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest
 	if err != nil || object.DeletionTimestamp != nil {
 		return answer{}, err
 	}
-	return judged(validate.Preference(&object.Spec, field.NewPath("spec")))
+	return judged(validate.Preference(&object.Spec, field.NewPath("spec")), validate.PreferenceWarnings(&object.Spec))
 }
 
 func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -34,12 +34,9 @@ func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (a
 	if err != nil || object.DeletionTimestamp != nil {
 		return answer{}, err
 	}
-	return judged(validate.Preset(&object.Spec, field.NewPath("spec")))
+	return judged(validate.Preset(&object.Spec, field.NewPath("spec")), validate.PresetWarnings())
 }
 
-func judged(mistakes field.ErrorList) (answer, error) {
-	if len(mistakes) > 0 {
-		return answer{}, &resolve.Refusal{Errors: mistakes}
-	}
-	return answer{}, nil
+func judged(mistakes field.ErrorList, warnings []string) (answer, error) {
+	return verdict(pipeline.Verdict{Errors: mistakes, Warnings: warnings})
 }

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 
-	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -51,10 +50,38 @@ func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRe
 	if old == nil {
 		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster(), User: request.UserInfo.Username}))
 	}
-	// Nothing of Kiln changes the spec of a guest that exists, so that nobody is exempt from that.
-	errs := validate.For(request.UserInfo.Username, s.Cluster().Limits, validate.GuestUpdate(vmi, old))
-	if len(errs) > 0 {
-		return answer{}, &resolve.Refusal{Errors: errs}
+	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
+	return judged(validate.GuestUpdate(change, s.Cluster().Limits), nil)
+}
+
+// nodeClaim is what an API server says of a token that is bound to a pod: the node that the pod is on.
+const nodeClaim = "authentication.kubernetes.io/node-name"
+
+// account is who asks.
+func account(request *admissionv1.AdmissionRequest) validate.Account {
+	by := validate.Account{Name: request.UserInfo.Username}
+	if nodes := request.UserInfo.Extra[nodeClaim]; len(nodes) > 0 {
+		by.Node = nodes[0]
 	}
-	return answer{}, nil
+	return by
+}
+
+// validateStatus judges who writes the status of a VM or a VMI.
+func (s *Server) validateStatus(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	if request.Kind.Kind == v1.VirtualMachineGroupVersionKind.Kind {
+		vm, old, err := readVM(request)
+		if err != nil || old == nil {
+			return answer{}, err
+		}
+		return judged(validate.For(request.UserInfo.Username, s.Cluster().Limits, validate.VMStatusUpdate(vm, old)), nil)
+	}
+	vmi, err := decode[v1.VirtualMachineInstance](request.Object.Raw)
+	if err != nil {
+		return answer{}, err
+	}
+	old, err := decodeOld[v1.VirtualMachineInstance](request)
+	if err != nil || old == nil {
+		return answer{}, err
+	}
+	return judged(validate.GuestStatusUpdate(validate.GuestChange{New: vmi, Old: old, By: account(request)}, s.Cluster().Limits), nil)
 }

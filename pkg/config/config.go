@@ -58,7 +58,9 @@ type Limits struct {
 	PersistentReservation bool
 	// Controllers are the accounts that make guests and manage them. They alone set labels by which guests are managed.
 	Controllers []string
-	Gates       Gates
+	// Launchers are those of Controllers that run the guests of one node.
+	Launchers []string
+	Gates     Gates
 }
 
 // FrontendDefaults is one versioned value for guest-visible facts that no API field governs.

@@ -39,6 +39,12 @@ var controllers = []string{
 	"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
 }
 
+// launchers are the accounts of controllers that run the guests of the node that they are on.
+var launchers = []string{
+	"system:serviceaccount:kiln-system:kiln-launcher",
+	"system:serviceaccount:kubevirt:kubevirt-handler",
+}
+
 // unsetCPURequest is KubeVirt's own default CPU request. It means "nobody configured a request": pods then get one from
 // the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
@@ -48,7 +54,7 @@ var unsetCPURequest = resource.MustParse("100m")
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
 	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
-	c := Cluster{Frontend: frontend(cfg), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true, Controllers: slices.Clone(controllers)}, Policy: v1.Reference}
+	c := Cluster{Frontend: frontend(cfg), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true, Controllers: slices.Clone(controllers), Launchers: slices.Clone(launchers)}, Policy: v1.Reference}
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled

@@ -71,7 +71,7 @@ func JudgeVMI(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 // ExplicitVM makes the guest that a VM would boot explicit and judges the VM and that guest together, so that a VM that
 // could never start is refused when it is written. old is nil on create. Paths are those of the VM.
 func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
-	verdict := Verdict{Errors: validate.VM(vm, old, in.Cluster.Limits)}
+	verdict := Verdict{Errors: validate.VM(vm, old, in.Cluster.Limits), Warnings: append(validate.VMWarnings(vm), validate.ChangeWarnings(vm, old)...)}
 	if vm.Spec.Template == nil {
 		return nil, verdict // validate.VM names the missing template; there is no guest to judge
 	}
@@ -91,7 +91,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		err.Field = template.Child(err.Field).String()
 		verdict.Errors = append(verdict.Errors, err)
 	}
-	verdict.Warnings = append(append(expanded.Warnings, validate.VMWarnings(vm)...), validate.Warnings(explicit)...)
+	verdict.Warnings = append(append(verdict.Warnings, expanded.Warnings...), validate.Warnings(explicit)...)
 	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference")).WithOrigin("vm/preference-requirement")...)
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)

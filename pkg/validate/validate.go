@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -158,17 +157,6 @@ func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.P
 	return slices.DeleteFunc(Guest(vmi, limits, path), func(err *field.Error) bool { return open[err.Origin] })
 }
 
-// For leaves out of errs what the user may do as a controller of guests. Errors are told by their Origin, which is the name
-// of the rule.
-func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorList {
-	if !slices.Contains(limits.Controllers, user) {
-		return errs
-	}
-	return slices.DeleteFunc(errs, func(err *field.Error) bool {
-		return err.Origin == "security/reserved-label" || err.Origin == "security/reserved-label-change"
-	})
-}
-
 // distinct drops errors that say the same of the same field.
 func distinct(errs field.ErrorList) field.ErrorList {
 	if len(errs) < 2 {
@@ -182,12 +170,4 @@ func distinct(errs field.ErrorList) field.ErrorList {
 		seen[f] = true
 		return twice
 	})
-}
-
-// GuestUpdate judges a change of a VMI. The spec of a guest that exists is what it was started from: nobody changes it.
-func GuestUpdate(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {
-	if !equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec"))
-	}
-	return append(errs, changedReserved(vmi, old)...)
 }

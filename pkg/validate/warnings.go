@@ -7,10 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
 )
 
 // hardwareAnnotation with the value 'latest' asks for hardware that is derived afresh at each boot.
 const hardwareAnnotation = "kilnvm.io/hardware"
+
+// maxWarning is the length that an API server's clients print whole (and Kubernetes asks for).
+const maxWarning = 120
 
 // versioned machine types end in a version: pc-q35-9.2, virt-9.2, pc-q35-rhel9.6.0.
 var versioned = regexp.MustCompile(`[0-9]+\.[0-9]+(\.[0-9]+)?$`)
@@ -48,6 +52,37 @@ func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
 		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
 	}
 	return warnings
+}
+
+// PreferenceWarnings are about fields of a preference that its API is going to drop.
+func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
+	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
+		if now, old := renamed[*cpu.PreferredCPUTopology]; old {
+			warnings = append(warnings, fmt.Sprintf("spec.cpu.preferredCPUTopology '%s' is deprecated: use '%s'", *cpu.PreferredCPUTopology, now))
+		}
+	}
+	firmware := spec.Firmware
+	if firmware != nil && firmware.DeprecatedPreferredUseEfi != nil {
+		warnings = append(warnings, "spec.firmware.preferredUseEfi is deprecated: use preferredEfi")
+	}
+	if firmware != nil && firmware.DeprecatedPreferredUseSecureBoot != nil {
+		warnings = append(warnings, "spec.firmware.preferredUseSecureBoot is deprecated: use preferredEfi.secureBoot")
+	}
+	return warnings
+}
+
+// renamed topologies, with the names that took their place.
+var renamed = map[v1beta1.PreferredCPUTopology]v1beta1.PreferredCPUTopology{
+	v1beta1.DeprecatedPreferAny:     v1beta1.Any,
+	v1beta1.DeprecatedPreferCores:   v1beta1.Cores,
+	v1beta1.DeprecatedPreferSockets: v1beta1.Sockets,
+	v1beta1.DeprecatedPreferSpread:  v1beta1.Spread,
+	v1beta1.DeprecatedPreferThreads: v1beta1.Threads,
+}
+
+// PresetWarnings are about presets as such.
+func PresetWarnings() []string {
+	return []string{"presets are deprecated: use an instancetype and a preference"}
 }
 
 // short keeps a user's own words from filling a warning.

@@ -1,0 +1,71 @@
+package validate
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: spec.template, spec.instancetype and spec.preference of a VM that has a guest.
+// A guest that exists is never changed, so that all of these wait for its next start; running and runStrategy act at once.
+
+// ChangeWarnings tell, on an update of a VM whose guest exists, what the guest takes over only when it is started again.
+func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
+	if old == nil || !old.Status.Created || vm.Spec.Template == nil || old.Spec.Template == nil {
+		return nil
+	}
+	var changed []string
+	for _, reference := range []struct {
+		name     string
+		now, was any
+	}{{"instancetype", vm.Spec.Instancetype, old.Spec.Instancetype}, {"preference", vm.Spec.Preference, old.Spec.Preference}} {
+		if !equality.Semantic.DeepEqual(reference.now, reference.was) {
+			changed = append(changed, reference.name)
+		}
+	}
+	now, was := vm.Spec.Template, old.Spec.Template
+	if !equality.Semantic.DeepEqual(now.ObjectMeta.Labels, was.ObjectMeta.Labels) || !equality.Semantic.DeepEqual(now.ObjectMeta.Annotations, was.ObjectMeta.Annotations) {
+		changed = append(changed, "template metadata")
+	}
+	changed = append(changed, differing("", reflect.ValueOf(now.Spec), reflect.ValueOf(was.Spec))...)
+	if len(changed) == 0 {
+		return nil
+	}
+	return []string{listed("changes take effect when the guest is started again: ", changed)}
+}
+
+// listed names as many as a warning has room for, and counts the others.
+func listed(text string, names []string) string {
+	const rest = len(" and 99 more")
+	for i, name := range names {
+		if i > 0 && len(text)+len(", ")+len(name)+rest > maxWarning {
+			return fmt.Sprintf("%s and %d more", text, len(names)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
+
+// differing are the fields of two structs of one type that differ, as JSON names them: also those that the API gains later.
+func differing(prefix string, now, was reflect.Value) (names []string) {
+	for i := range now.NumField() {
+		name, _, _ := strings.Cut(now.Type().Field(i).Tag.Get("json"), ",")
+		a, b := now.Field(i), was.Field(i)
+		if equality.Semantic.DeepEqual(a.Interface(), b.Interface()) {
+			continue
+		}
+		switch a.Interface().(type) {
+		case v1.DomainSpec, v1.Devices: // that 'domain' has changed says too little
+			names = append(names, differing(prefix+name+".", a, b)...)
+		default:
+			names = append(names, prefix+name)
+		}
+	}
+	return names
+}
