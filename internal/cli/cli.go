@@ -39,7 +39,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(expandCommand(o), renderCommand(o), validateCommand(o))
+	root.AddCommand(expandCommand(o), explainCommand(o), renderCommand(o), validateCommand(o))
 	help(root)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)

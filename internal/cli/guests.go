@@ -21,6 +21,8 @@ type guest struct {
 	// explicit is the VMI that will boot, and document its JSON: the sparse VMI with the webhook's patch applied.
 	explicit *v1.VirtualMachineInstance
 	document []byte
+	// explain works out where each field of the explicit VMI came from; nil for the catalog.
+	explain func() pipeline.Explanation
 	// unknown says that the VM refers to something that is not there. The webhook lets it pass, but it cannot start.
 	unknown bool
 }

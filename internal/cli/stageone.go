@@ -54,6 +54,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
+	g.explain = func() pipeline.Explanation { return pipeline.ExplainVM(vm, in) }
 	return pipeline.Instance(vm), nil
 }
 
@@ -78,6 +79,7 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 		g.verdict.Errors = judged.Errors
 		g.verdict.Warnings = append(g.verdict.Warnings, judged.Warnings...)
 	}
+	g.explain = func() pipeline.Explanation { return pipeline.ExplainVMI(vmi, in) }
 	return vmi, nil
 }
 

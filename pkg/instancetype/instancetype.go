@@ -119,11 +119,21 @@ func (c claim) conflict(source Source) *field.Error {
 // Apply fills size, then preference, into the guest. What is set stays. The set is neither changed nor aliased. Conflicts
 // or Differences must have been empty.
 func Apply(set Set, vmi *v1.VirtualMachineInstance) {
+	ApplySize(set, vmi)
+	ApplyPreference(set, vmi)
+}
+
+// ApplySize is the first half of Apply. It needs the preference too, which says how the size's vCPUs are arranged.
+func ApplySize(set Set, vmi *v1.VirtualMachineInstance) {
 	if set.Instancetype != nil {
 		for _, a := range areas {
 			a.apply(set, vmi)
 		}
 	}
+}
+
+// ApplyPreference is the second half of Apply.
+func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance) {
 	if set.Preference != nil {
 		for _, prefer := range advice {
 			prefer(set.Preference, vmi)

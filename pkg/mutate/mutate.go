@@ -14,6 +14,14 @@ func Apply(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
 	}
 }
 
+// Each is Apply for those who want to know what each pass did: it calls back after each, with its name.
+func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(pass string)) {
+	for _, p := range passes {
+		p.Run(vmi, defaults)
+		after(p.Name)
+	}
+}
+
 // pass fills one subject.
 type pass struct {
 	Name string

@@ -31,9 +31,29 @@ type area struct {
 	fill func(guest, preset *v1.DomainSpec, key string)
 }
 
+// Skipped is a field of a preset that was not applied.
+type Skipped struct {
+	Preset string
+	// Field is a path of the preset and of the guest alike, e.g. spec.domain.cpu.
+	Field, Reason string
+}
+
+func (s Skipped) String() string {
+	return fmt.Sprintf("preset '%s': %s not applied, %s", s.Preset, s.Field, s.Reason)
+}
+
 // Apply fills matching presets, in name order, into the guest, and annotates it with those applied. Errors are invalid
 // selectors and presets that disagree: nothing is filled then. Warnings name each preset field not applied and why.
 func Apply(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (warnings []string, errs field.ErrorList) {
+	skipped, errs := Fill(presets, vmi)
+	for _, s := range skipped {
+		warnings = append(warnings, s.String())
+	}
+	return warnings, errs
+}
+
+// Fill is Apply for those who want to know what was skipped, field by field.
+func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (skipped []Skipped, errs field.ErrorList) {
 	matching, errs := match(presets, vmi)
 	if errs = append(errs, disagreements(matching)...); len(errs) > 0 {
 		return nil, errs
@@ -52,16 +72,16 @@ func Apply(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 				case same(have, wanted):
 					applied = true
 				default:
-					warnings = append(warnings, fmt.Sprintf("preset '%s': %s not applied, the guest already has one", p.Name, a.path(key)))
+					skipped = append(skipped, Skipped{p.Name, a.path(key), "the guest already has one"})
 				}
 			}
 		}
-		warnings = append(warnings, ignored(p.Name, domain)...)
+		skipped = append(skipped, ignored(p.Name, domain)...)
 		if applied {
 			mark(vmi, p.Name)
 		}
 	}
-	return warnings, nil
+	return skipped, nil
 }
 
 // match returns the presets whose selector matches the guest's labels, in name order. An invalid selector of any preset is

@@ -103,7 +103,7 @@ func print(value any) string {
 }
 
 // ignored names what a preset sets beyond the eight areas: KubeVirt drops it in silence.
-func ignored(name string, domain *v1.DomainSpec) (warnings []string) {
+func ignored(name string, domain *v1.DomainSpec) (skipped []Skipped) {
 	rest := domain.DeepCopy()
 	rest.Resources.Requests, rest.CPU, rest.Firmware, rest.Clock, rest.Features = nil, nil, nil, nil, nil
 	rest.Devices.Watchdog, rest.IOThreadsPolicy = nil, nil
@@ -119,7 +119,7 @@ func ignored(name string, domain *v1.DomainSpec) (warnings []string) {
 		if inner, ok := left[key].(map[string]any); ok && len(inner) == 0 {
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("preset '%s': spec.domain.%s not applied, presets do not cover it", name, key))
+		skipped = append(skipped, Skipped{name, "spec.domain." + key, "presets do not cover it"})
 	}
-	return warnings
+	return skipped
 }

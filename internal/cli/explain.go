@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/spf13/cobra"
+)
+
+func explainCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain (-f FILE|DIR|- | vm/NAME ...)",
+		Short: "Show where each field of the explicit guest came from",
+		Long: "Show the explicit guest of each VM as a tree, and where the value of each field came from: the user, a size, a\n" +
+			"preference, a preset, or a default and the pass that knows it. Below it stands each field of a preference or\n" +
+			"preset that the guest did not get, and why.",
+		Example: "  kubectl kiln explain -f vm.yaml --catalog sizes/\n" +
+			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.eachGuest(cmd, args, o.printExplanation)
+		},
+	}
+	o.addInputs(cmd)
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+func (o *options) printExplanation(g guest) error {
+	explained := g.explain()
+	if explained.NotApplied == nil {
+		explained.NotApplied = []pipeline.Skipped{}
+	}
+	if o.output != "text" {
+		return o.print(struct {
+			Object string `json:"object"`
+			pipeline.Explanation
+		}{g.name(), explained})
+	}
+	fmt.Fprintf(o.Out, "%s\n", g.name())
+	rows, err := tree(explained.Fields)
+	if err != nil {
+		return err
+	}
+	width := 0
+	for _, r := range rows {
+		if r.origin != "" {
+			width = max(width, min(len(r.text), widest))
+		}
+	}
+	for _, r := range rows {
+		fmt.Fprintln(o.Out, strings.TrimRight(fmt.Sprintf("%-*s   %s", width, r.text, r.origin), " "))
+	}
+	if len(explained.NotApplied) > 0 {
+		fmt.Fprintln(o.Out, "not applied:")
+	}
+	for _, s := range explained.NotApplied {
+		fmt.Fprintf(o.Out, "  %s: %s: %s\n", s.Origin, s.Field, s.Reason)
+	}
+	return nil
+}
+
+// row is one line of a tree; origin is empty where it only leads to others.
+type row struct{ text, origin string }
+
+// widest is where origins stand at most: a long value, such as a cloud-init text, must not push all others out of sight.
+const widest = 72
+
+// branch is one part of a path, with the indices and keys that belong to it.
+var branch = regexp.MustCompile(`[^.\[\]]+(\[[^\]]*\])*`)
+
+func tree(facts []pipeline.Fact) ([]row, error) {
+	var rows []row
+	var above []string
+	for _, fact := range facts {
+		steps := branch.FindAllString(fact.Path, -1)
+		last := len(steps) - 1
+		for depth := common(above, steps); depth < last; depth++ {
+			rows = append(rows, row{text: indent(depth) + steps[depth] + ":"})
+		}
+		value, err := json.Marshal(fact.Value)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row{indent(last) + steps[last] + ": " + string(value), fact.Origin.String()})
+		above = steps
+	}
+	return rows, nil
+}
+
+// common is how many steps two paths share from their start, the last one left out: each leaf has a line of its own.
+func common(a, b []string) int {
+	n := 0
+	for n < len(a)-1 && n < len(b)-1 && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func indent(depth int) string { return strings.Repeat("  ", depth+1) }

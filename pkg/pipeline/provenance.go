@@ -1,0 +1,155 @@
+package pipeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/mutate"
+	"github.com/kilnvm/kiln/pkg/preset"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Provenance is worked out by running stage 1 step by step and comparing the guest before and after each, so that rules
+// and passes know nothing of it, and admission does not pay for it.
+
+// Kinds of origins.
+const (
+	FromUser         = "user"
+	FromInstancetype = "instancetype"
+	FromPreference   = "preference"
+	FromPreset       = "preset"
+	FromDefault      = "default"
+)
+
+// Origin says where the value of a field came from.
+type Origin struct {
+	Kind string `json:"kind"`
+	// Name of the instancetype, preference or preset, or of the pass that knew the default.
+	Name string `json:"name,omitempty"`
+	// Revision that the instancetype or preference was read from.
+	Revision string `json:"revision,omitempty"`
+	// InferredFrom is the volume that named the instancetype or preference.
+	InferredFrom string `json:"inferredFrom,omitempty"`
+}
+
+// String is the origin for people.
+func (o Origin) String() string {
+	text := strings.TrimSpace(o.Kind + " " + o.Name)
+	if o.Kind == FromDefault {
+		text = fmt.Sprintf("%s (%s)", o.Kind, o.Name)
+	}
+	if o.Revision != "" {
+		text += "@" + o.Revision
+	}
+	if o.InferredFrom != "" {
+		text += ", inferred from volume " + o.InferredFrom
+	}
+	return text
+}
+
+// Fact is one leaf of an explicit guest: a value, or an object without fields, such as 'masquerade: {}'.
+type Fact struct {
+	// Path starts at the VMI: spec.domain.devices.disks[0].disk.bus
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+	// Origin is the step that gave the leaf its value: the last one, should a pass have corrected the user.
+	Origin Origin `json:"origin"`
+}
+
+// Skipped is a field of a preference or preset that was not applied.
+type Skipped struct {
+	Origin Origin `json:"origin"`
+	// Field of the preference's or preset's spec.
+	Field  string `json:"field"`
+	Reason string `json:"reason"`
+}
+
+// Explanation is the provenance of a guest.
+type Explanation struct {
+	// Fields are the leaves of spec and the annotations that stage 1 gave, in the order of the API's types.
+	Fields     []Fact    `json:"fields"`
+	NotApplied []Skipped `json:"notApplied"`
+}
+
+// ExplainVM explains the guest that a VM would boot. The VM must have a template and be one that ExplicitVM allows.
+func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
+	size, preference := sources(in.Set)
+	if m := vm.Spec.Instancetype; m != nil {
+		size.InferredFrom = m.InferFromVolume
+	}
+	if m := vm.Spec.Preference; m != nil {
+		preference.InferredFrom = m.InferFromVolume
+	}
+	return explain(Instance(vm), in, size, preference)
+}
+
+// ExplainVMI explains a VMI that ExplicitVMI allows. What its VM's size gave it before is the user's word here.
+func ExplainVMI(vmi *v1.VirtualMachineInstance, in Input) Explanation {
+	size, preference := sources(in.Set)
+	return explain(vmi.DeepCopy(), in, size, preference)
+}
+
+func sources(set instancetype.Set) (size, preference Origin) {
+	if s := set.Instancetype; s != nil {
+		size = Origin{Kind: FromInstancetype, Name: s.Name, Revision: s.Revision}
+	}
+	if p := set.Preference; p != nil {
+		preference = Origin{Kind: FromPreference, Name: p.Name, Revision: p.Revision}
+	}
+	return size, preference
+}
+
+// explain makes the guest explicit. Steps and order are those of expand, which a test compares.
+func explain(vmi *v1.VirtualMachineInstance, in Input, size, preference Origin) Explanation {
+	h := history{}
+	h.note(vmi, Origin{Kind: FromUser})
+	instancetype.ApplySize(in.Set, vmi)
+	name(instancetype.Set{Instancetype: in.Set.Instancetype}, vmi)
+	h.note(vmi, size)
+	instancetype.ApplyPreference(in.Set, vmi)
+	name(instancetype.Set{Preference: in.Set.Preference}, vmi)
+	h.note(vmi, preference)
+	var skipped []Skipped
+	presets := slices.SortedFunc(slices.Values(in.Presets), func(a, b v1.VirtualMachineInstancePreset) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range presets {
+		origin := Origin{Kind: FromPreset, Name: presets[i].Name}
+		// Errors are the verdict's to tell: presets that disagree are no explanation.
+		left, _ := preset.Fill(presets[i:i+1], vmi)
+		for _, s := range left {
+			skipped = append(skipped, Skipped{origin, s.Field, s.Reason})
+		}
+		h.note(vmi, origin)
+	}
+	mutate.Each(vmi, in.Cluster.Defaults, func(pass string) { h.note(vmi, Origin{Kind: FromDefault, Name: pass}) })
+	explained := Explanation{Fields: h.facts(vmi)}
+	explained.NotApplied = append(unpreferred(in.Set, preference, explained.Fields), skipped...)
+	return explained
+}
+
+// history holds the value and the origin of each leaf, by its key.
+type history map[string]known
+
+type known struct {
+	value  string
+	origin Origin
+}
+
+// note compares the guest with what is known of it and ascribes what differs.
+func (h history) note(vmi *v1.VirtualMachineInstance, origin Origin) {
+	for _, l := range guestLeaves(vmi) {
+		if was, found := h[l.key]; !found || was.value != l.text() {
+			h[l.key] = known{l.text(), origin}
+		}
+	}
+}
+
+func (h history) facts(vmi *v1.VirtualMachineInstance) []Fact {
+	var facts []Fact
+	for _, l := range guestLeaves(vmi) {
+		facts = append(facts, Fact{l.path, l.value, h[l.key].origin})
+	}
+	return facts
+}

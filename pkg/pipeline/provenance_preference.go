@@ -1,0 +1,198 @@
+package pipeline
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// target says which field of a guest a field of a preference fills, so that one that was not applied can say who was first.
+type target struct {
+	// preferred is a field of the preference's spec; what stands below it stands below guest in the guest.
+	preferred string
+	// guest is a field of the VMI's spec, [*] for each element of a list. Empty: it fills none.
+	guest string
+	// without is the reason when the guest has no such field at all.
+	without string
+}
+
+// targets: the first whose field a path begins with counts.
+var targets = []target{
+	{"annotations", "metadata.annotations", ""},
+	{"clock.preferredClockOffset.utc", "spec.domain.clock.utc", "the guest has another clock offset"},
+	{"clock.preferredClockOffset.timezone", "spec.domain.clock.timezone", "the guest has another clock offset"},
+	{"clock.preferredTimer", "spec.domain.clock.timer", ""},
+	{"devices.preferredAutoattachGraphicsDevice", "spec.domain.devices.autoattachGraphicsDevice", ""},
+	{"devices.preferredAutoattachInputDevice", "spec.domain.devices.autoattachInputDevice", ""},
+	{"devices.preferredAutoattachMemBalloon", "spec.domain.devices.autoattachMemBalloon", ""},
+	{"devices.preferredAutoattachPodInterface", "spec.domain.devices.autoattachPodInterface", ""},
+	{"devices.preferredAutoattachSerialConsole", "spec.domain.devices.autoattachSerialConsole", ""},
+	{"devices.preferredBlockMultiQueue", "spec.domain.devices.blockMultiQueue", ""},
+	{"devices.preferredCdromBus", "spec.domain.devices.disks[*].cdrom.bus", "the guest has no CD-ROM"},
+	{"devices.preferredDisableHotplug", "spec.domain.devices.disableHotplug", ""},
+	{"devices.preferredDiskBlockSize", "spec.domain.devices.disks[*].blockSize", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskBus", "spec.domain.devices.disks[*].disk.bus", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskCache", "spec.domain.devices.disks[*].cache", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskDedicatedIoThread", "spec.domain.devices.disks[*].dedicatedIOThread", "the guest has no disk on bus virtio, and no other has IO threads"},
+	{"devices.preferredDiskIO", "spec.domain.devices.disks[*].io", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredInputBus", "spec.domain.devices.inputs[*].bus", "the guest has no input device"},
+	{"devices.preferredInputType", "spec.domain.devices.inputs[*].type", "the guest has no input device"},
+	{"devices.preferredInterfaceMasquerade", "spec.domain.devices.interfaces[*].masquerade", "the guest has no interface on the pod network without a binding of its own"},
+	{"devices.preferredInterfaceModel", "spec.domain.devices.interfaces[*].model", "the guest has no interface"},
+	{"devices.preferredLunBus", "spec.domain.devices.disks[*].lun.bus", "the guest has no LUN"},
+	{"devices.preferredNetworkInterfaceMultiQueue", "spec.domain.devices.networkInterfaceMultiqueue", ""},
+	{"devices.preferredPanicDeviceModel", "spec.domain.devices.panicDevices[*].model", ""},
+	{"devices.preferredRng", "spec.domain.devices.rng", ""},
+	{"devices.preferredSoundModel", "spec.domain.devices.sound.model", "the guest has no sound device"},
+	{"devices.preferredTPM", "spec.domain.devices.tpm", ""},
+	{"devices.preferredUseVirtioTransitional", "spec.domain.devices.useVirtioTransitional", ""},
+	{"devices.preferredVideoType", "spec.domain.devices.video.type", ""},
+	{"devices.preferredVirtualGPUOptions", "spec.domain.devices.gpus[*].virtualGPUOptions", "the guest has no GPU"},
+	{"features.preferredAcpi", "spec.domain.features.acpi", ""},
+	{"features.preferredApic", "spec.domain.features.apic", ""},
+	{"features.preferredHyperv", "spec.domain.features.hyperv", ""},
+	{"features.preferredKvm", "spec.domain.features.kvm", ""},
+	{"features.preferredPvspinlock", "spec.domain.features.pvspinlock", ""},
+	{"features.preferredSmm", "spec.domain.features.smm", ""},
+	{"firmware.preferredUseBiosSerial", "spec.domain.firmware.bootloader.bios.useSerial", "the guest does not boot by BIOS"},
+	{"firmware.preferredUseBios", "spec.domain.firmware.bootloader.bios", otherLoader},
+	{"firmware.preferredEfi", "spec.domain.firmware.bootloader.efi", otherLoader},
+	{"firmware.preferredUseEfi", "spec.domain.firmware.bootloader.efi", otherLoader},
+	{"firmware.preferredUseSecureBoot", "spec.domain.firmware.bootloader.efi.secureBoot", "the guest does not boot by EFI, or preferredEfi says how"},
+	{"machine.preferredMachineType", "spec.domain.machine.type", ""},
+	{"preferredArchitecture", "spec.architecture", ""},
+	{"preferredLaunchSecurity", "spec.domain.launchSecurity", ""},
+	{"preferredSubdomain", "spec.subdomain", ""},
+	{"preferredTerminationGracePeriodSeconds", "spec.terminationGracePeriodSeconds", ""},
+	{"volumes.preferredStorageClassName", "", "it concerns data volume templates, which no guest has"},
+}
+
+const otherLoader = "the guest has another boot loader"
+
+// switches are fields of which false asks for nothing, and true for an object or a flag that the guest then has.
+var switches = []string{"devices.preferredDisableHotplug", "firmware.preferredUseBios", "firmware.preferredUseEfi"}
+
+// unpreferred lists the fields of a preference that the guest did not get, each with its reason.
+func unpreferred(set instancetype.Set, origin Origin, facts []Fact) []Skipped {
+	if set.Preference == nil {
+		return nil
+	}
+	var fields leaves
+	fields.walk(leaf{}, reflect.ValueOf(set.Preference.Spec))
+	var skipped []Skipped
+	for _, field := range fields {
+		for _, reason := range reasons(set, field, facts) {
+			skipped = append(skipped, Skipped{origin, field.path, reason})
+		}
+	}
+	return skipped
+}
+
+// reasons why one field was not applied, one for each device that did not get it. None means that it was applied, or that
+// the guest had this very value anyway.
+func reasons(set instancetype.Set, field leaf, facts []Fact) []string {
+	switch {
+	case slices.Contains(switches, field.path) && field.value == false:
+		return nil
+	case strings.HasPrefix(field.path, "requirements."):
+		return nil // demands are checked, not applied
+	case strings.HasPrefix(field.path, "cpu.preferredCPUFeatures["):
+		return featureReasons(set, field, facts)
+	case strings.HasPrefix(field.path, "cpu.") || field.path == "preferSpreadSocketToCoreRatio":
+		return arrangementReasons(set, field.path)
+	}
+	for _, t := range targets {
+		if below, found := strings.CutPrefix(field.path, t.preferred); found && (below == "" || below[0] == '.' || below[0] == '[') {
+			return t.reasons(field, below, facts)
+		}
+	}
+	return []string{"it is not known to this release"}
+}
+
+func (t target) reasons(field leaf, below string, facts []Fact) (all []string) {
+	if t.guest == "" {
+		return []string{t.without}
+	}
+	found := false
+	for _, fact := range facts {
+		if !within(t.guest+below, fact.Path) {
+			continue
+		}
+		found = true
+		if slices.Contains(switches, t.preferred) {
+			continue
+		}
+		if fact.Origin.Kind != FromPreference && (leaf{value: fact.Value}).text() != field.text() {
+			all = append(all, fmt.Sprintf("%s is %s (%s)", fact.Path, leaf{value: fact.Value}.text(), fact.Origin))
+		}
+	}
+	switch {
+	case found:
+		return all
+	case below != "" && owned(t.guest, facts):
+		return []string{"the guest has its own " + t.guest}
+	case t.without != "":
+		return []string{t.without}
+	}
+	return []string{"the guest has no " + t.guest}
+}
+
+// index of an element of a list.
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// within tells whether a fact is the field of a pattern, or lies below it.
+func within(pattern, path string) bool {
+	if strings.Contains(pattern, "[*]") {
+		path = index.ReplaceAllString(path, "[*]")
+	}
+	rest, found := strings.CutPrefix(path, pattern)
+	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// owned tells whether somebody else than the preference made an object that preferences fill as a whole.
+func owned(pattern string, facts []Fact) bool {
+	for _, fact := range facts {
+		if within(pattern, fact.Path) && fact.Origin.Kind != FromPreference {
+			return true
+		}
+	}
+	return false
+}
+
+// featureReasons go by the name of a CPU feature, not by its place in the list.
+func featureReasons(set instancetype.Set, field leaf, facts []Fact) []string {
+	var at int
+	if _, err := fmt.Sscanf(field.path, "cpu.preferredCPUFeatures[%d].policy", &at); err != nil || !strings.HasSuffix(field.path, ".policy") {
+		return nil // its name: told with its policy
+	}
+	wanted, name := set.Preference.Spec.CPU.PreferredCPUFeatures[at].Name, ""
+	for _, fact := range facts {
+		if within("spec.domain.cpu.features[*].name", fact.Path) {
+			name = fmt.Sprint(fact.Value)
+		}
+		if name == wanted && within("spec.domain.cpu.features[*].policy", fact.Path) {
+			return target{guest: fact.Path}.reasons(field, "", facts)
+		}
+	}
+	return nil // the guest has the feature, with the default policy
+}
+
+// arrangementReasons: a preference arranges the vCPUs of an instancetype, and only those.
+func arrangementReasons(set instancetype.Set, field string) []string {
+	topology := v1beta1.Sockets
+	if cpu := set.Preference.Spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
+		topology = *cpu.PreferredCPUTopology
+	}
+	switch {
+	case set.Instancetype == nil:
+		return []string{"the guest has no instancetype whose vCPUs could be arranged"}
+	case field == "cpu.preferredCPUTopology" || topology == v1beta1.Spread || topology == v1beta1.DeprecatedPreferSpread:
+		return nil
+	}
+	return []string{fmt.Sprintf("preferredCPUTopology is '%s', not '%s'", topology, v1beta1.Spread)}
+}

@@ -1,0 +1,146 @@
+package pipeline
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var object T
+	if err := yaml.UnmarshalStrict([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+const explained = `
+metadata: {name: web, namespace: shop}
+spec:
+  instancetype: {name: medium}
+  preference: {inferFromVolume: root}
+  template:
+    metadata: {labels: {tier: front}}
+    spec:
+      domain:
+        devices:
+          disks:
+          - {name: root, disk: {bus: sata}}
+          - {name: data}
+          interfaces: [{name: default, masquerade: {}}]
+      networks: [{name: default, pod: {}}]
+      volumes: [{name: root, containerDisk: {image: "os:1"}}, {name: data, emptyDisk: {capacity: 1Gi}}, {name: more, emptyDisk: {capacity: 1Gi}}]
+`
+
+func explain1(t *testing.T, preference string) Explanation {
+	t.Helper()
+	vm := decode[v1.VirtualMachine](t, explained)
+	in := Input{Cluster: config.Default(), Set: instancetype.Set{
+		Instancetype: &instancetype.Instancetype{Source: instancetype.Source{Name: "medium", Revision: "medium-abc"},
+			Spec: decode[v1beta1.VirtualMachineInstancetypeSpec](t, `{cpu: {guest: 2}, memory: {guest: 2Gi}}`)},
+		Preference: &instancetype.Preference{Source: instancetype.Source{Name: "fedora"}, Spec: decode[v1beta1.VirtualMachinePreferenceSpec](t, preference)},
+	}, Presets: []v1.VirtualMachineInstancePreset{decode[v1.VirtualMachineInstancePreset](t, `
+metadata: {name: steady}
+spec: {selector: {matchLabels: {tier: front}}, domain: {cpu: {cores: 4}, clock: {utc: {}}, devices: {rng: {}}}}
+`)}}
+	return ExplainVM(&vm, in)
+}
+
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	got := map[string]string{}
+	for _, fact := range explain1(t, `{devices: {preferredDiskBus: virtio}}`).Fields {
+		got[fact.Path] = leaf{value: fact.Value}.text() + " " + fact.Origin.String()
+	}
+	for path, want := range map[string]string{
+		"spec.domain.devices.disks[0].disk.bus":                         `"sata" user`,
+		"spec.domain.devices.disks[1].disk.bus":                         `"virtio" preference fedora, inferred from volume root`,
+		"spec.domain.devices.disks[2].disk.bus":                         `"sata" default (disk buses)`, // made for a volume, after the preference
+		"spec.domain.devices.interfaces[0].masquerade":                  `{} user`,
+		"spec.domain.cpu.sockets":                                       `2 instancetype medium@medium-abc`,
+		"spec.domain.memory.guest":                                      `"2Gi" instancetype medium@medium-abc`,
+		"spec.domain.clock.utc":                                         `{} preset steady`,
+		"spec.architecture":                                             `"amd64" default (architecture)`,
+		"metadata.annotations[virtualmachinepreset.kubevirt.io/steady]": `"kubevirt.io/v1" preset steady`,
+	} {
+		if got[path] != want {
+			t.Errorf("%s: got %s, want %s", path, got[path], want)
+		}
+	}
+}
+
+func TestNotAppliedAndWhy(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		preference string
+		want       []string
+	}{
+		{`{devices: {preferredDiskBus: scsi, preferredCdromBus: sata}}`, []string{
+			`devices.preferredDiskBus: spec.domain.devices.disks[0].disk.bus is "sata" (user)`,
+			`devices.preferredDiskBus: spec.domain.devices.disks[2].disk.bus is "sata" (default (disk buses))`,
+			`devices.preferredCdromBus: the guest has no CD-ROM`}},
+		{`{cpu: {preferredCPUTopology: cores, spreadOptions: {ratio: 4}}}`, []string{`cpu.spreadOptions.ratio: preferredCPUTopology is 'cores', not 'spread'`}},
+		{`{firmware: {preferredUseBios: true, preferredEfi: {secureBoot: true}, preferredUseEfi: false}}`, []string{`firmware.preferredEfi.secureBoot: the guest has another boot loader`}},
+		{`{volumes: {preferredStorageClassName: fast}, requirements: {cpu: {guest: 1}}}`, []string{`volumes.preferredStorageClassName: it concerns data volume templates, which no guest has`}},
+		{`{cpu: {preferredCPUFeatures: [{name: vmx, policy: require}]}, annotations: {a: b}}`, nil},
+	} {
+		var got []string
+		for _, s := range explain1(t, test.preference).NotApplied {
+			if s.Origin.Kind == FromPreference {
+				got = append(got, s.Field+": "+s.Reason)
+			}
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.preference, diff)
+		}
+	}
+	var presets []string
+	for _, s := range explain1(t, `{}`).NotApplied {
+		presets = append(presets, s.Origin.String()+": "+s.Field+": "+s.Reason)
+	}
+	want := []string{
+		"preset steady: spec.domain.cpu: the guest already has one",
+		"preset steady: spec.domain.devices: presets do not cover it",
+	}
+	if diff := cmp.Diff(want, presets); diff != "" {
+		t.Errorf("presets (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryPreferenceHasATarget: a field that a newer API adds must say what it fills, or that it fills nothing.
+func TestEveryPreferenceHasATarget(t *testing.T) {
+	t.Parallel()
+	var known []string
+	for _, target := range targets {
+		known = append(known, target.preferred)
+	}
+	fields(reflect.TypeFor[v1beta1.VirtualMachinePreferenceSpec](), "", func(path string) {
+		inside := func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+".") }
+		if !slices.ContainsFunc(append(known, "cpu", "requirements", "preferSpreadSocketToCoreRatio"), inside) {
+			t.Errorf("%s: neither a target nor known to fill nothing", path)
+		}
+	})
+}
+
+// fields visits the JSON paths of the leaves of a type.
+func fields(of reflect.Type, at string, visit func(string)) {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct || whole(of) || of.NumField() == 0 {
+		visit(at)
+		return
+	}
+	for _, f := range fieldsOf(of) {
+		fields(of.Field(f.index).Type, strings.Trim(at+"."+f.name, "."), visit)
+	}
+}
