@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -19,9 +20,13 @@ import (
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
 )
+
+// sizes of the inputs: two disks and two NICs, and thirty and eight.
+var sizes = []string{"mid", "large"}
 
 // input reads a benchmark input. Users do not have them.
 func input(b *testing.B, name string) []byte {
@@ -37,6 +42,7 @@ func input(b *testing.B, name string) []byte {
 	return raw
 }
 
+// server has what the inputs refer to, and its revisions, in its caches: no request leaves it.
 func server(b *testing.B) *admission.Server {
 	b.Helper()
 	scheme := runtime.NewScheme()
@@ -45,11 +51,33 @@ func server(b *testing.B) *admission.Server {
 			b.Fatal(err)
 		}
 	}
+	var known []*unstructured.Unstructured
+	for _, file := range []string{"instancetype.json", "preference.json"} {
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(input(b, file)); err != nil {
+			b.Fatal(err)
+		}
+		known = append(known, object, snapshot(b, object))
+	}
 	cluster := config.Default()
 	return &admission.Server{
-		Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme)}, Cluster: func() config.Cluster { return cluster },
+		Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, known...)}, Cluster: func() config.Cluster { return cluster },
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
+}
+
+func snapshot(b *testing.B, of *unstructured.Unstructured) *unstructured.Unstructured {
+	draft, err := revision.NewDraft("default", of)
+	if err != nil {
+		b.Fatal(err)
+	}
+	stored := draft.Object()
+	stored.APIVersion, stored.Kind = "apps/v1", "ControllerRevision"
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(stored)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: fields}
 }
 
 // beside reports the time of an operation, and its allocations, as multiples of its limit's. The two take turns, and the
@@ -78,57 +106,75 @@ func clocked(rounds int, work func()) time.Duration {
 	return time.Since(start)
 }
 
-func benchmarkHook(b *testing.B, path, file string, rest func(*v1.VirtualMachineInstance) error) {
+func benchmarkHook[T any](b *testing.B, path, file string, rest func(*T) error) {
 	raw := input(b, file)
 	hook := server(b).Hooks()[path]
 	work := func() {
 		response, err := hook.Answer(b.Context(), raw)
-		if err != nil || len(response) == 0 {
-			b.Fatal(err)
+		if err != nil || !bytes.Contains(response, []byte(`"allowed":true`)) {
+			b.Fatalf("%v %s", err, response)
 		}
 	}
 	beside(b, work, func() {
-		if err := rest(read(b, raw)); err != nil {
+		if err := rest(read[T](b, raw)); err != nil {
 			b.Fatal(err)
 		}
 	})
 }
 
 // read is the limit of every webhook call: the review, and the object in it.
-func read(b *testing.B, raw []byte) *v1.VirtualMachineInstance {
+func read[T any](b *testing.B, raw []byte) *T {
 	var review admissionv1.AdmissionReview
-	var vmi v1.VirtualMachineInstance
-	if json.Unmarshal(raw, &review) != nil || json.Unmarshal(review.Request.Object.Raw, &vmi) != nil {
+	var object T
+	if json.Unmarshal(raw, &review) != nil || json.Unmarshal(review.Request.Object.Raw, &object) != nil {
 		b.Fatal("the input cannot be read")
 	}
-	return &vmi
+	return &object
 }
 
 // encoded and decoded are what a limit does with the decoded object: a mutation has to write it, a validation nothing.
-func encoded(vmi *v1.VirtualMachineInstance) error {
-	_, err := json.Marshal(vmi)
+func encoded[T any](object *T) error {
+	_, err := json.Marshal(object)
 	return err
 }
 
-func decoded(*v1.VirtualMachineInstance) error { return nil }
+func decoded[T any](*T) error { return nil }
 
 func BenchmarkMutateVMI(b *testing.B) {
-	b.Run("mid", func(b *testing.B) { benchmarkHook(b, admission.MutateVMI, "review-vmi-mid.json", encoded) })
-	b.Run("large", func(b *testing.B) { benchmarkHook(b, admission.MutateVMI, "review-vmi-large.json", encoded) })
+	for _, size := range sizes {
+		b.Run(size, func(b *testing.B) {
+			benchmarkHook(b, admission.MutateVMI, "review-vmi-"+size+".json", encoded[v1.VirtualMachineInstance])
+		})
+	}
 }
 
 func BenchmarkValidateVMI(b *testing.B) {
-	b.Run("mid", func(b *testing.B) { benchmarkHook(b, admission.ValidateVMI, "review-vmi-mid.json", decoded) })
-	b.Run("large", func(b *testing.B) { benchmarkHook(b, admission.ValidateVMI, "review-vmi-large.json", decoded) })
+	for _, size := range sizes {
+		b.Run(size, func(b *testing.B) {
+			benchmarkHook(b, admission.ValidateVMI, "review-vmi-"+size+".json", decoded[v1.VirtualMachineInstance])
+		})
+	}
+}
+
+// A VM with a size and a preference, whose revisions are known: its guest is made explicit and judged in both calls.
+func BenchmarkVM(b *testing.B) {
+	for _, size := range sizes {
+		b.Run("mutate/"+size, func(b *testing.B) {
+			benchmarkHook(b, admission.MutateVM, "review-vm-it-"+size+".json", encoded[v1.VirtualMachine])
+		})
+		b.Run("validate/"+size, func(b *testing.B) {
+			benchmarkHook(b, admission.ValidateVM, "review-vm-it-"+size+".json", decoded[v1.VirtualMachine])
+		})
+	}
 }
 
 // The rules alone, beside the limit of the call that they are a part of.
 func BenchmarkRules(b *testing.B) {
-	for _, size := range []string{"mid", "large"} {
+	for _, size := range sizes {
 		b.Run(size, func(b *testing.B) {
 			raw := input(b, "review-vmi-"+size+".json")
-			vmi, limits := read(b, raw), config.Default().Limits
-			beside(b, func() { validate.Guest(vmi, limits, nil) }, func() { read(b, raw) })
+			vmi, limits := read[v1.VirtualMachineInstance](b, raw), config.Default().Limits
+			beside(b, func() { validate.Guest(vmi, limits, nil) }, func() { read[v1.VirtualMachineInstance](b, raw) })
 		})
 	}
 }

@@ -43,7 +43,7 @@ func written(b *testing.B, out pipeline.Rendered) {
 }
 
 func BenchmarkRender(b *testing.B) {
-	for _, size := range []string{"mid", "large"} {
+	for _, size := range sizes {
 		b.Run(size, func(b *testing.B) {
 			vmi := &v1.VirtualMachineInstance{}
 			if err := json.Unmarshal(input(b, "vmi-"+size+".json"), vmi); err != nil {
