@@ -97,7 +97,7 @@ func serve(mgr ctrl.Manager, configuration *resolve.Configuration, o options) er
 	if err != nil {
 		return err
 	}
-	resolver := resolve.Resolver{Cached: mgr.GetCache(), Live: live}
+	resolver := resolve.Resolver{Cached: mgr.GetCache(), Live: live, Memo: resolve.NewMemo()}
 	hooks := &admission.Server{Resolver: resolver, Cluster: configuration.Now, Write: func(ctx context.Context, drafts ...revision.Draft) error {
 		return revision.Write(ctx, live, drafts...)
 	}}

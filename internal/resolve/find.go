@@ -125,7 +125,7 @@ func (r Resolver) named(ctx context.Context, ref *reference, answer *Answer) (*c
 // such revision exists here, or it is of another object.
 func (r Resolver) pinned(ctx context.Context, w wish) (*content, error) {
 	key := client.ObjectKey{Namespace: w.ref.namespace, Name: w.pin}
-	cached := Resolver{Cached: r.Cached}
+	cached := Resolver{Cached: r.Cached, Memo: r.Memo}
 	found, err := cached.revision(ctx, w.ref.family, key)
 	if err == nil && found == nil {
 		if found, err = cached.live(ctx, w.ref); found != nil && found.revision != w.pin {
@@ -133,7 +133,7 @@ func (r Resolver) pinned(ctx context.Context, w wish) (*content, error) {
 		}
 	}
 	if err == nil && found == nil && r.Live != nil {
-		found, err = Resolver{Cached: r.Live}.revision(ctx, w.ref.family, key)
+		found, err = Resolver{Cached: r.Live, Memo: r.Memo}.revision(ctx, w.ref.family, key)
 	}
 	if err != nil || found == nil || !w.ref.fits(found.source()) {
 		return nil, err
@@ -147,11 +147,16 @@ func (r Resolver) revision(ctx context.Context, f family, key client.ObjectKey) 
 	if err := r.get(ctx, key, &stored); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if err := revision.Verify(&stored); err != nil {
+	return recall(r.Memo, &stored, f.field, func() (*content, error) { return trusted(f, &stored) })
+}
+
+// trusted verifies and reads a revision.
+func trusted(f family, stored *appsv1.ControllerRevision) (*content, error) {
+	if err := revision.Verify(stored); err != nil {
 		return nil, err
 	}
 	found, err := read(f, stored.Name, stored.Data.Raw)
-	if found != nil && revision.Marked(&stored) {
+	if found != nil && revision.Marked(stored) {
 		// The collector is about to remove it, so that it counts as missing: writing it takes the mark away.
 		found.draft = &revision.Draft{Namespace: stored.Namespace, Snapshot: instancetype.Snapshot{Name: stored.Name, Data: stored.Data.Raw}, Labels: stored.Labels}
 	}
@@ -192,11 +197,11 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
 	if err := r.get(ctx, key, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	draft, err := revision.NewDraft(ref.namespace, object)
+	draft, err := r.draft(ref.namespace, object)
 	if err != nil {
 		return nil, err
 	}
-	known, err := Resolver{Cached: r.Cached}.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: draft.Name})
+	known, err := Resolver{Cached: r.Cached, Memo: r.Memo}.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: draft.Name})
 	if err != nil || known != nil {
 		return known, err
 	}

@@ -21,6 +21,8 @@ type Resolver struct {
 	Cached client.Reader
 	// Live is the API server, asked once when the cache has no answer. Nil with files: the cache is all there is.
 	Live client.Reader
+	// Memo spares reading the same version of an object twice; nil reads it each time.
+	Memo *Memo
 }
 
 // Answer is what the references of one guest resolve to.

@@ -22,6 +22,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -57,11 +58,13 @@ func server(b *testing.B) *admission.Server {
 		if err := object.UnmarshalJSON(input(b, file)); err != nil {
 			b.Fatal(err)
 		}
+		object.SetUID(types.UID(file))
+		object.SetResourceVersion("1")
 		known = append(known, object, snapshot(b, object))
 	}
 	cluster := config.Default()
 	return &admission.Server{
-		Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, known...)}, Cluster: func() config.Cluster { return cluster },
+		Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, known...), Memo: resolve.NewMemo()}, Cluster: func() config.Cluster { return cluster },
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
 }
@@ -72,6 +75,7 @@ func snapshot(b *testing.B, of *unstructured.Unstructured) *unstructured.Unstruc
 		b.Fatal(err)
 	}
 	stored := draft.Object()
+	stored.UID, stored.ResourceVersion = of.GetUID()+"-revision", "1"
 	stored.APIVersion, stored.Kind = "apps/v1", "ControllerRevision"
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(stored)
 	if err != nil {
