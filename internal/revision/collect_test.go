@@ -2,6 +2,7 @@ package revision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,9 +21,21 @@ type clock struct{ time.Time }
 
 func (c *clock) now() time.Time { return c.Time }
 
+// informed answers as the cache of a manager does, which cannot continue a list and never says that it has ended.
+type informed struct{ client.Client }
+
+func (i informed) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if (&client.ListOptions{}).ApplyOptions(options).Continue != "" {
+		return errors.New("continue list option is not supported by the cache")
+	}
+	err := i.Client.List(ctx, list, options...)
+	list.SetContinue("continue-not-supported")
+	return err
+}
+
 func collector(c client.Client) (*Collector, *clock) {
 	clock := &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	return &Collector{Cached: c, Live: c, Grace: LeastGrace, Now: clock.now}, clock
+	return &Collector{Cached: informed{c}, Live: c, Grace: LeastGrace, Now: clock.now}, clock
 }
 
 // there tells whether a revision exists, and whether it is marked.

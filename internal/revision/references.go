@@ -109,20 +109,21 @@ func (u *used) vm(vm *v1.VirtualMachine) {
 // pageSize bounds one answer of the API server; the pages of one list are consistent with each other.
 const pageSize = client.Limit(500)
 
-// each calls back with every page of a list. Objects belong to the reader. A cache must not be asked for pages: it answers
-// with the first alone.
+// each calls back with every page of a list. Objects belong to the reader. Whoever reads a cache asks for no pages: it answers
+// with all at once, and says all the same that there is more, which it does not give.
 func each[T any, List interface {
 	*T
 	client.ObjectList
 }](ctx context.Context, reader client.Reader, page func(List), options ...client.ListOption) error {
 	options = append(options, client.UnsafeDisableDeepCopy)
+	paged := (&client.ListOptions{}).ApplyOptions(options).Limit > 0
 	for next := ""; ; {
 		list := List(new(T)) // decoding into a page that was there would mix the two
 		if err := reader.List(ctx, list, append(options, client.Continue(next))...); err != nil {
 			return fmt.Errorf("listing %T: %w", list, err)
 		}
 		page(list)
-		if next = list.GetContinue(); next == "" {
+		if next = list.GetContinue(); next == "" || !paged {
 			return nil
 		}
 	}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -34,13 +33,9 @@ func (c *Cluster) access(account string) (string, error) {
 	if err := api.FlattenConfig(config); err != nil {
 		return "", err
 	}
-	kubectl, err := exec.LookPath(c.kubectl())
-	if err != nil {
-		return "", err
-	}
 	config.AuthInfos = map[string]*api.AuthInfo{account: {Exec: &api.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1",
-		Command:         kubectl,
+		Command:         c.kubectl(),
 		Args:            []string{"create", "token", account, "-n", system, "-o", credential},
 		Env:             []api.ExecEnvVar{{Name: "KUBECONFIG", Value: c.Kubeconfig}},
 		InteractiveMode: api.NeverExecInteractiveMode,

@@ -3,9 +3,7 @@
 package cluster
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -64,8 +62,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		do   func(context.Context) error
 	}{
 		{"building webhook, launcher, kubectl-kiln and control plane", c.build},
-		{"starting etcd, kube-apiserver and kube-controller-manager", c.controlPlane},
-		{"looking whether the cluster has no Kiln yet", c.vacant},
+		{c.which(), c.controlPlane},
+		{"looking whether it has no Kiln yet", c.vacant},
 		{"installing custom resource definitions, roles and policies", c.install},
 		{"choosing ports", c.lay},
 		{"registering the webhook for a probe", c.registerProbe},
@@ -105,47 +103,12 @@ func (c *Cluster) build(ctx context.Context) error {
 	return nil
 }
 
-// controlPlane starts the supervisor, which ends with our end of its standard input.
-func (c *Cluster) controlPlane(ctx context.Context) error {
-	if c.Kubeconfig != "" {
-		return nil
-	}
-	p, out, err := c.start("controlplane", "run", "--dir", filepath.Join(c.Dir, "controlplane"))
-	if err != nil {
-		return err
-	}
-	line := make(chan string, 1)
-	go func() {
-		text, _ := bufio.NewReader(out).ReadString('\n')
-		line <- text
-	}()
-	var ready struct{ Kubeconfig, Bin string }
-	select {
-	case text := <-line:
-		if err := json.Unmarshal([]byte(text), &ready); err != nil {
-			return fmt.Errorf("the control plane has ended:\n%s", p.tail())
-		}
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	c.Kubeconfig = ready.Kubeconfig
-	return os.Symlink(filepath.Join(ready.Bin, "kubectl"), filepath.Join(c.bin, "kubectl"))
-}
-
 // Program is the path of one of our programs, or of kubectl.
 func (c *Cluster) Program(name string) string { return filepath.Join(c.bin, name) }
 
 // Kubectl runs kubectl as the cluster's administrator, with input on its standard input.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (stdout, stderr string, err error) {
 	return c.run(ctx, c.kubectl(), input, args...)
-}
-
-// kubectl is the control plane's own; a user's cluster comes with the user's.
-func (c *Cluster) kubectl() string {
-	if c.own {
-		return c.Program("kubectl")
-	}
-	return "kubectl"
 }
 
 // Kiln runs the kubectl plugin.

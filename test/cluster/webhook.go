@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"k8s.io/client-go/util/cert"
 )
@@ -19,6 +20,9 @@ const configuration = `developerConfiguration: {featureGates: [HostDisk]}
 // byAddress tells that the API server calls the webhook by an IP address. The rotation that is built in signs for names only,
 // so that such a webhook gets a certificate from here.
 func (c *Cluster) byAddress() bool { return net.ParseIP(c.Host) != nil }
+
+// becomesReady bounds the start of the webhook, which takes seconds. One that cannot connect to its own address never is ready.
+const becomesReady = 90 * time.Second
 
 // startWebhook runs the webhook as its service account, and waits until each replica serves a certificate that the API server
 // has been told to trust.
@@ -38,6 +42,8 @@ func (c *Cluster) startWebhook(ctx context.Context) error {
 	if len(c.replicas) > 1 {
 		args = append(args, "--leader-namespace", system)
 	}
+	ctx, cancel := context.WithTimeout(ctx, becomesReady)
+	defer cancel()
 	var started []*process
 	for _, r := range c.replicas {
 		p, _, err := c.start("webhook", append(args, "--certs", r.certs, "--health", r.health, "--host", c.Host, "--port", strconv.Itoa(r.port))...)

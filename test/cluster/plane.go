@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// which says where the API server is.
+func (c *Cluster) which() string {
+	if c.own {
+		return "starting etcd, kube-apiserver and kube-controller-manager"
+	}
+	return fmt.Sprintf("using the cluster of KUBECONFIG '%s'", c.Kubeconfig)
+}
+
+// controlPlane starts the supervisor, which ends with our end of its standard input.
+func (c *Cluster) controlPlane(ctx context.Context) error {
+	if !c.own {
+		return c.given()
+	}
+	p, out, err := c.start("controlplane", "run", "--dir", filepath.Join(c.Dir, "controlplane"))
+	if err != nil {
+		return err
+	}
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(out).ReadString('\n')
+		line <- text
+	}()
+	var ready struct{ Kubeconfig, Bin string }
+	select {
+	case text := <-line:
+		if err := json.Unmarshal([]byte(text), &ready); err != nil {
+			return fmt.Errorf("the control plane has ended:\n%s", p.tail())
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.Kubeconfig = ready.Kubeconfig
+	return os.Symlink(filepath.Join(ready.Bin, "kubectl"), filepath.Join(c.bin, "kubectl"))
+}
+
+// given looks for what somebody else's cluster is reached with. Without the file kubectl would try some local port instead.
+func (c *Cluster) given() error {
+	var errs []error
+	for _, path := range filepath.SplitList(c.Kubeconfig) {
+		_, err := os.Stat(path)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// kubectl is the control plane's own; a user's cluster comes with the user's, if there is one.
+func (c *Cluster) kubectl() string {
+	if c.own {
+		return c.Program("kubectl")
+	}
+	if path, err := exec.LookPath("kubectl"); err == nil {
+		return path
+	}
+	return filepath.Join(c.Root, "bin/k8s/kubectl") // 'make run' has built it
+}
