@@ -175,9 +175,6 @@ func spreadOf(p *Preference) spread {
 			s.across = *options.Across
 		}
 	}
-	if s.across == v1beta1.SpreadAcrossCoresThreads {
-		s.ratio = threadsPerCore // what CPUs have
-	}
 	return s
 }
 

@@ -56,6 +56,10 @@ func TestArrange(t *testing.T) {
 		{"ratio 0", "nothing divides by zero; it means the default", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCores, 0)), Arrangement{4, 2, 1}},
 		{"threads too", "two threads a core", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 2)), Arrangement{2, 2, 2}},
 		{"cores and threads", "", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossCoresThreads, 2)), Arrangement{1, 4, 2}},
+		{"threads of a core by the old field", "the author of the preference has said how many", 8, preference(func(p *v1beta1.VirtualMachinePreferenceSpec) {
+			p.PreferSpreadSocketToCoreRatio = 4
+			p.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: new(v1beta1.DeprecatedPreferSpread), SpreadOptions: &v1beta1.SpreadOptions{Across: new(v1beta1.SpreadAcrossCoresThreads)}}
+		}), Arrangement{1, 2, 4}},
 		{"indivisible", "no vCPU is lost", 7, arranged(v1beta1.Spread, nil), Arrangement{7, 1, 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -106,10 +110,19 @@ func TestConflicts(t *testing.T) {
 			}),
 			vm: []string{"spec.template.spec.domain.cpu.sockets", "spec.template.spec.domain.cpu.cores", "spec.template.spec.domain.cpu.threads", "spec.template.spec.domain.memory.guest"},
 		},
+		{
+			name: "node selector", why: "an empty one says 'any node', which is another answer",
+			vmi: func() *v1.VirtualMachineInstance {
+				vmi := guest(func(*v1.DomainSpec) {})
+				vmi.Spec.NodeSelector = map[string]string{}
+				return vmi
+			}(),
+			vm: []string{"spec.template.spec.nodeSelector"}, sameVMI: []string{"spec.nodeSelector"},
+		},
 		{name: "what the size leaves open", why: "the CPU's model is the guest's to choose", vmi: guest(func(d *v1.DomainSpec) { d.CPU = &v1.CPU{Model: "Haswell"} })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			set := Set{Instancetype: size()}
+			set := Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.NodeSelector = map[string]string{"zone": "a"} })}
 			if diff := cmp.Diff(test.vm, fields(Conflicts(set, test.vmi, field.NewPath("spec", "template")))); diff != "" {
 				t.Errorf("VM: %s (-want +got):\n%s", test.why, diff)
 			}
@@ -180,22 +193,6 @@ func TestApply(t *testing.T) {
 	Apply(Set{Preference: set.Preference}, again)
 	if diff := cmp.Diff(len(vmi.Spec.Domain.Devices.Disks), len(again.Spec.Domain.Devices.Disks)); diff != "" {
 		t.Errorf("a second application changes something:\n%s", diff)
-	}
-}
-
-func TestRequirements(t *testing.T) {
-	needs := preference(func(p *v1beta1.VirtualMachinePreferenceSpec) {
-		p.Requirements = &v1beta1.PreferenceRequirements{
-			CPU: &v1beta1.CPUPreferenceRequirement{Guest: 8}, Memory: &v1beta1.MemoryPreferenceRequirement{Guest: *gibibytes(4)}, Architecture: new("arm64")}
-	})
-	small := guest(func(d *v1.DomainSpec) { d.Memory = &v1.Memory{Guest: gibibytes(2)} })
-	small.Spec.Architecture = "amd64"
-	if errs := Requirements(Set{Instancetype: size(), Preference: needs}, small, field.NewPath("spec", "preference")); len(errs) != 3 {
-		t.Errorf("CPU, memory and architecture are missed, all at once; got %v", errs)
-	}
-	odd := Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.CPU.Guest = 7 }), Preference: arranged(v1beta1.Spread, nil)}
-	if errs := Requirements(odd, small, field.NewPath("spec", "preference")); len(errs) != 1 || errs[0].Field != "spec.preference" {
-		t.Errorf("7 vCPUs cannot be spread over pairs; got %v", errs)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func placementClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
 	size, spec := set.Instancetype.Spec, path.Child("spec")
-	if len(size.NodeSelector) > 0 {
+	if size.NodeSelector != nil { // an empty one, of the size or of the guest, says 'any node', which is a choice too
 		c := claim{path: spec.Child("nodeSelector"), size: size.NodeSelector, same: maps.Equal(size.NodeSelector, vmi.Spec.NodeSelector)}
 		if vmi.Spec.NodeSelector != nil {
 			c.given = vmi.Spec.NodeSelector
@@ -35,7 +35,7 @@ func text[T ~string](value T) any {
 }
 
 func applyPlacement(set Set, vmi *v1.VirtualMachineInstance) {
-	if len(set.Instancetype.Spec.NodeSelector) > 0 {
+	if set.Instancetype.Spec.NodeSelector != nil {
 		vmi.Spec.NodeSelector = maps.Clone(set.Instancetype.Spec.NodeSelector)
 	}
 	fillText(&vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)

@@ -4,41 +4,89 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Requirements returns what the preference requires and the explicit guest does not offer, all at once. path is the user's
-// reference to the preference, which is what can be changed, or the size with it.
-func Requirements(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (errs field.ErrorList) {
+// Requirements returns what the preference requires and the explicit guest does not offer, all at once. written is the guest
+// as the user wrote it, and path the spec of the VirtualMachine. An error points at the reference to a size that is too small,
+// else at the guest's own field, as deep as the user wrote it: that is what can be changed.
+func Requirements(set Set, explicit *v1.VirtualMachineInstance, written *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.ErrorList) {
 	if set.Preference == nil {
 		return nil
 	}
-	errs = Unspread(set, path)
-	miss := func(format string, args ...any) {
-		errs = append(errs, field.Invalid(path, set.Preference.Name, fmt.Sprintf(format, args...)))
-	}
-	want := set.Preference.Spec.Requirements
-	if want == nil {
-		return errs
-	}
-	if want.CPU != nil {
-		if what, have := vcpus(set, vmi); have < want.CPU.Guest {
-			miss("%s requires %d vCPUs, and the guest has %d %s: give it more", set.Preference.Source, want.CPU.Guest, have, what)
+	errs = Unspread(set, path.Child("preference"))
+	for _, judge := range []func(need, *v1.VirtualMachineInstance) *field.Error{cpuRequirement, memoryRequirement, architectureRequirement} {
+		if set.Preference.Spec.Requirements == nil {
+			break
 		}
-	}
-	if want.Memory != nil {
-		if memory := vmi.Spec.Domain.Memory; memory == nil || memory.Guest == nil {
-			miss("%s requires %s of memory, and the guest has none", set.Preference.Source, want.Memory.Guest.String())
-		} else if memory.Guest.Cmp(want.Memory.Guest) < 0 {
-			miss("%s requires %s of memory, and the guest has %s: give it more", set.Preference.Source, want.Memory.Guest.String(), memory.Guest.String())
+		if err := judge(need{set, &written.Domain, path}, explicit); err != nil {
+			errs = append(errs, err)
 		}
-	}
-	if want.Architecture != nil && *want.Architecture != vmi.Spec.Architecture {
-		miss("%s requires architecture '%s', and the guest has '%s'", set.Preference.Source, *want.Architecture, vmi.Spec.Architecture)
 	}
 	return errs
+}
+
+// need is one requirement of a preference that a guest is compared with.
+type need struct {
+	Set
+	written *v1.DomainSpec
+	path    *field.Path
+}
+
+// missed is the error about what has too little of something: the size, or else the guest's field.
+func (n need) missed(guest *field.Path, have any, required string) *field.Error {
+	if size := n.Instancetype; size != nil {
+		return field.Invalid(n.path.Child("instancetype"), size.Name, fmt.Sprintf("%s has %v, and %s requires %s: choose a larger one", size.Source, have, n.Preference.Source, required))
+	}
+	return field.Invalid(guest, have, fmt.Sprintf("%s requires %s: give the guest more", n.Preference.Source, required))
+}
+
+func cpuRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error {
+	want := n.Preference.Spec.Requirements.CPU
+	if want == nil {
+		return nil
+	}
+	offer := offered(n.Set, explicit)
+	if offer.count >= want.Guest {
+		return nil
+	}
+	at := n.path.Child("template", "spec", "domain", "cpu")
+	if n.written.CPU != nil && offer.field != "" {
+		at = at.Child(offer.field)
+	}
+	return n.missed(at, offer.count, fmt.Sprintf("%d %s", want.Guest, offer.what))
+}
+
+func memoryRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error {
+	want := n.Preference.Spec.Requirements.Memory
+	if want == nil {
+		return nil
+	}
+	var have resource.Quantity
+	if memory := explicit.Spec.Domain.Memory; memory != nil && memory.Guest != nil {
+		have = *memory.Guest
+	}
+	if have.Cmp(want.Guest) >= 0 {
+		return nil
+	}
+	at := n.path.Child("template", "spec", "domain", "memory")
+	if n.written.Memory != nil {
+		at = at.Child("guest")
+	}
+	return n.missed(at, have.String(), want.Guest.String()+" of memory")
+}
+
+// architectureRequirement is about the guest whatever its size: sizes have no architecture.
+func architectureRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error {
+	want := n.Preference.Spec.Requirements.Architecture
+	if want == nil || *want == explicit.Spec.Architecture {
+		return nil
+	}
+	return field.Invalid(n.path.Child("template", "spec", "architecture"), explicit.Spec.Architecture,
+		fmt.Sprintf("%s requires '%s': change it, or choose another preference", n.Preference.Source, *want))
 }
 
 // Unspread returns an error when the preference cannot spread the vCPUs of the size. It needs no guest, so that it is told
@@ -67,28 +115,36 @@ func unspread(vcpus uint32, p *Preference) string {
 	return ""
 }
 
-// vcpus is what counts towards the requirement. With a size it is all of them; a guest that arranges its own must offer them
-// in the preferred dimension, since a licence or a driver may count only that.
-func vcpus(set Set, vmi *v1.VirtualMachineInstance) (what string, count uint32) {
+// offer is what counts towards a requirement of vCPUs.
+type offer struct {
+	what  string
+	count uint32
+	// field of domain.cpu that holds the count, empty for a product of several.
+	field string
+}
+
+// offered counts all vCPUs of a size. A guest that arranges its own must offer them in the preferred dimension, since a licence
+// or a driver may count only that.
+func offered(set Set, explicit *v1.VirtualMachineInstance) offer {
 	if set.Instancetype != nil {
-		return "vCPUs", set.Instancetype.Spec.CPU.Guest
+		return offer{what: "vCPUs", count: set.Instancetype.Spec.CPU.Guest}
 	}
-	sockets, cores, threads := vm.Topology(vmi.Spec.Domain.CPU)
+	sockets, cores, threads := vm.Topology(explicit.Spec.Domain.CPU)
 	switch topologyOf(set.Preference) {
 	case v1beta1.Cores:
-		return "cores", cores
+		return offer{"cores", cores, "cores"}
 	case v1beta1.Threads:
-		return "threads", threads
+		return offer{"threads", threads, "threads"}
 	case v1beta1.Any:
-		return "vCPUs", sockets * cores * threads
+		return offer{"vCPUs", sockets * cores * threads, ""}
 	case v1beta1.Spread:
 		switch spreadOf(set.Preference).across {
 		case v1beta1.SpreadAcrossCoresThreads:
-			return "cores x threads", cores * threads
+			return offer{"vCPUs as cores x threads", cores * threads, ""}
 		case v1beta1.SpreadAcrossSocketsCoresThreads:
-			return "sockets x cores x threads", sockets * cores * threads
+			return offer{"vCPUs as sockets x cores x threads", sockets * cores * threads, ""}
 		}
-		return "sockets x cores", sockets * cores
+		return offer{"vCPUs as sockets x cores", sockets * cores, ""}
 	}
-	return "sockets", sockets
+	return offer{"sockets", sockets, "sockets"}
 }

@@ -60,10 +60,11 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	cpu.MaxSockets = max(uint32(wanted), cpu.Sockets)
 }
 
-// enlightenedVMCS needs the vmx feature of the CPU: it is what lets a Windows guest run Hyper-V inside.
+// enlightenedVMCS needs the vmx feature of the CPU: it is what lets a Windows guest run Hyper-V inside. Without vapic, which the
+// user has switched off then, it is refused and needs nothing.
 func enlightenedVMCS(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	hyperv := vmi.Spec.Domain.Features.Hyperv
-	if hyperv == nil || !on(hyperv.EVMCS) {
+	if hyperv == nil || !on(hyperv.EVMCS) || !on(hyperv.VAPIC) {
 		return
 	}
 	cpu := vmi.Spec.Domain.CPU

@@ -16,9 +16,9 @@ func guestMemory(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	if domain.Memory != nil && domain.Memory.Guest != nil {
 		return
 	}
-	guest, found := domain.Resources.Requests[corev1.ResourceMemory]
+	guest, found := given(domain.Resources.Requests)
 	if !found {
-		guest, found = domain.Resources.Limits[corev1.ResourceMemory]
+		guest, found = given(domain.Resources.Limits)
 	}
 	if !found && domain.Memory != nil && domain.Memory.Hugepages != nil {
 		page, err := resource.ParseQuantity(domain.Memory.Hugepages.PageSize)
@@ -32,6 +32,12 @@ func guestMemory(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 	guest = guest.DeepCopy()
 	domain.Memory.Guest = &guest
+}
+
+// given is the memory of a request or a limit. One of nothing says as little as none.
+func given(list corev1.ResourceList) (memory resource.Quantity, found bool) {
+	memory = list[corev1.ResourceMemory]
+	return memory, !memory.IsZero()
 }
 
 // Memory is plugged in blocks of 2 MiB, with 1 GiB pages of 1 GiB (virtio-mem in QEMU), and only into guests of 1 GiB or more.

@@ -63,6 +63,19 @@ func TestApply(t *testing.T) {
 			}, want: "1Gi 4Gi",
 		},
 		{
+			name: "a memory request of nothing", why: "it says as little as none, so that the limit speaks",
+			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Resources: v1.ResourceRequirements{
+				Requests: corev1.ResourceList{"memory": *quantity("0")}, Limits: corev1.ResourceList{"memory": *quantity("1Gi")}}}},
+			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Memory.Guest.String() }, want: "1Gi",
+		},
+		{
+			name: "a CPU limit of nothing", why: "Kubernetes knows no limit of 0: the pod requests nothing for it, and the guest has a CPU nevertheless",
+			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Resources: v1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": *quantity("0")}}}},
+			got: func(s v1.VirtualMachineInstanceSpec) any {
+				return [2]int{int(s.Domain.CPU.Sockets), len(s.Domain.Resources.Requests)}
+			}, want: [2]int{1, 0},
+		},
+		{
 			name: "no memory at all", why: "mutate cannot fail; validate says so",
 			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Memory == nil }, want: true,
 		},
@@ -93,6 +106,18 @@ func TestApply(t *testing.T) {
 			got: func(s v1.VirtualMachineInstanceSpec) any {
 				return *s.Domain.Features.Hyperv.SyNIC.Enabled && *s.Domain.Features.Hyperv.VPIndex.Enabled
 			}, want: true,
+		},
+		{
+			name: "evmcs without vapic", why: "it is refused, so that nothing is added for it",
+			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Features: &v1.Features{Hyperv: &v1.FeatureHyperv{
+				EVMCS: &v1.FeatureState{}, VAPIC: &v1.FeatureState{Enabled: new(false)}}}}},
+			got: func(s v1.VirtualMachineInstanceSpec) any { return len(s.Domain.CPU.Features) }, want: 0,
+		},
+		{
+			name: "a policy of the user's", why: "evmcs needs 'require', but what the user wrote is for validate to judge",
+			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Features: []v1.CPUFeature{{Name: "vmx", Policy: "disable"}}},
+				Features: &v1.Features{Hyperv: &v1.FeatureHyperv{EVMCS: &v1.FeatureState{}}}}},
+			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.CPU.Features[0].Policy }, want: "disable",
 		},
 		{
 			name: "explicit false stays", why: "the user's word is for validate to judge",

@@ -14,8 +14,8 @@ func cpuRequest(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if _, set := resources.Requests[corev1.ResourceCPU]; set {
 		return
 	}
-	request, limited := resources.Limits[corev1.ResourceCPU]
-	if !limited {
+	request := resources.Limits[corev1.ResourceCPU]
+	if request.IsZero() { // a limit of nothing is none to Kubernetes
 		dedicated := vmi.Spec.Domain.CPU != nil && vmi.Spec.Domain.CPU.DedicatedCPUPlacement
 		if dedicated || d.CPURequest == nil {
 			return

@@ -92,7 +92,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		verdict.Errors = append(verdict.Errors, err)
 	}
 	verdict.Warnings = append(append(verdict.Warnings, expanded.Warnings...), validate.Warnings(explicit)...)
-	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, field.NewPath("spec", "preference")).WithOrigin("vm/preference-requirement")...)
+	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")...)
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
 	return explicit, verdict

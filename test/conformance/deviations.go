@@ -27,8 +27,11 @@ var deviations = []deviation{
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
 		return j.has("status.volumeRequests") && strings.Contains(c.Message, "while VMI migration is in progress")
 	}},
-	{name: "Requirements", missing: func(j judged, c cause) bool {
-		return strings.Contains(c.Message, requirement) && j.at("spec.preference")
+	{name: "A CPU topology given in part", missing: func(j judged, c cause) bool {
+		return strings.Contains(c.Message, requirement) && strings.Contains(c.Message, "CPU resources of 0 vCPU") && j.has(j.base+".domain.cpu")
+	}},
+	{name: "Clock offsets of presets", missing: func(j judged, c cause) bool {
+		return strings.Contains(c.Message, "VirtualMachinePresets cannot be applied") && j.clocksDiffer()
 	}},
 	{name: "A number of vCPUs that cannot be spread", missing: func(j judged, c cause) bool {
 		return c.Field == "instancetype.spec.cpu.guest" && strings.HasPrefix(c.Message, "1 vCPUs")
@@ -38,12 +41,12 @@ var deviations = []deviation{
 			return j.at("spec.instancetype.revisionName") || j.at("spec.preference.revisionName")
 		}},
 	{name: "An input without a type", missing: func(j judged, c cause) bool {
-		return inputType.MatchString(c.Field) && existing(c.Field, j.object) == c.Field && !j.has(c.Field)
+		return inputType.MatchString(c.Field) && j.VM != nil && j.value(c.Field) == ""
 	}},
 	{name: "The machine type of one architecture", missing: func(j judged, c cause) bool {
 		return c.Field == j.base+".domain.machine.type" && !j.has(c.Field)
 	}},
-	{name: "A size's `maxSockets` and the guest's", added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
+	{name: ceilingConflict, added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
 	{name: "An empty dnsPolicy", missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, "dnsPolicy") && j.value(j.base+".dnsPolicy") == ""
 	}},

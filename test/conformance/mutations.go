@@ -109,7 +109,7 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 	}
 	explicit := given.explicit
 	if given.unknown { // the guest as it is while nobody has said what size it has
-		explicit, _ = pipeline.ExplicitVMI(pipeline.Instance(vm), pipeline.Input{Set: given.set, Cluster: cluster})
+		explicit, _ = pipeline.ExplicitVM(knownOnly(vm, given.set), nil, pipeline.Input{Set: given.set, Cluster: cluster})
 	}
 	pipeline.Identify(explicit, seed)
 	guest, err := untyped(map[string]any{"metadata": explicit.ObjectMeta, "spec": explicit.Spec})
@@ -118,6 +118,18 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 	}
 	template := func(vm map[string]any) any { return lookup(vm, "spec.template") }
 	return explainDifferences(c, append(carried("", template(before), template(after), guest), referred(before, after, given.set)...))
+}
+
+// knownOnly is a VM without the references that are not known.
+func knownOnly(vm *v1.VirtualMachine, set instancetype.Set) *v1.VirtualMachine {
+	vm = vm.DeepCopy()
+	if set.Instancetype == nil {
+		vm.Spec.Instancetype = nil
+	}
+	if set.Preference == nil {
+		vm.Spec.Preference = nil
+	}
+	return vm
 }
 
 // matchers of a VM with the kinds that they name when they name none.

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -14,7 +13,7 @@ import (
 // replayApply compares what a size and a preference make of a guest, or the fields that conflict.
 func replayApply(c record, _ config.Cluster) outcome {
 	if c.Expect.Panic != nil {
-		return outcome{listed: "Crashes"}
+		return outcome{listed: crashes}
 	}
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: c.Metadata, Spec: c.Spec}
 	var set instancetype.Set
@@ -29,6 +28,9 @@ func replayApply(c record, _ config.Cluster) outcome {
 		return compareConflicts(c, conflicts)
 	}
 	instancetype.Apply(set, vmi)
+	if cpu := vmi.Spec.Domain.CPU; c.Instancetype != nil && cpu.Sockets*cpu.Cores*cpu.Threads != max(c.Instancetype.CPU.Guest, 1) {
+		return differs("%d sockets, %d cores, %d threads are not the vCPUs of the size", cpu.Sockets, cpu.Cores, cpu.Threads)
+	}
 	var want v1.VirtualMachineInstance
 	if err := json.Unmarshal(c.Expect.Object, &want); err != nil {
 		return differs("unreadable: %v", err)
@@ -40,33 +42,43 @@ func replayApply(c record, _ config.Cluster) outcome {
 func compareConflicts(c record, got field.ErrorList) outcome {
 	var want []string
 	for _, conflict := range c.Expect.Conflicts {
-		want = append(want, truePath(cause{Field: conflict.Field}, "spec.template.spec", nil))
-	}
-	for _, path := range want {
-		if slices.ContainsFunc(got, func(err *field.Error) bool { return err.Field == path }) {
-			continue
+		path := truePath(cause{Field: conflict.Field}, "spec.template.spec", nil)
+		if want = append(want, path); !slices.ContainsFunc(got, func(err *field.Error) bool { return err.Field == path }) {
+			return differs("conflict missing: %s (Kiln: %s)", path, fields(got))
 		}
-		o := differs("conflict missing: %s (Kiln: %s)", path, fields(got))
-		if strings.HasSuffix(path, ".nodeSelector") && (len(c.Spec.NodeSelector) == 0 || len(c.Instancetype.NodeSelector) == 0) {
-			o.listed = "Empty node selectors"
-		}
-		return o
 	}
+	o := outcome{agrees: true}
 	for _, err := range got {
 		if slices.Contains(want, err.Field) {
 			continue
 		}
-		o := differs("conflict added: %s", err.Field)
-		switch {
-		case err.Field == "spec.template.spec.domain.cpu.maxSockets":
-			o.listed = "A size's `maxSockets` and the guest's"
-		case slices.ContainsFunc(want, func(path string) bool { return memoryConflict(path) }) && memoryConflict(err.Field):
-			o.listed = "All memory conflicts at once"
+		switch listed := addedConflict(err.Field, want); {
+		case listed == "":
+			return differs("conflict added: %s", err.Field)
+		case o.agrees:
+			o = differs("conflict added: %s", err.Field)
+			o.listed = listed
 		}
-		return o
 	}
-	return outcome{agrees: true}
+	return o
 }
+
+// addedConflict is the deviation by which Kiln reports a conflict that the reference does not.
+func addedConflict(path string, want []string) string {
+	switch {
+	case path == "spec.template.spec.domain.cpu.maxSockets":
+		return ceilingConflict
+	case memoryConflict(path) && slices.ContainsFunc(want, memoryConflict):
+		return memoryConflicts
+	}
+	return ""
+}
+
+// Deviations of conflicts.
+const (
+	ceilingConflict = "A size's `maxSockets` and the guest's"
+	memoryConflicts = "All memory conflicts at once"
+)
 
 func memoryConflict(path string) bool {
 	return within(path, "spec.template.spec.domain.memory") || path == "spec.template.spec.domain.resources.requests.memory" || path == "spec.template.spec.domain.resources.limits.memory"

@@ -78,9 +78,11 @@ func (j judged) missing() (list []cause) {
 		}
 		return append(expect.Causes, cause{Message: expect.Stage + " " + expect.Message})[:max(len(expect.Causes), 1)]
 	}
+	// What the schema requires, the API server refuses before any webhook is asked.
+	errs := append(j.schema.walk(j.object, nil), j.errs...)
 	for _, c := range expect.Causes {
 		path := truePath(c, j.base, j.object)
-		if !slices.ContainsFunc(j.errs, func(err *field.Error) bool { return within(err.Field, path) || err.Field == c.Field }) {
+		if !slices.ContainsFunc(errs, func(err *field.Error) bool { return within(err.Field, path) || err.Field == c.Field }) {
 			list = append(list, c)
 		}
 	}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// presetDeviations are those of guests that presets fill.
+var presetDeviations = []objectDeviation{
+	{"Requests of presets", func(c record, d difference) bool {
+		return empty(d.want) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
+			return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || requested(d.path, domain)
+		})
+	}},
+	{"Clock offsets of presets", func(c record, d difference) bool {
+		return empty(d.want) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
+			return offset(domain) && (d.path == appliedBy(name) || strings.HasPrefix(d.path, "spec.domain.clock."))
+		})
+	}},
+}
+
+// appliedBy is the path of the annotation that a preset leaves.
+func appliedBy(preset string) string { return "annotations.virtualmachinepreset.kubevirt.io/" + preset }
+
+// requested tells whether a path is one that a preset's request fills: the request itself, or the guest's memory that is taken from it.
+func requested(path string, domain *v1.DomainSpec) bool {
+	for resource := range domain.Resources.Requests {
+		if path == "spec.domain.resources.requests."+string(resource) {
+			return true
+		}
+	}
+	_, memory := domain.Resources.Requests[corev1.ResourceMemory]
+	return memory && (path == "spec.domain.memory.guest" || path == "spec.domain.memory.maxGuest")
+}
+
+func offset(domain *v1.DomainSpec) bool {
+	return domain.Clock != nil && domain.Clock.ClockOffset != v1.ClockOffset{}
+}
+
+func (c record) presetsThat(match func(name string, domain *v1.DomainSpec) bool) bool {
+	for _, preset := range c.Presets {
+		if preset.Spec.Domain != nil && match(preset.Name, preset.Spec.Domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// clocksDiffer tells whether one preset gives a clock's offset and another a clock without one, which the reference takes for a
+// disagreement.
+func (c record) clocksDiffer() bool {
+	return c.presetsThat(func(_ string, domain *v1.DomainSpec) bool { return offset(domain) }) &&
+		c.presetsThat(func(_ string, domain *v1.DomainSpec) bool { return domain.Clock != nil && !offset(domain) })
+}
