@@ -102,32 +102,6 @@ type board struct {
 	freePort               int
 }
 
-// tenant of an address is a device with its path, or else a root port.
-type tenant struct {
-	path *field.Path
-	port int
-}
-
-// at is the field to which errors about a tenant belong.
-func (t tenant) at() *field.Path {
-	if t.path == nil {
-		return field.NewPath("spec", "domain", "devices")
-	}
-	return t.path
-}
-
-func (t tenant) String() string {
-	if t.path == nil {
-		return fmt.Sprintf("root port %d", t.port)
-	}
-	return t.path.String()
-}
-
-func (b *board) taken(at PCI) bool {
-	_, taken := b.owner[at]
-	return taken
-}
-
 func (b *board) take(d Device, at PCI) {
 	b.plan.Devices[d.Key] = at
 	b.owner[at] = tenant{path: d.Path}

@@ -1,6 +1,36 @@
 package address
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// tenant of an address is a device with its path, or else a root port.
+type tenant struct {
+	path *field.Path
+	port int
+}
+
+// at is the field to which errors about a tenant belong.
+func (t tenant) at() *field.Path {
+	if t.path == nil {
+		return field.NewPath("spec", "domain", "devices")
+	}
+	return t.path
+}
+
+func (t tenant) String() string {
+	if t.path == nil {
+		return fmt.Sprintf("root port %d", t.port)
+	}
+	return t.path.String()
+}
+
+func (b *board) taken(at PCI) bool {
+	_, taken := b.owner[at]
+	return taken
+}
 
 // frozen puts devices back where an earlier boot had them.
 func (b *board) frozen(devices []Device) {
