@@ -21,6 +21,10 @@ type guest struct {
 	// explicit is the VMI that will boot, and document its JSON: the sparse VMI with the webhook's patch applied.
 	explicit *v1.VirtualMachineInstance
 	document []byte
+	sparse   *v1.VirtualMachineInstance
+	input    pipeline.Input
+	// admit gives the VM as a cluster would store it; nil for other kinds.
+	admit func() ([]byte, error)
 	// explain works out where each field of the explicit VMI came from; nil for the catalog.
 	explain func() pipeline.Explanation
 	// unknown says that the VM refers to something that is not there. The webhook lets it pass, but it cannot start.
@@ -74,6 +78,7 @@ func (s stageOne) run(ctx context.Context, g *guest) (bool, error) {
 		g.verdict.Errors, err = append(g.verdict.Errors, refusal.Errors...), nil
 	}
 	if err == nil && g.verdict.Allowed() && sparse != nil {
+		g.sparse = sparse
 		g.document, err = patched(sparse, g.explicit)
 	}
 	return true, err
@@ -86,8 +91,16 @@ func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 		return nil, err
 	}
 	diff, err := pipeline.Patch(raw, sparse, explicit)
-	if err != nil || diff == nil {
-		return raw, err
+	if err != nil {
+		return nil, err
+	}
+	return apply(diff, raw)
+}
+
+// apply applies an RFC 6902 patch; nil is none.
+func apply(diff, raw []byte) ([]byte, error) {
+	if diff == nil {
+		return raw, nil
 	}
 	patch, err := jsonpatch.DecodePatch(diff)
 	if err != nil {

@@ -54,7 +54,9 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
+	g.input = in
 	g.explain = func() pipeline.Explanation { return pipeline.ExplainVM(vm, in) }
+	g.admit = func() ([]byte, error) { return s.admit(ctx, vm, raw) }
 	return pipeline.Instance(vm), nil
 }
 
@@ -79,6 +81,7 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 		g.verdict.Errors = judged.Errors
 		g.verdict.Warnings = append(g.verdict.Warnings, judged.Warnings...)
 	}
+	g.input = in
 	g.explain = func() pipeline.Explanation { return pipeline.ExplainVMI(vmi, in) }
 	return vmi, nil
 }

@@ -76,57 +76,71 @@ type Explanation struct {
 
 // ExplainVM explains the guest that a VM would boot. The VM must have a template and be one that ExplicitVM allows.
 func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
-	size, preference := sources(in.Set)
+	volumes := map[string]string{}
 	if m := vm.Spec.Instancetype; m != nil {
-		size.InferredFrom = m.InferFromVolume
+		volumes[FromInstancetype] = m.InferFromVolume
 	}
 	if m := vm.Spec.Preference; m != nil {
-		preference.InferredFrom = m.InferFromVolume
+		volumes[FromPreference] = m.InferFromVolume
 	}
-	return explain(Instance(vm), in, size, preference)
+	return explain(Instance(vm), in, volumes)
 }
 
 // ExplainVMI explains a VMI that ExplicitVMI allows. What its VM's size gave it before is the user's word here.
 func ExplainVMI(vmi *v1.VirtualMachineInstance, in Input) Explanation {
-	size, preference := sources(in.Set)
-	return explain(vmi.DeepCopy(), in, size, preference)
+	return explain(vmi.DeepCopy(), in, nil)
 }
 
-func sources(set instancetype.Set) (size, preference Origin) {
-	if s := set.Instancetype; s != nil {
-		size = Origin{Kind: FromInstancetype, Name: s.Name, Revision: s.Revision}
-	}
-	if p := set.Preference; p != nil {
-		preference = Origin{Kind: FromPreference, Name: p.Name, Revision: p.Revision}
-	}
-	return size, preference
-}
-
-// explain makes the guest explicit. Steps and order are those of expand, which a test compares.
-func explain(vmi *v1.VirtualMachineInstance, in Input, size, preference Origin) Explanation {
-	h := history{}
+// explain makes the guest explicit. volumes are those from which instancetype and preference were inferred.
+func explain(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) Explanation {
+	h, preference := history{}, Origin{}
 	h.note(vmi, Origin{Kind: FromUser})
+	skipped := Steps(vmi, in, func(origin Origin) {
+		origin.InferredFrom = volumes[origin.Kind]
+		if origin.Kind == FromPreference {
+			preference = origin
+		}
+		h.note(vmi, origin)
+	})
+	explained := Explanation{Fields: h.facts(vmi)}
+	explained.NotApplied = append(unpreferred(in.Set, preference, explained.Fields), skipped...)
+	return explained
+}
+
+// Steps runs stage 1 on the guest itself and calls back after each step: the instancetype, the preference, each preset and each
+// pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none.
+// What it leads to is what ExplicitVMI gives, which a test compares; it returns the fields of presets that were not applied.
+func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skipped []Skipped) {
+	size, preference := instancetype.Set{Instancetype: in.Set.Instancetype}, instancetype.Set{Preference: in.Set.Preference}
 	instancetype.ApplySize(in.Set, vmi)
-	name(instancetype.Set{Instancetype: in.Set.Instancetype}, vmi)
-	h.note(vmi, size)
+	name(size, vmi)
+	origin := Origin{Kind: FromInstancetype}
+	if s := in.Set.Instancetype; s != nil {
+		origin.Name, origin.Revision = s.Name, s.Revision
+	}
+	after(origin)
 	instancetype.ApplyPreference(in.Set, vmi)
-	name(instancetype.Set{Preference: in.Set.Preference}, vmi)
-	h.note(vmi, preference)
-	var skipped []Skipped
+	name(preference, vmi)
+	origin = Origin{Kind: FromPreference}
+	if p := in.Set.Preference; p != nil {
+		origin.Name, origin.Revision = p.Name, p.Revision
+	}
+	after(origin)
 	presets := slices.SortedFunc(slices.Values(in.Presets), func(a, b v1.VirtualMachineInstancePreset) int { return cmp.Compare(a.Name, b.Name) })
+	if len(presets) == 0 {
+		after(Origin{Kind: FromPreset})
+	}
 	for i := range presets {
 		origin := Origin{Kind: FromPreset, Name: presets[i].Name}
-		// Errors are the verdict's to tell: presets that disagree are no explanation.
+		// Errors are the verdict's to tell: a guest whose presets disagree has no explanation.
 		left, _ := preset.Fill(presets[i:i+1], vmi)
 		for _, s := range left {
 			skipped = append(skipped, Skipped{origin, s.Field, s.Reason})
 		}
-		h.note(vmi, origin)
+		after(origin)
 	}
-	mutate.Each(vmi, in.Cluster.Defaults, func(pass string) { h.note(vmi, Origin{Kind: FromDefault, Name: pass}) })
-	explained := Explanation{Fields: h.facts(vmi)}
-	explained.NotApplied = append(unpreferred(in.Set, preference, explained.Fields), skipped...)
-	return explained
+	mutate.Each(vmi, in.Cluster.Defaults, func(pass string) { after(Origin{Kind: FromDefault, Name: pass}) })
+	return skipped
 }
 
 // history holds the value and the origin of each leaf, by its key.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -11,45 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
-
-func expandCommand(o *options) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "expand (-f FILE|DIR|- | vm/NAME ...)",
-		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
-		Example: "  kubectl kiln expand -f vm.yaml --catalog sizes/\n" +
-			"  kubectl kiln expand vm/web -n shop -o json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.eachGuest(cmd, args, o.printExplicit)
-		},
-	}
-	o.addInputs(cmd)
-	o.addOutput(cmd, "yaml", "yaml", "json")
-	return cmd
-}
-
-func (o *options) printExplicit(g guest) error {
-	object := map[string]any{}
-	if err := json.Unmarshal(g.document, &object); err != nil {
-		return err
-	}
-	delete(object, "status") // stage 1 writes none
-	return o.print(object)
-}
-
-// print writes one object; YAML documents are separated.
-func (o *options) print(object any) error {
-	if o.output == "json" {
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(object)
-	}
-	raw, err := yaml.Marshal(object)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(o.Out, "---\n%s", raw)
-	return err
-}
 
 func renderCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
