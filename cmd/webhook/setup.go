@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -56,7 +57,7 @@ func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
 	}
 	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, v1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, authorizationv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, v1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -98,7 +99,7 @@ func serve(mgr ctrl.Manager, configuration *resolve.Configuration, o options) er
 		return err
 	}
 	resolver := resolve.Resolver{Cached: mgr.GetCache(), Live: live, Memo: resolve.NewMemo()}
-	hooks := &admission.Server{Resolver: resolver, Cluster: configuration.Now, Write: func(ctx context.Context, drafts ...revision.Draft) error {
+	hooks := &admission.Server{Resolver: resolver, Review: admission.Reviewer(live), Cluster: configuration.Now, Write: func(ctx context.Context, drafts ...revision.Draft) error {
 		return revision.Write(ctx, live, drafts...)
 	}}
 	for path, hook := range hooks.Hooks() {

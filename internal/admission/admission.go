@@ -19,6 +19,8 @@ import (
 // Server holds what the handlers need besides the request.
 type Server struct {
 	Resolver resolve.Resolver
+	// Review tells what the caller of a request may read.
+	Review Review
 	// Write stores the snapshots that a guest is pinned to, before the guest exists. It is never called in a dry run.
 	Write func(context.Context, ...revision.Draft) error
 	// Cluster is the configuration in force.

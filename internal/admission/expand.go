@@ -22,12 +22,13 @@ func (s *Server) expands(old *v1.VirtualMachine) bool {
 // expand writes size, preference and defaults into the template and takes the references away. A VM that is going to be
 // refused stays as it is, so that validation names what the user wrote; so does one whose references are not known yet.
 func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
+	meant := resolve.Effective(vm, resolved.Pins)
 	if vm.Spec.Instancetype == nil && vm.Spec.Preference == nil ||
-		vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil {
+		meant.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || meant.Spec.Preference != nil && resolved.Set.Preference == nil {
 		return
 	}
 	// No presets: they are matched by the labels of the guest when it starts, as for any other template.
-	explicit, judged := pipeline.ExplicitVM(vm, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster()})
+	explicit, judged := pipeline.ExplicitVM(meant, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster()})
 	if !judged.Allowed() {
 		return
 	}

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"maps"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -20,15 +19,23 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 	after := *vm // what is changed below is copied first
 	keepIdentity(&after, old)
 	var resolved resolve.Answer
+	granted := ""
 	if _, repinned := vm.Annotations[pipeline.AnnotationPins]; old != nil && !repinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
 		// 'kubectl replace' with a manifest that has no pins. Nothing is resolved, so that it works without a catalog.
-		resolved.Pins = resolve.ReadPins(old)
-	} else if resolved, err = s.Resolver.VM(ctx, vm, old); err != nil {
-		return answer{}, err
+		resolved.Pins, granted = resolve.ReadPins(old), old.Annotations[resolve.AnnotationInference]
+	} else {
+		resolver := s.resolver(request, vm, old)
+		if resolved, err = resolver.VM(ctx, vm, old); err != nil {
+			return answer{}, err
+		}
+		if resolved.Waiting {
+			granted = authorised(vm, old, resolver.Rights)
+		}
 	}
 	if s.expands(old) {
 		s.expand(&after, &resolved)
 	}
+	annotate(&after, resolve.AnnotationInference, granted)
 	resolve.WritePins(&after, resolved.Pins)
 	patch, err := pipeline.Patch(request.Object.Raw, vm, &after)
 	if err != nil {
@@ -49,7 +56,7 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	if old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && resolve.ReadPins(vm) == resolve.ReadPins(old) {
 		return answer{}, nil // labels and the like: rules that came since then must not keep anybody from changing them
 	}
-	resolved, err := s.Resolver.VM(ctx, vm, old)
+	resolved, err := s.resolver(request, vm, old).VM(ctx, vm, old)
 	if err != nil {
 		return answer{}, err
 	}
@@ -58,7 +65,7 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 		return answer{}, err
 	}
 	in.User = request.UserInfo.Username
-	_, judged := pipeline.ExplicitVM(vm, old, in)
+	_, judged := pipeline.ExplicitVM(resolve.Effective(vm, resolved.Pins), old, in)
 	judged.Warnings = append(resolved.Warnings, judged.Warnings...)
 	return verdict(judged)
 }
@@ -81,7 +88,7 @@ func settled(vm, old *v1.VirtualMachine) bool {
 	if vm.DeletionTimestamp != nil || old == nil {
 		return vm.DeletionTimestamp != nil
 	}
-	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity} {
+	for _, key := range ours {
 		value, found := vm.Annotations[key]
 		if was, had := old.Annotations[key]; value != was || found != had {
 			return false
@@ -96,10 +103,5 @@ func keepIdentity(vm, old *v1.VirtualMachine) {
 	if old == nil || old.Annotations[pipeline.AnnotationIdentity] == "" || vm.Annotations[pipeline.AnnotationIdentity] != "" {
 		return
 	}
-	annotations := maps.Clone(vm.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[pipeline.AnnotationIdentity] = old.Annotations[pipeline.AnnotationIdentity]
-	vm.Annotations = annotations
+	annotate(vm, pipeline.AnnotationIdentity, old.Annotations[pipeline.AnnotationIdentity])
 }

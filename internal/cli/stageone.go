@@ -48,6 +48,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if err != nil {
 		return nil, err
 	}
+	vm = resolve.Effective(vm, answer.Pins)
 	g.unknown = vm.Spec.Instancetype != nil && answer.Set.Instancetype == nil || vm.Spec.Preference != nil && answer.Set.Preference == nil
 	g.explicit, g.verdict = pipeline.ExplicitVM(vm, nil, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)

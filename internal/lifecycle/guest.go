@@ -42,7 +42,9 @@ func (c *Controller) pin(ctx context.Context, s *state) {
 	if unpinned(s.vm) == "" {
 		return
 	}
-	resolved, err := c.Resolver.VM(ctx, s.vm, s.vm)
+	resolver := c.Resolver
+	resolver.Rights = resolve.RecordedRights(s.vm)
+	resolved, err := resolver.VM(ctx, s.vm, s.vm)
 	if err == nil && resolved.Pins != resolve.ReadPins(s.vm) {
 		if err = c.write(ctx, resolved.Drafts...); err == nil {
 			pinned := s.vm.DeepCopy()
@@ -102,7 +104,7 @@ func (c *Controller) stop(ctx context.Context, s *state) {
 }
 
 func (c *Controller) start(ctx context.Context, s *state) {
-	vmi := pipeline.Instance(s.vm)
+	vmi := pipeline.Instance(resolve.Effective(s.vm, resolve.ReadPins(s.vm)))
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	vmi.Finalizers = []string{Finalizer}
 	err := c.remember(ctx, s.vm, vmi)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/pipeline"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +47,7 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 
 // mirror tells dashboards and KubeVirt's tools which revision a VM is made from.
 func mirror(ref v1.InstancetypeStatusRef, revision string) *v1.InstancetypeStatusRef {
-	if revision != "" {
+	if revision != "" && revision != pipeline.None {
 		ref.ControllerRevisionRef = &v1.ControllerRevisionRef{Name: revision}
 	}
 	return &ref

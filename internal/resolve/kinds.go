@@ -19,6 +19,8 @@ type family struct {
 	namespaced, cluster string
 	// names are the spellings of each kind that a matcher may use, in any case: singular and plural resource names.
 	namespacedNames, clusterNames []string
+	// label of a volume's source recommends one by name; with '-kind' appended, by kind.
+	label string
 }
 
 var (
@@ -26,11 +28,13 @@ var (
 		field: "instancetype", namespaced: "VirtualMachineInstancetype", cluster: "VirtualMachineClusterInstancetype",
 		namespacedNames: []string{api.SingularResourceName, api.PluralResourceName},
 		clusterNames:    []string{api.ClusterSingularResourceName, api.ClusterPluralResourceName},
+		label:           api.DefaultInstancetypeLabel,
 	}
 	preferences = family{
 		field: "preference", namespaced: "VirtualMachinePreference", cluster: "VirtualMachineClusterPreference",
 		namespacedNames: []string{api.SingularPreferenceResourceName, api.PluralPreferenceResourceName},
 		clusterNames:    []string{api.ClusterSingularPreferenceResourceName, api.ClusterPluralPreferenceResourceName},
+		label:           api.DefaultPreferenceLabel,
 	}
 )
 
@@ -50,6 +54,10 @@ func (f family) kind(word string) string {
 type reference struct {
 	family
 	kind, name, revision, inferFrom string
+	policy                          *v1.InferFromVolumeFailurePolicy
+	// inferred says that kind and name are what a volume recommends.
+	inferred bool
+	vm       *v1.VirtualMachine
 	// status is what was resolved before, by Kiln's controller or KubeVirt's.
 	status    *v1.InstancetypeStatusRef
 	namespace string
@@ -64,13 +72,13 @@ func references(vm *v1.VirtualMachine) (size, preference *reference) {
 	if m := vm.Spec.Instancetype; m != nil {
 		size = &reference{
 			family: sizes, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
-			status: vm.Status.InstancetypeRef, namespace: vm.Namespace, path: field.NewPath("spec", sizes.field),
+			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.InstancetypeRef, namespace: vm.Namespace, path: field.NewPath("spec", sizes.field),
 		}
 	}
 	if m := vm.Spec.Preference; m != nil {
 		preference = &reference{
 			family: preferences, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
-			status: vm.Status.PreferenceRef, namespace: vm.Namespace, path: field.NewPath("spec", preferences.field),
+			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.PreferenceRef, namespace: vm.Namespace, path: field.NewPath("spec", preferences.field),
 		}
 	}
 	return size, preference
@@ -79,12 +87,12 @@ func references(vm *v1.VirtualMachine) (size, preference *reference) {
 // same tells whether two matchers mean the same, so that what was resolved for one holds for the other.
 func (r *reference) same(other *reference) bool {
 	return r != nil && other != nil && r.family.kind(r.kind) == other.family.kind(other.kind) &&
-		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom
+		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignores() == other.ignores()
 }
 
 // fits tells whether a snapshot is of the object that the matcher names.
 func (r *reference) fits(s instancetype.Source) bool {
-	if r.inferFrom != "" {
+	if r.inferFrom != "" && !r.inferred {
 		return true // the matcher names no object; whatever was inferred is in the pin
 	}
 	return s.Name == r.name && s.Kind == r.family.kind(r.kind)
@@ -93,7 +101,8 @@ func (r *reference) fits(s instancetype.Source) bool {
 // statusRevision is the revision that the status records, when the status is about this matcher.
 func (r *reference) statusRevision() string {
 	s := r.status
-	if s == nil || s.ControllerRevisionRef == nil || s.Name != r.name || r.family.kind(s.Kind) != r.family.kind(r.kind) {
+	if s == nil || s.ControllerRevisionRef == nil || s.InferFromVolume != r.inferFrom ||
+		r.inferFrom == "" && (s.Name != r.name || r.family.kind(s.Kind) != r.family.kind(r.kind)) {
 		return ""
 	}
 	return s.ControllerRevisionRef.Name

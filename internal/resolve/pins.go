@@ -47,6 +47,11 @@ func given(value *string) pin {
 	return pin{name: *value, given: true}
 }
 
+// asks tells whether a pin is to be another one. The first pin of a guest is the controller's to write.
+func (p pin) asks(old pin) bool {
+	return p.given && (p.name == "" || old.name != "" && p.name != old.name)
+}
+
 // ReadPins are the pins of a VM or VMI; both empty when it has none or they cannot be read.
 func ReadPins(object metav1.Object) pipeline.Pins {
 	p := readPins(object)

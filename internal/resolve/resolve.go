@@ -23,6 +23,8 @@ type Resolver struct {
 	Live client.Reader
 	// Memo spares reading the same version of an object twice; nil reads it each time.
 	Memo *Memo
+	// Rights bound what an inference may read in other namespaces. Nil where whoever asks reads with rights of their own.
+	Rights *Rights
 }
 
 // Answer is what the references of one guest resolve to.
@@ -33,6 +35,8 @@ type Answer struct {
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
 	Warnings []string
+	// Waiting says that a volume cannot tell yet what it recommends.
+	Waiting bool
 }
 
 // Refusal is the user's mistake. Every other error of this package is ours: the request may be right, and can be tried
@@ -90,7 +94,7 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answ
 		family
 		name string
 	}{{sizes, named.size.name}, {preferences, named.preference.name}} {
-		if p.name == "" {
+		if p.name == "" || p.name == pipeline.None {
 			continue
 		}
 		content, err := r.revision(ctx, p.family, client.ObjectKey{Namespace: vmi.Namespace, Name: p.name})

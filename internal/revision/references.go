@@ -28,7 +28,7 @@ func (u *used) has(r *appsv1.ControllerRevision) bool {
 
 // add notes that a VM or VMI refers to a revision of its namespace.
 func (u *used) add(user metav1.Object, name string) {
-	if name == "" {
+	if name == "" || name == pipeline.None {
 		return
 	}
 	key := client.ObjectKey{Namespace: user.GetNamespace(), Name: name}

@@ -28,6 +28,10 @@ const (
 	AnnotationHardware = "kilnvm.io/hardware"
 )
 
+// None is the pin of a matcher whose volume recommends nothing, when its owner has said that this is to be ignored. It is no legal
+// name of a revision.
+const None = "(none)"
+
 // Pins name the ControllerRevisions that a guest was built from.
 type Pins struct {
 	Instancetype string `json:"instancetype,omitempty"`

@@ -24,6 +24,9 @@ var deviations = []deviation{
 		relative, found := strings.CutPrefix(truePath(c, j.base, j.object), j.base+".")
 		return j.unknown && (found && unknownSubjects.MatchString(relative) || strings.Contains(c.Message, requirement) || strings.Contains(c.Message, "SecureBoot requires SMM"))
 	}},
+	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
+		return j.unknown && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
+	}},
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
 		return j.has("status.volumeRequests") && strings.Contains(c.Message, "while VMI migration is in progress")
 	}},

@@ -151,6 +151,9 @@ func (c *record) inferred(before, after map[string]any) {
 			spec = map[string]any{"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": "1Gi"}}
 		}
 		namespace, _ := lookup(before, "metadata.namespace").(string)
+		if strings.Contains(kind, "Cluster") {
+			namespace = ""
+		}
 		c.Objects = append(slices.Clip(c.Objects), unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
 		}})

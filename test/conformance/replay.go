@@ -128,6 +128,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	if err != nil {
 		return given, err
 	}
+	vm = resolve.Effective(vm, resolved.Pins)
 	explicit, verdict := pipeline.ExplicitVM(vm, old, pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User})
 	unknown := vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil
 	return answer{errs: verdict.Errors, unknown: unknown, explicit: explicit, set: resolved.Set}, nil

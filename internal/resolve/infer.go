@@ -1,0 +1,204 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+)
+
+// A matcher with inferFromVolume names no object: the image that the volume is made of recommends one, by its labels. What is
+// found is pinned, and looked for again only when the owner asks; the spec stays as it was written.
+
+// silent is the error of a volume that recommends nothing. It is the one that the policy Ignore ignores.
+type silent struct{ reason string }
+
+func (s *silent) Error() string { return s.reason }
+
+// absent is the error of a source that does not exist yet.
+type absent struct{ reason string }
+
+func (a *absent) Error() string { return a.reason }
+
+// hasPolicy tells whether the policy is none or one that there is.
+func (r *reference) hasPolicy() bool {
+	return r.policy == nil || *r.policy == v1.RejectInferFromVolumeFailure || *r.policy == v1.IgnoreInferFromVolumeFailure
+}
+
+// ignores tells whether the owner wants a guest without size or preference when the volume recommends none.
+func (r *reference) ignores() bool {
+	return r.inferFrom != "" && r.policy != nil && *r.policy == v1.IgnoreInferFromVolumeFailure
+}
+
+// infer names what the volume recommends; without a name when that is nothing, and to be ignored. Nil without an error or a
+// refusal: the volume cannot answer yet.
+func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*reference, field.ErrorList, error) {
+	at, named := ref.path.Child("inferFromVolume"), *ref
+	labels, err := walk{r, ref}.volume(ctx)
+	var nothing *silent
+	var missing *absent
+	var refused *field.Error
+	switch {
+	case errors.As(err, &refused):
+		refused.Field = at.String()
+		return nil, field.ErrorList{refused}, nil
+	case errors.As(err, &missing):
+		answer.Waiting = true
+		answer.warn("%s: %s; the guest cannot start before volume '%s' can tell its %s", at, missing, ref.inferFrom, ref.field)
+		return nil, nil, nil
+	case errors.As(err, &nothing) && ref.ignores():
+		answer.warn("%s: %s; the guest has no %s", at, nothing, ref.field)
+		return &named, nil, nil
+	case errors.As(err, &nothing):
+		return nil, field.ErrorList{field.Invalid(at, ref.inferFrom,
+			fmt.Sprintf("%s: name the %s, or set inferFromVolumeFailurePolicy to 'Ignore' for a guest without one", nothing, ref.field))}, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	named.inferred, named.name, named.kind = true, labels[ref.label], labels[ref.label+"-kind"]
+	return &named, nil, nil
+}
+
+// walk goes from the volume of a guest to the image that it is made of.
+type walk struct {
+	Resolver
+	ref *reference
+}
+
+// answered tells whether these labels recommend something.
+func (w walk) answered(labels map[string]string) bool { return labels[w.ref.label] != "" }
+
+// volume finds the labels that recommend something: those of a claim, or of what a DataVolume copies.
+func (w walk) volume(ctx context.Context) (map[string]string, error) {
+	var volumes []v1.Volume
+	if template := w.ref.vm.Spec.Template; template != nil {
+		volumes = template.Spec.Volumes
+	}
+	for i := range volumes {
+		switch volume := &volumes[i]; {
+		case volume.Name != w.ref.inferFrom:
+		case volume.PersistentVolumeClaim != nil:
+			return w.claim(ctx, w.ref.namespace, volume.PersistentVolumeClaim.ClaimName)
+		case volume.DataVolume != nil:
+			return w.dataVolume(ctx, volume.DataVolume.Name)
+		default:
+			return nil, &silent{"only a PersistentVolumeClaim or a DataVolume can recommend something"}
+		}
+	}
+	return nil, field.Invalid(nil, w.ref.inferFrom, "names no volume of spec.template.spec.volumes")
+}
+
+// claim ends a walk, as snapshot does.
+func (w walk) claim(ctx context.Context, namespace, name string) (map[string]string, error) {
+	return w.leaf(ctx, Source{claims, namespace, name})
+}
+
+func (w walk) leaf(ctx context.Context, source Source) (map[string]string, error) {
+	labels, err := w.look(ctx, source, nil)
+	if err == nil && !w.answered(labels) {
+		err = &silent{fmt.Sprintf("%s has no label '%s'", source, w.ref.label)}
+	}
+	return labels, err
+}
+
+// dataVolume looks at the template of the VM first: the DataVolume is made from it when the VM exists.
+func (w walk) dataVolume(ctx context.Context, name string) (map[string]string, error) {
+	for i := range w.ref.vm.Spec.DataVolumeTemplates {
+		if template := &w.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
+			return w.copied(ctx, &template.Spec)
+		}
+	}
+	var volume cdi.DataVolume
+	labels, err := w.look(ctx, Source{dataVolumes, w.ref.namespace, name}, &volume)
+	switch {
+	case errors.As(err, new(*absent)): // a DataVolume may be removed when its claim is filled
+		return w.claim(ctx, w.ref.namespace, name)
+	case err != nil || w.answered(labels):
+		return labels, err
+	}
+	return w.copied(ctx, &volume.Spec)
+}
+
+// copied goes on to what a DataVolume is a copy of.
+func (w walk) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]string, error) {
+	switch source, ref := spec.Source, spec.SourceRef; {
+	case source != nil && source.PVC != nil:
+		return w.claim(ctx, w.orOwn(source.PVC.Namespace), source.PVC.Name)
+	case source != nil && source.Snapshot != nil:
+		return w.leaf(ctx, Source{snapshots, w.orOwn(source.Snapshot.Namespace), source.Snapshot.Name})
+	case ref != nil && ref.Kind == cdi.DataVolumeDataSource:
+		namespace := w.ref.namespace
+		if ref.Namespace != nil {
+			namespace = w.orOwn(*ref.Namespace)
+		}
+		return w.dataSource(ctx, Source{dataSources, namespace, ref.Name})
+	}
+	return nil, &silent{"what its DataVolume copies cannot recommend anything: only PersistentVolumeClaims, VolumeSnapshots and DataSources can"}
+}
+
+func (w walk) dataSource(ctx context.Context, at Source) (map[string]string, error) {
+	var found cdi.DataSource
+	labels, err := w.look(ctx, at, &found)
+	if err != nil || w.answered(labels) {
+		return labels, err
+	}
+	switch source := found.Spec.Source; {
+	case source.PVC != nil:
+		return w.claim(ctx, w.orOwn(source.PVC.Namespace), source.PVC.Name)
+	case source.Snapshot != nil:
+		return w.leaf(ctx, Source{snapshots, w.orOwn(source.Snapshot.Namespace), source.Snapshot.Name})
+	}
+	return nil, &silent{fmt.Sprintf("%s names neither a PersistentVolumeClaim nor a VolumeSnapshot", at)}
+}
+
+func (w walk) orOwn(namespace string) string {
+	if namespace == "" {
+		return w.ref.namespace
+	}
+	return namespace
+}
+
+// Effective is a VM as its pins mean it. Without what a volume was to recommend and did not, if that is to be ignored; and, where
+// a size was recommended to a VM that could do without, without the memory that was there for that case. The VM itself stays.
+func Effective(vm *v1.VirtualMachine, pins pipeline.Pins) *v1.VirtualMachine {
+	size, preference := references(vm)
+	effective := *vm
+	if preference != nil && preference.ignores() && pins.Preference == pipeline.None {
+		effective.Spec.Preference = nil
+	}
+	switch {
+	case size == nil || !size.ignores():
+	case pins.Instancetype == pipeline.None:
+		effective.Spec.Instancetype = nil
+	case pins.Instancetype != "" && vm.Spec.Template != nil:
+		template := *vm.Spec.Template
+		template.Spec.Domain.Memory = nil
+		effective.Spec.Template = &template
+	}
+	return &effective
+}
+
+// Asks tells whether an update asks for an inference: by another matcher or other volumes, or for a new pin. Who asks must have the
+// right to read what it reads.
+func Asks(vm, old *v1.VirtualMachine) bool {
+	type asked struct { // exported, as the comparison wants
+		Size       *v1.InstancetypeMatcher
+		Preference *v1.PreferenceMatcher
+		Templates  []v1.DataVolumeTemplateSpec
+		Volumes    []v1.Volume
+	}
+	of := func(vm *v1.VirtualMachine) asked {
+		a := asked{vm.Spec.Instancetype, vm.Spec.Preference, vm.Spec.DataVolumeTemplates, nil}
+		if vm.Spec.Template != nil {
+			a.Volumes = vm.Spec.Template.Spec.Volumes
+		}
+		return a
+	}
+	now, before := readPins(vm), readPins(old)
+	return now.size.asks(before.size) || now.preference.asks(before.preference) || !equality.Semantic.DeepEqual(of(vm), of(old))
+}

@@ -1,0 +1,175 @@
+package resolve
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// recommending are the labels of an image that was made for the size 's'.
+const recommending = `labels: {instancetype.kubevirt.io/default-instancetype: s}`
+
+func objects(t *testing.T, documents ...string) (list []*unstructured.Unstructured) {
+	t.Helper()
+	for _, document := range documents {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, object)
+	}
+	return list
+}
+
+func claim(name, labels string) string {
+	return "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: " + strings.Replace(name, "/", ", namespace: ", 1) + ", " + labels + "}}"
+}
+
+// inferring is a VM whose root volume is to tell its size. source is YAML: of the volume, or after '|' of a DataVolume template.
+func inferring(t *testing.T, source string, changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
+	t.Helper()
+	volume, template, templated := strings.Cut(source, "|")
+	text := "{template: {spec: {domain: {memory: {guest: 1Gi}}, volumes: [{name: root, " + volume + "}]}}"
+	if templated {
+		text += ", dataVolumeTemplates: [{metadata: {name: d}, spec: {" + template + "}}]"
+	}
+	made := vm(matcher(v1.InstancetypeMatcher{InferFromVolume: "root"}))
+	if err := yaml.Unmarshal([]byte(text+"}"), &made.Spec); err != nil {
+		t.Fatal(err)
+	}
+	made.Spec.Instancetype = &v1.InstancetypeMatcher{InferFromVolume: "root"}
+	for _, change := range changes {
+		change(made)
+	}
+	return made
+}
+
+func ignoring(vm *v1.VirtualMachine) {
+	vm.Spec.Instancetype.InferFromVolumeFailurePolicy = new(v1.IgnoreInferFromVolumeFailure)
+}
+
+func TestInference(t *testing.T) {
+	const templated = "dataVolume: {name: d}|"
+	live := size("s", "1Gi", "")
+	pin := stored(t, live).GetName()
+	source := func(spec string) string {
+		return "{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: ds, namespace: golden}, spec: {" + spec + "}}"
+	}
+	volume := func(metadata, spec string) string {
+		return "{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataVolume, metadata: {name: d, namespace: team, " + metadata + "}, spec: {" + spec + "}}"
+	}
+	snapshot := "{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: sn, namespace: golden, " + recommending + "}}"
+	for _, test := range []struct {
+		name, why, source string
+		objects           []string
+		policy            func(*v1.VirtualMachine)
+		want, warning     string
+		waiting, refused  bool
+		asked             []string // rights in other namespaces
+	}{
+		{name: "claim", why: "its labels recommend", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", recommending)}, want: pin},
+		{name: "claim to come", why: "VM and volume may be applied together", source: "persistentVolumeClaim: {claimName: p}", waiting: true, warning: "PersistentVolumeClaim 'team/p' does not exist"},
+		{name: "claim to come, ignored", why: "what is not there yet is not nothing", source: "persistentVolumeClaim: {claimName: p}", policy: ignoring, waiting: true, warning: "does not exist"},
+		{name: "claim without label", why: "nothing will ever come", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, refused: true},
+		{name: "claim without label, ignored", why: "the owner asked for that", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, policy: ignoring, want: pipeline.None, warning: "the guest has no instancetype"},
+		{name: "container disk", why: "an image has no labels that can be read", source: "containerDisk: {image: x}", refused: true},
+		{name: "DataVolume", why: "its own labels go first", source: "dataVolume: {name: d}", objects: []string{volume(recommending, "source: {http: {url: u}}")}, want: pin},
+		{name: "DataVolume of a source", why: "what it copies is asked next", source: "dataVolume: {name: d}", objects: []string{volume("labels: {}", "source: {snapshot: {name: sn, namespace: golden}}"), snapshot}, want: pin, asked: []string{"volumesnapshots.snapshot.storage.k8s.io/golden/sn"}},
+		{name: "DataVolume gone", why: "it may be removed when its claim is filled", source: "dataVolume: {name: p}", objects: []string{claim("p/team", recommending)}, want: pin},
+		{name: "DataVolume of a web page", why: "it has no labels", source: "dataVolume: {name: d}", objects: []string{volume("labels: {}", "source: {http: {url: u}}")}, refused: true},
+		{name: "template", why: "the DataVolume is made when the VM is there", source: templated + "source: {pvc: {name: p, namespace: team}}", objects: []string{claim("p/team", recommending)}, want: pin},
+		{name: "template from elsewhere", why: "rights are asked for", source: templated + "source: {pvc: {name: p, namespace: golden}}", objects: []string{claim("p/golden", recommending)}, want: pin, asked: []string{"persistentvolumeclaims/golden/p"}},
+		{name: "DataSource", why: "its own labels go first", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", objects: []string{strings.Replace(source("source: {}"), "golden}", "golden, "+recommending+"}", 1)}, want: pin, asked: []string{"datasources.cdi.kubevirt.io/golden/ds"}},
+		{name: "DataSource of a claim", why: "then those of its source, wherever that is", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", objects: []string{source("source: {pvc: {name: p, namespace: images}}"), claim("p/images", recommending)}, want: pin,
+			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "persistentvolumeclaims/images/p"}},
+		{name: "DataSource of nothing", why: "it will not answer", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", objects: []string{source("source: {}")}, refused: true, asked: []string{"datasources.cdi.kubevirt.io/golden/ds"}},
+		{name: "DataSource to come", why: "what it is likely to lead to is asked for now", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", waiting: true, warning: "DataSource 'golden/ds' does not exist",
+			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "persistentvolumeclaims/golden/*", "volumesnapshots.snapshot.storage.k8s.io/golden/*"}},
+		{name: "another kind of source", why: "no such kind has labels", source: templated + "sourceRef: {kind: Image, name: ds}", refused: true},
+		{name: "size to come", why: "as when it is named", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", strings.Replace(recommending, ": s", ": other", 1))}, warning: "VirtualMachineClusterInstancetype 'other' does not exist"},
+		{name: "unknown kind", why: "told, with the label that says it", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", strings.Replace(recommending, ": s}", ": s, instancetype.kubevirt.io/default-instancetype-kind: flavor}", 1))}, warning: "default-instancetype-kind"},
+		{name: "no such volume", why: "a typing error, even under Ignore", source: "persistentVolumeClaim: {claimName: p}", policy: func(vm *v1.VirtualMachine) { ignoring(vm); vm.Spec.Instancetype.InferFromVolume = "rot" }, refused: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			vm := inferring(t, test.source)
+			if test.policy != nil {
+				test.policy(vm)
+			}
+			var asked []string
+			rights := &Rights{May: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
+			answer, err := Resolver{Cached: NewFiles(scheme(t), append(objects(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
+			refused := ""
+			if test.refused {
+				refused = "spec.instancetype.inferFromVolume"
+			}
+			check(t, test.why, err, refused, "")
+			if answer.Pins.Instancetype != test.want || answer.Waiting != test.waiting {
+				t.Errorf("%s: pin '%s', waiting %v; want '%s', %v", test.why, answer.Pins.Instancetype, answer.Waiting, test.want, test.waiting)
+			}
+			if got := strings.Join(answer.Warnings, "\n"); !strings.Contains(got, test.warning) || got != "" && test.warning == "" {
+				t.Errorf("%s: warnings '%s', want '%s'", test.why, got, test.warning)
+			}
+			if diff := cmp.Diff(test.asked, asked); diff != "" {
+				t.Errorf("%s: rights (-want +got):\n%s", test.why, diff)
+			}
+		})
+	}
+}
+
+// TestInferenceNeedsRights: without the right, what exists and what does not get the same answer.
+func TestInferenceNeedsRights(t *testing.T) {
+	there, missing := claim("p/golden", recommending), claim("q/golden", recommending)
+	for _, object := range []string{there, missing} {
+		resolver := Resolver{Cached: NewFiles(scheme(t), append(objects(t, object), size("s", "1Gi", ""))...),
+			Rights: &Rights{May: func(context.Context, Source) (bool, error) { return false, nil }}}
+		_, err := resolver.VM(t.Context(), inferring(t, "dataVolume: {name: d}|source: {pvc: {name: p, namespace: golden}}"), nil)
+		check(t, "an inference reads with the rights of Kiln", err, "spec.instancetype.inferFromVolume", "")
+	}
+}
+
+// TestRecordedRights: the controller reads what admission has recorded and nothing else.
+func TestRecordedRights(t *testing.T) {
+	rights := &Rights{May: func(_ context.Context, s Source) (bool, error) { return s.Kind != "VolumeSnapshot", nil }}
+	waiting := inferring(t, "dataVolume: {name: d}|sourceRef: {kind: DataSource, name: ds, namespace: golden}")
+	if _, err := (Resolver{Cached: NewFiles(scheme(t)), Rights: rights}).VM(t.Context(), waiting, nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(`["datasources.cdi.kubevirt.io/golden/ds","persistentvolumeclaims/golden/*"]`, rights.Record()); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+	waiting.Annotations = map[string]string{AnnotationInference: rights.Record()}
+	for _, test := range []struct {
+		name, source string
+		allowed      bool
+	}{{"beside the source", "{pvc: {name: p, namespace: golden}}", true}, {"elsewhere", "{pvc: {name: p, namespace: images}}", false},
+		{"of another kind", "{snapshot: {name: p, namespace: golden}}", false}, {"in the guest's own namespace", "{pvc: {name: p, namespace: team}}", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			found := append(objects(t, claim("p/golden", recommending), claim("p/images", recommending), claim("p/team", recommending),
+				"{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: p, namespace: golden, "+recommending+"}}",
+				"{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: ds, namespace: golden}, spec: {source: "+test.source+"}}"), size("s", "1Gi", ""))
+			answer, err := Resolver{Cached: NewFiles(scheme(t), found...), Rights: RecordedRights(waiting)}.VM(t.Context(), waiting, waiting)
+			if test.allowed != (err == nil) || test.allowed != (answer.Pins.Instancetype != "") {
+				t.Errorf("pins %+v, %v; want allowed %v", answer.Pins, err, test.allowed)
+			}
+		})
+	}
+}
+
+func TestEffective(t *testing.T) {
+	given := inferring(t, "persistentVolumeClaim: {claimName: p}", ignoring)
+	if got := Effective(given, pipeline.Pins{Instancetype: pipeline.None}); got.Spec.Instancetype != nil || got.Spec.Template.Spec.Domain.Memory == nil {
+		t.Error("a volume that recommends nothing leaves the guest as it was written")
+	}
+	if got := Effective(given, pipeline.Pins{Instancetype: "s-1"}); got.Spec.Instancetype == nil || got.Spec.Template.Spec.Domain.Memory != nil {
+		t.Error("the memory that was there in case of nothing conflicts with the size that was recommended")
+	}
+	if given.Spec.Instancetype == nil || given.Spec.Template.Spec.Domain.Memory == nil {
+		t.Error("the VM itself was changed")
+	}
+}

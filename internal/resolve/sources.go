@@ -1,0 +1,158 @@
+package resolve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// sourceKind is a kind of which an inference reads objects. A cluster need not serve it.
+type sourceKind struct {
+	schema.GroupVersionKind
+	Resource string
+}
+
+var (
+	claims      = sourceKind{schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"}, "persistentvolumeclaims"}
+	dataVolumes = sourceKind{schema.GroupVersionKind{Group: "cdi.kubevirt.io", Version: "v1beta1", Kind: "DataVolume"}, "datavolumes"}
+	dataSources = sourceKind{schema.GroupVersionKind{Group: "cdi.kubevirt.io", Version: "v1beta1", Kind: "DataSource"}, "datasources"}
+	snapshots   = sourceKind{schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"}, "volumesnapshots"}
+)
+
+// SourceKinds are the kinds of objects that an inference reads.
+func SourceKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{claims.GroupVersionKind, dataVolumes.GroupVersionKind, dataSources.GroupVersionKind, snapshots.GroupVersionKind}
+}
+
+// Source is an object that an inference reads.
+type Source struct {
+	sourceKind
+	Namespace, Name string
+}
+
+// every is the name that means all objects of a kind in a namespace.
+const every = "*"
+
+func (s Source) String() string { return fmt.Sprintf("%s '%s/%s'", s.Kind, s.Namespace, s.Name) }
+
+// key is how a grant is recorded.
+func (s Source) key() string {
+	return schema.GroupResource{Group: s.Group, Resource: s.Resource}.String() + "/" + s.Namespace + "/" + s.Name
+}
+
+// Attributes are what a SubjectAccessReview asks about: reading this source, or with an empty name all of its kind.
+func (s Source) Attributes() (group, version, resource, namespace, name string) {
+	if s.Name != every {
+		name = s.Name
+	}
+	return s.Group, s.Version, s.Resource, s.Namespace, name
+}
+
+// Rights say which sources in other namespaces an inference may read: Kiln could read more than whoever asks for it. Nil in a
+// Resolver means all, where those who ask read with their own rights.
+type Rights struct {
+	// May asks. It is called before a source is read, whether or not that exists, so that the answer does not tell.
+	May func(context.Context, Source) (bool, error)
+	// granted is what was asked and allowed, sorted.
+	granted []string
+}
+
+// AnnotationInference on a VM whose inference waits records what its owner may read in other namespaces. Admission writes it, and
+// nobody else: the controller reads no more than that.
+const AnnotationInference = "kilnvm.io/inference"
+
+// RecordedRights are the rights that admission has recorded in a VM.
+func RecordedRights(vm metav1.Object) *Rights {
+	var granted []string
+	if json.Unmarshal([]byte(vm.GetAnnotations()[AnnotationInference]), &granted) != nil {
+		granted = nil
+	}
+	return &Rights{May: func(_ context.Context, s Source) (bool, error) {
+		all := s
+		all.Name = every
+		return slices.Contains(granted, s.key()) || slices.Contains(granted, all.key()), nil
+	}}
+}
+
+// Record is the value of AnnotationInference: everything that was granted.
+func (r *Rights) Record() string {
+	text, err := json.Marshal(append([]string{}, r.granted...))
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return string(text)
+}
+
+// grant asks for one source and remembers the answer.
+func (r *Rights) grant(ctx context.Context, s Source) (bool, error) {
+	allowed, err := r.May(ctx, s)
+	if at, found := slices.BinarySearch(r.granted, s.key()); err == nil && allowed && !found {
+		r.granted = slices.Insert(r.granted, at, s.key())
+	}
+	return allowed, err
+}
+
+// look reads a source into a typed object, if that may be, and gives its labels.
+func (w walk) look(ctx context.Context, s Source, into any) (map[string]string, error) {
+	if err := w.permitted(ctx, s); err != nil {
+		return nil, err
+	}
+	reader := w.Live // a cache would begin to watch the kind
+	if reader == nil {
+		reader = w.Cached
+	}
+	var object unstructured.Unstructured
+	object.SetGroupVersionKind(s.GroupVersionKind)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, &object)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		if s.sourceKind == dataSources {
+			w.foresee(ctx, s)
+		}
+		return nil, &absent{fmt.Sprintf("%s does not exist", s)}
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", s, err)
+	}
+	if into == nil {
+		return object.GetLabels(), nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", s, err)
+	}
+	return object.GetLabels(), nil
+}
+
+func (w walk) permitted(ctx context.Context, s Source) error {
+	if w.Rights == nil || s.Namespace == w.ref.namespace {
+		return nil
+	}
+	allowed, err := w.Rights.grant(ctx, s)
+	if err != nil {
+		return fmt.Errorf("asking who may read %s: %w", s, err)
+	}
+	if !allowed {
+		return field.Forbidden(nil, fmt.Sprintf("volume '%s' is made from %s, which whoever wrote this may not read", w.ref.inferFrom, s))
+	}
+	return nil
+}
+
+// foresee asks, while a DataSource does not exist yet, for what it is likely to lead to: a claim or a snapshot beside it. Its
+// name is not known, so that only who may read all of them can be answered later without writing the VM again.
+func (w walk) foresee(ctx context.Context, s Source) {
+	if w.Rights == nil || s.Namespace == w.ref.namespace {
+		return
+	}
+	for _, kind := range []sourceKind{claims, snapshots} {
+		_, _ = w.Rights.grant(ctx, Source{kind, s.Namespace, every}) // no answer is no grant
+	}
+}
