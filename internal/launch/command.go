@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
@@ -20,7 +20,7 @@ import (
 type options struct {
 	name, socket, volumeRoot, state string
 	labels, bridges                 map[string]string
-	kvm                             string
+	kvm, config                     string
 	file, namespace                 string
 }
 
@@ -37,6 +37,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.name, "node", hostname, "name of this machine, as VMIs are claimed with")
 	flags.StringVar(&o.socket, "libvirt", DefaultSocket, "unix socket of the libvirt daemon")
 	flags.StringVar(&o.kvm, "kvm", string(KVMAuto), "'auto' uses KVM where libvirt offers it, 'never' emulates")
+	flags.StringVar(&o.config, "config", "", "file with a KubeVirt object or its spec.configuration, as the webhook's; empty for the KubeVirt object of the cluster, or the defaults where there is none")
 	root.AddCommand(nodeCommand(o), renderCommand(o))
 	return root
 }
@@ -79,7 +80,14 @@ func (o *options) runNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	node.Client = mgr.GetClient()
+	node.Client, node.Live = mgr.GetClient(), mgr.GetAPIReader()
+	node.Configuration = &resolve.Configuration{File: o.config, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: log.WithName("configuration")}
+	if err := node.Configuration.Load(ctx); err != nil {
+		return err
+	}
+	if err := mgr.Add(node.Configuration); err != nil {
+		return err
+	}
 	if err := node.SetupWithManager(mgr); err != nil {
 		return err
 	}
@@ -103,5 +111,5 @@ func (o *options) node() (*Node, error) {
 		return nil, err
 	}
 	host.Volumes, host.State, host.Bridges = volumes, o.state, o.bridges
-	return &Node{Name: o.name, Labels: o.labels, Libvirt: daemon, Host: host, Defaults: config.Default().Frontend}, nil
+	return &Node{Name: o.name, Labels: o.labels, Libvirt: daemon, Host: host}, nil
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	corev1 "k8s.io/api/core/v1"
@@ -21,11 +21,14 @@ import (
 // two nodes one loses, and writes only VMIs that it claimed.
 type Node struct {
 	client.Client
-	Name     string
-	Labels   map[string]string
-	Libvirt  *Libvirt
-	Host     *Host
-	Defaults config.FrontendDefaults
+	// Live reads past the cache.
+	Live    client.Reader
+	Name    string
+	Labels  map[string]string
+	Libvirt *Libvirt
+	Host    *Host
+	// Configuration is the cluster's: it says what new guests see that no field of the API governs.
+	Configuration *resolve.Configuration
 }
 
 // pollInterval is how often an active domain is looked at.
@@ -41,6 +44,10 @@ func (n *Node) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 	vmi := &v1.VirtualMachineInstance{}
 	if err := n.Get(ctx, request.NamespacedName, vmi); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !n.Configuration.Synced() {
+		// What the first boot freezes must not be the defaults of a moment.
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	if n.Libvirt == nil {
 		return ctrl.Result{}, n.renderOnly(ctx, vmi)
@@ -107,7 +114,7 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 		return ctrl.Result{}, err
 	}
 	rendered, errs := pipeline.Render(pipeline.Machine{
-		VMI: vmi, Defaults: n.Defaults, Frozen: frozen, Host: n.Host.Capabilities, Bindings: bindings})
+		VMI: vmi, Defaults: n.Configuration.Now().Frontend, Frozen: frozen, Host: n.Host.Capabilities, Bindings: bindings})
 	if len(errs) > 0 {
 		return n.refuse(ctx, vmi, reasonOf(errs), errs.ToAggregate().Error())
 	}
@@ -118,6 +125,9 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	if changed {
 		return ctrl.Result{}, n.Update(ctx, vmi) // its answer comes back as the next event
 	}
+	if wanted, err := n.wanted(ctx, vmi); err != nil || !wanted {
+		return ctrl.Result{}, err
+	}
 	if err := n.Libvirt.Start(rendered.Documents.Domain); err != nil {
 		return n.refuse(ctx, vmi, reasonStartFailed, err.Error())
 	}
@@ -126,6 +136,16 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	setReady(vmi, corev1.ConditionTrue, reasonStarted)
 	vmi.Status.Machine = &v1.Machine{Type: rendered.Documents.Domain.OS.Type.Machine}
 	return ctrl.Result{RequeueAfter: pollInterval}, n.Status().Update(ctx, vmi)
+}
+
+// wanted asks the API server itself whether the VMI is still to run here: the cache may lag behind its deletion, and a guest
+// that is started then would boot only to be shut down, or never be shut down if its VMI is gone.
+func (n *Node) wanted(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	now := &v1.VirtualMachineInstance{}
+	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(vmi), now); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return now.UID == vmi.UID && now.DeletionTimestamp.IsZero() && now.Status.NodeName == n.Name, nil
 }
 
 // retryInterval is when a VMI that this machine could not start is tried again: an administrator may have put the file there.

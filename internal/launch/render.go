@@ -1,13 +1,14 @@
 package launch
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
 
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -35,7 +36,7 @@ func renderCommand(o *options) *cobra.Command {
 }
 
 func (o *options) render(cmd *cobra.Command, args []string) error {
-	vmi, err := o.readVMI(cmd.Context(), cmd.InOrStdin(), args)
+	vmi, cluster, err := o.input(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -51,12 +52,35 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 		defer daemon.Close()
 	}
 	xml, err := Document(pipeline.Machine{
-		VMI: vmi, Defaults: config.Default().Frontend, Frozen: frozen,
+		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen,
 		Host: host.Capabilities, Bindings: backend.AssumedBindings(vmi)})
 	if err == nil {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), xml)
 	}
 	return err
+}
+
+// input is the VMI of a file or of the cluster, and the configuration that it is rendered by.
+func (o *options) input(cmd *cobra.Command, args []string) (vmi *v1.VirtualMachineInstance, cluster config.Cluster, err error) {
+	var reader client.Reader
+	switch {
+	case o.file != "" && len(args) == 0:
+		vmi, err = readVMI(o.file, cmd.InOrStdin())
+	case o.file == "" && len(args) == 1:
+		if reader, err = connect(); err == nil {
+			vmi = &v1.VirtualMachineInstance{}
+			err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, vmi)
+		}
+	default:
+		err = errors.New("give either -f FILE or the name of a VMI")
+	}
+	if err != nil {
+		return nil, cluster, err
+	}
+	if cluster, err = resolve.Current(cmd.Context(), o.config, reader); err != nil {
+		err = fmt.Errorf("configuration: %w", err)
+	}
+	return vmi, cluster, err
 }
 
 // Document is the domain of a VMI as XML. The error of a spec that is not explicit names the command that makes it so.
@@ -71,25 +95,19 @@ func Document(machine pipeline.Machine) (string, error) {
 	return "", errs.ToAggregate()
 }
 
-func (o *options) readVMI(ctx context.Context, in io.Reader, args []string) (*v1.VirtualMachineInstance, error) {
-	vmi := &v1.VirtualMachineInstance{}
-	switch {
-	case o.file != "" && len(args) == 0:
-		raw, err := readFile(o.file, in)
-		if err != nil {
-			return nil, err
-		}
-		if err := yaml.UnmarshalStrict(raw, vmi); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.file, err)
-		}
-		if vmi.Kind != "VirtualMachineInstance" {
-			return nil, fmt.Errorf("%s: kind is '%s', want one VirtualMachineInstance; 'kubectl kiln expand -f %s' makes it", o.file, vmi.Kind, o.file)
-		}
-		return vmi, nil
-	case o.file == "" && len(args) == 1:
-		return vmi, o.getVMI(ctx, args[0], vmi)
+func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {
+	raw, err := readFile(file, in)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("give either -f FILE or the name of a VMI")
+	vmi := &v1.VirtualMachineInstance{}
+	if err := yaml.UnmarshalStrict(raw, vmi); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if vmi.Kind != "VirtualMachineInstance" {
+		return nil, fmt.Errorf("%s: kind is '%s', want one VirtualMachineInstance; 'kubectl kiln expand -f %s' makes it", file, vmi.Kind, file)
+	}
+	return vmi, nil
 }
 
 func readFile(path string, in io.Reader) ([]byte, error) {
@@ -99,20 +117,17 @@ func readFile(path string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-func (o *options) getVMI(ctx context.Context, name string, vmi *v1.VirtualMachineInstance) error {
+// connect reads the cluster of the kubeconfig, or of the pod.
+func connect() (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
-		return err
+		return nil, err
 	}
 	cluster, err := kubeconfig.GetConfig()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	reader, err := client.New(cluster, client.Options{Scheme: scheme})
-	if err != nil {
-		return err
-	}
-	return reader.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, vmi)
+	return client.New(cluster, client.Options{Scheme: scheme})
 }
 
 // host is this machine as its libvirt describes it; without libvirt an assumed one and no connection.
@@ -133,7 +148,7 @@ func (o *options) host() (*Host, *Libvirt, error) {
 
 // writeDocument leaves what would be started in the VMI's folder, for a machine without libvirt.
 func (n *Node) writeDocument(vmi *v1.VirtualMachineInstance) error {
-	xml, err := Document(pipeline.Machine{VMI: vmi, Defaults: n.Defaults, Host: n.Host.Capabilities, Bindings: backend.AssumedBindings(vmi)})
+	xml, err := Document(pipeline.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.Host.Capabilities, Bindings: backend.AssumedBindings(vmi)})
 	if err != nil {
 		return err
 	}

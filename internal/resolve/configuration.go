@@ -17,6 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Configuration is the configuration of the cluster as it is now: of a file, or of the KubeVirt object where that kind is
@@ -122,27 +123,51 @@ func (c *Configuration) follow(ctx context.Context) error {
 	return nil
 }
 
-// readObjects takes the KubeVirt object. A cluster has one; of several the first by namespace and name counts.
+// readObjects takes the KubeVirt object of the cache.
 func (c *Configuration) readObjects(ctx context.Context) {
-	var list v1.KubeVirtList
-	if err := c.Cache.List(ctx, &list); err != nil {
-		c.Log.Error(err, "the configuration stays as it was")
-		return
-	}
-	if len(list.Items) == 0 {
-		c.set(config.Default(), nil, "KubeVirt's defaults")
-		return
-	}
-	first := slices.MinFunc(list.Items, func(a, b v1.KubeVirt) int {
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
-	})
-	source := fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name)
-	cluster, warnings, err := configured(&first)
+	cluster, warnings, source, err := fromObjects(ctx, c.Cache)
 	if err != nil {
 		c.Log.Error(err, "the configuration stays as it was", "source", source)
 		return
 	}
 	c.set(cluster, warnings, source)
+}
+
+// fromObjects reads the KubeVirt object. A cluster has one; of several the first by namespace and name counts.
+func fromObjects(ctx context.Context, reader client.Reader) (cluster config.Cluster, warnings []string, source string, err error) {
+	var list v1.KubeVirtList
+	if err := reader.List(ctx, &list); err != nil {
+		return config.Cluster{}, nil, "", err
+	}
+	if len(list.Items) == 0 {
+		return config.Default(), nil, "KubeVirt's defaults", nil
+	}
+	first := slices.MinFunc(list.Items, func(a, b v1.KubeVirt) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	cluster, warnings, err = configured(&first)
+	return cluster, warnings, fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name), err
+}
+
+// Current is the configuration of a file, else that of a cluster, else KubeVirt's defaults: for programs that read it once.
+// reader may be nil.
+func Current(ctx context.Context, file string, reader client.Reader) (config.Cluster, error) {
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return config.Cluster{}, err
+		}
+		cluster, _, err := Config(data)
+		return cluster, err
+	}
+	if reader == nil {
+		return config.Default(), nil
+	}
+	cluster, _, _, err := fromObjects(ctx, reader)
+	if meta.IsNoMatchError(err) {
+		return config.Default(), nil // KubeVirt need not be installed
+	}
+	return cluster, err
 }
 
 func (c *Configuration) set(cluster config.Cluster, warnings []string, source string) {
