@@ -45,6 +45,9 @@ func (h *Host) Bind(vmi *v1.VirtualMachineInstance) (backend.Bindings, field.Err
 			errs = append(errs, field.Invalid(spec.Child("volumes").Index(i), volume.Name, err.Error()))
 			continue
 		}
+		if err := measure(&bound); err != nil {
+			errs = append(errs, field.Invalid(spec.Child("volumes").Index(i), volume.Name, err.Error()))
+		}
 		bindings.Volumes[volume.Name] = bound
 	}
 	for i, nic := range vmi.Spec.Domain.Devices.Interfaces {

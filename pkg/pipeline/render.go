@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
@@ -46,7 +47,17 @@ func Render(m Machine) (Rendered, field.ErrorList) {
 	if len(errs) > 0 {
 		return Rendered{}, errs
 	}
-	return Rendered{Frontend: front, Record: abi.Freeze(front, m.Defaults.Version), Documents: documents}, nil
+	record := abi.Freeze(front, m.Defaults.Version)
+	maps.DeleteFunc(record.BlockSizes, func(disk string, _ abi.BlockSize) bool { return !matchesVolume(vmi, disk) })
+	return Rendered{Frontend: front, Record: record, Documents: documents}, nil
+}
+
+// matchesVolume tells whether the size of a disk's blocks is a fact of the first host, and not one that the user wrote, which
+// must not outlive his change of mind.
+func matchesVolume(vmi *v1.VirtualMachineInstance, disk string) bool {
+	return slices.ContainsFunc(vmi.Spec.Domain.Devices.Disks, func(d v1.Disk) bool {
+		return d.Name == disk && d.BlockSize != nil && d.BlockSize.Custom == nil
+	})
 }
 
 // identifiable is a copy of a VMI as far as Identify writes.
@@ -63,7 +74,12 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 
 // facts are what the guest sees of this host, should it be the first that it boots on.
 func facts(m Machine) frontend.Facts {
-	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}}
+	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}, BlockSizes: map[string]v1.CustomBlockSize{}}
+	for name, volume := range m.Bindings.Volumes {
+		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {
+			f.BlockSizes[name] = blockSize(m.Host, volume)
+		}
+	}
 	for name, device := range m.Bindings.HostDevs {
 		f.HostDevices[name] = device.Type
 	}
@@ -71,4 +87,13 @@ func facts(m Machine) frontend.Facts {
 		f.NUMA = append(f.NUMA, frontend.Cell{ID: cell.ID, CPUs: uint(len(cell.CPUs)), Distances: cell.Distances})
 	}
 	return f
+}
+
+// blockSize leaves out the granularity of discards where the host could not be told: the device has then QEMU's own.
+func blockSize(host backend.Capabilities, volume backend.Volume) v1.CustomBlockSize {
+	size := v1.CustomBlockSize{Logical: volume.LogicalBlock, Physical: volume.PhysicalBlock}
+	if volume.DiscardGranularity > 0 && backend.Offers(host, backend.DiscardGranularity) {
+		size.DiscardGranularity = &volume.DiscardGranularity
+	}
+	return size
 }

@@ -32,6 +32,8 @@ type Record struct {
 	TSC uint64 `json:"tsc,omitempty"`
 	// NUMA are the guest's cells in their order, where they mirror those of a host.
 	NUMA []Cell `json:"numa,omitempty"`
+	// BlockSizes by disk name, of disks that match a volume.
+	BlockSizes map[string]BlockSize `json:"blockSizes,omitempty"`
 	// MACs by interface name.
 	MACs map[string]string `json:"macs,omitempty"`
 	// Devices maps each device's key, see Device, to its address.
@@ -47,6 +49,13 @@ type Address struct {
 	CCW    string `json:"ccw,omitempty"`    // cssid.ssid.devno, hexadecimal
 	Target string `json:"target,omitempty"` // disk target name, e.g. vda
 	Index  *uint  `json:"index,omitempty"`  // controller index
+}
+
+// BlockSize of a disk in bytes.
+type BlockSize struct {
+	Logical  uint `json:"logical"`
+	Physical uint `json:"physical"`
+	Discard  uint `json:"discard,omitempty"`
 }
 
 // Digest is 'sha256:' and the hex digest of the projection of a domain, frontend or complete.

@@ -52,6 +52,13 @@ func (r *Record) device(d Device) {
 	if d.Disk != nil && d.Disk.Target != nil {
 		a.Target = d.Disk.Target.Dev
 	}
+	if d.Disk != nil && d.Disk.BlockIO != nil {
+		if r.BlockSizes == nil {
+			r.BlockSizes = map[string]BlockSize{}
+		}
+		size := d.Disk.BlockIO
+		r.BlockSizes[d.Name] = BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: value(size.DiscardGranularity)}
+	}
 	if d.Controller != nil {
 		a.Index = d.Controller.Index
 	}

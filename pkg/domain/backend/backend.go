@@ -28,6 +28,7 @@ type Documents struct {
 // Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
 func Render(in Input) (Documents, field.ErrorList) {
 	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
+	h.outdated()
 	h.couplings()
 	h.pins = h.pinning()
 	front := in.Frontend

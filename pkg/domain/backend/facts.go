@@ -109,6 +109,10 @@ type Volume struct {
 	BackingFormat string `json:"backingFormat,omitempty"`
 	// NoDirectIO is true when the file system refuses O_DIRECT.
 	NoDirectIO bool `json:"noDirectIO,omitempty"`
+	// Sizes of blocks in bytes, for disks that match their volume; 0 is unknown.
+	LogicalBlock       uint `json:"logicalBlockBytes,omitempty"`
+	PhysicalBlock      uint `json:"physicalBlockBytes,omitempty"`
+	DiscardGranularity uint `json:"discardGranularityBytes,omitempty"`
 }
 
 // NIC is the host side of an interface.

@@ -58,7 +58,9 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 		ACPITables: map[string]string{"slic": path.Join(dir, "slic.bin"), "msdm": path.Join(dir, "msdm.bin")},
 	}
 	for _, volume := range vmi.Spec.Volumes {
-		b.Volumes[volume.Name] = assumedVolume(dir, volume)
+		assumed := assumedVolume(dir, volume)
+		assumed.LogicalBlock, assumed.PhysicalBlock = assumedBlock, assumedBlock
+		b.Volumes[volume.Name] = assumed
 	}
 	devices := vmi.Spec.Domain.Devices
 	for _, nic := range devices.Interfaces {
@@ -84,6 +86,9 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	}
 	return b
 }
+
+// assumedBlock is what most devices tell, in bytes.
+const assumedBlock = 512
 
 // assumedNIC is user-mode networking for masquerade, unless the guest wants several queues, which only taps have.
 func assumedNIC(nic v1.Interface, devices v1.Devices) NIC {

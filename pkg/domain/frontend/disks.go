@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -132,16 +133,33 @@ func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBl
 	case b.Custom != nil:
 		size = *b.Custom
 	case b.MatchVolume != nil && g.enabled(b.MatchVolume, path.Child("matchVolume")):
-		fact, ok := g.Facts.BlockSizes[d.Name]
-		if !ok {
-			g.fail(field.Invalid(path.Child("matchVolume"), d.Name, "the block size of this volume is not known; give it as blockSize.custom"))
-			return nil
-		}
-		size = fact
+		size = g.matched(d, path.Child("matchVolume"))
 	default:
 		return nil
 	}
 	return &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: size.Logical, PhysicalBlockSize: size.Physical, DiscardGranularity: size.DiscardGranularity}
+}
+
+// matched is the size of the volume's blocks at the first boot: a file system that was made for 512 bytes is not found on a disk
+// of 4096, so the record wins over what later hosts tell.
+func (g *guest) matched(d *v1.Disk, path *field.Path) v1.CustomBlockSize {
+	if g.Frozen != nil {
+		if was, found := g.Frozen.BlockSizes[d.Name]; found {
+			size := v1.CustomBlockSize{Logical: was.Logical, Physical: was.Physical}
+			if was.Discard > 0 {
+				size.DiscardGranularity = &was.Discard
+			}
+			return size
+		}
+	}
+	size, known := g.Facts.BlockSizes[d.Name]
+	switch sata := d.Disk != nil && d.Disk.Bus == v1.DiskBusSATA || d.CDRom != nil && d.CDRom.Bus == v1.DiskBusSATA; {
+	case !known:
+		g.fail(field.Invalid(path, d.Name, "the block size of this volume is not known; give it as blockSize.custom"))
+	case sata && size.Logical != 512: // QEMU refuses others
+		g.fail(field.Invalid(path, d.Name, fmt.Sprintf("the volume has blocks of %d bytes, bus 'sata' has 512; use another bus or blockSize.custom", size.Logical)))
+	}
+	return size
 }
 
 func boot(order *uint) *libvirtxml.DomainDeviceBoot {

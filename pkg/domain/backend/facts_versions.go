@@ -1,0 +1,122 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/version"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Feature is what libvirt or QEMU have only since some version, in words.
+type Feature string
+
+// DiscardGranularity is the one feature that a guest can do without.
+const DiscardGranularity Feature = "a granularity of discards"
+
+// features are those that came after libvirt 6.1 and QEMU 4.2, the oldest that Kiln knows of. The versions are those of libvirt's
+// domain format and release notes; discardGranularity has none there and is that of libvirt's own tests.
+var features = []struct {
+	name          Feature
+	libvirt, qemu string // the first ones that have it; empty: any
+	// asks are the fields that ask for it.
+	asks func(*host) []*field.Path
+}{
+	{"several IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
+		disks := func(d v1.Disk) bool { return d.Disk != nil && d.Disk.Bus == v1.DiskBusVirtio }
+		return when(h.threadPlan().pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
+	}},
+	{DiscardGranularity, "10.0.0", "", func(h *host) (asks []*field.Path) {
+		for i, d := range h.spec.Domain.Devices.Disks {
+			custom := d.BlockSize != nil && d.BlockSize.Custom != nil && d.BlockSize.Custom.DiscardGranularity != nil
+			asks = append(asks, when(custom, h.domain.Child("devices", "disks").Index(i).Child("blockSize", "custom", "discardGranularity"))...)
+		}
+		return asks
+	}},
+	{"network by passt", "9.0.0", "7.2.0", func(h *host) (asks []*field.Path) {
+		for i, nic := range h.spec.Domain.Devices.Interfaces {
+			asks = append(asks, when(h.Bindings.NICs[nic.Name].Kind == "passt", h.domain.Child("devices", "interfaces").Index(i))...)
+		}
+		return asks
+	}},
+	{"an ACPI index of an interface", "7.3.0", "6.0.0", func(h *host) (asks []*field.Path) {
+		for i, nic := range h.spec.Domain.Devices.Interfaces {
+			asks = append(asks, when(nic.ACPIIndex > 0, h.domain.Child("devices", "interfaces").Index(i).Child("acpiIndex"))...)
+		}
+		return asks
+	}},
+	{"all of the host's enlightenments", "8.0.0", "", func(h *host) []*field.Path {
+		f := h.spec.Domain.Features
+		return when(f != nil && f.HypervPassthrough != nil && f.HypervPassthrough.Enabled != nil && *f.HypervPassthrough.Enabled,
+			h.domain.Child("features", "hypervPassthrough"))
+	}},
+	{"firmware without variables", "8.6.0", "", func(h *host) []*field.Path {
+		loader := h.Frontend.OS.Loader
+		return when(loader != nil && loader.Stateless == "yes", h.domain.Child("launchSecurity"))
+	}},
+	{"an MSDM table", "11.2.0", "", func(h *host) []*field.Path {
+		f := h.spec.Domain.Firmware
+		return when(f != nil && f.ACPI != nil && f.ACPI.MsdmNameRef != "", h.domain.Child("firmware", "acpi", "msdmNameRef"))
+	}},
+	{"AMD SEV-SNP", "10.5.0", "9.1.0", func(h *host) []*field.Path {
+		s := h.Frontend.LaunchSecurity
+		return when(s != nil && s.SEVSNP != nil, h.domain.Child("launchSecurity", "snp"))
+	}},
+	{"Intel TDX", "11.6.0", "10.1.0", func(h *host) []*field.Path {
+		s := h.Frontend.LaunchSecurity
+		return when(s != nil && s.TDX != nil, h.domain.Child("launchSecurity", "tdx"))
+	}},
+}
+
+func when(asked bool, path *field.Path) []*field.Path {
+	if !asked {
+		return nil
+	}
+	return []*field.Path{path}
+}
+
+// Offers tells whether a host is new enough for a feature. A host whose versions are not known is taken for new enough.
+func Offers(host Capabilities, name Feature) bool {
+	for _, f := range features {
+		if f.name == name {
+			return len(tooOld(host, f.libvirt, f.qemu)) == 0
+		}
+	}
+	return true
+}
+
+// outdated refuses what the host is too old for, by what is needed and what is there.
+func (h *host) outdated() {
+	for _, f := range features {
+		old := tooOld(h.Host, f.libvirt, f.qemu)
+		if len(old) == 0 {
+			continue
+		}
+		for _, path := range f.asks(h) {
+			h.fail(field.Forbidden(path, fmt.Sprintf("%s: %s; run the guest on a newer host", f.name, strings.Join(h.on(old), ", "))))
+		}
+	}
+}
+
+// lack is one program that is too old.
+type lack struct{ program, needs, has string }
+
+func tooOld(host Capabilities, libvirt, qemu string) (old []lack) {
+	for _, l := range []lack{{"libvirt", libvirt, host.LibvirtVersion}, {"QEMU", qemu, host.QEMUVersion}} {
+		needs, unimportant := version.ParseGeneric(l.needs)
+		has, unknown := version.ParseGeneric(l.has)
+		if unimportant == nil && unknown == nil && !has.AtLeast(needs) {
+			old = append(old, l)
+		}
+	}
+	return old
+}
+
+func (h *host) on(old []lack) (words []string) {
+	for _, l := range old {
+		words = append(words, fmt.Sprintf("needs %s %s, %s has %s %s", l.program, l.needs, h.node(), l.program, l.has))
+	}
+	return words
+}
