@@ -6,6 +6,17 @@ import v1 "kubevirt.io/api/core/v1"
 // preferredBlockMultiQueue, preferredNetworkInterfaceMultiQueue, preferredSoundModel, preferredInputBus, preferredInputType,
 // preferredRng, preferredTPM, preferredPanicDeviceModel, preferredVideoType.
 
+// Attach fills what a preference says of devices that a guest has without naming them: whether it has them comes before what
+// they are like.
+func Attach(set Set, vmi *v1.VirtualMachineInstance) {
+	if set.Preference == nil || set.Preference.Spec.Devices == nil {
+		return
+	}
+	want, devices := set.Preference.Spec.Devices, &vmi.Spec.Domain.Devices
+	fill(&devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
+	fill(&devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
+}
+
 func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance) {
 	want, devices := p.Spec.Devices, &vmi.Spec.Domain.Devices
 	if want == nil {

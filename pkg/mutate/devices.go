@@ -7,6 +7,14 @@ import (
 
 // Fields: domain.devices.inputs, .watchdog.
 
+// defaultInput attaches an input device where the guest asks for one and names none.
+func defaultInput(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
+	devices := &vmi.Spec.Domain.Devices
+	if attach := devices.AutoattachInputDevice; attach != nil && *attach && len(devices.Inputs) == 0 {
+		devices.Inputs = []v1.Input{{Name: "default-0"}} // KubeVirt's name, which guests that move over keep
+	}
+}
+
 func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.Inputs {
 		input := &vmi.Spec.Domain.Devices.Inputs[i]

@@ -22,6 +22,14 @@ func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(p
 	}
 }
 
+// Attach adds the devices that a guest has without naming them, still bare. A preference comes after it and before Apply:
+// its preferred models and buses are meant for these devices as well.
+func Attach(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
+	for _, attach := range []func(*v1.VirtualMachineInstance, config.Defaults){defaultNetwork, defaultInput, volumeDisks} {
+		attach(vmi, defaults)
+	}
+}
+
 // pass fills one subject.
 type pass struct {
 	Name string
@@ -37,6 +45,7 @@ var passes = []pass{
 	{"image pull policy", pullPolicy},
 	{"eviction", eviction},
 	{"default network", defaultNetwork},
+	{"default input", defaultInput},
 	{"volume disks", volumeDisks},
 	{"disk targets", diskTargets},
 	{"disk buses", diskBuses},
@@ -70,6 +79,7 @@ var order = []struct{ first, second, because string }{
 	{"memory", "max memory", "the ceiling derives from the guest's memory"},
 	{"cpu topology", "max sockets", "the ceiling derives from the sockets"},
 	{"volume disks", "disk targets", "disks made for volumes need a target"},
+	{"default input", "inputs", "the device that is attached needs a type and a bus"},
 	{"disk targets", "disk buses", "a bus belongs to a target"},
 	{"features", "hyperv dependencies", "only enabled features have dependencies"},
 	{"hyperv dependencies", "enlightened vmcs", "it may be a dependency's dependant"},

@@ -101,6 +101,12 @@ func TestApply(t *testing.T) {
 			got:   func(s v1.VirtualMachineInstanceSpec) any { return len(s.Networks) }, want: 0,
 		},
 		{
+			name: "input wanted", why: "autoattachInputDevice: true and none named",
+			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Devices: v1.Devices{AutoattachInputDevice: new(true)}}},
+			got:   func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Devices.Inputs },
+			want:  []v1.Input{{Name: "default-0", Type: "tablet", Bus: "usb"}},
+		},
+		{
 			name: "hyperv dependencies", why: "synictimer needs synic, which needs vpindex",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Features: &v1.Features{Hyperv: &v1.FeatureHyperv{SyNICTimer: &v1.SyNICTimer{}}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any {

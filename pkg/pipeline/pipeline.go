@@ -117,6 +117,8 @@ func unknown(vm *v1.VirtualMachine, set instancetype.Set) bool {
 
 // expand runs size, preference, presets and defaults on the guest itself. Error paths start at the guest.
 func expand(vmi *v1.VirtualMachineInstance, in Input) Verdict {
+	instancetype.Attach(in.Set, vmi)
+	mutate.Attach(vmi, in.Cluster.Defaults)
 	instancetype.Apply(in.Set, vmi)
 	name(in.Set, vmi)
 	warnings, errs := preset.Apply(in.Presets, vmi)

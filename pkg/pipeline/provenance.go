@@ -108,7 +108,8 @@ func explain(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string
 }
 
 // Steps runs stage 1 on the guest itself and calls back after each step: the instancetype, the preference, each preset and each
-// pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none.
+// pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none. The
+// preference comes twice, around the devices that a guest has without naming them: it says whether, and then which.
 // What it leads to is what ExplicitVMI gives, which a test compares; it returns the fields of presets that were not applied.
 func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skipped []Skipped) {
 	size, preference := instancetype.Set{Instancetype: in.Set.Instancetype}, instancetype.Set{Preference: in.Set.Preference}
@@ -119,12 +120,16 @@ func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skippe
 		origin.Name, origin.Revision = s.Name, s.Revision
 	}
 	after(origin)
-	instancetype.ApplyPreference(in.Set, vmi)
-	name(preference, vmi)
 	origin = Origin{Kind: FromPreference}
 	if p := in.Set.Preference; p != nil {
 		origin.Name, origin.Revision = p.Name, p.Revision
 	}
+	instancetype.Attach(in.Set, vmi)
+	after(origin)
+	mutate.Attach(vmi, in.Cluster.Defaults)
+	after(Origin{Kind: FromDefault, Name: "attached devices"})
+	instancetype.ApplyPreference(in.Set, vmi)
+	name(preference, vmi)
 	after(origin)
 	presets := slices.SortedFunc(slices.Values(in.Presets), func(a, b v1.VirtualMachineInstancePreset) int { return cmp.Compare(a.Name, b.Name) })
 	if len(presets) == 0 {

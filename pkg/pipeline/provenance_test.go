@@ -64,7 +64,7 @@ func TestOrigins(t *testing.T) {
 	for path, want := range map[string]string{
 		"spec.domain.devices.disks[0].disk.bus":                         `"sata" user`,
 		"spec.domain.devices.disks[1].disk.bus":                         `"virtio" preference fedora, inferred from volume root`,
-		"spec.domain.devices.disks[2].disk.bus":                         `"sata" default (disk buses)`, // made for a volume, after the preference
+		"spec.domain.devices.disks[2].disk.bus":                         `"virtio" preference fedora, inferred from volume root`, // made for a volume, before the preference
 		"spec.domain.devices.interfaces[0].masquerade":                  `{} user`,
 		"spec.domain.cpu.sockets":                                       `2 instancetype medium@medium-abc`,
 		"spec.domain.memory.guest":                                      `"2Gi" instancetype medium@medium-abc`,
@@ -86,7 +86,6 @@ func TestNotAppliedAndWhy(t *testing.T) {
 	}{
 		{`{devices: {preferredDiskBus: scsi, preferredCdromBus: sata}}`, []string{
 			`devices.preferredDiskBus: spec.domain.devices.disks[0].disk.bus is "sata" (user)`,
-			`devices.preferredDiskBus: spec.domain.devices.disks[2].disk.bus is "sata" (default (disk buses))`,
 			`devices.preferredCdromBus: the guest has no CD-ROM`}},
 		{`{cpu: {preferredCPUTopology: cores, spreadOptions: {ratio: 4}}}`, []string{`cpu.spreadOptions.ratio: preferredCPUTopology is 'cores', not 'spread'`}},
 		{`{firmware: {preferredUseBios: true, preferredEfi: {secureBoot: true}, preferredUseEfi: false}}`, []string{`firmware.preferredEfi.secureBoot: the guest has another boot loader`}},

@@ -28,6 +28,9 @@ var objectDeviations = append([]objectDeviation{
 	{"A number of vCPUs that cannot be spread", func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && c.Expect.SpreadCheck != nil && (strings.HasSuffix(d.path, ".sockets") || d.got == float64(1))
 	}},
+	{"`autoattachInputDevice` of a bare VMI", func(_ record, d difference) bool {
+		return d.path == "spec.domain.devices.inputs" && empty(d.want)
+	}},
 	{"`preferredVirtualGPUOptions`", func(c record, d difference) bool {
 		return gpuOptions.MatchString(d.path) && empty(d.want) && c.Preference != nil && c.Preference.Devices != nil && c.Preference.Devices.PreferredVirtualGPUOptions != nil
 	}},
