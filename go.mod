@@ -17,6 +17,7 @@ require (
 	github.com/kdomanski/iso9660 v0.4.0
 	github.com/open-policy-agent/cert-controller v0.16.0
 	github.com/prometheus/client_golang v1.24.0
+	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/tidwall/gjson v1.20.0
 	github.com/ulikunitz/xz v0.5.17

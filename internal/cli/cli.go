@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
@@ -39,7 +40,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(expandCommand(o), explainCommand(o), renderCommand(o), validateCommand(o))
+	root.AddCommand(diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), validateCommand(o))
 	help(root)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -54,13 +55,20 @@ type options struct {
 	catalog string
 	config  string
 	output  string
-	host    string
+	// configured is the content of config, once it is read.
+	configured *config.Cluster
 }
 
 // addInputs gives a command the flags that say what it reads.
 func (o *options) addInputs(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "file, directory or - with the objects, and those that they refer to")
+	o.addContext(cmd)
+}
+
+// addContext gives a command the flags that say what else a cluster has.
+func (o *options) addContext(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&o.catalog, "catalog", "", "file or directory with further instancetypes, preferences and presets")
 	flags.StringVar(&o.config, "config", "", "file with the cluster's KubeVirt configuration")
 }
@@ -83,34 +91,40 @@ func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...stri
 // eachGuest runs the whole of stage 1 on each VM and VMI that the user named and hands it to visit. It reports rejected
 // objects, and returns ErrRejected if there were any.
 func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(guest) error) error {
-	guests, err := o.guests(cmd.Context(), args)
+	all, err := o.guests(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
-	found, rejected := false, false
-	for _, g := range guests {
+	found, rejected := o.explicit(all)
+	for _, g := range found {
+		if err := visit(g); errors.Is(err, ErrRejected) {
+			rejected = err
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", g.name(), err)
+		}
+	}
+	if len(found) == 0 && rejected == nil {
+		return o.nothing("VirtualMachine or VirtualMachineInstance", args)
+	}
+	return rejected
+}
+
+// explicit are the guests among objects that can be made explicit. It reports all that is rejected, and returns ErrRejected if
+// there was any.
+func (o *options) explicit(all []guest) (found []guest, rejected error) {
+	for _, g := range all {
 		g.warn(o.ErrOut)
 		switch {
 		case !g.verdict.Allowed():
 			g.reject(o.ErrOut)
-			rejected = true
+			rejected = ErrRejected
 		case g.explicit == nil:
-			continue
 		case g.unknown:
 			fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: add the missing object's file with -f or --catalog\n", g.name())
-			rejected = true
+			rejected = ErrRejected
 		default:
-			if err := visit(g); err != nil {
-				return fmt.Errorf("%s: %w", g.name(), err)
-			}
+			found = append(found, g)
 		}
-		found = true
 	}
-	switch {
-	case rejected:
-		return ErrRejected
-	case !found:
-		return o.nothing("VirtualMachine or VirtualMachineInstance", args)
-	}
-	return nil
+	return found, rejected
 }

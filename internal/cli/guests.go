@@ -9,20 +9,26 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // guest is an object of the user after stage 1: a VM or VMI, or an object of the catalog, which is only judged.
 type guest struct {
 	object
 	texts   texts
+	reader  client.Reader
+	vm      *v1.VirtualMachine
 	verdict pipeline.Verdict
 	// explicit is the VMI that will boot, and document its JSON: the sparse VMI with the webhook's patch applied.
 	explicit *v1.VirtualMachineInstance
 	document []byte
 	sparse   *v1.VirtualMachineInstance
 	input    pipeline.Input
+	// frozen is the hardware of the guest's last boot; nil before the first.
+	frozen *abi.Record
 	// admit gives the VM as a cluster would store it; nil for other kinds.
 	admit func() ([]byte, error)
 	// explain works out where each field of the explicit VMI came from; nil for the catalog.
@@ -41,14 +47,18 @@ func (o *options) guests(ctx context.Context, args []string) ([]guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.judge(ctx, in, stageOne{})
+}
+
+func (o *options) judge(ctx context.Context, in inputs, stage stageOne) ([]guest, error) {
 	cluster, err := o.configuration()
 	if err != nil {
 		return nil, err
 	}
-	stage := stageOne{resolver: resolve.Resolver{Cached: in.reader}, cluster: cluster}
+	stage.resolver, stage.cluster = resolve.Resolver{Cached: in.reader}, cluster
 	var guests []guest
 	for _, object := range in.named {
-		g := guest{object: object, texts: in.texts, verdict: pipeline.Verdict{Errors: object.mistakes}}
+		g := guest{object: object, texts: in.texts, reader: in.reader, verdict: pipeline.Verdict{Errors: object.mistakes}}
 		ours := len(object.mistakes) > 0
 		if !ours {
 			if ours, err = stage.run(ctx, &g); err != nil {

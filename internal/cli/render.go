@@ -1,13 +1,19 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 
+	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
@@ -16,39 +22,24 @@ func renderCommand(o *options) *cobra.Command {
 		Use:   "render (-f FILE|DIR|- | vm/NAME ...)",
 		Short: "Print the libvirt domain that each VM would boot",
 		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one:\n" +
-			"QEMU in /usr/bin, firmware at Debian's paths, files below /var/lib/kiln.",
+			"QEMU in /usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM of the cluster that has run before\n" +
+			"keeps the hardware that is on record.",
 		Example: "  kubectl kiln render -f vm.yaml | virt-xml-validate -\n" +
 			"  kubectl kiln render vm/web -n shop --host host.yaml",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.eachGuest(cmd, args, o.printDomain)
-		},
+	}
+	host := cmd.Flags().String("host", "", "YAML file with the host's capabilities")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return o.eachGuest(cmd, args, func(g guest) error { return o.printDomain(g, *host) })
 	}
 	o.addInputs(cmd)
-	cmd.Flags().StringVar(&o.host, "host", "", "YAML file with the host's capabilities")
 	return cmd
 }
 
-func (o *options) printDomain(g guest) error {
-	host, err := o.capabilities(g.explicit.Spec.Architecture)
+func (o *options) printDomain(g guest, host string) error {
+	rendered, errs, err := o.boot(g, host, g.frozen)
 	if err != nil {
 		return err
 	}
-	frozen, err := abi.Parse(g.explicit.Annotations[pipeline.AnnotationFrontend])
-	if err != nil {
-		return err
-	}
-	cluster, err := o.configuration()
-	if err != nil {
-		return err
-	}
-	vmi := g.explicit.DeepCopy()
-	if seed := vmi.Annotations[pipeline.AnnotationIdentity]; seed != "" {
-		pipeline.Identify(vmi, seed)
-	} else if vmi.UID == "" {
-		pipeline.Identify(vmi, vmi.Namespace+"/"+vmi.Name) // no cluster has given it a UID yet
-	}
-	rendered, errs := pipeline.Render(pipeline.Machine{
-		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen, Host: host, Bindings: backend.AssumedBindings(vmi)})
 	if len(errs) > 0 {
 		g.verdict.Errors = errs
 		g.reject(o.ErrOut)
@@ -62,15 +53,56 @@ func (o *options) printDomain(g guest) error {
 	return err
 }
 
-// capabilities are those of --host, else assumed ones for the guest's architecture.
-func (o *options) capabilities(architecture string) (backend.Capabilities, error) {
-	if o.host == "" {
+// boot renders a guest on a host, with the hardware of an earlier boot if there was one.
+func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rendered, field.ErrorList, error) {
+	capabilities, err := readHost(host, g.explicit.Spec.Architecture)
+	if err != nil {
+		return pipeline.Rendered{}, nil, err
+	}
+	cluster, err := o.configuration()
+	if err != nil {
+		return pipeline.Rendered{}, nil, err
+	}
+	vmi := g.explicit.DeepCopy()
+	if frozen != nil {
+		pipeline.Recall(vmi, frozen)
+	}
+	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
+	pipeline.Identify(vmi, cmp.Or(vmi.Annotations[pipeline.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
+	rendered, errs := pipeline.Render(pipeline.Machine{
+		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen, Host: capabilities, Bindings: backend.AssumedBindings(vmi)})
+	return rendered, errs, nil
+}
+
+// readHost reads the capabilities of a host from a file; without one they are assumed for the guest's architecture.
+func readHost(file, architecture string) (backend.Capabilities, error) {
+	if file == "" {
 		return backend.Assumed(architecture), nil
 	}
 	var host backend.Capabilities
-	raw, err := os.ReadFile(o.host)
-	if err == nil {
-		err = yaml.UnmarshalStrict(raw, &host)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return host, err
 	}
-	return host, err
+	if err := yaml.UnmarshalStrict(raw, &host); err != nil {
+		return host, fmt.Errorf("%s: %w", file, err)
+	}
+	return host, nil
+}
+
+// remember gives a guest the hardware that it had before: from its own annotation, or from the records of its VM.
+func (g *guest) remember(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine) error {
+	text := g.explicit.Annotations[pipeline.AnnotationFrontend]
+	if text == "" && vm != nil && vm.UID != "" && vm.Annotations[pipeline.AnnotationHardware] != "latest" {
+		records, err := lifecycle.Records(ctx, reader, vm)
+		if err != nil {
+			return err
+		}
+		if len(records) > 0 {
+			text = string(records[0].Data.Raw)
+		}
+	}
+	var err error
+	g.frozen, err = abi.Parse(text)
+	return err
 }

@@ -21,6 +21,8 @@ import (
 type stageOne struct {
 	resolver resolve.Resolver
 	cluster  config.Cluster
+	// old is the VM that is updated, if it has the same name.
+	old *v1.VirtualMachine
 }
 
 // judges are one function a kind. Each gives the sparse VMI of a guest, nil if there is none.
@@ -40,7 +42,11 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if err := json.Unmarshal(raw, vm); err != nil {
 		return nil, err
 	}
-	answer, err := s.resolver.VM(ctx, vm, nil)
+	old := s.old
+	if old != nil && (old.Name != vm.Name || old.Namespace != vm.Namespace) {
+		old = nil
+	}
+	answer, err := s.resolver.VM(ctx, vm, old)
 	if err != nil {
 		return nil, err
 	}
@@ -50,15 +56,15 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	}
 	vm = resolve.Effective(vm, answer.Pins)
 	g.unknown = vm.Spec.Instancetype != nil && answer.Set.Instancetype == nil || vm.Spec.Preference != nil && answer.Set.Preference == nil
-	g.explicit, g.verdict = pipeline.ExplicitVM(vm, nil, in)
+	g.explicit, g.verdict = pipeline.ExplicitVM(vm, old, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
-	g.input = in
+	g.vm, g.input = vm, in
 	g.explain = func() pipeline.Explanation { return pipeline.ExplainVM(vm, in) }
 	g.admit = func() ([]byte, error) { return s.admit(ctx, vm, raw) }
-	return pipeline.Instance(vm), nil
+	return pipeline.Instance(vm), g.remember(ctx, s.resolver.Cached, vm)
 }
 
 // vmi makes a VMI explicit and judges it.
@@ -84,7 +90,7 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 	}
 	g.input = in
 	g.explain = func() pipeline.Explanation { return pipeline.ExplainVMI(vmi, in) }
-	return vmi, nil
+	return vmi, g.remember(ctx, s.resolver.Cached, nil)
 }
 
 func (s stageOne) preset(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
@@ -119,6 +125,9 @@ func (o *options) configuration() (config.Cluster, error) {
 	if o.config == "" {
 		return config.Default(), nil
 	}
+	if o.configured != nil {
+		return *o.configured, nil // its warnings are told once
+	}
 	raw, err := os.ReadFile(o.config)
 	if err != nil {
 		return config.Cluster{}, err
@@ -130,5 +139,6 @@ func (o *options) configuration() (config.Cluster, error) {
 	if err != nil {
 		return config.Cluster{}, fmt.Errorf("%s: %w", o.config, err)
 	}
+	o.configured = &cluster
 	return cluster, nil
 }

@@ -85,10 +85,15 @@ func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v
 	return nil
 }
 
-// records are those of a VM, newest first. They are read live: a guest that starts with an old one has moved devices.
+// records are read live: a guest that starts with an old one has moved devices.
 func (c *Controller) records(ctx context.Context, vm *v1.VirtualMachine) ([]appsv1.ControllerRevision, error) {
+	return Records(ctx, c.Live, vm)
+}
+
+// Records hold the hardware of a VM's last boots as abi.Record, newest first.
+func Records(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine) ([]appsv1.ControllerRevision, error) {
 	var list appsv1.ControllerRevisionList
-	err := c.Live.List(ctx, &list, client.InNamespace(vm.Namespace), client.MatchingLabels{labelRecord: string(vm.UID)})
+	err := reader.List(ctx, &list, client.InNamespace(vm.Namespace), client.MatchingLabels{labelRecord: string(vm.UID)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the hardware records of '%s': %w", vm.Name, err)
 	}

@@ -6,14 +6,22 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Changes compares the projections of two domains and names, in plain words, each difference that a guest sees. It is empty
-// exactly when the digests are equal.
-func Changes(before, after *libvirtxml.Domain) []string {
+// Changes names, in plain words, each difference that a guest sees between two domains. It is empty exactly when the digests
+// are equal.
+func Changes(before, after *libvirtxml.Domain) (words []string) {
+	for _, c := range Compare(before, after) {
+		words = append(words, c.Text)
+	}
+	return words
+}
+
+// Compare is Changes with what each means for the guest.
+func Compare(before, after *libvirtxml.Domain) []Change {
 	was, is := Project(before), Project(after)
 	changes := deviceChanges(was, is)
 	for _, part := range platform {
 		if text(part.of(was)) != text(part.of(is)) {
-			changes = append(changes, part.name+" changes"+part.words(was, is))
+			changes = append(changes, Change{Text: part.name + " changes" + part.words(was, is), Verdict: part.verdict})
 		}
 	}
 	return changes
@@ -30,9 +38,10 @@ func text(parts []any) string {
 
 // part is one part of the platform. words may give the values.
 type part struct {
-	name  string
-	of    func(*libvirtxml.Domain) []any
-	words func(was, is *libvirtxml.Domain) string
+	name    string
+	verdict Verdict
+	of      func(*libvirtxml.Domain) []any
+	words   func(was, is *libvirtxml.Domain) string
 }
 
 func silent(_, _ *libvirtxml.Domain) string { return "" }
@@ -48,18 +57,23 @@ func values(of func(*libvirtxml.Domain) string) func(was, is *libvirtxml.Domain)
 	}
 }
 
+// platform is everything but devices. What software binds itself to, or a boot depends on, breaks; more or less of what guests
+// find out anew at each boot does not.
 var platform = []part{
-	{"the UUID", func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
-	{"the machine or firmware", func(d *libvirtxml.Domain) []any { return []any{d.OS} }, values(machineOf)},
-	{"the memory", func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, values(memoryOf)},
-	{"the number of CPUs", func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, silent},
-	{"the CPU", func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, silent},
-	{"the NUMA cells", func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
-	{"the system information (SMBIOS)", func(d *libvirtxml.Domain) []any { return []any{d.SysInfo} }, silent},
-	{"the features", func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
-	{"the clock", func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
-	{"the launch security", func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
-	{"the memory devices or IOMMU", func(d *libvirtxml.Domain) []any {
+	{"the UUID", Breaks, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
+	{"the generation ID", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, silent},
+	{"the machine or firmware", Breaks, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
+	{"what the firmware boots", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, silent},
+	{"the memory", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, values(memoryOf)},
+	{"the number of CPUs", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
+	{"the CPU topology", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
+	{"the CPU", Breaks, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
+	{"the NUMA cells", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
+	{"the system information (SMBIOS)", Breaks, func(d *libvirtxml.Domain) []any { return []any{d.SysInfo} }, silent},
+	{"the features", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
+	{"the clock", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
+	{"the launch security", Breaks, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
+	{"the memory devices or IOMMU", NeedsRestart, func(d *libvirtxml.Domain) []any {
 		if d.Devices == nil {
 			return nil
 		}
@@ -82,36 +96,39 @@ func memoryOf(d *libvirtxml.Domain) string {
 }
 
 // deviceChanges lists added, removed, moved and otherwise changed devices, in the order of before and then of after.
-func deviceChanges(was, is *libvirtxml.Domain) []string {
+func deviceChanges(was, is *libvirtxml.Domain) []Change {
 	old, new := described(was), described(is)
 	byKey := make(map[string]description, len(new))
 	for _, d := range new {
 		byKey[d.key] = d
 	}
-	var changes []string
+	var changes []Change
 	seen := make(map[string]bool, len(old))
 	for _, d := range old {
 		seen[d.key] = true
 		now, still := byKey[d.key]
 		switch {
 		case !still:
-			changes = append(changes, d.words+" is removed")
+			changes = append(changes, Change{d.key, d.words + " is removed", NeedsRestart})
 		case now.address != d.address:
-			changes = append(changes, fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address))
+			changes = append(changes, Change{d.key, fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address), Breaks})
+		case now.identity != d.identity:
+			changes = append(changes, Change{d.key, d.words + " changes" + differing(d.identity, now.identity), Breaks})
 		case now.text != d.text:
-			changes = append(changes, d.words+" changes")
+			changes = append(changes, Change{d.key, d.words + " changes", NeedsRestart})
 		}
 	}
 	for _, d := range new {
 		if !seen[d.key] {
-			changes = append(changes, d.words+" is added")
+			changes = append(changes, Change{d.key, d.words + " is added", NeedsRestart})
 		}
 	}
 	return changes
 }
 
-// description is a device in words and as text. The key does for records, which compare by it too.
-type description struct{ key, words, text, address string }
+// description is a device in words and as text. The key does for records, which compare by it too; the identity is what a
+// guest knows the device by.
+type description struct{ key, words, text, identity, address string }
 
 func described(dom *libvirtxml.Domain) []description {
 	var out []description
@@ -121,7 +138,7 @@ func described(dom *libvirtxml.Domain) []description {
 		if d.Disk != nil && d.Disk.Target != nil {
 			a.Target = d.Disk.Target.Dev
 		}
-		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), text([]any{d.Element}), a.String()})
+		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), text([]any{d.Element}), identity(d), a.String()})
 	}
 	return out
 }

@@ -50,12 +50,12 @@ func numaOf(d *libvirtxml.Domain) libvirtxml.DomainNuma {
 	return *d.CPU.Numa
 }
 
-// cpuAlone is the CPU without its NUMA cells, which are told apart.
+// cpuAlone is the CPU without topology and NUMA cells, which are told apart.
 func cpuAlone(d *libvirtxml.Domain) *libvirtxml.DomainCPU {
 	if d.CPU == nil {
 		return nil
 	}
 	alone := *d.CPU
-	alone.Numa = nil
+	alone.Numa, alone.Topology = nil, nil
 	return &alone
 }

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// difference is what 'diff -o json' prints.
+type difference struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Verdict is what the change means for a guest that has run as Before.
+	Verdict abi.Verdict  `json:"verdict"`
+	Changes []abi.Change `json:"changes"`
+	// Digests of the guest's hardware.
+	BeforeDigest string `json:"beforeDigest"`
+	AfterDigest  string `json:"afterDigest"`
+	// Spec and Domain are unified diffs of the explicit spec and of the complete libvirt domain.
+	Spec   string `json:"spec"`
+	Domain string `json:"domain"`
+}
+
+func diffCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff A [B]",
+		Short: "Judge what a change means for the hardware that a guest sees",
+		Long: "Judge what a change from A to B means for the hardware that a guest sees: it is compatible, or needs a restart, or\n" +
+			"breaks the guest's hardware. A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is\n" +
+			"taken for the next version of A: it keeps A's identity, pins and recorded addresses. With A alone, --host twice\n" +
+			"compares two hosts; vm/NAME without them shows what 'kilnvm.io/hardware: latest' would change.\n\n" +
+			"The exit status is 0 if the change is compatible, else 1.",
+		Example: "  kubectl kiln diff vm/web new.yaml\n" +
+			"  kubectl kiln diff vm.yaml --host old-host.yaml --host new-host.yaml --domain",
+		Args: cobra.RangeArgs(1, 2),
+	}
+	var hosts []string
+	cmd.Flags().StringSliceVar(&hosts, "host", nil, "YAML file with a host's capabilities; given twice, those of A and of B")
+	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d, err := o.difference(cmd.Context(), args, hosts)
+		if err != nil {
+			return err
+		}
+		return o.printDifference(d, *domain)
+	}
+	o.addContext(cmd)
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+// difference renders both sides. The second one boots with the record of the first.
+func (o *options) difference(ctx context.Context, args, hosts []string) (difference, error) {
+	switch len(hosts) {
+	case 0:
+		hosts = []string{"", ""}
+	case 1:
+		hosts = []string{hosts[0], hosts[0]}
+	case 2:
+	default:
+		return difference{}, errors.New("give --host once, or once for each side")
+	}
+	before, err := o.one(ctx, args[0], nil)
+	if err != nil {
+		return difference{}, err
+	}
+	after, afresh := before, hosts[0] == hosts[1]
+	switch {
+	case len(args) == 2:
+		afresh = false
+		after, err = o.one(ctx, args[1], &before)
+	case afresh && before.frozen == nil:
+		err = fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host twice", before.name())
+	}
+	if err != nil {
+		return difference{}, err
+	}
+	was, err := o.booted(before, hosts[0], before.frozen)
+	if err != nil {
+		return difference{}, err
+	}
+	record := &was.Record
+	if afresh || after.explicit.Annotations[pipeline.AnnotationHardware] == "latest" {
+		record = &abi.Record{UUID: record.UUID, Serial: record.Serial, MACs: record.MACs} // its identity is no hardware
+	}
+	is, err := o.booted(after, hosts[1], record)
+	if err != nil {
+		return difference{}, err
+	}
+	d := difference{Before: label(before, hosts[0]), After: label(after, hosts[1]), BeforeDigest: was.Record.Digest, AfterDigest: is.Record.Digest}
+	d.Changes = append([]abi.Change{}, abi.Compare(was.Frontend, is.Frontend)...)
+	d.Verdict = abi.Judge(d.Changes)
+	return d, d.texts(side{before, was}, side{after, is})
+}
+
+// booted is a guest with its documents, or the causes why it has none.
+func (o *options) booted(g guest, host string, frozen *abi.Record) (pipeline.Rendered, error) {
+	rendered, errs, err := o.boot(g, host, frozen)
+	if err == nil && len(errs) > 0 {
+		if host != "" {
+			fmt.Fprintf(o.ErrOut, "on %s: ", host)
+		}
+		g.verdict.Errors = errs
+		g.reject(o.ErrOut)
+		err = ErrRejected
+	}
+	return rendered, err
+}
+
+type side struct {
+	guest
+	rendered pipeline.Rendered
+}
+
+// texts are the specs and domains of both sides, compared line by line.
+func (d *difference) texts(before, after side) error {
+	var specs, domains [2][]byte
+	for i, s := range []side{before, after} {
+		// Through JSON, as the object would be stored: empty structs of Go types are nobody's fields.
+		var object struct {
+			Spec map[string]any `json:"spec"`
+		}
+		if err := json.Unmarshal(s.document, &object); err != nil {
+			return err
+		}
+		var err error
+		if specs[i], err = yaml.Marshal(object); err != nil {
+			return err
+		}
+		xml, err := s.rendered.Documents.Domain.Marshal()
+		if err != nil {
+			return err
+		}
+		domains[i] = []byte(xml + "\n")
+	}
+	d.Spec = unified(d.Before, specs[0], d.After, specs[1])
+	d.Domain = unified(d.Before, domains[0], d.After, domains[1])
+	return nil
+}
+
+func unified(before string, old []byte, after string, new []byte) string {
+	text := string(diff.Diff(before, old, after, new))
+	_, text, _ = strings.Cut(text, "\n") // the command line that the library puts first
+	return text
+}
+
+func label(g guest, host string) string {
+	text := g.name()
+	if g.file != "" {
+		text += " of " + g.file
+	}
+	if host != "" {
+		text += " on " + filepath.Base(host)
+	}
+	return text
+}
+
+func (o *options) printDifference(d difference, domain bool) error {
+	if o.output != "text" {
+		if err := o.print(d); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(o.Out, "%s\n", d.Verdict)
+		for _, change := range d.Changes {
+			fmt.Fprintf(o.Out, "  %s%s\n", change.Text, map[bool]string{true: "   <- breaks"}[change.Verdict == abi.Breaks])
+		}
+		fmt.Fprint(o.Out, d.Spec)
+		if domain {
+			fmt.Fprint(o.Out, d.Domain)
+		}
+	}
+	if d.Verdict != abi.Compatible {
+		return ErrRejected
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+)
+
+const plain = `apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: web, namespace: shop}
+spec:
+  runStrategy: Always
+  template:
+    spec:
+      domain:
+        memory: {guest: 1Gi}
+        devices:
+          disks: [{name: root, disk: {bus: virtio}}]
+          interfaces: [{name: default, masquerade: {}, model: virtio}]
+      networks: [{name: default, pod: {}}]
+      volumes: [{name: root, containerDisk: {image: "os:1"}}]
+`
+
+func compare(t *testing.T, args ...string) (difference, answer) {
+	t.Helper()
+	got := call(t, "", append([]string{"diff", "-o", "json"}, args...)...)
+	var d difference
+	if got.out != "" {
+		if err := json.Unmarshal([]byte(got.out), &d); err != nil {
+			t.Fatalf("%v\n%s", err, got.out)
+		}
+	}
+	return d, got
+}
+
+func TestVerdictOnAChange(t *testing.T) {
+	t.Parallel()
+	_, before := write(t, plain)
+	for _, test := range []struct {
+		why, old, new string
+		want          abi.Verdict
+		text          string
+	}{
+		{"the same twice", "shop", "shop", abi.Compatible, ""},
+		{"the guest does not see its caches", "disk: {bus: virtio}", "disk: {bus: virtio}, cache: writethrough", abi.Compatible, ""},
+		{"nor its image", "os:1", "os:2", abi.Compatible, ""},
+		{"a disk before another takes no place away", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", abi.NeedsRestart, "disk 'new' is added"},
+		{"memory", "guest: 1Gi", "guest: 2Gi", abi.NeedsRestart, "the memory changes from"},
+		{"another bus", "bus: virtio", "bus: sata", abi.Breaks, "disk 'root' moves from vda"},
+		{"a MAC", "model: virtio", "model: virtio, macAddress: '02:00:00:00:00:01'", abi.Breaks, "interface 'default' changes its MAC"},
+		{"another name is no change: it is the next version", "name: web", "name: web2", abi.Compatible, ""},
+	} {
+		text := strings.Replace(plain, test.old, test.new, 1)
+		if strings.Contains(text, "name: new") {
+			text = strings.Replace(text, "volumes: [", "volumes: [{name: new, emptyDisk: {capacity: 1Gi}}, ", 1)
+		}
+		_, after := write(t, text)
+		d, got := compare(t, before, after)
+		if d.Verdict != test.want || (ExitStatus(got.err) == 0) != (test.want == abi.Compatible) || ExitStatus(got.err) > 1 {
+			t.Errorf("%s: '%s' with exit status %d, want '%s': %+v %s", test.why, d.Verdict, ExitStatus(got.err), test.want, d.Changes, got.errOut)
+		}
+		if (d.BeforeDigest == d.AfterDigest) != (test.want == abi.Compatible) {
+			t.Errorf("%s: digests '%s' and '%s'", test.why, d.BeforeDigest, d.AfterDigest)
+		}
+		if text := call(t, "", "diff", before, after).out; !strings.HasPrefix(text, string(test.want)+"\n") || !strings.Contains(text, test.text) {
+			t.Errorf("%s: want the verdict first, and '%s' in\n%s", test.why, test.text, text)
+		}
+	}
+}
+
+func TestTextsOfADifference(t *testing.T) {
+	t.Parallel()
+	_, before := write(t, plain)
+	_, after := write(t, strings.Replace(plain, "disk: {bus: virtio}", "disk: {bus: virtio}, cache: writethrough", 1))
+	d, _ := compare(t, before, after)
+	if !strings.Contains(d.Spec, "\n+      - cache: writethrough\n") || !strings.Contains(d.Domain, `cache="writethrough"`) || !strings.HasPrefix(d.Spec, "--- VirtualMachine shop/web of "+before) {
+		t.Errorf("want unified diffs of spec and domain:\n%s\n%s", d.Spec, d.Domain)
+	}
+	if text := call(t, "", "diff", before, after).out; strings.Contains(text, "<disk") {
+		t.Errorf("the domain is shown only when asked for:\n%s", text)
+	}
+	if text := call(t, "", "diff", before, after, "--domain").out; !strings.Contains(text, `cache="writethrough"`) {
+		t.Errorf("--domain shows the domain:\n%s", text)
+	}
+}
+
+func TestTwoHosts(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, plain)
+	host := func(text string) string {
+		path := filepath.Join(t.TempDir(), "host.yaml")
+		if err := os.WriteFile(path, []byte("architecture: amd64\nvirtTypes: [kvm]\nemulators: {amd64: /usr/bin/qemu-system-x86_64}\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	old, next, other := host("machines: {amd64: {q35: pc-q35-9.0, pc-q35-9.0: pc-q35-9.0}}\n"), host("machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2, pc-q35-9.0: pc-q35-9.0}}\n"), host("machines: {amd64: {q35: pc-q35-8.2, pc-q35-8.2: pc-q35-8.2}}\n")
+	if d, got := compare(t, file, "--host", old, "--host", next); got.err != nil || d.Verdict != abi.Compatible {
+		t.Errorf("a newer host keeps the machine that is on record: %v %+v\n%s", got.err, d.Changes, got.errOut)
+	}
+	if _, got := compare(t, file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "pc-q35-9.0") {
+		t.Errorf("a host without that machine cannot take the guest: %v\n%s", got.err, got.errOut)
+	}
+}
+
+func TestDiffNeedsTwoSides(t *testing.T) {
+	t.Parallel()
+	_, one := write(t, plain)
+	_, two := write(t, plain, strings.Replace(plain, "name: web", "name: other", 1))
+	for why, args := range map[string][]string{
+		"nothing to compare with": {one},
+		"two VMs on one side":     {one, two},
+		"three hosts":             {one, "--host", "a", "--host", "b", "--host", "c"},
+		"no side":                 {},
+	} {
+		if _, got := compare(t, args...); ExitStatus(got.err) != 2 || got.out != "" {
+			t.Errorf("%s: want exit status 2, got %v\n%s", why, got.err, got.out)
+		}
+	}
+}

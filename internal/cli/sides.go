@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// one is the one guest of a file, or of the cluster. before is the guest that it is the next version of, if any: what it
+// refers to may lie there, and a VM of the cluster keeps its pins.
+func (o *options) one(ctx context.Context, name string, before *guest) (guest, error) {
+	from, args := *o, []string{name}
+	if isFile(name) {
+		from.files, args = args, nil
+	}
+	in, err := from.load(ctx, args)
+	if err != nil {
+		return guest{}, err
+	}
+	stage := stageOne{}
+	if before != nil {
+		in.reader = layers{in.reader, before.reader}
+		if before.file == "" {
+			stage.old = before.vm
+		}
+	}
+	all, err := o.judge(ctx, in, stage)
+	if err != nil {
+		return guest{}, err
+	}
+	found, err := o.explicit(all)
+	switch {
+	case err != nil:
+		return guest{}, err
+	case len(found) != 1:
+		return guest{}, fmt.Errorf("%s holds %d VMs and VMIs, want one", name, len(found))
+	}
+	return found[0], nil
+}
+
+// isFile tells a file from an object of the cluster, such as vm/web.
+func isFile(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil || name == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+// layers reads from the first reader, and what that does not hold from the second.
+type layers [2]client.Reader
+
+// Get reads one object.
+func (l layers) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := l[0].Get(ctx, key, object, options...)
+	if apierrors.IsNotFound(err) {
+		err = l[1].Get(ctx, key, object, options...)
+	}
+	return err
+}
+
+// List reads both; of two with one name the first reader's counts.
+func (l layers) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	second, ok := list.DeepCopyObject().(client.ObjectList)
+	if !ok {
+		return errors.New("a list whose copy is no list")
+	}
+	if err := errors.Join(l[0].List(ctx, list, options...), l[1].List(ctx, second, options...)); err != nil {
+		return err
+	}
+	all, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	seen := map[client.ObjectKey]bool{}
+	for _, object := range all {
+		if named, ok := object.(client.Object); ok {
+			seen[client.ObjectKeyFromObject(named)] = true
+		}
+	}
+	rest, err := meta.ExtractList(second)
+	if err != nil {
+		return err
+	}
+	for _, object := range rest {
+		if named, ok := object.(client.Object); ok && !seen[client.ObjectKeyFromObject(named)] {
+			all = append(all, object)
+		}
+	}
+	return meta.SetList(list, all)
+}

@@ -1,0 +1,126 @@
+package abi
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Verdict says what a change of its hardware means for a guest.
+type Verdict string
+
+const (
+	// Compatible: the guest sees no difference.
+	Compatible Verdict = "compatible"
+	// NeedsRestart: at its next boot the guest finds more, less or other settings; all else is where it was.
+	NeedsRestart Verdict = "needs restart"
+	// Breaks: something that the guest knows is another or elsewhere. Network names, boot entries and licences may go.
+	Breaks Verdict = "breaks the guest's hardware"
+)
+
+// Change is one difference that the guest sees.
+type Change struct {
+	// Device is the key of records, e.g. disk.root; empty for the platform.
+	Device string `json:"device,omitempty"`
+	// Text is the change in plain words.
+	Text    string  `json:"text"`
+	Verdict Verdict `json:"verdict"`
+}
+
+// Judge is the verdict on changes together: the worst of them.
+func Judge(changes []Change) Verdict {
+	worst := Compatible
+	for _, c := range changes {
+		switch c.Verdict {
+		case Breaks:
+			return Breaks
+		case NeedsRestart:
+			worst = NeedsRestart
+		}
+	}
+	return worst
+}
+
+// identity is what a guest, its drivers and its configuration files know a device by, besides its address: not its queues,
+// its place in the boot order, or whether it may be written to.
+func identity(d Device) string {
+	parts := []string{"model " + d.Model, "bus " + d.Bus}
+	switch {
+	case d.Disk != nil:
+		parts = append(parts, "type "+d.Disk.Device, "serial "+d.Disk.Serial, "WWN "+d.Disk.WWN)
+	case d.Interface != nil && d.Interface.MAC != nil:
+		parts = append(parts, "MAC "+d.Interface.MAC.Address)
+	}
+	return strings.Join(parts, "\n")
+}
+
+// differing are the parts of two identities that differ, for people.
+func differing(was, is string) string {
+	var words []string
+	now := strings.Split(is, "\n")
+	for i, part := range strings.Split(was, "\n") {
+		if i >= len(now) || part == now[i] {
+			continue
+		}
+		name, old, _ := strings.Cut(part, " ")
+		_, new, _ := strings.Cut(now[i], " ")
+		words = append(words, fmt.Sprintf(" its %s from '%s' to '%s'", name, old, new))
+	}
+	return strings.Join(words, ",")
+}
+
+// platformOS is the machine and the class of its firmware.
+func platformOS(d *libvirtxml.Domain) *libvirtxml.DomainOS {
+	if d.OS == nil {
+		return nil
+	}
+	return &libvirtxml.DomainOS{Type: d.OS.Type, Firmware: d.OS.Firmware, FirmwareInfo: d.OS.FirmwareInfo, ACPI: d.OS.ACPI, SMBios: d.OS.SMBios}
+}
+
+// bootOS is all else of the element.
+func bootOS(d *libvirtxml.Domain) *libvirtxml.DomainOS {
+	if d.OS == nil {
+		return nil
+	}
+	boot := *d.OS
+	boot.Type, boot.Firmware, boot.FirmwareInfo, boot.ACPI, boot.SMBios = nil, "", nil, nil, nil
+	return &boot
+}
+
+func topologyOf(d *libvirtxml.Domain) *libvirtxml.DomainCPUTopology {
+	if d.CPU == nil {
+		return nil
+	}
+	return d.CPU.Topology
+}
+
+func topologyWords(d *libvirtxml.Domain) string {
+	t := topologyOf(d)
+	if t == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%d sockets, %d cores, %d threads", t.Sockets, t.Cores, t.Threads)
+}
+
+func modelOf(d *libvirtxml.Domain) string {
+	if d.CPU == nil || d.CPU.Model == nil {
+		return cmp.Or(cpuMode(d), "none")
+	}
+	return d.CPU.Model.Value
+}
+
+func cpuMode(d *libvirtxml.Domain) string {
+	if d.CPU == nil {
+		return ""
+	}
+	return d.CPU.Mode
+}
+
+func vcpusOf(d *libvirtxml.Domain) string {
+	if d.VCPU == nil {
+		return "0"
+	}
+	return fmt.Sprint(cmp.Or(d.VCPU.Current, d.VCPU.Value))
+}
