@@ -90,6 +90,9 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, validate.Written(known, in.Cluster.Limits, template)), conflicts)...)
 		return explicit, verdict
 	}
+	if explicit.Spec.Domain.Firmware == nil { // a VM's guest has its identity there, which no preset replaces
+		explicit.Spec.Domain.Firmware = &v1.Firmware{}
+	}
 	expanded := expand(explicit, in)
 	for _, err := range expanded.Errors.WithOrigin("preset/conflict") {
 		err.Field = template.Child(err.Field).String()
