@@ -39,9 +39,12 @@ func (c *Controller) annotate(ctx context.Context, vm *v1.VirtualMachine, change
 
 // pin gives pins to a VM whose size or preference was unknown when it was admitted. Admission then judges it with them.
 func (c *Controller) pin(ctx context.Context, s *state) {
+	key := client.ObjectKeyFromObject(s.vm)
 	if unpinned(s.vm) == "" {
+		c.waiting.note(key, nil)
 		return
 	}
+	c.waiting.note(key, s.vm)
 	resolver := c.Resolver
 	resolver.Rights = resolve.RecordedRights(s.vm)
 	resolved, err := resolver.VM(ctx, s.vm, s.vm)

@@ -31,6 +31,7 @@ type Controller struct {
 	Now      func() time.Time
 
 	recorded recorded
+	waiting  waiting
 }
 
 // workers reconcile at the same time, each another VM. A step is a few calls of the API server one after the other, so
@@ -39,10 +40,13 @@ const workers = 8
 
 // Register starts the controllers with a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
+	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
 		For(&v1.VirtualMachine{}).Owns(&v1.VirtualMachineInstance{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(c)
-	if err != nil {
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if err := c.watch(machines, mgr.GetRESTMapper()); err != nil {
+		return err
+	}
+	if err := machines.Complete(c); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
@@ -68,6 +72,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	vm := &v1.VirtualMachine{}
 	if err := c.Client.Get(ctx, key, vm); apierrors.IsNotFound(err) {
 		c.recorded.forget(key)
+		c.waiting.note(key, nil)
 		return ctrl.Result{}, c.release(ctx, vmi)
 	} else if err != nil {
 		return ctrl.Result{}, err

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -78,4 +79,52 @@ func reasons(vm *v1.VirtualMachine) (reasons []string) {
 		reasons = append(reasons, c.Reason)
 	}
 	return reasons
+}
+
+// TestWhatArrives: of all objects that come, those wake a VM that may be what it waits for.
+func TestWhatArrives(t *testing.T) {
+	named, inferring := machine(v1.RunStrategyAlways), machine(v1.RunStrategyAlways)
+	named.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
+	named.Spec.Preference = &v1.PreferenceMatcher{Name: "linux", RevisionName: "linux-1"}
+	inferring.Name, inferring.Spec.Preference = "b", &v1.PreferenceMatcher{InferFromVolume: "root"}
+	var w waiting
+	for _, vm := range []*v1.VirtualMachine{named, inferring} {
+		w.note(client.ObjectKeyFromObject(vm), vm)
+	}
+	for _, test := range []struct {
+		name, why string
+		want      []string
+	}{
+		{"small", "its size; and an image may recommend it", []string{"a", "b"}},
+		{"linux", "its preference", []string{"a", "b"}},
+		{"linux-1", "the revision that it names", []string{"a", "b"}},
+		{"other", "only who infers may wait for this", []string{"b"}},
+	} {
+		var got []string
+		for _, request := range w.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: test.name}}) {
+			got = append(got, request.Name)
+		}
+		if slices.Sort(got); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %s: woke %v, want %v", test.name, test.why, got, test.want)
+		}
+	}
+	w.note(client.ObjectKeyFromObject(inferring), nil)
+	if got := w.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "other"}}); len(got) != 0 {
+		t.Errorf("%v: a VM that waits no more", got)
+	}
+}
+
+func TestLooksAgainLessOften(t *testing.T) {
+	vm := machine(v1.RunStrategyAlways)
+	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
+	c := newCluster(t, vm)
+	for _, want := range []time.Duration{firstLook, 20 * time.Second, 40 * time.Second, lastLook, lastLook} {
+		if got := c.step().RequeueAfter; got != want {
+			t.Errorf("looks again after %s, want %s", got, want)
+		}
+		c.now = c.now.Add(want)
+		if want == firstLook {
+			c.now = c.now.Add(firstLook)
+		}
+	}
 }

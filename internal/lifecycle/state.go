@@ -28,9 +28,23 @@ type state struct {
 // trouble is told in the VM's Failure condition and in an event.
 type trouble struct{ reason, message string }
 
+// Bounds of the time after which a VM that cannot start is looked at again. What it waits for is watched where it can be.
+const (
+	firstLook = 10 * time.Second
+	lastLook  = time.Minute
+)
+
+// blocked tells why the VM cannot start. What is missing may come from elsewhere: it is looked for again after as long as it has been
+// missing.
 func (s *state) blocked(reason, message string) {
 	s.trouble = &trouble{reason, message}
-	s.wait(10 * time.Second) // what is missing may come from elsewhere
+	again := firstLook
+	for _, c := range s.vm.Status.Conditions {
+		if c.Type == v1.VirtualMachineFailure && c.Reason == reason {
+			again = max(again, s.now.Sub(c.LastTransitionTime.Time))
+		}
+	}
+	s.wait(min(again, lastLook))
 }
 
 // wait asks to be called again after d, or sooner if something else wants that.

@@ -1,0 +1,109 @@
+// Package model drives admission, the VM controller and the collector of revisions through long random histories on a real
+// API server, in which processes die between any two writes and caches lag behind, and checks after each step that no VM
+// ever lacks what it was admitted with.
+package model
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// server is the API server, as its administrator sees it. There are no webhooks in it: the model is the API server's side of
+// admission itself, so that it can let other things happen between an answer and the write that follows.
+var server client.WithWatch
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // what processes say that are killed is of no interest
+	code, err := withServer(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "model:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withServer(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "kiln-model-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	kubeconfig, kubectl, stop, err := startPlane(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	for _, args := range [][]string{
+		{"apply", "--server-side", "-k", "../../manifests/crds"},
+		{"wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"},
+	} {
+		if out, err := exec.Command(kubectl, append(args, "--kubeconfig", kubeconfig)...).CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
+		}
+	}
+	if server, err = connect(kubeconfig); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// startPlane runs test/controlplane, which ends with its standard input, however this process ends.
+func startPlane(dir string) (kubeconfig, kubectl string, stop func() error, err error) {
+	binary := filepath.Join(dir, "controlplane")
+	if out, err := exec.Command("go", "build", "-C", "../controlplane", "-o", binary, ".").CombinedOutput(); err != nil {
+		return "", "", nil, fmt.Errorf("building the control plane's supervisor: %w\n%s", err, out)
+	}
+	cmd := exec.CommandContext(context.Background(), binary, "run", "--dir", filepath.Join(dir, "plane"))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", "", nil, err
+	}
+	stop = func() error { return errors.Join(in.Close(), cmd.Wait()) }
+	var ready struct{ Kubeconfig, Bin string }
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &ready)
+	}
+	if err != nil {
+		return "", "", nil, errors.Join(fmt.Errorf("the control plane did not start: %w", err), stop())
+	}
+	return ready.Kubeconfig, filepath.Join(ready.Bin, "kubectl"), stop, nil
+}
+
+func connect(kubeconfig string) (client.WithWatch, error) {
+	access, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	access.QPS = -1 // the model does one thing at a time
+	// HTTP/2 gives a connection up that does not answer for half a minute, as on a machine that does too much at once.
+	access.NextProtos = []string{"http/1.1"}
+	known := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(known), v1.AddToScheme(known)); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(access, client.Options{Scheme: known})
+}
