@@ -115,6 +115,19 @@ func TestRenderPrintsADomain(t *testing.T) {
 	}
 }
 
+// For programs: the document is a text, with the object that it is of.
+func TestRenderAnswersInJSON(t *testing.T) {
+	_, file := write(t, vm, size)
+	plain, packed := call(t, "", "render", "-f", file), call(t, "", "render", "-f", file, "-o", "json")
+	var got struct{ Object, Domain string }
+	if err := json.Unmarshal([]byte(packed.out), &got); packed.err != nil || err != nil {
+		t.Fatal(packed.err, err, packed.errOut)
+	}
+	if got.Object != "VirtualMachine shop/web" || got.Domain+"\n" != plain.out {
+		t.Errorf("got the domain of '%s':\n%s\nwant\n%s", got.Object, got.Domain, plain.out)
+	}
+}
+
 func TestRejectionIsTheExitStatusAndNamesTheCause(t *testing.T) {
 	unknown := strings.Replace(vm, "devices: {}", "devices: {disks: [{name: root, buss: virtio}]}", 1)
 	for _, test := range []struct{ why, vm, path string }{

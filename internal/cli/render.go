@@ -32,6 +32,7 @@ func renderCommand(o *options) *cobra.Command {
 		return o.eachGuest(cmd, args, func(g guest) error { return o.printDomain(g, *host) })
 	}
 	o.addInputs(cmd)
+	o.addOutput(cmd, "xml", "xml", "yaml", "json")
 	return cmd
 }
 
@@ -48,6 +49,9 @@ func (o *options) printDomain(g guest, host string) error {
 	xml, err := rendered.Documents.Domain.Marshal()
 	if err != nil {
 		return err
+	}
+	if o.output != "xml" {
+		return o.print(map[string]string{"object": g.name(), "domain": xml})
 	}
 	_, err = fmt.Fprintln(o.Out, xml)
 	return err
