@@ -4,10 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,7 +52,7 @@ func nodeCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
-	cmd.Flags().StringToStringVar(&o.labels, "labels", nil, "labels of this machine, matched by a VMI's nodeSelector")
+	cmd.Flags().StringToStringVar(&o.labels, "labels", nil, "labels of this machine besides "+corev1.LabelHostname+", matched by a VMI's nodeSelector")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
 	return cmd
 }
@@ -111,5 +113,8 @@ func (o *options) node() (*Node, error) {
 		return nil, err
 	}
 	host.Volumes, host.State, host.Bridges = volumes, o.state, o.bridges
-	return &Node{Name: o.name, Labels: o.labels, Libvirt: daemon, Host: host}, nil
+	// The name is a label, as on a node of Kubernetes, so that a VMI can ask for one machine.
+	labels := map[string]string{corev1.LabelHostname: o.name}
+	maps.Copy(labels, o.labels)
+	return &Node{Name: o.name, Labels: labels, Libvirt: daemon, Host: host}, nil
 }
