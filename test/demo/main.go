@@ -39,7 +39,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "kiln-run-")
+	dir, err := cluster.Dir("kiln-run")
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,9 @@ func run(ctx context.Context) (err error) {
 		what string
 		do   func(context.Context) error
 	}{
-		{"loading manifests/catalog", d.Catalog},
+		{"loading manifests/catalog and examples/preset.yaml", d.load},
 		{"starting a private libvirt, and building a guest from Debian's kernel", d.machine},
+		{"kubectl apply -f examples/conflict.yaml, which must be refused", d.conflict},
 		{"kubectl apply -f examples/guest.yaml", d.create},
 		{"waiting for the guest (it is emulated, some 15 seconds)", d.show},
 	} {
@@ -87,12 +88,36 @@ func (d *demo) machine(ctx context.Context) (err error) {
 
 const namespace = "default"
 
-func (d *demo) create(ctx context.Context) error {
-	_, stderr, err := d.Kubectl(ctx, "", "apply", "-n", namespace, "-f", filepath.Join(d.Root, "examples/guest.yaml"))
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, stderr)
+func (d *demo) load(ctx context.Context) error {
+	if err := d.Catalog(ctx); err != nil {
+		return err
 	}
+	_, err := d.apply(ctx, "preset.yaml")
+	return err
+}
+
+func (d *demo) create(ctx context.Context) error {
+	_, err := d.apply(ctx, "guest.yaml")
+	return err
+}
+
+// conflict shows what a user reads who overrides a size.
+func (d *demo) conflict(ctx context.Context) error {
+	said, err := d.apply(ctx, "conflict.yaml")
+	if err == nil {
+		return errors.New("it was admitted")
+	}
+	fmt.Printf("  %s\n", strings.ReplaceAll(strings.TrimSpace(said), "\n", "\n  "))
 	return nil
+}
+
+// apply gives what kubectl said about one of the examples.
+func (d *demo) apply(ctx context.Context, example string) (string, error) {
+	_, stderr, err := d.Kubectl(ctx, "", "apply", "-n", namespace, "-f", filepath.Join(d.Root, "examples", example))
+	if err != nil {
+		return stderr, fmt.Errorf("%w: %s", err, stderr)
+	}
+	return stderr, nil
 }
 
 // patience is how long a guest may take to boot on a busy machine.
@@ -172,7 +197,7 @@ func (d *demo) end() error {
 	defer cancel()
 	var errs []error
 	for _, args := range [][]string{
-		{"delete", "vm", "demo", "-n", namespace, "--ignore-not-found"},
+		{"delete", "vm/demo", "vmipreset/watched", "-n", namespace, "--ignore-not-found"},
 		{"wait", "--for=delete", "vmi/demo", "-n", namespace, "--timeout=90s"},
 	} {
 		if _, stderr, err := d.Kubectl(ctx, "", args...); err != nil {

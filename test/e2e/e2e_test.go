@@ -36,7 +36,7 @@ func runAll(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp("", "kiln-e2e-")
+	dir, err := cluster.Dir("kiln-e2e")
 	if err != nil {
 		return 0, err
 	}

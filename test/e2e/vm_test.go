@@ -177,6 +177,19 @@ func TestOldVersionWorks(t *testing.T) {
 	if len(pins(t, s.get("vm", "demo"))) != 2 {
 		t.Error("a VM of v1alpha3 is not pinned")
 	}
+	const preset = `{"apiVersion":"kubevirt.io/v1alpha3","kind":"VirtualMachineInstancePreset","metadata":{"name":"old"},
+		"spec":{"selector":{"matchLabels":{"old":"yes"}},"domain":{"cpu":{"cores":3},"devices":{}}}}`
+	s.must(s.kubectl(preset, "create", "-f", "-"))
+	const bare = `{"apiVersion":"kubevirt.io/v1alpha3","kind":"VirtualMachineInstance","metadata":{"name":"bare","labels":{"old":"yes"}},
+		"spec":{"nodeSelector":{"machine":"none"},"domain":{"memory":{"guest":"64Mi"},"devices":{}}}}`
+	s.eventually("the webhook knows the preset", func() bool {
+		a := s.must(s.kubectl(bare, "create", "--dry-run=server", "-o", "jsonpath={.spec.domain.cpu.cores}", "-f", "-"))
+		return a.stdout == "3"
+	})
+	s.must(s.kubectl(bare, "create", "-f", "-"))
+	if machine := field(s.get("vmi", "bare"), "spec", "domain", "machine", "type"); machine != "q35" {
+		t.Errorf("a VMI of v1alpha3 has machine '%v', want q35", machine)
+	}
 }
 
 func TestDeletionLeavesNothing(t *testing.T) {

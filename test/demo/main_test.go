@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// printed is what 'make run' says of where things are: the folder of everything, and that of libvirt.
+var printed = regexp.MustCompile(`KUBECONFIG=(\S+)/controlplane/|socket=(\S+?)%2Frun%2F`)
+
+// However 'make run' ends, no process of it stays.
+func TestNothingStays(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "demo")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, test := range []struct {
+		name  string
+		end   syscall.Signal
+		clean bool // nobody is left to remove the folders after SIGKILL; the next run does
+	}{
+		{"Ctrl-C", syscall.SIGINT, true},
+		{"killed", syscall.SIGKILL, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd, folders := start(t, binary)
+			if found := using(t, folders); len(found) < 6 { // etcd, API server, controllers, webhook, launcher, libvirt or QEMU
+				t.Errorf("this test does not see what runs: %q", found)
+			}
+			if err := cmd.Process.Signal(test.end); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); (err == nil) != test.clean {
+				t.Errorf("it ended with %v", err)
+			}
+			var left []string
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+				if left = using(t, folders); len(left) == 0 {
+					break
+				}
+			}
+			if len(left) > 0 {
+				t.Errorf("still running after a minute:\n%s", strings.Join(left, "\n"))
+			}
+			for _, folder := range folders {
+				if _, err := os.Stat(folder); test.clean && !os.IsNotExist(err) {
+					t.Errorf("'%s' stays: %v", folder, err)
+				}
+				os.RemoveAll(folder)
+			}
+		})
+	}
+}
+
+// start runs the demo until its guest is up, and gives the folders that its processes are started with.
+func start(t *testing.T, binary string) (*exec.Cmd, []string) {
+	t.Helper()
+	cmd := exec.Command(binary)
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "KUBECONFIG=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	var failed bytes.Buffer
+	cmd.Stderr = &failed
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it has ended, unless the test failed
+		_ = cmd.Wait()
+	})
+	var said bytes.Buffer
+	var folders []string
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if match := printed.FindStringSubmatch(lines.Text()); match != nil {
+			folders = append(folders, strings.ReplaceAll(match[1]+match[2], "%2F", "/"))
+		}
+		if len(folders) == 2 {
+			for _, want := range []string{"is: running", "conflicts with VirtualMachineClusterInstancetype 'small'", "the guest says: 2 CPUs"} {
+				if !strings.Contains(said.String(), want) {
+					t.Errorf("it does not say %q:\n%s", want, said.String())
+				}
+			}
+			return cmd, folders
+		}
+	}
+	t.Fatalf("it did not start:\n%s%s", said.String(), failed.String())
+	return nil, nil
+}
+
+// using are the processes that run from, or were started with, one of these folders.
+func using(t *testing.T, folders []string) (found []string) {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range processes {
+		line, err := os.ReadFile(process)
+		if err != nil {
+			continue // it has just ended
+		}
+		for _, folder := range folders {
+			if bytes.Contains(line, []byte(folder+"/")) {
+				found = append(found, string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))))
+			}
+		}
+	}
+	return found
+}
