@@ -40,7 +40,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), validateCommand(o))
+	root.AddCommand(diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
 	help(root)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -120,7 +120,11 @@ func (o *options) explicit(all []guest) (found []guest, rejected error) {
 			rejected = ErrRejected
 		case g.explicit == nil:
 		case g.unknown:
-			fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: add the missing object's file with -f or --catalog\n", g.name())
+			remedy := "create what it refers to"
+			if g.file != "" {
+				remedy = "add the missing object's file with -f or --catalog"
+			}
+			fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", g.name(), remedy)
 			rejected = ErrRejected
 		default:
 			found = append(found, g)

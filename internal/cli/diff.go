@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -84,41 +85,51 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (differe
 	if err != nil {
 		return difference{}, err
 	}
-	was, err := o.booted(before, hosts[0], before.frozen)
-	if err != nil {
+	return o.contrast(side{guest: before, host: hosts[0]}, side{guest: after, host: hosts[1], afresh: afresh})
+}
+
+// side is one side of a comparison: a guest on a host.
+type side struct {
+	guest
+	host string
+	// afresh derives the hardware anew, but for the guest's identity.
+	afresh   bool
+	rendered pipeline.Rendered
+}
+
+// contrast renders both sides. The second one boots with the record of the first.
+func (o *options) contrast(before, after side) (difference, error) {
+	var err error
+	if before.rendered, err = o.booted(before, before.frozen); err != nil {
 		return difference{}, err
 	}
-	record := &was.Record
-	if afresh || after.explicit.Annotations[pipeline.AnnotationHardware] == "latest" {
-		record = &abi.Record{UUID: record.UUID, Serial: record.Serial, MACs: record.MACs} // its identity is no hardware
+	record := &before.rendered.Record
+	if after.afresh || after.explicit.Annotations[pipeline.AnnotationHardware] == "latest" {
+		record = &abi.Record{UUID: record.UUID, Serial: record.Serial, MACs: record.MACs}
 	}
-	is, err := o.booted(after, hosts[1], record)
-	if err != nil {
+	if after.rendered, err = o.booted(after, record); err != nil {
 		return difference{}, err
 	}
-	d := difference{Before: label(before, hosts[0]), After: label(after, hosts[1]), BeforeDigest: was.Record.Digest, AfterDigest: is.Record.Digest}
-	d.Changes = append([]abi.Change{}, abi.Compare(was.Frontend, is.Frontend)...)
+	d := difference{
+		Before: before.label(), BeforeDigest: before.rendered.Record.Digest, After: after.label(), AfterDigest: after.rendered.Record.Digest,
+		Changes: append([]abi.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...),
+	}
 	d.Verdict = abi.Judge(d.Changes)
-	return d, d.texts(side{before, was}, side{after, is})
+	return d, d.texts(before, after)
 }
 
 // booted is a guest with its documents, or the causes why it has none.
-func (o *options) booted(g guest, host string, frozen *abi.Record) (pipeline.Rendered, error) {
-	rendered, errs, err := o.boot(g, host, frozen)
+func (o *options) booted(s side, frozen *abi.Record) (pipeline.Rendered, error) {
+	rendered, errs, err := o.boot(s.guest, s.host, frozen)
 	if err == nil && len(errs) > 0 {
-		if host != "" {
-			fmt.Fprintf(o.ErrOut, "on %s: ", host)
+		if s.host != "" {
+			fmt.Fprintf(o.ErrOut, "on %s: ", s.host)
 		}
-		g.verdict.Errors = errs
-		g.reject(o.ErrOut)
+		s.verdict.Errors = errs
+		s.reject(o.ErrOut)
 		err = ErrRejected
 	}
 	return rendered, err
-}
-
-type side struct {
-	guest
-	rendered pipeline.Rendered
 }
 
 // texts are the specs and domains of both sides, compared line by line.
@@ -153,13 +164,13 @@ func unified(before string, old []byte, after string, new []byte) string {
 	return text
 }
 
-func label(g guest, host string) string {
-	text := g.name()
-	if g.file != "" {
-		text += " of " + g.file
+func (s side) label() string {
+	text := s.name()
+	if s.file != "" {
+		text += " of " + s.file
 	}
-	if host != "" {
-		text += " on " + filepath.Base(host)
+	if s.host != "" {
+		text += " on " + filepath.Base(s.host)
 	}
 	return text
 }
@@ -170,11 +181,7 @@ func (o *options) printDifference(d difference, domain bool) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(o.Out, "%s\n", d.Verdict)
-		for _, change := range d.Changes {
-			fmt.Fprintf(o.Out, "  %s%s\n", change.Text, map[bool]string{true: "   <- breaks"}[change.Verdict == abi.Breaks])
-		}
-		fmt.Fprint(o.Out, d.Spec)
+		d.write(o.Out)
 		if domain {
 			fmt.Fprint(o.Out, d.Domain)
 		}
@@ -183,4 +190,17 @@ func (o *options) printDifference(d difference, domain bool) error {
 		return ErrRejected
 	}
 	return nil
+}
+
+// write is the difference for people, without the domain.
+func (d difference) write(out io.Writer) {
+	fmt.Fprintf(out, "%s\n", d.Verdict)
+	for _, change := range d.Changes {
+		mark := ""
+		if change.Verdict == abi.Breaks {
+			mark = "   <- breaks"
+		}
+		fmt.Fprintf(out, "  %s%s\n", change.Text, mark)
+	}
+	fmt.Fprint(out, d.Spec)
 }

@@ -21,7 +21,9 @@ import (
 type inputs struct {
 	named  []object
 	reader client.Reader
-	texts  texts
+	// cluster is where they came from; nil with files.
+	cluster client.Client
+	texts   texts
 }
 
 // object is one that the user named.
@@ -55,7 +57,7 @@ func (o *options) load(_ context.Context, args []string) (inputs, error) {
 	case len(o.files) > 0:
 		return o.fromFiles(known)
 	case len(args) > 0:
-		return o.fromCluster(known, args)
+		return o.fromCluster(args)
 	}
 	return inputs{}, fmt.Errorf("name a file with -f, or a VM of the cluster as vm/NAME")
 }
@@ -130,7 +132,7 @@ func (o *options) read(files []string, seen texts) ([]object, error) {
 // clusterKinds are the kinds of the catalog that have no namespace.
 var clusterKinds = map[string]bool{"VirtualMachineClusterInstancetype": true, "VirtualMachineClusterPreference": true}
 
-func (o *options) fromCluster(known *runtime.Scheme, args []string) (inputs, error) {
+func (o *options) fromCluster(args []string) (inputs, error) {
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return inputs{}, err
@@ -140,15 +142,11 @@ func (o *options) fromCluster(known *runtime.Scheme, args []string) (inputs, err
 	if err != nil {
 		return inputs{}, err
 	}
-	config, err := o.cluster.ToRESTConfig()
+	reader, err := o.client()
 	if err != nil {
 		return inputs{}, err
 	}
-	reader, err := client.New(config, client.Options{Scheme: known})
-	if err != nil {
-		return inputs{}, err
-	}
-	found := inputs{reader: reader}
+	found := inputs{reader: reader, cluster: reader}
 	for _, info := range infos {
 		if untyped, ok := info.Object.(*unstructured.Unstructured); ok {
 			found.named = append(found.named, object{Unstructured: untyped})

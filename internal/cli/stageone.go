@@ -54,6 +54,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if err != nil {
 		return nil, err
 	}
+	g.vm = vm
 	vm = resolve.Effective(vm, answer.Pins)
 	g.unknown = vm.Spec.Instancetype != nil && answer.Set.Instancetype == nil || vm.Spec.Preference != nil && answer.Set.Preference == nil
 	g.explicit, g.verdict = pipeline.ExplicitVM(vm, old, in)
@@ -61,7 +62,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
-	g.vm, g.input = vm, in
+	g.input = in
 	g.explain = func() pipeline.Explanation { return pipeline.ExplainVM(vm, in) }
 	g.admit = func() ([]byte, error) { return s.admit(ctx, vm, raw) }
 	return pipeline.Instance(vm), g.remember(ctx, s.resolver.Cached, vm)

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// repinned is what 'repin -o json' prints for each VM.
+type repinned struct {
+	Object       string `json:"object"`
+	DryRun       bool   `json:"dryRun"`
+	Instancetype *repin `json:"instancetype,omitempty"`
+	Preference   *repin `json:"preference,omitempty"`
+	// Difference is what the next start will change.
+	Difference difference `json:"difference"`
+}
+
+// repin is the revision of a size or preference.
+type repin struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+func repinCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "repin vm/NAME ...",
+		Short: "Pin VMs to their size and preference as these are now",
+		Long: "Pin VMs to their size and preference as these are now, and show what that changes at their next start. Until then,\n" +
+			"and without it, a VM keeps the size and preference that it was created with, whatever became of them.",
+		Example: "  kubectl kiln repin vm/web -n shop --dry-run\n" +
+			"  kubectl kiln repin vm/web --instancetype",
+		Args: cobra.MinimumNArgs(1),
+	}
+	size := cmd.Flags().Bool("instancetype", false, "pin the instancetype alone")
+	preference := cmd.Flags().Bool("preference", false, "pin the preference alone")
+	dry := cmd.Flags().Bool("dry-run", false, "ask the cluster and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var keys []string
+		if *size {
+			keys = append(keys, "instancetype")
+		}
+		if *preference {
+			keys = append(keys, "preference")
+		}
+		return o.repin(cmd.Context(), args, keys, *dry)
+	}
+	o.addContext(cmd)
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+func (o *options) repin(ctx context.Context, args, keys []string, dry bool) error {
+	in, err := o.load(ctx, args)
+	if err != nil {
+		return err
+	}
+	var rejected error
+	for _, named := range in.named {
+		if named.GetKind() != "VirtualMachine" {
+			return fmt.Errorf("%s '%s' has no pins of its own: name a VirtualMachine", named.GetKind(), named.GetName())
+		}
+		one := in
+		one.named = []object{named}
+		switch err := o.repinOne(ctx, one, keys, dry); {
+		case apierrors.IsInvalid(err):
+			fmt.Fprintln(o.ErrOut, err)
+			rejected = ErrRejected
+		case errors.Is(err, ErrRejected):
+			rejected = err
+		case err != nil:
+			return fmt.Errorf("%s: %w", named.GetName(), err)
+		}
+	}
+	return rejected
+}
+
+// repinOne asks in a dry run first, so that a VM which would lose its size, or could not start any more, stays as it is.
+func (o *options) repinOne(ctx context.Context, in inputs, keys []string, dry bool) error {
+	before, err := o.alone(ctx, in)
+	if err != nil {
+		return err
+	}
+	asked := in
+	planned, err := ask(ctx, in, keys, client.DryRunAll)
+	if err != nil {
+		return err
+	}
+	asked.named = []object{{Unstructured: planned}}
+	after, err := o.alone(ctx, asked)
+	if err != nil {
+		return err
+	}
+	answer := repinned{Object: before.name(), DryRun: dry}
+	if answer.Difference, err = o.contrast(side{guest: before}, side{guest: after}); err != nil {
+		return err
+	}
+	result := planned
+	if !dry {
+		if result, err = ask(ctx, in, keys); err != nil {
+			return err
+		}
+	}
+	was, is := resolve.ReadPins(in.named[0]), resolve.ReadPins(result)
+	if before.vm.Spec.Instancetype != nil {
+		answer.Instancetype = &repin{was.Instancetype, is.Instancetype}
+	}
+	if before.vm.Spec.Preference != nil {
+		answer.Preference = &repin{was.Preference, is.Preference}
+	}
+	return o.printRepinned(answer)
+}
+
+// alone is the only object of inputs as a guest.
+func (o *options) alone(ctx context.Context, in inputs) (guest, error) {
+	all, err := o.judge(ctx, in, stageOne{})
+	if err != nil {
+		return guest{}, err
+	}
+	found, err := o.explicit(all)
+	if err == nil && len(found) == 0 {
+		err = errors.New("it has no guest")
+	}
+	if err != nil {
+		return guest{}, err
+	}
+	return found[0], nil
+}
+
+// ask writes the wish for new pins, unless the VM has changed meanwhile, and returns the VM with the answer of admission.
+func ask(ctx context.Context, in inputs, keys []string, options ...client.PatchOption) (*unstructured.Unstructured, error) {
+	before := in.named[0].Unstructured
+	after := before.DeepCopy()
+	if err := resolve.Repin(after, keys...); err != nil {
+		return nil, err
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := in.cluster.Patch(ctx, after, patch, options...); err != nil {
+		return nil, err
+	}
+	if pins := after.GetAnnotations()[pipeline.AnnotationPins]; pins == "" || strings.Contains(pins, `:""`) {
+		return nil, errors.New("nobody has answered the wish for a new pin: does the VM have an instancetype or preference, and does Kiln's webhook run?")
+	}
+	return after, nil
+}
+
+func (o *options) printRepinned(r repinned) error {
+	if o.output != "text" {
+		return o.print(r)
+	}
+	fmt.Fprintf(o.Out, "%s%s\n", r.Object, map[bool]string{true: " (dry run)"}[r.DryRun])
+	r.Instancetype.write(o, "instancetype")
+	r.Preference.write(o, "preference")
+	fmt.Fprint(o.Out, "at the next start: ")
+	r.Difference.write(o.Out)
+	return nil
+}
+
+func (r *repin) write(o *options, what string) {
+	switch {
+	case r == nil:
+	case r.Before == r.After:
+		fmt.Fprintf(o.Out, "  %s: %s, unchanged\n", what, r.After)
+	default:
+		fmt.Fprintf(o.Out, "  %s: %s -> %s\n", what, r.Before, r.After)
+	}
+}

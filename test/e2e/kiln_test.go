@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// kiln runs the kubectl plugin in the namespace of the test.
+func (s space) kiln(args ...string) answer {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	stdout, stderr, err := shared.Kiln(ctx, "", append([]string{args[0], "-n", s.name}, args[1:]...)...)
+	return answer{stdout, stderr, err}
+}
+
+// status is the exit status of a command.
+func (s space) status(a answer) int {
+	s.Helper()
+	exit, failed := a.err.(*exec.ExitError)
+	if a.err != nil && !failed {
+		s.Fatal(a.err)
+	}
+	if failed {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// own is a VM with a size of its namespace, which a test may edit.
+func own(name string) string {
+	return vm(name, "instancetype: {name: small}", "instancetype: {name: own, kind: VirtualMachineInstancetype}")
+}
+
+const ownSize = `{apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: own}, spec: {cpu: {guest: 1}, memory: {guest: 1Gi}}}`
+
+type usage struct {
+	Revision, Kind, State string
+	VirtualMachines       []string
+}
+
+func (s space) usages() map[string]usage {
+	s.Helper()
+	var list []usage
+	if err := json.Unmarshal([]byte(s.must(s.kiln("revisions", "-o", "json")).stdout), &list); err != nil {
+		s.Fatal(err)
+	}
+	byName := map[string]usage{}
+	for _, u := range list {
+		byName[u.Revision] = u
+	}
+	return byName
+}
+
+func TestRepinAndRevisions(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(ownSize, "create", "-f", "-"))
+	s.must(s.kubectl(own("web"), "create", "-f", "-"))
+	s.must(s.kubectl(own("other"), "create", "-f", "-"))
+	first := pins(t, s.get("vm", "web"))
+	if u := s.usages()[first["instancetype"]]; u.State != "current" || !cmp.Equal(u.VirtualMachines, []string{"other", "web"}) {
+		t.Errorf("the size's revision: %+v, want it current and used by both", u)
+	}
+
+	s.must(s.kubectl("", "patch", "virtualmachineinstancetype", "own", "--type=merge", "-p", `{"spec":{"memory":{"guest":"2Gi"}}}`))
+	if u := s.usages()[first["instancetype"]]; u.State != "outdated" || len(u.VirtualMachines) != 2 {
+		t.Errorf("after the size was edited: %+v, want it outdated and still used", u)
+	}
+
+	dry := s.must(s.kiln("repin", "vm/web", "--dry-run"))
+	for _, text := range []string{"instancetype: " + first["instancetype"] + " -> own-", "preference: " + first["preference"] + ", unchanged", "the memory changes from '1048576 KiB' to '2097152 KiB'"} {
+		if !strings.Contains(dry.stdout, text) {
+			t.Errorf("the dry run does not say '%s':\n%s", text, dry.stdout)
+		}
+	}
+	if diff := cmp.Diff(first, pins(t, s.get("vm", "web"))); diff != "" {
+		t.Errorf("a dry run has changed the pins:\n%s", diff)
+	}
+
+	s.must(s.kiln("repin", "vm/web", "--preference"))
+	if diff := cmp.Diff(first, pins(t, s.get("vm", "web"))); diff != "" {
+		t.Errorf("the preference was not edited, and the size not asked for:\n%s", diff)
+	}
+	var answer struct {
+		Instancetype struct{ Before, After string }
+		Difference   struct{ Verdict string }
+	}
+	if err := json.Unmarshal([]byte(s.must(s.kiln("repin", "vm/web", "-o", "json")).stdout), &answer); err != nil {
+		t.Fatal(err)
+	}
+	second := pins(t, s.get("vm", "web"))
+	if second["instancetype"] == first["instancetype"] || answer.Instancetype.Before != first["instancetype"] ||
+		answer.Instancetype.After != second["instancetype"] || answer.Difference.Verdict != "needs restart" {
+		t.Errorf("repinned from %v to %v, said %+v", first, second, answer)
+	}
+	used := s.usages()
+	if u := used[second["instancetype"]]; u.State != "current" || !cmp.Equal(u.VirtualMachines, []string{"web"}) {
+		t.Errorf("the new revision: %+v", u)
+	}
+	if u := used[first["instancetype"]]; u.State != "outdated" || !cmp.Equal(u.VirtualMachines, []string{"other"}) {
+		t.Errorf("the old revision: %+v", u)
+	}
+}
+
+func TestRepinRefuses(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(ownSize, "create", "-f", "-"))
+	s.must(s.kubectl(own("web"), "create", "-f", "-"))
+	s.must(s.kubectl(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:", "domain:\n        memory: {guest: 1Gi}"), "create", "-f", "-"))
+	before := pins(t, s.get("vm", "web"))
+	if got := s.kiln("repin", "vm/bare"); s.status(got) != 2 || !strings.Contains(got.stderr, "instancetype or preference") {
+		t.Errorf("a VM without a size has nothing to pin: %v %s", got.err, got.stderr)
+	}
+	s.must(s.kubectl("", "delete", "virtualmachineinstancetype", "own"))
+	if got := s.kiln("repin", "vm/web"); s.status(got) == 0 || !strings.Contains(got.stderr, "'own'") {
+		t.Errorf("a VM must not lose its size because that is gone: %v\n%s%s", got.err, got.stdout, got.stderr)
+	}
+	if diff := cmp.Diff(before, pins(t, s.get("vm", "web"))); diff != "" {
+		t.Errorf("the pins have changed:\n%s", diff)
+	}
+	if u := s.usages()[before["instancetype"]]; u.State != "gone" {
+		t.Errorf("the revision of a size that is gone: %+v", u)
+	}
+}
+
+// TestDiffAgainstTheCluster: a manifest that says nothing of pins is judged with those that the VM has.
+func TestDiffAgainstTheCluster(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(ownSize, "create", "-f", "-"))
+	s.must(s.kubectl(own("web"), "create", "-f", "-"))
+	s.must(s.kubectl("", "patch", "virtualmachineinstancetype", "own", "--type=merge", "-p", `{"spec":{"memory":{"guest":"2Gi"}}}`))
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(own("web"))
+	if got := s.kiln("diff", "vm/web", file); s.status(got) != 0 || got.stdout != "compatible\n" {
+		t.Errorf("its own manifest: %v\n%s%s", got.err, got.stdout, got.stderr)
+	}
+	write(strings.NewReplacer("disks: [", "disks: [{name: new}, ", "volumes: [", "volumes: [{name: new, emptyDisk: {capacity: 1Gi}}, ").Replace(own("web")))
+	if got := s.kiln("diff", "vm/web", file); s.status(got) != 1 || !strings.HasPrefix(got.stdout, "needs restart\n") || strings.Contains(got.stdout, "memory") {
+		t.Errorf("one disk more, and no other memory: %v\n%s%s", got.err, got.stdout, got.stderr)
+	}
+	if got := s.must(s.kiln("explain", "vm/web")); !strings.Contains(got.stdout, "instancetype own@"+pins(t, s.get("vm", "web"))["instancetype"]) {
+		t.Errorf("explain does not name the pinned revision:\n%s", got.stdout)
+	}
+}
