@@ -113,9 +113,9 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance) {
 type Arrangement struct{ Sockets, Cores, Threads uint32 }
 
 // Arrange spreads vCPUs as the preference wants them, by default one a socket. A count that cannot be spread evenly goes to
-// sockets whole, so that no vCPU is lost: Requirements reports it.
+// sockets whole, so that no vCPU is lost: Requirements reports it. Of no vCPUs, which no legal size has, one count is 0: not given.
 func Arrange(vcpus uint32, p *Preference) Arrangement {
-	if vcpus <= 1 {
+	if vcpus == 1 {
 		return Arrangement{Sockets: 1, Cores: 1, Threads: 1}
 	}
 	switch topologyOf(p) {

@@ -23,11 +23,7 @@ func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk) {
 		disk.Disk = &v1.DiskTarget{}
 	}
 	switch {
-	case disk.CDRom != nil:
-		fillText(&disk.CDRom.Bus, want.PreferredCdromBus)
-	case disk.LUN != nil:
-		fillText(&disk.LUN.Bus, want.PreferredLunBus)
-	default:
+	case disk.Disk != nil: // also where a CD-ROM is given beside it, which is refused
 		fillText(&disk.Disk.Bus, want.PreferredDiskBus)
 		fillText(&disk.Cache, want.PreferredDiskCache)
 		fillText(&disk.IO, want.PreferredDiskIO)
@@ -37,5 +33,9 @@ func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk) {
 		if disk.Disk.Bus == v1.DiskBusVirtio { // no other bus has IO threads of its own
 			fill(&disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
 		}
+	case disk.CDRom != nil:
+		fillText(&disk.CDRom.Bus, want.PreferredCdromBus)
+	default:
+		fillText(&disk.LUN.Bus, want.PreferredLunBus)
 	}
 }

@@ -56,7 +56,11 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 		return
 	}
 	perSocket := max(uint64(cpu.Cores), 1) * max(uint64(cpu.Threads), 1)
-	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), maxVCPUs[vmi.Spec.Architecture]/perSocket)
+	most, known := maxVCPUs[vmi.Spec.Architecture]
+	if !known {
+		most = maxVCPUs["amd64"] // the architecture is refused; its growth shall not be a second mistake
+	}
+	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), most/perSocket)
 	cpu.MaxSockets = max(uint32(wanted), cpu.Sockets)
 }
 

@@ -31,7 +31,7 @@ func machine(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 func pciTopology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	kind := vmi.Spec.Domain.Machine.Type
 	pcie := strings.Contains(kind, "q35") || strings.HasPrefix(kind, "virt")
-	if pcie && vmi.Spec.Architecture != "s390x" {
+	if pcie && (vmi.Spec.Architecture == "amd64" || vmi.Spec.Architecture == "arm64") {
 		annotate(vmi, v1.PciTopologyVersionAnnotation, v1.PciTopologyVersionV3)
 	}
 }

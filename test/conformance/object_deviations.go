@@ -52,6 +52,10 @@ var objectDeviations = append([]objectDeviation{
 	{"A memory dump is no disk", func(c record, d difference) bool {
 		return d.path == "spec.domain.devices.disks" && same(c.withoutDumps(d.want), d.got)
 	}},
+	{"The watchdog of another architecture", func(c record, d difference) bool {
+		dog := c.guest().Domain.Devices.Watchdog
+		return watchdogKind.MatchString(d.path) && empty(d.got) && dog != nil && (dog.I6300ESB != nil || dog.Diag288 != nil)
+	}},
 	{"evmcs and the CPU feature vmx", func(c record, d difference) bool {
 		features := c.guest().Domain.Features
 		return featurePolicy.MatchString(d.path) && d.want == "require" && features != nil && features.Hyperv != nil && features.Hyperv.EVMCS != nil
@@ -65,6 +69,7 @@ var objectDeviations = append([]objectDeviation{
 var (
 	topologyPath  = regexp.MustCompile(`\.domain\.cpu\.(cores|sockets|threads)$`)
 	gpuOptions    = regexp.MustCompile(`\.gpus\[\d+\]\.virtualGPUOptions\b`)
+	watchdogKind  = regexp.MustCompile(`\.devices\.watchdog\.(i6300esb|diag288)\b`)
 	featurePolicy = regexp.MustCompile(`\.domain\.cpu\.features\[\d+\]\.policy$`)
 )
 

@@ -28,7 +28,7 @@ func replayApply(c record, _ config.Cluster) outcome {
 		return compareConflicts(c, conflicts)
 	}
 	instancetype.Apply(set, vmi)
-	if cpu := vmi.Spec.Domain.CPU; c.Instancetype != nil && cpu.Sockets*cpu.Cores*cpu.Threads != max(c.Instancetype.CPU.Guest, 1) {
+	if cpu := vmi.Spec.Domain.CPU; c.Instancetype != nil && cpu.Sockets*cpu.Cores*cpu.Threads != c.Instancetype.CPU.Guest {
 		return differs("%d sockets, %d cores, %d threads are not the vCPUs of the size", cpu.Sockets, cpu.Cores, cpu.Threads)
 	}
 	var want v1.VirtualMachineInstance
