@@ -34,7 +34,7 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 	}
 	template := vm.Spec.Template.DeepCopy()
 	annotations := maps.Clone(explicit.Annotations)
-	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware} {
+	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware, pipeline.AnnotationArchitecture} {
 		if _, own := template.ObjectMeta.Annotations[key]; !own {
 			delete(annotations, key)
 		}

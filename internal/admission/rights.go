@@ -73,4 +73,4 @@ func annotate(vm *v1.VirtualMachine, key, value string) {
 }
 
 // ours are the annotations of a VM that admission reads.
-var ours = []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, resolve.AnnotationInference}
+var ours = []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationArchitecture, resolve.AnnotationInference}

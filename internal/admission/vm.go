@@ -23,6 +23,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 	if _, repinned := vm.Annotations[pipeline.AnnotationPins]; old != nil && !repinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
 		// 'kubectl replace' with a manifest that has no pins. Nothing is resolved, so that it works without a catalog.
 		resolved.Pins, granted = resolve.ReadPins(old), old.Annotations[resolve.AnnotationInference]
+		resolved.Set.Architecture = old.Annotations[pipeline.AnnotationArchitecture]
 	} else {
 		resolver := s.resolver(request, vm, old)
 		if resolved, err = resolver.VM(ctx, vm, old); err != nil {
@@ -36,6 +37,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 		s.expand(&after, &resolved)
 	}
 	annotate(&after, resolve.AnnotationInference, granted)
+	annotate(&after, pipeline.AnnotationArchitecture, resolved.Set.Architecture)
 	resolve.WritePins(&after, resolved.Pins)
 	patch, err := pipeline.Patch(request.Object.Raw, vm, &after)
 	if err != nil {

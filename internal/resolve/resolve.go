@@ -80,12 +80,17 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 	if len(refused) > 0 {
 		return answer, &Refusal{refused}
 	}
-	return answer, nil
+	if answer.Waiting { // it is asked again with the volume that cannot tell yet
+		return answer, nil
+	}
+	var err error
+	answer.Set.Architecture, err = r.architecture(ctx, vm, old, answer.Set.Preference)
+	return answer, err
 }
 
 // VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither size nor preference.
 func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answer, error) {
-	var answer Answer
+	answer := Answer{Set: instancetype.Set{Architecture: vmi.Annotations[pipeline.AnnotationArchitecture]}}
 	named := readPins(vmi)
 	if named.malformed {
 		answer.warn("annotation '%s' cannot be read and has no effect", pipeline.AnnotationPins)

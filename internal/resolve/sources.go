@@ -95,8 +95,12 @@ func (r *Rights) Record() string {
 
 // grant asks for one source and remembers the answer.
 func (r *Rights) grant(ctx context.Context, s Source) (bool, error) {
+	at, found := slices.BinarySearch(r.granted, s.key())
+	if found {
+		return true, nil
+	}
 	allowed, err := r.May(ctx, s)
-	if at, found := slices.BinarySearch(r.granted, s.key()); err == nil && allowed && !found {
+	if err == nil && allowed {
 		r.granted = slices.Insert(r.granted, at, s.key())
 	}
 	return allowed, err

@@ -14,6 +14,8 @@ import (
 type Set struct {
 	Instancetype *Instancetype
 	Preference   *Preference
+	// Architecture is that of the images which the guest's disks are made of, if they tell it. It is a default before the cluster's.
+	Architecture string
 }
 
 // Source says where a spec came from, for messages, annotations and provenance.

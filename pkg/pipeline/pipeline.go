@@ -2,6 +2,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ const (
 	AnnotationPins = "kilnvm.io/pins"
 	// AnnotationIdentity is the seed of firmware UUID, serial and MACs.
 	AnnotationIdentity = "kilnvm.io/identity"
+	// AnnotationArchitecture is the architecture of the images of a guest that names none.
+	AnnotationArchitecture = "kilnvm.io/architecture"
 	// AnnotationFrontend is on VMIs: the frozen frontend (abi.Record, JSON), written by the launcher before the first start.
 	AnnotationFrontend = "kilnvm.io/frontend"
 	// AnnotationHardware on a VM, with the value 'latest', asks for hardware that is derived afresh at each boot.
@@ -45,6 +48,13 @@ type Input struct {
 	Cluster config.Cluster
 	// User is the account that asks, empty where nobody does. Controllers of guests may do more than others.
 	User string
+}
+
+// defaults are the cluster's, and those that come from what the guest refers to.
+func (in Input) defaults() config.Defaults {
+	defaults := in.Cluster.Defaults
+	defaults.Architecture = cmp.Or(in.Set.Architecture, defaults.Architecture)
+	return defaults
 }
 
 // Verdict is the judgement on an object.
@@ -121,11 +131,11 @@ func unknown(vm *v1.VirtualMachine, set instancetype.Set) bool {
 // expand runs size, preference, presets and defaults on the guest itself. Error paths start at the guest.
 func expand(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 	instancetype.Attach(in.Set, vmi)
-	mutate.Attach(vmi, in.Cluster.Defaults)
+	mutate.Attach(vmi, in.defaults())
 	instancetype.Apply(in.Set, vmi)
 	name(in.Set, vmi)
 	warnings, errs := preset.Apply(in.Presets, vmi)
-	mutate.Apply(vmi, in.Cluster.Defaults)
+	mutate.Apply(vmi, in.defaults())
 	return Verdict{Errors: errs, Warnings: warnings}
 }
 
@@ -159,7 +169,7 @@ func annotate(object metav1.Object, key, value string) {
 }
 
 // inherited are the annotations that a VM hands to its VMI.
-var inherited = []string{AnnotationPins, AnnotationIdentity, AnnotationHardware}
+var inherited = []string{AnnotationPins, AnnotationIdentity, AnnotationHardware, AnnotationArchitecture}
 
 // Instance is the sparse VMI of a VM: template, name, namespace, pins, identity. Owner, finalizers and the frozen frontend
 // are for the caller to add. The VM must have a template.

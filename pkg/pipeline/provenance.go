@@ -126,7 +126,7 @@ func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skippe
 	}
 	instancetype.Attach(in.Set, vmi)
 	after(origin)
-	mutate.Attach(vmi, in.Cluster.Defaults)
+	mutate.Attach(vmi, in.defaults())
 	after(Origin{Kind: FromDefault, Name: "attached devices"})
 	instancetype.ApplyPreference(in.Set, vmi)
 	name(preference, vmi)
@@ -144,7 +144,7 @@ func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skippe
 		}
 		after(origin)
 	}
-	mutate.Each(vmi, in.Cluster.Defaults, func(pass string) { after(Origin{Kind: FromDefault, Name: pass}) })
+	mutate.Each(vmi, in.defaults(), func(pass string) { after(Origin{Kind: FromDefault, Name: pass}) })
 	return skipped
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -42,6 +43,7 @@ var kinds = map[string]func() any{
 	"VirtualMachinePreference":          func() any { return new(v1beta1.VirtualMachinePreference) },
 	"VirtualMachineClusterPreference":   func() any { return new(v1beta1.VirtualMachineClusterPreference) },
 	"VirtualMachineInstancePreset":      func() any { return new(v1.VirtualMachineInstancePreset) },
+	"DataSource":                        func() any { return new(cdi.DataSource) },
 }
 
 func read(dir string) (Case, error) {
