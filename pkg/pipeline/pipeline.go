@@ -95,9 +95,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	verdict.Errors = append(verdict.Errors, conflicts...)
 	if unknown(vm, in.Set) {
 		// What the guest will be is not known: the rest is judged when the controller pins it.
-		known := explicit.DeepCopy()
-		instancetype.Apply(in.Set, known)
-		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, validate.Written(known, in.Cluster.Limits, template)), conflicts)...)
+		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judgeKnown(vm, explicit, in)), conflicts)...)
 		return explicit, verdict
 	}
 	if explicit.Spec.Domain.Firmware == nil { // a VM's guest has its identity there, which no preset replaces
@@ -113,6 +111,16 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
 	return explicit, verdict
+}
+
+// judgeKnown judges a guest of which the size or the preference is not known yet.
+func judgeKnown(vm *v1.VirtualMachine, guest *v1.VirtualMachineInstance, in Input) field.ErrorList {
+	draft := validate.Draft{Written: guest.DeepCopy(), Explicit: guest.DeepCopy()}
+	draft.May.Size = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
+	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
+	instancetype.Apply(in.Set, draft.Written)
+	expand(draft.Explicit, in)
+	return validate.Known(draft, in.Cluster.Limits, field.NewPath("spec", "template"))
 }
 
 // elsewhere leaves out errors at fields that conflict with the size: the guest was judged with the size's values there, so

@@ -157,6 +157,43 @@ func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.P
 	return slices.DeleteFunc(Guest(vmi, limits, path), func(err *field.Error) bool { return open[err.Origin] })
 }
 
+// Rules, by the beginning of their names, about what a size that is not known yet, or a preference, may still mend in a guest that
+// has all its defaults.
+var (
+	bySize       = []string{"cpu/", "memory/", "resources/", "iothreads/", "hostdevices/", "security/encryption", "firmware/secure-boot-smm"}
+	byPreference = []string{
+		"cpu/sockets", "cpu/feature", "cpu/model", "disks/pci-bus", "disks/block-size", "disks/dedicated-iothread", "disks/metrics", "disks/bus", "disks/cache", "disks/io",
+		"devices/", "features/", "firmware/", "machine/", "networks/binding", "networks/bridge-pod", "networks/absent-bridge", "networks/claim-binding",
+		"networks/masquerade", "networks/ranges-masquerade", "hostdevices/gpu-ramfb", "placement/probe-network", "security/encryption",
+	}
+)
+
+// Draft is a guest of which the size or the preference is not known yet: as it is written with the other applied, and explicit, with all
+// defaults too.
+type Draft struct {
+	Written, Explicit *v1.VirtualMachineInstance
+	// May says which of the two may still come.
+	May struct{ Size, Preference bool }
+}
+
+// Known judges a draft: what is wrong whatever the rest turns out to be. path is as for Guest.
+func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList {
+	var open []string
+	if draft.May.Size {
+		open = append(open, bySize...)
+	}
+	if draft.May.Preference {
+		open = append(open, byPreference...)
+	}
+	errs := Written(draft.Written, limits, path)
+	for _, err := range append(Guest(draft.Explicit, limits, path), Growth(draft.Explicit, limits, path)...) {
+		if !slices.ContainsFunc(open, func(rule string) bool { return strings.HasPrefix(err.Origin, rule) }) {
+			errs = append(errs, err)
+		}
+	}
+	return distinct(errs)
+}
+
 // distinct drops errors that say the same of the same field.
 func distinct(errs field.ErrorList) field.ErrorList {
 	if len(errs) < 2 {

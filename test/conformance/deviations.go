@@ -22,10 +22,12 @@ type deviation struct {
 var deviations = []deviation{
 	{name: "What is unknown is not judged", missing: func(j judged, c cause) bool {
 		relative, found := strings.CutPrefix(truePath(c, j.base, j.object), j.base+".")
-		return j.unknown && (found && unknownSubjects.MatchString(relative) || strings.Contains(c.Message, requirement) || strings.Contains(c.Message, "SecureBoot requires SMM"))
+		smm := strings.Contains(c.Message, "SecureBoot requires SMM")
+		return j.unknown.size && (found && sizeSubjects.MatchString(relative) || strings.Contains(c.Message, requirement) || smm) ||
+			j.unknown.preference && (found && preferenceSubjects.MatchString(relative) || smm)
 	}},
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
-		return j.unknown && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
+		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
 	}},
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
 		return j.has("status.volumeRequests") && strings.Contains(c.Message, "while VMI migration is in progress")
@@ -66,8 +68,7 @@ var deviations = []deviation{
 		return strings.Contains(c.Message, "SecureBoot requires SMM") && loader["secureBoot"] == nil &&
 			j.value(j.base+".architecture") == "arm64" // whose default is no Secure Boot
 	}, added: func(j judged, err *field.Error) bool {
-		relative, found := strings.CutPrefix(err.Field, j.base+".")
-		return j.VM != nil && found && bootRules.MatchString(relative)
+		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) && !j.has(diskPath.FindString(err.Field)+".disk.bus"))
 	}},
 	{name: "A preference that cannot exist", added: func(j judged, err *field.Error) bool {
 		return j.impossiblePreference() && (err.Field == "spec.preference" || err.Field == j.base+".domain.cpu.sockets")
@@ -79,12 +80,19 @@ const requirement = "checking preference requirements"
 
 var (
 	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
-	// unknownSubjects are what a size or a preference may give or decide.
-	unknownSubjects = regexp.MustCompile(`^domain\.(cpu|memory|resources|launchSecurity|firmware\.bootloader\.efi|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type)$)`)
-	// bootRules are subjects that the reference judges on VMIs alone: HyperV, architecture, whether there is memory at all, and
-	// what only a default makes wrong.
-	bootRules = regexp.MustCompile(`^domain\.(memory(\.guest)?$|features\.hyperv|cpu\.(model|features)|devices\.(video\.type|watchdog|sound|` +
-		`disks\[\d+\]\.(\w+\.bus|blockSize\.custom\.logical|dedicatedIOThread))|firmware\.bootloader\.bios$)|^volumes\[\d+\]\.name$`)
+	// What a size, or a preference, may give or decide that is not known yet.
+	sizeSubjects       = regexp.MustCompile(`^domain\.(cpu|memory|resources|launchSecurity)\b`)
+	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type)$)`)
+	// guestRules are those that the reference applies to VMIs alone: whether there is memory at all, what becomes of each volume, HyperV,
+	// and the architecture.
+	guestRules = []string{
+		"memory/given", "disks/volume-unused", "disks/directory-as-disk", "disks/directory-unused", "disks/container-path-reserved",
+		"features/hyperv-needs", "features/hyperv-passthrough-alone", "features/evmcs-vmx", "features/evmcs-vmx-policy", "machine/architecture", "cpu/model-arm64",
+		"firmware/bios-arm64", "disks/bus-arm64", "devices/watchdog-model", "devices/watchdog-arm64", "devices/sound-arm64", "devices/video-type", "devices/video-type-given",
+	}
+	// defaultRules find wrong what the user left to a default that VMIs alone have in the reference: the bus of a disk.
+	defaultRules = []string{"disks/block-size-sata", "disks/dedicated-iothread", "disks/metrics-bus", "disks/pci-bus"}
+	diskPath     = regexp.MustCompile(`^.*\.disks\[\d+\]`)
 )
 
 // detail is about errors at a path with a text.

@@ -108,7 +108,7 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 		return differs("refused: %s %s", given.errs[0].Field, given.errs[0].Detail)
 	}
 	explicit := given.explicit
-	if given.unknown { // the guest as it is while nobody has said what size it has
+	if given.unknown != (unknown{}) { // the guest as it is while nobody has said what size it has
 		explicit, _ = pipeline.ExplicitVM(knownOnly(vm, given.set), nil, pipeline.Input{Set: given.set, Cluster: cluster})
 	}
 	pipeline.Identify(explicit, seed)

@@ -87,10 +87,13 @@ func replayVM(c record, cluster config.Cluster) outcome {
 	return o
 }
 
+// unknown says which of the two a VM names that the case does not hold.
+type unknown struct{ size, preference bool }
+
 // answer is what Kiln says of an object.
 type answer struct {
 	errs    field.ErrorList
-	unknown bool
+	unknown unknown
 	// refused says that resolution refused the VM, so that there is no guest.
 	refused  bool
 	explicit *v1.VirtualMachineInstance
@@ -130,8 +133,8 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	}
 	vm = resolve.Effective(vm, resolved.Pins)
 	explicit, verdict := pipeline.ExplicitVM(vm, old, pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User})
-	unknown := vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil || vm.Spec.Preference != nil && resolved.Set.Preference == nil
-	return answer{errs: verdict.Errors, unknown: unknown, explicit: explicit, set: resolved.Set}, nil
+	missing := unknown{vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil, vm.Spec.Preference != nil && resolved.Set.Preference == nil}
+	return answer{errs: verdict.Errors, unknown: missing, explicit: explicit, set: resolved.Set}, nil
 }
 
 // own gives a recorded revision the owner that KubeVirt's controller gives each, and by which Kiln knows that it is one of

@@ -19,10 +19,9 @@ type judged struct {
 	record
 	object map[string]any
 	// base is the path of the guest's spec.
-	base string
-	errs field.ErrorList
-	// unknown says that the VM names a size or a preference that the case does not hold.
-	unknown bool
+	base    string
+	errs    field.ErrorList
+	unknown unknown
 }
 
 // verdict compares: the same verdict, and every field that the reference names among Kiln's, at that field or below it.
