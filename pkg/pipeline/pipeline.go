@@ -98,9 +98,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judgeKnown(vm, explicit, in)), conflicts)...)
 		return explicit, verdict
 	}
-	if explicit.Spec.Domain.Firmware == nil { // a VM's guest has its identity there, which no preset replaces
-		explicit.Spec.Domain.Firmware = &v1.Firmware{}
-	}
+	placeIdentity(explicit)
 	expanded := expand(explicit, in)
 	for _, err := range expanded.Errors.WithOrigin("preset/conflict") {
 		err.Field = template.Child(err.Field).String()
@@ -111,6 +109,13 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
 	return explicit, verdict
+}
+
+// placeIdentity gives the guest of a VM the place where the controller puts its identity, so that no preset fills it.
+func placeIdentity(vmi *v1.VirtualMachineInstance) {
+	if vmi.Spec.Domain.Firmware == nil {
+		vmi.Spec.Domain.Firmware = &v1.Firmware{}
+	}
 }
 
 // judgeKnown judges a guest of which the size or the preference is not known yet.

@@ -95,6 +95,10 @@ func ExplainVMI(vmi *v1.VirtualMachineInstance, in Input) Explanation {
 func explain(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) Explanation {
 	h, preference := history{}, Origin{}
 	h.note(vmi, Origin{Kind: FromUser})
+	if volumes != nil { // a VM's
+		placeIdentity(vmi)
+		h.note(vmi, Origin{Kind: FromDefault, Name: "identity"})
+	}
 	skipped := Steps(vmi, in, func(origin Origin) {
 		origin.InferredFrom = volumes[origin.Kind]
 		if origin.Kind == FromPreference {

@@ -108,7 +108,7 @@ func TestNotAppliedAndWhy(t *testing.T) {
 	}
 	want := []string{
 		"preset steady: spec.domain.cpu: the guest already has one",
-		"preset steady: spec.domain.devices: presets do not cover it",
+		"preset steady: spec.domain.devices.rng: presets do not cover it",
 	}
 	if diff := cmp.Diff(want, presets); diff != "" {
 		t.Errorf("presets (-want +got):\n%s", diff)

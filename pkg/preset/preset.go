@@ -59,29 +59,33 @@ func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInsta
 		return nil, errs
 	}
 	for _, p := range matching {
-		applied := false
-		domain := p.Spec.Domain.DeepCopy()
-		for _, a := range areas {
-			for _, key := range keys(a.values(domain)) {
-				have, found := a.values(&vmi.Spec.Domain)[key]
-				wanted := a.values(domain)[key]
-				switch {
-				case !found:
-					a.fill(&vmi.Spec.Domain, domain, key)
-					applied = true
-				case same(have, wanted):
-					applied = true
-				default:
-					skipped = append(skipped, Skipped{p.Name, a.path(key), "the guest already has one"})
-				}
-			}
-		}
-		skipped = append(skipped, ignored(p.Name, domain)...)
-		if applied {
-			mark(vmi, p.Name)
-		}
+		skipped = append(skipped, fill(p.Name, p.Spec.Domain.DeepCopy(), vmi)...)
 	}
 	return skipped, nil
+}
+
+// fill fills one preset, of which the guest may keep every part, into the guest.
+func fill(name string, domain *v1.DomainSpec, vmi *v1.VirtualMachineInstance) (skipped []Skipped) {
+	applied := vmi.Annotations[appliedPrefix+name] != "" // before: what it gave has got defaults since then, and no longer looks like it
+	again := applied
+	for _, a := range areas {
+		for _, key := range keys(a.values(domain)) {
+			have, found := a.values(&vmi.Spec.Domain)[key]
+			switch {
+			case !found:
+				a.fill(&vmi.Spec.Domain, domain, key)
+				applied = true
+			case same(have, a.values(domain)[key]):
+				applied = true
+			case !again:
+				skipped = append(skipped, Skipped{name, a.path(key), "the guest already has one"})
+			}
+		}
+	}
+	if applied {
+		mark(vmi, name)
+	}
+	return append(skipped, ignored(name, domain)...)
 }
 
 // match returns the presets whose selector matches the guest's labels, in name order. An invalid selector of any preset is

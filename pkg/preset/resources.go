@@ -116,10 +116,20 @@ func ignored(name string, domain *v1.DomainSpec) (skipped []Skipped) {
 		return nil
 	}
 	for _, key := range keys(left) {
-		if inner, ok := left[key].(map[string]any); ok && len(inner) == 0 {
-			continue
+		inner, nested := left[key].(map[string]any)
+		switch {
+		case nested && parts[key]:
+			for _, part := range keys(inner) {
+				skipped = append(skipped, Skipped{name, "spec.domain." + key + "." + part, uncovered})
+			}
+		case !nested || len(inner) > 0:
+			skipped = append(skipped, Skipped{name, "spec.domain." + key, uncovered})
 		}
-		skipped = append(skipped, Skipped{name, "spec.domain." + key, "presets do not cover it"})
 	}
 	return skipped
 }
+
+const uncovered = "presets do not cover it"
+
+// parts are objects of which presets cover a part, so that the others are named one by one.
+var parts = map[string]bool{"devices": true, "resources": true}
