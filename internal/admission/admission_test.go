@@ -12,11 +12,8 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
 )
 
 func TestPinsAndNothingElse(t *testing.T) {
@@ -99,29 +96,6 @@ func TestIdentityIsKept(t *testing.T) {
 	other := update(t, identified, strings.Replace(identified, "seed", "mine", 1))
 	if after := patched(t, other, ask(t, c.Hooks()[MutateVM], other)); !strings.Contains(after, `"kilnvm.io/identity":"mine"`) {
 		t.Errorf("%s: an owner may choose the seed", after)
-	}
-}
-
-func TestPolicyExpand(t *testing.T) {
-	c := newCluster(t, catalog)
-	expanding := config.Default()
-	expanding.Policy = v1.Expand
-	c.Cluster = func() config.Cluster { return expanding }
-	request := create(t, sparse)
-	response := ask(t, c.Hooks()[MutateVM], request)
-	var vm v1.VirtualMachine
-	if err := json.Unmarshal([]byte(patched(t, request, response)), &vm); err != nil {
-		t.Fatal(err)
-	}
-	memory := vm.Spec.Template.Spec.Domain.Memory
-	if vm.Spec.Instancetype != nil || memory == nil || memory.Guest == nil || memory.Guest.String() != "1Gi" {
-		t.Errorf("instancetype %v, memory %+v: the size belongs into the template, in place of the reference", vm.Spec.Instancetype, memory)
-	}
-	if _, found := vm.Annotations[pipeline.AnnotationPins]; found || len(c.written) > 0 {
-		t.Errorf("annotations %v, %d revisions: an expanded VM refers to nothing", vm.Annotations, len(c.written))
-	}
-	if second := ask(t, c.Hooks()[MutateVM], create(t, patched(t, request, response))); second.Patch != nil {
-		t.Errorf("expanding what is expanded: %s", second.Patch)
 	}
 }
 

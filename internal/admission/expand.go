@@ -2,17 +2,20 @@ package admission
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// expands tells whether the policy asks for an expanded template. 'expand' leaves VMs alone that are pinned already.
+// expands tells whether the policy asks for an expanded template. 'expand' leaves VMs alone that have revisions already, be they
+// Kiln's or KubeVirt's.
 func (s *Server) expands(old *v1.VirtualMachine) bool {
 	switch s.Cluster().Policy {
 	case v1.Expand:
-		return old == nil || resolve.ReadPins(old) == pipeline.Pins{}
+		return old == nil || resolve.ReadPins(old) == pipeline.Pins{} && resolve.Recorded(old) == pipeline.Pins{}
 	case v1.ExpandAll:
 		return true
 	}
@@ -40,6 +43,12 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 		}
 	}
 	template.ObjectMeta.Annotations, template.Spec = annotations, explicit.Spec
+	volumes := slices.Clone(vm.Spec.DataVolumeTemplates)
+	for i := range volumes {
+		volumes[i] = *volumes[i].DeepCopy()
+	}
+	instancetype.PreferVolumes(resolved.Set, volumes)
+	vm.Spec.DataVolumeTemplates = volumes
 	vm.Spec.Template, vm.Spec.Instancetype, vm.Spec.Preference = template, nil, nil
 	*resolved = resolve.Answer{Warnings: resolved.Warnings}
 }

@@ -6,8 +6,24 @@ import (
 )
 
 // Fields of a preference: devices.preferredDiskBus, preferredLunBus, preferredCdromBus, preferredDiskCache, preferredDiskIO,
-// preferredDiskBlockSize, preferredDiskDedicatedIoThread. volumes.preferredStorageClassName concerns data volume templates,
-// which no guest has.
+// preferredDiskBlockSize, preferredDiskDedicatedIoThread, and volumes.preferredStorageClassName, which concerns data volume
+// templates: a VM has them, no guest has.
+
+// PreferVolumes fills the storage class of data volume templates that name none. It writes into the given ones.
+func PreferVolumes(set Set, templates []v1.DataVolumeTemplateSpec) {
+	if set.Preference == nil || set.Preference.Spec.Volumes == nil || set.Preference.Spec.Volumes.PreferredStorageClassName == "" {
+		return
+	}
+	class := &set.Preference.Spec.Volumes.PreferredStorageClassName
+	for i := range templates {
+		if claim := templates[i].Spec.PVC; claim != nil {
+			fill(&claim.StorageClassName, class)
+		}
+		if storage := templates[i].Spec.Storage; storage != nil {
+			fill(&storage.StorageClassName, class)
+		}
+	}
+}
 
 func preferDisks(p *Preference, vmi *v1.VirtualMachineInstance) {
 	if p.Spec.Devices == nil {
