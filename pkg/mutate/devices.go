@@ -20,6 +20,9 @@ func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		input := &vmi.Spec.Domain.Devices.Inputs[i]
 		if input.Bus == "" {
 			input.Bus = v1.InputBusUSB
+			if vmi.Spec.Architecture == "s390x" { // has no USB
+				input.Bus = v1.InputBusVirtio
+			}
 		}
 		if input.Type == "" {
 			input.Type = v1.InputTypeTablet

@@ -70,6 +70,7 @@ var passes = []pass{
 var order = []struct{ first, second, because string }{
 	{"architecture", "machine", "the default machine type is per architecture"},
 	{"architecture", "disk buses", "the default bus is per architecture"},
+	{"architecture", "inputs", "the default bus is per architecture"},
 	{"architecture", "watchdog", "the default watchdog is per architecture"},
 	{"architecture", "firmware", "arm64 guests boot by EFI"},
 	{"architecture", "cpu model", "arm64 guests get the host's CPU"},

@@ -96,6 +96,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	if unknown(vm, in.Set) {
 		// What the guest will be is not known: the rest is judged when the controller pins it.
 		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judgeKnown(vm, explicit, in)), conflicts)...)
+		verdict.Errors = actionable(verdict.Errors, vm, explicit, in)
 		return explicit, verdict
 	}
 	placeIdentity(explicit)
@@ -108,6 +109,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")...)
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
+	verdict.Errors = actionable(verdict.Errors, vm, explicit, in)
 	return explicit, verdict
 }
 

@@ -24,6 +24,29 @@ func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 	return field.ErrorList{field.Invalid(path.Child("domain", "cpu", "sockets"), cpu.Sockets, fmt.Sprintf("must not be greater than maxSockets (%d)", cpu.MaxSockets)).WithOrigin("cpu/sockets")}
 }
 
+// maxVCPUs is the most that QEMU emulates on any machine (q35 of version 9 and later). Each is an element of the domain.
+const maxVCPUs = 4096
+
+func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	cpu := spec.Domain.CPU
+	if cpu == nil {
+		return nil
+	}
+	count, at := uint64(1), path.Child("domain", "cpu")
+	for _, factor := range []struct {
+		name  string
+		value uint32
+	}{{"cores", cpu.Cores}, {"threads", cpu.Threads}, {"sockets", cpu.Sockets}} {
+		if count *= uint64(max(factor.value, 1)); count > maxVCPUs {
+			return field.ErrorList{field.Invalid(at.Child(factor.name), factor.value, fmt.Sprintf("makes more than %d vCPUs, which no machine has", maxVCPUs)).WithOrigin("cpu/most")}
+		}
+	}
+	if count/uint64(max(cpu.Sockets, 1))*uint64(max(cpu.MaxSockets, 1)) > maxVCPUs {
+		return field.ErrorList{field.Invalid(at.Child("maxSockets"), cpu.MaxSockets, fmt.Sprintf("makes more than %d vCPUs, which no machine has", maxVCPUs)).WithOrigin("cpu/most")}
+	}
+	return nil
+}
+
 func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.CPU == nil {
 		return nil

@@ -106,7 +106,16 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has its own").WithOrigin("devices/panic-s390x"))
 	}
 	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
+	seen := map[v1.PanicDeviceModel]bool{}
 	for i, device := range spec.Domain.Devices.PanicDevices {
+		model := v1.PanicDeviceModel("")
+		if device.Model != nil {
+			model = *device.Model
+		}
+		if seen[model] {
+			errs = append(errs, field.Duplicate(path.Index(i).Child("model"), model).WithOrigin("devices/panic-twice"))
+		}
+		seen[model] = true
 		if device.Model != nil && !slices.Contains(models, *device.Model) {
 			errs = append(errs, field.NotSupported(path.Index(i).Child("model"), *device.Model, models).WithOrigin("devices/panic-model"))
 		}

@@ -108,6 +108,9 @@ func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	}
 	index := volumeIndex(spec)
 	for i, fs := range spec.Domain.Devices.Filesystems {
+		if fs.Virtiofs == nil {
+			errs = append(errs, field.Required(path.Child("domain", "devices", "filesystems").Index(i).Child("virtiofs"), "there is no other kind of file system").WithOrigin("disks/filesystem-kind"))
+		}
 		if volume := index[fs.Name]; volume != nil && isClaim(volume) {
 			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes", path.Child("domain", "devices", "filesystems").Index(i)).WithOrigin("disks/filesystem-gate")...)
 		}

@@ -32,6 +32,23 @@ func hostDeviceList(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (list
 	return list
 }
 
+// passthrough: Kiln renders no channel devices for what a host of s390x passes on.
+func passthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Architecture != s390x {
+		return nil
+	}
+	devices := append(gpuList(spec, path), hostDeviceList(spec, path)...)
+	for i, nic := range spec.Domain.Devices.Interfaces {
+		if nic.SRIOV != nil {
+			devices = append(devices, passed{at: path.Child("domain", "devices", "interfaces").Index(i)})
+		}
+	}
+	for _, d := range devices {
+		errs = append(errs, field.Forbidden(d.at, "host devices are not rendered for architecture 's390x' yet").WithOrigin("hostdevices/s390x"))
+	}
+	return errs
+}
+
 func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
 	devices := gpuList(spec, path)
 	errs := deviceSources(devices, limits, "GPUsWithDRA")

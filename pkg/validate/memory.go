@@ -41,6 +41,9 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if err != nil || size.Sign() <= 0 {
 		return field.ErrorList{field.Invalid(at, given, "must be a size greater than 0, such as '2Mi'").WithOrigin("memory/page-size")}
 	}
+	if size.Value()%1024 != 0 {
+		return field.ErrorList{field.Invalid(at, given, "must be a number of KiB, such as '2Mi'").WithOrigin("memory/page-size")}
+	}
 	return nil
 }
 

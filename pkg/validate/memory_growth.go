@@ -28,6 +28,15 @@ func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	return nil
 }
 
+// numaGrowth: the cells of a guest that mirrors those of its host are as large as they are.
+func numaGrowth(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	memory := spec.Domain.Memory
+	if !numaPassthrough(spec) || memory == nil || memory.Guest == nil || memory.MaxGuest == nil || memory.MaxGuest.Cmp(*memory.Guest) <= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("domain", "memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow: remove it").WithOrigin("memory/numa-growth")}
+}
+
 // plugBlock is the unit in which memory is plugged (virtio-mem on x86); with pages of 1 GiB it is one page.
 const (
 	plugBlock = 2 << 20

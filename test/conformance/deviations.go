@@ -62,6 +62,14 @@ var deviations = []deviation{
 	{name: "Memory of nothing", added: detail(`\.domain\.memory\.(guest|maxGuest)$`, "must be greater than 0")},
 	{name: "`hypervPassthrough` without `enabled`", added: detail(`\.hypervPassthrough\.enabled$`, "")},
 	{name: "EFI on s390x", added: detail(`\.bootloader\.efi$`, "s390x")},
+	{name: "Guests that mirror NUMA cells do not grow", added: detail(`\.memory\.maxGuest$`, "numa.guestMappingPassthrough")},
+	{name: "What a mainframe lacks", added: func(j judged, err *field.Error) bool {
+		return strings.Contains(err.Detail, "'s390x'") || j.value(j.base+".architecture") == "s390x" && mainframeFields.MatchString(err.Field)
+	}},
+	{name: "Names of devices", added: detail(`\.(gpus|hostDevices|filesystems|inputs)\[\d+\]\.name$|\.(watchdog|sound)\.name$|\.panicDevices\[\d+\]\.model$`, "")},
+	{name: "PCI addresses that no guest has", added: detail(`\.pciAddress$`, "")},
+	{name: "More vCPUs than any machine has", added: detail(`\.cpu\.(cores|sockets|threads|maxSockets)$`, "vCPUs, which no machine has")},
+	{name: "Huge pages of no whole KiB", added: detail(`\.hugepages\.pageSize$`, "KiB")},
 	{name: "Unknown reboot policies", added: detail(`\.rebootPolicy$`, "supported values")},
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {
 		loader, _ := j.value(j.base + ".domain.firmware.bootloader.efi").(map[string]any)
@@ -79,7 +87,8 @@ var deviations = []deviation{
 const requirement = "checking preference requirements"
 
 var (
-	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
+	mainframeFields = regexp.MustCompile(`\.(inputs\[\d+\]\.bus|disks\[\d+\]\.\w+\.bus|interfaces\[\d+\]\.model)$`)
+	inputType       = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
 	// What a size, or a preference, may give or decide that is not known yet.
 	sizeSubjects       = regexp.MustCompile(`^domain\.(cpu|memory|resources|launchSecurity)\b`)
 	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type)$)`)

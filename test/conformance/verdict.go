@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ type judged struct {
 
 // verdict compares: the same verdict, and every field that the reference names among Kiln's, at that field or below it.
 func verdict(c record, raw json.RawMessage, given answer) outcome {
-	j := judged{record: c, base: "spec", errs: given.errs, unknown: given.unknown}
+	j := judged{record: c, base: "spec", errs: at(given.errs), unknown: given.unknown}
 	if c.VM != nil {
 		j.base = "spec.template.spec"
 	}
@@ -43,6 +44,23 @@ func verdict(c record, raw json.RawMessage, given answer) outcome {
 	o := j.difference(missing, added)
 	o.listed = explain(j, missing, added)
 	return o
+}
+
+// set is what Kiln says of a field that the manifest does not have: who set it.
+var set = regexp.MustCompile(`^(?:instancetype|preference|preset) '[^']*' sets (\S+?):? `)
+
+// at are the errors at the fields that are wrong. Kiln points at the reference to the size, preference or preset that set a
+// field; the reference names the field, which nobody finds in the manifest.
+func at(errs field.ErrorList) field.ErrorList {
+	moved := make(field.ErrorList, 0, len(errs))
+	for _, err := range errs {
+		if found := set.FindStringSubmatch(err.Detail); found != nil {
+			again := *err
+			again.Field, err = "spec.template."+found[1], &again
+		}
+		moved = append(moved, err)
+	}
+	return moved
 }
 
 func (j judged) difference(missing []cause, added field.ErrorList) outcome {
@@ -81,7 +99,7 @@ func (j judged) missing() (list []cause) {
 	errs := append(j.schema.walk(j.object, nil), j.errs...)
 	for _, c := range expect.Causes {
 		path := truePath(c, j.base, j.object)
-		if !slices.ContainsFunc(errs, func(err *field.Error) bool { return within(err.Field, path) || err.Field == c.Field }) {
+		if !slices.ContainsFunc(errs, func(err *field.Error) bool { return within(err.Field, path) || j.names(err, c) }) {
 			list = append(list, c)
 		}
 	}
@@ -100,12 +118,23 @@ func (j judged) added() (list field.ErrorList) {
 	for _, err := range j.errs {
 		if !slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 			path := truePath(c, j.base, j.object)
-			return within(err.Field, path) || err.Field == c.Field || subject(path, j.base) == subject(err.Field, j.base)
+			return within(err.Field, path) || j.names(err, c) || subject(path, j.base) == subject(err.Field, j.base)
 		}) {
 			list = append(list, err)
 		}
 	}
 	return list
+}
+
+// names tells whether Kiln means the field of a cause whose path the manifest does not have: the field itself, its first part
+// that is not there, or the volume for which a disk was made that nobody wrote.
+func (j judged) names(err *field.Error, c cause) bool {
+	there := existing(c.Field, j.object)
+	if there == c.Field {
+		return false
+	}
+	unwritten := strings.Contains(c.Field, "domain.devices.disks") && within(err.Field, j.base+".volumes")
+	return err.Field == c.Field || unwritten || within(c.Field, err.Field) && within(err.Field, there)
 }
 
 // claims are judged by one rule of the reference, whichever list they are in.

@@ -86,6 +86,9 @@ func firmware(o, out *libvirtxml.DomainOS) {
 			}
 		}
 	}
+	if o.Loader != nil && o.Loader.Stateless == "yes" {
+		secure = "no" // libvirt has no word for Secure Boot of firmware without variables: only the build that is chosen tells
+	}
 	out.Firmware = "efi"
 	out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: secure, Name: "secure-boot"}}}
 }

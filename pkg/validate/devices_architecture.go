@@ -1,0 +1,81 @@
+package validate
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices, as far as the machine of an architecture decides. arm64's virt and the mainframe lack devices that
+// a PC has; what is refused here could not be started.
+
+// mainframe: an s390x guest has channel devices instead of PCI, and no USB.
+func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Architecture != s390x {
+		return nil
+	}
+	devices, path := spec.Domain.Devices, path.Child("domain", "devices")
+	lacks := func(at *field.Path, what string) {
+		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no "+what).WithOrigin("devices/s390x"))
+	}
+	if devices.TPM != nil && !isFalse(devices.TPM.Enabled) {
+		lacks(path.Child("tpm"), "TPM")
+	}
+	if devices.Sound != nil {
+		lacks(path.Child("sound"), "sound device")
+	}
+	if devices.ClientPassthrough != nil {
+		lacks(path.Child("clientPassthrough"), "USB")
+	}
+	for i, input := range devices.Inputs {
+		if input.Bus == v1.InputBusUSB {
+			errs = append(errs, field.NotSupported(path.Child("inputs").Index(i).Child("bus"), input.Bus, []v1.InputBus{v1.InputBusVirtio}).WithOrigin("devices/input-bus-s390x"))
+		}
+	}
+	for i := range devices.Disks {
+		if bus, target := bus(&devices.Disks[i]); bus == v1.DiskBusSATA || bus == v1.DiskBusUSB {
+			errs = append(errs, field.NotSupported(path.Child("disks").Index(i).Child(target, "bus"), bus, []v1.DiskBus{v1.DiskBusSCSI, v1.DiskBusVirtio}).WithOrigin("disks/bus-s390x"))
+		}
+	}
+	for i, nic := range devices.Interfaces {
+		at := path.Child("interfaces").Index(i)
+		if nic.Model != "" && nic.Model != v1.VirtIO && slices.Contains(nicModels, nic.Model) {
+			errs = append(errs, field.NotSupported(at.Child("model"), nic.Model, []string{v1.VirtIO}).WithOrigin("networks/model-s390x"))
+		}
+		if nic.PciAddress != "" {
+			lacks(at.Child("pciAddress"), "PCI")
+		}
+	}
+	return errs
+}
+
+// machineSlots of the root bus hold the machine's own devices: the host bridge, and on a PC the chipset.
+var machineSlots = map[string][]uint{amd64: {0, 0x1f}, arm64: {0}}
+
+// pciAddresses are places that a guest has, each for one device.
+func pciAddresses(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	slots, known := machineSlots[spec.Architecture]
+	if !known {
+		return nil
+	}
+	path = path.Child("domain", "devices")
+	var pinned []address.Device
+	for i, disk := range spec.Domain.Devices.Disks {
+		if target := disk.Disk; target != nil && pciPattern.MatchString(target.PciAddress) {
+			pinned = append(pinned, address.Device{Key: "disk." + disk.Name, Pin: target.PciAddress, Path: path.Child("disks").Index(i).Child("disk", "pciAddress")})
+		}
+	}
+	for i, nic := range spec.Domain.Devices.Interfaces {
+		if pciPattern.MatchString(nic.PciAddress) {
+			pinned = append(pinned, address.Device{Key: "interface." + nic.Name, Pin: nic.PciAddress, Path: path.Child("interfaces").Index(i).Child("pciAddress")})
+		}
+	}
+	if len(pinned) == 0 {
+		return nil
+	}
+	_, errs := address.PCIe{Reserved: slots}.Place(pinned)
+	return errs.WithOrigin("devices/pci-address")
+}

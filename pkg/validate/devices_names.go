@@ -1,0 +1,56 @@
+package validate
+
+import (
+	"regexp"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: the names of domain.devices: gpus, hostDevices, filesystems, inputs, watchdog, sound. Disks and interfaces have rules of
+// their own.
+// A device is found again by its name: by libvirt, which knows it by an alias, and by the record of its address.
+
+// deviceName is what libvirt takes as an alias.
+var deviceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// deviceNames are unique in each list; a GPU is a host device to the guest, so that these two are one.
+func deviceNames(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	devices, path := spec.Domain.Devices, path.Child("domain", "devices")
+	passed, systems, typed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i, d := range devices.GPUs {
+		errs = append(errs, distinctName(passed, d.Name, path.Child("gpus").Index(i))...)
+	}
+	for i, d := range devices.HostDevices {
+		errs = append(errs, distinctName(passed, d.Name, path.Child("hostDevices").Index(i))...)
+	}
+	for i, d := range devices.Filesystems {
+		errs = append(errs, distinctName(systems, d.Name, path.Child("filesystems").Index(i))...)
+	}
+	for i, d := range devices.Inputs {
+		errs = append(errs, distinctName(typed, d.Name, path.Child("inputs").Index(i))...)
+	}
+	if devices.Watchdog != nil {
+		errs = append(errs, distinctName(map[string]bool{}, devices.Watchdog.Name, path.Child("watchdog"))...)
+	}
+	if devices.Sound != nil && devices.Sound.Name != "" { // an absent one is told with the rest of the sound device
+		errs = append(errs, distinctName(map[string]bool{}, devices.Sound.Name, path.Child("sound"))...)
+	}
+	return errs
+}
+
+// distinctName judges the name of one device; taken are those before it.
+func distinctName(taken map[string]bool, name string, at *field.Path) field.ErrorList {
+	at = at.Child("name")
+	switch {
+	case name == "":
+		return field.ErrorList{field.Required(at, "give the device a name").WithOrigin("devices/name")}
+	case !deviceName.MatchString(name):
+		return field.ErrorList{field.Invalid(at, name, "must consist of letters, digits, '-' and '_'").WithOrigin("devices/name-form")}
+	case taken[name]:
+		return field.ErrorList{field.Duplicate(at, name).WithOrigin("devices/name-twice")}
+	}
+	taken[name] = true
+	return nil
+}
