@@ -106,6 +106,9 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has its own").WithOrigin("devices/panic-s390x"))
 	}
 	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
+	if spec.Architecture == arm64 { // the others are those of a PC
+		models = models[2:]
+	}
 	seen := map[v1.PanicDeviceModel]bool{}
 	for i, device := range spec.Domain.Devices.PanicDevices {
 		model := v1.PanicDeviceModel("")

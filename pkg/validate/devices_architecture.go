@@ -17,9 +17,13 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if spec.Architecture != s390x {
 		return nil
 	}
+	numa := path.Child("domain", "cpu", "numa", "guestMappingPassthrough")
 	devices, path := spec.Domain.Devices, path.Child("domain", "devices")
 	lacks := func(at *field.Path, what string) {
 		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no "+what).WithOrigin("devices/s390x"))
+	}
+	if numaPassthrough(spec) {
+		lacks(numa, "NUMA cells")
 	}
 	if devices.TPM != nil && !isFalse(devices.TPM.Enabled) {
 		lacks(path.Child("tpm"), "TPM")

@@ -32,6 +32,8 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 			}
 		case volume == nil:
 			errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk").WithOrigin("disks/disk-volume"))
+		case volume.MemoryDump != nil:
+			errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "a memory dump is written to, and is no disk: remove it").WithOrigin("disks/memory-dump"))
 		case disk.LUN != nil && !isClaim(volume):
 			errs = append(errs, field.Invalid(at.Child("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume").WithOrigin("disks/lun-volume"))
 		case volume.DownwardMetrics != nil:

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -28,6 +30,8 @@ func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		errs = append(errs, field.Required(at.Child("supplementalPoolThreadCount"), "policy 'supplementalPool' needs the number of its threads").WithOrigin("iothreads/pool-given"))
 	case *threads.SupplementalPoolThreadCount < 1:
 		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount, "must be at least 1 with policy 'supplementalPool'").WithOrigin("iothreads/pool"))
+	case *threads.SupplementalPoolThreadCount > maxVCPUs: // each is an element of every disk
+		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount, fmt.Sprintf("must not be more than %d, the CPUs of the largest machine", maxVCPUs)).WithOrigin("iothreads/pool-most"))
 	}
 	return errs
 }

@@ -28,10 +28,17 @@ func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	return nil
 }
 
-// numaGrowth: the cells of a guest that mirrors those of its host are as large as they are.
+// numaGrowth: the cells of a guest that mirrors those of its host are as large as they are, and made of whole pages.
 func numaGrowth(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory
-	if !numaPassthrough(spec) || memory == nil || memory.Guest == nil || memory.MaxGuest == nil || memory.MaxGuest.Cmp(*memory.Guest) <= 0 {
+	if !numaPassthrough(spec) || memory == nil || memory.Guest == nil {
+		return nil
+	}
+	if page := pageSize(spec); page > 0 && memory.Guest.Value()%page != 0 {
+		return field.ErrorList{field.Invalid(path.Child("domain", "memory", "guest"), memory.Guest.String(),
+			fmt.Sprintf("must be a multiple of the huge pages, '%s'", memory.Hugepages.PageSize)).WithOrigin("memory/numa-pages")}
+	}
+	if memory.MaxGuest == nil || memory.MaxGuest.Cmp(*memory.Guest) <= 0 {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("domain", "memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow: remove it").WithOrigin("memory/numa-growth")}

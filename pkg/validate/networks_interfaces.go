@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -23,6 +24,9 @@ var (
 	nicModels = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", v1.VirtIO}
 )
 
+// maxACPIIndex is QEMU's.
+const maxACPIIndex = 16*1024 - 1
+
 // macParts is the number of bytes of an Ethernet address.
 const macParts = 6
 
@@ -37,6 +41,9 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		}
 		if nic.MacAddress != "" {
 			errs = append(errs, mac(at.Child("macAddress"), nic.MacAddress)...)
+		}
+		if nic.ACPIIndex < 0 || nic.ACPIIndex > maxACPIIndex {
+			errs = append(errs, field.Invalid(at.Child("acpiIndex"), nic.ACPIIndex, fmt.Sprintf("must be between 1 and %d", maxACPIIndex)).WithOrigin("networks/acpi-index"))
 		}
 		if nic.PciAddress != "" && !pciPattern.MatchString(nic.PciAddress) {
 			errs = append(errs, field.Invalid(at.Child("pciAddress"), nic.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("networks/pci-address"))

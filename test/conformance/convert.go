@@ -21,7 +21,11 @@ func replayConvert(c record, cluster config.Cluster) outcome {
 		return differs("unreadable: %v", err)
 	}
 	arch := vmi.Spec.Architecture
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(arch), Bindings: backend.AssumedBindings(vmi)})
+	bindings := backend.AssumedBindings(vmi)
+	if len(c.Context.CPUSet) > 0 && len(bindings.CPUs) > 0 {
+		bindings.CPUs = c.Context.CPUSet
+	}
+	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(arch), Bindings: bindings})
 	switch {
 	case len(errs) > 0 && c.Expect.Error != "":
 		return outcome{agrees: true}

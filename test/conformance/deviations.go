@@ -63,6 +63,9 @@ var deviations = []deviation{
 	{name: "`hypervPassthrough` without `enabled`", added: detail(`\.hypervPassthrough\.enabled$`, "")},
 	{name: "EFI on s390x", added: detail(`\.bootloader\.efi$`, "s390x")},
 	{name: "Guests that mirror NUMA cells do not grow", added: detail(`\.memory\.maxGuest$`, "numa.guestMappingPassthrough")},
+	{name: "Guests that mirror NUMA cells do not grow", added: detail(`\.memory\.guest$`, "must be a multiple of the huge pages")},
+	{name: "ACPI indices", added: detail(`\.acpiIndex$`, "must be between")},
+	{name: "A memory dump is no disk", added: detail(`\.disks\[\d+\]\.name$`, "memory dump")},
 	{name: "What a mainframe lacks", added: func(j judged, err *field.Error) bool {
 		return strings.Contains(err.Detail, "'s390x'") || j.value(j.base+".architecture") == "s390x" && mainframeFields.MatchString(err.Field)
 	}},

@@ -32,8 +32,11 @@ type record struct {
 	Instancetypes, Preferences             []unstructured.Unstructured
 	Presets                                []v1.VirtualMachineInstancePreset
 	Objects                                []unstructured.Unstructured
-	Context                                struct{ Arch string }
-	Expect                                 expectation
+	Context                                struct {
+		Arch   string
+		CPUSet []int
+	}
+	Expect expectation
 	// schema of the object.
 	schema schema
 }

@@ -73,7 +73,7 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	maps.Copy(b.HostDevs, assumedHostDevices(vmi))
 	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.DedicatedCPUPlacement {
 		sockets, cores, threads := vm.Topology(cpu)
-		for i := range int(sockets*cores*threads) + 1 {
+		for i := range int(sockets*cores*threads) + assumedExtra(vmi) {
 			b.CPUs = append(b.CPUs, i)
 		}
 	}
@@ -90,6 +90,19 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 
 // assumedBlock is what most devices tell, in bytes.
 const assumedBlock = 512
+
+// assumedExtra is how many CPUs of its own a guest has besides its vCPUs': two for the emulator, should the cluster want an
+// even number, and one for each thread of a supplemental pool.
+func assumedExtra(vmi *v1.VirtualMachineInstance) int {
+	extra, pool := 1, vmi.Spec.Domain.IOThreads
+	if _, even := vmi.Annotations[v1.EmulatorThreadCompleteToEvenParity]; even {
+		extra++
+	}
+	if policy := vmi.Spec.Domain.IOThreadsPolicy; policy != nil && *policy == v1.IOThreadsPolicySupplementalPool && pool != nil && pool.SupplementalPoolThreadCount != nil {
+		extra += int(min(*pool.SupplementalPoolThreadCount, assumedCPUs))
+	}
+	return extra
+}
 
 // assumedNIC is user-mode networking for masquerade, unless the guest wants several queues, which only taps have.
 func assumedNIC(nic v1.Interface, devices v1.Devices) NIC {

@@ -72,6 +72,7 @@ var profiles = map[string]profile{
 		diskBuses: []string{"scsi", "usb", "virtio"},
 		nicModels: pciNICs,
 		videos:    []string{"ramfb", "virtio"},
+		panics:    []string{"pvpanic"},
 		tpm:       "tpm-tis", // QEMU's virt board has no CRB interface
 		smbios:    true, rom: true, efi: true,
 		usb: usbAlways, gic: "3",

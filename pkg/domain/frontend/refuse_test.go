@@ -53,7 +53,7 @@ func TestRefused(t *testing.T) {
 		{"arm64 has no watchdog", "arm64", `spec: {domain: {devices: {watchdog: {name: w, i6300esb: {}}}}}`, []string{"Forbidden " + devices + "watchdog.i6300esb"}},
 		{"arm64 has no sound", "arm64", `spec: {domain: {devices: {sound: {name: s}}}}`, []string{"Forbidden " + devices + "sound.model"}},
 		{"no TPM on s390x", "s390x", `spec: {domain: {devices: {tpm: {}}}}`, []string{"Forbidden " + devices + "tpm"}},
-		{"no panic device on arm64", "arm64", `spec: {domain: {devices: {panicDevices: [{}]}}}`, []string{"Forbidden " + devices + "panicDevices[0].model"}},
+		{"panic devices of a PC on arm64", "arm64", `spec: {domain: {devices: {panicDevices: [{model: isa}]}}}`, []string{"Unsupported value " + devices + "panicDevices[0].model"}},
 		{"video of another architecture", "arm64", `spec: {domain: {devices: {video: {type: vga}}}}`, []string{"Unsupported value " + devices + "video.type"}},
 		{"video without graphics", "amd64", `spec: {domain: {devices: {autoattachGraphicsDevice: false, video: {type: vga}}}}`, []string{"Forbidden " + devices + "video.type"}},
 		{"not a PCI address", "amd64", `spec: {domain: {devices: {interfaces: [{name: a, pciAddress: "0000:81:01.10"}]}}}`, []string{"Invalid value " + devices + "interfaces[0].pciAddress"}},
