@@ -23,7 +23,7 @@ func TestWhatIsNotKnownYet(t *testing.T) {
 	}{
 		{"binding, size to come", "no size binds an interface", unbound, instancetype.Set{Preference: plain}, []string{"spec.template.spec.domain.devices.interfaces[0]"}},
 		{"binding, preference to come", "it may be masquerade, but no preference mends memory beyond its ceiling", unbound, instancetype.Set{Instancetype: small},
-			[]string{"spec.template.spec.domain.memory.guest"}},
+			[]string{"spec.instancetype"}}, // which sets it
 		{"own CPUs, size to come", "it says how many", `{domain: {cpu: {dedicatedCpuPlacement: true}, devices: {}}}`, instancetype.Set{Preference: plain}, nil},
 		{"Secure Boot, both to come", "a preference may give SMM", `{domain: {firmware: {bootloader: {efi: {}}}, devices: {}}}`, instancetype.Set{}, nil},
 		{"Secure Boot, size to come", "TDX needs no SMM, and sizes may ask for it", `{domain: {firmware: {bootloader: {efi: {}}}, devices: {}}}`, instancetype.Set{Preference: plain}, nil},
