@@ -245,6 +245,7 @@ var subjects = map[string]string{
 	"pkg/pipeline/provenance":      "where each field of a guest came from (design)",
 	"pkg/pipeline/render":          "composes stages 2 and 3",
 	"pkg/domain/backend/facts":     "what stage 3 is told of the host and of this start",
+	"pkg/domain/backend/profile":   "the administrator's policy: which profiles count, and how they are merged",
 	"pkg/instancetype/snapshot":    "content-addressed revisions",
 	"pkg/instancetype/requirement": "what a preference demands",
 	"pkg/validate/vm":              "what only a VirtualMachine has",

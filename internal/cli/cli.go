@@ -57,6 +57,8 @@ type options struct {
 	output  string
 	// configured is the content of config, once it is read.
 	configured *config.Cluster
+	// profiles are files of host profiles.
+	profiles []string
 }
 
 // addInputs gives a command the flags that say what it reads.

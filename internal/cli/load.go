@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,7 +38,7 @@ type object struct {
 
 func scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1.AddToScheme, v1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -130,7 +131,7 @@ func (o *options) read(files []string, seen texts) ([]object, error) {
 }
 
 // clusterKinds are the kinds of the catalog that have no namespace.
-var clusterKinds = map[string]bool{"VirtualMachineClusterInstancetype": true, "VirtualMachineClusterPreference": true}
+var clusterKinds = map[string]bool{"VirtualMachineClusterInstancetype": true, "VirtualMachineClusterPreference": true, "HostProfile": true}
 
 func (o *options) fromCluster(args []string) (inputs, error) {
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()

@@ -28,6 +28,7 @@ func renderCommand(o *options) *cobra.Command {
 			"  kubectl kiln render vm/web -n shop --host host.yaml",
 	}
 	host := cmd.Flags().String("host", "", "YAML file with the host's capabilities")
+	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "file or directory with HostProfiles; those count that select the guest and the host's labels")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return o.eachGuest(cmd, args, func(g guest) error { return o.printDomain(g, *host) })
 	}
@@ -67,6 +68,10 @@ func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rende
 	if err != nil {
 		return pipeline.Rendered{}, nil, err
 	}
+	profiles, err := o.hostProfiles()
+	if err != nil {
+		return pipeline.Rendered{}, nil, err
+	}
 	vmi := g.explicit.DeepCopy()
 	if frozen != nil {
 		pipeline.Recall(vmi, frozen)
@@ -74,7 +79,7 @@ func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rende
 	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
 	pipeline.Identify(vmi, cmp.Or(vmi.Annotations[pipeline.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
 	rendered, errs := pipeline.Render(pipeline.Machine{
-		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen, Host: capabilities, Bindings: backend.AssumedBindings(vmi)})
+		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen, Host: capabilities, Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
 	return rendered, errs, nil
 }
 

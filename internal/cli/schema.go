@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/manifests/crds"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -40,11 +42,11 @@ type kindSchema struct {
 // schemas are read when the first object of a kind comes: that of a VM has 0.7 MB.
 type schemas map[schema.GroupVersionKind]kindSchema
 
-// check judges an object of a file by the schema of its kind. Objects of other groups than KubeVirt's, and kinds of KubeVirt that
+// check judges an object of a file by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt that
 // Kiln does not serve, are not looked at. The object is not changed.
 func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured) (field.ErrorList, error) {
 	kind := object.GroupVersionKind()
-	if kind.Group != v1.GroupVersion.Group && kind.Group != v1beta1.SchemeGroupVersion.Group {
+	if !slices.Contains([]string{v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group}, kind.Group) {
 		return nil, nil
 	}
 	if !known.Recognizes(kind) {
@@ -98,7 +100,12 @@ func unknownField(path string) *field.Error {
 
 // readSchema reads the schema of a kind from its CRD; empty when Kiln does not serve it.
 func readSchema(kind schema.GroupVersionKind) (kindSchema, error) {
-	raw, err := crds.Files.ReadFile(strings.ToLower(kind.Kind) + "s.yaml")
+	plural := strings.ToLower(kind.Kind) + "s"
+	file := plural + ".yaml"
+	if kind.Group == v1alpha1.GroupVersion.Group {
+		file = plural + "/" + file
+	}
+	raw, err := crds.Files.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return kindSchema{}, nil
 	}

@@ -2,11 +2,13 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +41,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.name, "node", hostname, "name of this machine, as VMIs are claimed with")
 	flags.StringVar(&o.socket, "libvirt", DefaultSocket, "unix socket of the libvirt daemon")
 	flags.StringVar(&o.kvm, "kvm", string(KVMAuto), "'auto' uses KVM where libvirt offers it, 'never' emulates")
+	flags.StringToStringVar(&o.labels, "labels", nil, "labels of this machine besides "+corev1.LabelHostname+", matched by a VMI's nodeSelector and those of host profiles")
 	flags.StringVar(&o.config, "config", "", "file with a KubeVirt object or its spec.configuration, as the webhook's; empty for the KubeVirt object of the cluster, or the defaults where there is none")
 	root.AddCommand(nodeCommand(o), renderCommand(o))
 	return root
@@ -52,7 +55,6 @@ func nodeCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
-	cmd.Flags().StringToStringVar(&o.labels, "labels", nil, "labels of this machine besides "+corev1.LabelHostname+", matched by a VMI's nodeSelector")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
 	return cmd
 }
@@ -71,7 +73,7 @@ func (o *options) runNode(ctx context.Context) error {
 		defer node.Libvirt.Close()
 	}
 	scheme := runtime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	cluster, err := kubeconfig.GetConfig()
@@ -113,8 +115,12 @@ func (o *options) node() (*Node, error) {
 		return nil, err
 	}
 	host.Volumes, host.State, host.Bridges = volumes, o.state, o.bridges
-	// The name is a label, as on a node of Kubernetes, so that a VMI can ask for one machine.
+	return &Node{Name: o.name, Labels: o.allLabels(), Libvirt: daemon, Host: host}, nil
+}
+
+// allLabels have the name among them, as on a node of Kubernetes, so that a VMI can ask for one machine.
+func (o *options) allLabels() map[string]string {
 	labels := map[string]string{corev1.LabelHostname: o.name}
 	maps.Copy(labels, o.labels)
-	return &Node{Name: o.name, Labels: labels, Libvirt: daemon, Host: host}, nil
+	return labels
 }

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
@@ -46,14 +47,20 @@ func known(id *int) int {
 }
 
 // ownCPUs are the CPUs that a guest with dedicatedCpuPlacement may have: those of this machine that no other active domain is
-// pinned to. Nil for other guests.
-func (n *Node) ownCPUs(vmi *v1.VirtualMachineInstance) ([]int, error) {
+// pinned to, and that no profile keeps for the host. They are told before the guest's NUMA cells are chosen at its first boot. Nil
+// for other guests.
+func (n *Node) ownCPUs(vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) ([]int, error) {
 	if cpu := vmi.Spec.Domain.CPU; cpu == nil || !cpu.DedicatedCPUPlacement {
 		return nil, nil
 	}
 	taken, err := n.Libvirt.pinned(domainName(vmi))
 	if err != nil {
 		return nil, err
+	}
+	if policy, errs := backend.Policy(profiles, vmi, n.Host.Capabilities); len(errs) == 0 && policy.CPU != nil {
+		if reserved, err := cpuset.Parse(policy.CPU.ReservedHostCPUs); err == nil { // rendering reports what is wrong
+			taken = taken.Union(reserved)
+		}
 	}
 	var free []int
 	for _, cell := range n.Host.Capabilities.NUMA {

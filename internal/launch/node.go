@@ -74,7 +74,7 @@ func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) e
 	if !n.fits(vmi) {
 		return nil
 	}
-	if err := n.writeDocument(vmi); err != nil {
+	if err := n.writeDocument(ctx, vmi); err != nil {
 		ctrl.LoggerFrom(ctx).Info("cannot be rendered", "reason", err.Error())
 		return nil
 	}
@@ -110,11 +110,15 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	if len(errs) > 0 {
 		return n.refuse(ctx, vmi, reasonNotBindable, errs.ToAggregate().Error())
 	}
-	if bindings.CPUs, err = n.ownCPUs(vmi); err != nil {
+	profiles, err := profiles(ctx, n.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if bindings.CPUs, err = n.ownCPUs(vmi, profiles); err != nil {
 		return ctrl.Result{}, err
 	}
 	rendered, errs := pipeline.Render(pipeline.Machine{
-		VMI: vmi, Defaults: n.Configuration.Now().Frontend, Frozen: frozen, Host: n.Host.Capabilities, Bindings: bindings})
+		VMI: vmi, Defaults: n.Configuration.Now().Frontend, Frozen: frozen, Host: n.Host.Capabilities, Bindings: bindings, Profiles: profiles})
 	if len(errs) > 0 {
 		return n.refuse(ctx, vmi, reasonOf(errs), errs.ToAggregate().Error())
 	}

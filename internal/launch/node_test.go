@@ -1,10 +1,12 @@
 package launch
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -42,7 +44,7 @@ func claimed(t *testing.T, name string) *v1.VirtualMachineInstance {
 func holding(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())

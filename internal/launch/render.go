@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,12 +9,13 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,11 +38,12 @@ func renderCommand(o *options) *cobra.Command {
 }
 
 func (o *options) render(cmd *cobra.Command, args []string) error {
-	vmi, cluster, err := o.input(cmd, args)
+	machine, err := o.machine(cmd, args)
 	if err != nil {
 		return err
 	}
-	frozen, err := abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
+	vmi := machine.VMI
+	machine.Frozen, err = abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
 	if err != nil {
 		return fmt.Errorf("annotation '%s': %w", pipeline.AnnotationFrontend, err)
 	}
@@ -51,36 +54,49 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	if daemon != nil {
 		defer daemon.Close()
 	}
-	xml, err := Document(pipeline.Machine{
-		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen,
-		Host: host.Capabilities, Bindings: backend.AssumedBindings(vmi)})
+	machine.Host, machine.Bindings = host.Capabilities, backend.AssumedBindings(vmi)
+	xml, err := Document(machine)
 	if err == nil {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), xml)
 	}
 	return err
 }
 
-// input is the VMI of a file or of the cluster, and the configuration that it is rendered by.
-func (o *options) input(cmd *cobra.Command, args []string) (vmi *v1.VirtualMachineInstance, cluster config.Cluster, err error) {
+// machine is the VMI of a file or of the cluster, and what of the configuration it is rendered by.
+func (o *options) machine(cmd *cobra.Command, args []string) (m pipeline.Machine, err error) {
 	var reader client.Reader
 	switch {
 	case o.file != "" && len(args) == 0:
-		vmi, err = readVMI(o.file, cmd.InOrStdin())
+		m.VMI, err = readVMI(o.file, cmd.InOrStdin())
 	case o.file == "" && len(args) == 1:
-		if reader, err = connect(); err == nil {
-			vmi = &v1.VirtualMachineInstance{}
-			err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, vmi)
+		if reader, err = connect(); err != nil {
+			return m, err
+		}
+		m.VMI = &v1.VirtualMachineInstance{}
+		if err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, m.VMI); err == nil {
+			m.Profiles, err = profiles(cmd.Context(), reader)
 		}
 	default:
 		err = errors.New("give either -f FILE or the name of a VMI")
 	}
 	if err != nil {
-		return nil, cluster, err
+		return m, err
 	}
-	if cluster, err = resolve.Current(cmd.Context(), o.config, reader); err != nil {
-		err = fmt.Errorf("configuration: %w", err)
+	cluster, err := resolve.Current(cmd.Context(), o.config, reader)
+	if err != nil {
+		return m, fmt.Errorf("configuration: %w", err)
 	}
-	return vmi, cluster, err
+	m.Defaults = cluster.Frontend
+	return m, nil
+}
+
+// profiles are all host profiles of a cluster; none where that kind is not served.
+func profiles(ctx context.Context, reader client.Reader) ([]v1alpha1.HostProfile, error) {
+	var list v1alpha1.HostProfileList
+	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 // Document is the domain of a VMI as XML. The error of a spec that is not explicit names the command that makes it so.
@@ -120,7 +136,7 @@ func readFile(path string, in io.Reader) ([]byte, error) {
 // connect reads the cluster of the kubeconfig, or of the pod.
 func connect() (client.Reader, error) {
 	scheme := runtime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	cluster, err := kubeconfig.GetConfig()
@@ -133,7 +149,9 @@ func connect() (client.Reader, error) {
 // host is this machine as its libvirt describes it; without libvirt an assumed one and no connection.
 func (o *options) host() (*Host, *Libvirt, error) {
 	if _, err := os.Stat(o.socket); err != nil {
-		return &Host{Capabilities: backend.Assumed(goruntime.GOARCH)}, nil, nil
+		assumed := backend.Assumed(goruntime.GOARCH)
+		assumed.Labels = o.allLabels()
+		return &Host{Capabilities: assumed}, nil, nil
 	}
 	daemon, err := Connect(o.socket)
 	if err != nil {
@@ -143,12 +161,18 @@ func (o *options) host() (*Host, *Libvirt, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	facts.Labels = o.allLabels()
 	return &Host{Capabilities: facts}, daemon, nil
 }
 
 // writeDocument leaves what would be started in the VMI's folder, for a machine without libvirt.
-func (n *Node) writeDocument(vmi *v1.VirtualMachineInstance) error {
-	xml, err := Document(pipeline.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.Host.Capabilities, Bindings: backend.AssumedBindings(vmi)})
+func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	profiles, err := profiles(ctx, n.Client)
+	if err != nil {
+		return err
+	}
+	xml, err := Document(pipeline.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.Host.Capabilities,
+		Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 // Command generate writes the manifests that have a source elsewhere: the custom resource
-// definitions, from the Go types of kubevirt.io/api and the patches beside them, and the overlay
-// for cert-manager, from the typed objects of package certs.
+// definitions, from the Go types of kubevirt.io/api and the patches beside them and from those of
+// api/v1alpha1, with the DeepCopy functions of the latter, and the overlay for cert-manager, from
+// the typed objects of package certs.
 //
 // Run it at the root of the repository: go run ./manifests/generate
 package main
@@ -22,6 +23,12 @@ func main() {
 
 func generate() error {
 	if err := writeDefinitions("manifests/crds"); err != nil {
+		return err
+	}
+	if err := writeOwnDefinitions("manifests/crds"); err != nil {
+		return err
+	}
+	if err := writeCopies("api/v1alpha1"); err != nil {
 		return err
 	}
 	return writeCertManager("manifests/overlays/cert-manager")

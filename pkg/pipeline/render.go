@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -23,6 +24,8 @@ type Machine struct {
 	Frozen   *abi.Record
 	Host     backend.Capabilities
 	Bindings backend.Bindings
+	// Profiles are all of the cluster: those that select guest and host are merged.
+	Profiles []v1alpha1.HostProfile
 }
 
 // Rendered is the result of stages 2 and 3.
@@ -43,7 +46,11 @@ func Render(m Machine) (Rendered, field.ErrorList) {
 	if len(errs) > 0 {
 		return Rendered{}, errs
 	}
-	documents, errs := backend.Render(backend.Input{Frontend: front, VMI: vmi, Host: m.Host, Bindings: m.Bindings})
+	policy, errs := backend.Policy(m.Profiles, vmi, m.Host)
+	if len(errs) > 0 {
+		return Rendered{}, errs
+	}
+	documents, errs := backend.Render(backend.Input{Frontend: front, VMI: vmi, Host: m.Host, Bindings: m.Bindings, Policy: policy})
 	if len(errs) > 0 {
 		return Rendered{}, errs
 	}

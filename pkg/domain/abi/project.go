@@ -23,7 +23,7 @@ func projected(dom *libvirtxml.Domain) *libvirtxml.Domain {
 		UUID:           dom.UUID,
 		GenID:          dom.GenID,
 		MaximumMemory:  dom.MaximumMemory,
-		Memory:         dom.Memory,
+		Memory:         memory(dom.Memory),
 		VCPU:           vcpu(dom.VCPU),
 		VCPUs:          vcpus(dom.VCPUs),
 		SysInfo:        dom.SysInfo,
@@ -34,6 +34,14 @@ func projected(dom *libvirtxml.Domain) *libvirtxml.Domain {
 		Devices:        devices(dom.Devices),
 		LaunchSecurity: security(dom.LaunchSecurity),
 	}
+}
+
+// memory leaves out whether it is part of a dump of QEMU.
+func memory(m *libvirtxml.DomainMemory) *libvirtxml.DomainMemory {
+	if m == nil {
+		return nil
+	}
+	return &libvirtxml.DomainMemory{Value: m.Value, Unit: m.Unit}
 }
 
 func vcpu(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {

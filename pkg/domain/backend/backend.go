@@ -5,6 +5,7 @@ package backend
 import (
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -18,6 +19,8 @@ type Input struct {
 	VMI      *v1.VirtualMachineInstance
 	Host     Capabilities
 	Bindings Bindings
+	// Policy is the administrator's, of the profiles that select the guest and the host.
+	Policy v1alpha1.HostPolicy
 }
 
 // Documents are what a start needs of libvirt.
@@ -27,7 +30,8 @@ type Documents struct {
 
 // Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
 func Render(in Input) (Documents, field.ErrorList) {
-	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
+	h := &host{Input: in, spec: &in.VMI.Spec, policy: complete(in.Policy), domain: field.NewPath("spec", "domain")}
+	h.paths()
 	h.outdated()
 	h.couplings()
 	h.pins = h.pinning()
@@ -35,10 +39,18 @@ func Render(in Input) (Documents, field.ErrorList) {
 	dom := *front
 	dom.Type = h.virtType()
 	dom.OS = h.os()
+	dom.OnCrash = h.onCrash()
+	dom.Memory = h.memory()
 	dom.MemoryBacking = h.memoryBacking()
+	dom.MemoryTune = h.memoryTune()
+	dom.BlockIOTune = h.blockIOTune()
+	dom.VCPU = h.vcpu()
 	dom.IOThreads = h.ioThreads()
+	dom.IOThreadIDs = h.ioThreadIDs()
 	dom.CPUTune = h.cpuTune()
 	dom.NUMATune = h.numaTune()
+	dom.Resource = h.resource()
+	dom.SecLabel = h.secLabels()
 	devices := *front.Devices
 	devices.Emulator = h.emulator()
 	devices.Disks = h.disks()
@@ -73,8 +85,9 @@ func unaltered(front, complete *libvirtxml.Domain) error {
 type host struct {
 	Input
 	spec   *v1.VirtualMachineInstanceSpec
-	domain *field.Path // spec.domain
-	pins   *pinning    // nil unless the guest has CPUs of its own
+	policy v1alpha1.HostPolicy // with a struct for each part
+	domain *field.Path         // spec.domain
+	pins   *pinning            // nil unless the guest has CPUs of its own
 	errs   field.ErrorList
 }
 

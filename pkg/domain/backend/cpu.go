@@ -1,24 +1,115 @@
 package backend
 
 import (
+	"fmt"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: cputune. API fields: domain.cpu.dedicatedCpuPlacement, isolateEmulatorThread. Which CPUs is in cpu_pinning.go.
+// Elements: cputune, vcpu@cpuset. API fields: domain.cpu.dedicatedCpuPlacement, isolateEmulatorThread; host profile: cpu, cache. Which
+// CPUs is in cpu_pinning.go.
+
+// vcpu lets the CPUs of a guest that has some of its own float among those, where the administrator does not want pins.
+func (h *host) vcpu() *libvirtxml.DomainVCPU {
+	if h.pins == nil || h.pins.floating.IsEmpty() {
+		return h.Frontend.VCPU
+	}
+	out := *h.Frontend.VCPU
+	out.CPUSet = h.pins.floating.String()
+	return &out
+}
 
 func (h *host) cpuTune() *libvirtxml.DomainCPUTune {
-	if h.pins == nil {
+	out := &libvirtxml.DomainCPUTune{IOThreadPin: h.ioThreadPins(), EmulatorPin: h.emulatorPin()}
+	if h.pins != nil && h.pins.floating.IsEmpty() {
+		for i, cpu := range h.pins.vcpus {
+			out.VCPUPin = append(out.VCPUPin, libvirtxml.DomainCPUTuneVCPUPin{VCPU: uint(i), CPUSet: strconv.Itoa(cpu)})
+		}
+	}
+	set := h.quotas(out)
+	set = h.resctrl(out) || set
+	if !set && out.VCPUPin == nil && out.EmulatorPin == nil && out.IOThreadPin == nil {
 		return nil
 	}
-	out := &libvirtxml.DomainCPUTune{IOThreadPin: h.ioThreadPins()}
-	for i, cpu := range h.pins.vcpus {
-		out.VCPUPin = append(out.VCPUPin, libvirtxml.DomainCPUTuneVCPUPin{VCPU: uint(i), CPUSet: strconv.Itoa(cpu)})
-	}
-	if len(h.pins.emulator) > 0 {
-		out.EmulatorPin = &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpuset.New(h.pins.emulator...).String()}
-	}
 	return out
+}
+
+// emulatorPin is the CPUs that the guest isolates, else those that the administrator wants.
+func (h *host) emulatorPin() *libvirtxml.DomainCPUTuneEmulatorPin {
+	if h.pins != nil && len(h.pins.emulator) > 0 {
+		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpuset.New(h.pins.emulator...).String()}
+	}
+	if cpus := h.cpus(h.policy.CPU.EmulatorCPUs, "emulatorCpus"); !cpus.IsEmpty() {
+		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpus.String()}
+	}
+	return nil
+}
+
+// cpus reads a list of the profile's cpu part.
+func (h *host) cpus(list, name string) cpuset.CPUSet {
+	cpus, err := cpuset.Parse(list)
+	if err != nil {
+		h.fail(field.Invalid(policyPath("cpu", name), list, "must be a list of CPUs such as '0-3,8'"))
+	}
+	return cpus
+}
+
+// quotas are shares, limits and scheduler of the guest's CPUs; it tells whether there are any.
+func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
+	p := h.policy.CPU
+	if p.Shares != nil {
+		out.Shares = &libvirtxml.DomainCPUTuneShares{Value: uint(*p.Shares)}
+	}
+	if p.PeriodUs != nil {
+		out.Period = &libvirtxml.DomainCPUTunePeriod{Value: uint64(*p.PeriodUs)}
+		out.EmulatorPeriod = &libvirtxml.DomainCPUTunePeriod{Value: uint64(*p.PeriodUs)}
+	}
+	if p.QuotaUs != nil {
+		out.Quota = &libvirtxml.DomainCPUTuneQuota{Value: *p.QuotaUs}
+	}
+	if p.EmulatorQuotaUs != nil {
+		out.EmulatorQuota = &libvirtxml.DomainCPUTuneQuota{Value: *p.EmulatorQuotaUs}
+	}
+	if s := p.VCPUSched; s != nil {
+		sched := libvirtxml.DomainCPUTuneVCPUSched{VCPUs: h.everyVCPU(), Scheduler: s.Policy}
+		if s.Priority != nil {
+			priority := int(*s.Priority)
+			sched.Priority = &priority
+		}
+		out.VCPUSched = []libvirtxml.DomainCPUTuneVCPUSched{sched}
+	}
+	return out.Shares != nil || out.Period != nil || out.Quota != nil || out.EmulatorQuota != nil || out.VCPUSched != nil
+}
+
+func (h *host) everyVCPU() string {
+	if h.Frontend.VCPU.Value == 1 {
+		return "0"
+	}
+	return fmt.Sprintf("0-%d", h.Frontend.VCPU.Value-1)
+}
+
+// resctrl gives the guest's CPUs parts of cache and bandwidth; it tells whether there are any.
+func (h *host) resctrl(out *libvirtxml.DomainCPUTune) bool {
+	caches := libvirtxml.DomainCPUCacheTune{VCPUs: h.everyVCPU()}
+	for id, size := range h.policy.Cache.L3KiB {
+		if size > 0 {
+			caches.Cache = append(caches.Cache, libvirtxml.DomainCPUCacheTuneCache{ID: uint(id), Level: 3, Type: "both", Size: uint(size), Unit: "KiB"})
+		}
+	}
+	nodes := libvirtxml.DomainCPUMemoryTune{VCPUs: h.everyVCPU()}
+	for id, percent := range h.policy.Cache.MemBwPercent {
+		if percent > 0 {
+			nodes.Nodes = append(nodes.Nodes, libvirtxml.DomainCPUMemoryTuneNode{ID: uint(id), Bandwidth: uint(percent)})
+		}
+	}
+	if caches.Cache != nil {
+		out.CacheTune = []libvirtxml.DomainCPUCacheTune{caches}
+	}
+	if nodes.Nodes != nil {
+		out.MemoryTune = []libvirtxml.DomainCPUMemoryTune{nodes}
+	}
+	return caches.Cache != nil || nodes.Nodes != nil
 }

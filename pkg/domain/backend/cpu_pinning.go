@@ -21,6 +21,8 @@ type pinning struct {
 	vcpus, pool, emulator []int
 	// cells is the cell for each of the guest's.
 	cells []int
+	// floating is all that the vCPUs may run on, where they are not to be pinned; else empty.
+	floating cpuset.CPUSet
 }
 
 // pinning is nil for guests without CPUs of their own, and where there are too few.
@@ -44,10 +46,19 @@ func (h *host) pinning() *pinning {
 		away := func(r *room) bool { return !slices.Contains(p.cells, r.id) }
 		rooms = append(slices.DeleteFunc(slices.Clone(rooms), away), rooms...) // the guest's own cells first
 	} else {
-		p.vcpus, rooms = local(rooms, demand{vcpus / h.threads(), h.threads(), extra})
+		d := demand{vcpus / h.threads(), h.threads(), extra}
+		if crossing := h.policy.CPU.AllowCellCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(rooms, d.fits) {
+			h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true, fmt.Sprintf(
+				"the guest needs %d CPUs of one NUMA cell, since hostProfile.cpu.allowCellCrossing is 'false'; %s has: %s", vcpus+extra, h.node(), offered(rooms))))
+			return nil
+		}
+		p.vcpus, rooms = local(rooms, d)
 	}
 	rest := takeAny(rooms, extra)
 	p.pool, p.emulator = rest[:pool], rest[pool:]
+	if h.policy.CPU.PinStrategy == "none" {
+		p.floating = cpuset.New(p.vcpus...)
+	}
 	return p
 }
 
@@ -85,6 +96,10 @@ type room struct {
 	cores     [][]int
 	memoryKiB uint64
 	pages     map[uint64]uint64
+	// spread takes a CPU of each core before second ones, for cores of the guest that have one thread.
+	spread bool
+	// near is a cell of the guest's devices.
+	near bool
 }
 
 func (r *room) cpus() int {
@@ -105,17 +120,17 @@ func total(rooms []*room) int {
 
 // rooms of the host, in its order. A host that tells no cells has one, in which each CPU is a core.
 func (h *host) rooms() []*room {
+	free, near := h.freeCPUs(), h.deviceCells()
 	if len(h.Host.NUMA) == 0 {
 		r := &room{id: -1}
-		for _, id := range h.Bindings.CPUs {
+		for _, id := range free.List() {
 			r.cores = append(r.cores, []int{id})
 		}
 		return []*room{r}
 	}
-	free := cpuset.New(h.Bindings.CPUs...)
 	var rooms []*room
 	for _, cell := range h.Host.NUMA {
-		r := &room{id: cell.ID, memoryKiB: cell.MemoryKiB, pages: cell.Pages}
+		r := &room{id: cell.ID, memoryKiB: cell.MemoryKiB, pages: cell.Pages, spread: h.policy.CPU.PinStrategy == "spread", near: slices.Contains(near, cell.ID)}
 		index := map[[3]int]int{} // by socket, die and core
 		for _, cpu := range cell.CPUs {
 			if !free.Contains(cpu.ID) {
@@ -138,6 +153,17 @@ func (h *host) rooms() []*room {
 // take removes CPUs for some cores of the guest, or fewer if there are no more.
 func (r *room) take(cores, threads int) []int {
 	var out []int
+	if r.spread && threads == 1 {
+		for taken := true; taken && len(out) < cores; {
+			taken = false
+			for i := range r.cores {
+				if len(r.cores[i]) > 0 && len(out) < cores {
+					out, r.cores[i], taken = append(out, r.cores[i][0]), r.cores[i][1:], true
+				}
+			}
+		}
+		return out
+	}
 	for _, step := range []int{threads, 1} { // whole cores, then fragments
 		for i := range r.cores {
 			for len(r.cores[i]) >= step && len(out)+step <= cores*threads {
@@ -152,16 +178,21 @@ func (r *room) take(cores, threads int) []int {
 // demand is cores of the guest, their threads, and further CPUs.
 type demand struct{ cores, threads, extra int }
 
+func (d demand) fits(r *room) bool { return r.cpus() >= d.cores*d.threads+d.extra }
+
 // local takes the CPUs from the fullest cell that has room for everything, else from the roomiest ones on, and returns the rooms
-// in the order of their use.
+// in the order of their use. Cells of the guest's devices come before others.
 func local(rooms []*room, d demand) ([]int, []*room) {
 	order := slices.Clone(rooms)
-	slices.SortStableFunc(order, func(a, b *room) int { return cmp.Compare(b.cpus(), a.cpus()) })
-	for i, r := range slices.Backward(order) {
-		if r.cpus() >= d.cores*d.threads+d.extra {
-			order[0], order[i] = order[i], order[0]
-			break
+	slices.SortStableFunc(order, func(a, b *room) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(b.cpus(), a.cpus())) })
+	best := -1
+	for i, r := range order {
+		if d.fits(r) && (best < 0 || rank(r) == rank(order[best]) && r.cpus() <= order[best].cpus()) {
+			best = i
 		}
+	}
+	if best > 0 {
+		order[0], order[best] = order[best], order[0]
 	}
 	var out []int
 	for _, r := range order { // whole cores of the guest within a cell
@@ -169,6 +200,32 @@ func local(rooms []*room, d demand) ([]int, []*room) {
 		out = append(out, r.take(min(missing, r.cpus()/d.threads), d.threads)...)
 	}
 	return append(out, takeAny(order, d.cores*d.threads-len(out))...), order
+}
+
+func rank(r *room) int {
+	if r.near {
+		return 0
+	}
+	return 1
+}
+
+// freeCPUs are those that the guest may have, without those that the administrator keeps for the host.
+func (h *host) freeCPUs() cpuset.CPUSet {
+	return cpuset.New(h.Bindings.CPUs...).Difference(h.cpus(h.policy.CPU.ReservedHostCPUs, "reservedHostCpus"))
+}
+
+// deviceCells are the cells of the guest's host devices, where its CPUs are to follow them.
+func (h *host) deviceCells() []int {
+	if follow := h.policy.NUMA.FollowDevices; follow == nil || !*follow {
+		return nil
+	}
+	var cells []int
+	for _, device := range h.Bindings.HostDevs {
+		if device.NUMANode != nil {
+			cells = append(cells, *device.NUMANode)
+		}
+	}
+	return cells
 }
 
 func takeAny(rooms []*room, n int) []int {

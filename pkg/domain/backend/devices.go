@@ -1,23 +1,43 @@
 package backend
 
 import (
+	"cmp"
+	"path"
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: sources of serial, console, channel; graphics/listen; tpm/backend; rng/backend; memballoon/stats.
+// Elements: sources of serial, console, channel; graphics/listen; tpm/backend; rng/backend and rate; memballoon/stats. Host profile: balloon, rng,
+// graphics, serialLog, security.vtpmSecret.
 
 func (h *host) serials() []libvirtxml.DomainSerial {
 	out := slices.Clone(h.Frontend.Devices.Serials)
 	for i := range out {
 		out[i].Source = h.serialSource()
-		if h.Bindings.SerialLog != "" {
-			out[i].Log = &libvirtxml.DomainChardevLog{File: h.Bindings.SerialLog, Append: "on"}
-		}
+		out[i].Log = h.serialLog()
 	}
 	return out
+}
+
+// serialLog is a file in the administrator's folder, else the bound one.
+func (h *host) serialLog() *libvirtxml.DomainChardevLog {
+	p, file := h.policy.SerialLog, h.Bindings.SerialLog
+	if p.Dir != "" {
+		file = path.Join(p.Dir, h.VMI.Namespace+"_"+h.VMI.Name+".log") // no name has an underscore
+	}
+	if file == "" {
+		return nil
+	}
+	return &libvirtxml.DomainChardevLog{File: file, Append: onOff(p.Append == nil || *p.Append)}
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 // serialSource is a socket where one is bound, else a terminal that libvirt makes.
@@ -52,6 +72,11 @@ func (h *host) graphics() []libvirtxml.DomainGraphic {
 		if out[i].VNC == nil {
 			continue
 		}
+		if listen := h.policy.Graphics.Listen; listen != "" && listen != "socket" {
+			at := &libvirtxml.DomainGraphicListenerAddress{Address: listen}
+			out[i].VNC = &libvirtxml.DomainGraphicVNC{Port: -1, AutoPort: "yes", Listeners: []libvirtxml.DomainGraphicListener{{Address: at}}}
+			continue
+		}
 		socket := &libvirtxml.DomainGraphicListenerSocket{Socket: h.Bindings.VNC}
 		out[i].VNC = &libvirtxml.DomainGraphicVNC{Socket: h.Bindings.VNC, Listeners: []libvirtxml.DomainGraphicListener{{Socket: socket}}}
 	}
@@ -65,6 +90,9 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 		if spec := h.spec.Domain.Devices.TPM; spec != nil && spec.Persistent != nil && *spec.Persistent {
 			emulator.PersistentState = "yes"
 		}
+		if secret := h.policy.Security.VTPMSecret; secret != "" {
+			emulator.Encryption = &libvirtxml.DomainTPMBackendEncryption{Secret: secret}
+		}
 		out[i].Backend = &libvirtxml.DomainTPMBackend{Emulator: emulator}
 	}
 	return out
@@ -72,8 +100,12 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 
 func (h *host) rngs() []libvirtxml.DomainRNG {
 	out := slices.Clone(h.Frontend.Devices.RNGs)
+	p := h.policy.RNG
 	for i := range out {
-		out[i].Backend = &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}
+		out[i].Backend = &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: cmp.Or(p.Source, "/dev/urandom")}}
+		if p.RateBytes != nil {
+			out[i].Rate = &libvirtxml.DomainRNGRate{Bytes: number(p.RateBytes), Period: number(p.RatePeriodMs)}
+		}
 	}
 	return out
 }
@@ -86,7 +118,12 @@ func (h *host) balloon() *libvirtxml.DomainMemBalloon {
 	if front == nil || front.Model == "none" {
 		return front
 	}
-	out := *front
-	out.Stats = &libvirtxml.DomainMemBalloonStats{Period: statsPeriod}
+	out, period := *front, uint(statsPeriod)
+	if p := h.policy.Balloon.StatsPeriodSec; p != nil {
+		period = uint(*p)
+	}
+	if period > 0 {
+		out.Stats = &libvirtxml.DomainMemBalloonStats{Period: period}
+	}
 	return &out
 }

@@ -9,8 +9,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: disk/source, disk/driver (name, type, cache, io, discard, error_policy, iothread), disk/backingStore,
-// filesystem/source. API fields: disks[].cache, io, errorPolicy, shareable.
+// Elements: disk/source, disk/driver (name, type, iothread), disk/backingStore, filesystem/source. API fields: disks[].cache, io, errorPolicy,
+// shareable. Caches, modes and limits are in disks_policy.go.
 
 func (h *host) disks() []libvirtxml.DomainDisk {
 	threads := h.threadPlan()
@@ -39,18 +39,7 @@ func (h *host) disk(disk libvirtxml.DomainDisk, threads threadPlan) libvirtxml.D
 		return disk // an empty CD-ROM drive
 	}
 	driver.Type = volume.Format
-	driver.Cache, driver.IO = h.cache(spec, volume, at), string(spec.IO)
-	// Native asynchronous IO pays on block devices; on sparse files it blocks when blocks must be allocated.
-	if driver.IO == "" && driver.Cache == "none" && volume.Block {
-		driver.IO = string(v1.IONative)
-	}
-	if spec.CDRom == nil {
-		driver.Discard = "unmap"
-	}
-	driver.ErrorPolicy = string(v1.DiskErrorPolicyStop)
-	if spec.ErrorPolicy != nil {
-		driver.ErrorPolicy = string(*spec.ErrorPolicy)
-	}
+	h.tune(&disk, spec, volume, at)
 	driver.IOThread, driver.IOThreads = threads.of(name)
 	disk.Source = source(volume.Path, volume.Block)
 	if volume.Backing != "" {
@@ -58,24 +47,6 @@ func (h *host) disk(disk libvirtxml.DomainDisk, threads threadPlan) libvirtxml.D
 			Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat}, Source: source(volume.Backing, false), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
 	}
 	return disk
-}
-
-// cache: the page cache of the host is passed by wherever the file system can, so that a write is on the disk when the
-// guest is told so and memory is not used twice.
-func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
-	shared := disk.Shareable != nil && *disk.Shareable
-	switch {
-	case (disk.Cache == v1.CacheNone || shared) && volume.NoDirectIO:
-		h.fail(field.Invalid(at.Child("cache"), disk.Cache, "the file system of volume '"+disk.Name+"' cannot bypass the page cache (O_DIRECT); use 'writethrough' or leave it out"))
-		return ""
-	case shared:
-		return string(v1.CacheNone)
-	case disk.Cache != "":
-		return string(disk.Cache)
-	case volume.NoDirectIO:
-		return string(v1.CacheWriteThrough)
-	}
-	return string(v1.CacheNone)
 }
 
 func source(path string, block bool) *libvirtxml.DomainDiskSource {

@@ -9,6 +9,8 @@ import (
 // Capabilities are facts of a host that rarely change. YAML and JSON.
 type Capabilities struct {
 	NodeName string `json:"nodeName,omitempty"`
+	// Labels of the host, by which profiles select it.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Architecture of the host: amd64, arm64, s390x.
 	Architecture string `json:"architecture"`
 	// VirtTypes in order of preference: kvm, qemu.
@@ -117,10 +119,13 @@ type Volume struct {
 
 // NIC is the host side of an interface.
 type NIC struct {
-	// Kind is user (QEMU's own NAT), passt, tap, bridge or ethernet.
+	// Kind is user (QEMU's own NAT), passt, tap, bridge, ethernet, direct (macvtap) or vhostuser. vDPA is not among them: libvirt has it
+	// for one model of interface alone, which is not what new guests have.
 	Kind string `json:"kind"`
-	// Device is the tap or the bridge.
+	// Device is the tap, the bridge, or the link below a macvtap.
 	Device string `json:"device,omitempty"`
+	// Socket is that of vhostuser; QEMU connects to it.
+	Socket string `json:"socket,omitempty"`
 }
 
 // HostDev is a host device given to a guest.
@@ -129,4 +134,6 @@ type HostDev struct {
 	Type string `json:"type"`
 	// Address is the PCI address, the mdev UUID, or bus.device.
 	Address string `json:"address"`
+	// NUMANode is the cell of the host that the device is next to; nil is unknown.
+	NUMANode *int `json:"numaNode,omitempty"`
 }

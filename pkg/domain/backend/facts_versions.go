@@ -35,11 +35,28 @@ var features = []struct {
 		}
 		return asks
 	}},
-	{"network by passt", "9.0.0", "7.2.0", func(h *host) (asks []*field.Path) {
+	// 9.0.0 has it in its schema, and does not read it.
+	{"network by passt", "9.1.0", "7.2.0", func(h *host) (asks []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
 			asks = append(asks, when(h.Bindings.NICs[nic.Name].Kind == "passt", h.domain.Child("devices", "interfaces").Index(i))...)
 		}
 		return asks
+	}},
+	{"polling of IO threads", "9.4.0", "", func(h *host) []*field.Path {
+		return when(h.policy.IOThreads.PollMaxNs != nil && h.threadPlan().count > 0, policyPath("ioThreads", "pollMaxNs"))
+	}},
+	{"a number of workers of IO threads", "8.5.0", "7.1.0", func(h *host) []*field.Path {
+		p := h.policy.IOThreads
+		return when((p.PoolMin != nil || p.PoolMax != nil) && h.threadPlan().count > 0, policyPath("ioThreads", "poolMin"))
+	}},
+	{"threads that allocate memory", "8.2.0", "5.0.0", func(h *host) []*field.Path {
+		return when(h.policy.Memory.AllocThreads != nil, policyPath("memory", "allocThreads"))
+	}},
+	{"a cache for tables of images", "7.0.0", "", func(h *host) []*field.Path {
+		return when(h.policy.Disk.MetadataCacheBytes != nil, policyPath("disk", "metadataCacheBytes"))
+	}},
+	{"IO by io_uring", "6.3.0", "5.0.0", func(h *host) []*field.Path {
+		return when(h.policy.Disk.IOPolicy == "io_uring", policyPath("disk", "ioPolicy"))
 	}},
 	{"an ACPI index of an interface", "7.3.0", "6.0.0", func(h *host) (asks []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {

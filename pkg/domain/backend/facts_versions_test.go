@@ -25,7 +25,7 @@ func TestOldHosts(t *testing.T) {
 			"FieldValueForbidden spec.domain.devices.disks[0].blockSize.custom.discardGranularity", "needs libvirt 10.0.0"},
 		{"the host's enlightenments", "features: {hypervPassthrough: {enabled: true}}", "7.10.0", "7.2.0", "FieldValueForbidden spec.domain.features.hypervPassthrough", "needs libvirt 8.0.0"},
 		{"an MSDM table", "firmware: {acpi: {msdmNameRef: a}}", "9.0.0", "7.2.0", "FieldValueForbidden spec.domain.firmware.acpi.msdmNameRef", "needs libvirt 11.2.0"},
-		{"passt", nic, "8.0.0", "7.1.0", "FieldValueForbidden spec.domain.devices.interfaces[0]", "needs libvirt 9.0.0"},
+		{"passt", nic, "8.0.0", "7.1.0", "FieldValueForbidden spec.domain.devices.interfaces[0]", "needs libvirt 9.1.0"},
 		{"plain guests ask for nothing", "cpu: {cores: 1}", "6.1.0", "4.2.0", "", ""},
 	} {
 		t.Run(c.why, func(t *testing.T) {

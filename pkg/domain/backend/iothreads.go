@@ -2,15 +2,52 @@ package backend
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: iothreads, cputune/iothreadpin, disk/driver@iothread and iothreads. API fields: domain.ioThreadsPolicy, ioThreads, disks[].dedicatedIOThread.
+// Elements: iothreads, iothreadids, cputune/iothreadpin, disk/driver@iothread and iothreads. API fields: domain.ioThreadsPolicy, ioThreads,
+// disks[].dedicatedIOThread; host profile: ioThreads, whose policy is for guests that name none.
 // Only virtio disks have IO threads of their own in QEMU. The others count, as in KubeVirt, so that the numbers of threads agree.
 
 func (h *host) ioThreads() uint { return h.threadPlan().count }
+
+// ioThreadIDs says how each thread works, where that is to differ from QEMU's own way.
+func (h *host) ioThreadIDs() *libvirtxml.DomainIOThreadIDs {
+	p, count := h.policy.IOThreads, h.threadPlan().count
+	if count == 0 || p.PollMaxNs == nil && p.PoolMin == nil && p.PoolMax == nil {
+		return nil
+	}
+	out := &libvirtxml.DomainIOThreadIDs{}
+	for id := uint(1); id <= count; id++ {
+		thread := libvirtxml.DomainIOThread{ID: id, PoolMin: unsigned(p.PoolMin), PoolMax: unsigned(p.PoolMax)}
+		if p.PollMaxNs != nil {
+			thread.Poll = &libvirtxml.DomainIOThreadPoll{Max: unsigned(p.PollMaxNs)}
+		}
+		out.IOThreads = append(out.IOThreads, thread)
+	}
+	return out
+}
+
+// unsigned is libvirtxml's form of a number that a profile may leave out.
+func unsigned[T int32 | int64](n *T) *uint {
+	if n == nil {
+		return nil
+	}
+	value := uint(*n)
+	return &value
+}
+
+// ioThreadsPolicy is the user's, else the administrator's; nil is none.
+func (h *host) ioThreadsPolicy() *v1.IOThreadsPolicy {
+	policy := h.spec.Domain.IOThreadsPolicy
+	if name := v1.IOThreadsPolicy(h.policy.IOThreads.Policy); policy == nil && name != "" && name != "none" {
+		policy = &name
+	}
+	return policy
+}
 
 // threadPlan says how many threads there are and which disk has which. Numbers start at 1.
 type threadPlan struct {
@@ -49,7 +86,7 @@ func (h *host) threadPlan() threadPlan {
 			shared = append(shared, disk.Name)
 		}
 	}
-	policy := h.spec.Domain.IOThreadsPolicy
+	policy := h.ioThreadsPolicy()
 	if policy == nil && len(dedicated) == 0 {
 		return plan
 	}
@@ -81,9 +118,12 @@ func (h *host) autoThreads(shared, dedicated uint) uint {
 	if shared == 0 {
 		return 0
 	}
-	policy := h.spec.Domain.IOThreadsPolicy
+	policy := h.ioThreadsPolicy()
 	if policy == nil || *policy != v1.IOThreadsPolicyAuto {
 		return 1
+	}
+	if count := h.policy.IOThreads.Count; count != nil {
+		return min(uint(*count), shared)
 	}
 	limit := uint(1)
 	cpu := h.spec.Domain.CPU
@@ -109,14 +149,23 @@ func (h *host) requestedCPUs() uint {
 	return h.Frontend.VCPU.Value
 }
 
-// ioThreadPins keeps threads of guests with CPUs of their own on those: threads of the supplemental pool on the CPUs taken for
+// ioThreadPins are the administrator's CPUs for all, else keep threads of guests with CPUs of their own on those: threads of the supplemental pool on the CPUs taken for
 // them, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
 func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
 	plan, pins := h.threadPlan(), h.pins
+	all, err := cpuset.Parse(h.policy.IOThreads.Pin)
+	if err != nil {
+		h.fail(field.Invalid(policyPath("ioThreads", "pin"), h.policy.IOThreads.Pin, "must be a list of CPUs such as '0-3,8'"))
+	}
+	if pins == nil && all.IsEmpty() {
+		return nil
+	}
 	var out []libvirtxml.DomainCPUTuneIOThreadPin
 	for i := range plan.count {
 		var cpus []int
 		switch n, threads := int(i), int(plan.count); {
+		case !all.IsEmpty():
+			cpus = all.List()
 		case plan.pool > 0:
 			cpus = pins.pool[n : n+1]
 		case len(pins.emulator) > 0:

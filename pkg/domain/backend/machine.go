@@ -1,13 +1,15 @@
 package backend
 
 import (
+	"cmp"
 	"path"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: domain@type, emulator. Which hypervisor runs the guest is the host's choice; that it can run the guest's machine is
+// Elements: domain@type, emulator, on_crash, resource. Which hypervisor runs the guest is the host's choice; that it can run the guest's machine is
 // a question of its QEMU.
 
 func (h *host) virtType() string {
@@ -31,6 +33,19 @@ func (h *host) emulator() string {
 		h.fail(field.Invalid(h.domain.Child("machine", "type"), machine, "the QEMU of "+h.node()+" does not have this machine"))
 	}
 	return emulator
+}
+
+// onCrash is the host's: the guest does not see what becomes of it.
+func (h *host) onCrash() string {
+	return cmp.Or(h.policy.Lifecycle.OnCrash, h.Frontend.OnCrash)
+}
+
+// resource is the cgroup of guests.
+func (h *host) resource() *libvirtxml.DomainResource {
+	if h.policy.Security.ResourcePartition == "" {
+		return nil
+	}
+	return &libvirtxml.DomainResource{Partition: h.policy.Security.ResourcePartition}
 }
 
 // matches tells whether one of the glob patterns of a firmware descriptor matches a machine type.

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -8,35 +9,125 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: memoryBacking. API fields: domain.memory.hugepages, cpu.realtime; file systems want memory that their daemon can map.
+// Elements: memoryBacking, memtune, memory@dumpCore. API fields: domain.memory.hugepages, cpu.realtime; file systems and vhost-user want
+// memory that another process can map; host profile: memory.
 
 func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
-	memory := h.spec.Domain.Memory
-	huge, shared := memory != nil && memory.Hugepages != nil, len(h.Frontend.Devices.Filesystems) > 0
-	if !huge && !shared {
+	p, out := h.policy.Memory, libvirtxml.DomainMemoryBacking{}
+	if memory := h.spec.Domain.Memory; memory != nil && memory.Hugepages != nil && h.pageKiB() == 0 {
+		h.fail(field.Invalid(h.domain.Child("memory", "hugepages", "pageSize"), memory.Hugepages.PageSize, "must be a size such as '2Mi'"))
 		return nil
 	}
-	out := &libvirtxml.DomainMemoryBacking{}
-	if huge {
-		size := h.pageKiB()
-		if size == 0 {
-			h.fail(field.Invalid(h.domain.Child("memory", "hugepages", "pageSize"), memory.Hugepages.PageSize, "must be a size such as '2Mi'"))
-			return nil
-		}
+	if size := cmp.Or(h.pageKiB(), h.preferredPageKiB()); size > 0 {
 		out.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{Hugepages: h.hugePages(uint(size))}
 	}
-	if h.pins != nil && len(h.pins.cells) > 0 {
-		// All at once at the start, so that a host whose cell has too few pages refuses the guest rather than kills it later.
-		out.MemoryAllocation = &libvirtxml.DomainMemoryAllocation{Mode: "immediate"}
+	// A page that was merged is copied at the next write: a delay, which realtime guests must not have.
+	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil || isTrue(p.NoSharePages) {
+		out.MemoryNosharepages = &libvirtxml.DomainMemoryNosharepages{}
 	}
-	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil {
-		out.MemoryNosharepages = &libvirtxml.DomainMemoryNosharepages{} // a page that was merged is copied at the next write: a delay
+	if isTrue(p.Locked) {
+		out.MemoryLocked = &libvirtxml.DomainMemoryLocked{}
 	}
-	if shared {
-		out.MemorySource = &libvirtxml.DomainMemorySource{Type: "memfd"}
+	if source := h.memorySource(); source != "" {
+		out.MemorySource = &libvirtxml.DomainMemorySource{Type: source}
+	}
+	if h.shared() {
 		out.MemoryAccess = &libvirtxml.DomainMemoryAccess{Mode: "shared"}
 	}
-	return out
+	out.MemoryAllocation = h.allocation()
+	if isTrue(p.Discard) {
+		out.MemoryDiscard = &libvirtxml.DomainMemoryDiscard{}
+	}
+	if out == (libvirtxml.DomainMemoryBacking{}) {
+		return nil
+	}
+	return &out
+}
+
+func isTrue(flag *bool) bool { return flag != nil && *flag }
+
+// shared tells whether another process maps the guest's memory.
+func (h *host) shared() bool {
+	for _, nic := range h.Bindings.NICs {
+		if nic.Kind == "vhostuser" {
+			return true
+		}
+	}
+	return len(h.Frontend.Devices.Filesystems) > 0
+}
+
+func (h *host) memorySource() string {
+	switch backing := h.policy.Memory.Backing; {
+	case backing == "anon":
+		return "anonymous"
+	case backing == "" && h.shared():
+		return "memfd"
+	default:
+		return backing
+	}
+}
+
+// allocation is the administrator's. Memory of cells is taken all at once, so that a host whose cell has too few pages refuses the
+// guest rather than kills it later.
+func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
+	p := h.policy.Memory
+	out := libvirtxml.DomainMemoryAllocation{Mode: p.Allocation}
+	if out.Mode == "" && h.pins != nil && len(h.pins.cells) > 0 {
+		out.Mode = "immediate"
+	}
+	if p.AllocThreads != nil {
+		out.Threads = uint(*p.AllocThreads)
+	}
+	if out == (libvirtxml.DomainMemoryAllocation{}) {
+		return nil
+	}
+	return &out
+}
+
+// memory leaves the guest's memory out of dumps of QEMU, or puts it in, where the administrator says so.
+func (h *host) memory() *libvirtxml.DomainMemory {
+	dump := h.policy.Lifecycle.CoreDump
+	if dump == nil {
+		return h.Frontend.Memory
+	}
+	out := *h.Frontend.Memory
+	out.DumpCore = map[bool]string{true: "on", false: "off"}[*dump]
+	return &out
+}
+
+func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
+	p := h.policy.Memory
+	limit := func(kib *int64) *libvirtxml.DomainMemoryTuneLimit {
+		if kib == nil {
+			return nil
+		}
+		return &libvirtxml.DomainMemoryTuneLimit{Value: uint64(*kib), Unit: "KiB"}
+	}
+	out := libvirtxml.DomainMemoryTune{HardLimit: limit(p.HardLimitKiB), SoftLimit: limit(p.SoftLimitKiB), SwapHardLimit: limit(p.SwapHardLimitKiB)}
+	if out == (libvirtxml.DomainMemoryTune{}) {
+		return nil
+	}
+	return &out
+}
+
+// preferredPageKiB is the first of the administrator's sizes that divides the guest's memory, of which the host has enough pages;
+// 0 if there is none. What others use of them only the start can tell.
+func (h *host) preferredPageKiB() uint64 {
+	for i, text := range h.policy.Memory.HugepagePreference {
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil || quantity.Value() < 1024 {
+			h.fail(field.Invalid(policyPath("memory", "hugepagePreference").Index(i), text, "must be a size such as '2Mi'"))
+			return 0
+		}
+		size, pages := uint64(quantity.Value()/1024), uint64(0)
+		for _, cell := range h.Host.NUMA {
+			pages += cell.Pages[size]
+		}
+		if guest := uint64(h.Frontend.Memory.Value); guest%size == 0 && pages*size >= guest {
+			return size
+		}
+	}
+	return 0
 }
 
 // hugePages says the size once, or for each cell of the guest.

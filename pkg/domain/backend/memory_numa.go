@@ -3,6 +3,7 @@ package backend
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: numatune. API field: domain.cpu.numa.guestMappingPassthrough.
+// Elements: numatune. API field: domain.cpu.numa.guestMappingPassthrough; host profile: numa.
 //
 // The guest's cells stand in the frontend; here each gets a cell of the host that has the CPUs, memory and huge pages. A guest
 // that first booted on another host keeps its cells: where they do not fit, it does not start.
@@ -104,10 +105,14 @@ func wanted(cells []guestCell) string {
 	return strings.Join(words, "; ")
 }
 
-// numaTune takes the memory of each cell of the guest from its cell of the host and from nowhere else.
+// numaTune takes the memory of each cell of the guest from its cell of the host and from nowhere else. Other guests with CPUs of
+// their own take it from those CPUs' cells in the administrator's mode.
 func (h *host) numaTune() *libvirtxml.DomainNUMATune {
-	if h.pins == nil || len(h.pins.cells) == 0 {
+	if h.pins == nil {
 		return nil
+	}
+	if len(h.pins.cells) == 0 {
+		return h.memoryNear()
 	}
 	out := &libvirtxml.DomainNUMATune{
 		Memory: &libvirtxml.DomainNUMATuneMemory{Mode: "strict", Nodeset: cpuset.New(h.pins.cells...).String()}}
@@ -115,4 +120,30 @@ func (h *host) numaTune() *libvirtxml.DomainNUMATune {
 		out.MemNodes = append(out.MemNodes, libvirtxml.DomainNUMATuneMemNode{CellID: uint(i), Mode: "strict", Nodeset: strconv.Itoa(id)})
 	}
 	return out
+}
+
+// memoryNear is for guests without cells. 'preferred' can name one cell, that of most of their CPUs.
+func (h *host) memoryNear() *libvirtxml.DomainNUMATune {
+	mode, cells, most := h.policy.NUMA.Mode, map[int]int{}, -1
+	if mode == "" {
+		return nil
+	}
+	for _, cell := range h.Host.NUMA {
+		for _, cpu := range cell.CPUs {
+			if slices.Contains(h.pins.vcpus, cpu.ID) {
+				cells[cell.ID]++
+			}
+		}
+		if cells[cell.ID] > 0 && (most < 0 || cells[cell.ID] > cells[most]) {
+			most = cell.ID
+		}
+	}
+	if most < 0 {
+		return nil // the host tells no cells
+	}
+	set := cpuset.New(slices.Collect(maps.Keys(cells))...)
+	if mode == "preferred" {
+		set = cpuset.New(most)
+	}
+	return &libvirtxml.DomainNUMATune{Memory: &libvirtxml.DomainNUMATuneMemory{Mode: mode, Nodeset: set.String()}}
 }

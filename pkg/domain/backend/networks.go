@@ -2,14 +2,17 @@ package backend
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: interface@type, interface/source, interface/target, interface/backend, interface/driver@name.
+// Elements: interface@type, interface/source, interface/target, interface/backend, interface/driver@name, and of the host profile's net:
+// bandwidth, filterref, trustGuestRxFilters, coalesce, port.
 
 func (h *host) interfaces() []libvirtxml.DomainInterface {
 	out := slices.Clone(h.Frontend.Devices.Interfaces)
@@ -43,14 +46,82 @@ func (h *host) connect(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 	case "tap", "ethernet":
 		out.Source = &libvirtxml.DomainInterfaceSource{Ethernet: &libvirtxml.DomainInterfaceSourceEthernet{}}
 		out.Target = &libvirtxml.DomainInterfaceTarget{Dev: nic.Device, Managed: "no"}
+	case "direct":
+		out.Source = &libvirtxml.DomainInterfaceSource{Direct: &libvirtxml.DomainInterfaceSourceDirect{Dev: nic.Device, Mode: "bridge"}}
+	case "vhostuser":
+		socket := &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Path: nic.Socket, Mode: "client"}}
+		out.Source = &libvirtxml.DomainInterfaceSource{VHostUser: &libvirtxml.DomainInterfaceSourceVHostUser{Chardev: socket}}
 	default:
-		h.fail(field.NotSupported(at, nic.Kind, []string{"bridge", "ethernet", "passt", "tap", "user"}))
+		h.fail(field.NotSupported(at, nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
 		return
 	}
-	// Several queues are served by the kernel's vhost, which only taps have.
-	if out.Driver != nil && out.Driver.Queues > 1 && out.Source.User == nil {
-		driver := *out.Driver
-		driver.Name = "vhost"
-		out.Driver = &driver
+	h.vhost(out)
+	h.regulate(out)
+}
+
+// vhost is the kernel's, which serves virtio interfaces with a tap: whenever these have several queues, else as the administrator
+// wants.
+func (h *host) vhost(out *libvirtxml.DomainInterface) {
+	name := ""
+	switch on := h.policy.Net.VHost; {
+	case !virtio(out) || !tapped(out):
+		return
+	case out.Driver != nil && out.Driver.Queues > 1, isTrue(on):
+		name = "vhost"
+	case on != nil:
+		name = "qemu"
+	default:
+		return
 	}
+	driver := libvirtxml.DomainInterfaceDriver{}
+	if out.Driver != nil {
+		driver = *out.Driver
+	}
+	driver.Name = name
+	out.Driver = &driver
+}
+
+func virtio(nic *libvirtxml.DomainInterface) bool {
+	return nic.Model != nil && strings.HasPrefix(nic.Model.Type, "virtio")
+}
+
+// tapped tells whether the interface has a device of the host's kernel.
+func tapped(nic *libvirtxml.DomainInterface) bool {
+	s := nic.Source
+	return s != nil && (s.Bridge != nil || s.Ethernet != nil || s.Direct != nil)
+}
+
+// regulate adds the administrator's limits and filters. Which of them an interface cannot have is told by the couplings.
+func (h *host) regulate(out *libvirtxml.DomainInterface) {
+	p := h.policy.Net
+	if p.Inbound != nil || p.Outbound != nil {
+		out.Bandwidth = &libvirtxml.DomainInterfaceBandwidth{Inbound: rate(p.Inbound), Outbound: rate(p.Outbound)}
+	}
+	if p.FilterRef != "" {
+		out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: p.FilterRef}
+	}
+	if p.TrustRx != nil {
+		out.TrustGuestRXFilters = map[bool]string{true: "yes", false: "no"}[*p.TrustRx]
+	}
+	if p.CoalesceFrames != nil {
+		frames := &libvirtxml.DomainInterfaceCoalesceRXFrames{Max: unsigned(p.CoalesceFrames)}
+		out.Coalesce = &libvirtxml.DomainInterfaceCoalesce{RX: &libvirtxml.DomainInterfaceCoalesceRX{Frames: frames}}
+	}
+	if isTrue(p.Isolated) {
+		out.PortOptions = &libvirtxml.DomainInterfacePortOptions{Isolated: "yes"}
+	}
+}
+
+func rate(r *v1alpha1.BandwidthRate) *libvirtxml.DomainInterfaceBandwidthParams {
+	if r == nil {
+		return nil
+	}
+	signed := func(n *int32) *int {
+		if n == nil {
+			return nil
+		}
+		value := int(*n)
+		return &value
+	}
+	return &libvirtxml.DomainInterfaceBandwidthParams{Average: signed(r.AverageKBps), Peak: signed(r.PeakKBps), Burst: signed(r.BurstKB)}
 }

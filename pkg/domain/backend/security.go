@@ -1,50 +1,168 @@
 package backend
 
 import (
+	"cmp"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
 )
 
+// Elements: seclabel. Host profile: security.seclabel. The couplings between what the guest sees and what the host gives are here too:
+// most guard the guest or the host from each other.
+
+func (h *host) secLabels() []libvirtxml.DomainSecLabel {
+	p := h.policy.Security.SecLabel
+	if p == nil {
+		return nil
+	}
+	label := libvirtxml.DomainSecLabel{Type: p.Type, Model: p.Model, Label: p.Label}
+	if p.Relabel != nil {
+		label.Relabel = map[bool]string{true: "yes", false: "no"}[*p.Relabel]
+	}
+	return []libvirtxml.DomainSecLabel{label}
+}
+
 // couplings are the places where what the guest sees and what the host gives depend on each other. Each names both sides. The
-// frontend is never altered to fit: the guest runs elsewhere, or its owner changes it.
+// frontend is never altered to fit: the guest runs elsewhere, its owner changes it, or the administrator changes the profile.
 func (h *host) couplings() {
 	for _, c := range coupled {
-		if c.broken(h) {
-			h.fail(field.Invalid(c.path(h.domain), "", c.why))
+		for _, path := range c.broken(h) {
+			h.fail(field.Forbidden(path, c.why))
 		}
 	}
 }
 
 var coupled = []struct {
-	path   func(domain *field.Path) *field.Path
-	broken func(*host) bool
+	// broken are the fields at which guest and host do not go together.
+	broken func(*host) []*field.Path
 	why    string
 }{
-	{
-		path: func(d *field.Path) *field.Path { return d.Child("devices", "networkInterfaceMultiqueue") },
-		broken: func(h *host) bool {
-			for _, nic := range h.Frontend.Devices.Interfaces {
-				user := h.Bindings.NICs[trimmed(nic.Alias)].Kind
-				if nic.Driver != nil && nic.Driver.Queues > 1 && (user == "user" || user == "passt") {
-					return true
-				}
+	{func(h *host) []*field.Path {
+		for _, nic := range h.Frontend.Devices.Interfaces {
+			if kind := h.bound(nic).Kind; nic.Driver != nil && nic.Driver.Queues > 1 && (kind == "user" || kind == "passt") {
+				return []*field.Path{h.domain.Child("devices", "networkInterfaceMultiqueue")}
 			}
-			return false
-		},
-		why: "several queues need a tap or bridge on the host, and this host binds the interface in user space",
-	},
-	{
-		path: func(d *field.Path) *field.Path { return d.Child("cpu", "model") },
-		broken: func(h *host) bool {
-			return h.Frontend.CPU != nil && h.Frontend.CPU.Mode == "host-passthrough" && h.virtType() == "qemu" && h.spec.Architecture != "s390x"
-		},
-		why: "the host's own CPU ('host-passthrough') needs hardware virtualization, and this host emulates",
-	},
+		}
+		return nil
+	}, "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
+	{func(h *host) []*field.Path {
+		own := h.Frontend.CPU != nil && h.Frontend.CPU.Mode == "host-passthrough"
+		return when(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain.Child("cpu", "model"))
+	}, "the host's own CPU ('host-passthrough') needs hardware virtualization, and this host emulates"},
+	{func(h *host) []*field.Path {
+		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anon", h.domain.Child("devices", "filesystems"))
+	}, "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'anon'; use 'memfd' or 'file'"},
+	{func(h *host) []*field.Path {
+		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
+			return kind == "vhostuser" && h.policy.Memory.Backing == "anon"
+		})
+	}, "this host binds the interface to vhost-user, which needs memory that another process can map, and hostProfile.memory.backing is 'anon'"},
+	{func(h *host) []*field.Path {
+		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
+			return kind == "vhostuser" && !virtio(&nic)
+		})
+	}, "this host binds the interface to vhost-user, which speaks virtio, and its model is another; use model 'virtio'"},
+	{func(h *host) []*field.Path {
+		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
+			return isTrue(h.policy.Net.VHost) && virtio(&nic) && !kernel(kind)
+		})
+	}, "hostProfile.net.vhost is 'true', and this host binds the interface without a device of its kernel; use a tap, bridge or macvtap"},
+	{func(h *host) []*field.Path {
+		limited := h.policy.Net.Inbound != nil || h.policy.Net.Outbound != nil
+		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool { return limited && !kernel(kind) })
+	}, "hostProfile.net.inbound or outbound limits it, and this host binds the interface without a device of its kernel; use a tap, bridge or macvtap"},
+	{func(h *host) []*field.Path {
+		filters := h.policy.Net.FilterRef != ""
+		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
+			return filters && (!kernel(kind) || kind == "direct")
+		})
+	}, "hostProfile.net.filterRef filters it, and this host binds the interface without a tap; use a tap or bridge"},
+	{func(h *host) []*field.Path {
+		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
+			return isTrue(h.policy.Net.TrustRx) && (kind != "direct" || !virtio(&nic))
+		})
+	}, "hostProfile.net.trustRx is 'true', which is for virtio interfaces with a macvtap, and this is another"},
+	{func(h *host) []*field.Path {
+		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
+			return kind != "bridge" && (isTrue(h.policy.Net.Isolated) || h.policy.Net.CoalesceFrames != nil && !kernel(kind))
+		})
+	}, "hostProfile.net.isolated needs a port of a bridge, and coalesceFrames a device of the host's kernel, which this interface is not bound to"},
+	{func(h *host) []*field.Path {
+		return when(h.policy.CPU.PinStrategy == "none" && h.mirrored(), h.numaPath())
+	}, "the guest's NUMA cells need pinned CPUs, and hostProfile.cpu.pinStrategy is 'none'"},
+	{func(h *host) []*field.Path {
+		mode := h.policy.NUMA.Mode
+		return when(mode != "" && mode != "strict" && h.mirrored(), h.numaPath())
+	}, "the guest's NUMA cells need the memory of their cells of the host, and hostProfile.numa.mode is not 'strict'"},
+	{func(h *host) []*field.Path {
+		limit := h.policy.Memory.HardLimitKiB
+		return when(limit != nil && uint64(*limit) <= uint64(h.Frontend.Memory.Value), h.domain.Child("memory", "guest"))
+	}, "the guest's memory does not fit below hostProfile.memory.hardLimitKiB, which is for all of QEMU: its kernel would kill it"},
+	{func(h *host) []*field.Path { return h.native() },
+		"native IO needs cache 'none' or 'directsync', and the disk or hostProfile.disk.cachePolicy has another"},
+	{func(h *host) []*field.Path {
+		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", policyPath("disk", "detectZeroes"))
+	}, "'unmap' needs hostProfile.disk.discard 'unmap'"},
+	{func(h *host) []*field.Path {
+		p := h.policy.DiskLimits
+		return append(when(p.TotalBytesPerSec != nil && (p.ReadBytesPerSec != nil || p.WriteBytesPerSec != nil), policyPath("diskLimits", "totalBytesPerSec")),
+			when(p.TotalIopsPerSec != nil && (p.ReadIopsPerSec != nil || p.WriteIopsPerSec != nil), policyPath("diskLimits", "totalIopsPerSec"))...)
+	}, "a limit of the total cannot be together with one of reads or writes"},
+	{func(h *host) []*field.Path {
+		p := h.policy.IOThreads
+		return when(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), policyPath("ioThreads", "poolMin"))
+	}, "needs hostProfile.ioThreads.poolMax, and must not be greater"},
+	{func(h *host) (paths []*field.Path) {
+		rates := []*v1alpha1.BandwidthRate{h.policy.Net.Inbound, h.policy.Net.Outbound}
+		for i, name := range []string{"inbound", "outbound"} {
+			paths = append(paths, when(rates[i] != nil && rates[i].AverageKBps == nil, policyPath("net", name, "averageKBps"))...)
+		}
+		return paths
+	}, "peak and burst are above an average, which must be given with hostProfile.net.inbound and outbound"},
+	{func(h *host) []*field.Path {
+		return when((len(h.policy.Cache.L3KiB) > 0 || len(h.policy.Cache.MemBwPercent) > 0) && h.virtType() == "qemu", policyPath("cache"))
+	}, "parts of caches and bandwidth need hardware virtualization, and this host emulates the guest"},
 }
 
-func trimmed(alias *libvirtxml.DomainAlias) string {
-	if alias == nil {
-		return ""
+// kernel tells whether a binding has a device of the host's kernel.
+func kernel(kind string) bool {
+	return kind == "bridge" || kind == "tap" || kind == "ethernet" || kind == "direct"
+}
+
+func (h *host) mirrored() bool {
+	cpu := h.spec.Domain.CPU
+	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
+}
+
+func (h *host) bound(nic libvirtxml.DomainInterface) NIC {
+	return h.Bindings.NICs[abi.Name("interface", nic.Alias)]
+}
+
+// nics are the paths of interfaces for which something is so.
+func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {
+	for _, nic := range h.Frontend.Devices.Interfaces {
+		if kind := h.bound(nic).Kind; kind != "" && is(nic, kind) {
+			paths = append(paths, h.nicPath(abi.Name("interface", nic.Alias)))
+		}
 	}
-	return alias.Name[len("ua-"):]
+	return paths
+}
+
+// native are the disks with native IO over a cache, which QEMU refuses.
+func (h *host) native() (paths []*field.Path) {
+	for i, disk := range h.spec.Domain.Devices.Disks {
+		cache := cmp.Or(string(disk.Cache), set(h.policy.Disk.CachePolicy), "none")
+		if isTrue(disk.Shareable) {
+			cache = "none"
+		}
+		if volume, bound := h.Bindings.Volumes[disk.Name]; bound && disk.Cache == "" && volume.NoDirectIO && cache == "none" {
+			cache = "writethrough"
+		}
+		if io := cmp.Or(string(disk.IO), set(h.policy.Disk.IOPolicy)); io == "native" && cache != "none" && cache != "directsync" {
+			paths = append(paths, h.domain.Child("devices", "disks").Index(i).Child("io"))
+		}
+	}
+	return paths
 }

@@ -3,27 +3,72 @@ package backend_test
 import (
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 )
 
 // TestCouplings: where guest and host do not go together, the error names both sides and the guest is not altered to fit.
 func TestCouplings(t *testing.T) {
 	t.Parallel()
+	kind := func(name string) func(*pipeline.Machine) { return func(m *pipeline.Machine) { bind(*m, name) } }
+	policy := func(name, spec string) func(*pipeline.Machine) {
+		return func(m *pipeline.Machine) {
+			if name != "" {
+				bind(*m, name)
+			}
+			m.Profiles = []v1alpha1.HostProfile{profile(t, "p", spec)}
+		}
+	}
+	nic, nicPath := "devices: {interfaces: [{name: default, masquerade: {}}]}", "FieldValueForbidden spec.domain.devices.interfaces[0]"
+	disk, diskPath := "devices: {disks: [{name: a, disk: {bus: virtio}}]}", "FieldValueForbidden spec.domain.devices.disks[0].io"
+	mirrors := "cpu: {cores: 2, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}"
 	for _, c := range []struct {
 		why, domain string
 		host        func(*pipeline.Machine)
 		want, words string
 	}{
+		{"virtiofs with memory that cannot be shared", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: anon}}"),
+			"FieldValueForbidden spec.domain.devices.filesystems", "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'anon'"},
+		{"virtiofs with memory in files", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: file}}"), "", ""},
+		{"vhost-user with memory that cannot be shared", nic, policy("vhostuser", "{memory: {backing: anon}}"), nicPath, "hostProfile.memory.backing is 'anon'"},
+		{"vhost-user needs virtio", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", kind("vhostuser"), nicPath, "use model 'virtio'"},
+		{"vhost without a device of the kernel", nic, policy("user", "{net: {vhost: true}}"), nicPath, "hostProfile.net.vhost is 'true', and this host binds"},
+		{"vhost is for virtio alone, and no other card minds", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", policy("user", "{net: {vhost: true}}"), "", ""},
+		{"vhost on a tap", nic, policy("tap", "{net: {vhost: true}}"), "", ""},
+		{"a limit that nobody would keep", nic, policy("user", "{net: {inbound: {averageKBps: 1}}}"), nicPath, "hostProfile.net.inbound"},
+		{"a filter without a tap", nic, policy("direct", "{net: {filterRef: f}}"), nicPath, "hostProfile.net.filterRef"},
+		{"trust without a macvtap", nic, policy("bridge", "{net: {trustRx: true}}"), nicPath, "hostProfile.net.trustRx"},
+		{"trust with one", nic, policy("direct", "{net: {trustRx: true}}"), "", ""},
+		{"isolation needs a bridge", nic, policy("tap", "{net: {isolated: true}}"), nicPath, "hostProfile.net.isolated"},
+		{"NUMA cells need pins", mirrors, policy("", "{cpu: {pinStrategy: none}}"), "FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough", "hostProfile.cpu.pinStrategy is 'none'"},
+		{"NUMA cells need their memory", mirrors, policy("", "{numa: {mode: interleave}}"), "FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough", "hostProfile.numa.mode"},
+		{"less than the guest's memory", "cpu: {cores: 1}", policy("", "{memory: {hardLimitKiB: 1048576}}"), "FieldValueForbidden spec.domain.memory.guest", "hostProfile.memory.hardLimitKiB"},
+		{"native IO over the administrator's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, io: native}]}", policy("", "{disk: {cachePolicy: writeback}}"), diskPath, "hostProfile.disk.cachePolicy"},
+		{"the administrator's native IO over the user's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, cache: writeback}]}", policy("", "{disk: {ioPolicy: native}}"), diskPath, "native IO needs cache"},
+		{"native IO without a cache", disk, policy("", "{disk: {ioPolicy: native, cachePolicy: directsync}}"), "", ""},
+		{"zeroes that may not be given back", disk, policy("", "{disk: {detectZeroes: unmap, discard: ignore}}"), "FieldValueForbidden hostProfile.disk.detectZeroes", "hostProfile.disk.discard"},
+		{"a total and a part", disk, policy("", "{diskLimits: {totalIopsPerSec: 1, readIopsPerSec: 1}}"), "FieldValueForbidden hostProfile.diskLimits.totalIopsPerSec", "cannot be together"},
+		{"a pool of more than its most", disk, policy("", "{ioThreads: {poolMin: 4, poolMax: 2}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin", "hostProfile.ioThreads.poolMax"},
+		{"a least pool without a most", disk, policy("", "{ioThreads: {poolMin: 4}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin", "needs hostProfile.ioThreads.poolMax"},
+		{"a peak above nothing", nic, policy("tap", "{net: {outbound: {peakKBps: 4}}}"), "FieldValueForbidden hostProfile.net.outbound.averageKBps", "above an average"},
+		{"parts of a cache where CPUs are emulated", "cpu: {cores: 1}", func(m *pipeline.Machine) {
+			policy("", "{cache: {l3Kib: [1024]}}")(m)
+			m.Host.VirtTypes = []string{"qemu"}
+		}, "FieldValueForbidden hostProfile.cache", "this host emulates"},
+		{"not a list of CPUs", "cpu: {cores: 1}", policy("", "{cpu: {emulatorCpus: many}}"), "FieldValueInvalid hostProfile.cpu.emulatorCpus", "such as '0-3,8'"},
+		{"a path that is none", "cpu: {cores: 1}", policy("", "{pathTemplates: {vnc: '{{.Name}}/vnc'}}"), "FieldValueInvalid hostProfile.pathTemplates.vnc", "want an absolute path"},
+		{"a template of unknown fields", "cpu: {cores: 1}", policy("", "{pathTemplates: {serial: '/run/{{.Owner}}'}}"), "FieldValueInvalid hostProfile.pathTemplates.serial", "Owner"},
+		{"a page that is no size", "cpu: {cores: 1}", policy("", "{memory: {hugepagePreference: [huge]}}"), "FieldValueInvalid hostProfile.memory.hugepagePreference[0]", "such as '2Mi'"},
 		{"queues of an interface in user space", "cpu: {cores: 2}, devices: {networkInterfaceMultiqueue: true, interfaces: [{name: default, masquerade: {}}]}",
 			func(m *pipeline.Machine) {
 				nic := m.Bindings.NICs["default"]
 				nic.Kind = "user"
 				m.Bindings.NICs["default"] = nic
 			},
-			"FieldValueInvalid spec.domain.devices.networkInterfaceMultiqueue", "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
+			"FieldValueForbidden spec.domain.devices.networkInterfaceMultiqueue", "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
 		{"one queue needs no tap", "cpu: {cores: 1}, devices: {interfaces: [{name: default, masquerade: {}}]}", func(*pipeline.Machine) {}, "", ""},
 		{"the host's own CPU on a host that emulates", "cpu: {cores: 1, model: host-passthrough}", func(m *pipeline.Machine) { m.Host.VirtTypes = []string{"qemu"} },
-			"FieldValueInvalid spec.domain.cpu.model", "needs hardware virtualization, and this host emulates"},
+			"FieldValueForbidden spec.domain.cpu.model", "needs hardware virtualization, and this host emulates"},
 		{"the host's own CPU on a host with KVM", "cpu: {cores: 1, model: host-passthrough}", func(*pipeline.Machine) {}, "", ""},
 		{"no EFI build for the machine", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *pipeline.Machine) { m.Host.Firmware = nil },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has no EFI firmware without enrolled keys for machine"},
@@ -46,7 +91,11 @@ func TestCouplings(t *testing.T) {
 			"FieldValueInvalid spec.domain.devices.filesystems[0]", "has bound no virtiofsd socket"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			m := machine(t, "{architecture: amd64, domain: {memory: {guest: 1Gi}, "+c.domain+"}, networks: [{name: default, pod: {}}]}")
+			pages := ""
+			if c.domain == mirrors {
+				pages = ", hugepages: {pageSize: 2Mi}"
+			}
+			m := machine(t, "{architecture: amd64, domain: {memory: {guest: 1Gi"+pages+"}, "+c.domain+"}, networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			c.host(&m)
 			refusal(t, m, c.want, c.words)
 		})

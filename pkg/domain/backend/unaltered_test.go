@@ -9,8 +9,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// complete is a small domain with a part of everything that stage 3 is given.
-func complete() *libvirtxml.Domain {
+// sampled is a small domain with a part of everything that stage 3 is given.
+func sampled() *libvirtxml.Domain {
 	return &libvirtxml.Domain{
 		UUID:   "5d307ca9-b3ef-428c-8861-06e72d69f223",
 		Memory: &libvirtxml.DomainMemory{Value: 1 << 20, Unit: "KiB"},
@@ -71,9 +71,9 @@ func TestUnaltered(t *testing.T) {
 			d.OS.Firmware, d.OS.Loader = "", &libvirtxml.DomainLoader{Path: "/f", Type: "pflash"}
 		}, ""},
 	} {
-		dom := complete()
+		dom := sampled()
 		c.alter(dom)
-		err := unaltered(complete(), dom)
+		err := unaltered(sampled(), dom)
 		switch {
 		case c.says == "" && err != nil:
 			t.Errorf("%s: %v", c.why, err)
@@ -104,5 +104,5 @@ func sharedInput() Input {
 	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default"}}
 	vmi.Spec.Domain.Devices.Interfaces[0].Masquerade = &v1.InterfaceMasquerade{}
 	vmi.Spec.Volumes = []v1.Volume{{Name: "root", VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{}}}}
-	return Input{Frontend: complete(), VMI: vmi, Host: Assumed("amd64"), Bindings: AssumedBindings(vmi)}
+	return Input{Frontend: sampled(), VMI: vmi, Host: Assumed("amd64"), Bindings: AssumedBindings(vmi)}
 }

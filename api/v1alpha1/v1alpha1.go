@@ -1,0 +1,23 @@
+// Package v1alpha1 holds Kiln's own kinds: HostProfile.
+// +kubebuilder:object:generate=true
+// +groupName=kilnvm.io
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	// GroupVersion of the kinds.
+	GroupVersion = schema.GroupVersion{Group: "kilnvm.io", Version: "v1alpha1"}
+	// SchemeBuilder registers the kinds.
+	SchemeBuilder = runtime.NewSchemeBuilder(func(scheme *runtime.Scheme) error {
+		scheme.AddKnownTypes(GroupVersion, &HostProfile{}, &HostProfileList{})
+		metav1.AddToGroupVersion(scheme, GroupVersion)
+		return nil
+	})
+	// AddToScheme adds the kinds to a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)

@@ -1,0 +1,86 @@
+package backend_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/libvirt"
+	"libvirt.org/go/libvirtxml"
+)
+
+// TestProfilesAreDefined: a real libvirt takes each field of a profile as it is rendered, by its schema and by its QEMU driver,
+// changes nothing that the guest sees, and keeps the element.
+func TestProfilesAreDefined(t *testing.T) {
+	t.Parallel()
+	daemon := libvirt.Start(t)
+	version := versionOf(t, daemon)
+	defined, newer, kvm := 0, []string{}, []string{}
+	for _, c := range every {
+		m := tuned(t)
+		m.Host.VirtTypes, m.Host.LibvirtVersion = []string{"qemu"}, version
+		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{"+only(c.field, c.value, c.also)+"}")}
+		rendered, errs := pipeline.Render(m)
+		switch {
+		case strings.HasPrefix(c.want, "refused"):
+			continue
+		case len(errs) > 0 && strings.Contains(errs[0].Detail, "needs libvirt"):
+			newer = append(newer, c.field)
+			continue
+		case len(errs) > 0 && strings.Contains(errs[0].Detail, "this host emulates"):
+			kvm = append(kvm, c.field)
+			continue
+		case len(errs) > 0:
+			t.Errorf("%s: %v", c.field, errs.ToAggregate())
+			continue
+		}
+		if text, err := taken(daemon, rendered.Documents.Domain); err != nil {
+			t.Errorf("%s: %v\n%s", c.field, err, text)
+			continue
+		}
+		defined++
+	}
+	t.Logf("%d fields of host profiles: %d defined by libvirt, which is too old for %v and needs KVM for %v", len(every), defined, newer, kvm)
+}
+
+// versionOf is that of a libvirt.
+func versionOf(t *testing.T, daemon *libvirt.Daemon) string {
+	t.Helper()
+	client, err := daemon.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := client.ConnectGetLibVersion()
+	if err := errors.Join(err, client.Disconnect()); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d.%d.%d", version/1000000, version/1000%1000, version%1000)
+}
+
+// taken defines a domain and compares what libvirt has read.
+func taken(daemon *libvirt.Daemon, domain *libvirtxml.Domain) (string, error) {
+	text, err := domain.Marshal()
+	if err == nil {
+		err = libvirt.Validate(text)
+	}
+	if err != nil {
+		return text, err
+	}
+	stored, err := daemon.Define(text)
+	if err != nil {
+		return text, err
+	}
+	var back libvirtxml.Domain
+	if err := back.Unmarshal(stored); err != nil {
+		return stored, err
+	}
+	back.OS.Type.Machine = domain.OS.Type.Machine // the version that an alias stands for
+	if changes := abi.Changes(domain, &back); len(changes) > 0 {
+		return stored, fmt.Errorf("libvirt changed %q", changes)
+	}
+	return "", daemon.Undefine(domain.Name)
+}

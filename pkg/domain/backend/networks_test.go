@@ -1,0 +1,56 @@
+package backend_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/libvirt"
+	"libvirt.org/go/libvirtxml"
+)
+
+// TestNICs: each kind of binding has its source, and nothing of the guest's side changes with it.
+func TestNICs(t *testing.T) {
+	t.Parallel()
+	daemon := libvirt.Start(t)
+	version := versionOf(t, daemon)
+	digest := ""
+	for kind, want := range map[string]string{
+		"user":      `<interface type="user"></interface>`,
+		"passt":     `<interface type="user"><source dev="eth0"></source><backend type="passt"></backend></interface>`,
+		"bridge":    `<interface type="bridge"><source bridge="eth0"></source></interface>`,
+		"tap":       `<interface type="ethernet"><target dev="eth0" managed="no"></target></interface>`,
+		"ethernet":  `<interface type="ethernet"><target dev="eth0" managed="no"></target></interface>`,
+		"direct":    `<interface type="direct"><source dev="eth0" mode="bridge"></source></interface>`,
+		"vhostuser": `<interface type="vhostuser"><source type="unix" mode="client" path="/run/v.sock"></source></interface>`,
+	} {
+		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
+		m.Host.VirtTypes = []string{"qemu"}
+		m.Bindings.NICs["default"] = backend.NIC{Kind: kind, Device: "eth0", Socket: "/run/v.sock"}
+		rendered, errs := pipeline.Render(m)
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", kind, errs.ToAggregate())
+			continue
+		}
+		dom := rendered.Documents.Domain
+		nic := dom.Devices.Interfaces[0]
+		only := libvirtxml.DomainInterface{Source: nic.Source, Target: nic.Target, Backend: nic.Backend}
+		same(t, kind, "<devices>"+want+"</devices>", part(t, libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
+		if digest != "" && digest != rendered.Record.Digest {
+			t.Errorf("%s: the guest sees another interface", kind)
+		}
+		digest = rendered.Record.Digest
+		m.Host.LibvirtVersion = version
+		if _, errs := pipeline.Render(m); len(errs) > 0 && strings.Contains(errs[0].Detail, "needs libvirt") {
+			t.Logf("%s: %v", kind, errs[0].Detail)
+			continue
+		}
+		if text, err := taken(daemon, dom); err != nil {
+			t.Errorf("%s: %v\n%s", kind, err, text)
+		}
+	}
+	m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
+	bind(m, "pigeon")
+	refusal(t, m, "FieldValueNotSupported spec.domain.devices.interfaces[0]", "")
+}

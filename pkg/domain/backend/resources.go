@@ -1,0 +1,29 @@
+package backend
+
+import "libvirt.org/go/libvirtxml"
+
+// Elements: blkiotune. Host profile: blkio.
+
+// blockIOTune is the guest's share of the host's disks.
+func (h *host) blockIOTune() *libvirtxml.DomainBlockIOTune {
+	p := h.policy.BlockIO
+	if p.Weight == nil && len(p.PerDevice) == 0 {
+		return nil
+	}
+	out := &libvirtxml.DomainBlockIOTune{Weight: number(p.Weight)}
+	for _, d := range p.PerDevice {
+		out.Device = append(out.Device, libvirtxml.DomainBlockIOTuneDevice{
+			Path: d.Path, Weight: number(d.Weight), ReadIopsSec: number(d.ReadIopsPerSec), WriteIopsSec: number(d.WriteIopsPerSec),
+			ReadBytesSec: number(d.ReadBytesPerSec), WriteBytesSec: number(d.WriteBytesPerSec),
+		})
+	}
+	return out
+}
+
+// number is 0, which libvirtxml leaves out, for what a profile leaves out.
+func number[T int32 | int64](n *T) uint {
+	if n == nil {
+		return 0
+	}
+	return uint(*n)
+}
