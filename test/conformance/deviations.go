@@ -32,13 +32,13 @@ var deviations = []deviation{
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
 		return j.has("status.volumeRequests") && strings.Contains(c.Message, "while VMI migration is in progress")
 	}},
-	{name: "A CPU topology given in part", missing: func(j judged, c cause) bool {
-		return strings.Contains(c.Message, requirement) && strings.Contains(c.Message, "CPU resources of 0 vCPU") && j.has(j.base+".domain.cpu")
+	{name: partialCPUs, missing: func(j judged, c cause) bool {
+		return strings.Contains(c.Message, requirement) && countsZero(c.Message) && j.has(j.base+".domain.cpu")
 	}},
 	{name: "Clock offsets of presets", missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, "VirtualMachinePresets cannot be applied") && j.clocksDiffer()
 	}},
-	{name: "A number of vCPUs that cannot be spread", missing: func(j judged, c cause) bool {
+	{name: unspreadable, missing: func(j judged, c cause) bool {
 		return c.Field == "instancetype.spec.cpu.guest" && strings.HasPrefix(c.Message, "1 vCPUs")
 	}},
 	{name: "`revisionName` of another object", added: detail(`^spec\.(instancetype|preference)\.revisionName$`, ""),
@@ -81,10 +81,21 @@ var deviations = []deviation{
 	}, added: func(j judged, err *field.Error) bool {
 		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) && !j.has(diskPath.FindString(err.Field)+".disk.bus"))
 	}},
-	{name: "A preference that cannot exist", added: func(j judged, err *field.Error) bool {
+	{name: impossible, added: func(j judged, err *field.Error) bool {
 		return j.impossiblePreference() && (err.Field == "spec.preference" || err.Field == j.base+".domain.cpu.sockets")
 	}},
 }
+
+// Deviations of sizes and preferences, of verdicts and objects alike.
+const (
+	unspreadable = "A number of vCPUs that cannot be spread"
+	impossible   = "A preference that cannot exist"
+)
+
+// partialCPUs is the deviation of guests that give some of their CPU counts, of which the reference takes the others for 0.
+const partialCPUs = "A CPU topology given in part"
+
+func countsZero(message string) bool { return strings.Contains(message, "CPU resources of 0 vCPU") }
 
 // requirement is how the reference begins what a preference requires and the guest lacks.
 const requirement = "checking preference requirements"

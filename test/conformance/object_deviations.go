@@ -22,10 +22,10 @@ type objectDeviation struct {
 
 var objectDeviations = append([]objectDeviation{
 	{"`overcommitPercent`", imprecise},
-	{"A preference that cannot exist", func(c record, d difference) bool {
+	{impossible, func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && d.want == float64(1) && c.Preference != nil && len(validate.Preference(c.Preference, nil)) > 0
 	}},
-	{"A number of vCPUs that cannot be spread", func(c record, d difference) bool {
+	{unspreadable, func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && c.Expect.SpreadCheck != nil && (strings.HasSuffix(d.path, ".sockets") || d.got == float64(1))
 	}},
 	{"`autoattachInputDevice` of a bare VMI", func(_ record, d difference) bool {

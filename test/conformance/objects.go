@@ -31,11 +31,21 @@ func replayApply(c record, _ config.Cluster) outcome {
 	if cpu := vmi.Spec.Domain.CPU; c.Instancetype != nil && cpu.Sockets*cpu.Cores*cpu.Threads != c.Instancetype.CPU.Guest {
 		return differs("%d sockets, %d cores, %d threads are not the vCPUs of the size", cpu.Sockets, cpu.Cores, cpu.Threads)
 	}
+	required := outcome{agrees: true}
+	if c.Preference != nil {
+		required = compareRequirements(c, set, vmi)
+	}
+	if !required.accounted() {
+		return required
+	}
 	var want v1.VirtualMachineInstance
 	if err := json.Unmarshal(c.Expect.Object, &want); err != nil {
 		return differs("unreadable: %v", err)
 	}
-	return compareGuests(c, &want, vmi)
+	if o := compareGuests(c, &want, vmi); !o.agrees {
+		return o
+	}
+	return required
 }
 
 // compareConflicts: every field that the reference names must be among Kiln's, and no other.

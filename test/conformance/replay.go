@@ -53,8 +53,13 @@ type expectation struct {
 	Object      json.RawMessage
 	Conflicts   []struct{ Field string }
 	SpreadCheck any
-	XML         string
-	Error       string
+	// Requirements that are missed; nil where the case has none to miss.
+	Requirements *struct {
+		Error  string
+		Fields []string
+	}
+	XML   string
+	Error string
 }
 
 func differs(format string, args ...any) outcome {

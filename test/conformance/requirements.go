@@ -1,0 +1,54 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// compareRequirements compares what a preference requires of the guest that a size and it made, and whether it can spread the size's
+// vCPUs. The reference tells the first requirement that is missed, Kiln all.
+func compareRequirements(c record, set instancetype.Set, applied *v1.VirtualMachineInstance) outcome {
+	o := requirements(c, set, applied)
+	if !o.agrees && o.listed == "" && len(validate.Preference(c.Preference, nil)) > 0 {
+		o.listed = impossible
+	}
+	return o
+}
+
+func requirements(c record, set instancetype.Set, applied *v1.VirtualMachineInstance) outcome {
+	path := field.NewPath("spec")
+	if spread := len(instancetype.Unspread(set, path.Child("preference"))) > 0; spread != (c.Expect.SpreadCheck != nil) {
+		o := differs("spread: Kiln refuses %t", spread)
+		if !spread && c.Instancetype.CPU.Guest == 1 {
+			o.listed = unspreadable
+		}
+		return o
+	}
+	if c.Expect.Requirements == nil {
+		return outcome{agrees: true}
+	}
+	missed := slices.DeleteFunc(instancetype.Requirements(set, applied, &c.Spec, path), func(err *field.Error) bool { return err.Field == "spec.preference" })
+	spec, err := untyped(c.Spec)
+	if err != nil {
+		return differs("unreadable: %v", err)
+	}
+	written := map[string]any{"spec": map[string]any{"instancetype": true, "template": map[string]any{"spec": spec}}}
+	wanted := strings.Join(c.Expect.Requirements.Fields, ", ") // as the reference's webhook has them: several for a product
+	at := truePath(cause{Field: wanted}, "spec.template.spec", written)
+	o := outcome{agrees: true}
+	switch found := slices.ContainsFunc(missed, func(err *field.Error) bool { return within(err.Field, at) }); {
+	case wanted != "" && !found:
+		o = differs("requirement missing: %s: %s (Kiln: %s)", wanted, c.Expect.Requirements.Error, fields(missed))
+	case wanted == "" && len(missed) > 0:
+		o = differs("requirement added: %v", missed[0])
+	}
+	if countsZero(c.Expect.Requirements.Error) && c.Spec.Domain.CPU != nil && !o.agrees {
+		o.listed = partialCPUs
+	}
+	return o
+}
