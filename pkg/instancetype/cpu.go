@@ -33,8 +33,8 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 	if size.Model != nil {
 		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), size: *size.Model, same: cpu.Model == *size.Model})
 	}
-	claims = append(claims, flag(at.Child("dedicatedCpuPlacement"), cpu.DedicatedCPUPlacement, size.DedicatedCPUPlacement)...)
-	claims = append(claims, flag(at.Child("isolateEmulatorThread"), cpu.IsolateEmulatorThread, size.IsolateEmulatorThread)...)
+	claims = append(claims, flag(at.Child("dedicatedCpuPlacement"), &cpu.DedicatedCPUPlacement, size.DedicatedCPUPlacement)...)
+	claims = append(claims, flag(at.Child("isolateEmulatorThread"), &cpu.IsolateEmulatorThread, size.IsolateEmulatorThread)...)
 	if size.NUMA != nil && cpu.NUMA != nil {
 		claims = append(claims, claim{path: at.Child("numa"), given: "set", same: equality.Semantic.DeepEqual(size.NUMA, cpu.NUMA)})
 	}
@@ -74,11 +74,11 @@ func number(value uint32) any {
 }
 
 // flag is a switch that the size sets. A false one cannot be told from an absent one.
-func flag(path *field.Path, given bool, size *bool) []claim {
-	if size == nil || !given {
+func flag(path *field.Path, given, size *bool) []claim {
+	if size == nil || !*given {
 		return nil
 	}
-	return []claim{{path: path, given: given, size: *size, same: *size}}
+	return []claim{{path: path, given: true, size: *size, same: *size}}
 }
 
 func applyCPU(set Set, vmi *v1.VirtualMachineInstance) {

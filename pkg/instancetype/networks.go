@@ -11,7 +11,9 @@ func preferNetworks(p *Preference, vmi *v1.VirtualMachineInstance) {
 	}
 	pod := map[string]bool{}
 	for _, network := range vmi.Spec.Networks {
-		pod[network.Name] = network.Pod != nil
+		if _, twice := pod[network.Name]; !twice { // a second of the name is refused
+			pod[network.Name] = network.Pod != nil
+		}
 	}
 	for i := range vmi.Spec.Domain.Devices.Interfaces {
 		nic := &vmi.Spec.Domain.Devices.Interfaces[i]

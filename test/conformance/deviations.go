@@ -35,6 +35,9 @@ var deviations = []deviation{
 	{name: partialCPUs, missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, requirement) && countsZero(c.Message) && j.has(j.base+".domain.cpu")
 	}},
+	{name: "Requests of presets", missing: func(j judged, c cause) bool {
+		return strings.Contains(c.Message, "VirtualMachinePresets cannot be applied") && j.respelled()
+	}},
 	{name: "Clock offsets of presets", missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, "VirtualMachinePresets cannot be applied") && j.clocksDiffer()
 	}},

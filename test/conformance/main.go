@@ -30,11 +30,14 @@ type outcome struct {
 // replay judges one case with the configuration that it names.
 type replay func(c record, cluster config.Cluster) outcome
 
-// corpora in the order in which they are printed.
-var corpora = []struct {
+// suite is one corpus and how it is replayed.
+type suite struct {
 	name string
 	run  replay
-}{
+}
+
+// corpora in the order in which they are printed.
+var corpora = []suite{
 	{"apply", replayApply},
 	{"mutate", replayMutate},
 	{"validate-vmi", replayVMI},
@@ -84,50 +87,60 @@ func run(dir, only string, verbose int) (unexplained int, err error) {
 				cases[i].schema = machines
 			}
 		}
-		unexplained += tally(c.name, cases, clusters, c.run, verbose)
+		counted := c.tally(cases, clusters)
+		counted.print(c.name, verbose)
+		unexplained += counted.unexplained
 	}
 	return unexplained, nil
 }
 
-// tally counts the outcomes of a corpus. It prints up to verbose kinds of what is unexplained, each with one of its cases.
-func tally(name string, cases []record, clusters map[string]config.Cluster, judge replay, verbose int) (unexplained int) {
-	agreed, listed, kinds, example := 0, map[string]int{}, map[string]int{}, map[string]string{}
+// tally is what the cases of a corpus came to.
+type tally struct {
+	total, agreed, unexplained int
+	// listed counts deviations, kinds what is unexplained; each kind has an example.
+	listed, kinds map[string]int
+	example       map[string]string
+}
+
+func (s suite) tally(cases []record, clusters map[string]config.Cluster) tally {
+	t := tally{total: len(cases), listed: map[string]int{}, kinds: map[string]int{}, example: map[string]string{}}
 	for _, c := range cases {
 		cluster, known := clusters[c.Config]
 		if !known {
 			cluster = clusters["default"]
 		}
-		switch o := guarded(judge, c, cluster); {
+		switch o := guarded(s.run, c, cluster); {
 		case o.agrees:
-			agreed++
+			t.agreed++
 		case o.listed != "":
-			listed[o.listed]++
+			t.listed[o.listed]++
 		default:
-			unexplained++
+			t.unexplained++
 			kind := variable.ReplaceAllString(o.difference, "#")
-			kinds[kind]++
-			example[kind] = c.ID + " " + o.difference
+			t.kinds[kind]++
+			t.example[kind] = c.ID + " " + o.difference
 		}
 	}
-	deviations := 0
-	for _, count := range listed {
-		deviations += count
-	}
-	fmt.Printf("%s: %d/%d (%.1f %%), %d listed deviations, %d unexplained\n", name, agreed, len(cases), 100*float64(agreed)/float64(max(len(cases), 1)), deviations, unexplained)
+	return t
+}
+
+// print prints the counts, and up to verbose kinds of what is unexplained, each with one of its cases.
+func (t tally) print(name string, verbose int) {
+	fmt.Printf("%s: %d/%d (%.1f %%), %d listed deviations, %d unexplained\n", name, t.agreed, t.total, 100*float64(t.agreed)/float64(max(t.total, 1)),
+		t.total-t.agreed-t.unexplained, t.unexplained)
 	if verbose == 0 {
-		return unexplained
+		return
 	}
-	for _, kind := range sortedByCount(listed) {
-		fmt.Printf("  %5d listed: %s\n", listed[kind], kind)
+	for _, kind := range sortedByCount(t.listed) {
+		fmt.Printf("  %5d listed: %s\n", t.listed[kind], kind)
 	}
-	for i, kind := range sortedByCount(kinds) {
+	for i, kind := range sortedByCount(t.kinds) {
 		if i == verbose {
-			fmt.Printf("        and %d more kinds\n", len(kinds)-verbose)
+			fmt.Printf("        and %d more kinds\n", len(t.kinds)-verbose)
 			break
 		}
-		fmt.Printf("  %5d %.300s\n", kinds[kind], example[kind])
+		fmt.Printf("  %5d %.300s\n", t.kinds[kind], t.example[kind])
 	}
-	return unexplained
 }
 
 // variable parts of a difference, which do not make another kind of it.

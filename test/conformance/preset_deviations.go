@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -46,6 +47,22 @@ func (c record) presetsThat(match func(name string, domain *v1.DomainSpec) bool)
 		}
 	}
 	return false
+}
+
+// respelled tells whether two presets request the same of something in different words, such as '1' and '1000m', which the reference
+// takes for a disagreement.
+func (c record) respelled() bool {
+	seen := map[corev1.ResourceName]resource.Quantity{}
+	return c.presetsThat(func(_ string, domain *v1.DomainSpec) bool {
+		for name, quantity := range domain.Resources.Requests {
+			other, found := seen[name]
+			if found && other.Cmp(quantity) == 0 && other != quantity {
+				return true
+			}
+			seen[name] = quantity
+		}
+		return false
+	})
 }
 
 // clocksDiffer tells whether one preset gives a clock's offset and another a clock without one, which the reference takes for a
