@@ -52,7 +52,7 @@ func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
 		return nil, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
 	}
-	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: h.respond(ctx, review.Request)})
+	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: bounded(review.Request, h.respond(ctx, review.Request))})
 }
 
 // respond calls the handler. A panic is answered like any other fault of ours, and the process lives on.

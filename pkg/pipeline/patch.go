@@ -78,28 +78,6 @@ func (c change) operation(at string) operation {
 	return operation{Op: "add", Path: at, Value: c.value}
 }
 
-// anchors remembers what raw holds at each path that was asked for.
-type anchors map[string]gjson.Result
-
-// firstMissing is the index and the pointer of the topmost parent of path that raw does not hold as an object or array, or
-// -1. at is the pointer of path itself.
-func (a anchors) firstMissing(path []string, at string) (index int, parent string) {
-	here, end := a[""], 0
-	for i, key := range path[:len(path)-1] {
-		end += len("/") + len(escaper.Replace(key))
-		next, known := a[at[:end]]
-		if !known {
-			next = here.Get(gjson.Escape(key))
-			a[at[:end]] = next
-		}
-		if !next.IsObject() && !next.IsArray() {
-			return i, at[:end]
-		}
-		here = next
-	}
-	return -1, ""
-}
-
 // put sets a value below an object, making the objects in between.
 func put(object map[string]any, path []string, value any) {
 	for _, key := range path[:len(path)-1] {

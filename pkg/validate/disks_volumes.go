@@ -62,7 +62,7 @@ func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		case *order < 1:
 			errs = append(errs, field.Invalid(at, *order, "must be at least 1").WithOrigin("disks/boot-order"))
 		case taken[*order] != "":
-			errs = append(errs, field.Invalid(at, *order, fmt.Sprintf("is already taken by %s", taken[*order])).WithOrigin("disks/boot-order-twice"))
+			errs = append(errs, field.Invalid(at, *order, fmt.Sprintf("is already taken by %s: give each device a number of its own", taken[*order])).WithOrigin("disks/boot-order-twice"))
 		default:
 			taken[*order] = at.String()
 		}

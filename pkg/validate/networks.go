@@ -48,14 +48,14 @@ func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 		at := path.Child("networks").Index(i)
 		if network.Pod != nil {
 			if pod >= 0 {
-				errs = append(errs, field.Duplicate(at.Child("pod"), fmt.Sprintf("networks[%d]", pod)).WithOrigin("networks/pod-twice"))
+				errs = append(errs, field.Forbidden(at.Child("pod"), fmt.Sprintf("networks[%d] is the pod's network already: remove one of the two", pod)).WithOrigin("networks/pod-twice"))
 			} else {
 				pod = i
 			}
 		}
 		if network.Multus != nil && network.Multus.Default {
 			if multus >= 0 {
-				errs = append(errs, field.Duplicate(at.Child("multus", "default"), fmt.Sprintf("networks[%d]", multus)).WithOrigin("networks/default-twice"))
+				errs = append(errs, field.Forbidden(at.Child("multus", "default"), fmt.Sprintf("networks[%d] is the default already: only one can be", multus)).WithOrigin("networks/default-twice"))
 			} else {
 				multus = i
 			}

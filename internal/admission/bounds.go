@@ -1,0 +1,34 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Bounds of an answer, in bytes, so that no manifest makes one of megabytes; see maxCauses as well. No machine has so many
+// parts, and no user reads so much.
+const (
+	maxPatch    = 512 << 10 // a third more in base64
+	maxWarnings = 64 << 10
+)
+
+// bounded is the response within those bounds.
+func bounded(request *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
+	size := 0
+	for i, warning := range response.Warnings {
+		if size += len(warning); size > maxWarnings {
+			response.Warnings = append(response.Warnings[:i:i], fmt.Sprintf("and %d more warnings", len(response.Warnings)-i))
+			break
+		}
+	}
+	if len(response.Patch) <= maxPatch {
+		return response
+	}
+	tooLarge := field.Forbidden(field.NewPath("spec"), fmt.Sprintf("making it explicit takes %d bytes, at most %d are served: "+
+		"use fewer disks, volumes, networks and devices", len(response.Patch), maxPatch))
+	return &admissionv1.AdmissionResponse{UID: response.UID, Warnings: response.Warnings,
+		Result: refusal(request, &resolve.Refusal{Errors: field.ErrorList{tooLarge}})}
+}
