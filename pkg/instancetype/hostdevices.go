@@ -3,6 +3,7 @@ package instancetype
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -13,13 +14,15 @@ import (
 func hostDeviceClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
 	size, devices := set.Instancetype.Spec, path.Child("spec", "domain", "devices")
 	if given := vmi.Spec.Domain.Devices.GPUs; len(size.GPUs) > 0 && len(given) > 0 {
-		// Display options are not compared: defaults and preferences fill them after the size.
-		same := slices.EqualFunc(given, size.GPUs, func(a, b v1.GPU) bool { return a.Name == b.Name && a.DeviceName == b.DeviceName })
+		same := slices.EqualFunc(given, size.GPUs, func(a, b v1.GPU) bool {
+			a.VirtualGPUOptions = b.VirtualGPUOptions // defaults and preferences fill them after the size
+			return equality.Semantic.DeepEqual(a, b)
+		})
 		claims = append(claims, claim{path: devices.Child("gpus"), given: names(given, func(g v1.GPU) string { return g.Name }),
 			size: names(size.GPUs, func(g v1.GPU) string { return g.Name }), same: same})
 	}
 	if given := vmi.Spec.Domain.Devices.HostDevices; len(size.HostDevices) > 0 && len(given) > 0 {
-		same := slices.EqualFunc(given, size.HostDevices, func(a, b v1.HostDevice) bool { return a.Name == b.Name && a.DeviceName == b.DeviceName })
+		same := equality.Semantic.DeepEqual(given, size.HostDevices)
 		claims = append(claims, claim{path: devices.Child("hostDevices"), given: names(given, func(d v1.HostDevice) string { return d.Name }),
 			size: names(size.HostDevices, func(d v1.HostDevice) string { return d.Name }), same: same})
 	}
