@@ -17,7 +17,7 @@ import (
 )
 
 // replayMutate compares the mutated VMI. Of a VM, whose spec Kiln leaves as it is, it compares what the reference wrote into
-// it with the guest that the VM would boot.
+// it with the guest that the VM would boot, and its data volumes with those of a VM that Kiln expands.
 func replayMutate(c record, cluster config.Cluster) outcome {
 	switch {
 	case c.Kind == "vm":
@@ -116,8 +116,15 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 	if err != nil {
 		return differs("unreadable: %v", err)
 	}
-	template := func(vm map[string]any) any { return lookup(vm, "spec.template") }
-	return explainDifferences(c, append(carried("", template(before), template(after), guest), referred(before, after, given.set)...))
+	volumes := vm.DeepCopy().Spec.DataVolumeTemplates
+	instancetype.PreferVolumes(given.set, volumes)
+	filled, err := untyped(map[string]any{"list": volumes})
+	if err != nil {
+		return differs("unreadable: %v", err)
+	}
+	differing := carried("", lookup(before, "spec.template"), lookup(after, "spec.template"), guest)
+	differing = append(differing, carried("dataVolumeTemplates", lookup(before, "spec.dataVolumeTemplates"), lookup(after, "spec.dataVolumeTemplates"), filled["list"])...)
+	return explainDifferences(c, append(differing, referred(before, after, given.set)...))
 }
 
 // knownOnly is a VM without the references that are not known.
