@@ -98,7 +98,7 @@ func serve(mgr ctrl.Manager, configuration *resolve.Configuration, o options) er
 	if err != nil {
 		return err
 	}
-	resolver := resolve.Resolver{Cached: mgr.GetCache(), Live: live, Memo: resolve.NewMemo()}
+	resolver := resolve.Resolver{Cached: mgr.GetCache(), Live: live, Memo: resolve.NewMemo(), Cluster: configuration.Now}
 	hooks := &admission.Server{Resolver: resolver, Review: admission.Reviewer(live), Cluster: configuration.Now, Write: func(ctx context.Context, drafts ...revision.Draft) error {
 		return revision.Write(ctx, live, drafts...)
 	}}

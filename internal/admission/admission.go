@@ -94,9 +94,3 @@ func verdict(v pipeline.Verdict) (answer, error) {
 	}
 	return answer{warnings: v.Warnings}, nil
 }
-
-// input is what stage 1 needs, from a resolved guest of a namespace.
-func (s *Server) input(ctx context.Context, namespace string, resolved resolve.Answer) (pipeline.Input, error) {
-	presets, err := s.Resolver.Presets(ctx, namespace)
-	return pipeline.Input{Set: resolved.Set, Presets: presets, Cluster: s.Cluster()}, err
-}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
@@ -15,7 +16,11 @@ import (
 func (s *Server) expands(old *v1.VirtualMachine) bool {
 	switch s.Cluster().Policy {
 	case v1.Expand:
-		return old == nil || resolve.ReadPins(old) == pipeline.Pins{} && resolve.Recorded(old) == pipeline.Pins{}
+		if old == nil {
+			return true
+		}
+		pins, recorded := resolve.ReadPins(old), resolve.Recorded(old)
+		return pins.Instancetype+pins.Preference+recorded.Instancetype+recorded.Preference == ""
 	case v1.ExpandAll:
 		return true
 	}
@@ -31,7 +36,11 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 		return
 	}
 	// No presets: they are matched by the labels of the guest when it starts, as for any other template.
-	explicit, judged := pipeline.ExplicitVM(meant, nil, pipeline.Input{Set: resolved.Set, Cluster: s.Cluster()})
+	in := pipeline.Input{Set: resolved.Set, Cluster: s.Cluster()}
+	if resolved.Defaults != nil {
+		in.Cluster.Defaults = *resolved.Defaults
+	}
+	explicit, judged := pipeline.ExplicitVM(meant, nil, in)
 	if !judged.Allowed() {
 		return
 	}
@@ -50,5 +59,10 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 	instancetype.PreferVolumes(resolved.Set, volumes)
 	vm.Spec.DataVolumeTemplates = volumes
 	vm.Spec.Template, vm.Spec.Instancetype, vm.Spec.Preference = template, nil, nil
-	*resolved = resolve.Answer{Warnings: resolved.Warnings}
+	// The template holds what size and preference were; what the guest gets without naming it stays pinned.
+	pins := pipeline.Pins{Presets: resolved.Pins.Presets, Configuration: resolved.Pins.Configuration}
+	drafts := slices.DeleteFunc(resolved.Drafts, func(d revision.Draft) bool {
+		return d.Name != pins.Configuration && !slices.Contains(pins.Presets, d.Name)
+	})
+	*resolved = resolve.Answer{Pins: pins, Drafts: drafts, Warnings: resolved.Warnings}
 }

@@ -55,14 +55,14 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	if err != nil || settled(vm, old) {
 		return answer{}, err
 	}
-	if old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && resolve.ReadPins(vm) == resolve.ReadPins(old) {
+	if old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old) {
 		return answer{}, nil // labels and the like: rules that came since then must not keep anybody from changing them
 	}
 	resolved, err := s.resolver(request, vm, old).VM(ctx, vm, old)
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := s.input(ctx, request.Namespace, resolved)
+	in, err := s.Resolver.Input(ctx, request.Namespace, resolved, s.Cluster())
 	if err != nil {
 		return answer{}, err
 	}
@@ -70,6 +70,18 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	_, judged := pipeline.ExplicitVM(resolve.Effective(vm, resolved.Pins), old, in)
 	judged.Warnings = append(resolved.Warnings, judged.Warnings...)
 	return verdict(judged)
+}
+
+// samePins tells whether the pins of a VM stay. That its circumstances are pinned for the first time changes nothing in what they are.
+func samePins(vm, old *v1.VirtualMachine) bool {
+	now, was := resolve.ReadPins(vm), resolve.ReadPins(old)
+	if was.Presets == nil {
+		now.Presets = nil
+	}
+	if was.Configuration == "" {
+		now.Configuration = ""
+	}
+	return now.Equal(was)
 }
 
 // readVM reads the VM and, on update, the old one.

@@ -20,7 +20,7 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := s.input(ctx, request.Namespace, resolved)
+	in, err := s.Resolver.Input(ctx, request.Namespace, resolved, s.Cluster())
 	if err != nil {
 		return answer{}, err
 	}

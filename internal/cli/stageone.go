@@ -8,7 +8,6 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,7 +49,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if err != nil {
 		return nil, err
 	}
-	in, err := s.input(ctx, vm.Namespace, answer.Set)
+	in, err := s.resolver.Input(ctx, vm.Namespace, answer, s.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 	if err != nil {
 		return nil, err
 	}
-	in, err := s.input(ctx, vmi.Namespace, answer.Set)
+	in, err := s.resolver.Input(ctx, vmi.Namespace, answer, s.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +113,6 @@ func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.Virtu
 	err := json.Unmarshal(raw, &object)
 	g.verdict.Errors = validate.Preference(&object.Spec, field.NewPath("spec"))
 	return nil, err
-}
-
-func (s stageOne) input(ctx context.Context, namespace string, set instancetype.Set) (pipeline.Input, error) {
-	presets, err := s.resolver.Presets(ctx, namespace)
-	return pipeline.Input{Set: set, Presets: presets, Cluster: s.cluster}, err
 }
 
 // configuration is the cluster's, from --config: a KubeVirt object, or the content of its spec.configuration.

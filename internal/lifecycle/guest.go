@@ -16,14 +16,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// introduce gives a VM its identity at first sight. A VM that was restored, or re-created from Git, brings its own.
+// introduce gives a VM at first sight its identity and the pins of its circumstances, which its guests keep. A VM that was restored,
+// or re-created from Git, brings its own.
 func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error {
-	if vm.Annotations[pipeline.AnnotationIdentity] != "" {
+	was := resolve.ReadPins(vm)
+	if vm.Annotations[pipeline.AnnotationIdentity] != "" && was.Presets != nil && was.Configuration != "" {
 		return nil
 	}
+	pins, drafts, err := c.Resolver.Surround(ctx, vm, was)
+	if mistakes := (*resolve.Refusal)(nil); errors.As(err, &mistakes) {
+		pins, err = was, nil // the guest is refused when it is to start, by which its owner hears of it
+	}
+	if err != nil {
+		return err
+	}
+	if vm.Annotations[pipeline.AnnotationIdentity] != "" && pins.Equal(was) {
+		return nil
+	}
+	if err := c.write(ctx, drafts...); err != nil {
+		return err
+	}
 	return c.annotate(ctx, vm, func(annotated *v1.VirtualMachine) {
-		annotated.Annotations[pipeline.AnnotationIdentity] = string(vm.UID)
+		if annotated.Annotations[pipeline.AnnotationIdentity] == "" {
+			annotated.Annotations[pipeline.AnnotationIdentity] = string(vm.UID)
+		}
+		resolve.WritePins(annotated, pins)
 	})
+}
+
+// refresh pins anew, before a start, what a VM gets afresh at each: with hardware 'latest'.
+func (c *Controller) refresh(ctx context.Context, vm *v1.VirtualMachine) (*v1.VirtualMachine, error) {
+	if vm.Annotations[pipeline.AnnotationHardware] != "latest" {
+		return vm, nil
+	}
+	was := resolve.ReadPins(vm)
+	pins, drafts, err := c.Resolver.Surround(ctx, vm, pipeline.Pins{Instancetype: was.Instancetype, Preference: was.Preference})
+	if err != nil || pins.Equal(was) {
+		return vm, err
+	}
+	if err := c.write(ctx, drafts...); err != nil {
+		return vm, err
+	}
+	fresh := vm.DeepCopy()
+	err = c.annotate(ctx, fresh, func(vm *v1.VirtualMachine) { resolve.WritePins(vm, pins) })
+	return fresh, err
 }
 
 // annotate patches the annotations of a VM, unless it has been changed since it was read.
@@ -48,7 +84,7 @@ func (c *Controller) pin(ctx context.Context, s *state) {
 	resolver := c.Resolver
 	resolver.Rights = resolve.RecordedRights(s.vm)
 	resolved, err := resolver.VM(ctx, s.vm, s.vm)
-	if err == nil && resolved.Pins != resolve.ReadPins(s.vm) {
+	if err == nil && !resolved.Pins.Equal(resolve.ReadPins(s.vm)) {
 		if err = c.write(ctx, resolved.Drafts...); err == nil {
 			pinned := s.vm.DeepCopy()
 			err = c.annotate(ctx, pinned, func(vm *v1.VirtualMachine) { resolve.WritePins(vm, resolved.Pins) })
@@ -107,10 +143,16 @@ func (c *Controller) stop(ctx context.Context, s *state) {
 }
 
 func (c *Controller) start(ctx context.Context, s *state) {
-	vmi := pipeline.Instance(resolve.Effective(s.vm, resolve.ReadPins(s.vm)))
+	vm, err := c.refresh(ctx, s.vm)
+	if err != nil {
+		c.failed(s, "FailedPin", err)
+		return
+	}
+	s.vm = vm
+	vmi := pipeline.Instance(resolve.Effective(vm, resolve.ReadPins(vm)))
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	vmi.Finalizers = []string{Finalizer}
-	err := c.remember(ctx, s.vm, vmi)
+	err = c.remember(ctx, s.vm, vmi)
 	if err == nil {
 		pipeline.Identify(vmi, s.vm.Annotations[pipeline.AnnotationIdentity])
 		err = c.Client.Create(ctx, vmi)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -126,5 +128,44 @@ func TestLooksAgainLessOften(t *testing.T) {
 		if want == firstLook {
 			c.now = c.now.Add(firstLook)
 		}
+	}
+}
+
+// TestCircumstancesOfAVM: the first sight of a VM decides which configuration its guests get; with hardware 'latest', each start does.
+func TestCircumstancesOfAVM(t *testing.T) {
+	for _, test := range []struct {
+		name, hardware string
+		moves          bool
+	}{{"kept", "", false}, {"latest", "latest", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			vm := machine(v1.RunStrategyAlways)
+			vm.Annotations = map[string]string{pipeline.AnnotationHardware: test.hardware}
+			c := newCluster(t, vm)
+			model := "Haswell"
+			c.controller.Resolver.Cluster = func() config.Cluster {
+				cluster := config.Default()
+				cluster.Defaults.CPUModel = model
+				return cluster
+			}
+			c.step()
+			first := resolve.ReadPins(c.guest())
+			if first.Configuration == "" || first.Presets == nil || !first.Equal(resolve.ReadPins(c.vm())) {
+				t.Fatalf("the guest has pins %+v, its VM %+v", first, resolve.ReadPins(c.vm()))
+			}
+			revision := &appsv1.ControllerRevision{}
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: first.Configuration}, revision); err != nil {
+				t.Error(err)
+			}
+			model = "Nehalem"
+			c.step()
+			if got := resolve.ReadPins(c.vm()); !got.Equal(first) {
+				t.Errorf("pins of a running VM moved to %+v", got)
+			}
+			c.phase(v1.Succeeded)
+			c.step()
+			if got := resolve.ReadPins(c.guest()); got.Equal(first) == test.moves || !got.Equal(resolve.ReadPins(c.vm())) {
+				t.Errorf("the next guest has pins %+v, its VM %+v, the first had %+v", got, resolve.ReadPins(c.vm()), first)
+			}
+		})
 	}
 }

@@ -118,9 +118,11 @@ func (r *reference) String() string {
 }
 
 // lost is the fault that a revision is gone which a guest was made from: another size must not silently take its place.
-func (r *reference) lost(name string) error {
+func (r *reference) lost(name string) error { return lost(name, r) }
+
+func lost(name string, of any) error {
 	return fmt.Errorf("revision '%s', which this guest was made from, does not exist any more: set annotation '%s' to '' to use the current %s",
-		name, pipeline.AnnotationPins, r)
+		name, pipeline.AnnotationPins, of)
 }
 
 // where says in which namespace an object was looked for, if it has one.

@@ -18,26 +18,57 @@ type pin struct {
 	given bool
 }
 
+// pinList is a key that holds several names, or one.
+type pinList struct {
+	names []string
+	given bool
+}
+
+// asked tells whether new pins are asked for: by an empty value, where none would be an empty list.
+func (p pinList) asked() bool { return p.given && len(p.names) == 1 && p.names[0] == "" }
+
+// list is a single pin as a list, empty when it is none.
+func (p pin) list() (l pinList) {
+	if p.name != "" {
+		l = pinList{names: []string{p.name}, given: true}
+	}
+	return l
+}
+
 type pins struct {
-	size, preference pin
+	size, preference       pin
+	presets, configuration pinList
 	// malformed is the value that could not be read.
 	malformed bool
 }
 
-// readPins reads the annotation. An annotation that is present and empty asks for new pins of both.
+// readPins reads the annotation. An annotation that is present and empty asks for new pins of everything.
 func readPins(object metav1.Object) pins {
 	text, found := object.GetAnnotations()[pipeline.AnnotationPins]
 	switch {
 	case !found:
 		return pins{}
 	case text == "":
-		return pins{size: pin{given: true}, preference: pin{given: true}}
+		asked := pinList{names: []string{""}, given: true}
+		return pins{size: pin{given: true}, preference: pin{given: true}, presets: asked, configuration: asked}
 	}
-	var keys struct{ Instancetype, Preference *string }
+	var keys struct {
+		Instancetype, Preference, Configuration *string
+		Presets                                 json.RawMessage
+	}
 	if json.Unmarshal([]byte(text), &keys) != nil {
 		return pins{malformed: true}
 	}
-	return pins{size: given(keys.Instancetype), preference: given(keys.Preference)}
+	read := pins{size: given(keys.Instancetype), preference: given(keys.Preference)}
+	if keys.Configuration != nil {
+		read.configuration = pinList{names: []string{*keys.Configuration}, given: true}
+	}
+	if read.presets.given = keys.Presets != nil && string(keys.Presets) != "null"; string(keys.Presets) == `""` {
+		read.presets.names = []string{""}
+	} else if read.presets.given && json.Unmarshal(keys.Presets, &read.presets.names) != nil {
+		return pins{malformed: true}
+	}
+	return read
 }
 
 func given(value *string) pin {
@@ -52,16 +83,23 @@ func (p pin) asks(old pin) bool {
 	return p.given && (p.name == "" || old.name != "" && p.name != old.name)
 }
 
-// ReadPins are the pins of a VM or VMI; both empty when it has none or they cannot be read.
+// ReadPins are the pins of a VM or VMI; empty when it has none or they cannot be read.
 func ReadPins(object metav1.Object) pipeline.Pins {
 	p := readPins(object)
-	return pipeline.Pins{Instancetype: p.size.name, Preference: p.preference.name}
+	read := pipeline.Pins{Instancetype: p.size.name, Preference: p.preference.name}
+	if p.presets.given && !p.presets.asked() {
+		read.Presets = append([]string{}, p.presets.names...)
+	}
+	if p.configuration.given {
+		read.Configuration = p.configuration.names[0]
+	}
+	return read
 }
 
 // WritePins sets the annotation, or removes it when there is nothing to pin.
 func WritePins(object metav1.Object, p pipeline.Pins) {
 	annotations := maps.Clone(object.GetAnnotations())
-	if p == (pipeline.Pins{}) {
+	if p.Equal(pipeline.Pins{}) {
 		delete(annotations, pipeline.AnnotationPins)
 		object.SetAnnotations(annotations)
 		return
@@ -71,7 +109,7 @@ func WritePins(object metav1.Object, p pipeline.Pins) {
 	}
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // two strings always marshal
+		panic(err) // strings always marshal
 	}
 	annotations[pipeline.AnnotationPins] = string(text)
 	object.SetAnnotations(annotations)
@@ -117,10 +155,10 @@ func foreignPin(name string) *field.Error {
 }
 
 // Keys of the pins annotation.
-var pinKeys = []string{sizes.field, preferences.field}
+var pinKeys = []string{sizes.field, preferences.field, presets.field, configurations.field}
 
-// Repin asks admission to pin a VM to what is there now: what the given keys ('instancetype', 'preference') name, or all of it
-// when none is given. The VM is to be written back to the API server.
+// Repin asks admission to pin a VM to what is there now: what the given keys ('instancetype', 'preference',
+// 'presets', 'configuration') mean, or all of it when none is given. The VM is to be written back to the API server.
 func Repin(vm metav1.Object, keys ...string) error {
 	text := ""
 	if len(keys) > 0 {

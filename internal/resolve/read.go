@@ -2,31 +2,41 @@ package resolve
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// content is one size or preference, from a revision or from a live object.
+// content is one size, preference, preset or configuration, from a revision or from a live object.
 type content struct {
 	size       *instancetype.Instancetype
 	preference *instancetype.Preference
+	preset     *v1.VirtualMachineInstancePreset
+	defaults   *config.Defaults
 	revision   string
 	// draft is set when the revision does not exist yet.
 	draft *revision.Draft
 }
 
 func (c *content) source() instancetype.Source {
-	if c.size != nil {
+	switch {
+	case c.size != nil:
 		return c.size.Source
+	case c.preference != nil:
+		return c.preference.Source
+	case c.preset != nil:
+		return instancetype.Source{Kind: presets.namespaced, Name: c.preset.Name, Revision: c.revision}
 	}
-	return c.preference.Source
+	return instancetype.Source{Kind: configurations.namespaced, Revision: c.revision}
 }
 
 // revision reads a revision and verifies it. Nil when it does not exist or is of the other family.
@@ -62,10 +72,15 @@ func read(f family, name string, data []byte) (*content, error) {
 	}
 	var err error
 	found := &content{revision: name}
-	if f.field == sizes.field {
+	switch f.field {
+	case sizes.field:
 		found.size, err = instancetype.ReadInstancetype(name, data)
-	} else {
+	case preferences.field:
 		found.preference, err = instancetype.ReadPreference(name, data)
+	case presets.field:
+		err = json.Unmarshal(data, &found.preset)
+	case configurations.field:
+		found.defaults, err = config.ReadDefaults(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading revision '%s': %w", name, err)
@@ -85,15 +100,20 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
 	if err := r.get(ctx, key, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	draft, err := r.draft(ref.namespace, object)
+	return r.snapshot(ctx, ref.family, ref.namespace, object)
+}
+
+// snapshot is what a live object holds, as the revision that is or would be taken of it for a namespace.
+func (r Resolver) snapshot(ctx context.Context, f family, namespace string, object *unstructured.Unstructured) (*content, error) {
+	draft, err := r.draft(namespace, object)
 	if err != nil {
 		return nil, err
 	}
-	known, err := Resolver{Cached: r.Cached, Memo: r.Memo}.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: draft.Name})
+	known, err := Resolver{Cached: r.Cached, Memo: r.Memo}.revision(ctx, f, client.ObjectKey{Namespace: namespace, Name: draft.Name})
 	if err != nil || known != nil {
 		return known, err
 	}
-	found, err := read(ref.family, draft.Name, draft.Data)
+	found, err := read(f, draft.Name, draft.Data)
 	if found != nil {
 		found.draft = &draft
 	}

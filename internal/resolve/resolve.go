@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,12 +26,17 @@ type Resolver struct {
 	Memo *Memo
 	// Rights bound what an inference may read in other namespaces. Nil where whoever asks reads with rights of their own.
 	Rights *Rights
+	// Cluster is the configuration in force; nil where none is to be pinned.
+	Cluster func() config.Cluster
 }
 
 // Answer is what the references of one guest resolve to.
 type Answer struct {
 	Set instancetype.Set
-	// Pins name the revisions of the set. A reference that is not known yet has none.
+	// Presets and Defaults are those that the guest is pinned to. Nil: not pinned yet, so that those of now count.
+	Presets  []v1.VirtualMachineInstancePreset
+	Defaults *config.Defaults
+	// Pins name the revisions of all that. A reference that is not known yet has none.
 	Pins pipeline.Pins
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
@@ -77,6 +83,17 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 		refused = append(refused, errs...)
 		answer.take(w.ref.family, found)
 	}
+	for _, c := range []change{
+		{presets, vm, old, now.presets, before.presets, func() ([]*content, error) { return r.matching(ctx, vm) }},
+		{configurations, vm, old, now.configuration, before.configuration, func() ([]*content, error) { return r.configuration(ctx, vm.Namespace) }},
+	} {
+		found, errs, err := r.circumstance(ctx, c, &answer)
+		if err != nil {
+			return answer, err
+		}
+		refused = append(refused, errs...)
+		answer.surround(c.family, found)
+	}
 	if len(refused) > 0 {
 		return answer, &Refusal{refused}
 	}
@@ -97,22 +114,48 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answ
 	}
 	for _, p := range []struct {
 		family
-		name string
-	}{{sizes, named.size.name}, {preferences, named.preference.name}} {
-		if p.name == "" || p.name == pipeline.None {
+		pinList
+	}{
+		{sizes, named.size.list()}, {preferences, named.preference.list()}, {presets, named.presets}, {configurations, named.configuration},
+	} {
+		if p.asked() {
 			continue
 		}
-		content, err := r.revision(ctx, p.family, client.ObjectKey{Namespace: vmi.Namespace, Name: p.name})
+		found, err := r.all(ctx, vmi.Namespace, p.family, p.names)
 		if err != nil {
 			return answer, err
 		}
-		if content == nil {
-			return answer, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': remove the annotation if the guest is to have no %s",
-				p.name, pipeline.AnnotationPins, vmi.Namespace, p.field)
+		if p.field == presets.field || p.field == configurations.field {
+			answer.surround(p.family, found)
+			continue
 		}
-		answer.take(p.family, content)
+		for _, c := range found {
+			answer.take(p.family, c)
+		}
 	}
 	return answer, nil
+}
+
+// all are the revisions that a VMI is pinned to, which must be there. Nil when it is pinned to none of the family.
+func (r Resolver) all(ctx context.Context, namespace string, f family, names []string) (all []*content, err error) {
+	if names != nil {
+		all = []*content{}
+	}
+	for _, name := range names {
+		if name == pipeline.None {
+			continue
+		}
+		found, err := r.revision(ctx, f, client.ObjectKey{Namespace: namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			return nil, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': remove the annotation if the guest is to have no %s",
+				name, pipeline.AnnotationPins, namespace, f.field)
+		}
+		all = append(all, found)
+	}
+	return all, nil
 }
 
 // Presets are those of a namespace, in no particular order.
@@ -122,6 +165,20 @@ func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMa
 		return nil, fmt.Errorf("listing the presets of namespace '%s': %w", namespace, err)
 	}
 	return list.Items, nil
+}
+
+// Input is what stage 1 needs for a guest of a namespace: what it is pinned to, and for the rest what is there now.
+func (r Resolver) Input(ctx context.Context, namespace string, answer Answer, now config.Cluster) (pipeline.Input, error) {
+	in := pipeline.Input{Set: answer.Set, Presets: answer.Presets, Cluster: now}
+	if answer.Defaults != nil {
+		in.Cluster.Defaults = *answer.Defaults
+	}
+	if answer.Presets != nil {
+		return in, nil
+	}
+	var err error
+	in.Presets, err = r.Presets(ctx, namespace)
+	return in, err
 }
 
 func (a *Answer) warn(format string, args ...any) {
@@ -139,5 +196,26 @@ func (a *Answer) take(f family, found *content) {
 		a.Set.Instancetype, a.Pins.Instancetype = found.size, found.revision
 	} else {
 		a.Set.Preference, a.Pins.Preference = found.preference, found.revision
+	}
+}
+
+// surround takes what circumstances are pinned to; nil when they are not pinned.
+func (a *Answer) surround(f family, found []*content) {
+	if found == nil {
+		return
+	}
+	if f.field == presets.field {
+		a.Presets, a.Pins.Presets = []v1.VirtualMachineInstancePreset{}, revisions(found)
+	}
+	for _, c := range found {
+		if c.draft != nil {
+			a.Drafts = append(a.Drafts, *c.draft)
+		}
+		switch {
+		case c.preset != nil:
+			a.Presets = append(a.Presets, *c.preset)
+		case c.defaults != nil:
+			a.Defaults, a.Pins.Configuration = c.defaults, c.revision
+		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -27,6 +29,8 @@ const (
 	Outdated State = "outdated"
 	// Gone is the state of those whose object does not exist any more. Guests need only the revision.
 	Gone State = "gone"
+	// Unknown is the state of those whose object is nowhere to be read, as the configuration of a cluster for who does not know it.
+	Unknown State = "unknown"
 	// Missing revisions are referred to, and do not exist or do not hold what their name says: their guests cannot start.
 	Missing State = "missing"
 )
@@ -47,15 +51,23 @@ type Usage struct {
 }
 
 // Usages lists the revisions of a namespace, those that nobody uses and those that are missing too; of all namespaces when it
-// is empty. They are sorted by namespace, kind, name, state and revision.
-func Usages(ctx context.Context, reader client.Reader, namespace string) ([]Usage, error) {
+// is empty. They are sorted by namespace, kind, name, state and revision. The unserved are objects of kinds that no API serves, as
+// they are now: the configuration of the cluster (config.Defaults.Object).
+func Usages(ctx context.Context, reader client.Reader, namespace string, unserved ...map[string]any) ([]Usage, error) {
 	used, err := references(ctx, reader, client.InNamespace(namespace))
 	if err != nil {
 		return nil, err
 	}
 	var all []Usage
 	var faults []error
-	list := lookup{reader: reader, live: map[client.ObjectKey]string{}}
+	list := lookup{reader: reader, live: map[client.ObjectKey]string{}, unserved: map[string]string{}}
+	for _, object := range unserved {
+		snapshot, err := instancetype.Take(object)
+		if err != nil {
+			return nil, err
+		}
+		list.unserved[(&unstructured.Unstructured{Object: object}).GetKind()] = snapshot.Name
+	}
 	err = each(ctx, reader, func(page *appsv1.ControllerRevisionList) {
 		for i := range page.Items {
 			usage, err := list.usage(ctx, &page.Items[i])
@@ -90,6 +102,8 @@ type lookup struct {
 	reader client.Reader
 	// live are the names of the revisions that would be taken now, empty where there is no object.
 	live map[client.ObjectKey]string
+	// unserved are those of kinds that no API serves, by kind.
+	unserved map[string]string
 }
 
 func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage, error) {
@@ -107,6 +121,10 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 		return usage, nil
 	}
 	now, err := l.now(ctx, r.Namespace, &object)
+	if meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err) {
+		usage.State = Unknown
+		return usage, nil
+	}
 	switch now {
 	case "":
 		usage.State = Gone
@@ -123,6 +141,9 @@ var clusterKinds = []string{"VirtualMachineClusterInstancetype", "VirtualMachine
 
 // now is the name of the revision that would be taken of an object now.
 func (l lookup) now(ctx context.Context, namespace string, object *unstructured.Unstructured) (string, error) {
+	if name, found := l.unserved[object.GetKind()]; found {
+		return name, nil
+	}
 	if slices.Contains(clusterKinds, object.GetKind()) {
 		namespace = ""
 	}
@@ -133,6 +154,9 @@ func (l lookup) now(ctx context.Context, namespace string, object *unstructured.
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(object.GetAPIVersion(), object.GetKind()))
 	err := l.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.GetName()}, live)
+	if meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err) {
+		return "", err
+	}
 	if apierrors.IsNotFound(err) {
 		l.live[key] = ""
 		return "", nil

@@ -55,6 +55,20 @@ func TestUsages(t *testing.T) {
 			t.Errorf("namespace '%s' (-want +got):\n%s", namespace, diff)
 		}
 	}
+	configuration := map[string]any{"apiVersion": "kilnvm.io/v1alpha1", "kind": "ClusterConfiguration", "metadata": map[string]any{"name": "configuration"}, "spec": map[string]any{"cpuModel": "Nehalem"}}
+	recordedNow, err := NewDraft("cluster", &unstructured.Unstructured{Object: configuration})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), recordedNow.Object()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Usages(t.Context(), c, "cluster", configuration); err != nil || len(got) != 1 || got[0].State != Current {
+		t.Errorf("the configuration in force: %v, %v; want it current", got, err)
+	}
+	if got, err := Usages(t.Context(), c, "cluster"); err != nil || len(got) != 1 || got[0].State == Current {
+		t.Errorf("a configuration that is not told: %v, %v", got, err)
+	}
 	if got, err := Usages(t.Context(), c, "other"); err != nil || len(got) != 0 {
 		t.Errorf("another namespace: %v, %v", got, err)
 	}

@@ -1,7 +1,6 @@
 package revision
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay whole: a generation is one
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/instancetype"
 )

@@ -39,6 +39,16 @@ const None = "(none)"
 type Pins struct {
 	Instancetype string `json:"instancetype,omitempty"`
 	Preference   string `json:"preference,omitempty"`
+	// Presets are those that match the guest, in name order. Nil is not pinned yet; empty is none.
+	Presets []string `json:"presets,omitzero"`
+	// Configuration holds the defaults of the cluster.
+	Configuration string `json:"configuration,omitempty"`
+}
+
+// Equal tells whether two pins are the same, key by key.
+func (p Pins) Equal(q Pins) bool {
+	return p.Instancetype == q.Instancetype && p.Preference == q.Preference && p.Configuration == q.Configuration &&
+		(p.Presets == nil) == (q.Presets == nil) && slices.Equal(p.Presets, q.Presets)
 }
 
 // Input is what stage 1 needs besides the object, already fetched.

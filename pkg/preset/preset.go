@@ -88,6 +88,11 @@ func fill(name string, domain *v1.DomainSpec, vmi *v1.VirtualMachineInstance) (s
 	return append(skipped, ignored(name, domain)...)
 }
 
+// Match returns the presets that Apply would fill in, in name order.
+func Match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) ([]v1.VirtualMachineInstancePreset, field.ErrorList) {
+	return match(presets, vmi)
+}
+
 // match returns the presets whose selector matches the guest's labels, in name order. An invalid selector of any preset is
 // an error: whether it was meant for this guest cannot be known.
 func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (matching []v1.VirtualMachineInstancePreset, errs field.ErrorList) {

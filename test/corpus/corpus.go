@@ -78,8 +78,8 @@ func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, erro
 	if err != nil {
 		return pipeline.Input{}, verdict, err
 	}
-	presets, err := resolver.Presets(ctx, namespace)
-	return pipeline.Input{Set: answer.Set, Presets: presets, Cluster: c.Cluster}, verdict, err
+	in, err := resolver.Input(ctx, namespace, answer, c.Cluster)
+	return in, verdict, err
 }
 
 // Admitted is what stage 1 makes of a case.

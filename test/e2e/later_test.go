@@ -107,3 +107,33 @@ func TestInferenceElsewhere(t *testing.T) {
 		t.Errorf("rights '%s' are still recorded, although nothing waits for them", got)
 	}
 }
+
+// TestGuestsKeepTheirPresets: an edited preset is for guests of VMs that come later, and for who asks.
+func TestGuestsKeepTheirPresets(t *testing.T) {
+	s := newSpace(t)
+	preset := func(policy string) string {
+		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstancePreset, metadata: {name: io}, spec: {selector: {matchLabels: {io: fast}}, domain: {devices: {}, ioThreadsPolicy: " + policy + "}}}"
+	}
+	s.must(s.kubectl(preset("shared"), "apply", "-f", "-"))
+	s.must(s.kubectl(vm("demo", append(running, "  template:", "  template:\n    metadata: {labels: {io: fast}}")...), "create", "-f", "-"))
+	next := func(after, want string) {
+		t.Helper()
+		var uid string
+		if s.exists("vmi", "demo") {
+			uid = string(s.get("vmi", "demo").GetUID())
+			s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false"))
+		}
+		s.eventually("the VM has another VMI", func() bool { return s.exists("vmi", "demo") && string(s.get("vmi", "demo").GetUID()) != uid })
+		if got := field(s.get("vmi", "demo"), "spec", "domain", "ioThreadsPolicy"); got != want {
+			t.Errorf("after %s the guest's ioThreadsPolicy is %v, want %s", after, got, want)
+		}
+	}
+	next("the first start", "shared")
+	s.must(s.kubectl(preset("auto"), "apply", "-f", "-"))
+	next("the preset was edited", "shared")
+	s.must(s.kubectl("", "delete", "virtualmachineinstancepreset", "io"))
+	next("the preset was deleted", "shared")
+	s.must(s.kubectl(preset("auto"), "apply", "-f", "-"))
+	s.must(s.kubectl("", "annotate", "vm", "demo", "--overwrite", pinsAnnotation+`={"presets":""}`))
+	next("new pins were asked for", "auto")
+}

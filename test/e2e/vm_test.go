@@ -12,15 +12,25 @@ import (
 
 const pinsAnnotation = "kilnvm.io/pins"
 
+// pins of what the VM names. Those of presets and configuration come a moment later.
 func pins(t *testing.T, object *unstructured.Unstructured) map[string]string {
 	t.Helper()
-	found := map[string]string{}
+	var all map[string]any
 	text := object.GetAnnotations()[pinsAnnotation]
-	if err := json.Unmarshal([]byte(text), &found); err != nil {
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		t.Fatalf("pins '%s': %v", text, err)
+	}
+	found := map[string]string{}
+	for _, key := range []string{"instancetype", "preference"} {
+		if name, pinned := all[key].(string); pinned {
+			found[key] = name
+		}
 	}
 	return found
 }
+
+// named selects the revisions of what VMs name.
+const named = "instancetype.kubevirt.io/object-kind in (virtualmachineclusterinstancetype,virtualmachineclusterpreference)"
 
 // running makes a VM of a manifest start.
 var running = []string{"runStrategy: Halted", "runStrategy: Always"}
@@ -71,7 +81,7 @@ func TestTwoVMsShareOneRevision(t *testing.T) {
 	if diff := cmp.Diff(pins(t, s.get("vm", "one")), pins(t, s.get("vm", "two"))); diff != "" {
 		t.Errorf("two VMs of one size have different pins:\n%s", diff)
 	}
-	if found := s.list("controllerrevision"); len(found) != 2 {
+	if found := s.list("controllerrevision", "-l", named); len(found) != 2 {
 		t.Errorf("%d revisions for two VMs of one size and preference, want 2", len(found))
 	}
 }

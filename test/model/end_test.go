@@ -20,7 +20,7 @@ func conflict(err error) bool { return apierrors.IsConflict(err) }
 func (m *model) end() {
 	m.Helper()
 	m.store()
-	m.kiln[0] = newProcess(m.T, m.namespace, m.now)
+	m.kiln[0] = m.newProcess()
 	m.note("rest")
 	m.rest()
 	wanted := map[string]bool{}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -70,20 +71,24 @@ type model struct {
 	admitted map[types.UID]map[string]any
 	// held is what each revision held when it was first seen.
 	held map[string]string
-	done *tally
-	log  []string
+	// built is the spec of the first guest of each VM, pins and labels.
+	built map[string]string
+	// cpuModel is the cluster's configuration.
+	cpuModel string
+	done     *tally
+	log      []string
 }
 
 func newModel(t *testing.T, seed uint64, done *tally) *model {
 	t.Helper()
-	m := &model{T: t, Rand: rand.New(rand.NewPCG(seed, seed)), admitted: map[types.UID]map[string]any{}, held: map[string]string{}, done: done}
+	m := &model{T: t, Rand: rand.New(rand.NewPCG(seed, seed)), admitted: map[types.UID]map[string]any{}, held: map[string]string{}, built: map[string]string{}, cpuModel: "Haswell", done: done}
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("seed-%d-", seed)}}
 	m.must(server.Create(t.Context(), made))
 	m.namespace = made.Name
 	for _, name := range sizes {
 		m.editSize(name)
 	}
-	m.kiln = [2]*process{newProcess(t, m.namespace, m.now), newProcess(t, m.namespace, m.now)}
+	m.kiln = [2]*process{m.newProcess(), m.newProcess()}
 	t.Cleanup(func() {
 		if t.Failed() {
 			for i, line := range m.log {
@@ -132,7 +137,27 @@ func (m *model) check() {
 		var vmi v1.VirtualMachineInstance
 		read(m.T, found, &vmi)
 		m.present(there, "guest "+vmi.Name, pinsOf(&vmi))
+		m.unmoved(&vmi)
 	}
+}
+
+// unmoved holds a guest against the first one of its VM: as long as nobody changed pins or labels, a restart gives the same guest,
+// whatever became of size, presets and configuration.
+func (m *model) unmoved(vmi *v1.VirtualMachineInstance) {
+	m.Helper()
+	key := fmt.Sprint(vmi.OwnerReferences[0].UID, vmi.Annotations[pipeline.AnnotationPins], vmi.Labels)
+	vmi.Spec.Hostname = ""
+	spec := string(encode(m.T, vmi.Spec))
+	if was := m.built[key]; was != "" && was != spec {
+		m.Fatalf("guest '%s' was %s and is %s with the same pins %s", vmi.Name, was, spec, vmi.Annotations[pipeline.AnnotationPins])
+	}
+	m.built[key] = spec
+}
+
+func (m *model) cluster() config.Cluster {
+	cluster := config.Default()
+	cluster.Defaults.CPUModel = m.cpuModel
+	return cluster
 }
 
 // present fails when a pin has no revision.

@@ -2,20 +2,13 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/pipeline"
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -31,12 +24,6 @@ type write struct {
 	update bool
 }
 
-// backup is a VM and what it refers to, as a backup tool keeps them.
-type backup struct {
-	vm        *v1.VirtualMachine
-	revisions []*appsv1.ControllerRevision
-}
-
 // operation is one kind of step; weight is how often it comes, compared with the others.
 type operation struct {
 	name   string
@@ -50,6 +37,9 @@ var operations = []operation{
 	{"repin", 6, (*model).repin},
 	{"delete", 8, (*model).remove},
 	{"edit a size", 8, func(m *model) { m.editSize(pick(m, sizes)) }},
+	{"edit the preset", 4, (*model).editPreset},
+	{"configure", 4, func(m *model) { m.cpuModel = pick(m, []string{"Haswell", "Nehalem", "Westmere"}) }},
+	{"stop a guest", 6, (*model).stop},
 	{"remove a size", 2, (*model).removeSize},
 	{"store", 8, (*model).store},
 	{"back up", 4, (*model).backUp},
@@ -93,7 +83,7 @@ func (m *model) step() {
 	operations[i].do(m)
 	if first.live.dead {
 		m.note("  killed")
-		m.kiln[0] = newProcess(m.T, m.namespace, m.now)
+		m.kiln[0] = m.newProcess()
 	}
 	m.done.count(operations[i].name, first.live.dead)
 	if m.IntN(2) == 0 {
@@ -147,7 +137,7 @@ func (m *model) create() {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: pick(m, machines), Namespace: m.namespace}}
 	vm.Spec.RunStrategy = new(pick(m, []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted}))
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: pick(m, sizes), Kind: "VirtualMachineInstancetype"}
-	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
+	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: m.labelled()}
 	m.admit(vm, nil)
 }
 
@@ -171,7 +161,9 @@ func (m *model) update() {
 		return
 	}
 	vm := old.DeepCopy()
-	switch m.IntN(4) {
+	switch m.IntN(5) {
+	case 4:
+		vm.Spec.Template.ObjectMeta = m.labelled()
 	case 0:
 		vm.Spec.RunStrategy = new(pick(m, []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted}))
 	case 1:
@@ -206,6 +198,26 @@ func (m *model) remove() {
 	}
 }
 
+// labelled is the metadata of a guest that the preset matches, or does not.
+func (m *model) labelled() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Labels: map[string]string{"preset": pick(m, []string{"yes", "no"}), "other": fmt.Sprint(m.IntN(2))}}
+}
+
+// editPreset gives the preset one of a few contents, or removes it.
+func (m *model) editPreset() {
+	m.Helper()
+	preset := &v1.VirtualMachineInstancePreset{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: m.namespace}}
+	m.must(client.IgnoreNotFound(server.Delete(m.Context(), preset)))
+	if m.IntN(3) == 0 {
+		return
+	}
+	preset.Spec.Selector.MatchLabels = map[string]string{"preset": "yes"}
+	preset.Spec.Domain = &v1.DomainSpec{Devices: v1.Devices{Watchdog: &v1.Watchdog{Name: "w", WatchdogDevice: v1.WatchdogDevice{
+		I6300ESB: &v1.I6300ESBWatchdog{Action: pick(m, []v1.WatchdogAction{v1.WatchdogActionReset, v1.WatchdogActionPoweroff})},
+	}}}}
+	m.must(server.Create(m.Context(), preset))
+}
+
 // size is what an instancetype is now.
 func (m *model) size(name string) *unstructured.Unstructured {
 	size := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -233,111 +245,4 @@ func (m *model) editSize(name string) {
 func (m *model) removeSize() {
 	m.Helper()
 	m.must(client.IgnoreNotFound(server.Delete(m.Context(), m.size(pick(m, sizes)))))
-}
-
-func (m *model) backUp() {
-	m.Helper()
-	vm := m.existing()
-	if vm == nil {
-		return
-	}
-	kept := backup{vm: vm}
-	there := m.revisions()
-	for _, value := range pinsOf(vm) {
-		for _, name := range names(value) {
-			if r := there[name]; r != nil {
-				kept.revisions = append(kept.revisions, r)
-			}
-		}
-	}
-	m.backups = append(m.backups, kept)
-}
-
-// restoreRevisions is the first half of what a backup tool does. Their marks are of a former life.
-func (m *model) restoreRevisions() {
-	m.Helper()
-	if len(m.backups) == 0 {
-		return
-	}
-	for _, r := range pick(m, m.backups).revisions {
-		again := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Namespace: r.Namespace, Labels: r.Labels}, Data: r.Data}
-		if revision.Marked(r) {
-			again.Annotations = map[string]string{revision.UnusedSince: "2020-01-01T00:00:00Z"}
-		}
-		m.must(client.IgnoreAlreadyExists(server.Create(m.Context(), again)))
-	}
-}
-
-// restore is the second half, which may come without the first, and for a VM that is there.
-func (m *model) restore() {
-	m.Helper()
-	if len(m.backups) == 0 {
-		return
-	}
-	if m.IntN(2) == 0 {
-		m.restoreRevisions()
-	}
-	kept := pick(m, m.backups).vm
-	m.admit(&v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: kept.Name, Namespace: kept.Namespace, Annotations: maps.Clone(kept.Annotations)}, Spec: *kept.Spec.DeepCopy()}, nil)
-}
-
-func (m *model) reconcile() {
-	m.Helper()
-	key := types.NamespacedName{Namespace: m.namespace, Name: pick(m, machines)}
-	_, err := m.kiln[0].controller.Reconcile(m.Context(), ctrl.Request{NamespacedName: key})
-	m.note("  %s: %v", key.Name, err) // a cache that lags, or a death: it would be called again
-}
-
-func (m *model) collect() {
-	m.Helper()
-	m.note("  %v", m.kiln[0].collector.Collect(m.Context()))
-}
-
-// pass lets time pass. Before it does, requests that are under way have been stored; and caches of admission lag behind by less
-// than the grace period.
-func (m *model) pass() {
-	m.Helper()
-	m.store()
-	by := pick(m, []time.Duration{time.Minute, 4 * time.Minute, revision.LeastGrace, time.Hour})
-	m.ahead += by
-	m.stale += by
-	if m.stale > revision.LeastGrace-2*time.Minute {
-		for _, p := range m.kiln {
-			p.admitting.refresh(m.T, kinds...)
-		}
-		m.stale = 0
-	}
-	m.note("  %s", by)
-}
-
-// catchUp refreshes some kinds of a view of one replica.
-func (m *model) catchUp() {
-	m.Helper()
-	some := slices.Clone(kinds)
-	m.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-	pick(m, []*view{m.kiln[0].admitting, m.kiln[0].collecting}).refresh(m.T, some[:1+m.IntN(len(some))]...)
-}
-
-// tally counts what the histories were made of.
-type tally struct {
-	sync.Mutex
-	steps, deaths int
-	by            map[string]int
-}
-
-func (c *tally) count(name string, died bool) {
-	c.Lock()
-	defer c.Unlock()
-	if c.by == nil {
-		c.by = map[string]int{}
-	}
-	c.steps++
-	c.by[name]++
-	if died {
-		c.deaths++
-	}
-}
-
-func (c *tally) String() string {
-	return fmt.Sprintf("%d operations, %d processes killed: %v", c.steps, c.deaths, c.by)
 }

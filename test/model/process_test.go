@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/config"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,15 +31,16 @@ type process struct {
 	collector  *revision.Collector
 }
 
-func newProcess(t *testing.T, namespace string, now func() time.Time) *process {
+func (m *model) newProcess() *process {
+	t, namespace, now := m.T, m.namespace, m.now
 	t.Helper()
 	live := &mortal{WithWatch: server, namespace: namespace, left: -1}
 	p := &process{live: live, admitting: newView(namespace), collecting: newView(namespace)}
 	live.admit = func(vmi *v1.VirtualMachineInstance) error { return p.admitGuest(t, vmi) }
 	p.admitting.refresh(t, kinds...)
 	p.collecting.refresh(t, kinds...)
-	resolver := resolve.Resolver{Cached: p.admitting, Live: live}
-	hooks := &admission.Server{Resolver: resolver, Cluster: config.Default, Write: func(ctx context.Context, drafts ...revision.Draft) error {
+	resolver := resolve.Resolver{Cached: p.admitting, Live: live, Memo: resolve.NewMemo(), Cluster: m.cluster}
+	hooks := &admission.Server{Resolver: resolver, Cluster: m.cluster, Write: func(ctx context.Context, drafts ...revision.Draft) error {
 		return revision.Write(ctx, live, drafts...)
 	}}
 	p.hooks = hooks.Hooks()

@@ -19,6 +19,7 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "kubevirt.io", Version: "v1", Kind: "VirtualMachineInstance"},
 	{Group: "instancetype.kubevirt.io", Version: "v1beta1", Kind: "VirtualMachineInstancetype"},
 	{Group: "instancetype.kubevirt.io", Version: "v1beta1", Kind: "VirtualMachinePreference"},
+	{Group: "kubevirt.io", Version: "v1", Kind: "VirtualMachineInstancePreset"},
 }
 
 // view is a cache that is refreshed kind by kind, when the model says so.

@@ -1,0 +1,166 @@
+package resolve
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// presetFor is a preset for guests with the label app=VALUE.
+func presetFor(name, app, offset string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstancePreset", "metadata": map[string]any{"name": name, "namespace": namespace},
+		"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": app}}, "domain": map[string]any{"ioThreadsPolicy": offset}},
+	}}
+}
+
+// labelled is a VM without size whose guest has the label app=VALUE.
+func labelled(app string, changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
+	return vm(append([]func(*v1.VirtualMachine){func(vm *v1.VirtualMachine) {
+		vm.Spec.Instancetype = nil
+		vm.Spec.Template.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{"app": app}}
+	}}, changes...)...)
+}
+
+// configuredWith is the configuration of a cluster with a CPU model, and its revision.
+func configuredWith(t *testing.T, model string) (func() config.Cluster, *unstructured.Unstructured) {
+	t.Helper()
+	cluster := config.Default()
+	cluster.Defaults.CPUModel = model
+	object, err := cluster.Defaults.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() config.Cluster { return cluster }, stored(t, &unstructured.Unstructured{Object: object})
+}
+
+func TestPinsOfCircumstances(t *testing.T) {
+	was, is, second, others := presetFor("p", "web", "shared"), presetFor("p", "web", "auto"), presetFor("q", "db", "auto"), presetFor("r", "web", "auto")
+	old, current, b, r := stored(t, was), stored(t, is), stored(t, second), stored(t, others)
+	cluster, now := configuredWith(t, "Nehalem")
+	_, before := configuredWith(t, "Haswell")
+	pinsOf := func(configuration *unstructured.Unstructured, presets ...*unstructured.Unstructured) string {
+		names := []string{}
+		for _, p := range presets {
+			names = append(names, p.GetName())
+		}
+		return `{"presets":["` + strings.Join(names, `","`) + `"],"configuration":"` + configuration.GetName() + `"}`
+	}
+	kept := pinsOf(before, old)
+	none := strings.Replace(pinsOf(before), `""`, "", 1)
+	marked := stored(t, was)
+	marked.SetAnnotations(map[string]string{revision.UnusedSince: "2026-01-01T00:00:00Z"})
+	for _, test := range []struct {
+		name, why string
+		vm, old   *v1.VirtualMachine
+		objects   []*unstructured.Unstructured
+		want      string // the pins
+		drafts    int
+		warnings  int
+		refused   bool
+		failed    string
+	}{
+		{name: "create", why: "the controller pins them when it sees the VM", vm: labelled("web"), objects: []*unstructured.Unstructured{is}},
+		{name: "restore", why: "revisions that exist here and fit are honoured", vm: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before}, want: kept},
+		{name: "restore of a marked one", why: "writing it takes the mark away", vm: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{marked, before}, want: kept, drafts: 1},
+		{name: "restore of none", why: "no preset applied to the guest that was backed up", vm: labelled("web", annotated(none)), objects: []*unstructured.Unstructured{is, before}, want: none},
+		{name: "restore without revisions", why: "nothing to honour", vm: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is}, warnings: 2},
+		{name: "restore of another's preset", why: "it does not match this guest", vm: labelled("db", annotated(kept)), objects: []*unstructured.Unstructured{old, before}, want: strings.Replace(kept, `"presets":["`+old.GetName()+`"],`, "", 1), warnings: 1},
+		{name: "first pin", why: "the controller's", vm: labelled("web", annotated(kept)), old: labelled("web"), objects: []*unstructured.Unstructured{is, old, before}, want: kept},
+		{name: "update", why: "what was edited meanwhile is not for guests that were there", vm: labelled("web", annotated(kept)), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, current, before, now}, want: kept},
+		{name: "update without pins", why: "kubectl replace keeps them", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before}, want: kept},
+		{name: "another label", why: "the pinned preset still matches", vm: labelled("web", annotated(kept), func(vm *v1.VirtualMachine) { vm.Spec.Template.ObjectMeta.Labels["x"] = "y" }), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, others, old, before}, want: kept},
+		{name: "other preset by label", why: "the owner asked for it", vm: labelled("db", annotated(kept)), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, second, old, before}, want: pinsOf(before, b), drafts: 1},
+		{name: "other preset by label, second call", why: "admission is called with its own answer", vm: labelled("db", annotated(pinsOf(before, b))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, second, old, before}, want: pinsOf(before, b), drafts: 1},
+		{name: "new pins asked for", why: "what there is now", vm: labelled("web", annotated("")), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, others, old, before}, want: pinsOf(now, current, r), drafts: 3},
+		{name: "new pins, second call", why: "admission is called with its own answer", vm: labelled("web", annotated(pinsOf(now, current, r))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, others, old, before}, want: pinsOf(now, current, r), drafts: 3},
+		{name: "new pin asked for by key", why: "the presets stay", vm: labelled("web", annotated(strings.Replace(kept, before.GetName(), "", 1))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, now}, want: pinsOf(now, old)},
+		{name: "new presets asked for", why: "the configuration stays", vm: labelled("web", annotated(strings.Replace(kept, `["`+old.GetName()+`"]`, `""`, 1))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, current}, want: pinsOf(before, current)},
+		{name: "foreign", why: "a guest must not change behind its owner's back", vm: labelled("web", annotated(pinsOf(before, r))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, r}, refused: true},
+		{name: "lost", why: "never another in its place", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, before}, failed: "does not exist any more"},
+		{name: "lost, unchanged since", why: "the preset still holds what the guest was made from", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answer, err := Resolver{Cached: NewFiles(scheme(t), test.objects...), Cluster: cluster}.VM(t.Context(), test.vm, test.old)
+			refused := ""
+			if test.refused {
+				refused = "metadata.annotations[kilnvm.io/pins]"
+			}
+			check(t, test.why, err, refused, test.failed)
+			WritePins(test.vm, answer.Pins)
+			if got := test.vm.Annotations[pipeline.AnnotationPins]; err == nil && got != test.want {
+				t.Errorf("%s: pins %s, want %s", test.why, got, test.want)
+			}
+			if len(answer.Drafts) != test.drafts || len(answer.Warnings) != test.warnings {
+				t.Errorf("%s: %d drafts, warnings %v; want %d, %d", test.why, len(answer.Drafts), answer.Warnings, test.drafts, test.warnings)
+			}
+		})
+	}
+}
+
+// TestSurround: what a VM lacks is pinned to what is there now, once.
+func TestSurround(t *testing.T) {
+	cluster, now := configuredWith(t, "Nehalem")
+	p, q := presetFor("p", "web", "auto"), presetFor("q", "db", "auto")
+	r := Resolver{Cached: NewFiles(scheme(t), p, q), Cluster: cluster}
+	pins, drafts, err := r.Surround(t.Context(), labelled("web"), pipeline.Pins{Instancetype: "s"})
+	want := pipeline.Pins{Instancetype: "s", Presets: []string{stored(t, p).GetName()}, Configuration: now.GetName()}
+	if diff := cmp.Diff(want, pins); err != nil || diff != "" || len(drafts) != 2 {
+		t.Errorf("%d drafts, %v (-want +got):\n%s", len(drafts), err, diff)
+	}
+	again, drafts, err := r.Surround(t.Context(), labelled("db"), pins)
+	if err != nil || !again.Equal(pins) || len(drafts) != 0 {
+		t.Errorf("what is pinned changes to %+v, %d drafts, %v", again, len(drafts), err)
+	}
+	if pins, _, err = r.Surround(t.Context(), labelled("other"), pipeline.Pins{}); err != nil || pins.Presets == nil || len(pins.Presets) != 0 {
+		t.Errorf("presets %#v, %v; want none, and that as known", pins.Presets, err)
+	}
+	broken := presetFor("p", "web", "auto")
+	broken.Object["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"-": "-"}}
+	if _, _, err := (Resolver{Cached: NewFiles(scheme(t), broken)}).Surround(t.Context(), labelled("web"), pipeline.Pins{}); !errors.As(err, new(*Refusal)) {
+		t.Errorf("a selector that matches nothing known: %v, want what the owner is told", err)
+	}
+}
+
+// TestGuestKeepsItsCircumstances: a VMI is made from what its VM is pinned to.
+func TestGuestKeepsItsCircumstances(t *testing.T) {
+	was, is := presetFor("p", "web", "shared"), presetFor("p", "web", "auto")
+	cluster, _ := configuredWith(t, "Nehalem")
+	_, before := configuredWith(t, "Haswell")
+	r := Resolver{Cached: NewFiles(scheme(t), is, stored(t, was), before), Cluster: cluster}
+	for _, test := range []struct{ name, pins, policy, model string }{
+		{"pinned", `{"presets":["` + stored(t, was).GetName() + `"],"configuration":"` + before.GetName() + `"}`, "shared", "Haswell"},
+		{"pinned to no preset", `{"presets":[]}`, "", "Nehalem"},
+		{"of an earlier release", `{"instancetype":"(none)"}`, "auto", "Nehalem"},
+	} {
+		vmi := pipeline.Instance(labelled("web", annotated(test.pins)))
+		answer, err := r.VMI(t.Context(), vmi)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := r.Input(t.Context(), namespace, answer, cluster())
+		if err != nil {
+			t.Fatal(err)
+		}
+		explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+		policy := ""
+		if p := explicit.Spec.Domain.IOThreadsPolicy; p != nil {
+			policy = string(*p)
+		}
+		if !verdict.Allowed() || policy != test.policy || explicit.Spec.Domain.CPU.Model != test.model {
+			t.Errorf("%s: policy '%s', model '%s', %v; want '%s', '%s'", test.name, policy, explicit.Spec.Domain.CPU.Model, verdict.Errors, test.policy, test.model)
+		}
+	}
+	lost := pipeline.Instance(labelled("web", annotated(`{"configuration":"gone"}`)))
+	if _, err := r.VMI(t.Context(), lost); err == nil || errors.As(err, new(*Refusal)) {
+		t.Errorf("%v, want a fault of ours", err)
+	}
+}
