@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type repinned struct {
 	DryRun       bool   `json:"dryRun"`
 	Instancetype *repin `json:"instancetype,omitempty"`
 	Preference   *repin `json:"preference,omitempty"`
+	// Presets and Configuration are what the guest gets without naming it; names of several are separated by commas.
+	Presets       *repin `json:"presets,omitempty"`
+	Configuration *repin `json:"configuration,omitempty"`
 	// Difference is what the next start will change.
 	Difference difference `json:"difference"`
 }
@@ -33,23 +37,24 @@ type repin struct {
 func repinCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
-		Short: "Pin VMs to their size and preference as these are now",
-		Long: "Pin VMs to their size and preference as these are now, and show what that changes at their next start. Until then,\n" +
-			"and without it, a VM keeps the size and preference that it was created with, whatever became of them.",
+		Short: "Pin VMs to their size, preference, presets and the configuration as these are now",
+		Long: "Pin VMs to their size, preference, presets and the cluster's configuration as these are now, and show what that changes\n" +
+			"at their next start. Until then, and without it, a VM keeps those that it was created with, whatever became of them.",
 		Example: "  kubectl kiln repin vm/web -n shop --dry-run\n" +
 			"  kubectl kiln repin vm/web --instancetype",
 		Args: cobra.MinimumNArgs(1),
 	}
 	size := cmd.Flags().Bool("instancetype", false, "pin the instancetype alone")
 	preference := cmd.Flags().Bool("preference", false, "pin the preference alone")
+	presets := cmd.Flags().Bool("presets", false, "pin the presets alone")
+	configuration := cmd.Flags().Bool("configuration", false, "pin the configuration of the cluster alone")
 	dry := cmd.Flags().Bool("dry-run", false, "ask the cluster and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var keys []string
-		if *size {
-			keys = append(keys, "instancetype")
-		}
-		if *preference {
-			keys = append(keys, "preference")
+		for key, wanted := range map[string]bool{"instancetype": *size, "preference": *preference, "presets": *presets, "configuration": *configuration} {
+			if wanted {
+				keys = append(keys, key)
+			}
 		}
 		return o.repin(cmd.Context(), args, keys, *dry)
 	}
@@ -116,6 +121,12 @@ func (o *options) repinOne(ctx context.Context, in inputs, keys []string, dry bo
 	if before.vm.Spec.Preference != nil {
 		answer.Preference = &repin{was.Preference, is.Preference}
 	}
+	if was.Presets != nil || is.Presets != nil {
+		answer.Presets = &repin{strings.Join(was.Presets, ","), strings.Join(is.Presets, ",")}
+	}
+	if is.Configuration != "" {
+		answer.Configuration = &repin{was.Configuration, is.Configuration}
+	}
 	return o.printRepinned(answer)
 }
 
@@ -159,6 +170,8 @@ func (o *options) printRepinned(r repinned) error {
 	fmt.Fprintf(o.Out, "%s%s\n", r.Object, map[bool]string{true: " (dry run)"}[r.DryRun])
 	r.Instancetype.write(o, "instancetype")
 	r.Preference.write(o, "preference")
+	r.Presets.write(o, "presets")
+	r.Configuration.write(o, "configuration")
 	fmt.Fprint(o.Out, "at the next start: ")
 	r.Difference.write(o.Out)
 	return nil
@@ -168,8 +181,8 @@ func (r *repin) write(o *options, what string) {
 	switch {
 	case r == nil:
 	case r.Before == r.After:
-		fmt.Fprintf(o.Out, "  %s: %s, unchanged\n", what, r.After)
+		fmt.Fprintf(o.Out, "  %s: %s, unchanged\n", what, cmp.Or(r.After, "none"))
 	default:
-		fmt.Fprintf(o.Out, "  %s: %s -> %s\n", what, r.Before, r.After)
+		fmt.Fprintf(o.Out, "  %s: %s -> %s\n", what, cmp.Or(r.Before, "none"), cmp.Or(r.After, "none"))
 	}
 }

@@ -83,10 +83,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 		refused = append(refused, errs...)
 		answer.take(w.ref.family, found)
 	}
-	for _, c := range []change{
-		{presets, vm, old, now.presets, before.presets, func() ([]*content, error) { return r.matching(ctx, vm) }},
-		{configurations, vm, old, now.configuration, before.configuration, func() ([]*content, error) { return r.configuration(ctx, vm.Namespace) }},
-	} {
+	for _, c := range r.changes(ctx, vm, old) {
 		found, errs, err := r.circumstance(ctx, c, &answer)
 		if err != nil {
 			return answer, err
@@ -103,6 +100,18 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 	var err error
 	answer.Set.Architecture, err = r.architecture(ctx, vm, old, answer.Set.Preference)
 	return answer, err
+}
+
+// changes are those of the circumstances of a VM.
+func (r Resolver) changes(ctx context.Context, vm, old *v1.VirtualMachine) []change {
+	now, was := readPins(vm), pins{}
+	if old != nil {
+		was = readPins(old)
+	}
+	return []change{
+		{presets, vm, old, now.presets, was.presets, func() ([]*content, error) { return r.matching(ctx, vm) }},
+		{configurations, vm, old, now.configuration, was.configuration, func() ([]*content, error) { return r.configuration(ctx, vm.Namespace) }},
+	}
 }
 
 // VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither size nor preference.

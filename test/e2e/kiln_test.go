@@ -116,9 +116,10 @@ func TestRepinRefuses(t *testing.T) {
 	s.must(s.kubectl(own("web"), "create", "-f", "-"))
 	s.must(s.kubectl(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:", "domain:\n        memory: {guest: 1Gi}"), "create", "-f", "-"))
 	before := pins(t, s.get("vm", "web"))
-	if got := s.kiln("repin", "vm/bare"); s.status(got) != 2 || !strings.Contains(got.stderr, "instancetype or preference") {
-		t.Errorf("a VM without a size has nothing to pin: %v %s", got.err, got.stderr)
+	if got := s.kiln("repin", "vm/bare", "--instancetype"); s.status(got) != 2 || !strings.Contains(got.stderr, "instancetype or preference") {
+		t.Errorf("a VM without a size has none to pin: %v %s", got.err, got.stderr)
 	}
+	s.must(s.kiln("repin", "vm/bare")) // its presets, and the configuration of the cluster
 	s.must(s.kubectl("", "delete", "virtualmachineinstancetype", "own"))
 	if got := s.kiln("repin", "vm/web"); s.status(got) == 0 || !strings.Contains(got.stderr, "'own'") {
 		t.Errorf("a VM must not lose its size because that is gone: %v\n%s%s", got.err, got.stdout, got.stderr)
