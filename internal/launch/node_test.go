@@ -2,21 +2,27 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -98,14 +104,89 @@ func run(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) *v1.VirtualMachi
 func TestGuestStarts(t *testing.T) {
 	t.Parallel()
 	vmi := claimed(t, "starts")
-	cluster := holding(t, vmi)
+	profile := &v1alpha1.HostProfile{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
+	profile.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "1"}}
+	profile.Spec.Lifecycle = &v1alpha1.LifecyclePolicy{OnCrash: "preserve"}
+	cluster := holding(t, vmi, profile)
 	n := node(t, daemon(t), cluster, cluster)
+	n.Host.Capabilities.Labels = map[string]string{"rack": "1"}
 	after := run(t, n, vmi)
 	if after.Status.Phase != v1.Running || after.Annotations[pipeline.AnnotationFrontend] == "" {
 		t.Errorf("phase is '%s' (%v), recorded '%s'", after.Status.Phase, after.Status.Conditions, after.Annotations[pipeline.AnnotationFrontend])
 	}
 	if state, err := n.Libvirt.State("default_starts"); err != nil || state != Active {
 		t.Errorf("state is %d, %v", state, err)
+	}
+	if active := active(t, n, "default_starts"); active.OnCrash != "preserve" {
+		t.Errorf("on_crash is '%s', the profile of this host says 'preserve'", active.OnCrash)
+	}
+}
+
+// active is what libvirt runs.
+func active(t *testing.T, n *Node, name string) (running libvirtxml.Domain) {
+	t.Helper()
+	rpc, err := n.Libvirt.connection()
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain, err := rpc.DomainLookupByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := rpc.DomainGetXMLDesc(domain, 0)
+	if err == nil {
+		err = running.Unmarshal(text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return running
+}
+
+// TestDedicatedCPUs: two guests never have one CPU, and the third waits until one is free.
+func TestDedicatedCPUs(t *testing.T) {
+	t.Parallel()
+	var guests []client.Object
+	for _, name := range []string{"first", "second", "third"} {
+		vmi := claimed(t, name)
+		vmi.Spec.Domain.CPU.DedicatedCPUPlacement = true
+		vmi.Spec.Domain.Firmware.UUID = types.UID("5d307ca9-b3ef-428c-8861-06e72d69f22" + fmt.Sprint(len(guests)))
+		vmi.UID = vmi.Spec.Domain.Firmware.UUID
+		guests = append(guests, vmi)
+	}
+	cluster := holding(t, guests...)
+	n := node(t, daemon(t), cluster, cluster)
+	var two []backend.CPU
+	for _, cell := range n.Host.Capabilities.NUMA {
+		two = append(two, cell.CPUs...)
+	}
+	if len(two) < 2 {
+		t.Skip("two guests cannot have CPUs of their own on a machine with one")
+	}
+	n.Host.Capabilities.NUMA = []backend.Cell{{CPUs: two[:2]}}
+	taken := cpuset.New()
+	for i, guest := range guests {
+		after := run(t, n, guest.(*v1.VirtualMachineInstance))
+		if i == 2 {
+			if len(after.Status.Conditions) == 0 || !strings.Contains(after.Status.Conditions[0].Message, "has 0 for it") {
+				t.Errorf("the third guest's conditions are %v", after.Status.Conditions)
+			}
+			continue
+		}
+		if after.Status.Phase != v1.Running {
+			t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
+		}
+		own := pins(active(t, n, "default_"+guest.GetName()).CPUTune)
+		if own.Size() != 1 || !own.Intersection(taken).IsEmpty() {
+			t.Errorf("guest %d runs on '%s', others on '%s'", i, own, taken)
+		}
+		taken = taken.Union(own)
+	}
+	if err := n.Libvirt.Remove("default_first"); err != nil {
+		t.Fatal(err)
+	}
+	if after := run(t, n, guests[2].(*v1.VirtualMachineInstance)); after.Status.Phase != v1.Running {
+		t.Errorf("the third guest is '%s' though a CPU is free: %v", after.Status.Phase, after.Status.Conditions)
 	}
 }
 
