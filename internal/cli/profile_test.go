@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRenderWithProfiles: those that select guest and host change the domain, and a wrong one is told by its field.
+func TestRenderWithProfiles(t *testing.T) {
+	_, file := write(t, size, vm)
+	host := filepath.Join(t.TempDir(), "host.yaml")
+	if err := os.WriteFile(host, []byte("{architecture: amd64, virtTypes: [qemu], emulators: {amd64: /usr/bin/qemu}, labels: {rack: '1'}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	profile := func(name, spec string) string {
+		return "apiVersion: kilnvm.io/v1alpha1\nkind: HostProfile\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
+	}
+	for _, test := range []struct {
+		why      string
+		profiles []string
+		want     string // in the domain, or in the error
+		rejected bool
+	}{
+		{"a profile for all", []string{profile("a", "{cpu: {shares: 2048}}")}, "<shares>2048</shares>", false},
+		{"two come together", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>4096</shares>", false},
+		{"one for other hosts does not count", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '2'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>2048</shares>", false},
+		{"a disagreement", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{cpu: {shares: 4096}}")}, "hostProfile.cpu.shares: Forbidden: host profiles 'a' and 'b' of priority 0 differ here: 2048 and 4096", true},
+		{"an unknown field", []string{profile("a", "{cpu: {share: 2048}}")}, "spec.cpu.share: Forbidden: unknown field", false},
+		{"an unknown value", []string{profile("a", "{disk: {cachePolicy: quick}}")}, "spec.disk.cachePolicy: Unsupported value", false},
+		{"another kind", []string{vm}, "holds a VirtualMachine, want HostProfiles of kilnvm.io/v1alpha1", false},
+	} {
+		_, profiles := write(t, test.profiles...)
+		got := call(t, "", "render", "-f", file, "--host", host, "--profile", profiles)
+		text := got.out + got.errOut
+		if got.err != nil {
+			text += got.err.Error()
+		}
+		if !strings.Contains(text, test.want) || errors.Is(got.err, ErrRejected) != test.rejected {
+			t.Errorf("%s: no '%s' in\n%s", test.why, test.want, text)
+		}
+	}
+}
