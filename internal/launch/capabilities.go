@@ -111,6 +111,7 @@ type firmwareDescriptor struct {
 		Device     string       `json:"device"`
 		Executable firmwareFile `json:"executable"`
 		NVRAM      firmwareFile `json:"nvram-template"`
+		Filename   string       `json:"filename"`
 	} `json:"mapping"`
 	Targets []struct {
 		Architecture string   `json:"architecture"`
@@ -157,7 +158,14 @@ func firmwares(dirs []string) ([]backend.Firmware, error) {
 }
 
 func (d firmwareDescriptor) builds() []backend.Firmware {
-	if d.Mapping.Device != "flash" || !slices.Contains(d.Interfaces, "uefi") {
+	if !slices.Contains(d.Interfaces, "uefi") {
+		return nil
+	}
+	switch d.Mapping.Device {
+	case "flash":
+	case "memory": // without variables, for encrypted guests
+		d.Mapping.Executable = firmwareFile{Filename: d.Mapping.Filename, Format: "raw"}
+	default:
 		return nil
 	}
 	var builds []backend.Firmware

@@ -111,7 +111,10 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	}
 	seen := map[v1.PanicDeviceModel]bool{}
 	for i, device := range spec.Domain.Devices.PanicDevices {
-		model := v1.PanicDeviceModel("")
+		model := v1.Isa // what a PC has when none is named
+		if spec.Architecture == arm64 {
+			model = v1.Pvpanic
+		}
 		if device.Model != nil {
 			model = *device.Model
 		}

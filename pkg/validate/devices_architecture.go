@@ -1,8 +1,6 @@
 package validate
 
 import (
-	"slices"
-
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/address"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -12,7 +10,7 @@ import (
 // Fields: domain.devices, as far as the machine of an architecture decides. arm64's virt and the mainframe lack devices that
 // a PC has; what is refused here could not be started.
 
-// mainframe: an s390x guest has channel devices instead of PCI, and no USB.
+// mainframe: an s390x guest has no USB, and none of what is built into a PC.
 func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Architecture != s390x {
 		return nil
@@ -44,27 +42,11 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 			errs = append(errs, field.NotSupported(path.Child("disks").Index(i).Child(target, "bus"), bus, []v1.DiskBus{v1.DiskBusSCSI, v1.DiskBusVirtio}).WithOrigin("disks/bus-s390x"))
 		}
 	}
-	for i, nic := range devices.Interfaces {
-		at := path.Child("interfaces").Index(i)
-		if nic.Model != "" && nic.Model != v1.VirtIO && slices.Contains(nicModels, nic.Model) {
-			errs = append(errs, field.NotSupported(at.Child("model"), nic.Model, []string{v1.VirtIO}).WithOrigin("networks/model-s390x"))
-		}
-		if nic.PciAddress != "" {
-			lacks(at.Child("pciAddress"), "PCI")
-		}
-	}
 	return errs
 }
 
-// machineSlots of the root bus hold the machine's own devices: the host bridge, and on a PC the chipset.
-var machineSlots = map[string][]uint{amd64: {0, 0x1f}, arm64: {0}}
-
 // pciAddresses are places that a guest has, each for one device.
 func pciAddresses(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	slots, known := machineSlots[spec.Architecture]
-	if !known {
-		return nil
-	}
 	path = path.Child("domain", "devices")
 	var pinned []address.Device
 	for i, disk := range spec.Domain.Devices.Disks {
@@ -80,6 +62,5 @@ func pciAddresses(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	if len(pinned) == 0 {
 		return nil
 	}
-	_, errs := address.PCIe{Reserved: slots}.Place(pinned)
-	return errs.WithOrigin("devices/pci-address")
+	return address.Judge(spec.Architecture, pinned).WithOrigin("devices/pci-address")
 }

@@ -148,6 +148,9 @@ func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 		if disk.IO != "" {
 			errs = append(errs, supported(at.Child("io"), disk.IO, v1.IONative, v1.IOThreads).WithOrigin("disks/io")...)
 		}
+		if disk.IO == v1.IONative && (disk.Cache == v1.CacheWriteBack || disk.Cache == v1.CacheWriteThrough) {
+			errs = append(errs, field.Invalid(at.Child("io"), disk.IO, fmt.Sprintf("passes the host's page cache by, which cache '%s' uses: use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
+		}
 		if policy := disk.ErrorPolicy; policy != nil {
 			errs = append(errs, supported(at.Child("errorPolicy"), *policy, v1.DiskErrorPolicyStop, v1.DiskErrorPolicyIgnore, v1.DiskErrorPolicyReport, v1.DiskErrorPolicyEnospace).WithOrigin("disks/error-policy")...)
 		}

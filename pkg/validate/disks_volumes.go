@@ -43,6 +43,20 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	return errs
 }
 
+// sharedDisks: what is made for one guest cannot be shared with another. QEMU refuses to share its own image formats.
+func sharedDisks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	index := volumeIndex(spec)
+	for i := range spec.Domain.Devices.Disks {
+		disk := &spec.Domain.Devices.Disks[i]
+		volume := index[disk.Name]
+		if isTrue(disk.Shareable) && volume != nil && (volume.ContainerDisk != nil || volume.Ephemeral != nil || volume.EmptyDisk != nil) {
+			errs = append(errs, field.Invalid(path.Child("domain", "devices", "disks").Index(i).Child("shareable"), true,
+				"volume '"+disk.Name+"' is made for this guest alone: share a persistentVolumeClaim, dataVolume or hostDisk").WithOrigin("disks/shared-volume"))
+		}
+	}
+	return errs
+}
+
 // metricsDisk is where vhostmd's readers look for the host's metrics: a virtio disk.
 func metricsDisk(disk *v1.Disk, at *field.Path) field.ErrorList {
 	if disk.Disk == nil {

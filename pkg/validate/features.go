@@ -11,6 +11,31 @@ import (
 // Fields: domain.features, and the vmx feature of domain.cpu, which evmcs needs.
 // A Hyper-V feature that is on needs others; mutate has switched on those that nobody has switched off. Passing through all of the host's features leaves nothing to choose.
 
+// featuresOfPCs cannot be had on other architectures. To say that they are off is right everywhere.
+func featuresOfPCs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	f := spec.Domain.Features
+	if f == nil || spec.Architecture != arm64 && spec.Architecture != s390x {
+		return nil
+	}
+	path = path.Child("domain", "features")
+	forbid := func(at *field.Path) {
+		errs = append(errs, field.Forbidden(at, "architecture '"+spec.Architecture+"' has no such feature: remove it").WithOrigin("features/architecture"))
+	}
+	if f.APIC != nil && f.APIC.EndOfInterrupt {
+		forbid(path.Child("apic", "endOfInterrupt"))
+	}
+	if f.Pvspinlock != nil {
+		forbid(path.Child("pvspinlock"))
+	}
+	if f.Hyperv != nil && *f.Hyperv != (v1.FeatureHyperv{}) {
+		forbid(path.Child("hyperv"))
+	}
+	if f.HypervPassthrough != nil && isTrue(f.HypervPassthrough.Enabled) {
+		forbid(path.Child("hypervPassthrough"))
+	}
+	return errs
+}
+
 func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
 		return nil

@@ -50,6 +50,10 @@ func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 // TDX guest has no SMM, and its firmware is measured.
 func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	loader, features := efi(spec), spec.Domain.Features
+	if loader != nil && isTrue(loader.SecureBoot) && spec.Architecture == arm64 && features != nil && enabled(features.SMM) {
+		at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
+		return field.ErrorList{field.Forbidden(at, "architecture 'arm64' has no SMM, which keeps a guest from writing the firmware's keys: set it to false").WithOrigin("firmware/secure-boot-arm64")}
+	}
 	if loader == nil || isFalse(loader.SecureBoot) || features != nil && enabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
 		return nil
 	}
@@ -97,6 +101,32 @@ func filePath(at *field.Path, given string) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, given, "must be an absolute path without '.', '..' and double slashes")}
 	}
 	return nil
+}
+
+// serialFirmware: the firmware of PCs alone can speak over a serial port, and needs one.
+func serialFirmware(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	f := spec.Domain.Firmware
+	if f == nil || f.Bootloader == nil || f.Bootloader.BIOS == nil || !isTrue(f.Bootloader.BIOS.UseSerial) {
+		return nil
+	}
+	at := path.Child("domain", "firmware", "bootloader", "bios", "useSerial")
+	switch {
+	case isFalse(spec.Domain.Devices.AutoattachSerialConsole):
+		return field.ErrorList{field.Invalid(at, true, "the guest has no serial port: set autoattachSerialConsole, or remove useSerial").WithOrigin("firmware/serial-port")}
+	case spec.Architecture == s390x:
+		return field.ErrorList{field.Forbidden(at, "architecture 's390x' has no such firmware").WithOrigin("firmware/serial-s390x")}
+	}
+	return nil
+}
+
+// firmwareTables: EFI hands the guest its hardware as ACPI tables, and QEMU does not start it without.
+func firmwareTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	features := spec.Domain.Features
+	if efi(spec) == nil || features == nil || !isFalse(features.ACPI.Enabled) || spec.Architecture == s390x {
+		return nil
+	}
+	at := path.Child("domain", "features", "acpi", "enabled")
+	return field.ErrorList{field.Invalid(at, false, "firmware.bootloader.efi needs ACPI: enable it").WithOrigin("firmware/efi-acpi")}
 }
 
 func acpiTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {

@@ -77,6 +77,9 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	if memory.Guest.Sign() <= 0 {
 		return append(errs, field.Invalid(path, memory.Guest.String(), "must be greater than 0").WithOrigin("memory/guest"))
 	}
+	if memory.MaxGuest != nil && memory.MaxGuest.Sign() > 0 && memory.Guest.Cmp(*memory.MaxGuest) > 0 {
+		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than maxGuest '%s'", memory.MaxGuest.String())).WithOrigin("memory/guest-max"))
+	}
 	limit := spec.Domain.Resources.Limits[corev1.ResourceMemory]
 	if limits.LiveUpdate == nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
 		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than resources.limits.memory '%s'", limit.String())).WithOrigin("memory/guest-limit"))

@@ -22,6 +22,9 @@ func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	if memory.Guest == nil {
 		return field.ErrorList{field.Required(at.Child("guest"), "maxGuest needs guest to be set").WithOrigin("memory/growth-guest")}
 	}
+	if memory.Guest.Cmp(*memory.MaxGuest) > 0 {
+		return nil // said by guestMemory, of every guest
+	}
 	if why := rigid(&vmi.Spec); why != "" {
 		return field.ErrorList{field.Invalid(at.Child("guest"), memory.Guest.String(), why+": remove maxGuest").WithOrigin("memory/growth")}
 	}
@@ -65,8 +68,6 @@ func rigid(spec *v1.VirtualMachineInstanceSpec) string {
 		return "memory of a guest with numa.guestMappingPassthrough cannot grow"
 	case spec.Domain.LaunchSecurity != nil:
 		return "memory of an encrypted guest cannot grow"
-	case guest.Cmp(*memory.MaxGuest) > 0:
-		return "must not be greater than maxGuest '" + memory.MaxGuest.String() + "'"
 	case guest.Value()%block != 0:
 		return fmt.Sprintf("must be a multiple of %d MiB to grow", block>>20)
 	case memory.MaxGuest.Value()%block != 0:

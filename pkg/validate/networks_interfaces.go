@@ -57,6 +57,9 @@ func mac(at *field.Path, given string) field.ErrorList {
 	if !macForm.MatchString(given) || len(parts) != macParts {
 		return field.ErrorList{field.Invalid(at, given, "must be six bytes such as '02:1a:4b:00:00:01'").WithOrigin("networks/mac")}
 	}
+	if strings.ContainsRune("13579bdfBDF", rune(parts[0][1])) {
+		return field.ErrorList{field.Invalid(at, given, "is a multicast address: the first byte must be even").WithOrigin("networks/mac-multicast")}
+	}
 	return nil
 }
 

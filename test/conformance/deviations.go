@@ -84,6 +84,10 @@ var deviations = []deviation{
 	}, added: func(j judged, err *field.Error) bool {
 		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) && !j.has(diskPath.FindString(err.Field)+".disk.bus"))
 	}},
+	{name: "Hardware that cannot be had", added: origin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
+		"networks/acpi-index-twice", "networks/mac-multicast")},
+	{name: "Settings that exclude each other", added: origin("disks/io-cache", "disks/shared-volume", "firmware/efi-acpi", "firmware/serial-port", "memory/guest-max")},
+	{name: "Words that libvirt does not know", added: origin("clock/word")},
 	{name: impossible, added: func(j judged, err *field.Error) bool {
 		return j.impossiblePreference() && (err.Field == "spec.preference" || err.Field == j.base+".domain.cpu.sockets")
 	}},
@@ -127,6 +131,11 @@ func detail(path, text string) func(judged, *field.Error) bool {
 	return func(_ judged, err *field.Error) bool {
 		return pattern.MatchString(err.Field) && strings.Contains(err.Detail, text)
 	}
+}
+
+// origin is about errors of these rules.
+func origin(rules ...string) func(judged, *field.Error) bool {
+	return func(_ judged, err *field.Error) bool { return slices.Contains(rules, err.Origin) }
 }
 
 // explain names the first of the deviations that together account for everything; empty when something is left.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -49,8 +50,16 @@ func main() {
 	corpus := flag.String("corpus", "", "folder with the recorded answers")
 	only := flag.String("only", "", "name of one corpus")
 	report := flag.Bool("report", false, "exit with 0 whatever is unexplained")
+	accepted := flag.String("accepted", "", "replay nothing: write the explicit guests that Kiln accepts into this file, one JSON object a line")
 	verbose := flag.Int("v", 0, "print up to N kinds of unexplained cases of each corpus, and which deviations are listed")
 	flag.Parse()
+	if *accepted != "" {
+		if err := writeFile(*accepted, *corpus); err != nil {
+			fmt.Fprintln(os.Stderr, "conformance:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	unexplained, err := run(*corpus, *only, *verbose)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
@@ -59,6 +68,14 @@ func main() {
 	if unexplained > 0 && !*report {
 		os.Exit(1)
 	}
+}
+
+func writeFile(path, corpus string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeAccepted(corpus, file), file.Close())
 }
 
 func run(dir, only string, verbose int) (unexplained int, err error) {
@@ -105,11 +122,7 @@ type tally struct {
 func (s suite) tally(cases []record, clusters map[string]config.Cluster) tally {
 	t := tally{total: len(cases), listed: map[string]int{}, kinds: map[string]int{}, example: map[string]string{}}
 	for _, c := range cases {
-		cluster, known := clusters[c.Config]
-		if !known {
-			cluster = clusters["default"]
-		}
-		switch o := guarded(s.run, c, cluster); {
+		switch o := guarded(s.run, c, clusterOf(s.name, c, clusters)); {
 		case o.agrees:
 			t.agreed++
 		case o.listed != "":

@@ -16,13 +16,7 @@ func replayApply(c record, _ config.Cluster) outcome {
 		return outcome{listed: crashes}
 	}
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: c.Metadata, Spec: c.Spec}
-	var set instancetype.Set
-	if c.Instancetype != nil {
-		set.Instancetype = &instancetype.Instancetype{Source: instancetype.Source{Kind: "VirtualMachineInstancetype", Name: "it"}, Spec: *c.Instancetype}
-	}
-	if c.Preference != nil {
-		set.Preference = &instancetype.Preference{Source: instancetype.Source{Kind: "VirtualMachinePreference", Name: "pref"}, Spec: *c.Preference}
-	}
+	set := sizes(c)
 	conflicts := instancetype.Conflicts(set, vmi, field.NewPath("spec", "template"))
 	if len(c.Expect.Conflicts)+len(conflicts) > 0 {
 		return compareConflicts(c, conflicts)
@@ -46,6 +40,17 @@ func replayApply(c record, _ config.Cluster) outcome {
 		return o
 	}
 	return required
+}
+
+// sizes are the size and preference of a case.
+func sizes(c record) (set instancetype.Set) {
+	if c.Instancetype != nil {
+		set.Instancetype = &instancetype.Instancetype{Source: instancetype.Source{Kind: "VirtualMachineInstancetype", Name: "it"}, Spec: *c.Instancetype}
+	}
+	if c.Preference != nil {
+		set.Preference = &instancetype.Preference{Source: instancetype.Source{Kind: "VirtualMachinePreference", Name: "pref"}, Spec: *c.Preference}
+	}
+	return set
 }
 
 // compareConflicts: every field that the reference names must be among Kiln's, and no other.

@@ -32,11 +32,8 @@ type record struct {
 	Instancetypes, Preferences             []unstructured.Unstructured
 	Presets                                []v1.VirtualMachineInstancePreset
 	Objects                                []unstructured.Unstructured
-	Context                                struct {
-		Arch   string
-		CPUSet []int
-	}
-	Expect expectation
+	Context                                hostContext
+	Expect                                 expectation
 	// schema of the object.
 	schema schema
 }

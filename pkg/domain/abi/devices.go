@@ -172,11 +172,21 @@ func hostdev(h libvirtxml.DomainHostdev) libvirtxml.DomainHostdev {
 	out := libvirtxml.DomainHostdev{Boot: h.Boot, ROM: h.ROM, ACPI: h.ACPI, Alias: h.Alias, Address: h.Address}
 	switch {
 	case h.SubsysPCI != nil:
-		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: h.SubsysPCI.Display, RamFB: h.SubsysPCI.RamFB}
+		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: shown(h.SubsysPCI.Display), RamFB: shown(h.SubsysPCI.RamFB)}
+	case h.SubsysMDev != nil && h.SubsysMDev.Model != "vfio-pci": // channel devices and crypto matrices of s390x
+		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: h.SubsysMDev.Model}
 	case h.SubsysMDev != nil:
-		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: h.SubsysMDev.Display, RamFB: h.SubsysMDev.RamFB}
+		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: shown(h.SubsysMDev.Display), RamFB: shown(h.SubsysMDev.RamFB)}
 	case h.SubsysUSB != nil:
 		out.SubsysUSB = &libvirtxml.DomainHostdevSubsysUSB{}
 	}
 	return out
+}
+
+// shown is empty for 'off', which libvirt writes for mediated devices alone.
+func shown(state string) string {
+	if state == "off" {
+		return ""
+	}
+	return state
 }

@@ -28,17 +28,19 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 	if vsock := dom.Devices.VSock; vsock != nil && vsock.CID != nil {
 		r.VSOCK = vsock.CID.Address
 	}
-	ports, occupied := 0, map[uint]bool{}
+	free := map[uint]bool{}
 	for _, d := range devices {
 		r.device(d)
 		if d.Controller != nil && d.Controller.Model == rootPort {
-			ports++
-		}
-		if a := *d.Address; a != nil && a.PCI != nil && value(a.PCI.Bus) > 0 {
-			occupied[value(a.PCI.Bus)] = true
+			free[value(d.Controller.Index)] = true
 		}
 	}
-	r.FreePorts = max(ports-len(occupied), 0)
+	for _, d := range devices {
+		if a := *d.Address; a != nil && a.PCI != nil {
+			delete(free, value(a.PCI.Bus))
+		}
+	}
+	r.FreePorts = len(free)
 	return r
 }
 

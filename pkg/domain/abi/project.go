@@ -83,6 +83,12 @@ func firmware(o, out *libvirtxml.DomainOS) {
 	if o.Firmware != "efi" && !loader {
 		return
 	}
+	out.Firmware = "efi"
+	// A path has no word for the keys in firmware without variables, which the owner of an encrypted guest measures anyway.
+	if o.Loader != nil && o.Loader.Stateless == "yes" {
+		out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
+		return
+	}
 	secure := "no"
 	if loader && o.Loader.Secure == "yes" {
 		secure = "yes"
@@ -94,10 +100,6 @@ func firmware(o, out *libvirtxml.DomainOS) {
 			}
 		}
 	}
-	if o.Loader != nil && o.Loader.Stateless == "yes" {
-		secure = "no" // libvirt has no word for Secure Boot of firmware without variables: only the build that is chosen tells
-	}
-	out.Firmware = "efi"
 	out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: secure, Name: "secure-boot"}}}
 }
 

@@ -88,7 +88,11 @@ func (w *walk) main(l *libvirtxml.DomainDeviceList) {
 	}
 	for i := range l.Hostdevs {
 		e := &l.Hostdevs[i]
-		w.add(Device{Element: e, Kind: "hostdev", Alias: &e.Alias, Address: &e.Address, Hostdev: e})
+		d := Device{Element: e, Kind: "hostdev", Alias: &e.Alias, Address: &e.Address, Hostdev: e}
+		if e.SubsysMDev != nil {
+			d.Model = e.SubsysMDev.Model
+		}
+		w.add(d)
 	}
 	for i := range l.Controllers {
 		e := &l.Controllers[i]

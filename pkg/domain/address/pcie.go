@@ -34,9 +34,12 @@ type Device struct {
 type PCIe struct {
 	// Reserved slots of the root bus hold the machine's own devices.
 	Reserved []uint
-	// Frozen addresses of an earlier boot, by key, and of its root ports by index from 1 on.
+	// Frozen addresses of an earlier boot, by key, and of its root ports and bridges by index from 1 on.
 	Frozen map[string]string
 	Ports  map[uint]string
+	// Flat: no root ports but those that are pinned; new devices are on the root bus, from slot 2 upwards, without the homes of the
+	// chipset. Nothing can be plugged into such a guest.
+	Flat bool
 	// Free root ports to keep for hot-plugging. Fewer remain when the root bus is full.
 	Free int
 }
@@ -44,11 +47,11 @@ type PCIe struct {
 // Plan is the result of Place.
 type Plan struct {
 	Devices map[string]PCI
-	// Ports are the root ports; bus and index of Ports[0] are 1.
+	// Ports are the root ports, and in their midst the bridges, which are behind a root port; bus and index of Ports[0] are 1.
 	Ports []PCI
 	// Multifunction addresses are those of function 0 that share their slot.
 	Multifunction map[PCI]bool
-	// Occupied tells of each port whether a device sits behind it.
+	// Occupied tells of each port whether something sits behind it.
 	Occupied []bool
 }
 
@@ -62,16 +65,18 @@ const (
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
 // not to be had.
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
-	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), portSlot: firstPort, rootSlot: slots - 1}
+	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1}
 	b.plan = Plan{Devices: make(map[string]PCI, len(devices)), Multifunction: map[PCI]bool{}}
 	for _, slot := range t.Reserved {
 		b.slot[slot] = machine
 	}
 	// The order is the promise: what the user wrote, what was, what the chipset has, what is new.
 	b.soldered(devices)
+	b.wanted(devices)
 	b.pinned(devices)
 	b.frozenPorts()
 	b.frozen(devices)
+	b.bridges()
 	b.homes(devices)
 	b.added(devices)
 	b.spare()
@@ -94,7 +99,9 @@ type board struct {
 	plan  Plan
 	errs  field.ErrorList
 	owner map[PCI]tenant // what sits there
-	slot  [slots]use     // of the root bus
+	// bridged are the buses of bridges, with the field that wants each.
+	bridged map[uint]*field.Path
+	slot    [slots]use // of the root bus
 	// portSlot and portFunction are where the search for the next root port goes on; rootSlot that for a single device,
 	// downwards. Both only move on, which keeps the whole linear.
 	portSlot, portFunction uint
@@ -123,7 +130,7 @@ func (b *board) soldered(devices []Device) {
 }
 
 // pinned honours the user's addresses. On the root bus any slot that the machine does not need; behind a root port only slot
-// 00, which is all that a PCI Express link has.
+// 00, which is all that a PCI Express link has; behind a bridge any but that.
 func (b *board) pinned(devices []Device) {
 	for _, d := range devices {
 		if d.Pin == "" {
@@ -133,8 +140,12 @@ func (b *board) pinned(devices []Device) {
 		switch {
 		case err != nil:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, err.Error()))
-		case at.Bus > maxPorts || (at.Bus > 0 && at.Slot > 0):
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "behind a root port there is only slot '00', on buses '01' to 'fe'"))
+		case at.Bus > maxPorts:
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "the guest has buses '00' to 'fe'"))
+		case b.bridged[at.Bus] != nil && at.Slot == 0:
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("'%s' makes this bus a bridge, which has slots '01' to '1f'", b.bridged[at.Bus])))
+		case b.bridged[at.Bus] == nil && at.Bus > 0 && at.Slot > 0:
+			continue // said of the bridge that it would need
 		case at.Bus == 0 && b.slot[at.Slot] == machine:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot holds the machine's own devices; choose another"))
 		case b.taken(at):
@@ -181,7 +192,7 @@ func (b *board) frozenPorts() {
 	b.grow(b.lastFrozenPort())
 	for index := range b.plan.Ports {
 		text, ok := b.Ports[uint(index+1)]
-		if !ok {
+		if !ok || b.bridged[uint(index+1)] != nil {
 			continue
 		}
 		at, err := ParsePCI(text)
@@ -196,7 +207,7 @@ func (b *board) frozenPorts() {
 		b.port(index, at)
 	}
 	for index, at := range b.plan.Ports {
-		if at != (PCI{}) {
+		if at != (PCI{}) || b.bridged[uint(index+1)] != nil {
 			continue
 		}
 		if at, ok := b.nextPort(); ok {

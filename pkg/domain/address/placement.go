@@ -6,10 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// tenant of an address is a device with its path, or else a root port.
+// tenant of an address is a device with its path, or else a root port, or a bridge of an earlier boot.
 type tenant struct {
-	path *field.Path
-	port int
+	path   *field.Path
+	port   int
+	bridge uint
 }
 
 // at is the field to which errors about a tenant belong.
@@ -21,6 +22,9 @@ func (t tenant) at() *field.Path {
 }
 
 func (t tenant) String() string {
+	if t.bridge > 0 {
+		return fmt.Sprintf("bridge %d since an earlier boot", t.bridge)
+	}
 	if t.path == nil {
 		return fmt.Sprintf("root port %d", t.port)
 	}
@@ -56,7 +60,7 @@ func (b *board) fits(d Device, at PCI) bool {
 	if d.Where == OnRootBus {
 		return at.Bus == 0 && (b.slot[at.Slot] == empty || b.slot[at.Slot] == single)
 	}
-	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports))
+	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports)) && (at.Slot > 0) == (b.bridged[at.Bus] != nil)
 }
 
 func (b *board) homes(devices []Device) {
@@ -98,8 +102,19 @@ func (b *board) free(where Where) (PCI, bool) {
 	return PCI{Bus: uint(len(b.plan.Ports))}, true
 }
 
+// soundSlot is where ICH9 has its sound device.
+const soundSlot = 0x1b
+
 // freeSlot searches from the top, away from the root ports, which grow from below.
 func (b *board) freeSlot() (PCI, bool) {
+	if b.Flat {
+		for ; b.portSlot < slots; b.portSlot++ {
+			if b.slot[b.portSlot] == empty && b.portSlot != soundSlot {
+				return PCI{Slot: b.portSlot}, true
+			}
+		}
+		return PCI{}, false
+	}
 	for ; b.rootSlot > 0; b.rootSlot-- {
 		if b.slot[b.rootSlot] == empty {
 			return PCI{Slot: b.rootSlot}, true
@@ -122,6 +137,9 @@ func (b *board) addPort() bool {
 
 // spare adds empty root ports until there are enough for hot-plugging.
 func (b *board) spare() {
+	if b.Flat {
+		return
+	}
 	missing := b.Free
 	for _, occupied := range b.plan.Occupied {
 		if !occupied {

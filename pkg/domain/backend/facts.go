@@ -130,9 +130,9 @@ type NIC struct {
 
 // HostDev is a host device given to a guest.
 type HostDev struct {
-	// Type is pci, mdev or usb.
+	// Type is pci, mdev or usb; for s390x ap (a crypto matrix) and ccw (a channel device), both mediated, too.
 	Type string `json:"type"`
-	// Address is the PCI address, the mdev UUID, or bus.device.
+	// Address is the PCI address, the UUID of the mediated device, or bus.device.
 	Address string `json:"address"`
 	// NUMANode is the cell of the host that the device is next to; nil is unknown.
 	NUMANode *int `json:"numaNode,omitempty"`

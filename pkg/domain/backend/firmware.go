@@ -30,6 +30,9 @@ func (h *host) efi(out *libvirtxml.DomainOS) {
 		if secure {
 			kind = "EFI firmware with Secure Boot and enrolled keys"
 		}
+		if shield := h.shield(); shield != "" {
+			kind += " for '" + shield + "'"
+		}
 		h.fail(field.Invalid(h.domain.Child("firmware", "bootloader", "efi"), "", h.node()+" has no "+kind+" for machine '"+out.Type.Machine+"'"))
 		return
 	}
@@ -58,6 +61,9 @@ func (h *host) firmware(secure bool) *Firmware {
 			continue
 		}
 		has := func(name string) bool { return slices.Contains(build.Features, name) }
+		if shield := h.shield(); shield != "" && !has(shield) || shield == "" && build.VarsTemplate == "" {
+			continue // firmware without variables is that of encrypted guests alone
+		}
 		if has("requires-smm") && !h.smm() || secure != (has("secure-boot") && has("enrolled-keys")) {
 			continue
 		}
@@ -65,6 +71,25 @@ func (h *host) firmware(secure bool) *Firmware {
 	}
 	return nil
 }
+
+// shield is the feature, in the words of QEMU's firmware descriptors, that firmware needs to start encrypted memory.
+func (h *host) shield() string {
+	switch s := h.Frontend.LaunchSecurity; {
+	case s == nil:
+	case s.SEVSNP != nil:
+		return "amd-sev-snp"
+	case s.TDX != nil:
+		return "intel-tdx"
+	case s.SEV != nil && s.SEV.Policy != nil && *s.SEV.Policy&sevES != 0:
+		return "amd-sev-es"
+	case s.SEV != nil:
+		return "amd-sev"
+	}
+	return ""
+}
+
+// sevES is the bit of a SEV policy that encrypts registers too.
+const sevES = 0x4
 
 func (h *host) smm() bool {
 	f := h.Frontend.Features

@@ -45,6 +45,9 @@ func (h *host) hostdevPath(name string) *field.Path {
 	return h.nicPath(name)
 }
 
+// mediated are the models of mediated devices by their kind in bindings.
+var mediated = map[string]string{"mdev": "vfio-pci", "ap": "vfio-ap", "ccw": "vfio-ccw"}
+
 func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
 	switch {
 	case out.SubsysPCI != nil && bound.Type == "pci":
@@ -55,7 +58,7 @@ func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
 		pci, zero := *out.SubsysPCI, uint(0)
 		pci.Source = &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{Domain: &zero, Bus: &at.Bus, Slot: &at.Slot, Function: &at.Function}}
 		out.SubsysPCI, out.Managed = &pci, "no"
-	case out.SubsysMDev != nil && bound.Type == "mdev":
+	case out.SubsysMDev != nil && mediated[bound.Type] == out.SubsysMDev.Model:
 		mdev := *out.SubsysMDev
 		mdev.Source = &libvirtxml.DomainHostdevSubsysMDevSource{Address: &libvirtxml.DomainAddressMDev{UUID: bound.Address}}
 		out.SubsysMDev = &mdev

@@ -23,8 +23,11 @@ func Assumed(architecture string) Capabilities {
 	host.Firmware = []Firmware{
 		{Architecture: "amd64", Machines: q35, Features: []string{"secure-boot", "enrolled-keys", "requires-smm"},
 			Code: "/usr/share/OVMF/OVMF_CODE_4M.ms.fd", VarsTemplate: "/usr/share/OVMF/OVMF_VARS_4M.ms.fd", Format: "raw"},
-		{Architecture: "amd64", Machines: q35, Features: []string{"secure-boot", "enrolled-keys", "intel-tdx"}, Code: "/usr/share/ovmf/OVMF.inteltdx.ms.fd", Format: "raw"},
-		{Architecture: "amd64", Machines: q35, Code: "/usr/share/OVMF/OVMF_CODE_4M.fd", VarsTemplate: "/usr/share/OVMF/OVMF_VARS_4M.fd", Format: "raw"},
+		{Architecture: "amd64", Machines: q35, Features: []string{"amd-sev", "amd-sev-es"},
+			Code: "/usr/share/OVMF/OVMF_CODE_4M.fd", VarsTemplate: "/usr/share/OVMF/OVMF_VARS_4M.fd", Format: "raw"},
+		{Architecture: "amd64", Machines: q35, Features: []string{"amd-sev-snp"}, Code: "/usr/share/ovmf/OVMF.amdsev.fd", Format: "raw"},
+		{Architecture: "amd64", Machines: q35, Features: []string{"intel-tdx"}, Code: "/usr/share/ovmf/OVMF.inteltdx.fd", Format: "raw"},
+		{Architecture: "amd64", Machines: q35, Features: []string{"intel-tdx", "secure-boot", "enrolled-keys"}, Code: "/usr/share/ovmf/OVMF.inteltdx.ms.fd", Format: "raw"},
 		{Architecture: "arm64", Machines: virt, Features: []string{"secure-boot", "enrolled-keys"},
 			Code: "/usr/share/AAVMF/AAVMF_CODE.ms.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.ms.fd", Format: "raw"},
 		{Architecture: "arm64", Machines: virt, Code: "/usr/share/AAVMF/AAVMF_CODE.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.fd", Format: "raw"},

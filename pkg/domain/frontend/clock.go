@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -45,6 +46,7 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 		timer.Present = yesNo(*present)
 		out = append(out, timer)
 	}
+	g.ticks(t, path)
 	if t.RTC != nil {
 		add(libvirtxml.DomainTimer{Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track)}, t.RTC.Enabled, path.Child("rtc"))
 	}
@@ -61,6 +63,25 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 		add(libvirtxml.DomainTimer{Name: "hypervclock"}, t.Hyperv.Enabled, path.Child("hyperv"))
 	}
 	return out
+}
+
+// ticks judges what becomes of ticks that a guest missed, by what libvirt can ask of each timer.
+func (g *guest) ticks(t *v1.Timer, path *field.Path) {
+	word := func(value string, path *field.Path, words ...string) {
+		if value != "" {
+			g.known(path, value, words)
+		}
+	}
+	if t.RTC != nil {
+		word(string(t.RTC.TickPolicy), path.Child("rtc", "tickPolicy"), "catchup", "delay")
+		word(string(t.RTC.Track), path.Child("rtc", "track"), "boot", "guest", "wall")
+	}
+	if t.PIT != nil {
+		word(string(t.PIT.TickPolicy), path.Child("pit", "tickPolicy"), "catchup", "delay", "discard")
+	}
+	if t.HPET != nil {
+		word(string(t.HPET.TickPolicy), path.Child("hpet", "tickPolicy"), "catchup", "delay", "discard", "merge")
+	}
 }
 
 // tsc in Hz. Guests that may move between hosts keep the frequency that they started with.

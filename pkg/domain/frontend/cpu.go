@@ -10,7 +10,7 @@ import (
 // isolateEmulatorThread, realtime's mask) is the backend's. NUMA cells are in cpu_numa.go.
 //
 // Sockets can be added to a running guest up to maxSockets: the guest boots with all of them in its topology, and those
-// beyond sockets are not plugged in.
+// beyond sockets are not plugged in. QEMU's board of arm64 takes none later: there maxSockets has no meaning, as in KubeVirt.
 
 // topology is sockets at boot and at most, cores of a socket and threads of a core. The API leaves those that are
 // not written at 0 when at least one is; each of these is 1.
@@ -20,6 +20,9 @@ func (g *guest) topology() (sockets, most, cores, threads uint) {
 		return 1, 1, 1, 1 // vcpu reports it
 	}
 	sockets, cores, threads = max(1, uint(c.Sockets)), max(1, uint(c.Cores)), max(1, uint(c.Threads))
+	if !g.arch.cpusGrow {
+		return sockets, sockets, cores, threads
+	}
 	return sockets, max(sockets, uint(c.MaxSockets)), cores, threads
 }
 

@@ -3,6 +3,7 @@ package frontend
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strconv"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -121,13 +122,19 @@ func (g *guest) panics() []libvirtxml.DomainPanic {
 	}
 	for i, p := range g.dev.PanicDevices {
 		path := g.devPath.Child("panicDevices").Index(i)
-		model := "isa" // libvirt's choice for a PC when absent
-		if p.Model != nil {
+		model := ""
+		switch {
+		case p.Model != nil:
 			model = string(*p.Model)
+		case len(g.arch.panics) > 0:
+			model = g.arch.panics[0] // libvirt's choice too
 		}
 		name := "panic-" + model
 		g.pin("panic."+name, path, "")
-		if g.known(path.Child("model"), model, g.arch.panics) {
+		switch {
+		case slices.ContainsFunc(out, func(p libvirtxml.DomainPanic) bool { return p.Model == model }):
+			g.fail(field.Duplicate(path.Child("model"), model))
+		case g.known(path.Child("model"), model, g.arch.panics):
 			out = append(out, libvirtxml.DomainPanic{Model: model, Alias: abi.Alias(name)})
 		}
 	}

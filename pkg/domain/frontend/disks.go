@@ -49,7 +49,7 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	}
 	if bus == v1.DiskBusVirtio {
 		out.Model = g.virtio()
-		out.Driver = g.diskDriver()
+		out.Driver = g.diskDriver(d.Name)
 	}
 	return out
 }
@@ -77,12 +77,15 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 			g.fail(field.Required(path.Child("readonly"), ""))
 		}
 		readonly = set(d.CDRom.ReadOnly)
-		out.Target.Tray = string(d.CDRom.Tray)
+		if d.CDRom.Tray == v1.TrayStateOpen { // closed is how drives start, and libvirt drops the word
+			out.Target.Tray = string(d.CDRom.Tray)
+		}
 	default:
 		g.fail(field.Required(path.Child("disk"), "one of disk, lun or cdrom"))
 		return "", address
 	}
-	if readonly {
+	// The host writes its metrics there, and the guest reads them.
+	if v := g.volumes[d.Name]; readonly || v != nil && v.DownwardMetrics != nil {
 		out.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
 	g.bus(out.Device, bus, path.Child("bus"))
@@ -113,9 +116,10 @@ func (g *guest) source(d *v1.Disk, path *field.Path) {
 }
 
 // diskDriver is nil when no feature of the virtual device asks for it; the backend adds the rest.
-func (g *guest) diskDriver() *libvirtxml.DomainDiskDriver {
+func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
 	out := libvirtxml.DomainDiskDriver{IOMMU: g.iommu()}
-	if set(g.dev.BlockMultiQueue) {
+	metrics := g.volumes[name] != nil && g.volumes[name].DownwardMetrics != nil // a page of text
+	if set(g.dev.BlockMultiQueue) && !metrics {
 		queues := g.cpus()
 		out.Queues = &queues
 	}

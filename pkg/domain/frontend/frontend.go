@@ -29,7 +29,8 @@ type Facts struct {
 	// Machines resolves machine type aliases of the guest's architecture: q35 -> pc-q35-7.2. An alias that is not here is
 	// left for the host of the start to resolve.
 	Machines map[string]string
-	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb. Those not here are taken for pci.
+	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb, and for s390x ap or ccw, which are mediated
+	// too. Those not here are taken for pci.
 	HostDevices map[string]string
 	// BlockSizes are those of volumes, by name, for disks that match their volume.
 	BlockSizes map[string]v1.CustomBlockSize

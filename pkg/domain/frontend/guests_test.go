@@ -170,6 +170,13 @@ spec: {domain: {devices: {disableHotplug: true, autoattachGraphicsDevice: false,
 spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, devices: {disks: [{name: a, disk: {bus: virtio}}]}}}`)
 	all["pinned-amd64"] = with(t, "amd64", "pinned", `
 spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:09:00.0"}}], interfaces: [{name: default, pciAddress: "0000:00:03.0"}, {name: second}]}}}`)
+	all["bridged-amd64"] = with(t, "amd64", "bridged", `
+spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:04:02.0"}}], interfaces: [{name: default}, {name: second, pciAddress: "0000:04:01.0"}]}}}`)
+	functions := with(t, "s390x", "functions", `
+spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:00:05.0"}}], interfaces: [{name: default}, {name: old, model: e1000}, {name: fast, sriov: {}}],
+  gpus: [{name: crypto, deviceName: d}], hostDevices: [{name: dasd, deviceName: d}, {name: mdev, deviceName: d}]}}}`)
+	functions.Facts.HostDevices = map[string]string{"crypto": "ap", "dasd": "ccw", "mdev": "mdev"}
+	all["functions-s390x"] = functions
 	all["passthrough-amd64"] = with(t, "amd64", "passthrough", `
 spec: {domain: {cpu: {model: host-passthrough}, features: {acpi: {enabled: true}, hypervPassthrough: {enabled: true}}, devices: {video: {type: virtio}, sound: {name: s, model: ac97}}}}`)
 	all["disks-arm64"] = with(t, "arm64", "disks-arm64", `

@@ -8,8 +8,8 @@ import (
 )
 
 // Owns devices.gpus, devices.hostDevices and SR-IOV interfaces: that they are there, in the order of the spec. Which device of
-// the host it is, the backend knows; only its kind (PCI function, mediated device, USB device) comes as a fact, since it
-// decides what the guest sees.
+// the host it is, the backend knows; only its kind (PCI function, mediated device, USB device; on s390x also a crypto matrix or a
+// channel device) comes as a fact, since it decides what the guest sees.
 
 func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 	var out []libvirtxml.DomainHostdev
@@ -40,20 +40,24 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
 	g.named(name, path)
 	g.pin("hostdev."+name, path, "")
-	if g.arch.ccw {
-		g.fail(field.Forbidden(path, "host devices are not rendered for architecture 's390x' yet"))
-	}
-	out := libvirtxml.DomainHostdev{Alias: abi.Alias(name)}
+	out := libvirtxml.DomainHostdev{Alias: abi.Alias(name), Managed: "no"} // who binds it takes it from the host, too
 	switch kind := g.Facts.HostDevices[name]; kind {
 	case "", "pci":
-		out.Managed = "no"
 		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{}
 	case "mdev":
-		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-pci"}
+		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-pci", Display: "off"} // libvirt's word for none
+	case "ap", "ccw":
+		if !g.arch.ccw {
+			g.fail(field.Forbidden(path, "devices of kind '"+kind+"' are those of architecture 's390x'"))
+		}
+		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-" + kind}
 	case "usb":
+		if g.arch.usb == usbNever {
+			g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no USB"))
+		}
 		out.SubsysUSB = &libvirtxml.DomainHostdevSubsysUSB{}
 	default:
-		g.fail(field.NotSupported(path, kind, []string{"pci", "mdev", "usb"}))
+		g.fail(field.NotSupported(path, kind, []string{"ap", "ccw", "mdev", "pci", "usb"}))
 	}
 	return out
 }

@@ -26,8 +26,8 @@ type profile struct {
 	nicModels []string
 	videos    []string
 	watchdog  string
-	panics    []string
-	// panic is the model that the machine has in any case.
+	// panics are the models to choose from; the first is meant when none is named. panic is what the machine has in any case.
+	panics []string
 	panic  string
 	sounds []string
 	tpm    string
@@ -39,8 +39,8 @@ type profile struct {
 	// rom tells whether network cards have option ROMs that slow the start when nothing boots from them.
 	rom bool
 	efi bool
-	// reserved slots of the root bus.
-	reserved []uint
+	// cpusGrow tells whether the board takes CPUs while it runs.
+	cpusGrow bool
 }
 
 type usbPolicy int
@@ -60,32 +60,31 @@ var profiles = map[string]profile{
 		nicModels: pciNICs,
 		videos:    []string{"bochs", "cirrus", "ramfb", "vga", "virtio"},
 		watchdog:  "i6300esb",
-		panics:    []string{"hyperv", "isa", "pvpanic"},
+		panics:    []string{"isa", "hyperv", "pvpanic"},
 		sounds:    []string{"ac97", "ich9"},
 		tpm:       "tpm-crb",
-		smbios:    true, rom: true, efi: true,
-		serial:   libvirtxml.DomainSerialTarget{Type: "isa-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "isa-serial"}},
-		reserved: []uint{0, 0x1f}, // host bridge; ICH9 with LPC, SATA and SMBus
+		smbios:    true, rom: true, efi: true, cpusGrow: true,
+		serial: libvirtxml.DomainSerialTarget{Type: "isa-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "isa-serial"}},
 	},
 	"arm64": {
 		libvirt: "aarch64", alias: "virt", family: "virt-",
 		diskBuses: []string{"scsi", "usb", "virtio"},
 		nicModels: pciNICs,
 		videos:    []string{"ramfb", "virtio"},
-		panics:    []string{"pvpanic"},
-		tpm:       "tpm-tis", // QEMU's virt board has no CRB interface
+		panics:    []string{"pvpanic"}, // the others are an ISA port and a register of Hyper-V
+		tpm:       "tpm-tis",           // QEMU's virt board has no CRB interface
 		smbios:    true, rom: true, efi: true,
 		usb: usbAlways, gic: "3",
-		serial:   libvirtxml.DomainSerialTarget{Type: "system-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "pl011"}},
-		reserved: []uint{0},
+		serial: libvirtxml.DomainSerialTarget{Type: "system-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "pl011"}},
 	},
 	"s390x": {
 		libvirt: "s390x", alias: "s390-ccw-virtio", family: "s390-ccw-virtio-",
 		ccw:       true,
 		diskBuses: []string{"scsi", "virtio"},
-		nicModels: []string{"virtio"},
+		nicModels: pciNICs,
 		videos:    []string{"virtio"},
 		watchdog:  "diag288",
+		cpusGrow:  true,
 		panic:     "s390",
 		usb:       usbNever,
 		serial:    libvirtxml.DomainSerialTarget{Type: "sclp-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "sclpconsole"}},

@@ -42,9 +42,6 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	g.pin("interface."+n.Name, path, "")
 	if n.PciAddress != "" {
 		g.pin("interface."+n.Name, path.Child("pciAddress"), n.PciAddress)
-		if g.arch.ccw {
-			g.fail(field.Forbidden(path.Child("pciAddress"), "architecture 's390x' has channel devices, not PCI"))
-		}
 	}
 	model := n.Model
 	if model == "" {
@@ -116,8 +113,8 @@ func (g *guest) acpiIndex(n *v1.Interface, path *field.Path) *libvirtxml.DomainD
 
 func (g *guest) nicDriver() *libvirtxml.DomainInterfaceDriver {
 	out := libvirtxml.DomainInterfaceDriver{IOMMU: g.iommu()}
-	if set(g.dev.NetworkInterfaceMultiQueue) {
-		out.Queues = min(g.cpus(), maxQueues)
+	if queues := min(g.cpus(), maxQueues); queues > 1 && set(g.dev.NetworkInterfaceMultiQueue) {
+		out.Queues = queues // one is what a card has, and libvirt drops the number
 	}
 	if out == (libvirtxml.DomainInterfaceDriver{}) {
 		return nil

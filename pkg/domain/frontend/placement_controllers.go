@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/address"
+	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -80,7 +81,7 @@ var conventional = map[string]bool{
 // wants is the PCI place of a device; false when it has none.
 func (p *placement) wants(d abi.Device) (address.Device, bool) {
 	out := address.Device{Key: d.Key(), Path: p.at(d), Pin: p.pins[d.Key()].address}
-	if conventional[d.Model] {
+	if conventional[d.Model] || p.flat() {
 		out.Where = address.OnRootBus
 	}
 	switch d.Kind {
@@ -125,7 +126,7 @@ func (p *placement) controllerPlace(out address.Device, d abi.Device) (address.D
 }
 
 func (p *placement) pci() {
-	topology := address.PCIe{Reserved: p.arch.reserved, Free: p.Defaults.FreePorts}
+	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
 	if f := p.Frozen; f != nil {
 		// The hotplug reserve is that of the first boot: an upgrade that keeps more must not add ports to old guests.
 		topology.Free = f.FreePorts
@@ -141,10 +142,16 @@ func (p *placement) pci() {
 	}
 	devices := abi.Devices(p.dom)
 	asked, asking := make([]address.Device, 0, len(devices)), devices[:0]
+	if topology.Flat {
+		slices.SortStableFunc(devices, lateLast)
+	}
 	for _, d := range devices {
 		if want, ok := p.wants(d); ok {
 			asked, asking = append(asked, want), append(asking, d)
 		}
+	}
+	if topology.Flat && p.usbBuses == 0 {
+		asked, asking = p.roomForUSB(asked, asking)
 	}
 	plan, errs := topology.Place(asked)
 	p.errs = append(p.errs, errs...)
@@ -153,6 +160,9 @@ func (p *placement) pci() {
 		at, ok := plan.Devices[d.Key]
 		if !ok {
 			continue
+		}
+		if asking[i].Address == nil {
+			continue // room for one to come
 		}
 		*asking[i].Address = libvirtPCI(at, plan.Multifunction[at])
 		if at.Bus > 0 {
@@ -173,10 +183,20 @@ func portIndex(key string) (uint, bool) {
 // Ports whose device is not to be unplugged say so to the guest, or it could eject its own disks.
 func (p *placement) ports(plan address.Plan, behind []abi.Device) {
 	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
-	p.controller("pci", 0, "pcie-root")
+	root := p.controller("pci", 0, "pcie-root")
+	// Guests of old do not start where the firmware maps large devices above 4 GiB.
+	if p.spec.Architecture == "amd64" && p.VMI.Annotations[v1.DisablePCIHole64] == "true" {
+		root.PCI = &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}
+	}
 	for i, at := range plan.Ports {
 		index, port := uint(i+1), at.Slot<<3|at.Function
 		chassis := index
+		if at.Bus > 0 { // a bridge, which is not to be unplugged
+			c := p.controller("pci", index, "pcie-to-pci-bridge")
+			c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-pci-bridge"}}
+			c.Address = libvirtPCI(at, false)
+			continue
+		}
 		target := &libvirtxml.DomainControllerPCITarget{Chassis: &chassis, Port: &port}
 		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
 			target.Hotplug = "off"
@@ -210,27 +230,4 @@ func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
 	}
 	out.address.PCI = &out.pci
 	return &out.address
-}
-
-// ccw numbers the virtio devices of an s390x guest on channel subsystem fe, the one for virtual devices.
-func (p *placement) ccw() {
-	const virtual = 0xfe
-	var keys []string
-	frozen := map[string]uint{}
-	var devices []abi.Device
-	for _, d := range abi.Devices(p.dom) {
-		if _, ok := p.wants(d); !ok && d.Kind != "video" {
-			continue
-		}
-		devices, keys = append(devices, d), append(keys, d.Key())
-		var cssid, ssid, number uint
-		if n, _ := fmt.Sscanf(p.recorded(d.Key()).CCW, "%x.%x.%x", &cssid, &ssid, &number); n == 3 {
-			frozen[d.Key()] = number
-		}
-	}
-	numbers := address.Numbers(keys, frozen, 0)
-	for _, d := range devices {
-		cssid, ssid, number := uint(virtual), uint(0), numbers[d.Key()]
-		*d.Address = &libvirtxml.DomainAddress{CCW: &libvirtxml.DomainAddressCCW{CSSID: &cssid, SSID: &ssid, DevNo: &number}}
-	}
 }

@@ -1,0 +1,62 @@
+package address
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A user's address on another slot than 00 of a bus, such as the 0000:81:01.0 of the API's documentation, makes that bus one of
+// conventional PCI: a bridge behind a root port. libvirt wants the index of a bridge to be above that of its port.
+
+// wanted finds the buses that the user's addresses make bridges, and those that are since an earlier boot.
+func (b *board) wanted(devices []Device) {
+	for index, text := range b.Ports {
+		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= maxPorts {
+			b.bridged[index] = field.NewPath("an earlier boot")
+			b.owner[at] = tenant{bridge: index}
+		}
+	}
+	for _, d := range devices {
+		at, err := ParsePCI(d.Pin)
+		if d.Pin == "" || err != nil || at.Bus == 0 || at.Bus > maxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil {
+			continue
+		}
+		_, port := b.Ports[at.Bus]
+		switch {
+		case port:
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is behind a root port since an earlier boot, where there is only slot '00'; choose another"))
+		case at.Bus == 1:
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "bus '01' is behind the first root port, where there is only slot '00'; choose bus '02' or above"))
+		default:
+			b.bridged[at.Bus] = d.Path
+		}
+	}
+}
+
+// bridges puts each bridge behind the root port that it had, or the first free one.
+func (b *board) bridges() {
+	for bus := uint(2); bus <= uint(len(b.plan.Ports)); bus++ {
+		if b.bridged[bus] == nil {
+			continue
+		}
+		port, ok := b.portBelow(bus)
+		if !ok {
+			b.errs = append(b.errs, field.Invalid(b.bridged[bus], fmt.Sprintf("%02x", bus), "no root port below this bus is free for its bridge; choose a higher bus"))
+			continue
+		}
+		b.plan.Ports[bus-1], b.plan.Occupied[bus-1], b.plan.Occupied[port-1] = PCI{Bus: port}, true, true
+	}
+}
+
+func (b *board) portBelow(bus uint) (uint, bool) {
+	if at, err := ParsePCI(b.Ports[bus]); err == nil && at.Bus > 0 && at.Bus < bus && !b.plan.Occupied[at.Bus-1] {
+		return at.Bus, true
+	}
+	for port := uint(1); port < bus; port++ {
+		if !b.plan.Occupied[port-1] && b.bridged[port] == nil && b.plan.Ports[port-1] != (PCI{}) {
+			return port, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,38 @@
+package address
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// Reserved are the slots of the root bus that hold the machine's own devices, by architecture.
+var Reserved = map[string][]uint{
+	"amd64": {0, 0x1f}, // host bridge; ICH9 with LPC, SATA and SMBus
+	"arm64": {0},
+	"s390x": {0}, // zPCI counts from 1
+}
+
+// Judge places the devices that a user placed, alone: what is wrong with their addresses whatever else the guest has. Of an unknown
+// architecture it says what holds for all.
+func Judge(architecture string, pinned []Device) field.ErrorList {
+	topology := PCIe{Reserved: Reserved[architecture]}
+	if architecture == "s390x" {
+		_, errs := topology.PlaceZPCI(pinned)
+		return errs
+	}
+	_, errs := topology.Place(pinned)
+	return errs
+}
+
+// PlaceZPCI gives every device a place on the only PCI bus of a mainframe, which takes one function a slot. Ports are of no use there.
+func (t PCIe) PlaceZPCI(devices []Device) (Plan, field.ErrorList) {
+	var errs field.ErrorList
+	asked := make([]Device, 0, len(devices))
+	for _, d := range devices {
+		if at, err := ParsePCI(d.Pin); err == nil && (at.Bus > 0 || at.Function > 0) {
+			errs = append(errs, field.Invalid(d.Path, d.Pin, "architecture 's390x' has PCI bus '00' only, with function '0' of each slot"))
+			continue
+		}
+		d.Where = OnRootBus
+		asked = append(asked, d)
+	}
+	plan, more := PCIe{Reserved: t.Reserved, Frozen: t.Frozen}.Place(asked)
+	return plan, append(errs, more...)
+}

@@ -1,0 +1,71 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns channel and zPCI addresses: those of s390x guests.
+
+// ccw numbers the virtio devices of an s390x guest on channel subsystem fe, the one for virtual devices. Those that are no channel
+// devices, or that the user wants on PCI, are zPCI functions.
+func (p *placement) ccw() {
+	const virtual = 0xfe
+	var keys []string
+	frozen := map[string]uint{}
+	var devices, functions []abi.Device
+	for _, d := range abi.Devices(p.dom) {
+		_, ok := p.wants(d)
+		switch {
+		case !ok && d.Kind != "video" || d.Hostdev != nil && d.Model == "vfio-ap": // a crypto matrix has no address
+			continue
+		case p.onPCI(d):
+			functions = append(functions, d)
+			continue
+		}
+		devices, keys = append(devices, d), append(keys, d.Key())
+		var cssid, ssid, number uint
+		if n, _ := fmt.Sscanf(p.recorded(d.Key()).CCW, "%x.%x.%x", &cssid, &ssid, &number); n == 3 {
+			frozen[d.Key()] = number
+		}
+	}
+	numbers := address.Numbers(keys, frozen, 0)
+	for _, d := range devices {
+		cssid, ssid, number := uint(virtual), uint(0), numbers[d.Key()]
+		*d.Address = &libvirtxml.DomainAddress{CCW: &libvirtxml.DomainAddressCCW{CSSID: &cssid, SSID: &ssid, DevNo: &number}}
+	}
+	p.zpci(functions)
+}
+
+// onPCI tells functions of the host and cards that are no virtio ones, and what the user gave a PCI address.
+func (p *placement) onPCI(d abi.Device) bool {
+	switch {
+	case p.pins[d.Key()].address != "":
+		return true
+	case d.Hostdev != nil:
+		return d.Model != "vfio-ccw"
+	}
+	return d.Interface != nil && d.Model != "virtio"
+}
+
+// zpci puts functions on the only PCI bus, each with slot, identifier and handle of one number: unique, and never another
+// when a device comes or goes.
+func (p *placement) zpci(functions []abi.Device) {
+	topology := address.PCIe{Reserved: address.Reserved[p.spec.Architecture], Frozen: map[string]string{}}
+	asked := make([]address.Device, len(functions))
+	for i, d := range functions {
+		asked[i] = address.Device{Key: d.Key(), Path: p.at(d), Pin: p.pins[d.Key()].address}
+		topology.Frozen[d.Key()] = p.recorded(d.Key()).PCI
+	}
+	plan, errs := topology.PlaceZPCI(asked)
+	p.errs = append(p.errs, errs...)
+	for _, d := range functions {
+		if at, ok := plan.Devices[d.Key()]; ok {
+			*d.Address = libvirtPCI(at, false)
+			(*d.Address).PCI.ZPCI = &libvirtxml.DomainAddressZPCI{UID: &at.Slot, FID: &at.Slot}
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package validate
+
+import (
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.clock.timer.
+// A timer is one that the architecture has, and does with ticks that the guest missed what QEMU's timer of that kind can do.
+
+func timers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Domain.Clock == nil || spec.Domain.Clock.Timer == nil {
+		return nil
+	}
+	t := spec.Domain.Clock.Timer
+	path = path.Child("domain", "clock", "timer")
+	if t.RTC != nil {
+		at := path.Child("rtc")
+		errs = append(errs, tick(at.Child("tickPolicy"), t.RTC.TickPolicy, v1.RTCTickPolicyCatchup, v1.RTCTickPolicyDelay)...)
+		errs = append(errs, tick(at.Child("track"), t.RTC.Track, v1.TrackGuest, v1.TrackWall)...)
+	}
+	if t.PIT != nil {
+		errs = append(errs, tick(path.Child("pit", "tickPolicy"), t.PIT.TickPolicy, v1.PITTickPolicyCatchup, v1.PITTickPolicyDelay, v1.PITTickPolicyDiscard)...)
+	}
+	if t.HPET != nil {
+		errs = append(errs, tick(path.Child("hpet", "tickPolicy"), t.HPET.TickPolicy,
+			v1.HPETTickPolicyCatchup, v1.HPETTickPolicyDelay, v1.HPETTickPolicyDiscard, v1.HPETTickPolicyMerge)...)
+	}
+	if spec.Architecture == arm64 || spec.Architecture == s390x {
+		errs = append(errs, timersOfPCs(spec.Architecture, t, path)...)
+	}
+	return errs
+}
+
+func tick[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	return supported(at, value, allowed...).WithOrigin("clock/word")
+}
+
+// timersOfPCs cannot be had elsewhere; to say that there is none is right everywhere.
+func timersOfPCs(architecture string, t *v1.Timer, path *field.Path) (errs field.ErrorList) {
+	forbid := func(name string, present *bool) {
+		if !isFalse(present) {
+			errs = append(errs, field.Forbidden(path.Child(name), "architecture '"+architecture+"' has no such timer: remove it").WithOrigin("clock/timer"))
+		}
+	}
+	if t.HPET != nil {
+		forbid("hpet", t.HPET.Enabled)
+	}
+	if t.KVM != nil {
+		forbid("kvm", t.KVM.Enabled)
+	}
+	if t.Hyperv != nil {
+		forbid("hyperv", t.Hyperv.Enabled)
+	}
+	return errs
+}

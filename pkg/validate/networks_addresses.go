@@ -1,0 +1,28 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.interfaces[].acpiIndex, of all interfaces together.
+
+func acpiIndexes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	taken := map[int]int{}
+	for i, nic := range spec.Domain.Devices.Interfaces {
+		at := path.Child("domain", "devices", "interfaces").Index(i).Child("acpiIndex")
+		first, found := taken[nic.ACPIIndex]
+		switch {
+		case nic.ACPIIndex == 0:
+		case found:
+			errs = append(errs, field.Duplicate(at, nic.ACPIIndex).WithOrigin("networks/acpi-index-twice"))
+			errs[len(errs)-1].Detail = fmt.Sprintf("guests name the card after it, and interfaces[%d] has it too", first)
+		default:
+			taken[nic.ACPIIndex] = i
+		}
+	}
+	return errs
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/domain/address"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// domainDifference is a fact that two domains do not share. Absent is empty.
+type domainDifference struct{ name, want, got string }
+
+// domainDeviation is a difference of domains that docs/deviations.md lists under the same name. It looks at both values where it can.
+type domainDeviation struct {
+	name     string
+	explains func(*v1.VirtualMachineInstance, domainDifference) bool
+}
+
+var domainDeviations = []domainDeviation{
+	{"No synthetic NUMA cell", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		return d.name == "cell 0" && !mirrored(vmi) && d.got == ""
+	}},
+	{"Mirrored NUMA cells", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		return strings.HasPrefix(d.name, "cell ") && mirrored(vmi)
+	}},
+	{"The TPM's model does not depend on persistence", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		return d.name == "tpm" && d.want == "tpm-tis" && d.got == "tpm-crb"
+	}},
+	{ignored, func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		features := vmi.Spec.Domain.Features
+		return d.name == "feature apic" && d.want == "on" && d.got == "on on" && features.APIC.EndOfInterrupt ||
+			d.name == "feature smm" && d.want == "" && d.got == "off"
+	}},
+	{ignored, func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		of, name, _ := strings.Cut(d.name, " of interface ")
+		i := slices.IndexFunc(vmi.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool { return n.Name == name })
+		if i < 0 || d.want != "" {
+			return false
+		}
+		nic := vmi.Spec.Domain.Devices.Interfaces[i]
+		return nic.PasstBinding != nil && slices.Contains([]string{"boot order", "link", "rom"}, of) || nic.SRIOV != nil && of == "acpi index"
+	}},
+	{ignored, func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		name, of := strings.CutPrefix(d.name, "serial of disk ")
+		return of && d.want == "" && slices.ContainsFunc(vmi.Spec.Domain.Devices.Disks, func(disk v1.Disk) bool { return disk.Name == name && disk.CDRom != nil })
+	}},
+	{"The virtio-serial controller is always there", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		console := vmi.Spec.Domain.Devices.AutoattachSerialConsole
+		return d.name == "controller virtio-serial" && d.want == "" && console != nil && !*console
+	}},
+	{"Any slot of a PCI bus", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		// The ports of a bridge are on the root bus, where the other devices of such a guest are too.
+		return strings.HasPrefix(d.name, addressOf) && flat(vmi) && slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool {
+			at, err := address.ParsePCI(n.PciAddress)
+			return err == nil && at.Bus > 0 && at.Slot > 0
+		})
+	}},
+	{"Interfaces of binding plugins", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		return d.want == "" && slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool {
+			return n.Binding != nil && (d.name == "interface "+n.Name || strings.HasSuffix(d.name, " of interface "+n.Name))
+		})
+	}},
+}
+
+// ignored are fields that the reference accepts and does not render.
+const ignored = "`apic.endOfInterrupt`, `smm` that is off, CD-ROM serials, SR-IOV `acpiIndex`, boot order and link state with passt"
+
+// flat tells whether the guest wants its devices on the root bus.
+func flat(vmi *v1.VirtualMachineInstance) bool {
+	return vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true"
+}
+
+// mirrored tells whether the guest has the NUMA cells of a host.
+func mirrored(vmi *v1.VirtualMachineInstance) bool {
+	cpu := vmi.Spec.Domain.CPU
+	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"libvirt.org/go/libvirtxml"
+)
+
+// What Kiln gives each device, and the reference only those for which the user wrote it.
+const (
+	addressOf = "address of "
+	macOf     = "mac of interface "
+)
+
+// seenDevices names each device by kind and name.
+func seenDevices(l *libvirtxml.DomainDeviceList, note fact) {
+	for _, d := range l.Disks {
+		driver := d.Driver
+		if driver == nil {
+			driver = &libvirtxml.DomainDiskDriver{}
+		}
+		note("disk "+alias(d.Alias), d.Device, d.Target.Bus, d.Model, d.Target.Tray == "open", when("readonly", d.ReadOnly != nil), when("shareable", d.Shareable != nil),
+			order(d.Boot), blocks(d.BlockIO), number("queues", driver.Queues), driver.IOMMU)
+		note(addressOf+"disk "+alias(d.Alias), place(d.Address))
+		note("serial of disk "+alias(d.Alias), d.Serial)
+	}
+	for _, n := range l.Interfaces {
+		driver := n.Driver
+		if driver == nil {
+			driver = &libvirtxml.DomainInterfaceDriver{}
+		}
+		note("interface "+alias(n.Alias), n.Model.Type, queues(driver.Queues), driver.IOMMU)
+		note(addressOf+"interface "+alias(n.Alias), place(n.Address))
+		note("boot order of interface "+alias(n.Alias), order(n.Boot))
+		if n.ROM != nil {
+			note("rom of interface "+alias(n.Alias), n.ROM.Enabled)
+		}
+		if n.MAC != nil {
+			note(macOf+alias(n.Alias), strings.ToLower(strings.ReplaceAll(n.MAC.Address, "-", ":")))
+		}
+		if n.Link != nil {
+			note("link of interface "+alias(n.Alias), n.Link.State)
+		}
+		if n.ACPI != nil {
+			note("acpi index of interface "+alias(n.Alias), n.ACPI.Index)
+		}
+	}
+	for _, h := range l.Hostdevs {
+		note("host device "+hostName(h.Alias), functions(h), order(h.Boot))
+		note(addressOf+"host device "+hostName(h.Alias), place(h.Address))
+	}
+	for _, f := range l.Filesystems {
+		note("filesystem "+f.Target.Dir, f.Driver.Type)
+	}
+	seenConsoles(l, note)
+	seenSingles(l, note)
+}
+
+func seenConsoles(l *libvirtxml.DomainDeviceList, note fact) {
+	for _, c := range l.Channels {
+		note("channel "+c.Target.VirtIO.Name, "given")
+	}
+	for i := range l.Serials {
+		note(fmt.Sprintf("serial port %d", i), "given")
+	}
+	for i := range l.Graphics {
+		note(fmt.Sprintf("graphics %d", i), "vnc", l.Graphics[i].VNC != nil)
+	}
+	for i, v := range l.Videos {
+		note(fmt.Sprintf("video %d", i), v.Model.Type)
+	}
+	inputs := map[string]int{}
+	for _, in := range l.Inputs {
+		inputs[in.Type+" on "+in.Bus]++
+	}
+	for kind, n := range inputs {
+		note("input "+kind, n)
+	}
+	for _, s := range l.Sounds {
+		note("sound", s.Model)
+	}
+	if n := len(l.RedirDevs); n > 0 {
+		note("usb redirection", n)
+	}
+}
+
+// seenSingles are devices of which there is one, and controllers of which the first says what there is.
+func seenSingles(l *libvirtxml.DomainDeviceList, note fact) {
+	for _, w := range l.Watchdogs {
+		note("watchdog", w.Model, w.Action)
+	}
+	for _, t := range l.TPMs {
+		note("tpm", t.Model)
+	}
+	for _, r := range l.RNGs {
+		note("rng", r.Model, r.Driver != nil && r.Driver.IOMMU == "on")
+	}
+	for _, p := range l.Panics {
+		note("panic "+cmp.Or(p.Model, "isa"), "given")
+	}
+	if b := l.MemBalloon; b != nil {
+		note("balloon", b.Model, b.FreePageReporting, b.Driver != nil && b.Driver.IOMMU == "on")
+	}
+	if v := l.VSock; v != nil {
+		note("vsock", v.Model)
+	}
+	for _, c := range l.Controllers {
+		if c.PCI != nil && c.PCI.Hole64 != nil {
+			note("window of large devices", kib(uint(c.PCI.Hole64.Size), c.PCI.Hole64.Unit))
+		}
+		if c.Index != nil && *c.Index == 0 && slices.Contains([]string{"usb", "scsi", "virtio-serial"}, c.Type) {
+			model := c.Model
+			if c.Type == "virtio-serial" {
+				model = cmp.Or(model, "virtio") // the only one of s390x
+			}
+			note("controller "+c.Type, model, c.Driver != nil && c.Driver.IOMMU == "on")
+		}
+	}
+}
+
+func alias(a *libvirtxml.DomainAlias) string {
+	if a == nil {
+		return ""
+	}
+	name := strings.TrimPrefix(a.Name, "ua-")
+	for _, kind := range []string{"interface", "filesystem"} { // of two devices of one name
+		name = strings.TrimPrefix(name, kind+"_")
+	}
+	return name
+}
+
+// hostName leaves out what the reference puts before names.
+func hostName(a *libvirtxml.DomainAlias) string {
+	name := abi.Name("hostdev", a)
+	for _, prefix := range []string{"hostdevice-", "gpu-", "sriov-"} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	return name
+}
+
+// functions leaves out the displays of GPUs: the cases gave the reference's converter host devices that were rendered already,
+// without any.
+func functions(h libvirtxml.DomainHostdev) string {
+	switch {
+	case h.SubsysPCI != nil:
+		return "pci"
+	case h.SubsysMDev != nil:
+		return h.SubsysMDev.Model
+	case h.SubsysUSB != nil:
+		return "usb"
+	}
+	return "another"
+}
+
+func when(name string, set bool) string {
+	if set {
+		return name
+	}
+	return ""
+}
+
+func order(b *libvirtxml.DomainDeviceBoot) string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprint("boot ", b.Order)
+}
+
+func number(name string, n *uint) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(name, " ", *n)
+}
+
+// queues of a card: libvirt takes one for none.
+func queues(n uint) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprint("queues ", n)
+}
+
+func blocks(b *libvirtxml.DomainDiskBlockIO) string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprint("blocks ", b.LogicalBlockSize, " ", b.PhysicalBlockSize, " ", number("discard", b.DiscardGranularity))
+}
+
+// place is the PCI address that the user wrote: the others are the allocator's.
+func place(a *libvirtxml.DomainAddress) string {
+	if a == nil || a.PCI == nil {
+		return ""
+	}
+	return abi.FromLibvirt(a).PCI
+}

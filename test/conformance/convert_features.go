@@ -1,0 +1,69 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// seenFeatures lists switches by the name of their element, those of HyperV and KVM below these.
+func seenFeatures(f *libvirtxml.DomainFeatureList, note fact) {
+	if f == nil {
+		return
+	}
+	if f.HyperV != nil && f.HyperV.Mode == "passthrough" {
+		note("feature hyperv", "passthrough")
+	}
+	switches("feature ", reflect.ValueOf(f).Elem(), note)
+}
+
+// switches of a struct of pointers to libvirt's feature types.
+func switches(prefix string, list reflect.Value, note fact) {
+	for i := range list.NumField() {
+		name, _, _ := strings.Cut(list.Type().Field(i).Tag.Get("xml"), ",")
+		field := list.Field(i)
+		if field.Kind() != reflect.Pointer || field.IsNil() {
+			continue
+		}
+		switch f := field.Interface().(type) {
+		case *libvirtxml.DomainFeatureHyperV:
+			switches(prefix+"hyperv ", field.Elem(), note)
+		case *libvirtxml.DomainFeatureKVM:
+			switches(prefix+"kvm ", field.Elem(), note)
+		case *libvirtxml.DomainFeatureAPIC:
+			note(prefix+name, "on", f.EOI)
+		case *libvirtxml.DomainFeature:
+			note(prefix+name, "on")
+		default:
+			note(prefix+name, words(field.Elem())...)
+		}
+	}
+}
+
+// words are the texts and numbers of a feature, and those of its parts with their names. A switch that is mentioned without a
+// state is on.
+func words(v reflect.Value) (list []any) {
+	for i := range v.NumField() {
+		field, name := v.Field(i), v.Type().Field(i).Name
+		switch field.Kind() {
+		case reflect.String:
+			if name == "State" && field.String() == "" {
+				list = append(list, "on")
+			} else if field.String() != "" {
+				list = append(list, field.String())
+			}
+		case reflect.Uint:
+			if field.Uint() > 0 {
+				list = append(list, name, field.Uint())
+			}
+		case reflect.Struct:
+			list = append(list, words(field)...)
+		case reflect.Pointer:
+			if !field.IsNil() && field.Elem().Kind() == reflect.Struct {
+				list = append(append(list, name), words(field.Elem())...)
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// hostContext is what the reference's converter was told of the cluster and the host.
+type hostContext struct {
+	Arch              string
+	BochsForEFIGuests bool
+	SMBIOS            *v1.SMBiosConfiguration
+	CPUSet            []int
+	NUMACells         []struct {
+		ID          int
+		CPUs        []int
+		MemoryBytes uint64
+	}
+	HostDevices, GPUs, SRIOV []struct{ Alias, PCI, MDev string }
+}
+
+// machine is the same cluster and host for Kiln. What the context does not tell is assumed.
+func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) pipeline.Machine {
+	m := pipeline.Machine{VMI: vmi, Defaults: defaults, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
+	m.Defaults.SMBIOS = config.SMBIOS{}
+	if s := c.SMBIOS; s != nil {
+		m.Defaults.SMBIOS = config.SMBIOS{Manufacturer: s.Manufacturer, Product: s.Product, Family: s.Family, Version: s.Version, SKU: s.Sku}
+	}
+	if !c.BochsForEFIGuests {
+		m.Defaults.EFIVideo = ""
+	}
+	if len(c.CPUSet) > 0 {
+		m.Bindings.CPUs = c.CPUSet
+		m.Host.NUMA = nil
+	}
+	for _, cell := range c.NUMACells {
+		found := backend.Cell{ID: cell.ID, MemoryKiB: cell.MemoryBytes / 1024}
+		for _, id := range cell.CPUs {
+			found.CPUs = append(found.CPUs, backend.CPU{ID: id, Socket: cell.ID, Core: id})
+		}
+		m.Host.NUMA = append(m.Host.NUMA, found)
+	}
+	for prefix, list := range map[string][]struct{ Alias, PCI, MDev string }{"hostdevice-": c.HostDevices, "gpu-": c.GPUs, "sriov-": c.SRIOV} {
+		for _, device := range list {
+			bound := backend.HostDev{Type: "pci", Address: device.PCI}
+			if device.MDev != "" {
+				bound = backend.HostDev{Type: "mdev", Address: device.MDev}
+			}
+			m.Bindings.HostDevs[strings.TrimPrefix(device.Alias, prefix)] = bound
+		}
+	}
+	return m
+}

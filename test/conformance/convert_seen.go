@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+	"libvirt.org/go/libvirtxml"
+)
+
+// seen are the facts that a guest sees of its platform and its devices, in words that do not depend on how they are spelled. What
+// holds nothing leaves no fact.
+func seen(d *libvirtxml.Domain) map[string]string {
+	facts := map[string]string{}
+	note := func(name string, words ...any) {
+		if text := strings.TrimSpace(strings.Join(strings.Fields(fmt.Sprintln(words...)), " ")); text != "" {
+			facts[name] = text
+		}
+	}
+	note("machine", d.OS.Type.Arch, d.OS.Type.Machine)
+	note("memory KiB", kib(d.Memory.Value, d.Memory.Unit))
+	if m := d.MaximumMemory; m != nil {
+		note("memory KiB at most", kib(m.Value, m.Unit))
+	}
+	note("vCPUs", startingCPUs(d), "of", d.VCPU.Value)
+	note("reboot", reboots(d.OnReboot))
+	note("launch security", security(d.LaunchSecurity))
+	seenCPU(d.CPU, note)
+	seenFirmware(d, note)
+	seenClock(d.Clock, note)
+	seenFeatures(d.Features, note)
+	seenDevices(d.Devices, note)
+	return facts
+}
+
+// fact notes words under a name.
+type fact = func(name string, words ...any)
+
+func startingCPUs(d *libvirtxml.Domain) (n uint) {
+	if d.VCPUs == nil {
+		if d.VCPU.Current > 0 {
+			return d.VCPU.Current
+		}
+		return d.VCPU.Value
+	}
+	for _, cpu := range d.VCPUs.VCPU {
+		if cpu.Enabled == "yes" {
+			n++
+		}
+	}
+	return n
+}
+
+// reboots in words: restart is what libvirt does when nothing is said.
+func reboots(policy string) string {
+	if policy == "" {
+		return "restart"
+	}
+	return policy
+}
+
+func security(s *libvirtxml.DomainLaunchSecurity) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.SEVSNP != nil:
+		return fmt.Sprintf("sev-snp %#x", *s.SEVSNP.Policy)
+	case s.TDX != nil:
+		return "tdx"
+	case s.SEV != nil:
+		return fmt.Sprintf("sev %#x %s %s", *s.SEV.Policy, s.SEV.DHCert, s.SEV.Session)
+	}
+	return "another"
+}
+
+func seenCPU(c *libvirtxml.DomainCPU, note fact) {
+	if c == nil {
+		return
+	}
+	if t := c.Topology; t != nil {
+		note("topology", t.Sockets, t.Cores, t.Threads)
+	}
+	model := ""
+	if c.Model != nil {
+		model = c.Model.Value
+	}
+	note("cpu", c.Mode, model)
+	var features []string
+	for _, f := range c.Features {
+		policy := f.Policy
+		if policy == "" {
+			policy = "require" // libvirt's reading
+		}
+		features = append(features, f.Name+"="+policy)
+	}
+	slices.Sort(features)
+	note("cpu features", strings.Join(features, " "))
+	if c.Numa == nil {
+		return
+	}
+	for i, cell := range c.Numa.Cell {
+		cpus := cell.CPUs
+		if set, err := cpuset.Parse(cpus); err == nil {
+			cpus = set.String() // one spelling
+		}
+		note(fmt.Sprintf("cell %d", i), cpus, kib(cell.Memory, cell.Unit))
+	}
+}
+
+func seenFirmware(d *libvirtxml.Domain, note fact) {
+	os := d.OS
+	if efi := os.Firmware == "efi" || os.Loader != nil && os.Loader.Type != ""; efi {
+		note("firmware", "efi")
+	}
+	if os.BIOS != nil {
+		note("firmware on serial port", os.BIOS.UseSerial)
+	}
+	note("kernel arguments", os.Cmdline)
+	if os.BootMenu != nil {
+		note("boot menu", os.BootMenu.Enable, os.BootMenu.Timeout)
+	}
+	if os.ACPI != nil {
+		for _, table := range os.ACPI.Tables {
+			note("acpi table "+table.Type, "given")
+		}
+	}
+	if os.SMBios != nil {
+		note("smbios", os.SMBios.Mode)
+	}
+	note("uuid", d.UUID)
+	for _, info := range d.SysInfo {
+		if info.SMBIOS == nil {
+			continue
+		}
+		if s := info.SMBIOS.System; s != nil {
+			for _, e := range s.Entry {
+				if e.Name == "uuid" {
+					note("uuid", e.Value) // libvirt makes it the domain's
+				}
+			}
+		}
+		if os.SMBios == nil {
+			continue // without it the strings go nowhere
+		}
+		if s := info.SMBIOS.System; s != nil {
+			entries("system ", s.Entry, note)
+		}
+		if c := info.SMBIOS.Chassis; c != nil {
+			entries("chassis ", c.Entry, note)
+		}
+	}
+}
+
+func entries(prefix string, list []libvirtxml.DomainSysInfoEntry, note fact) {
+	for _, e := range list {
+		note(prefix+e.Name, e.Value)
+	}
+}
+
+func seenClock(c *libvirtxml.DomainClock, note fact) {
+	if c == nil {
+		return
+	}
+	offset := c.Offset
+	if c.Adjustment != "" && c.Adjustment != "reset" {
+		offset = "variable" // libvirt's reading of UTC with a number
+	}
+	note("clock", offset, c.Adjustment, c.TimeZone)
+	for _, t := range c.Timer {
+		note("timer "+t.Name, t.Present, t.TickPolicy, t.Track, t.Frequency)
+	}
+}
+
+func kib(value uint, unit string) uint {
+	switch unit {
+	case "b", "bytes":
+		return (value + 1023) / 1024
+	case "MiB":
+		return value * 1024
+	case "GiB":
+		return value * 1024 * 1024
+	}
+	return value
+}

@@ -1,0 +1,162 @@
+package domains
+
+import (
+	"bufio"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/libvirt"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// undefinable are what libvirt 9.0 with QEMU 7.2, on a host that emulates, says of guests that others could run. One that is said of no
+// guest any more fails the test.
+var undefinable = map[string]string{
+	"does not support machine type":                                            "needs host: the machine types of another vendor or a newer QEMU",
+	"launchSecurity': 'sev-snp'":                                               "needs libvirt >= 10.5.0: launch security sev-snp",
+	"launchSecurity': 'tdx'":                                                   "needs libvirt >= 11.6.0: launch security tdx",
+	"SEV launch security is not supported":                                     "needs host: AMD SEV",
+	"unknown panic model 'pvpanic'":                                            "needs libvirt >= 9.3.0: panic device pvpanic",
+	"Maximum CPUs greater than specified machine type limit":                   "needs host: a machine type for more CPUs",
+	"more than 255 vCPUs require extended interrupt mode enabled on the iommu": "needs host: a machine with an interrupt remapping IOMMU",
+}
+
+// changed are words of libvirt 9.0 that it drops, since it does not know them yet.
+var changed = map[string]string{
+	"hyperv":      "needs libvirt >= 11.0.0: tlbflush direct and extended",
+	"display":     "needs libvirt >= 11.8.0: display of a PCI host device",
+	"granularity": "needs libvirt >= 10.0.0: discard granularity",
+}
+
+// TestEveryAcceptedGuest: libvirt defines every guest of the recorded answers that admission accepts, and changes nothing of it.
+func TestEveryAcceptedGuest(t *testing.T) {
+	t.Parallel()
+	d := libvirt.Start(t)
+	reasons := map[string]int{}
+	for id, vmi := range acceptedGuests(t) {
+		host := backend.Assumed(vmi.Spec.Architecture)
+		rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(vmi)})
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", id, errs.ToAggregate())
+			continue
+		}
+		dom := emulated(rendered.Documents.Domain)
+		reason := judge(t, d, id, dom)
+		reasons[reason]++
+	}
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		t.Logf("%5d %s", reasons[reason], reason)
+	}
+	for _, list := range []map[string]string{undefinable, changed} {
+		for _, reason := range list {
+			if reasons[reason] == 0 {
+				t.Errorf("'%s' is true of no guest", reason)
+			}
+		}
+	}
+}
+
+// judge is 'defined', or what the guest would need.
+func judge(t *testing.T, d *libvirt.Daemon, id string, dom *libvirtxml.Domain) string {
+	t.Helper()
+	xml, err := dom.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := d.Define(xml)
+	if err != nil {
+		for says, needs := range undefinable {
+			if strings.Contains(err.Error(), says) {
+				return needs
+			}
+		}
+		t.Errorf("%s: libvirt refuses it: %v", id, err)
+		return "refused"
+	}
+	if err := d.Undefine(dom.Name); err != nil {
+		t.Error(err)
+	}
+	var read libvirtxml.Domain
+	if err := read.Unmarshal(stored); err != nil {
+		t.Fatal(err)
+	}
+	read.OS.Type.Machine = dom.OS.Type.Machine // what the alias stands for
+	if abi.Same(dom, &read) {
+		return "defined"
+	}
+	if needs := newer(dom); needs != "" {
+		return needs
+	}
+	t.Errorf("%s: libvirt changed what the guest sees: %q", id, abi.Changes(dom, &read))
+	return "changed"
+}
+
+// newer names the word that this libvirt does not know.
+func newer(dom *libvirtxml.Domain) string {
+	if f := dom.Features; f != nil && f.HyperV != nil && f.HyperV.TLBFlush != nil && (f.HyperV.TLBFlush.Direct != nil || f.HyperV.TLBFlush.Extended != nil) {
+		return changed["hyperv"]
+	}
+	if slices.ContainsFunc(dom.Devices.Hostdevs, func(h libvirtxml.DomainHostdev) bool { return h.SubsysPCI != nil && h.SubsysPCI.Display == "on" }) {
+		return changed["display"]
+	}
+	if slices.ContainsFunc(dom.Devices.Disks, func(d libvirtxml.DomainDisk) bool { return d.BlockIO != nil && d.BlockIO.DiscardGranularity != nil }) {
+		return changed["granularity"]
+	}
+	return ""
+}
+
+// emulated is a domain as any machine can define it: by QEMU without KVM, whose CPU is then not the host's own.
+func emulated(given *libvirtxml.Domain) *libvirtxml.Domain {
+	dom := *given
+	dom.Type = "qemu"
+	if dom.CPU.Mode == "host-passthrough" {
+		cpu := *dom.CPU
+		cpu.Mode, cpu.Migratable = "maximum", ""
+		dom.CPU = &cpu
+	}
+	return &dom
+}
+
+// acceptedGuests asks the conformance tool, which knows the form of the answers.
+func acceptedGuests(t *testing.T) map[string]*v1.VirtualMachineInstance {
+	t.Helper()
+	corpus, err := filepath.Abs(filepath.Join(shared(t), "conformance"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "accepted")
+	tool := exec.Command("go", "run", "./test/conformance", "-corpus", corpus, "-accepted", path)
+	tool.Dir = "../.."
+	if out, err := tool.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	guests := map[string]*v1.VirtualMachineInstance{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var line struct {
+			ID  string
+			VMI *v1.VirtualMachineInstance
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		guests[line.ID] = line.VMI
+	}
+	return guests
+}
