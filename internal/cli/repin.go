@@ -94,6 +94,11 @@ func (o *options) repinOne(ctx context.Context, in inputs, keys []string, dry bo
 	if err != nil {
 		return err
 	}
+	for _, key := range keys {
+		if key == "instancetype" && before.vm.Spec.Instancetype == nil || key == "preference" && before.vm.Spec.Preference == nil {
+			return fmt.Errorf("it has no %s to pin", key)
+		}
+	}
 	asked := in
 	planned, err := ask(ctx, in, keys, client.DryRunAll)
 	if err != nil {

@@ -116,7 +116,7 @@ func TestRepinRefuses(t *testing.T) {
 	s.must(s.kubectl(own("web"), "create", "-f", "-"))
 	s.must(s.kubectl(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:", "domain:\n        memory: {guest: 1Gi}"), "create", "-f", "-"))
 	before := pins(t, s.get("vm", "web"))
-	if got := s.kiln("repin", "vm/bare", "--instancetype"); s.status(got) != 2 || !strings.Contains(got.stderr, "instancetype or preference") {
+	if got := s.kiln("repin", "vm/bare", "--instancetype"); s.status(got) != 2 || !strings.Contains(got.stderr, "no instancetype to pin") {
 		t.Errorf("a VM without a size has none to pin: %v %s", got.err, got.stderr)
 	}
 	s.must(s.kiln("repin", "vm/bare")) // its presets, and the configuration of the cluster
