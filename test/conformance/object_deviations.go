@@ -28,8 +28,9 @@ var objectDeviations = append([]objectDeviation{
 	{unspreadable, func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && c.Expect.SpreadCheck != nil && (strings.HasSuffix(d.path, ".sockets") || d.got == float64(1))
 	}},
-	{"`autoattachInputDevice` of a bare VMI", func(_ record, d difference) bool {
-		return d.path == "spec.domain.devices.inputs" && empty(d.want)
+	{"`autoattachInputDevice` of a bare VMI", func(c record, d difference) bool {
+		attach := c.guest().Domain.Devices.AutoattachInputDevice
+		return d.path == "spec.domain.devices.inputs" && empty(d.want) && attach != nil && *attach
 	}},
 	{"`preferredVirtualGPUOptions`", func(c record, d difference) bool {
 		return gpuOptions.MatchString(d.path) && empty(d.want) && c.Preference != nil && c.Preference.Devices != nil && c.Preference.Devices.PreferredVirtualGPUOptions != nil
