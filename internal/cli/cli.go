@@ -72,7 +72,7 @@ func (o *options) addInputs(cmd *cobra.Command) {
 func (o *options) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.catalog, "catalog", "", "file or directory with further instancetypes, preferences and presets")
-	flags.StringVar(&o.config, "config", "", "file with the cluster's KubeVirt configuration")
+	flags.StringVar(&o.config, "config", "", "file with the cluster's KubeVirt configuration; else a KubeVirt object among the files, or the cluster's")
 }
 
 // addOutput gives a command its -o flag. The commands share the options, so that the flag is read when its command runs.

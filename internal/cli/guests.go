@@ -51,7 +51,7 @@ func (o *options) guests(ctx context.Context, args []string) ([]guest, error) {
 }
 
 func (o *options) judge(ctx context.Context, in inputs, stage stageOne) ([]guest, error) {
-	cluster, err := o.configuration()
+	cluster, err := o.configuration(ctx, in.reader)
 	if err != nil {
 		return nil, err
 	}

@@ -64,10 +64,6 @@ func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rende
 	if err != nil {
 		return pipeline.Rendered{}, nil, err
 	}
-	cluster, err := o.configuration()
-	if err != nil {
-		return pipeline.Rendered{}, nil, err
-	}
 	profiles, err := o.hostProfiles()
 	if err != nil {
 		return pipeline.Rendered{}, nil, err
@@ -79,7 +75,7 @@ func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rende
 	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
 	pipeline.Identify(vmi, cmp.Or(vmi.Annotations[pipeline.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
 	rendered, errs := pipeline.Render(pipeline.Machine{
-		VMI: vmi, Defaults: cluster.Frontend, Frozen: frozen, Host: capabilities, Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
+		VMI: vmi, Defaults: g.input.Cluster.Frontend, Frozen: frozen, Host: capabilities, Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
 	return rendered, errs, nil
 }
 

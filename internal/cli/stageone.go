@@ -10,10 +10,12 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // stageOne resolves references and runs stage 1, as the webhook does.
@@ -96,7 +98,7 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 func (s stageOne) preset(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
 	var object v1.VirtualMachineInstancePreset
 	err := json.Unmarshal(raw, &object)
-	g.verdict.Errors = validate.Preset(&object.Spec, field.NewPath("spec"))
+	g.verdict = pipeline.Verdict{Errors: validate.Preset(&object.Spec, field.NewPath("spec")), Warnings: validate.PresetWarnings()}
 	return nil, err
 }
 
@@ -111,14 +113,20 @@ func (s stageOne) size(_ context.Context, g *guest, raw []byte) (*v1.VirtualMach
 func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
 	var object v1beta1.VirtualMachinePreference
 	err := json.Unmarshal(raw, &object)
-	g.verdict.Errors = validate.Preference(&object.Spec, field.NewPath("spec"))
+	g.verdict = pipeline.Verdict{Errors: validate.Preference(&object.Spec, field.NewPath("spec")), Warnings: validate.PreferenceWarnings(&object.Spec)}
 	return nil, err
 }
 
-// configuration is the cluster's, from --config: a KubeVirt object, or the content of its spec.configuration.
-func (o *options) configuration() (config.Cluster, error) {
+// configuration is the cluster's: that of --config, else of the KubeVirt object among the files or in the cluster, else
+// KubeVirt's defaults.
+func (o *options) configuration(ctx context.Context, reader client.Reader) (config.Cluster, error) {
 	if o.config == "" {
-		return config.Default(), nil
+		cluster, err := resolve.Current(ctx, "", reader)
+		if apierrors.IsForbidden(err) {
+			fmt.Fprintf(o.ErrOut, "Warning: the cluster's configuration is not known, KubeVirt's defaults are taken: %v\n", err)
+			return config.Default(), nil
+		}
+		return cluster, err
 	}
 	if o.configured != nil {
 		return *o.configured, nil // its warnings are told once

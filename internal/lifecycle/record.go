@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
@@ -40,8 +41,12 @@ func (c *Controller) record(ctx context.Context, s state) error {
 	// A guest begins with the record of the last boot, and its launcher rewrites that when a device was added since. So
 	// what counts is which record is safe, not whose.
 	if frontend != "" && !c.recorded.has(key, s.vmi.UID, frontend) {
-		if err := c.save(ctx, s.vm, []byte(frontend)); err != nil {
+		before, err := c.save(ctx, s.vm, []byte(frontend))
+		if err != nil {
 			return err
+		}
+		if note := changed(before, []byte(frontend)); note != "" {
+			c.event(&s, corev1.EventTypeNormal, "HardwareChanged", note)
 		}
 		c.recorded.note(key, s.vmi.UID, frontend)
 	}
@@ -102,16 +107,17 @@ func Records(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine) (
 	return records, nil
 }
 
-// save writes a record if it differs from the newest one, and removes those that are too many.
-func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend []byte) error {
+// save writes a record if it differs from the newest one, and removes those that are too many. It returns the one before, nil
+// if there was none or it is the same.
+func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend []byte) (before []byte, err error) {
 	records, err := c.records(ctx, vm)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(records) == 0 || !sameJSON(records[0].Data.Raw, frontend) {
 		next := int64(1)
 		if len(records) > 0 {
-			next = records[0].Revision + 1
+			next, before = records[0].Revision+1, records[0].Data.Raw
 		}
 		// A name that is cut must not end where a label would end wrongly.
 		prefix := strings.TrimRight(fmt.Sprintf("%.*s", longestName, vm.Name), "-.")
@@ -127,16 +133,40 @@ func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend [
 			Revision: next,
 		}
 		if err := c.Live.Create(ctx, &made); err != nil {
-			return fmt.Errorf("recording the hardware of '%s': %w", vm.Name, err)
+			return nil, fmt.Errorf("recording the hardware of '%s': %w", vm.Name, err)
 		}
 		records = slices.Insert(records, 0, made)
 	}
 	for i := kept; i < len(records); i++ {
 		if err := client.IgnoreNotFound(c.Live.Delete(ctx, &records[i])); err != nil {
-			return fmt.Errorf("removing the hardware record '%s': %w", records[i].Name, err)
+			return nil, fmt.Errorf("removing the hardware record '%s': %w", records[i].Name, err)
 		}
 	}
-	return nil
+	return before, nil
+}
+
+// longestNote is what the API server takes as the note of an event, in bytes.
+const longestNote = 1024
+
+// changed tells in words how the hardware of this boot differs from that of the last. Who asked for the latest hardware learns what
+// that was; for all others it is what they changed themselves.
+func changed(before, after []byte) string {
+	was, err := abi.Parse(string(before))
+	if was == nil || err != nil {
+		return ""
+	}
+	is, err := abi.Parse(string(after))
+	if is == nil || err != nil {
+		return ""
+	}
+	var words []string
+	for _, change := range abi.CompareRecords(*was, *is) {
+		words = append(words, change.Text)
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.*s", longestNote, "the guest finds other hardware than at its last boot: "+strings.Join(words, "; "))
 }
 
 // sameJSON compares values, since the API server may write the same one in other bytes.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -124,6 +125,21 @@ func TestLatestHardwareIsDerivedAfresh(t *testing.T) {
 	if got, found := c.guest().Annotations[pipeline.AnnotationFrontend]; found {
 		t.Errorf("the guest is given '%s' although its owner wants the latest hardware", got)
 	}
+	c.boot(`{"machine":"q35-2"}`)
+	told := "nothing"
+	for range len(c.recorder().Events) {
+		if event := <-c.recorder().Events; strings.Contains(event, "HardwareChanged") {
+			told = event
+		}
+	}
+	if want := "the machine changes from 'q35-1' to 'q35-2'"; !strings.Contains(told, want) {
+		t.Errorf("the owner is told '%s', want '%s'", told, want)
+	}
+}
+
+// recorder keeps the events of the controller.
+func (c *cluster) recorder() *events.FakeRecorder {
+	return c.controller.Events.(*events.FakeRecorder)
 }
 
 func TestFinalizerWaitsForTheRecord(t *testing.T) {
@@ -176,7 +192,7 @@ func TestNamesOfRecords(t *testing.T) {
 		vm := machine(v1.RunStrategyHalted)
 		vm.Name = name
 		c := newCluster(t, vm)
-		if err := c.controller.save(t.Context(), vm, []byte("{}")); err != nil {
+		if _, err := c.controller.save(t.Context(), vm, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 		records, err := c.controller.records(t.Context(), vm)

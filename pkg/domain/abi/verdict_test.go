@@ -37,3 +37,24 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordsTell: what two boots of a guest had in common is compared without their domains.
+func TestRecordsTell(t *testing.T) {
+	t.Parallel()
+	before := abi.Freeze(parse(t, document), "v1")
+	for _, c := range []struct{ why, old, new, want string }{
+		{"the same", "<domain>", "<domain>", ""},
+		{"a move", `bus="1" slot="0"`, `bus="2" slot="0"`, "disk 'root' moves from vda at 0000:01:00.0 to vda at 0000:02:00.0"},
+		{"a MAC", "11:22:33", "11:22:34", "interface 'root' changes its MAC from '52:54:00:11:22:33' to '52:54:00:11:22:34'"},
+		{"a machine", "pc-q35-7.2", "pc-q35-8.0", "the machine changes from 'pc-q35-7.2' to 'pc-q35-8.0'"},
+		{"a device goes", `<input type="tablet" bus="usb"><alias name="ua-pen"/><address type="usb" bus="0" port="2"/></input>`, "", "input 'pen' is removed"},
+	} {
+		var got []string
+		for _, change := range abi.CompareRecords(before, abi.Freeze(parse(t, strings.ReplaceAll(document, c.old, c.new)), "v1")) {
+			got = append(got, change.Text)
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s: %q, want '%s'", c.why, got, c.want)
+		}
+	}
+}

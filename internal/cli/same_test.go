@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+// webhooks are the paths that an API server calls on create, in its order.
+var webhooks = map[string][]string{
+	"VirtualMachine":                    {admission.MutateVM, admission.ValidateVM},
+	"VirtualMachineInstance":            {admission.MutateVMI, admission.ValidateVMI},
+	"VirtualMachineInstancePreset":      {admission.ValidatePreset},
+	"VirtualMachineInstancetype":        {admission.ValidateSize},
+	"VirtualMachineClusterInstancetype": {admission.ValidateSize},
+	"VirtualMachinePreference":          {admission.ValidatePreference},
+	"VirtualMachineClusterPreference":   {admission.ValidatePreference},
+}
+
+// TestSameVerdictAsTheWebhook: what 'validate' says of a file, the webhook's handlers say of the same object.
+func TestSameVerdictAsTheWebhook(t *testing.T) {
+	t.Parallel()
+	compared, refused := 0, 0
+	for _, set := range [][]string{corpusFiles(t), exampleFiles(t)} {
+		for _, file := range set {
+			t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
+				all, refusedHere := sameVerdict(t, file)
+				compared, refused = compared+all, refused+refusedHere
+			})
+		}
+	}
+	t.Logf("%d objects compared, %d of them refused", compared, refused)
+	if compared < 100 || refused < 10 {
+		t.Errorf("%d objects compared, %d of them refused: the test looks at the wrong folders", compared, refused)
+	}
+}
+
+// corpusFiles are the inputs of the corpus; what a case has in its cluster lies beside them.
+func corpusFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../test/corpus/*/vm*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	return files
+}
+
+// exampleFiles are published manifests, which are not part of this repository.
+func exampleFiles(t *testing.T) []string {
+	t.Helper()
+	dir := os.Getenv("KILN_SHARED")
+	if dir == "" {
+		dir = "../../../shared"
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "examples", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Logf("no published examples below '%s'; set KILN_SHARED to the directory that holds them", dir)
+	}
+	return files
+}
+
+// sameVerdict compares each object of a file and counts them.
+func sameVerdict(t *testing.T, file string) (compared, refused int) {
+	t.Helper()
+	none := filepath.Join(t.TempDir(), "none")
+	o := &options{IOStreams: genericclioptions.NewTestIOStreamsDiscard(), cluster: genericclioptions.NewConfigFlags(false), files: []string{file}}
+	o.cluster.KubeConfig = &none
+	o.catalog = filepath.Join(filepath.Dir(file), "cluster.yaml")
+	if _, err := os.Stat(o.catalog); err != nil {
+		o.catalog = ""
+		if strings.HasSuffix(filepath.Dir(file), "examples") {
+			o.catalog = filepath.Dir(file) // sizes and preferences have files of their own
+		}
+	}
+	in, err := o.load(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guests, err := o.judge(t.Context(), in, stageOne{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range guests {
+		if len(g.mistakes) > 0 {
+			continue // an API server refuses it by its schema and asks no webhook
+		}
+		offline := g.judgement()
+		for i := range offline.Causes {
+			offline.Causes[i].File, offline.Causes[i].Line = "", 0
+		}
+		slices.Sort(offline.Warnings)
+		offline.Warnings = slices.Compact(offline.Warnings)
+		if diff := cmp.Diff(online(t, o, in, g), offline); diff != "" {
+			t.Errorf("%s (-webhook +validate):\n%s", g.name(), diff)
+		}
+		compared++
+		if !offline.Allowed {
+			refused++
+		}
+	}
+	return compared, refused
+}
+
+// online is what an API server tells its client after it has called the webhooks, one after the other.
+func online(t *testing.T, o *options, in inputs, g guest) judgement {
+	t.Helper()
+	cluster, err := o.configuration(t.Context(), in.reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &admission.Server{
+		Resolver: resolve.Resolver{Cached: in.reader}, Cluster: func() config.Cluster { return cluster },
+		Write: func(context.Context, ...revision.Draft) error { return nil },
+	}
+	raw, err := g.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := judgement{Object: g.name(), Allowed: true, Causes: []cause{}, Warnings: []string{}}
+	for _, path := range webhooks[g.GetKind()] {
+		response := review(t, server, path, g, raw)
+		said.Warnings = append(said.Warnings, response.Warnings...)
+		if !response.Allowed {
+			said.Allowed = false
+			for _, c := range response.Result.Details.Causes {
+				said.Causes = append(said.Causes, cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
+			}
+			break
+		}
+		if raw, err = apply(response.Patch, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(said.Warnings)
+	said.Warnings = slices.Compact(said.Warnings) // as the API server does
+	return said
+}
+
+func review(t *testing.T, server *admission.Server, path string, g guest, raw []byte) *admissionv1.AdmissionResponse {
+	t.Helper()
+	body, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Namespace: g.GetNamespace(), Name: g.GetName(), DryRun: new(true),
+			Kind: metav1.GroupVersionKind(g.GroupVersionKind()), Object: runtime.RawExtension{Raw: raw},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answered admissionv1.AdmissionReview
+	if body, err = server.Hooks()[path].Answer(t.Context(), body); err == nil {
+		err = json.Unmarshal(body, &answered)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answered.Response
+}

@@ -1,0 +1,64 @@
+package abi
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// CompareRecords names what two records of one guest tell of its hardware at two boots. Empty does not mean that the guest saw the
+// same: a record holds what must return, and the digests tell of all else.
+func CompareRecords(before, after Record) (changes []Change) {
+	for _, key := range slices.Sorted(maps.Keys(before.Devices)) {
+		old := before.Devices[key]
+		now, still := after.Devices[key]
+		old.Index, now.Index = nil, nil
+		switch {
+		case !still:
+			changes = append(changes, Change{key, called(key) + " is removed", NeedsRestart})
+		case old != now:
+			changes = append(changes, Change{key, fmt.Sprintf("%s moves from %s to %s", called(key), old, now), Breaks})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(after.Devices)) {
+		if _, before := before.Devices[key]; !before {
+			changes = append(changes, Change{key, called(key) + " is added", NeedsRestart})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.MACs)) {
+		if now, still := after.MACs[name]; still && now != before.MACs[name] {
+			key := "interface." + name
+			changes = append(changes, Change{key, fmt.Sprintf("%s changes its MAC from '%s' to '%s'", called(key), before.MACs[name], now), Breaks})
+		}
+	}
+	for _, fact := range facts {
+		old, now := fact.of(before), fact.of(after)
+		if !reflect.DeepEqual(old, now) {
+			changes = append(changes, Change{Text: fmt.Sprintf("%s changes from '%v' to '%v'", fact.name, old, now), Verdict: Breaks})
+		}
+	}
+	return changes
+}
+
+// called is a device in words, from its key.
+func called(key string) string {
+	kind, name, _ := strings.Cut(key, ".")
+	return fmt.Sprintf("%s '%s'", kind, name)
+}
+
+// facts of a record beside its devices, by the names that platform has for them.
+var facts = []struct {
+	name string
+	of   func(Record) any
+}{
+	{"the UUID", func(r Record) any { return r.UUID }},
+	{"the serial", func(r Record) any { return r.Serial }},
+	{"the machine", func(r Record) any { return r.Machine }},
+	{"the system information (SMBIOS)", func(r Record) any { return r.SMBIOS }},
+	{"the video model", func(r Record) any { return r.Video }},
+	{"the context identifier of the vsock", func(r Record) any { return r.VSOCK }},
+	{"the frequency of the time stamp counter", func(r Record) any { return r.TSC }},
+	{"the NUMA cells", func(r Record) any { return r.NUMA }},
+}
