@@ -242,6 +242,7 @@ var subjects = map[string]string{
 	"pkg/pipeline/patch":           "the one patch writer (design)",
 	"pkg/pipeline/identity":        "what a guest's identity derives from its seed",
 	"pkg/pipeline/paths":           "where errors of a VM are, and whom they blame (design: real paths)",
+	"pkg/pipeline/capture":         "a running domain back into a record (design)",
 	"pkg/pipeline/provenance":      "where each field of a guest came from (design)",
 	"pkg/pipeline/render":          "composes stages 2 and 3",
 	"pkg/domain/backend/facts":     "what stage 3 is told of the host and of this start",

@@ -40,7 +40,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
+	root.AddCommand(captureCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
 	help(root)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)

@@ -69,24 +69,27 @@ func (c *Controller) release(ctx context.Context, vmi *v1.VirtualMachineInstance
 }
 
 // remember gives the record of the last boot to the next guest, so that its addresses stay, and with them UUID, serial and
-// MACs, whatever became of the seed that they were derived from. Guests whose owner wants the latest hardware get none.
+// MACs, whatever became of the seed that they were derived from. Before the first boot it may have one from its template, captured
+// from a domain that ran elsewhere. Guests whose owner wants the latest hardware get none.
 func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
 	if vm.Annotations[pipeline.AnnotationHardware] == "latest" {
+		delete(vmi.Annotations, pipeline.AnnotationFrontend)
 		return nil
 	}
 	records, err := c.records(ctx, vm)
-	if err != nil || len(records) == 0 {
+	if err != nil {
 		return err
 	}
-	if vmi.Annotations == nil {
-		vmi.Annotations = map[string]string{}
+	if len(records) > 0 {
+		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, pipeline.AnnotationFrontend, string(records[0].Data.Raw))
 	}
-	vmi.Annotations[pipeline.AnnotationFrontend] = string(records[0].Data.Raw)
-	frozen, err := abi.Parse(string(records[0].Data.Raw))
+	frozen, err := abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
 	if err != nil {
-		return fmt.Errorf("hardware record '%s': %w", records[0].Name, err)
+		return fmt.Errorf("the recorded hardware of '%s': %w", vm.Name, err)
 	}
-	pipeline.Recall(vmi, frozen)
+	if frozen != nil {
+		pipeline.Recall(vmi, frozen)
+	}
 	return nil
 }
 

@@ -137,6 +137,24 @@ func TestLatestHardwareIsDerivedAfresh(t *testing.T) {
 	}
 }
 
+// TestCapturedHardware: a VM that takes over a guest of elsewhere has the record of it in its template.
+func TestCapturedHardware(t *testing.T) {
+	const captured = `{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"}`
+	vm := machine(v1.RunStrategyAlways)
+	vm.Spec.Template.ObjectMeta.Annotations = map[string]string{pipeline.AnnotationFrontend: captured}
+	c := newCluster(t, vm)
+	c.step()
+	if got := c.guest(); got.Annotations[pipeline.AnnotationFrontend] != captured || got.Spec.Domain.Firmware.UUID != "5d307ca9-b3ef-428c-8861-06e72d69f223" {
+		t.Errorf("the first guest has record '%s' and UUID '%s', want those captured", got.Annotations[pipeline.AnnotationFrontend], got.Spec.Domain.Firmware.UUID)
+	}
+	const own = `{"machine":"q35-1","uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"}`
+	c.boot(own)
+	c.step()
+	if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != own {
+		t.Errorf("the second guest has record '%s', want that of the first's boot", got)
+	}
+}
+
 // recorder keeps the events of the controller.
 func (c *cluster) recorder() *events.FakeRecorder {
 	return c.controller.Events.(*events.FakeRecorder)

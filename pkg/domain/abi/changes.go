@@ -21,7 +21,7 @@ func Compare(before, after *libvirtxml.Domain) []Change {
 	changes := deviceChanges(was, is)
 	for _, part := range platform {
 		if text(part.of(was)) != text(part.of(is)) {
-			changes = append(changes, Change{Text: part.name + " changes" + part.words(was, is), Verdict: part.verdict})
+			changes = append(changes, Change{Part: part.name, Text: part.name + " changes" + part.words(was, is), Verdict: part.verdict})
 		}
 	}
 	return changes
@@ -109,18 +109,18 @@ func deviceChanges(was, is *libvirtxml.Domain) []Change {
 		now, still := byKey[d.key]
 		switch {
 		case !still:
-			changes = append(changes, Change{d.key, d.words + " is removed", NeedsRestart})
+			changes = append(changes, Change{Device: d.key, Text: d.words + " is removed", Verdict: NeedsRestart})
 		case now.address != d.address:
-			changes = append(changes, Change{d.key, fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address), Breaks})
+			changes = append(changes, Change{Device: d.key, Text: fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address), Verdict: Breaks})
 		case now.identity != d.identity:
-			changes = append(changes, Change{d.key, d.words + " changes" + differing(d.identity, now.identity), Breaks})
+			changes = append(changes, Change{Device: d.key, Text: d.words + " changes" + differing(d.identity, now.identity), Verdict: Breaks})
 		case now.text != d.text:
-			changes = append(changes, Change{d.key, d.words + " changes", NeedsRestart})
+			changes = append(changes, Change{Device: d.key, Text: d.words + " changes", Verdict: NeedsRestart})
 		}
 	}
 	for _, d := range new {
 		if !seen[d.key] {
-			changes = append(changes, Change{d.key, d.words + " is added", NeedsRestart})
+			changes = append(changes, Change{Device: d.key, Text: d.words + " is added", Verdict: NeedsRestart})
 		}
 	}
 	return changes

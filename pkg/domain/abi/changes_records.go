@@ -17,26 +17,27 @@ func CompareRecords(before, after Record) (changes []Change) {
 		old.Index, now.Index = nil, nil
 		switch {
 		case !still:
-			changes = append(changes, Change{key, called(key) + " is removed", NeedsRestart})
+			changes = append(changes, Change{Device: key, Text: called(key) + " is removed", Verdict: NeedsRestart})
 		case old != now:
-			changes = append(changes, Change{key, fmt.Sprintf("%s moves from %s to %s", called(key), old, now), Breaks})
+			changes = append(changes, Change{Device: key, Text: fmt.Sprintf("%s moves from %s to %s", called(key), old, now), Verdict: Breaks})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(after.Devices)) {
 		if _, before := before.Devices[key]; !before {
-			changes = append(changes, Change{key, called(key) + " is added", NeedsRestart})
+			changes = append(changes, Change{Device: key, Text: called(key) + " is added", Verdict: NeedsRestart})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.MACs)) {
 		if now, still := after.MACs[name]; still && now != before.MACs[name] {
 			key := "interface." + name
-			changes = append(changes, Change{key, fmt.Sprintf("%s changes its MAC from '%s' to '%s'", called(key), before.MACs[name], now), Breaks})
+			text := fmt.Sprintf("%s changes its MAC from '%s' to '%s'", called(key), before.MACs[name], now)
+			changes = append(changes, Change{Device: key, Text: text, Verdict: Breaks})
 		}
 	}
 	for _, fact := range facts {
 		old, now := fact.of(before), fact.of(after)
 		if !reflect.DeepEqual(old, now) {
-			changes = append(changes, Change{Text: fmt.Sprintf("%s changes from '%v' to '%v'", fact.name, old, now), Verdict: Breaks})
+			changes = append(changes, Change{Part: fact.name, Text: fmt.Sprintf("%s changes from '%v' to '%v'", fact.name, old, now), Verdict: Breaks})
 		}
 	}
 	return changes

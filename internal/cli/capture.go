@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/spf13/cobra"
+	"libvirt.org/go/libvirtxml"
+)
+
+// captureOptions are the flags of one call.
+type captureOptions struct{ domain, host string }
+
+func captureCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",
+		Short: "Record the hardware of a libvirt domain that runs already",
+		Long: "Record the hardware of a libvirt domain that runs already, started by whomever, so that the VM that takes it over\n" +
+			"boots with the same addresses, MACs, UUID and machine. What the VM's spec does not match is refused, with the\n" +
+			"field that it comes from. The record is the value of the annotation " + pipeline.AnnotationFrontend + "; '-o patch' puts it there.",
+		Example: "  virsh dumpxml web | kubectl kiln capture -f vm.yaml --domain -\n" +
+			"  kubectl patch vm web --type merge -p \"$(kubectl kiln capture vm/web --domain web.xml -o patch)\"",
+	}
+	var c captureOptions
+	cmd.Flags().StringVar(&c.domain, "domain", "", "file with the XML of the domain, or - for the standard input")
+	cmd.Flags().StringVar(&c.host, "host", "", "YAML file with the capabilities of the host that it runs on")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		running, err := o.readDomain(c.domain)
+		if err != nil {
+			return err
+		}
+		all, err := o.guests(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		found, err := o.explicit(all)
+		switch {
+		case err != nil:
+			return err
+		case len(found) != 1:
+			return fmt.Errorf("a domain is that of one VM or VMI, and %d are given", len(found))
+		}
+		return o.capture(found[0], running, c.host)
+	}
+	o.addInputs(cmd)
+	o.addOutput(cmd, "record", "record", "patch")
+	return cmd
+}
+
+func (o *options) capture(g guest, running *libvirtxml.Domain, host string) error {
+	capabilities, err := readHost(host, g.explicit.Spec.Architecture)
+	if err != nil {
+		return err
+	}
+	if host == "" {
+		capabilities.Machines = nil // which machines its host has is not known: that of the domain is one
+	}
+	record, errs := pipeline.Capture(pipeline.Machine{VMI: g.explicit, Defaults: g.input.Cluster.Frontend,
+		Host: capabilities, Bindings: backend.AssumedBindings(g.explicit)}, running)
+	if len(errs) > 0 {
+		g.verdict.Errors = errs
+		g.reject(o.ErrOut)
+		return ErrRejected
+	}
+	text, err := o.captured(g, record)
+	if err == nil {
+		_, err = fmt.Fprintf(o.Out, "%s\n", text)
+	}
+	return err
+}
+
+// captured is a record in the wanted format. The guest of a VM gets its annotations from the template.
+func (o *options) captured(g guest, record abi.Record) ([]byte, error) {
+	text, err := json.Marshal(record)
+	if err != nil || o.output == "record" {
+		return text, err
+	}
+	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{pipeline.AnnotationFrontend: string(text)}}}
+	if g.vm != nil {
+		patch = map[string]any{"spec": map[string]any{"template": patch}}
+	}
+	return json.Marshal(patch)
+}
+
+func (o *options) readDomain(file string) (*libvirtxml.Domain, error) {
+	var raw []byte
+	var err error
+	switch file {
+	case "":
+		return nil, errors.New("name the file with the XML of the domain: --domain FILE")
+	case "-":
+		raw, err = io.ReadAll(o.In)
+	default:
+		raw, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	dom := &libvirtxml.Domain{}
+	if err := dom.Unmarshal(string(raw)); err != nil {
+		return nil, fmt.Errorf("%s is not the XML of a libvirt domain: %w", file, err)
+	}
+	return dom, nil
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// TestCaptureTakesAGuestOver: the VM with the captured record renders the very domain that ran, though its own seed is another.
+func TestCaptureTakesAGuestOver(t *testing.T) {
+	t.Parallel()
+	_, old := write(t, strings.Replace(plain, "name: web", "name: elsewhere", 1))
+	ran := call(t, "", "render", "-f", old)
+	if ran.err != nil {
+		t.Fatal(ran.err, ran.errOut)
+	}
+	_, file := write(t, plain)
+	got := call(t, ran.out, "capture", "-f", file, "--domain", "-", "-o", "patch")
+	var patch v1.VirtualMachine
+	if err := json.Unmarshal([]byte(got.out), &patch); err != nil || got.err != nil {
+		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
+	}
+	record, err := abi.Parse(patch.Spec.Template.ObjectMeta.Annotations[pipeline.AnnotationFrontend])
+	if err != nil || record.UUID == "" || !strings.Contains(ran.out, record.UUID) || len(record.Devices) == 0 {
+		t.Errorf("the record of the domain: %+v %v", record, err)
+	}
+	annotated, err := json.Marshal(patch.Spec.Template.ObjectMeta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, taken := write(t, strings.Replace(plain, "  template:\n", "  template:\n    metadata: "+string(annotated)+"\n", 1))
+	again := call(t, "", "render", "-f", taken)
+	if want := strings.Replace(ran.out, "shop_elsewhere", "shop_web", 1); normal(again.out) != normal(want) || again.err != nil {
+		t.Errorf("it boots as\n%s\nand ran as\n%s\n%v %s", again.out, want, again.err, again.errOut)
+	}
+}
+
+// normal is a domain without the paths of its files, which have the name of the guest.
+func normal(xml string) string { return strings.ReplaceAll(xml, "/elsewhere/", "/web/") }
+
+func TestCaptureRefuses(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, plain)
+	ran := call(t, "", "render", "-f", file)
+	domain := filepath.Join(t.TempDir(), "domain.xml")
+	if err := os.WriteFile(domain, []byte(ran.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, other := write(t, strings.Replace(plain, "guest: 1Gi", "guest: 2Gi", 1))
+	got := call(t, "", "capture", "-f", other, "--domain", domain)
+	if ExitStatus(got.err) != 1 || got.out != "" || !strings.Contains(got.errOut, "spec.domain.memory") {
+		t.Errorf("another memory than runs: %v\n%s%s", got.err, got.out, got.errOut)
+	}
+	for why, args := range map[string][]string{
+		"no domain":       {"capture", "-f", file},
+		"no such file":    {"capture", "-f", file, "--domain", domain + ".none"},
+		"no domain's XML": {"capture", "-f", file, "--domain", file},
+	} {
+		if got := call(t, "", args...); ExitStatus(got.err) != 2 || got.out != "" {
+			t.Errorf("%s: want exit status 2, got %v\n%s", why, got.err, got.out)
+		}
+	}
+}
