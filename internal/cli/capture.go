@@ -24,7 +24,7 @@ func captureCommand(o *options) *cobra.Command {
 		Long: "Record the hardware of a libvirt domain that runs already, started by whomever, so that the VM that takes it over\n" +
 			"boots with the same addresses, MACs, UUID and machine. What the VM's spec does not match is refused, with the\n" +
 			"field that it comes from. The record is the value of the annotation " + pipeline.AnnotationFrontend + "; '-o patch' puts it there.",
-		Example: "  virsh dumpxml web | kubectl kiln capture -f vm.yaml --domain -\n" +
+		Example: "  kubectl kiln capture -f vm.yaml --domain web.xml\n" +
 			"  kubectl patch vm web --type merge -p \"$(kubectl kiln capture vm/web --domain web.xml -o patch)\"",
 	}
 	var c captureOptions
