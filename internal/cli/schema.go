@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/manifests/crds"
@@ -98,8 +99,17 @@ func unknownField(path string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field: correct its name, or remove it"}
 }
 
-// readSchema reads the schema of a kind from its CRD; empty when Kiln does not serve it.
+// read are the kinds that this process has read: a function a kind that gives its schema.
+var read sync.Map
+
+// readSchema gives the schema of a kind; empty when Kiln does not serve it.
 func readSchema(kind schema.GroupVersionKind) (kindSchema, error) {
+	once, _ := read.LoadOrStore(kind, sync.OnceValues(func() (kindSchema, error) { return parseSchema(kind) }))
+	return once.(func() (kindSchema, error))()
+}
+
+// parseSchema reads the schema of a kind from its CRD.
+func parseSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	plural := strings.ToLower(kind.Kind) + "s"
 	file := plural + ".yaml"
 	if kind.Group == v1alpha1.GroupVersion.Group {
