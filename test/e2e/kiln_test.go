@@ -156,3 +156,73 @@ func TestDiffAgainstTheCluster(t *testing.T) {
 		t.Errorf("explain does not name the pinned revision:\n%s", got.stdout)
 	}
 }
+
+// TestOfflineVerdictsOfThePublishedExamples: 'kubectl kiln validate' says of each manifest that people know what 'kubectl create' does.
+func TestOfflineVerdictsOfThePublishedExamples(t *testing.T) {
+	dir := examples(t)
+	s := newSpace(t)
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no manifests in '%s': %v", dir, err)
+	}
+	for _, file := range files {
+		for _, object := range s.objects(file) {
+			s.createSize(object)
+		}
+	}
+	accepted, refused := 0, 0
+	for _, file := range files {
+		offline := s.judged(file, dir)
+		for _, object := range s.objects(file) {
+			said, ours := offline[object.GetKind()+" "+object.GetName()]
+			raw, err := object.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			online := s.kubectl(string(raw), "create", "--dry-run=server", "-f", "-")
+			exists := strings.Contains(online.stderr, "AlreadyExists") // sizes, which other examples need
+			switch {
+			case !ours || exists:
+				continue
+			case said.Allowed != (online.err == nil):
+				t.Errorf("%s: offline allowed %v, the cluster says %v\n%s", filepath.Base(file), said.Allowed, online.err, online.stderr)
+			case said.Allowed:
+				accepted++
+				continue
+			}
+			refused++
+			for _, cause := range said.Causes {
+				if !strings.Contains(online.stderr, cause.Field) {
+					t.Errorf("%s: the cluster does not name %s\n%s", filepath.Base(file), cause.Field, online.stderr)
+				}
+			}
+		}
+	}
+	t.Logf("%d files: %d objects accepted by both, %d refused by both", len(files), accepted, refused)
+	if accepted == 0 {
+		t.Error("nothing was accepted, so nothing was shown")
+	}
+}
+
+type offlineVerdict struct {
+	Object  string
+	Allowed bool
+	Causes  []struct{ Field string }
+}
+
+// judged are the offline verdicts on the objects of a file, by kind and name.
+func (s space) judged(file, catalog string) map[string]offlineVerdict {
+	s.Helper()
+	config := filepath.Join(shared.Dir, "configuration.yaml") // what the webhook was started with
+	out := s.kiln("validate", "-f", file, "--catalog", catalog, "--config", config, "-o", "json")
+	verdicts := map[string]offlineVerdict{}
+	for decoder := json.NewDecoder(strings.NewReader(out.stdout)); decoder.More(); {
+		var v offlineVerdict
+		if err := decoder.Decode(&v); err != nil {
+			s.Fatalf("%v\n%s%s", err, out.stdout, out.stderr)
+		}
+		kind, name, _ := strings.Cut(v.Object, " ")
+		verdicts[kind+" "+strings.TrimPrefix(name, s.name+"/")] = v
+	}
+	return verdicts
+}
