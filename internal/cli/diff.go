@@ -46,6 +46,7 @@ func diffCommand(o *options) *cobra.Command {
 	}
 	var hosts []string
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "YAML file with a host's capabilities; given twice, those of A and of B")
+	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "file or directory with HostProfiles, for both sides")
 	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := o.difference(cmd.Context(), args, hosts)

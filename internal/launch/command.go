@@ -43,7 +43,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.kvm, "kvm", string(KVMAuto), "'auto' uses KVM where libvirt offers it, 'never' emulates")
 	flags.StringToStringVar(&o.labels, "labels", nil, "labels of this machine besides "+corev1.LabelHostname+", matched by a VMI's nodeSelector and those of host profiles")
 	flags.StringVar(&o.config, "config", "", "file with a KubeVirt object or its spec.configuration, as the webhook's; empty for the KubeVirt object of the cluster, or the defaults where there is none")
-	root.AddCommand(nodeCommand(o), renderCommand(o))
+	root.AddCommand(nodeCommand(o), renderCommand(o), captureCommand(o))
 	return root
 }
 

@@ -1,0 +1,82 @@
+package launch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/spf13/cobra"
+	"libvirt.org/go/libvirtxml"
+)
+
+func captureCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "capture (-f FILE | NAME)", Short: "Record the hardware of a domain that runs on this machine, for the VMI that takes it over",
+		Long: "Record the hardware of a domain that runs on this machine, started by whomever. What the VMI's spec does not match is\n" +
+			"refused with its field. The record is the value of the annotation " + pipeline.AnnotationFrontend + ".",
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
+	name := cmd.Flags().String("domain", "", "name of the domain; by default what the launcher would name that of the VMI")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.capture(cmd, args, *name) }
+	return cmd
+}
+
+func (o *options) capture(cmd *cobra.Command, args []string, name string) error {
+	machine, err := o.machine(cmd, args)
+	if err != nil {
+		return err
+	}
+	host, daemon, err := o.host()
+	if err != nil {
+		return err
+	}
+	if daemon == nil {
+		return fmt.Errorf("libvirt is not reachable at '%s'", o.socket)
+	}
+	defer daemon.Close()
+	if name == "" {
+		name = domainName(machine.VMI)
+	}
+	running, err := daemon.Running(name)
+	if err != nil {
+		return err
+	}
+	machine.Host, machine.Bindings = host.Capabilities, backend.AssumedBindings(machine.VMI)
+	record, errs := pipeline.Capture(machine, running)
+	if len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(record)
+}
+
+// Running is the domain of that name as libvirt runs it now.
+func (l *Libvirt) Running(name string) (*libvirtxml.Domain, error) {
+	state, err := l.State(name)
+	if err != nil {
+		return nil, err
+	}
+	if state != Active {
+		return nil, fmt.Errorf("domain '%s' does not run", name)
+	}
+	rpc, err := l.connection()
+	if err != nil {
+		return nil, err
+	}
+	domain, err := rpc.DomainLookupByName(name)
+	if err != nil {
+		return nil, err
+	}
+	xml, err := rpc.DomainGetXMLDesc(domain, 0)
+	if err != nil {
+		return nil, err
+	}
+	running := &libvirtxml.Domain{}
+	if err := running.Unmarshal(xml); err != nil {
+		return nil, errors.Join(fmt.Errorf("the XML of domain '%s' cannot be read", name), err)
+	}
+	return running, nil
+}
