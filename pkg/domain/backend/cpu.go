@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -9,8 +10,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: cputune, vcpu@cpuset. API fields: domain.cpu.dedicatedCpuPlacement, isolateEmulatorThread; host profile: cpu, cache. Which
-// CPUs is in cpu_pinning.go.
+// Elements: cputune, vcpu@cpuset. API fields: domain.cpu.dedicatedCpuPlacement, isolateEmulatorThread, realtime;
+// host profile: cpu, cache. Which CPUs is in cpu_pinning.go.
 
 // vcpu lets the CPUs of a guest that has some of its own float among those, where the administrator does not want pins.
 func (h *host) vcpu() *libvirtxml.DomainVCPU {
@@ -73,15 +74,30 @@ func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
 	if p.EmulatorQuotaUs != nil {
 		out.EmulatorQuota = &libvirtxml.DomainCPUTuneQuota{Value: *p.EmulatorQuotaUs}
 	}
-	if s := p.VCPUSched; s != nil {
-		sched := libvirtxml.DomainCPUTuneVCPUSched{VCPUs: h.everyVCPU(), Scheduler: s.Policy}
-		if s.Priority != nil {
-			priority := int(*s.Priority)
+	out.VCPUSched = h.scheduler()
+	return out.Shares != nil || out.Period != nil || out.Quota != nil || out.EmulatorQuota != nil || out.VCPUSched != nil
+}
+
+// realtimePriority is the one that KubeVirt gives: above all that is not realtime, below the kernel's own threads.
+const realtimePriority = 1
+
+// scheduler is that of a realtime guest, on the CPUs of its mask, else the administrator's.
+func (h *host) scheduler() []libvirtxml.DomainCPUTuneVCPUSched {
+	sched := libvirtxml.DomainCPUTuneVCPUSched{VCPUs: h.everyVCPU()}
+	switch c, policy := h.spec.Domain.CPU, h.policy.CPU.VCPUSched; {
+	case c != nil && c.Realtime != nil:
+		priority := realtimePriority
+		sched.VCPUs, sched.Scheduler, sched.Priority = cmp.Or(c.Realtime.Mask, sched.VCPUs), "fifo", &priority
+	case policy != nil:
+		sched.Scheduler = policy.Policy
+		if policy.Priority != nil {
+			priority := int(*policy.Priority)
 			sched.Priority = &priority
 		}
-		out.VCPUSched = []libvirtxml.DomainCPUTuneVCPUSched{sched}
+	default:
+		return nil
 	}
-	return out.Shares != nil || out.Period != nil || out.Quota != nil || out.EmulatorQuota != nil || out.VCPUSched != nil
+	return []libvirtxml.DomainCPUTuneVCPUSched{sched}
 }
 
 func (h *host) everyVCPU() string {

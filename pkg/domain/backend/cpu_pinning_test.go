@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"libvirt.org/go/libvirtxml"
 )
@@ -112,6 +113,21 @@ func TestEmulatorParity(t *testing.T) {
 		m := on(machine(t, own(fmt.Sprintf("cores: %d, isolateEmulatorThread: true", cores), "")), oneCell)
 		m.VMI.Annotations = map[string]string{"alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity": ""}
 		same(t, fmt.Sprintf("%d CPUs", cores), want, pinned(render(t, m).CPUTune))
+	}
+}
+
+// TestRealtime: the guest's CPUs come before all that is not realtime, or those of its mask do.
+func TestRealtime(t *testing.T) {
+	t.Parallel()
+	for mask, want := range map[string]string{
+		"{}":            `<vcpusched vcpus="0-3" scheduler="fifo" priority="1">`,
+		"{mask: '1-2'}": `<vcpusched vcpus="1-2" scheduler="fifo" priority="1">`,
+	} {
+		m := on(machine(t, own("cores: 4, realtime: "+mask, "")), oneCell)
+		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{cpu: {vcpuSched: {policy: batch}}}")} // the user's word counts
+		if text := part(t, libvirtxml.Domain{CPUTune: render(t, m).CPUTune}); !strings.Contains(text, want) {
+			t.Errorf("realtime %s: no '%s' in %s", mask, want, text)
+		}
 	}
 }
 
