@@ -101,6 +101,9 @@ func conditions(t *testing.T, p plane) {
 		return "apiVersion: kubevirt.io/" + version + "\nkind: VirtualMachine\nmetadata: {name: web, namespace: default}\n" +
 			"spec: {runStrategy: " + strategy + ", template: {spec: {domain: {devices: {}}}}}\n"
 	}
+	status := func(account, ready string) []string {
+		return []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":` + ready + `}}`, "--as=" + account, "--as-group=system:masters"}
+	}
 	eventually(t, "the API server calls the recorder", func() bool {
 		_, err := p.try("", vm("v1", "Halted"), "create", "--dry-run=server", "-f", "-")
 		return err == nil && len(asked.asked()) == 2
@@ -115,7 +118,8 @@ func conditions(t *testing.T, p plane) {
 		{"a new object has no old one to compare with", vm("v1", "Halted"), []string{"create", "-f", "-"}, created},
 		{"somebody's annotation is nothing to judge", "", []string{"annotate", "vm/web", "example.com/note=x"}, nil},
 		{"neither is a finalizer", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":["example.com/hold"]}}`}, nil},
-		{"a status is its controllers' to write", "", []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":true}}`}, []string{"/validate/status UPDATE v1"}},
+		{"a status that Kiln writes is not", "", status(webhookAccount, "true"), nil},
+		{"one that others write is", "", status("system:serviceaccount:kubevirt:kubevirt-controller", "false"), []string{"/validate/status UPDATE v1"}},
 		{"our annotations are", "", []string{"annotate", "vm/web", "kilnvm.io/pins="}, updated},
 		{"also when one goes", "", []string{"annotate", "vm/web", "kilnvm.io/pins-"}, updated},
 		{"KubeVirt's too", "", []string{"annotate", "vm/web", "kubevirt.io/x=y"}, updated},

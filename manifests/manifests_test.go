@@ -29,6 +29,9 @@ func TestOnServer(t *testing.T) {
 	t.Run("revisions have few writers", func(t *testing.T) { revisionWriters(t, p) })
 	t.Run("webhooks are asked when there is something to judge", func(t *testing.T) { conditions(t, p) })
 	p.kubectl(t, "", "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
+	t.Run("policies refuse what the engine refuses", func(t *testing.T) { agreement(t, p) })
+	t.Run("and nothing more", func(t *testing.T) { nothingMore(t, p) })
+	t.Run("statuses and guests have few writers", func(t *testing.T) { writers(t, p) })
 	t.Run("names, columns and descriptions", func(t *testing.T) { appearance(t, p) })
 	t.Run("manifests are accepted whole", func(t *testing.T) { accepted(t, p) })
 }

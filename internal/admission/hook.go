@@ -68,7 +68,7 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 		}
 	}()
 	given, err := h.handle(ctx, request)
-	response.Warnings = given.warnings
+	response.Warnings = short(given.warnings)
 	if err != nil {
 		response.Result = refusal(request, err)
 		if response.Result.Code >= http.StatusInternalServerError {
@@ -82,6 +82,18 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 		response.Patch, response.PatchType = given.patch, &kind
 	}
 	return response
+}
+
+// maxWarning is the length of a warning that clients print whole, in characters. Only users' own long names get past it.
+const maxWarning = 120
+
+func short(warnings []string) []string {
+	for i, warning := range warnings {
+		if runes := []rune(warning); len(runes) > maxWarning {
+			warnings[i] = string(runes[:maxWarning-1]) + "…"
+		}
+	}
+	return warnings
 }
 
 // unreadable is the refusal of an object that does not fit its type.

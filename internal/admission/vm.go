@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -26,7 +27,11 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 		resolved.Set.Architecture = old.Annotations[pipeline.AnnotationArchitecture]
 	} else {
 		resolver := s.resolver(request, vm, old)
-		if resolved, err = resolver.VM(ctx, vm, old); err != nil {
+		resolved, err = resolver.VM(ctx, vm, old)
+		if errors.As(err, new(*resolve.Refusal)) {
+			return s.judgeVM(ctx, request, change{vm, old, resolved, err}) // with all else that is wrong
+		}
+		if err != nil {
 			return answer{}, err
 		}
 		if resolved.Waiting {
@@ -59,16 +64,31 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 		return answer{}, nil // labels and the like: rules that came since then must not keep anybody from changing them
 	}
 	resolved, err := s.resolver(request, vm, old).VM(ctx, vm, old)
+	return s.judgeVM(ctx, request, change{vm, old, resolved, err})
+}
+
+// change is a VM with what its references were resolved to, or the error of that.
+type change struct {
+	vm, old  *v1.VirtualMachine
+	resolved resolve.Answer
+	err      error
+}
+
+// judgeVM judges a VM. A mistake in its references is one among others.
+func (s *Server) judgeVM(ctx context.Context, request *admissionv1.AdmissionRequest, c change) (answer, error) {
+	var mistakes *resolve.Refusal
+	if c.err != nil && !errors.As(c.err, &mistakes) {
+		return answer{}, c.err
+	}
+	in, err := s.Resolver.Input(ctx, request.Namespace, c.resolved, s.Cluster())
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := s.Resolver.Input(ctx, request.Namespace, resolved, s.Cluster())
-	if err != nil {
-		return answer{}, err
+	if in.User = request.UserInfo.Username; mistakes != nil {
+		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, mistakes.Errors
 	}
-	in.User = request.UserInfo.Username
-	_, judged := pipeline.ExplicitVM(resolve.Effective(vm, resolved.Pins), old, in)
-	judged.Warnings = append(resolved.Warnings, judged.Warnings...)
+	_, judged := pipeline.ExplicitVM(resolve.Effective(c.vm, c.resolved.Pins), c.old, in)
+	judged.Warnings = append(c.resolved.Warnings, judged.Warnings...)
 	return verdict(judged)
 }
 

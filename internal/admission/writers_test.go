@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -101,5 +103,15 @@ func TestWarningsOnUpdates(t *testing.T) {
 		if diff := cmp.Diff(test.want, response.Warnings); diff != "" {
 			t.Errorf("%s: -want +got\n%s", test.why, diff)
 		}
+	}
+}
+
+// TestLongNamesInWarnings: a name may have 253 characters, and a warning 120.
+func TestLongNamesInWarnings(t *testing.T) {
+	name := strings.Repeat("long.", 50) + "er"
+	response := ask(t, newCluster(t).Hooks()[ValidateVM], create(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: Halted, instancetype: {name: "+
+		name+"}, template: {spec: {domain: {devices: {}}}}}"))
+	if len(response.Warnings) != 1 || utf8.RuneCountInString(response.Warnings[0]) != maxWarning {
+		t.Errorf("warnings %q, want one of %d characters", response.Warnings, maxWarning)
 	}
 }

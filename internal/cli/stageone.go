@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -47,9 +48,10 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if old != nil && (old.Name != vm.Name || old.Namespace != vm.Namespace) {
 		old = nil
 	}
-	answer, err := s.resolver.VM(ctx, vm, old)
-	if err != nil {
-		return nil, err
+	answer, mistaken := s.resolver.VM(ctx, vm, old)
+	var mistakes *resolve.Refusal
+	if mistaken != nil && !errors.As(mistaken, &mistakes) {
+		return nil, mistaken
 	}
 	in, err := s.resolver.Input(ctx, vm.Namespace, answer, s.cluster)
 	if err != nil {
@@ -57,6 +59,9 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	}
 	g.vm = vm
 	vm = resolve.Effective(vm, answer.Pins)
+	if mistakes != nil {
+		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, mistakes.Errors
+	}
 	g.unknown = vm.Spec.Instancetype != nil && answer.Set.Instancetype == nil || vm.Spec.Preference != nil && answer.Set.Preference == nil
 	g.explicit, g.verdict = pipeline.ExplicitVM(vm, old, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)

@@ -18,7 +18,7 @@ func (r Resolver) grant(ctx context.Context, w wish, answer *Answer) (*content, 
 	case ref.inferFrom != "" && (ref.name+ref.kind != "" || !ref.hasPolicy()):
 		return nil, nil, nil // what is meant is not known: validation says why
 	case ref.inferFrom == "" && ref.name == "":
-		return nil, field.ErrorList{field.Required(ref.path.Child("name"), "name the "+ref.field)}, nil
+		return nil, field.ErrorList{field.Required(ref.path.Child("name"), "name the "+ref.field).WithOrigin("vm/matcher-name")}, nil
 	case !ref.known(answer):
 		return nil, nil, nil
 	case ref.revision != "":
@@ -41,7 +41,7 @@ func (r Resolver) grant(ctx context.Context, w wish, answer *Answer) (*content, 
 		return nil, field.ErrorList{foreignPin(w.foreign)}, nil
 	}
 	if w.pin != "" && w.pin != now { // a dry run writes no revision, but its second call is asked for it
-		answer.warn("pin '%s' was dropped: no such revision of %s in namespace '%s'", w.pin, ref, ref.namespace)
+		answer.warn("pin '%s' was dropped: no such revision of %s", w.pin, ref)
 	}
 	return found, nil, nil
 }
@@ -105,7 +105,7 @@ func (r *reference) known(answer *Answer) bool {
 	if r.inferred {
 		at = fmt.Sprintf("label '%s-kind' of the source of volume '%s'", r.label, r.inferFrom)
 	}
-	answer.warn("%s: kind '%s' is unknown, use '%s' or '%s'; the guest cannot start", at, r.kind, r.namespaced, r.cluster)
+	answer.warn("%s '%s' is unknown, the guest cannot start: use '%s', or leave it out", at, r.kind, r.namespaced)
 	return false
 }
 
@@ -141,10 +141,10 @@ func (r Resolver) named(ctx context.Context, ref *reference, answer *Answer) (*c
 	case err != nil:
 		return nil, nil, err
 	case found == nil:
-		answer.warn("%s: revision '%s' does not exist in namespace '%s'; the guest cannot start before it does", ref.path.Child("revisionName"), ref.revision, ref.namespace)
+		answer.warn("%s: revision '%s' does not exist, the guest cannot start", ref.path.Child("revisionName"), ref.revision)
 	case !ref.fits(found.source()):
 		return nil, field.ErrorList{field.Invalid(ref.path.Child("revisionName"), ref.revision,
-			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source().Kind, found.source().Name, ref.family.kind(ref.kind), ref.name))}, nil
+			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source().Kind, found.source().Name, ref.family.kind(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil
 	}
 	return found, nil, nil
 }

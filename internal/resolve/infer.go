@@ -56,7 +56,7 @@ func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*r
 		return &named, nil, nil
 	case errors.As(err, &nothing):
 		return nil, field.ErrorList{field.Invalid(at, ref.inferFrom,
-			fmt.Sprintf("%s: name the %s, or set inferFromVolumeFailurePolicy to 'Ignore' for a guest without one", nothing, ref.field))}, nil
+			fmt.Sprintf("%s: name the %s, or set inferFromVolumeFailurePolicy to 'Ignore' for a guest without one", nothing, ref.field)).WithOrigin("vm/inference")}, nil
 	case err != nil:
 		return nil, nil, err
 	}
@@ -90,7 +90,7 @@ func (w walk) volume(ctx context.Context) (map[string]string, error) {
 			return nil, &silent{"only a PersistentVolumeClaim or a DataVolume can recommend something"}
 		}
 	}
-	return nil, field.Invalid(nil, w.ref.inferFrom, "names no volume of spec.template.spec.volumes")
+	return nil, field.Invalid(nil, w.ref.inferFrom, "names no volume of spec.template.spec.volumes").WithOrigin("vm/inference")
 }
 
 // claim ends a walk, as snapshot does.

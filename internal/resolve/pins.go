@@ -151,7 +151,7 @@ func wanted(ref, oldRef *reference, now, old pin) wish {
 
 func foreignPin(name string) *field.Error {
 	return field.Invalid(field.NewPath("metadata", "annotations").Key(pipeline.AnnotationPins), name,
-		"the recorded revision cannot be exchanged for another: name an older one in revisionName, or set the annotation to '' for the current one")
+		"the recorded revision cannot be exchanged for another: name an older one in revisionName, or set the annotation to '' for the current one").WithOrigin("vm/pin")
 }
 
 // Keys of the pins annotation.

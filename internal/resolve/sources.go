@@ -145,7 +145,7 @@ func (w walk) permitted(ctx context.Context, s Source) error {
 		return fmt.Errorf("asking who may read %s: %w", s, err)
 	}
 	if !allowed {
-		return field.Forbidden(nil, fmt.Sprintf("volume '%s' is made from %s, which whoever wrote this may not read", w.ref.inferFrom, s))
+		return field.Forbidden(nil, fmt.Sprintf("volume '%s' is made from %s, which whoever wrote this may not read", w.ref.inferFrom, s)).WithOrigin("vm/inference-right")
 	}
 	return nil
 }

@@ -58,6 +58,8 @@ type Input struct {
 	Cluster config.Cluster
 	// User is the account that asks, empty where nobody does. Controllers of guests may do more than others.
 	User string
+	// Mistakes are those in the references of a VM, found when they were resolved. The Set is empty then.
+	Mistakes field.ErrorList
 }
 
 // defaults are the cluster's, and those that come from what the guest refers to.
@@ -95,7 +97,7 @@ func JudgeVMI(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 // ExplicitVM makes the guest that a VM would boot explicit and judges the VM and that guest together, so that a VM that
 // could never start is refused when it is written. old is nil on create. Paths are those of the VM.
 func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
-	verdict := Verdict{Errors: validate.VM(vm, old, in.Cluster.Limits), Warnings: append(validate.VMWarnings(vm), validate.ChangeWarnings(vm, old)...)}
+	verdict := Verdict{Errors: except(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes), Warnings: append(validate.VMWarnings(vm), validate.ChangeWarnings(vm, old)...)}
 	if vm.Spec.Template == nil {
 		return nil, verdict // validate.VM names the missing template; there is no guest to judge
 	}
@@ -111,7 +113,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	}
 	placeIdentity(explicit)
 	expanded := expand(explicit, in)
-	for _, err := range expanded.Errors.WithOrigin("preset/conflict") {
+	for _, err := range expanded.Errors {
 		err.Field = template.Child(err.Field).String()
 		verdict.Errors = append(verdict.Errors, err)
 	}
@@ -148,6 +150,13 @@ func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
 	})
 }
 
+// except puts mistakes before errs, without those of errs at the same fields.
+func except(errs, mistakes field.ErrorList) field.ErrorList {
+	return append(slices.Clone(mistakes), slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return slices.ContainsFunc(mistakes, func(m *field.Error) bool { return m.Field == err.Field })
+	})...)
+}
+
 // unknown tells whether the VM names a size or a preference that does not exist yet.
 func unknown(vm *v1.VirtualMachine, set instancetype.Set) bool {
 	return vm.Spec.Instancetype != nil && set.Instancetype == nil || vm.Spec.Preference != nil && set.Preference == nil
@@ -161,7 +170,7 @@ func expand(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 	name(in.Set, vmi)
 	warnings, errs := preset.Apply(in.Presets, vmi)
 	mutate.Apply(vmi, in.defaults())
-	return Verdict{Errors: errs, Warnings: warnings}
+	return Verdict{Errors: errs.WithOrigin("preset/conflict"), Warnings: warnings}
 }
 
 // sourceAnnotations say, for people and dashboards, which size and preference a VMI has. They are information only.

@@ -3,6 +3,7 @@ package validate
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -30,38 +31,49 @@ func disks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 func diskForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	first := map[string]int{}
 	for i := range list {
-		disk, at := &list[i], path.Index(i)
+		disk := &list[i]
+		at := func(name string) *field.Path { return below(path, i, name) }
 		if _, found := first[disk.Name]; found {
-			errs = append(errs, field.Duplicate(at.Child("name"), disk.Name).WithOrigin("disks/name-twice"))
-		} else {
-			first[disk.Name] = i
-			errs = append(errs, named(at.Child("name"), disk.Name, validation.IsDNS1123Label).WithOrigin("disks/name")...)
+			errs = append(errs, field.Duplicate(at("name"), disk.Name).WithOrigin("disks/name-twice"))
+		} else if first[disk.Name] = i; len(validation.IsDNS1123Label(disk.Name)) > 0 {
+			errs = append(errs, named(at("name"), disk.Name, validation.IsDNS1123Label).WithOrigin("disks/name")...)
 		}
-		if targets := targets(disk); len(targets) > 1 {
-			errs = append(errs, field.Forbidden(at.Child(targets[1]), "cannot be together with "+targets[0]+": a disk has one target").WithOrigin("disks/targets"))
+		if target, second := targets(disk); second != "" {
+			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+target+": a disk has one target").WithOrigin("disks/targets"))
 		}
 		if disk.Serial != "" && !serialPattern.MatchString(disk.Serial) {
-			errs = append(errs, field.Invalid(at.Child("serial"), disk.Serial, "must consist of letters, digits and '_.+-'").WithOrigin("disks/serial"))
+			errs = append(errs, field.Invalid(at("serial"), disk.Serial, "must consist of letters, digits and '_.+-'").WithOrigin("disks/serial"))
 		}
 		if utf8.RuneCountInString(disk.Serial) > serialLimit {
-			errs = append(errs, field.TooLong(at.Child("serial"), "", serialLimit).WithOrigin("disks/serial-length"))
+			errs = append(errs, field.TooLong(at("serial"), "", serialLimit).WithOrigin("disks/serial-length"))
 		}
 	}
 	return errs
 }
 
-// targets that are set, by field name.
-func targets(disk *v1.Disk) (set []string) {
-	if disk.Disk != nil {
-		set = append(set, "disk")
+// targets that are set, by field name: the first, and one that is too many.
+func targets(disk *v1.Disk) (first, second string) {
+	return firstTwo(kind{"disk", disk.Disk != nil}, kind{"lun", disk.LUN != nil}, kind{"cdrom", disk.CDRom != nil})
+}
+
+// kind is one of several forms of which an object takes one, and whether it does.
+type kind struct {
+	name string
+	set  bool
+}
+
+// firstTwo are the names of the first two that are set, empty where there are less.
+func firstTwo(kinds ...kind) (first, second string) {
+	for _, k := range kinds {
+		switch {
+		case !k.set:
+		case first == "":
+			first = k.name
+		default:
+			return first, k.name
+		}
 	}
-	if disk.LUN != nil {
-		set = append(set, "lun")
-	}
-	if disk.CDRom != nil {
-		set = append(set, "cdrom")
-	}
-	return set
+	return first, ""
 }
 
 // bus of a disk with the field that names it; both empty without a target.
@@ -76,6 +88,8 @@ func bus(disk *v1.Disk) (v1.DiskBus, string) {
 	}
 	return "", ""
 }
+
+var allBuses = []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio}
 
 // armBuses: the virt machine of arm64 has no SATA controller, and firmware does not boot from USB there.
 var armBuses = []v1.DiskBus{v1.DiskBusVirtio, v1.DiskBusSCSI}
@@ -103,30 +117,30 @@ func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 		if target == "" {
 			continue
 		}
-		at := path.Index(i).Child(target)
+		at := func(name string) *field.Path { return below(path, i, target, name) }
 		switch {
 		case bus == "ide":
-			errs = append(errs, field.NotSupported(at.Child("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio}).WithOrigin("disks/bus-ide"))
+			errs = append(errs, field.NotSupported(at("bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
 		case target == "cdrom" && bus == v1.DiskBusVirtio:
-			errs = append(errs, field.NotSupported(at.Child("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
-		case bus != "":
-			errs = append(errs, supported(at.Child("bus"), bus, v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio).WithOrigin("disks/bus")...)
+			errs = append(errs, field.NotSupported(at("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
+		case bus != "" && !slices.Contains(allBuses, bus):
+			errs = append(errs, field.NotSupported(at("bus"), bus, allBuses).WithOrigin("disks/bus"))
 		}
 		if disk.Disk == nil {
 			continue
 		}
 		if bus == v1.DiskBusSATA && disk.Disk.ReadOnly {
-			errs = append(errs, field.Invalid(at.Child("bus"), bus, "has no read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
+			errs = append(errs, field.Invalid(at("bus"), bus, "has no read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
 		}
-		errs = append(errs, diskAddress(disk.Disk, at.Child("pciAddress"))...)
+		if disk.Disk.PciAddress != "" {
+			errs = append(errs, diskAddress(disk.Disk, at("pciAddress"))...)
+		}
 	}
 	return errs
 }
 
 func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 	switch {
-	case disk.PciAddress == "":
-		return nil
 	case disk.Bus != v1.DiskBusVirtio:
 		return field.ErrorList{field.Invalid(at, disk.PciAddress, "only disks on bus 'virtio' are PCI devices").WithOrigin("disks/pci-bus")}
 	case !pciPattern.MatchString(disk.PciAddress):
@@ -135,27 +149,35 @@ func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 	return nil
 }
 
+// What QEMU's block layer knows.
+var (
+	caches        = []v1.DriverCache{v1.CacheNone, v1.CacheWriteThrough, v1.CacheWriteBack}
+	ioModes       = []v1.DriverIO{v1.IONative, v1.IOThreads}
+	errorPolicies = []v1.DiskErrorPolicy{v1.DiskErrorPolicyStop, v1.DiskErrorPolicyIgnore, v1.DiskErrorPolicyReport, v1.DiskErrorPolicyEnospace}
+)
+
 func diskDrivers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	return diskDriverForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
 }
 
 func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	for i := range list {
-		disk, at := &list[i], path.Index(i)
-		if disk.Cache != "" {
-			errs = append(errs, supported(at.Child("cache"), disk.Cache, v1.CacheNone, v1.CacheWriteThrough, v1.CacheWriteBack).WithOrigin("disks/cache")...)
+		disk := &list[i]
+		at := func(name string) *field.Path { return below(path, i, name) }
+		if disk.Cache != "" && !slices.Contains(caches, disk.Cache) {
+			errs = append(errs, field.NotSupported(at("cache"), disk.Cache, caches).WithOrigin("disks/cache"))
 		}
-		if disk.IO != "" {
-			errs = append(errs, supported(at.Child("io"), disk.IO, v1.IONative, v1.IOThreads).WithOrigin("disks/io")...)
+		if disk.IO != "" && !slices.Contains(ioModes, disk.IO) {
+			errs = append(errs, field.NotSupported(at("io"), disk.IO, ioModes).WithOrigin("disks/io"))
 		}
 		if disk.IO == v1.IONative && (disk.Cache == v1.CacheWriteBack || disk.Cache == v1.CacheWriteThrough) {
-			errs = append(errs, field.Invalid(at.Child("io"), disk.IO, fmt.Sprintf("passes the host's page cache by, which cache '%s' uses: use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
+			errs = append(errs, field.Invalid(at("io"), disk.IO, fmt.Sprintf("passes the host's page cache by, which cache '%s' uses: use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
 		}
-		if policy := disk.ErrorPolicy; policy != nil {
-			errs = append(errs, supported(at.Child("errorPolicy"), *policy, v1.DiskErrorPolicyStop, v1.DiskErrorPolicyIgnore, v1.DiskErrorPolicyReport, v1.DiskErrorPolicyEnospace).WithOrigin("disks/error-policy")...)
+		if policy := disk.ErrorPolicy; policy != nil && !slices.Contains(errorPolicies, *policy) {
+			errs = append(errs, field.NotSupported(at("errorPolicy"), *policy, errorPolicies).WithOrigin("disks/error-policy"))
 		}
 		if bus, target := bus(disk); isTrue(disk.DedicatedIOThread) && target != "" && bus != "" && bus != v1.DiskBusVirtio {
-			errs = append(errs, field.Forbidden(at.Child("dedicatedIOThread"), fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
+			errs = append(errs, field.Forbidden(at("dedicatedIOThread"), fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
 		}
 	}
 	return errs

@@ -24,10 +24,11 @@ func blockSizes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 
 func blockSizeForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	for i := range list {
-		size, at := list[i].BlockSize, path.Index(i).Child("blockSize")
+		size := list[i].BlockSize
 		if size == nil || size.Custom == nil {
 			continue
 		}
+		at := below(path, i, "blockSize")
 		if enabled(size.MatchVolume) {
 			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be together with custom: remove one of them").WithOrigin("disks/block-size-both"))
 			continue

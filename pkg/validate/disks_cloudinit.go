@@ -24,14 +24,14 @@ type cloudInit struct {
 }
 
 func cloudInits(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	for i, volume := range spec.Volumes {
-		at := path.Child("volumes").Index(i)
+	for i := range spec.Volumes {
+		volume := &spec.Volumes[i]
 		if s := volume.CloudInitNoCloud; s != nil {
-			errs = append(errs, cloudInitData(at.Child("cloudInitNoCloud"),
+			errs = append(errs, cloudInitData(below(path.Child("volumes"), i, "cloudInitNoCloud"),
 				cloudInit{s.UserDataSecretRef, s.UserDataBase64, s.UserData, "secretRef", "userDataBase64", "userData"},
 				cloudInit{s.NetworkDataSecretRef, s.NetworkDataBase64, s.NetworkData, "networkDataSecretRef", "networkDataBase64", "networkData"})...)
 		} else if s := volume.CloudInitConfigDrive; s != nil {
-			errs = append(errs, cloudInitData(at.Child("cloudInitConfigDrive"),
+			errs = append(errs, cloudInitData(below(path.Child("volumes"), i, "cloudInitConfigDrive"),
 				cloudInit{s.UserDataSecretRef, s.UserDataBase64, s.UserData, "secretRef", "userDataBase64", "userData"},
 				cloudInit{s.NetworkDataSecretRef, s.NetworkDataBase64, s.NetworkData, "networkDataSecretRef", "networkDataBase64", "networkData"})...)
 		}

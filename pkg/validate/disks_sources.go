@@ -11,75 +11,60 @@ import (
 // Fields: volumes, utilityVolumes.
 // A volume has one source, and the source says where it is.
 
-// sources of a volume that are set, by field name. A new kind of source is one line here.
-func sources(v *v1.Volume) (set []string) {
-	for _, source := range []struct {
-		name string
-		set  bool
-	}{
-		{"hostDisk", v.HostDisk != nil},
-		{"persistentVolumeClaim", v.PersistentVolumeClaim != nil},
-		{"cloudInitNoCloud", v.CloudInitNoCloud != nil},
-		{"cloudInitConfigDrive", v.CloudInitConfigDrive != nil},
-		{"sysprep", v.Sysprep != nil},
-		{"containerDisk", v.ContainerDisk != nil},
-		{"ephemeral", v.Ephemeral != nil},
-		{"emptyDisk", v.EmptyDisk != nil},
-		{"dataVolume", v.DataVolume != nil},
-		{"configMap", v.ConfigMap != nil},
-		{"secret", v.Secret != nil},
-		{"downwardAPI", v.DownwardAPI != nil},
-		{"serviceAccount", v.ServiceAccount != nil},
-		{"downwardMetrics", v.DownwardMetrics != nil},
-		{"memoryDump", v.MemoryDump != nil},
-		{"containerPath", v.ContainerPath != nil},
-	} {
-		if source.set {
-			set = append(set, source.name)
-		}
-	}
-	return set
+// sources of a volume that are set, by field name: the first, and one that is too many. A new kind of source is one line here.
+func sources(v *v1.Volume) (first, second string) {
+	return firstTwo(
+		kind{"hostDisk", v.HostDisk != nil},
+		kind{"persistentVolumeClaim", v.PersistentVolumeClaim != nil},
+		kind{"cloudInitNoCloud", v.CloudInitNoCloud != nil},
+		kind{"cloudInitConfigDrive", v.CloudInitConfigDrive != nil},
+		kind{"sysprep", v.Sysprep != nil},
+		kind{"containerDisk", v.ContainerDisk != nil},
+		kind{"ephemeral", v.Ephemeral != nil},
+		kind{"emptyDisk", v.EmptyDisk != nil},
+		kind{"dataVolume", v.DataVolume != nil},
+		kind{"configMap", v.ConfigMap != nil},
+		kind{"secret", v.Secret != nil},
+		kind{"downwardAPI", v.DownwardAPI != nil},
+		kind{"serviceAccount", v.ServiceAccount != nil},
+		kind{"downwardMetrics", v.DownwardMetrics != nil},
+		kind{"memoryDump", v.MemoryDump != nil},
+		kind{"containerPath", v.ContainerPath != nil},
+	)
 }
 
 // single sources are volumes of which a guest has at most one: each stands for a fact of the whole guest.
-var single = []string{"serviceAccount", "downwardMetrics", "memoryDump"}
+func single(v *v1.Volume) []kind {
+	if v.ServiceAccount == nil && v.DownwardMetrics == nil && v.MemoryDump == nil {
+		return nil
+	}
+	return []kind{{"serviceAccount", v.ServiceAccount != nil}, {"downwardMetrics", v.DownwardMetrics != nil}, {"memoryDump", v.MemoryDump != nil}}
+}
 
 func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	seen, first := map[string]bool{}, map[string]int{}
+	seen, first := make(map[string]bool, len(spec.Volumes)), map[string]int{}
 	for i := range spec.Volumes {
-		volume, at := &spec.Volumes[i], path.Child("volumes").Index(i)
+		volume := &spec.Volumes[i]
+		at := func(names ...string) *field.Path { return below(path.Child("volumes"), i, names...) }
 		if seen[volume.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), volume.Name).WithOrigin("disks/volume-name-twice"))
+			errs = append(errs, field.Duplicate(at("name"), volume.Name).WithOrigin("disks/volume-name-twice"))
 		}
 		seen[volume.Name] = true
-		set := sources(volume)
-		switch {
-		case len(set) == 0:
-			errs = append(errs, field.Required(at, "give the volume a source, such as persistentVolumeClaim").WithOrigin("disks/volume-source"))
-		case len(set) > 1:
-			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a volume has one source").WithOrigin("disks/volume-sources"))
+		switch source, second := sources(volume); {
+		case source == "":
+			errs = append(errs, field.Required(at(), "give the volume a source, such as persistentVolumeClaim").WithOrigin("disks/volume-source"))
+		case second != "":
+			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+source+": a volume has one source").WithOrigin("disks/volume-sources"))
 		}
-		for _, kind := range single {
-			if !contains(set, kind) {
-				continue
+		for _, k := range single(volume) {
+			if other, found := first[k.name]; k.set && found {
+				errs = append(errs, field.Invalid(at(k.name), volume.Name, fmt.Sprintf("a guest has at most one such volume: volumes[%d] is one already", other)).WithOrigin("disks/volume-single"))
+			} else if k.set {
+				first[k.name] = i
 			}
-			if other, found := first[kind]; found {
-				errs = append(errs, field.Invalid(at.Child(kind), volume.Name, fmt.Sprintf("a guest has at most one such volume: volumes[%d] is one already", other)).WithOrigin("disks/volume-single"))
-				continue
-			}
-			first[kind] = i
 		}
 	}
 	return errs
-}
-
-func contains(list []string, wanted string) bool {
-	for _, have := range list {
-		if have == wanted {
-			return true
-		}
-	}
-	return false
 }
 
 // reservedPaths hold the sockets and files by which the guest itself is run.
@@ -87,37 +72,36 @@ var reservedPaths = []string{"/var/run/kubevirt", "/var/run/libvirt"}
 
 func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Volumes {
-		v, at := &spec.Volumes[i], path.Child("volumes").Index(i)
-		required := func(value string, path ...string) {
-			if value == "" {
-				errs = append(errs, field.Required(at.Child(path[0], path[1:]...), "name it").WithOrigin("disks/volume-reference"))
-			}
+		v := &spec.Volumes[i]
+		at := func(names ...string) *field.Path { return below(path.Child("volumes"), i, names...) }
+		unnamed := func(names ...string) {
+			errs = append(errs, field.Required(at(names...), "name it").WithOrigin("disks/volume-reference"))
 		}
-		if v.DataVolume != nil {
-			required(v.DataVolume.Name, "dataVolume", "name")
+		if v.DataVolume != nil && v.DataVolume.Name == "" {
+			unnamed("dataVolume", "name")
 		}
-		if v.ConfigMap != nil {
-			required(v.ConfigMap.Name, "configMap", "name")
+		if v.ConfigMap != nil && v.ConfigMap.Name == "" {
+			unnamed("configMap", "name")
 		}
-		if v.Secret != nil {
-			required(v.Secret.SecretName, "secret", "secretName")
+		if v.Secret != nil && v.Secret.SecretName == "" {
+			unnamed("secret", "secretName")
 		}
-		if v.ServiceAccount != nil {
-			required(v.ServiceAccount.ServiceAccountName, "serviceAccount", "serviceAccountName")
+		if v.ServiceAccount != nil && v.ServiceAccount.ServiceAccountName == "" {
+			unnamed("serviceAccount", "serviceAccountName")
 		}
 		if v.HostDisk != nil {
-			errs = append(errs, hostDisk(v.HostDisk, limits, at.Child("hostDisk"))...)
+			errs = append(errs, hostDisk(v.HostDisk, limits, at("hostDisk"))...)
 		}
 		if v.DownwardMetrics != nil {
-			errs = append(errs, gated(limits, "DownwardMetrics", at.Child("downwardMetrics")).WithOrigin("disks/downward-metrics-gate")...)
+			errs = append(errs, gated(limits, "DownwardMetrics", at("downwardMetrics")).WithOrigin("disks/downward-metrics-gate")...)
 		}
-		if v.ContainerDisk != nil {
-			errs = append(errs, filePath(at.Child("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
+		if v.ContainerDisk != nil && v.ContainerDisk.Path != "" {
+			errs = append(errs, filePath(at("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
 		}
 		if v.ContainerPath != nil {
 			for _, reserved := range reservedPaths {
 				if under(v.ContainerPath.Path, reserved) {
-					errs = append(errs, field.Forbidden(at.Child("containerPath", "path"), "'"+reserved+"' is reserved").WithOrigin("disks/container-path-reserved"))
+					errs = append(errs, field.Forbidden(at("containerPath", "path"), "'"+reserved+"' is reserved").WithOrigin("disks/container-path-reserved"))
 				}
 			}
 		}

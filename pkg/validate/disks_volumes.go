@@ -23,21 +23,24 @@ func volumeIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Volume {
 func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	index := volumeIndex(spec)
 	for i := range spec.Domain.Devices.Disks {
-		disk, at := &spec.Domain.Devices.Disks[i], path.Child("domain", "devices", "disks").Index(i)
+		disk := &spec.Domain.Devices.Disks[i]
+		at := func(names ...string) *field.Path {
+			return below(path.Child("domain", "devices", "disks"), i, names...)
+		}
 		volume := index[disk.Name]
 		switch {
 		case volume == nil && disk.CDRom != nil:
 			if !limits.Gates.Enabled("DeclarativeHotplugVolumes") {
-				errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name; a CD-ROM without one needs feature gate 'DeclarativeHotplugVolumes'").WithOrigin("disks/cdrom-volume"))
+				errs = append(errs, field.Invalid(at("name"), disk.Name, "no volume has this name; a CD-ROM without one needs feature gate 'DeclarativeHotplugVolumes'").WithOrigin("disks/cdrom-volume"))
 			}
 		case volume == nil:
-			errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk").WithOrigin("disks/disk-volume"))
+			errs = append(errs, field.Invalid(at("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk").WithOrigin("disks/disk-volume"))
 		case volume.MemoryDump != nil:
-			errs = append(errs, field.Invalid(at.Child("name"), disk.Name, "a memory dump is written to, and is no disk: remove it").WithOrigin("disks/memory-dump"))
+			errs = append(errs, field.Invalid(at("name"), disk.Name, "a memory dump is written to, and is no disk: remove it").WithOrigin("disks/memory-dump"))
 		case disk.LUN != nil && !isClaim(volume):
-			errs = append(errs, field.Invalid(at.Child("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume").WithOrigin("disks/lun-volume"))
+			errs = append(errs, field.Invalid(at("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume").WithOrigin("disks/lun-volume"))
 		case volume.DownwardMetrics != nil:
-			errs = append(errs, metricsDisk(disk, at)...)
+			errs = append(errs, metricsDisk(disk, at())...)
 		}
 	}
 	return errs
@@ -72,7 +75,6 @@ func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	taken := map[uint]string{}
 	check := func(order *uint, at *field.Path) {
 		switch {
-		case order == nil:
 		case *order < 1:
 			errs = append(errs, field.Invalid(at, *order, "must be at least 1").WithOrigin("disks/boot-order"))
 		case taken[*order] != "":
@@ -82,36 +84,41 @@ func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		}
 	}
 	path = path.Child("domain", "devices")
-	for i, disk := range spec.Domain.Devices.Disks {
-		check(disk.BootOrder, path.Child("disks").Index(i).Child("bootOrder"))
+	for i := range spec.Domain.Devices.Disks {
+		if order := spec.Domain.Devices.Disks[i].BootOrder; order != nil {
+			check(order, below(path.Child("disks"), i, "bootOrder"))
+		}
 	}
-	for i, nic := range spec.Domain.Devices.Interfaces {
-		check(nic.BootOrder, path.Child("interfaces").Index(i).Child("bootOrder"))
+	for i := range spec.Domain.Devices.Interfaces {
+		if order := spec.Domain.Devices.Interfaces[i].BootOrder; order != nil {
+			check(order, below(path.Child("interfaces"), i, "bootOrder"))
+		}
 	}
 	return errs
 }
 
 // volumeUse finds volumes that the guest would never see. A memory dump is written by the host.
 func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	asDisk, asFiles := map[string]bool{}, map[string]bool{}
-	for _, disk := range spec.Domain.Devices.Disks {
-		asDisk[disk.Name] = true
+	asDisk, asFiles := make(map[string]bool, len(spec.Domain.Devices.Disks)), map[string]bool{}
+	for i := range spec.Domain.Devices.Disks {
+		asDisk[spec.Domain.Devices.Disks[i].Name] = true
 	}
 	for _, fs := range spec.Domain.Devices.Filesystems {
 		asFiles[fs.Name] = true
 	}
-	for i, volume := range spec.Volumes {
-		at := path.Child("volumes").Index(i)
+	for i := range spec.Volumes {
+		volume := &spec.Volumes[i]
+		at := func() *field.Path { return below(path.Child("volumes"), i, "name") }
 		switch {
 		case volume.MemoryDump != nil:
 		case volume.ContainerPath != nil:
 			if asDisk[volume.Name] {
-				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk").WithOrigin("disks/directory-as-disk"))
+				errs = append(errs, field.Invalid(at(), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk").WithOrigin("disks/directory-as-disk"))
 			} else if !asFiles[volume.Name] {
-				errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "is a directory: it needs a file system of this name in domain.devices.filesystems").WithOrigin("disks/directory-unused"))
+				errs = append(errs, field.Invalid(at(), volume.Name, "is a directory: it needs a file system of this name in domain.devices.filesystems").WithOrigin("disks/directory-unused"))
 			}
 		case !asDisk[volume.Name] && !asFiles[volume.Name]:
-			errs = append(errs, field.Invalid(at.Child("name"), volume.Name, "no disk or file system has this name: add one to domain.devices, or remove the volume").WithOrigin("disks/volume-unused"))
+			errs = append(errs, field.Invalid(at(), volume.Name, "no disk or file system has this name: add one to domain.devices, or remove the volume").WithOrigin("disks/volume-unused"))
 		}
 	}
 	return errs

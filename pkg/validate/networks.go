@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,49 +14,42 @@ import (
 
 func networks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Networks {
-		network, at := &spec.Networks[i], path.Child("networks").Index(i)
-		set := networkTypes(network)
-		switch {
-		case len(set) == 0:
-			errs = append(errs, field.Required(at, "give the network a type: pod, multus or resourceClaim").WithOrigin("networks/type"))
-		case len(set) > 1:
-			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a network has one type").WithOrigin("networks/types"))
+		network := &spec.Networks[i]
+		at := func(names ...string) *field.Path { return below(path.Child("networks"), i, names...) }
+		switch first, second := networkTypes(network); {
+		case first == "":
+			errs = append(errs, field.Required(at(), "give the network a type: pod, multus or resourceClaim").WithOrigin("networks/type"))
+		case second != "":
+			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+first+": a network has one type").WithOrigin("networks/types"))
 		}
 		if network.Multus != nil && network.Multus.NetworkName == "" {
-			errs = append(errs, field.Required(at.Child("multus", "networkName"), "name the NetworkAttachmentDefinition").WithOrigin("networks/multus-name"))
+			errs = append(errs, field.Required(at("multus", "networkName"), "name the NetworkAttachmentDefinition").WithOrigin("networks/multus-name"))
 		}
 	}
 	return errs
 }
 
-func networkTypes(n *v1.Network) (set []string) {
-	if n.Pod != nil {
-		set = append(set, "pod")
-	}
-	if n.Multus != nil {
-		set = append(set, "multus")
-	}
-	if n.ResourceClaim != nil {
-		set = append(set, "resourceClaim")
-	}
-	return set
+// networkTypes that are set: the first, and one that is too many.
+func networkTypes(n *v1.Network) (first, second string) {
+	return firstTwo(kind{"pod", n.Pod != nil}, kind{"multus", n.Multus != nil}, kind{"resourceClaim", n.ResourceClaim != nil})
 }
 
 // networkDefaults: a pod has one default network, which is the cluster's own or a Multus one in its place.
 func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	pod, multus := -1, -1
-	for i, network := range spec.Networks {
-		at := path.Child("networks").Index(i)
+	for i := range spec.Networks {
+		network := &spec.Networks[i]
+		at := func(names ...string) *field.Path { return below(path.Child("networks"), i, names...) }
 		if network.Pod != nil {
 			if pod >= 0 {
-				errs = append(errs, field.Forbidden(at.Child("pod"), fmt.Sprintf("networks[%d] is the pod's network already: remove one of the two", pod)).WithOrigin("networks/pod-twice"))
+				errs = append(errs, field.Forbidden(at("pod"), fmt.Sprintf("networks[%d] is the pod's network already: remove one of the two", pod)).WithOrigin("networks/pod-twice"))
 			} else {
 				pod = i
 			}
 		}
 		if network.Multus != nil && network.Multus.Default {
 			if multus >= 0 {
-				errs = append(errs, field.Forbidden(at.Child("multus", "default"), fmt.Sprintf("networks[%d] is the default already: only one can be", multus)).WithOrigin("networks/default-twice"))
+				errs = append(errs, field.Forbidden(at("multus", "default"), fmt.Sprintf("networks[%d] is the default already: only one can be", multus)).WithOrigin("networks/default-twice"))
 			} else {
 				multus = i
 			}
@@ -69,26 +63,29 @@ func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 
 // networkPairs matches networks and interfaces by name, one to one.
 func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	nics, nets := map[string]bool{}, map[string]bool{}
-	for _, nic := range spec.Domain.Devices.Interfaces {
-		nics[nic.Name] = true
+	cards := spec.Domain.Devices.Interfaces
+	nics, nets := make(map[string]bool, len(cards)), make(map[string]bool, len(spec.Networks))
+	for i := range cards {
+		nics[cards[i].Name] = true
 	}
-	for i, network := range spec.Networks {
-		at := path.Child("networks").Index(i).Child("name")
+	for i := range spec.Networks {
+		network := &spec.Networks[i]
+		at := func() *field.Path { return below(path.Child("networks"), i, "name") }
 		if nets[network.Name] {
-			errs = append(errs, field.Duplicate(at, network.Name).WithOrigin("networks/name-twice"))
+			errs = append(errs, field.Duplicate(at(), network.Name).WithOrigin("networks/name-twice"))
 		} else if !nics[network.Name] {
-			errs = append(errs, field.Invalid(at, network.Name, "no interface has this name: add one to domain.devices.interfaces, or remove the network").WithOrigin("networks/interface-missing"))
+			errs = append(errs, field.Invalid(at(), network.Name, "no interface has this name: add one to domain.devices.interfaces, or remove the network").WithOrigin("networks/interface-missing"))
 		}
 		nets[network.Name] = true
 	}
-	seen := map[string]bool{}
-	for i, nic := range spec.Domain.Devices.Interfaces {
-		at := path.Child("domain", "devices", "interfaces").Index(i).Child("name")
+	seen := make(map[string]bool, len(cards))
+	for i := range cards {
+		nic := &cards[i]
+		at := func() *field.Path { return nicPath(path, i, "name") }
 		if seen[nic.Name] {
-			errs = append(errs, field.Duplicate(at, nic.Name).WithOrigin("networks/interface-twice"))
+			errs = append(errs, field.Duplicate(at(), nic.Name).WithOrigin("networks/interface-twice"))
 		} else if !nets[nic.Name] {
-			errs = append(errs, field.Invalid(at, nic.Name, "no network has this name: add it to networks, or remove the interface").WithOrigin("networks/network-missing"))
+			errs = append(errs, field.Invalid(at(), nic.Name, "no network has this name: add it to networks, or remove the interface").WithOrigin("networks/network-missing"))
 		}
 		seen[nic.Name] = true
 	}
@@ -97,18 +94,14 @@ func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 
 // networkClaims are networks of devices that a dynamic resource driver hands out.
 func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	multus, claimed := false, map[string]bool{}
-	for _, claim := range spec.ResourceClaims {
-		claimed[claim.Name] = true
-	}
-	for _, network := range spec.Networks {
-		multus = multus || network.Multus != nil
-	}
-	for i, network := range spec.Networks {
-		claim, at := network.ResourceClaim, path.Child("networks").Index(i).Child("resourceClaim")
+	multus := slices.ContainsFunc(spec.Networks, func(n v1.Network) bool { return n.Multus != nil })
+	for i := range spec.Networks {
+		network := &spec.Networks[i]
+		claim := network.ResourceClaim
 		if claim == nil {
 			continue
 		}
+		at := below(path.Child("networks"), i, "resourceClaim")
 		if off := gated(limits, "NetworkDevicesWithDRA", at).WithOrigin("networks/claim-gate"); len(off) > 0 {
 			errs = append(errs, off...)
 			continue
@@ -120,7 +113,7 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		switch {
 		case claim.ClaimName == "":
 			errs = append(errs, field.Required(at.Child("claimName"), "name an entry of resourceClaims").WithOrigin("networks/claim-name"))
-		case !claimed[claim.ClaimName]:
+		case !slices.ContainsFunc(spec.ResourceClaims, func(c v1.VirtualMachineInstanceResourceClaim) bool { return c.Name == claim.ClaimName }):
 			errs = append(errs, field.NotFound(at.Child("claimName"), claim.ClaimName).WithOrigin("networks/claim-undeclared"))
 		}
 		if claim.RequestName == "" {
@@ -128,7 +121,7 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		}
 		for j, nic := range spec.Domain.Devices.Interfaces {
 			if nic.Name == network.Name && nic.SRIOV == nil && nic.Binding == nil {
-				errs = append(errs, field.Invalid(path.Child("domain", "devices", "interfaces").Index(j), nic.Name, "a network of a resource claim needs binding sriov or a plugin").WithOrigin("networks/claim-binding"))
+				errs = append(errs, field.Invalid(nicPath(path, j), nic.Name, "a network of a resource claim needs binding sriov or a plugin").WithOrigin("networks/claim-binding"))
 			}
 		}
 	}

@@ -20,86 +20,76 @@ const reservedMAC = "02:00:00:00:00:00"
 
 var (
 	nicName   = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	macForm   = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2})*$`)
+	macForm   = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
 	nicModels = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", v1.VirtIO}
 )
 
 // maxACPIIndex is QEMU's.
 const maxACPIIndex = 16*1024 - 1
 
-// macParts is the number of bytes of an Ethernet address.
-const macParts = 6
-
 func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
-		nic, at := &spec.Domain.Devices.Interfaces[i], path.Child("domain", "devices", "interfaces").Index(i)
+		nic := &spec.Domain.Devices.Interfaces[i]
+		at := func(name string) *field.Path { return nicPath(path, i, name) }
 		if !nicName.MatchString(nic.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), nic.Name, "must consist of letters, digits, '-' and '_'").WithOrigin("networks/interface-name"))
+			errs = append(errs, field.Invalid(at("name"), nic.Name, "must consist of letters, digits, '-' and '_'").WithOrigin("networks/interface-name"))
 		}
-		if nic.Model != "" {
-			errs = append(errs, supported(at.Child("model"), nic.Model, nicModels...).WithOrigin("networks/model")...)
+		if nic.Model != "" && !slices.Contains(nicModels, nic.Model) {
+			errs = append(errs, field.NotSupported(at("model"), nic.Model, nicModels).WithOrigin("networks/model"))
 		}
-		if nic.MacAddress != "" {
-			errs = append(errs, mac(at.Child("macAddress"), nic.MacAddress)...)
+		switch {
+		case nic.MacAddress == "":
+		case !macForm.MatchString(nic.MacAddress):
+			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress, "must be six bytes such as '02:1a:4b:00:00:01'").WithOrigin("networks/mac"))
+		case strings.ContainsRune("13579bdfBDF", rune(nic.MacAddress[1])):
+			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress, "is a multicast address: the first byte must be even").WithOrigin("networks/mac-multicast"))
 		}
 		if nic.ACPIIndex < 0 || nic.ACPIIndex > maxACPIIndex {
-			errs = append(errs, field.Invalid(at.Child("acpiIndex"), nic.ACPIIndex, fmt.Sprintf("must be between 1 and %d", maxACPIIndex)).WithOrigin("networks/acpi-index"))
+			errs = append(errs, field.Invalid(at("acpiIndex"), nic.ACPIIndex, fmt.Sprintf("must be between 1 and %d", maxACPIIndex)).WithOrigin("networks/acpi-index"))
 		}
 		if nic.PciAddress != "" && !pciPattern.MatchString(nic.PciAddress) {
-			errs = append(errs, field.Invalid(at.Child("pciAddress"), nic.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("networks/pci-address"))
+			errs = append(errs, field.Invalid(at("pciAddress"), nic.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("networks/pci-address"))
 		}
 	}
 	return errs
 }
 
-func mac(at *field.Path, given string) field.ErrorList {
-	parts := strings.FieldsFunc(given, func(r rune) bool { return r == ':' || r == '-' })
-	if !macForm.MatchString(given) || len(parts) != macParts {
-		return field.ErrorList{field.Invalid(at, given, "must be six bytes such as '02:1a:4b:00:00:01'").WithOrigin("networks/mac")}
-	}
-	if strings.ContainsRune("13579bdfBDF", rune(parts[0][1])) {
-		return field.ErrorList{field.Invalid(at, given, "is a multicast address: the first byte must be even").WithOrigin("networks/mac-multicast")}
-	}
-	return nil
+// nicPath is a field of an interface.
+func nicPath(spec *field.Path, i int, names ...string) *field.Path {
+	return below(spec.Child("domain", "devices", "interfaces"), i, names...)
 }
 
-// bindings that are set, by field name.
-func bindings(nic *v1.Interface) (set []string) {
-	for _, binding := range []struct {
-		name string
-		set  bool
-	}{
-		{"bridge", nic.Bridge != nil},
-		{"masquerade", nic.Masquerade != nil},
-		{"sriov", nic.SRIOV != nil},
-		{"passtBinding", nic.PasstBinding != nil},
-		{"binding", nic.Binding != nil},
-		{"slirp", nic.DeprecatedSlirp != nil},
-		{"passt", nic.DeprecatedPasst != nil},
-		{"macvtap", nic.DeprecatedMacvtap != nil},
-	} {
-		if binding.set {
-			set = append(set, binding.name)
-		}
-	}
-	return set
+// bindings that are set, by field name: the first, and one that is too many.
+func bindings(nic *v1.Interface) (first, second string) {
+	return firstTwo(
+		kind{"bridge", nic.Bridge != nil},
+		kind{"masquerade", nic.Masquerade != nil},
+		kind{"sriov", nic.SRIOV != nil},
+		kind{"passtBinding", nic.PasstBinding != nil},
+		kind{"binding", nic.Binding != nil},
+		kind{"slirp", nic.DeprecatedSlirp != nil},
+		kind{"passt", nic.DeprecatedPasst != nil},
+		kind{"macvtap", nic.DeprecatedMacvtap != nil},
+	)
 }
 
 // retired bindings, with what took their place.
-var retired = map[string]string{
-	"slirp":   "is no longer offered: use masquerade",
-	"passt":   "is no longer offered: use passtBinding",
-	"macvtap": "is no longer offered: use a binding plugin",
+var retired = []struct {
+	name, why string
+	set       func(*v1.Interface) bool
+}{
+	{"slirp", "is no longer offered: use masquerade", func(i *v1.Interface) bool { return i.DeprecatedSlirp != nil }},
+	{"passt", "is no longer offered: use passtBinding", func(i *v1.Interface) bool { return i.DeprecatedPasst != nil }},
+	{"macvtap", "is no longer offered: use a binding plugin", func(i *v1.Interface) bool { return i.DeprecatedMacvtap != nil }},
 }
 
-// networkOf an interface: of two with one name, which is an error of its own, the later.
-func networkOf(spec *v1.VirtualMachineInstanceSpec, name string) *v1.Network {
-	for i := range slices.Backward(spec.Networks) {
-		if spec.Networks[i].Name == name {
-			return &spec.Networks[i]
-		}
+// networkIndex is the network of an interface by name: of two with one name, which is an error of its own, the later.
+func networkIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Network {
+	index := make(map[string]*v1.Network, len(spec.Networks))
+	for i := range spec.Networks {
+		index[spec.Networks[i].Name] = &spec.Networks[i]
 	}
-	return nil
+	return index
 }
 
 // defaultNetwork is the pod's, or a Multus one that takes its place; nil without either.
@@ -118,43 +108,44 @@ func defaultNetwork(spec *v1.VirtualMachineInstanceSpec) *v1.Network {
 }
 
 func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
-		nic, at := &spec.Domain.Devices.Interfaces[i], path.Child("domain", "devices", "interfaces").Index(i)
-		set := bindings(nic)
+		nic := &spec.Domain.Devices.Interfaces[i]
+		at := func(names ...string) *field.Path { return nicPath(path, i, names...) }
+		first, second := bindings(nic)
 		switch {
-		case len(set) == 0:
-			errs = append(errs, field.Required(at, "give the interface a binding, such as masquerade").WithOrigin("networks/binding"))
+		case first == "":
+			errs = append(errs, field.Required(at(), "give the interface a binding, such as masquerade").WithOrigin("networks/binding"))
 			continue
-		case len(set) > 1:
-			errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": an interface has one binding").WithOrigin("networks/bindings"))
+		case second != "":
+			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+first+": an interface has one binding").WithOrigin("networks/bindings"))
 		}
-		for _, name := range set {
-			if why := retired[name]; why != "" {
-				errs = append(errs, field.Forbidden(at.Child(name), why).WithOrigin("networks/binding-retired"))
+		for _, old := range retired {
+			if old.set(nic) {
+				errs = append(errs, field.Forbidden(at(old.name), old.why).WithOrigin("networks/binding-retired"))
 			}
 		}
-		errs = append(errs, bindingNetwork(nic, networkOf(spec, nic.Name), limits, at)...)
+		errs = append(errs, bindingNetwork(nic, index[nic.Name], limits, at)...)
 	}
 	return errs
 }
 
-// bindingNetwork judges a binding on its network, which may be missing.
-func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits, at *field.Path) (errs field.ErrorList) {
+// bindingNetwork judges a binding on its network, which may be missing. at is a field of the interface.
+func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits, at func(...string) *field.Path) (errs field.ErrorList) {
 	onPod := network != nil && network.Pod != nil
-	name := at.Child("name")
 	if nic.Masquerade != nil && !onPod {
-		errs = append(errs, field.Invalid(name, nic.Name, "masquerade needs the pod network").WithOrigin("networks/masquerade-pod"))
+		errs = append(errs, field.Invalid(at("name"), nic.Name, "masquerade needs the pod network").WithOrigin("networks/masquerade-pod"))
 	}
-	if nic.Masquerade != nil && strings.EqualFold(strings.ReplaceAll(nic.MacAddress, "-", ":"), reservedMAC) {
-		errs = append(errs, field.Forbidden(at.Child("macAddress"), "'"+reservedMAC+"' is the address of the pod's own bridge: choose another").WithOrigin("networks/masquerade-mac"))
+	if nic.Masquerade != nil && strings.ReplaceAll(nic.MacAddress, "-", ":") == reservedMAC {
+		errs = append(errs, field.Forbidden(at("macAddress"), "'"+reservedMAC+"' is the address of the pod's own bridge: choose another").WithOrigin("networks/masquerade-mac"))
 	}
 	if nic.Bridge != nil && onPod && !limits.BridgeOnPodNetwork {
-		errs = append(errs, field.Forbidden(name, "this cluster allows no bridge on the pod network: use masquerade").WithOrigin("networks/bridge-pod"))
+		errs = append(errs, field.Forbidden(at("name"), "this cluster allows no bridge on the pod network: use masquerade").WithOrigin("networks/bridge-pod"))
 	}
 	if nic.PasstBinding != nil {
-		errs = append(errs, gated(limits, "PasstBinding", name).WithOrigin("networks/passt-gate")...)
+		errs = append(errs, gated(limits, "PasstBinding", at("name")).WithOrigin("networks/passt-gate")...)
 		if !onPod {
-			errs = append(errs, field.Invalid(name, nic.Name, "passtBinding needs the pod network").WithOrigin("networks/passt-pod"))
+			errs = append(errs, field.Invalid(at("name"), nic.Name, "passtBinding needs the pod network").WithOrigin("networks/passt-pod"))
 		}
 	}
 	return errs
@@ -165,9 +156,11 @@ func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits
 func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
-		at := path.Child("domain", "devices", "interfaces").Index(i).Child("state")
+		if nic.State == "" {
+			continue
+		}
+		at := nicPath(path, i, "state")
 		switch nic.State {
-		case "":
 		case v1.InterfaceStateLinkUp, v1.InterfaceStateLinkDown:
 			if nic.SRIOV != nil {
 				errs = append(errs, field.Invalid(at, nic.State, "the link of an SR-IOV device cannot be switched").WithOrigin("networks/state-sriov"))
@@ -193,11 +186,12 @@ const (
 )
 
 func dhcp(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	for i, nic := range spec.Domain.Devices.Interfaces {
+	for i := range spec.Domain.Devices.Interfaces {
+		nic := &spec.Domain.Devices.Interfaces[i]
 		if nic.DHCPOptions == nil {
 			continue
 		}
-		at := path.Child("domain", "devices", "interfaces").Index(i).Child("dhcpOptions")
+		at := nicPath(path, i, "dhcpOptions")
 		seen := map[int]bool{}
 		for j, private := range nic.DHCPOptions.PrivateOptions {
 			at := at.Child("privateOptions").Index(j).Child("option")

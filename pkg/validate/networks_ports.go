@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,14 +21,18 @@ const (
 
 // ports are judged on the pod network only: elsewhere they have no effect.
 func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if !slices.ContainsFunc(spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return len(nic.Ports) > 0 }) {
+		return nil
+	}
+	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
-		if n := networkOf(spec, nic.Name); n == nil || n.Pod == nil {
+		if n := index[nic.Name]; n == nil || n.Pod == nil {
 			continue
 		}
 		seen := map[string]bool{}
 		for j, port := range nic.Ports {
-			at := path.Child("domain", "devices", "interfaces").Index(i).Child("ports").Index(j)
+			at := nicPath(path, i, "ports").Index(j)
 			switch {
 			case port.Name == "":
 			case seen[port.Name]:
@@ -55,17 +60,21 @@ func portNumber(at *field.Path, number int32) *field.Error {
 }
 
 func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	if !slices.ContainsFunc(spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return nic.PortRanges != nil }) {
+		return nil
+	}
+	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
 		if nic.PortRanges == nil {
 			continue
 		}
-		at := path.Child("domain", "devices", "interfaces").Index(i)
+		at := nicPath(path, i)
 		if !limits.Gates.Enabled("PortRangesSpec") {
 			errs = append(errs, gated(limits, "PortRangesSpec", at.Child("name")).WithOrigin("networks/ranges-gate")...)
 			continue
 		}
-		if n := networkOf(spec, nic.Name); n == nil || n.Pod == nil {
+		if n := index[nic.Name]; n == nil || n.Pod == nil {
 			continue
 		}
 		if len(nic.Ports) > 0 {

@@ -130,6 +130,15 @@ func supported[T ~string](path *field.Path, value T, allowed ...T) field.ErrorLi
 	return field.ErrorList{field.NotSupported(path, value, allowed)}
 }
 
+// below is the path of an element of a list, or of a field of it. In loops it is called only when there is a mistake: most
+// guests have none, and paths cost more than all comparisons together.
+func below(list *field.Path, i int, names ...string) *field.Path {
+	if at := list.Index(i); len(names) > 0 {
+		return at.Child(names[0], names[1:]...)
+	}
+	return list.Index(i)
+}
+
 // gated is Forbidden unless the feature gate is on.
 func gated(limits config.Limits, gate string, path *field.Path) field.ErrorList {
 	if limits.Gates.Enabled(gate) {

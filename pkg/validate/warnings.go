@@ -30,9 +30,10 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	if memory, limit := spec.Domain.Memory, spec.Domain.Resources.Limits[corev1.ResourceMemory]; memory != nil && memory.Guest != nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
 		warn("memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
 	}
+	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
-		if n := networkOf(spec, nic.Name); len(nic.Ports)+len(nic.PortRanges) > 0 && (n == nil || n.Pod == nil) {
+		if n := index[nic.Name]; len(nic.Ports)+len(nic.PortRanges) > 0 && (n == nil || n.Pod == nil) {
 			warn("ports of interface '%s' have no effect: its network is not the pod's", short(nic.Name))
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // Case is one folder.
@@ -37,6 +38,16 @@ type Case struct {
 	Objects []*unstructured.Unstructured
 	Cluster config.Cluster
 	host    []byte // host.yaml, nil without
+	applied []byte // vm.yaml or vmi.yaml
+}
+
+// Applied is what the user applies, as it is written.
+func (c Case) Applied() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(c.applied, &object.Object); err != nil {
+		panic(err) // it has been decoded before
+	}
+	return object
 }
 
 // Load reads the cases of a folder.
@@ -47,7 +58,7 @@ func Load(dir string) ([]Case, error) {
 	}
 	var cases []Case
 	for _, entry := range entries {
-		if !entry.IsDir() || entry.Name() == "testdata" {
+		if !entry.IsDir() || entry.Name() == "testdata" || entry.Name() == requestsDir {
 			continue
 		}
 		c, err := read(filepath.Join(dir, entry.Name()))
@@ -59,8 +70,8 @@ func Load(dir string) ([]Case, error) {
 	return cases, nil
 }
 
-// Input is what stage 1 needs besides the object, from the resolver that the webhook uses. Its warnings are those of the
-// resolution; a Refusal of the resolver is a verdict.
+// Input is what stage 1 needs besides the object, from the resolver that the webhook uses. The verdict is that of the
+// resolution: its warnings, and for a VMI a Refusal. For a VM that is one mistake among others.
 func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, error) {
 	resolver := resolve.Resolver{Cached: resolve.NewFiles(scheme, c.Objects...)}
 	var answer resolve.Answer
@@ -72,13 +83,17 @@ func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, erro
 	}
 	verdict := pipeline.Verdict{Warnings: answer.Warnings}
 	var refusal *resolve.Refusal
-	if errors.As(err, &refusal) {
-		verdict.Errors, err = refusal.Errors, nil
-	}
-	if err != nil {
+	if err != nil && !errors.As(err, &refusal) {
 		return pipeline.Input{}, verdict, err
 	}
 	in, err := resolver.Input(ctx, namespace, answer, c.Cluster)
+	switch {
+	case refusal == nil:
+	case c.VM != nil:
+		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
+	default:
+		verdict.Errors = refusal.Errors
+	}
 	return in, verdict, err
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // inputs of a case; every other file in it is golden.
-var inputs = []string{"vm.yaml", "vmi.yaml", "cluster.yaml", "host.yaml"}
+var inputs = []string{"vm.yaml", "vmi.yaml", "cluster.yaml", "host.yaml", "object.yaml", "stored.yaml", "request.yaml"}
 
 // rewrite tells whether the goldens are to be written ('make golden'), not compared.
 var rewrite = os.Getenv("GOLDEN") == "rewrite"
@@ -34,9 +34,39 @@ func TestCorpus(t *testing.T) {
 			for name, text := range golden {
 				compare(t, filepath.Join(c.Dir, name), text)
 			}
-			orphans(t, c, golden)
+			orphans(t, c.Dir, golden)
 		})
 	}
+}
+
+func TestRequests(t *testing.T) {
+	requests, err := LoadRequests(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range requests {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			verdict, err := r.Judge(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, text := "allowed.txt", causes(verdict.Errors)
+			if !verdict.Allowed() {
+				name = "denied.txt"
+			}
+			text = warned(verdict.Warnings) + text
+			compare(t, filepath.Join(r.Dir, name), text)
+			orphans(t, r.Dir, map[string]string{name: text})
+		})
+	}
+}
+
+func warned(warnings []string) (text string) {
+	for _, warning := range warnings {
+		text += "# warning: " + warning + "\n"
+	}
+	return text
 }
 
 // outputs is everything that a case leads to, by file name.
@@ -46,10 +76,7 @@ func outputs(t *testing.T, c Case) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	explicit, verdict, warnings := admitted.Explicit, admitted.Verdict, ""
-	for _, warning := range verdict.Warnings {
-		warnings += "# warning: " + warning + "\n"
-	}
+	explicit, verdict, warnings := admitted.Explicit, admitted.Verdict, warned(admitted.Verdict.Warnings)
 	if !verdict.Allowed() {
 		return map[string]string{"denied.txt": warnings + causes(verdict.Errors)}
 	}
@@ -127,9 +154,9 @@ func compare(t *testing.T, path, got string) {
 }
 
 // orphans are goldens that nothing leads to any more, and files that nobody reads.
-func orphans(t *testing.T, c Case, golden map[string]string) {
+func orphans(t *testing.T, dir string, golden map[string]string) {
 	t.Helper()
-	entries, err := os.ReadDir(c.Dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +164,7 @@ func orphans(t *testing.T, c Case, golden map[string]string) {
 		if _, wanted := golden[entry.Name()]; wanted || slices.Contains(inputs, entry.Name()) {
 			continue
 		}
-		path := filepath.Join(c.Dir, entry.Name())
+		path := filepath.Join(dir, entry.Name())
 		if rewrite {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)

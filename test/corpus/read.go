@@ -44,14 +44,11 @@ var kinds = map[string]func() any{
 	"VirtualMachineClusterPreference":   func() any { return new(v1beta1.VirtualMachineClusterPreference) },
 	"VirtualMachineInstancePreset":      func() any { return new(v1.VirtualMachineInstancePreset) },
 	"DataSource":                        func() any { return new(cdi.DataSource) },
+	"ControllerRevision":                func() any { return new(appsv1.ControllerRevision) },
 }
 
 func read(dir string) (Case, error) {
-	c := Case{Name: filepath.Base(dir), Dir: dir, Cluster: config.Default()}
-	cluster, err := input(dir, "cluster.yaml")
-	if err == nil {
-		err = c.readCluster(cluster)
-	}
+	c, err := readCluster(dir)
 	if err != nil {
 		return c, err
 	}
@@ -73,9 +70,11 @@ func (c *Case) readGuest() error {
 		return err
 	case (vm == nil) == (vmi == nil):
 		return errors.New("want one of vm.yaml and vmi.yaml")
-	case !bytes.HasPrefix(append(vm, vmi...), []byte("# ")):
+	}
+	if c.applied = append(vm, vmi...); !bytes.HasPrefix(c.applied, []byte("# ")) {
 		return errors.New("the first line of the input must be a comment that says the point")
-	case vm != nil:
+	}
+	if vm != nil {
 		c.VM = &v1.VirtualMachine{}
 		c.VM.Namespace = namespace
 		return strict(vm, c.VM)
@@ -105,7 +104,17 @@ func strict(data []byte, into any) error {
 	return yaml.UnmarshalStrict(data, into)
 }
 
-func (c *Case) readCluster(data []byte) error {
+// readCluster reads what the cluster of a case has.
+func readCluster(dir string) (Case, error) {
+	c := Case{Name: filepath.Base(dir), Dir: dir, Cluster: config.Default()}
+	cluster, err := input(dir, "cluster.yaml")
+	if err == nil {
+		err = c.addAll(cluster)
+	}
+	return c, err
+}
+
+func (c *Case) addAll(data []byte) error {
 	for _, document := range strings.Split("\n"+string(data), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {

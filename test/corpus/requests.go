@@ -1,0 +1,163 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+// requestsDir holds cases of other requests than creations of VMs and sparse VMIs: updates, statuses, objects of the catalog,
+// and guests as they come to validation without defaults.
+//
+//	object.yaml   what is written; its first line says the point of the case
+//	stored.yaml   what is there before; without it, the object is created
+//	request.yaml  who asks, and for which subresource
+//	cluster.yaml  as in other cases
+//	denied.txt    every cause of the refusal, and warnings, or
+//	allowed.txt   the warnings, if any
+const requestsDir = "requests"
+
+// Request is one folder of requestsDir.
+type Request struct {
+	Name, Dir string
+	// Object and Stored are JSON; Stored is nil on create.
+	Object, Stored []byte
+	Kind           string
+	By             Asker
+
+	cluster Case
+}
+
+// Asker is who asks for what.
+type Asker struct {
+	User        string `json:"user"`
+	Node        string `json:"node"`
+	Subresource string `json:"subresource"`
+}
+
+// LoadRequests reads the requests of the corpus in a folder.
+func LoadRequests(dir string) ([]Request, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, requestsDir))
+	if err != nil {
+		return nil, err
+	}
+	var requests []Request
+	for _, entry := range entries {
+		r, err := readRequest(filepath.Join(dir, requestsDir, entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		requests = append(requests, r)
+	}
+	return requests, nil
+}
+
+func readRequest(dir string) (Request, error) {
+	r := Request{Name: filepath.Base(dir), Dir: dir}
+	var err error
+	if r.cluster, err = readCluster(dir); err != nil {
+		return r, err
+	}
+	for name, into := range map[string]*[]byte{"object.yaml": &r.Object, "stored.yaml": &r.Stored} {
+		text, err := input(dir, name)
+		if err == nil && text != nil {
+			*into, err = yaml.YAMLToJSON(text)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	request, err := input(dir, "request.yaml")
+	if err == nil {
+		err = strict(request, &r.By)
+	}
+	if err != nil {
+		return r, err
+	}
+	var meta struct{ Kind string }
+	err = yaml.Unmarshal(r.Object, &meta)
+	r.Kind = meta.Kind
+	return r, err
+}
+
+// Judge asks the engine, as the webhook of the kind does.
+func (r Request) Judge(ctx context.Context) (pipeline.Verdict, error) {
+	spec := field.NewPath("spec")
+	switch r.Kind {
+	case "VirtualMachine":
+		return r.judgeVM(ctx)
+	case "VirtualMachineInstance":
+		var now, was v1.VirtualMachineInstance
+		if err := r.decode(&now, &was); err != nil {
+			return pipeline.Verdict{}, err
+		}
+		if r.Stored == nil {
+			return pipeline.JudgeVMI(&now, pipeline.Input{Cluster: r.cluster.Cluster, User: r.By.User}), nil
+		}
+		change := validate.GuestChange{New: &now, Old: &was, By: validate.Account{Name: r.By.User, Node: r.By.Node}}
+		if r.By.Subresource == "status" {
+			return pipeline.Verdict{Errors: validate.GuestStatusUpdate(change, r.cluster.Cluster.Limits)}, nil
+		}
+		return pipeline.Verdict{Errors: validate.GuestUpdate(change, r.cluster.Cluster.Limits)}, nil
+	case "VirtualMachineInstancePreset":
+		var now, was v1.VirtualMachineInstancePreset
+		err := r.decode(&now, &was)
+		return pipeline.Verdict{Errors: validate.Preset(&now.Spec, spec), Warnings: validate.PresetWarnings()}, err
+	case "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype":
+		var now, was v1beta1.VirtualMachineInstancetype
+		err := r.decode(&now, &was)
+		return pipeline.Verdict{Errors: validate.Instancetype(&now.Spec, spec)}, err
+	case "VirtualMachinePreference", "VirtualMachineClusterPreference":
+		var now, was v1beta1.VirtualMachinePreference
+		err := r.decode(&now, &was)
+		return pipeline.Verdict{Errors: validate.Preference(&now.Spec, spec), Warnings: validate.PreferenceWarnings(&now.Spec)}, err
+	}
+	return pipeline.Verdict{}, fmt.Errorf("requests have no kind '%s'", r.Kind)
+}
+
+func (r Request) judgeVM(ctx context.Context) (pipeline.Verdict, error) {
+	now, was := &v1.VirtualMachine{}, &v1.VirtualMachine{}
+	if err := r.decode(now, was); err != nil {
+		return pipeline.Verdict{}, err
+	}
+	if r.Stored == nil {
+		was = nil
+	}
+	if now.Namespace = namespace; r.By.Subresource == "status" {
+		errs := validate.For(r.By.User, r.cluster.Cluster.Limits, validate.VMStatusUpdate(now, was))
+		return pipeline.Verdict{Errors: errs}, nil
+	}
+	resolver := resolve.Resolver{Cached: resolve.NewFiles(scheme, r.cluster.Objects...)}
+	resolved, err := resolver.VM(ctx, now, was)
+	var refusal *resolve.Refusal
+	if err != nil && !errors.As(err, &refusal) {
+		return pipeline.Verdict{}, err
+	}
+	in, err := resolver.Input(ctx, namespace, resolved, r.cluster.Cluster)
+	if err != nil {
+		return pipeline.Verdict{}, err
+	}
+	if in.User = r.By.User; refusal != nil {
+		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
+	}
+	_, verdict := pipeline.ExplicitVM(resolve.Effective(now, resolved.Pins), was, in)
+	verdict.Warnings = append(resolved.Warnings, verdict.Warnings...)
+	return verdict, nil
+}
+
+func (r Request) decode(now, was any) error {
+	if err := yaml.UnmarshalStrict(r.Object, now); err != nil || r.Stored == nil {
+		return err
+	}
+	return yaml.UnmarshalStrict(r.Stored, was)
+}

@@ -1,0 +1,253 @@
+package corpus
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// rulesDoc is the table of all rules: which there are comes from the code, what they say from the corpus.
+const rulesDoc = "../../docs/rules.md"
+
+// judging are the packages whose errors are rules.
+var judging = []string{"../../pkg/validate", "../../pkg/pipeline", "../../internal/resolve"}
+
+// shownElsewhere are rules that files cannot show, with the test that does.
+var shownElsewhere = map[string]rule{
+	"vm/inference-right": {paths: []string{"spec.instancetype.inferFromVolume", "spec.preference.inferFromVolume"},
+		says: "the source of the volume is in a namespace that whoever asks may not read", cases: []string{"internal/admission: TestWhoMayInfer"}},
+}
+
+// rule is what the corpus shows of one.
+type rule struct {
+	name  string
+	paths []string
+	says  string
+	// cases whose causes contain it, in order.
+	cases            []string
+	policies, schema bool
+}
+
+// declared are the names of all rules: the texts that errors are marked with.
+func declared(t *testing.T) (names []string) {
+	t.Helper()
+	for _, dir := range judging {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				call, is := n.(*ast.CallExpr)
+				if !is {
+					return true
+				}
+				if method, is := call.Fun.(*ast.SelectorExpr); is && method.Sel.Name == "WithOrigin" {
+					literal, is := call.Args[0].(*ast.BasicLit)
+					if !is {
+						t.Errorf("%s: the name of a rule is no literal, so that it cannot be listed", file)
+						return true
+					}
+					name, err := strconv.Unquote(literal.Value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					names = append(names, name)
+				}
+				return true
+			})
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// shown is a case with what it is about and the errors that it leads to.
+type shown struct {
+	name   string
+	object []byte
+	errs   field.ErrorList
+	warned []string
+}
+
+// everything judges all cases of the corpus.
+func everything(t *testing.T) (all []shown) {
+	t.Helper()
+	cases, err := Load(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		admitted, err := c.Admit(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		all = append(all, shown{c.Name, c.applied, admitted.Verdict.Errors, admitted.Verdict.Warnings})
+	}
+	requests, err := LoadRequests(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range requests {
+		verdict, err := r.Judge(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", r.Name, err)
+		}
+		all = append(all, shown{requestsDir + "/" + r.Name, r.Object, verdict.Errors, verdict.Warnings})
+	}
+	return all
+}
+
+// index is a rule by name, from the cases.
+func index(t *testing.T, all []shown) map[string]*rule {
+	t.Helper()
+	schemas, policies, rules := readSchemas(t), readPolicies(t), map[string]*rule{}
+	for _, name := range declared(t) {
+		r := shownElsewhere[name]
+		r.name, r.policies = name, policies[name]
+		rules[name] = &r
+	}
+	for _, c := range all {
+		for _, err := range c.errs {
+			r := rules[err.Origin]
+			if r == nil {
+				t.Errorf("%s: an error without the name of a rule: %v", c.name, err)
+				continue
+			}
+			if !slices.Contains(r.cases, c.name) {
+				r.cases = append(r.cases, c.name)
+			}
+			r.says = cmp.Or(r.says, says(err))
+			r.schema = r.schema || schemas.refuses(c.object, err.Field)
+			r.paths = append(r.paths, general(err.Field))
+		}
+	}
+	for r := range maps.Values(rules) {
+		slices.Sort(r.paths)
+		r.paths = slices.Compact(r.paths)
+	}
+	return rules
+}
+
+// says is what an error tells, without the value.
+func says(err *field.Error) string {
+	if err.Detail != "" && err.Type != field.ErrorTypeDuplicate {
+		return err.Detail
+	}
+	return strings.ToLower(err.Type.String())
+}
+
+var (
+	position = regexp.MustCompile(`\[\d+\]`)
+	key      = regexp.MustCompile(`\[[^\]]+\]`)
+)
+
+// general is a path for all positions of a list and for all guests.
+func general(path string) string {
+	path = key.ReplaceAllString(position.ReplaceAllString(path, "[]"), "[key]")
+	return strings.TrimPrefix(path, "spec.template.")
+}
+
+// TestRules: each rule has a case that it refuses, and the table says so.
+func TestRules(t *testing.T) {
+	rules := index(t, everything(t))
+	var text strings.Builder
+	text.WriteString(rulesHead)
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		r := rules[name]
+		if len(r.cases) == 0 {
+			t.Logf("rule '%s' refuses nothing in the corpus: add a case", name)
+			fmt.Fprintf(&text, "| %s | | | %s | none yet |\n", r.name, r.kept())
+			continue
+		}
+		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s |\n", r.name, strings.Join(r.paths, "`, `"), cell(r.says), r.kept(), r.cases[0])
+	}
+	if t.Failed() {
+		return
+	}
+	compare(t, rulesDoc, text.String())
+}
+
+func (r *rule) kept() string {
+	by := []string{"engine"}
+	if r.policies {
+		by = append(by, "policy")
+	}
+	if r.schema {
+		by = append(by, "schema")
+	}
+	return strings.Join(by, ", ")
+}
+
+// cell is a text in a table.
+func cell(text string) string {
+	const most = 110
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return strings.ReplaceAll(text, "|", `\|`)
+}
+
+const rulesHead = `# Rules
+
+Every rule of validation, in the order of names. 'make golden' writes this file from the code and the corpus.
+
+The *engine* keeps all of them: in the webhook, and in 'kubectl kiln validate'. A *policy* (manifests/policies) and the
+*schema* of the kind hold without the webhook too. Paths are those of a VMI where the guest of a VM has them below
+'spec.template'. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
+
+| rule | field | says | kept by | case |
+|---|---|---|---|---|
+`
+
+// TestEachRuleMatters switches off one rule after the other: without it, some case must have another verdict.
+func TestEachRuleMatters(t *testing.T) {
+	all := everything(t)
+	decisive, names := 0, declared(t)
+	for _, name := range names {
+		changes, admits := false, false
+		for _, c := range all {
+			left := slices.DeleteFunc(slices.Clone(c.errs), func(err *field.Error) bool { return err.Origin == name })
+			changes = changes || len(left) < len(c.errs)
+			admits = admits || len(left) == 0 && len(c.errs) > 0
+		}
+		if _, shown := shownElsewhere[name]; !changes && !shown {
+			t.Logf("without rule '%s' no case has another verdict", name)
+		}
+		if admits {
+			decisive++
+		}
+	}
+	t.Logf("%d rules; without %d of them a case that is refused would be admitted", len(names), decisive)
+}
+
+// TestWarningsAreShort: clients cut what is longer, and several come at once.
+func TestWarningsAreShort(t *testing.T) {
+	const most = 120
+	for _, c := range everything(t) {
+		for _, warning := range c.warned {
+			if length := utf8.RuneCountInString(warning); length > most {
+				t.Errorf("%s: a warning of %d characters: %s", c.name, length, warning)
+			}
+		}
+	}
+}
