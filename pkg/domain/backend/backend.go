@@ -31,6 +31,7 @@ type Documents struct {
 // Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
 func Render(in Input) (Documents, field.ErrorList) {
 	h := &host{Input: in, spec: &in.VMI.Spec, policy: complete(in.Policy), domain: field.NewPath("spec", "domain")}
+	h.plan = h.planThreads()
 	h.paths()
 	h.outdated()
 	h.couplings()
@@ -81,14 +82,16 @@ func unaltered(front, complete *libvirtxml.Domain) error {
 	return fmt.Errorf("stage 3 altered what the guest sees: %q", abi.Changes(front, complete))
 }
 
-// host is what the value functions read. Only fail writes to it, and Render before them.
+// host is what the value functions read. Only fail writes to it, and Render and couplings before them.
 type host struct {
 	Input
-	spec   *v1.VirtualMachineInstanceSpec
-	policy v1alpha1.HostPolicy // with a struct for each part
-	domain *field.Path         // spec.domain
-	pins   *pinning            // nil unless the guest has CPUs of its own
-	errs   field.ErrorList
+	spec     *v1.VirtualMachineInstanceSpec
+	policy   v1alpha1.HostPolicy // with a struct for each part
+	domain   *field.Path         // spec.domain
+	plan     threadPlan
+	nicKinds []string // how each interface of the frontend is bound
+	pins     *pinning // nil unless the guest has CPUs of its own
+	errs     field.ErrorList
 }
 
 func (h *host) fail(err *field.Error) { h.errs = append(h.errs, err) }

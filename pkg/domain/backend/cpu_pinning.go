@@ -31,7 +31,7 @@ func (h *host) pinning() *pinning {
 	if cpu == nil || !cpu.DedicatedCPUPlacement {
 		return nil
 	}
-	vcpus, pool, rooms := h.startingCPUs(), int(h.threadPlan().pool), h.rooms()
+	vcpus, pool, rooms := h.startingCPUs(), int(h.plan.pool), h.rooms()
 	extra := pool + h.emulatorCPUs(vcpus+pool)
 	if have := total(rooms); have < vcpus+extra {
 		h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true,

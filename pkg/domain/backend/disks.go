@@ -13,7 +13,7 @@ import (
 // shareable. Caches, modes and limits are in disks_policy.go.
 
 func (h *host) disks() []libvirtxml.DomainDisk {
-	threads := h.threadPlan()
+	threads := h.plan
 	out := make([]libvirtxml.DomainDisk, 0, len(h.Frontend.Devices.Disks))
 	for _, disk := range h.Frontend.Devices.Disks {
 		out = append(out, h.disk(disk, threads))

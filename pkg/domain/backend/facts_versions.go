@@ -26,7 +26,7 @@ var features = []struct {
 }{
 	{"several IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
 		disks := func(d v1.Disk) bool { return d.Disk != nil && d.Disk.Bus == v1.DiskBusVirtio }
-		return when(h.threadPlan().pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
+		return when(h.plan.pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
 	}},
 	{DiscardGranularity, "10.0.0", "", func(h *host) (asks []*field.Path) {
 		for i, d := range h.spec.Domain.Devices.Disks {
@@ -43,11 +43,11 @@ var features = []struct {
 		return asks
 	}},
 	{"polling of IO threads", "9.4.0", "", func(h *host) []*field.Path {
-		return when(h.policy.IOThreads.PollMaxNs != nil && h.threadPlan().count > 0, policyPath("ioThreads", "pollMaxNs"))
+		return when(h.policy.IOThreads.PollMaxNs != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNs"))
 	}},
 	{"a number of workers of IO threads", "8.5.0", "7.1.0", func(h *host) []*field.Path {
 		p := h.policy.IOThreads
-		return when((p.PoolMin != nil || p.PoolMax != nil) && h.threadPlan().count > 0, policyPath("ioThreads", "poolMin"))
+		return when((p.PoolMin != nil || p.PoolMax != nil) && h.plan.count > 0, policyPath("ioThreads", "poolMin"))
 	}},
 	{"threads that allocate memory", "8.2.0", "5.0.0", func(h *host) []*field.Path {
 		return when(h.policy.Memory.AllocThreads != nil, policyPath("memory", "allocThreads"))
@@ -87,11 +87,15 @@ var features = []struct {
 	}},
 }
 
-func when(asked bool, path *field.Path) []*field.Path {
-	if !asked {
+// when makes the path only where something is so: every start asks for all of them.
+func when(so bool, root *field.Path, names ...string) []*field.Path {
+	if !so {
 		return nil
 	}
-	return []*field.Path{path}
+	for _, name := range names {
+		root = root.Child(name)
+	}
+	return []*field.Path{root}
 }
 
 // Offers tells whether a host is new enough for a feature. A host whose versions are not known is taken for new enough.
@@ -106,6 +110,9 @@ func Offers(host Capabilities, name Feature) bool {
 
 // outdated refuses what the host is too old for, by what is needed and what is there.
 func (h *host) outdated() {
+	if h.Host.LibvirtVersion == "" && h.Host.QEMUVersion == "" {
+		return
+	}
 	for _, f := range features {
 		old := tooOld(h.Host, f.libvirt, f.qemu)
 		if len(old) == 0 {

@@ -12,11 +12,11 @@ import (
 // disks[].dedicatedIOThread; host profile: ioThreads, whose policy is for guests that name none.
 // Only virtio disks have IO threads of their own in QEMU. The others count, as in KubeVirt, so that the numbers of threads agree.
 
-func (h *host) ioThreads() uint { return h.threadPlan().count }
+func (h *host) ioThreads() uint { return h.plan.count }
 
 // ioThreadIDs says how each thread works, where that is to differ from QEMU's own way.
 func (h *host) ioThreadIDs() *libvirtxml.DomainIOThreadIDs {
-	p, count := h.policy.IOThreads, h.threadPlan().count
+	p, count := h.policy.IOThreads, h.plan.count
 	if count == 0 || p.PollMaxNs == nil && p.PoolMin == nil && p.PoolMax == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (p threadPlan) of(disk string) (*uint, *libvirtxml.DomainDiskIOThreads) {
 	return nil, nil
 }
 
-func (h *host) threadPlan() threadPlan {
+func (h *host) planThreads() threadPlan {
 	plan := threadPlan{single: map[string]uint{}, virtio: map[string]bool{}}
 	var shared, dedicated []string
 	for _, disk := range h.spec.Domain.Devices.Disks {
@@ -152,7 +152,7 @@ func (h *host) requestedCPUs() uint {
 // ioThreadPins are the administrator's CPUs for all, else keep threads of guests with CPUs of their own on those: threads of the supplemental pool on the CPUs taken for
 // them, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
 func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
-	plan, pins := h.threadPlan(), h.pins
+	plan, pins := h.plan, h.pins
 	all, err := cpuset.Parse(h.policy.IOThreads.Pin)
 	if err != nil {
 		h.fail(field.Invalid(policyPath("ioThreads", "pin"), h.policy.IOThreads.Pin, "must be a list of CPUs such as '0-3,8'"))

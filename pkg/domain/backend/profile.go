@@ -20,6 +20,8 @@ import (
 // policyPath is where errors of host profiles start.
 func policyPath(names ...string) *field.Path { return field.NewPath("hostProfile", names...) }
 
+var profileRoot = policyPath()
+
 // Policy merges the profiles that select a guest on a host, field by field: the highest priority counts. Its errors are selectors
 // that cannot be read, and fields in which two profiles of one priority differ: which of them counts would be chance.
 func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, host Capabilities) (v1alpha1.HostPolicy, field.ErrorList) {
@@ -93,6 +95,15 @@ func (m *merge) fill(to, from reflect.Value, at place) {
 
 // complete has a struct for each part, so that readers need not ask.
 func complete(p v1alpha1.HostPolicy) v1alpha1.HostPolicy {
+	if p == (v1alpha1.HostPolicy{}) {
+		return noPolicy
+	}
+	return filled(p)
+}
+
+var noPolicy = filled(v1alpha1.HostPolicy{}) // read by all, written by none
+
+func filled(p v1alpha1.HostPolicy) v1alpha1.HostPolicy {
 	value := reflect.ValueOf(&p).Elem()
 	for i := range value.NumField() {
 		if part := value.Field(i); part.IsNil() {

@@ -27,6 +27,9 @@ func (h *host) secLabels() []libvirtxml.DomainSecLabel {
 // couplings are the places where what the guest sees and what the host gives depend on each other. Each names both sides. The
 // frontend is never altered to fit: the guest runs elsewhere, its owner changes it, or the administrator changes the profile.
 func (h *host) couplings() {
+	for _, nic := range h.Frontend.Devices.Interfaces {
+		h.nicKinds = append(h.nicKinds, h.Bindings.NICs[abi.Name("interface", nic.Alias)].Kind)
+	}
 	for _, c := range coupled {
 		for _, path := range c.broken(h) {
 			h.fail(field.Forbidden(path, c.why))
@@ -40,8 +43,8 @@ var coupled = []struct {
 	why    string
 }{
 	{func(h *host) []*field.Path {
-		for _, nic := range h.Frontend.Devices.Interfaces {
-			if kind := h.bound(nic).Kind; nic.Driver != nil && nic.Driver.Queues > 1 && (kind == "user" || kind == "passt") {
+		for i, nic := range h.Frontend.Devices.Interfaces {
+			if kind := h.nicKinds[i]; nic.Driver != nil && nic.Driver.Queues > 1 && (kind == "user" || kind == "passt") {
 				return []*field.Path{h.domain.Child("devices", "networkInterfaceMultiqueue")}
 			}
 		}
@@ -49,10 +52,10 @@ var coupled = []struct {
 	}, "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
 	{func(h *host) []*field.Path {
 		own := h.Frontend.CPU != nil && h.Frontend.CPU.Mode == "host-passthrough"
-		return when(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain.Child("cpu", "model"))
+		return when(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain, "cpu", "model")
 	}, "the host's own CPU ('host-passthrough') needs hardware virtualization, and this host emulates"},
 	{func(h *host) []*field.Path {
-		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anon", h.domain.Child("devices", "filesystems"))
+		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anon", h.domain, "devices", "filesystems")
 	}, "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'anon'; use 'memfd' or 'file'"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
@@ -90,39 +93,39 @@ var coupled = []struct {
 		})
 	}, "hostProfile.net.isolated needs a port of a bridge, and coalesceFrames a device of the host's kernel, which this interface is not bound to"},
 	{func(h *host) []*field.Path {
-		return when(h.policy.CPU.PinStrategy == "none" && h.mirrored(), h.numaPath())
+		return when(h.policy.CPU.PinStrategy == "none" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
 	}, "the guest's NUMA cells need pinned CPUs, and hostProfile.cpu.pinStrategy is 'none'"},
 	{func(h *host) []*field.Path {
 		mode := h.policy.NUMA.Mode
-		return when(mode != "" && mode != "strict" && h.mirrored(), h.numaPath())
+		return when(mode != "" && mode != "strict" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
 	}, "the guest's NUMA cells need the memory of their cells of the host, and hostProfile.numa.mode is not 'strict'"},
 	{func(h *host) []*field.Path {
 		limit := h.policy.Memory.HardLimitKiB
-		return when(limit != nil && uint64(*limit) <= uint64(h.Frontend.Memory.Value), h.domain.Child("memory", "guest"))
+		return when(limit != nil && uint64(*limit) <= uint64(h.Frontend.Memory.Value), h.domain, "memory", "guest")
 	}, "the guest's memory does not fit below hostProfile.memory.hardLimitKiB, which is for all of QEMU: its kernel would kill it"},
 	{func(h *host) []*field.Path { return h.native() },
 		"native IO needs cache 'none' or 'directsync', and the disk or hostProfile.disk.cachePolicy has another"},
 	{func(h *host) []*field.Path {
-		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", policyPath("disk", "detectZeroes"))
+		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", profileRoot, "disk", "detectZeroes")
 	}, "'unmap' needs hostProfile.disk.discard 'unmap'"},
 	{func(h *host) []*field.Path {
 		p := h.policy.DiskLimits
-		return append(when(p.TotalBytesPerSec != nil && (p.ReadBytesPerSec != nil || p.WriteBytesPerSec != nil), policyPath("diskLimits", "totalBytesPerSec")),
-			when(p.TotalIopsPerSec != nil && (p.ReadIopsPerSec != nil || p.WriteIopsPerSec != nil), policyPath("diskLimits", "totalIopsPerSec"))...)
+		return append(when(p.TotalBytesPerSec != nil && (p.ReadBytesPerSec != nil || p.WriteBytesPerSec != nil), profileRoot, "diskLimits", "totalBytesPerSec"),
+			when(p.TotalIopsPerSec != nil && (p.ReadIopsPerSec != nil || p.WriteIopsPerSec != nil), profileRoot, "diskLimits", "totalIopsPerSec")...)
 	}, "a limit of the total cannot be together with one of reads or writes"},
 	{func(h *host) []*field.Path {
 		p := h.policy.IOThreads
-		return when(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), policyPath("ioThreads", "poolMin"))
+		return when(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), profileRoot, "ioThreads", "poolMin")
 	}, "needs hostProfile.ioThreads.poolMax, and must not be greater"},
 	{func(h *host) (paths []*field.Path) {
 		rates := []*v1alpha1.BandwidthRate{h.policy.Net.Inbound, h.policy.Net.Outbound}
 		for i, name := range []string{"inbound", "outbound"} {
-			paths = append(paths, when(rates[i] != nil && rates[i].AverageKBps == nil, policyPath("net", name, "averageKBps"))...)
+			paths = append(paths, when(rates[i] != nil && rates[i].AverageKBps == nil, profileRoot, "net", name, "averageKBps")...)
 		}
 		return paths
 	}, "peak and burst are above an average, which must be given with hostProfile.net.inbound and outbound"},
 	{func(h *host) []*field.Path {
-		return when((len(h.policy.Cache.L3KiB) > 0 || len(h.policy.Cache.MemBwPercent) > 0) && h.virtType() == "qemu", policyPath("cache"))
+		return when((len(h.policy.Cache.L3KiB) > 0 || len(h.policy.Cache.MemBwPercent) > 0) && h.virtType() == "qemu", profileRoot, "cache")
 	}, "parts of caches and bandwidth need hardware virtualization, and this host emulates the guest"},
 }
 
@@ -136,14 +139,10 @@ func (h *host) mirrored() bool {
 	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
 }
 
-func (h *host) bound(nic libvirtxml.DomainInterface) NIC {
-	return h.Bindings.NICs[abi.Name("interface", nic.Alias)]
-}
-
 // nics are the paths of interfaces for which something is so.
 func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {
-	for _, nic := range h.Frontend.Devices.Interfaces {
-		if kind := h.bound(nic).Kind; kind != "" && is(nic, kind) {
+	for i, nic := range h.Frontend.Devices.Interfaces {
+		if kind := h.nicKinds[i]; kind != "" && is(nic, kind) {
 			paths = append(paths, h.nicPath(abi.Name("interface", nic.Alias)))
 		}
 	}
