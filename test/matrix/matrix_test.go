@@ -77,6 +77,8 @@ func requirement(t *testing.T, combination string, errs field.ErrorList) string 
 	subjects := map[string]bool{}
 	for _, err := range errs {
 		switch {
+		case named(err) && strings.Contains(err.Detail, "architecture '"): // what one of them sets, the other's architecture has not
+			subjects["architecture"] = true
 		case strings.HasSuffix(err.Field, ".architecture") && strings.Contains(err.Detail, "requires"):
 			subjects["architecture"] = true
 		case err.Field == "spec.instancetype" && strings.Contains(err.Detail, "of memory"):
@@ -96,6 +98,11 @@ func requirement(t *testing.T, combination string, errs field.ErrorList) string 
 		}
 	}
 	return strings.Join(all, " and ")
+}
+
+// named tells whether an error is at the user's reference to the size or the preference that it names, or at a field that it fills.
+func named(err *field.Error) bool {
+	return strings.HasPrefix(err.Detail, "instancetype '") || strings.HasPrefix(err.Detail, "preference '")
 }
 
 // implicit are the fields that an explicit guest would have.
