@@ -62,16 +62,16 @@ func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 }
 
 // defaultBus per architecture: arm64's virt and s390x machines have no SATA controller. A CD-ROM cannot be virtio, so that
-// there it is scsi.
-var defaultBus = map[string]struct{ disk, cdrom v1.DiskBus }{
-	"arm64": {v1.DiskBusVirtio, v1.DiskBusSCSI},
-	"s390x": {v1.DiskBusVirtio, v1.DiskBusSCSI},
+// there it is scsi. SCSI commands, which a LUN is for, do not go over SATA.
+var defaultBus = map[string]struct{ disk, cdrom, lun v1.DiskBus }{
+	"arm64": {v1.DiskBusVirtio, v1.DiskBusSCSI, v1.DiskBusVirtio},
+	"s390x": {v1.DiskBusVirtio, v1.DiskBusSCSI, v1.DiskBusVirtio},
 }
 
 func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	bus, known := defaultBus[vmi.Spec.Architecture]
 	if !known {
-		bus.disk, bus.cdrom = v1.DiskBusSATA, v1.DiskBusSATA
+		bus.disk, bus.cdrom, bus.lun = v1.DiskBusSATA, v1.DiskBusSATA, v1.DiskBusSCSI
 	}
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		disk := &vmi.Spec.Domain.Devices.Disks[i]
@@ -81,7 +81,7 @@ func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		case disk.CDRom != nil && disk.CDRom.Bus == "":
 			disk.CDRom.Bus = bus.cdrom
 		case disk.LUN != nil && disk.LUN.Bus == "":
-			disk.LUN.Bus = bus.disk
+			disk.LUN.Bus = bus.lun
 		}
 	}
 }

@@ -27,22 +27,29 @@ func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 // maxVCPUs is the most that QEMU emulates on any machine (q35 of version 9 and later). Each is an element of the domain.
 const maxVCPUs = 4096
 
+// machineVCPUs is what a machine has, where that is less: on q35 libvirt wants an IOMMU for more, which no field asks for.
+var machineVCPUs = map[string]uint64{amd64: 255, s390x: 248}
+
 func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
 		return nil
+	}
+	most, fewer := machineVCPUs[spec.Architecture]
+	if !fewer {
+		most = maxVCPUs
 	}
 	count, at := uint64(1), path.Child("domain", "cpu")
 	for _, factor := range []struct {
 		name  string
 		value uint32
 	}{{"cores", cpu.Cores}, {"threads", cpu.Threads}, {"sockets", cpu.Sockets}} {
-		if count *= uint64(max(factor.value, 1)); count > maxVCPUs {
-			return field.ErrorList{field.Invalid(at.Child(factor.name), factor.value, fmt.Sprintf("makes more than %d vCPUs, which no machine has", maxVCPUs)).WithOrigin("cpu/most")}
+		if count *= uint64(max(factor.value, 1)); count > most {
+			return field.ErrorList{field.Invalid(at.Child(factor.name), factor.value, fmt.Sprintf("makes more than %d vCPUs, which no machine has", most)).WithOrigin("cpu/most")}
 		}
 	}
-	if count/uint64(max(cpu.Sockets, 1))*uint64(max(cpu.MaxSockets, 1)) > maxVCPUs {
-		return field.ErrorList{field.Invalid(at.Child("maxSockets"), cpu.MaxSockets, fmt.Sprintf("makes more than %d vCPUs, which no machine has", maxVCPUs)).WithOrigin("cpu/most")}
+	if count/uint64(max(cpu.Sockets, 1))*uint64(max(cpu.MaxSockets, 1)) > most {
+		return field.ErrorList{field.Invalid(at.Child("maxSockets"), cpu.MaxSockets, fmt.Sprintf("makes more than %d vCPUs, which no machine has", most)).WithOrigin("cpu/most")}
 	}
 	return nil
 }
@@ -51,11 +58,16 @@ func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	if spec.Domain.CPU == nil {
 		return nil
 	}
+	seen := map[string]bool{}
 	for i, feature := range spec.Domain.CPU.Features {
 		at := path.Child("domain", "cpu", "features").Index(i)
-		if feature.Name == "" {
+		switch {
+		case feature.Name == "":
 			errs = append(errs, field.Required(at.Child("name"), "name the CPU feature").WithOrigin("cpu/feature-name"))
+		case seen[feature.Name]:
+			errs = append(errs, field.Duplicate(at.Child("name"), feature.Name).WithOrigin("cpu/feature-twice"))
 		}
+		seen[feature.Name] = true
 		if feature.Policy != "" {
 			errs = append(errs, supported(at.Child("policy"), feature.Policy, "force", "require", "optional", "disable", "forbid").WithOrigin("cpu/feature-policy")...)
 		}

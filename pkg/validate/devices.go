@@ -71,6 +71,8 @@ func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	return errs
 }
 
+var watchdogActions = []v1.WatchdogAction{v1.WatchdogActionPoweroff, v1.WatchdogActionReset, v1.WatchdogActionShutdown}
+
 // watchdog is one model per architecture: a PCI card on amd64, a machine instruction on s390x, none on arm64.
 func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	watchdog := spec.Domain.Devices.Watchdog
@@ -78,6 +80,12 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 		return nil
 	}
 	path = path.Child("domain", "devices", "watchdog")
+	if model := watchdog.I6300ESB; model != nil && model.Action != "" && !slices.Contains(watchdogActions, model.Action) {
+		return field.ErrorList{field.NotSupported(path.Child("i6300esb", "action"), model.Action, watchdogActions).WithOrigin("devices/watchdog-action")}
+	}
+	if model := watchdog.Diag288; model != nil && model.Action != "" && !slices.Contains(watchdogActions, model.Action) {
+		return field.ErrorList{field.NotSupported(path.Child("diag288", "action"), model.Action, watchdogActions).WithOrigin("devices/watchdog-action")}
+	}
 	wrong, right, has := "diag288", "i6300esb", watchdog.Diag288 != nil
 	switch spec.Architecture {
 	case amd64:

@@ -103,6 +103,9 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 		if spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
 			errs = append(errs, field.NotSupported(path.Index(i).Child(target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
 		}
+		if lun := disk.LUN; lun != nil && (lun.Bus == v1.DiskBusSATA || lun.Bus == v1.DiskBusUSB) {
+			errs = append(errs, field.NotSupported(below(path, i, "lun", "bus"), lun.Bus, armBuses).WithOrigin("disks/lun-bus"))
+		}
 		if disk.LUN != nil && disk.LUN.Reservation && !limits.PersistentReservation {
 			errs = append(errs, field.Forbidden(path.Index(i).Child("lun", "reservation"), "persistent reservations are not enabled in this cluster").WithOrigin("disks/reservation"))
 		}

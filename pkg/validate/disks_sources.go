@@ -98,6 +98,9 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if v.ContainerDisk != nil && v.ContainerDisk.Path != "" {
 			errs = append(errs, filePath(at("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
 		}
+		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Sign() <= 0 {
+			errs = append(errs, field.Invalid(at("emptyDisk", "capacity"), v.EmptyDisk.Capacity.String(), "must be greater than 0").WithOrigin("disks/empty-disk-capacity"))
+		}
 		if v.ContainerPath != nil {
 			for _, reserved := range reservedPaths {
 				if under(v.ContainerPath.Path, reserved) {

@@ -86,6 +86,27 @@ func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	return errs
 }
 
+// What libvirt takes: QEMU spins that often at least before it tells the hypervisor, and the vendor is twelve bytes of CPUID.
+const (
+	minSpinlocks = 4095
+	maxVendorID  = 12
+)
+
+func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
+		return nil
+	}
+	h := spec.Domain.Features.Hyperv
+	path = path.Child("domain", "features", "hyperv")
+	if s := h.Spinlocks; s != nil && !isFalse(s.Enabled) && s.Retries != nil && *s.Retries < minSpinlocks {
+		errs = append(errs, field.Invalid(path.Child("spinlocks", "spinlocks"), *s.Retries, fmt.Sprintf("must be at least %d", minSpinlocks)).WithOrigin("features/hyperv-spinlocks"))
+	}
+	if v := h.VendorID; v != nil && !isFalse(v.Enabled) && len(v.VendorID) > maxVendorID {
+		errs = append(errs, field.TooLong(path.Child("vendorid", "vendorid"), v.VendorID, maxVendorID).WithOrigin("features/hyperv-vendor-id"))
+	}
+	return errs
+}
+
 // enlightenedVMCS runs Hyper-V inside the guest, which needs a CPU with vmx. mutate adds it; a policy that takes it away is
 // the user's.
 func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {

@@ -2,6 +2,7 @@ package validate
 
 import (
 	gopath "path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -127,6 +128,17 @@ func firmwareTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 	}
 	at := path.Child("domain", "features", "acpi", "enabled")
 	return field.ErrorList{field.Invalid(at, false, "firmware.bootloader.efi needs ACPI: enable it").WithOrigin("firmware/efi-acpi")}
+}
+
+// uuidForm is how libvirt reads one, with or without dashes.
+var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
+
+func firmwareUUID(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	if f := spec.Domain.Firmware; f == nil || f.UUID == "" || uuidForm.MatchString(string(f.UUID)) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("domain", "firmware", "uuid"), spec.Domain.Firmware.UUID,
+		"must be a UUID such as '5d307ca9-b3ef-428c-8861-06e72d69f223'").WithOrigin("firmware/uuid")}
 }
 
 func acpiTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {

@@ -3,6 +3,7 @@ package validate
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,6 +39,23 @@ func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, allowed).WithOrigin("machine/type")}
+}
+
+// boards are the machines whose buses Kiln places devices on: an alias, and how its versions begin.
+var boards = map[string]struct{ alias, family string }{
+	amd64: {"q35", "pc-q35-"},
+	arm64: {"virt", "virt-"},
+	s390x: {"s390-ccw-virtio", "s390-ccw-virtio-"},
+}
+
+// machineBoard: an administrator may allow more machines than there are.
+func machineBoard(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
+	machine := spec.Domain.Machine
+	board, known := boards[spec.Architecture]
+	if !known || machine == nil || machine.Type == "" || machine.Type == board.alias || strings.HasPrefix(machine.Type, board.family) || len(machineType(spec, limits, at)) > 0 {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, []string{board.alias, board.family + "<version>"}).WithOrigin("machine/board")}
 }
 
 func matches(pattern, name string) bool {

@@ -75,6 +75,8 @@ var deviations = []deviation{
 	}},
 	{name: "PCI addresses that no guest has", added: rule("devices/pci-address")},
 	{name: "More vCPUs than any machine has", added: rule("cpu/most")},
+	{name: "Values that libvirt does not take", added: rule("cpu/feature-twice", "devices/watchdog-action", "disks/empty-disk-capacity", "disks/lun-bus",
+		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
 	{name: "Huge pages of no whole KiB", added: detail(`\.hugepages\.pageSize$`, "KiB")},
 	{name: "Unknown reboot policies", added: rule("machine/reboot-policy")},
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {
