@@ -24,6 +24,7 @@ import (
 type options struct {
 	name, socket, volumeRoot, state string
 	labels, bridges                 map[string]string
+	guard                           bool
 	kvm, config                     string
 	file, namespace                 string
 }
@@ -55,6 +56,7 @@ func nodeCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
+	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
 	return cmd
 }
@@ -114,7 +116,7 @@ func (o *options) node() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	host.Volumes, host.State, host.Bridges = volumes, o.state, o.bridges
+	host.Volumes, host.State, host.Bridges, host.Guard = volumes, o.state, o.bridges, o.guard
 	return &Node{Name: o.name, Labels: o.allLabels(), Libvirt: daemon, Host: host}, nil
 }
 

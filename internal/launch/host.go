@@ -18,6 +18,8 @@ type Host struct {
 	Volumes *Root
 	// State is the folder for what lives as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
 	State string
+	// Guard keeps guests on bridges from sending under MAC addresses that are not theirs.
+	Guard bool
 	// Bridges maps network names to bridges of this machine, for interfaces with the bridge binding.
 	Bridges map[string]string
 }
@@ -80,7 +82,7 @@ func (h *Host) bindNIC(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backen
 		return backend.NIC{Kind: "user"}, nil
 	case nic.Bridge != nil:
 		if bridge := h.Bridges[nic.Name]; bridge != "" {
-			return backend.NIC{Kind: "bridge", Device: bridge}, nil
+			return backend.NIC{Kind: "bridge", Device: bridge, Guarded: h.Guard}, nil
 		}
 		return backend.NIC{}, fmt.Errorf("no bridge of this machine is named for network '%s' (launcher flag --bridge %s=BRIDGE); or use masquerade", nic.Name, nic.Name)
 	}

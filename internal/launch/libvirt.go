@@ -119,7 +119,7 @@ func (l *Libvirt) Shutdown(name string) error {
 	return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
 }
 
-// Remove destroys an active domain and undefines it with its NVRAM. It is idempotent.
+// Remove destroys an active domain, removes what was made for it, and undefines it with its NVRAM. It is idempotent.
 func (l *Libvirt) Remove(name string) error {
 	rpc, err := l.connection()
 	if err != nil {
@@ -133,6 +133,9 @@ func (l *Libvirt) Remove(name string) error {
 		return err
 	}
 	if err := tolerate(rpc.DomainDestroy(domain), libvirt.ErrNoDomain, libvirt.ErrOperationInvalid); err != nil {
+		return err
+	}
+	if err := l.swept(rpc, domain); err != nil {
 		return err
 	}
 	return tolerate(rpc.DomainUndefineFlags(domain, libvirt.DomainUndefineNvram|libvirt.DomainUndefineManagedSave), libvirt.ErrNoDomain)

@@ -132,7 +132,11 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	if wanted, err := n.wanted(ctx, vmi); err != nil || !wanted {
 		return ctrl.Result{}, err
 	}
-	if err := n.Libvirt.Start(rendered.Documents.Domain); err != nil {
+	values, err := n.Host.secrets(vmi, rendered.Documents.Secrets)
+	if err != nil {
+		return n.refuse(ctx, vmi, reasonNotBindable, err.Error())
+	}
+	if err := n.Libvirt.Run(rendered.Documents, values); err != nil {
 		return n.refuse(ctx, vmi, reasonStartFailed, err.Error())
 	}
 	setPhase(vmi, v1.Running)

@@ -16,6 +16,8 @@ func (h *Host) bindVolume(vmi *v1.VirtualMachineInstance, volume v1.Volume, dir 
 	switch {
 	case volume.HostDisk != nil:
 		return h.hostDisk(volume.HostDisk)
+	case claimName(volume) != "":
+		return h.claim(vmi.Namespace, claimName(volume))
 	case volume.ContainerDisk != nil:
 		return h.containerDisk(volume.ContainerDisk, own(".qcow2"))
 	case volume.EmptyDisk != nil:
@@ -25,7 +27,7 @@ func (h *Host) bindVolume(vmi *v1.VirtualMachineInstance, volume v1.Volume, dir 
 		return backend.Volume{Path: file, Format: "raw"}, noCloud(file, vmi, volume.CloudInitNoCloud)
 	}
 	return backend.Volume{}, errors.New("this kind of volume needs a cluster's storage, which a bare machine does not have; " +
-		"use containerDisk, hostDisk, emptyDisk or cloudInitNoCloud")
+		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud or a claim that its administrator describes")
 }
 
 // hostDisk serves a raw image by path. Its format is never probed: a guest can write any header into its own disk.

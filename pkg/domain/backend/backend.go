@@ -26,6 +26,10 @@ type Input struct {
 // Documents are what a start needs of libvirt.
 type Documents struct {
 	Domain *libvirtxml.Domain
+	// What must be there before the domain, in this order, and be removed after it.
+	Secrets     []Secret
+	Filters     []libvirtxml.NWFilter
+	NodeDevices []libvirtxml.NodeDevice
 }
 
 // Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
@@ -71,7 +75,7 @@ func Render(in Input) (Documents, field.ErrorList) {
 	if err := unaltered(front, &dom); err != nil {
 		return Documents{}, field.ErrorList{field.InternalError(h.domain, err)}
 	}
-	return Documents{Domain: &dom}, nil
+	return Documents{Domain: &dom, Secrets: h.secrets(), Filters: h.filters(), NodeDevices: h.nodeDevices()}, nil
 }
 
 // unaltered proves that the guest sees just what the frontend says.

@@ -90,7 +90,11 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 		if spec := h.spec.Domain.Devices.TPM; spec != nil && spec.Persistent != nil && *spec.Persistent {
 			emulator.PersistentState = "yes"
 		}
-		if secret := h.policy.Security.VTPMSecret; secret != "" {
+		secret := h.policy.Security.VTPMSecret
+		if h.Bindings.TPMEncrypted {
+			secret = h.secretUUID(vtpm)
+		}
+		if secret != "" {
 			emulator.Encryption = &libvirtxml.DomainTPMBackendEncryption{Secret: secret}
 		}
 		out[i].Backend = &libvirtxml.DomainTPMBackend{Emulator: emulator}

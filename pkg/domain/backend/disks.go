@@ -42,6 +42,12 @@ func (h *host) disk(disk libvirtxml.DomainDisk, threads threadPlan) libvirtxml.D
 	h.tune(&disk, spec, volume, at)
 	driver.IOThread, driver.IOThreads = threads.of(name)
 	disk.Source = source(volume.Path, volume.Block)
+	if volume.Network != nil {
+		disk.Source = h.networkSource(name, volume.Network)
+	}
+	if volume.Encrypted {
+		disk.Source.Encryption = &libvirtxml.DomainDiskEncryption{Format: "luks", Secrets: []libvirtxml.DomainDiskSecret{{Type: "passphrase", UUID: h.secretUUID("luks/" + name)}}}
+	}
 	if volume.Backing != "" {
 		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{
 			Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat}, Source: source(volume.Backing, false), BackingStore: &libvirtxml.DomainDiskBackingStore{}}

@@ -95,6 +95,8 @@ type Bindings struct {
 	Channels  map[string]string `json:"channels,omitempty"`
 	// CPUs that this guest may have for its own, in host numbering: what a node has given it, or all that are free.
 	CPUs []int `json:"cpus,omitempty"`
+	// TPMEncrypted tells that the state of the TPM is encrypted; the host has the passphrase under the name tpm.
+	TPMEncrypted bool `json:"tpmEncrypted,omitempty"`
 	// ACPITables maps slic and msdm to files.
 	ACPITables map[string]string `json:"acpiTables,omitempty"`
 }
@@ -104,6 +106,10 @@ type Volume struct {
 	Path string `json:"path"`
 	// Format is raw or qcow2.
 	Format string `json:"format"`
+	// Network is set for a disk of the network, which has no path.
+	Network *NetworkDisk `json:"network,omitempty"`
+	// Encrypted tells that the volume is LUKS, whose passphrase the host has under the volume's name.
+	Encrypted bool `json:"encrypted,omitempty"`
 	// Block is true for a block device.
 	Block bool `json:"block,omitempty"`
 	// Backing is a read-only image below a qcow2 overlay.
@@ -117,6 +123,24 @@ type Volume struct {
 	DiscardGranularity uint `json:"discardGranularityBytes,omitempty"`
 }
 
+// NetworkDisk is a disk that QEMU reaches itself.
+type NetworkDisk struct {
+	// Protocol is rbd, iscsi or nbd; Name the pool and image, the target and LUN (iqn.2024-01.example:disks/1), or the export.
+	Protocol string `json:"protocol"`
+	Name     string `json:"name,omitempty"`
+	// Hosts are the monitors or servers.
+	Hosts []NetworkHost `json:"hosts,omitempty"`
+	// User authenticates; the host has the key under the volume's name. Empty: nobody asks.
+	User string `json:"user,omitempty"`
+}
+
+// NetworkHost is a server: a name or address with a port, or a socket of this machine.
+type NetworkHost struct {
+	Name   string `json:"name,omitempty"`
+	Port   string `json:"port,omitempty"`
+	Socket string `json:"socket,omitempty"`
+}
+
 // NIC is the host side of an interface.
 type NIC struct {
 	// Kind is user (QEMU's own NAT), passt, tap, bridge, ethernet, direct (macvtap) or vhostuser. vDPA is not among them: libvirt has it
@@ -124,6 +148,10 @@ type NIC struct {
 	Kind string `json:"kind"`
 	// Device is the tap, the bridge, or the link below a macvtap.
 	Device string `json:"device,omitempty"`
+	// Guarded keeps the guest from sending under another MAC address than its own, and where Addresses are given under other IPv4
+	// addresses than these. It is a filter of the tap.
+	Guarded   bool     `json:"guarded,omitempty"`
+	Addresses []string `json:"addresses,omitempty"`
 	// Socket is that of vhostuser; QEMU connects to it.
 	Socket string `json:"socket,omitempty"`
 }
@@ -132,6 +160,10 @@ type NIC struct {
 type HostDev struct {
 	// Type is pci, mdev or usb; for s390x ap (a crypto matrix) and ccw (a channel device), both mediated, too.
 	Type string `json:"type"`
+	// Parent and MediatedType make a mediated device for this start, which ends with the guest: the name of the node device of the
+	// card, and what it is to be. Empty where the device is there already.
+	Parent       string `json:"parent,omitempty"`
+	MediatedType string `json:"mediatedType,omitempty"`
 	// Address is the PCI address, the UUID of the mediated device, or bus.device.
 	Address string `json:"address"`
 	// NUMANode is the cell of the host that the device is next to; nil is unknown.

@@ -57,6 +57,7 @@ func (h *host) connect(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 	}
 	h.vhost(out)
 	h.regulate(out)
+	h.guard(out, nic, at)
 }
 
 // vhost is the kernel's, which serves virtio interfaces with a tap: whenever these have several queues, else as the administrator

@@ -1,0 +1,88 @@
+package launch
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// A bare machine has no storage classes. What claim 'data' of namespace 'shop' is, its administrator says in
+// claims/shop/data.yaml below --volume-root: a disk of the network. Its key is in data.key beside it, the passphrase of a LUKS volume in
+// data.luks; neither is ever part of a document, a log or an event.
+
+// described is such a file.
+type described struct {
+	Network   *backend.NetworkDisk `json:"network"`
+	Encrypted bool                 `json:"encrypted,omitempty"`
+}
+
+// claimName is the claim of a volume, empty for volumes of other kinds. The claim of a data volume has its name.
+func claimName(volume v1.Volume) string {
+	switch {
+	case volume.PersistentVolumeClaim != nil:
+		return volume.PersistentVolumeClaim.ClaimName
+	case volume.DataVolume != nil:
+		return volume.DataVolume.Name
+	}
+	return ""
+}
+
+func claimFile(namespace, claim, suffix string) string {
+	return path.Join("claims", namespace, claim+suffix)
+}
+
+func (h *Host) claim(namespace, claim string) (backend.Volume, error) {
+	raw, err := h.Volumes.Read(claimFile(namespace, claim, ".yaml"))
+	if err != nil {
+		return backend.Volume{}, err
+	}
+	var c described
+	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
+		return backend.Volume{}, fmt.Errorf("claim '%s': %w", claim, err)
+	}
+	if c.Network == nil {
+		return backend.Volume{}, fmt.Errorf("claim '%s': its file names no network disk", claim)
+	}
+	return backend.Volume{Network: c.Network, Format: "raw", Encrypted: c.Encrypted}, nil
+}
+
+// secrets reads the values of those that a guest needs, by reference.
+func (h *Host) secrets(vmi *v1.VirtualMachineInstance, wanted []backend.Secret) (map[string][]byte, error) {
+	values := map[string][]byte{}
+	for _, secret := range wanted {
+		kind, name, _ := strings.Cut(secret.Ref, "/")
+		suffix := map[string]string{"luks": ".luks", "auth": ".key"}[kind]
+		for _, volume := range vmi.Spec.Volumes {
+			if volume.Name != name || suffix == "" {
+				continue
+			}
+			value, err := h.Volumes.Read(claimFile(vmi.Namespace, claimName(volume), suffix))
+			if err != nil {
+				return nil, err
+			}
+			values[secret.Ref] = value
+		}
+	}
+	return values, nil
+}
+
+// maxRead bounds what is read as a whole: descriptions and keys.
+const maxRead = 64 << 10
+
+// Read returns a small file below the root.
+func (r *Root) Read(rel string) ([]byte, error) {
+	if _, _, err := r.File(rel); err != nil {
+		return nil, err
+	}
+	file, err := r.root.Open(rel)
+	if err != nil {
+		return nil, r.explain(rel, err)
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxRead))
+}

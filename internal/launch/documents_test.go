@@ -1,0 +1,254 @@
+package launch
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rpc "github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/libvirt"
+	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// passphrase must be nowhere but in libvirt's memory.
+const passphrase = "correct-horse-battery-staple"
+
+// networkGuest has one disk of a claim, and a card.
+func networkGuest(t *testing.T) *v1.VirtualMachineInstance {
+	t.Helper()
+	vmi := &v1.VirtualMachineInstance{}
+	vmi.Name, vmi.Namespace, vmi.UID = "disks", "shop", "0d9c2f0e-0000-4000-8000-000000000001"
+	guest := resource.MustParse("128Mi")
+	vmi.Spec.Architecture = "amd64"
+	vmi.Spec.Domain.Memory = &v1.Memory{Guest: &guest}
+	vmi.Spec.Domain.CPU = &v1.CPU{Model: "qemu64", Cores: 1}
+	vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "data", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}}
+	claim := &v1.PersistentVolumeClaimVolumeSource{}
+	claim.ClaimName = "data"
+	vmi.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: claim}}}
+	vmi.Spec.Networks = []v1.Network{*v1.DefaultPodNetwork()}
+	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default", InterfaceBindingMethod: v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}}}
+	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Cluster: config.Default()})
+	if !verdict.Allowed() {
+		t.Fatal(verdict.Errors.ToAggregate())
+	}
+	return explicit
+}
+
+func documents(t *testing.T, vmi *v1.VirtualMachineInstance, bindings backend.Bindings) backend.Documents {
+	t.Helper()
+	host := backend.Assumed("amd64")
+	host.VirtTypes = []string{"qemu"}
+	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: host, Bindings: bindings})
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	return rendered.Documents
+}
+
+// luks makes an encrypted image and serves it; it returns the socket of the server.
+func luks(t *testing.T, dir string) string {
+	t.Helper()
+	image, socket := filepath.Join(dir, "data.luks-image"), filepath.Join(dir, "nbd.sock")
+	key := filepath.Join(dir, "key")
+	if err := os.WriteFile(key, []byte(passphrase), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	create := exec.Command("qemu-img", "create", "-f", "luks", "--object", "secret,id=s,file="+key, "-o", "key-secret=s,iter-time=10", image, "8M")
+	if out, err := create.CombinedOutput(); err != nil {
+		t.Fatalf("qemu-img: %v: %s", err, out)
+	}
+	server := exec.Command("qemu-nbd", "--persistent", "--format=raw", "--export-name=data", "--socket="+socket, image)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	for range 200 {
+		if _, err := os.Stat(socket); err == nil {
+			return socket
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("qemu-nbd does not listen")
+	return ""
+}
+
+// left counts the side documents that libvirt has.
+func left(t *testing.T, d *libvirt.Daemon) (secrets, filters int) {
+	t.Helper()
+	client, err := d.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Disconnect()
+	_, s, err := client.ConnectListAllSecrets(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := client.ConnectListAllNwfilters(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, filter := range list {
+		if strings.HasPrefix(filter.Name, "kiln-") {
+			filters++
+		}
+	}
+	return int(s), filters
+}
+
+// A claim of the network, encrypted: described by the administrator, started by QEMU, and its passphrase seen by nobody.
+func TestEncryptedNetworkDisk(t *testing.T) {
+	t.Parallel()
+	d := libvirt.Start(t)
+	dir, err := os.MkdirTemp("", "kiln-claims-") // short, for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	claims := filepath.Join(dir, "claims", "shop")
+	files := map[string]string{
+		"data.yaml": "network: {protocol: nbd, name: data, hosts: [{socket: " + luks(t, dir) + "}]}\nencrypted: true\n", "data.luks": passphrase,
+	}
+	if err := os.MkdirAll(claims, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(claims, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := &Host{Volumes: root, State: filepath.Join(dir, "state")}
+	vmi := networkGuest(t)
+	bindings, errs := host.Bind(vmi)
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	all := documents(t, vmi, bindings)
+	values, err := host.secrets(vmi, all.Secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Connect(d.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 2 { // the second time it runs already
+		if err := l.Run(all, values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if secrets, _ := left(t, d); secrets != 1 {
+		t.Errorf("libvirt has %d secrets, want 1", secrets)
+	}
+	nowhere(t, d, l, all)
+	for range 2 { // the second time nothing is there
+		if err := l.Remove(all.Domain.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if secrets, filters := left(t, d); secrets+filters > 0 {
+		t.Errorf("%d secrets and %d filters stay", secrets, filters)
+	}
+}
+
+// nowhere looks for the passphrase in every document and log.
+func nowhere(t *testing.T, d *libvirt.Daemon, l *Libvirt, all backend.Documents) {
+	t.Helper()
+	active, err := d.ActiveXML(all.Domain.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := all.Domain.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := all.Secrets[0].Document.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, text := range map[string]string{"the running domain": active, "the rendered domain": text, "the secret's document": secret, "libvirt's log": d.Log()} {
+		if bytes.Contains([]byte(text), []byte(passphrase)) {
+			t.Errorf("the passphrase is in %s", where)
+		}
+	}
+	client, err := l.connection()
+	if err != nil {
+		t.Fatal(err)
+	}
+	uuid, err := parseUUID(all.Secrets[0].Document.UUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, err := client.SecretGetValue(rpc.Secret{UUID: uuid}, 0); err == nil {
+		t.Errorf("anyone can read the secret: %d bytes", len(value))
+	}
+}
+
+// What was made for a guest that then cannot start goes again: filters, secrets, and devices whose card is not there.
+func TestNothingOfAFailedStartStays(t *testing.T) {
+	t.Parallel()
+	d := libvirt.Start(t)
+	l, err := Connect(d.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	vmi := networkGuest(t)
+	vmi.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "vgpu", DeviceName: "example.com/vgpu"}}
+	bindings := backend.AssumedBindings(vmi)
+	bindings.Volumes["data"] = backend.Volume{Format: "raw", Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/data", User: "kiln", Hosts: []backend.NetworkHost{{Name: "127.0.0.1", Port: "6789"}}}}
+	bindings.NICs["default"] = backend.NIC{Kind: "bridge", Device: "no-such-bridge", Guarded: true, Addresses: []string{"192.0.2.7"}}
+	bindings.HostDevs["vgpu"] = backend.HostDev{Type: "mdev", Address: "5d307ca9-b3ef-428c-8861-06e72d69f223", Parent: "pci_0000_ff_1f_7", MediatedType: "nvidia-35"}
+	all := documents(t, vmi, bindings)
+	if len(all.Secrets) != 1 || len(all.Filters) != 1 || len(all.NodeDevices) != 1 {
+		t.Fatalf("%d secrets, %d filters, %d node devices, want one each", len(all.Secrets), len(all.Filters), len(all.NodeDevices))
+	}
+	for _, step := range []struct{ want string }{{"no value for secret 'auth/data'"}, {"cannot make mediated device"}} {
+		values := map[string][]byte{}
+		if step.want != "no value for secret 'auth/data'" {
+			values["auth/data"] = []byte(passphrase)
+		}
+		err := l.Run(all, values)
+		if err == nil || !strings.Contains(err.Error(), step.want) || strings.Contains(err.Error(), passphrase) {
+			t.Errorf("error '%v', want '%s'", err, step.want)
+		}
+		if secrets, filters := left(t, d); secrets+filters > 0 {
+			t.Errorf("%d secrets and %d filters stay", secrets, filters)
+		}
+	}
+	// Without the card's device the domain is defined, and its start fails for want of the bridge: then the domain tells what to remove.
+	vmi.Spec.Domain.Devices.GPUs = nil
+	delete(bindings.HostDevs, "vgpu")
+	headless := false
+	vmi.Spec.Domain.Devices.AutoattachGraphicsDevice, bindings.Serial = &headless, ""
+	all = documents(t, vmi, bindings)
+	if err := l.Run(all, map[string][]byte{"auth/data": []byte(passphrase)}); err == nil || !strings.Contains(err.Error(), "no-such-bridge") {
+		t.Errorf("error '%v', want one about the bridge", err)
+	}
+	if secrets, filters := left(t, d); secrets != 1 || filters != 1 {
+		t.Errorf("%d secrets and %d filters, want one each beside the defined domain", secrets, filters)
+	}
+	if err := l.Remove(all.Domain.Name); err != nil {
+		t.Fatal(err)
+	}
+	if secrets, filters := left(t, d); secrets+filters > 0 {
+		t.Errorf("%d secrets and %d filters stay", secrets, filters)
+	}
+}

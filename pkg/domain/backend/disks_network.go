@@ -1,0 +1,33 @@
+package backend
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Elements: disk/source of type network, with its auth. QEMU reaches these disks itself: nothing is mounted or mapped on the host.
+
+var networkProtocols = []string{"iscsi", "nbd", "rbd"}
+
+func (h *host) networkSource(name string, given *NetworkDisk) *libvirtxml.DomainDiskSource {
+	at, _ := h.volume(name)
+	out := &libvirtxml.DomainDiskSourceNetwork{Protocol: given.Protocol, Name: given.Name}
+	for _, server := range given.Hosts {
+		host := libvirtxml.DomainDiskSourceHost{Name: server.Name, Port: server.Port}
+		if server.Socket != "" {
+			host = libvirtxml.DomainDiskSourceHost{Transport: "unix", Socket: server.Socket}
+		}
+		out.Hosts = append(out.Hosts, host)
+	}
+	switch {
+	case usages[given.Protocol] == "" && given.Protocol != "nbd":
+		h.fail(field.NotSupported(at, given.Protocol, networkProtocols))
+	case given.User != "" && given.Protocol == "nbd":
+		h.fail(field.Invalid(at, given.User, "nbd knows no users; protect it with a network of its own"))
+	case given.User != "":
+		out.Auth = &libvirtxml.DomainDiskAuth{Username: given.User, Secret: &libvirtxml.DomainDiskSecret{Type: usages[given.Protocol], UUID: h.secretUUID("auth/" + name)}}
+	case given.Protocol != "rbd" && len(given.Hosts) == 0: // Ceph's monitors may stand in its own configuration
+		h.fail(field.Invalid(at, given.Protocol, h.node()+" has bound no server for this disk"))
+	}
+	return &libvirtxml.DomainDiskSource{Network: out}
+}

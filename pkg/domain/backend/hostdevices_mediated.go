@@ -1,0 +1,22 @@
+package backend
+
+import (
+	"maps"
+	"slices"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Documents: node devices, one for each mediated device that is made for this start, in the order of the devices' names.
+
+func (h *host) nodeDevices() (out []libvirtxml.NodeDevice) {
+	for _, name := range slices.Sorted(maps.Keys(h.Bindings.HostDevs)) {
+		bound := h.Bindings.HostDevs[name]
+		if bound.MediatedType == "" || mediated[bound.Type] == "" {
+			continue
+		}
+		out = append(out, libvirtxml.NodeDevice{Parent: bound.Parent, Capability: libvirtxml.NodeDeviceCapability{MDev: &libvirtxml.NodeDeviceMDevCapability{
+			Type: &libvirtxml.NodeDeviceMDevCapabilityType{ID: bound.MediatedType}, UUID: bound.Address}}})
+	}
+	return out
+}

@@ -1,0 +1,62 @@
+package backend
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Documents: secrets. Domains name them by UUID; what they hold is given to libvirt apart, and is in no document.
+
+// Secret is a document and the name under which the host has its value.
+type Secret struct {
+	Document libvirtxml.Secret
+	// Ref is luks/VOLUME, auth/VOLUME or vtpm.
+	Ref string
+}
+
+// usages are libvirt's words for the key of a protocol.
+var usages = map[string]string{"rbd": "ceph", "iscsi": "iscsi"}
+
+// vtpm is the reference of the passphrase of a TPM's state.
+const vtpm = "vtpm"
+
+// secretUUID is the same at each start, so that a second definition replaces the first; of version 8, the maker's own derivation.
+func (h *host) secretUUID(ref string) string {
+	b := sha256.Sum256([]byte(h.Frontend.UUID + "\x00secret/" + ref))
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// secrets in the order of the volumes' names. They are private, which lets nobody read the value back, and end with the daemon.
+func (h *host) secrets() (out []Secret) {
+	add := func(ref string, usage libvirtxml.SecretUsage) {
+		uuid := h.secretUUID(ref)
+		// libvirt wants usages to be unique; the UUID is, and tells nothing.
+		switch usage.Type {
+		case "volume":
+			usage.Volume = "kiln-" + uuid
+		case "iscsi":
+			usage.Target = "kiln-" + uuid
+		default:
+			usage.Name = "kiln-" + uuid
+		}
+		out = append(out, Secret{Ref: ref, Document: libvirtxml.Secret{Ephemeral: "yes", Private: "yes", UUID: uuid, Usage: &usage}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Bindings.Volumes)) {
+		volume := h.Bindings.Volumes[name]
+		if volume.Encrypted {
+			add("luks/"+name, libvirtxml.SecretUsage{Type: "volume"})
+		}
+		if volume.Network != nil && volume.Network.User != "" {
+			add("auth/"+name, libvirtxml.SecretUsage{Type: usages[volume.Network.Protocol]})
+		}
+	}
+	if h.Bindings.TPMEncrypted && len(h.Frontend.Devices.TPMs) > 0 {
+		add(vtpm, libvirtxml.SecretUsage{Type: "vtpm"})
+	}
+	return out
+}
