@@ -45,6 +45,7 @@ type Cluster struct {
 	own        bool // the control plane is ours
 	registered bool
 	replicas   []replica
+	webhooks   []*process // one for each replica, while they run
 	balancer   *balancer
 	mutex      sync.Mutex
 	running    []*process // in the order of their start

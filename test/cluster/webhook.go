@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -44,21 +45,33 @@ func (c *Cluster) startWebhook(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, becomesReady)
 	defer cancel()
-	var started []*process
+	c.webhooks = nil
 	for _, r := range c.replicas {
 		p, _, err := c.start("webhook", append(args, "--certs", r.certs, "--health", r.health, "--host", c.Host, "--port", strconv.Itoa(r.port))...)
 		if err != nil {
 			return err
 		}
-		started = append(started, p)
+		c.webhooks = append(c.webhooks, p)
 	}
-	for i, p := range started {
+	for i, p := range c.webhooks {
 		if err := await(ctx, p, func() error { return answers("http://" + c.replicas[i].health + "/readyz") }); err != nil {
 			return err
 		}
 	}
 	return c.readBundle(ctx)
 }
+
+// StopWebhook ends all replicas. Their registration stays, as when a deployment is down.
+func (c *Cluster) StopWebhook() error {
+	var errs []error
+	for _, p := range c.webhooks {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// StartWebhook brings back what StopWebhook has ended, at the same addresses.
+func (c *Cluster) StartWebhook(ctx context.Context) error { return c.startWebhook(ctx) }
 
 // replica is one process of the webhook.
 type replica struct {
