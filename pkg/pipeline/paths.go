@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -19,7 +19,7 @@ type finder struct {
 	vm       *v1.VirtualMachine
 	explicit *v1.VirtualMachineInstance
 	in       Input
-	sent     gjson.Result
+	sent     any    // its JSON, decoded once: errors may be many, and each is looked up
 	facts    []Fact // nil until somebody needs them
 }
 
@@ -34,7 +34,10 @@ func actionable(errs field.ErrorList, vm *v1.VirtualMachine, explicit *v1.Virtua
 	if err != nil {
 		return errs // a VM that was read can be written
 	}
-	f := finder{vm: vm, explicit: explicit, in: in, sent: gjson.ParseBytes(raw)}
+	f := finder{vm: vm, explicit: explicit, in: in}
+	if err := json.Unmarshal(raw, &f.sent); err != nil {
+		return errs
+	}
 	for _, err := range errs {
 		below, inGuest := strings.CutPrefix(err.Field, templatePrefix)
 		if at := f.written(err.Field); inGuest && at != err.Field && !f.blamed(err, below) {
@@ -55,8 +58,8 @@ func (f *finder) written(path string) string {
 		if found == nil {
 			break
 		}
-		here = here.Get(gjson.Escape(found[1] + found[2]))
-		if end += len(found[0]); !here.Exists() {
+		here = part(here, found[1]+found[2])
+		if end += len(found[0]); here == nil {
 			break
 		}
 	}
@@ -64,6 +67,19 @@ func (f *finder) written(path string) string {
 		end = strings.LastIndexByte(path[:end], '[')
 	}
 	return path[:end]
+}
+
+// part is a field or an element of a JSON value, nil when it is not there.
+func part(value any, key string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		return value[key]
+	case []any:
+		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(value) {
+			return value[i]
+		}
+	}
+	return nil
 }
 
 // blamed points an error at the reference to the size, preference or preset that gave the guest the field.
@@ -92,11 +108,11 @@ var madeDisk = regexp.MustCompile(`^spec\.template\.spec\.domain\.devices\.disks
 // volume is the path of the volume for which a disk was made that nobody wrote; of any other field it is otherwise.
 func (f *finder) volume(path, otherwise string) string {
 	found := madeDisk.FindStringSubmatch(path)
-	if found == nil || f.sent.Get(strings.ReplaceAll("spec.template.spec.domain.devices.disks.N", "N", found[1])).Exists() {
+	if found == nil {
 		return otherwise
 	}
-	var at int
-	if _, err := fmt.Sscan(found[1], &at); err != nil || at >= len(f.explicit.Spec.Domain.Devices.Disks) {
+	at, err := strconv.Atoi(found[1])
+	if err != nil || at < len(f.vm.Spec.Template.Spec.Domain.Devices.Disks) || at >= len(f.explicit.Spec.Domain.Devices.Disks) {
 		return otherwise
 	}
 	for i, volume := range f.vm.Spec.Template.Spec.Volumes {

@@ -88,6 +88,7 @@ func TestHugeAndBrokenReviews(t *testing.T) {
 		{"10,000 warnings", validateVMI, reviewOf(warned), http.StatusOK, false},
 		{"3 MiB of disks, mutating", mutateVMI, reviewOf(many), http.StatusOK, false},
 		{"3 MiB of disks, validating", validateVMI, reviewOf(many), http.StatusOK, false},
+		{"3 MiB of disks in a VM", validateVM, reviewOf(inside(many)), http.StatusOK, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client := webhookClient()
