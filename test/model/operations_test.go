@@ -47,6 +47,7 @@ var operations = []operation{
 	{"restore", 6, (*model).restore},
 	{"reconcile", 16, (*model).reconcile},
 	{"collect", 16, (*model).collect},
+	{"collect, stuck", 4, (*model).stuck},
 	{"pass time", 12, (*model).pass},
 	{"catch up", 8, (*model).catchUp},
 }

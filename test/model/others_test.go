@@ -84,12 +84,29 @@ func (m *model) collect() {
 	m.note("  %v", m.kiln[0].collector.Collect(m.Context()))
 }
 
+// stuck is a collector that does not hear of VMs any more: it marks the revision of one that has just come, and comes back for it when
+// the grace period is over.
+func (m *model) stuck() {
+	m.Helper()
+	m.create()
+	for range 2 {
+		m.kiln[0].collecting.refresh(m.T, kinds[0])
+		m.note("  %v", m.kiln[0].collector.Collect(m.Context()))
+		m.store()
+		m.let(revision.LeastGrace)
+	}
+}
+
 // pass lets time pass. Before it does, requests that are under way have been stored; and caches of admission lag behind by less
 // than the grace period.
 func (m *model) pass() {
 	m.Helper()
 	m.store()
-	by := pick(m, []time.Duration{time.Minute, 4 * time.Minute, revision.LeastGrace, time.Hour})
+	m.let(pick(m, []time.Duration{time.Minute, 4 * time.Minute, revision.LeastGrace, time.Hour}))
+}
+
+func (m *model) let(by time.Duration) {
+	m.Helper()
 	m.ahead += by
 	m.stale += by
 	if m.stale > revision.LeastGrace-2*time.Minute {
