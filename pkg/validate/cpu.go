@@ -121,7 +121,7 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	case request.Sign() > 0 && limit.Sign() > 0 && request.Value() != limit.Value(): // fractions are told elsewhere
 		invalid("needs resources.requests.cpu '%s' and resources.limits.cpu '%s' to be equal", request.String(), limit.String()).WithOrigin("cpu/dedicated-equal")
 	}
-	if given > 0 && !(request.IsZero() && limit.IsZero()) && request.Value() != given && limit.Value() != given {
+	if given > 0 && request.Sign()+limit.Sign() > 0 && request.Value() != given && limit.Value() != given {
 		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources say otherwise; remove one of them", given).WithOrigin("cpu/dedicated-one-count")
 	}
 	if cpu.Threads > maxThreads {

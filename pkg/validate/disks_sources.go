@@ -95,6 +95,9 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if v.DownwardMetrics != nil {
 			errs = append(errs, gated(limits, "DownwardMetrics", at("downwardMetrics")).WithOrigin("disks/downward-metrics-gate")...)
 		}
+		if v.ContainerDisk != nil && !isPullPolicy(v.ContainerDisk.ImagePullPolicy) {
+			errs = append(errs, field.NotSupported(at("containerDisk", "imagePullPolicy"), v.ContainerDisk.ImagePullPolicy, pullPolicies).WithOrigin("disks/pull-policy"))
+		}
 		if v.ContainerDisk != nil && v.ContainerDisk.Path != "" {
 			errs = append(errs, filePath(at("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -87,11 +88,21 @@ func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorLi
 	if container.KernelPath == "" && container.InitrdPath == "" {
 		errs = append(errs, field.Required(path.Child("kernelPath"), "give kernelPath, initrdPath or both").WithOrigin("firmware/kernel-files"))
 	}
+	if given := container.ImagePullPolicy; !isPullPolicy(given) {
+		errs = append(errs, field.NotSupported(path.Child("imagePullPolicy"), given, pullPolicies).WithOrigin("firmware/pull-policy"))
+	}
 	errs = append(errs, filePath(path.Child("kernelPath"), container.KernelPath).WithOrigin("firmware/kernel-path")...)
 	return append(errs, filePath(path.Child("initrdPath"), container.InitrdPath).WithOrigin("firmware/initrd-path")...)
 }
 
 // filePath is the path of a file in an image: absolute, and without a way out of the image.
+// pullPolicies are words for the guest's pod. Kubernetes would refuse others long after the guest was accepted.
+var pullPolicies = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
+
+func isPullPolicy(given corev1.PullPolicy) bool {
+	return given == "" || slices.Contains(pullPolicies, given)
+}
+
 func filePath(at *field.Path, given string) field.ErrorList {
 	switch {
 	case given == "":

@@ -16,8 +16,8 @@ import (
 // memoryGiven wants one of the three fields that can say how much memory there is.
 func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory
-	_, requested := spec.Domain.Resources.Requests[corev1.ResourceMemory]
-	if requested || memory != nil && (memory.Guest != nil || memory.Hugepages != nil) {
+	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
+	if !request.IsZero() || memory != nil && (memory.Guest != nil || memory.Hugepages != nil) {
 		return nil
 	}
 	at := path.Child("domain", "memory")

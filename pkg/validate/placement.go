@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: hostname, subdomain, serviceAccountName, evictionStrategy, startStrategy, readinessProbe, livenessProbe. Affinity
+// Fields: hostname, subdomain, serviceAccountName, evictionStrategy, startStrategy, tolerations, readinessProbe, livenessProbe. Affinity
 // and spreading are in placement_affinity.go, DNS in placement_dns.go.
 // What the pod around a guest is called, when it starts, and how it is known to work.
 
@@ -52,6 +53,20 @@ func strategies(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	return errs
 }
 
+// tolerations are the pod's.
+func tolerations(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i, t := range spec.Tolerations {
+		at := path.Child("tolerations").Index(i)
+		if t.Operator != "" {
+			errs = append(errs, supported(at.Child("operator"), t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists).WithOrigin("placement/toleration-operator")...)
+		}
+		if t.Effect != "" {
+			errs = append(errs, supported(at.Child("effect"), t.Effect, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule).WithOrigin("placement/toleration-effect")...)
+		}
+	}
+	return errs
+}
+
 func probes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	errs := probe(spec, spec.ReadinessProbe, path.Child("readinessProbe"))
 	return append(errs, probe(spec, spec.LivenessProbe, path.Child("livenessProbe"))...)
@@ -65,6 +80,9 @@ func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Pat
 	onPod := false
 	for _, network := range spec.Networks {
 		onPod = onPod || network.Pod != nil
+	}
+	if get := probe.HTTPGet; get != nil && get.Scheme != "" {
+		errs = append(errs, supported(path.Child("httpGet", "scheme"), get.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS).WithOrigin("placement/probe-scheme")...)
 	}
 	var set []string
 	for _, way := range []struct {

@@ -155,9 +155,18 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		errs = append(errs, topologyKey(c.TopologyKey, at.Child("topologyKey")).WithOrigin("placement/spread-topology-key")...)
 		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway).WithOrigin("placement/spread-unsatisfiable")...)
 		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector")).WithOrigin("placement/spread-selector")...)
+		errs = append(errs, inclusion(at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy)...)
+		errs = append(errs, inclusion(at.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy)...)
 		if p := (pair{c.TopologyKey, c.WhenUnsatisfiable}); last[p] > i {
 			errs = append(errs, field.Duplicate(at, fmt.Sprintf("topologyKey '%s' with whenUnsatisfiable '%s'", p.key, p.when)).WithOrigin("placement/spread-twice"))
 		}
 	}
 	return errs
+}
+
+func inclusion(at *field.Path, policy *corev1.NodeInclusionPolicy) field.ErrorList {
+	if policy == nil {
+		return nil
+	}
+	return supported(at, *policy, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore).WithOrigin("placement/spread-policy")
 }

@@ -22,8 +22,8 @@ func launchSecurity(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, p
 		return nil
 	case spec.Architecture == arm64:
 		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64, "has no memory encryption: remove domain.launchSecurity").WithOrigin("security/encryption-arm64")}
-	case spec.Architecture == s390x:
-		return nil // Secure Execution is a matter of the boot image; the field only marks the guest
+	case spec.Architecture != amd64:
+		return nil // on s390x Secure Execution is a matter of the boot image; the field only marks the guest
 	}
 	return encryption(spec, limits, path)
 }

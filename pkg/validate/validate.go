@@ -97,6 +97,7 @@ var rules = []rule{
 	serviceAccount,
 	dns,
 	strategies,
+	tolerations,
 	probes,
 	affinity,
 	spreadConstraints,

@@ -55,21 +55,22 @@ var deviations = []deviation{
 		return c.Field == j.base+".domain.machine.type" && !j.has(c.Field)
 	}},
 	{name: ceilingConflict, added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
-	{name: "An empty dnsPolicy", missing: func(j judged, c cause) bool {
-		return strings.Contains(c.Message, "dnsPolicy") && j.value(j.base+".dnsPolicy") == ""
+	{name: "Empty words", missing: func(j judged, c cause) bool {
+		path, _, schema := strings.Cut(c.Message, " in body should be one of")
+		return schema && slices.Contains(everywhere(j.object, path), "")
 	}},
 	{name: "Empty lists of host devices", missing: func(j judged, c cause) bool {
 		list, _ := j.value(j.base + ".domain.devices.hostDevices").([]any)
 		return strings.HasSuffix(c.Field, ".HostDevices") && list != nil && len(list) == 0
 	}},
-	{name: "Memory of nothing", added: detail(`\.domain\.memory\.(guest|maxGuest)$`, "must be greater than 0")},
+	{name: "Memory of nothing", added: detail(`\.domain\.memory\.(guest|maxGuest|hugepages\.pageSize)$`, "greater than 0")},
 	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
 	{name: "EFI on s390x", added: rule("firmware/efi-s390x")},
 	{name: "Guests that mirror NUMA cells do not grow", added: rule("memory/numa-growth", "memory/numa-pages")},
 	{name: "ACPI indices", added: rule("networks/acpi-index")},
 	{name: "A memory dump is no disk", added: rule("disks/memory-dump")},
 	{name: "What a mainframe lacks", added: rule("devices/s390x", "devices/input-bus-s390x", "disks/bus-s390x", "hostdevices/s390x", "networks/model-s390x")},
-	{name: "Names of devices", added: rule("devices/name", "devices/name-form", "devices/name-twice", "devices/panic-twice")},
+	{name: "Names of devices", added: rule("devices/name", "devices/name-form", "devices/name-twice", "devices/panic-twice", "cpu/feature-name")},
 	{name: "Panic devices of a PC", added: func(j judged, err *field.Error) bool {
 		return err.Origin == "devices/panic-model" && j.value(j.base+".architecture") == "arm64"
 	}},
@@ -175,6 +176,25 @@ func (j judged) value(path string) any {
 		at = next
 	}
 	return at
+}
+
+// everywhere are the values at a path without indices, as schemas name them: of every element of each list.
+func everywhere(value any, path string) (found []any) {
+	if list, is := value.([]any); is {
+		for _, element := range list {
+			found = append(found, everywhere(element, path)...)
+		}
+		return found
+	}
+	if path == "" {
+		return []any{value}
+	}
+	name, rest, _ := strings.Cut(path, ".")
+	object, _ := value.(map[string]any)
+	if below, exists := object[name]; exists {
+		found = everywhere(below, rest)
+	}
+	return found
 }
 
 func (j judged) has(path string) bool { return j.value(path) != nil }

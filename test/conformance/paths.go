@@ -46,6 +46,7 @@ var wrongPaths = []struct {
 	{wrong: regexp.MustCompile(`^annotations\.(.*)$`), true: "spec.template.metadata.annotations[$1]"},
 	{wrong: regexp.MustCompile(`^instancetype\.spec\.cpu\.guest$`), true: "spec.preference"},
 	{wrong: regexp.MustCompile(`(\.cpu)\.\w+(, .*\.cpu\.\w+)+$`), true: "$1"},
+	{wrong: regexp.MustCompile(`^spec\.running$`), message: "RunStrategy must be specified", true: "spec.runStrategy"},
 	{wrong: regexp.MustCompile(`^spec\.dataVolumeTemplate\[(\d+)\]`), true: "spec.dataVolumeTemplates[$1]"},
 	{wrong: regexp.MustCompile(`^(spec\.dataVolumeTemplates\[\d+\])\.name$`), true: "$1.metadata.name"},
 	{wrong: regexp.MustCompile(`^(spec\.dataVolumeTemplates\[\d+\])\.(PVC\.Storage|source\.sourceRef|source)$`), true: "$1.spec"},
