@@ -115,6 +115,8 @@ func schema(t *testing.T, name, xml string) {
 // address, a controller or a model.
 var explained = []struct{ path, why string }{
 	{".CurrentMemory", "the memory at the start, which is all of it"},
+	{".CPUTune.VCPUSched", "the host's scheduling of several CPUs, said of each of them"},
+	{".CPUTune.VCPUSched.VCPUs", "the same"},
 	{".CPU.Check", "when the host compares the CPU with its own: the start does"},
 	{".Devices.Audios", "where sound is heard on the host: nowhere"},
 	{".Devices.Channels.Source.UNIX.Mode", "libvirt does not say that it binds the sockets that it chooses"},
