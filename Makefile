@@ -31,8 +31,8 @@ lint: ## staticcheck
 manifests: ## write the CRDs and the cert-manager overlay again from their Go types
 	go run ./manifests/generate
 
-golden: ## write what the cases of test/corpus and test/machines lead to again; read every difference before you commit it
-	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Goldens)$$' ./test/corpus ./test/machines
+golden: ## write test/corpus, test/machines and docs/fields.md again; read every difference before you commit it
+	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Goldens|EveryLeafIsAccountedFor)$$' ./test/corpus ./test/machines ./test/fields
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \

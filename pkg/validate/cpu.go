@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
@@ -153,6 +154,9 @@ func numaPassthrough(spec *v1.VirtualMachineInstanceSpec) bool {
 	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
 }
 
+// cpuMask is libvirt's form of a set of CPUs.
+var cpuMask = regexp.MustCompile(`^\^?\d+(-\d+)?(,\^?\d+(-\d+)?)*$`)
+
 func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	cpu := spec.Domain.CPU
 	if cpu == nil || cpu.Realtime == nil {
@@ -168,6 +172,9 @@ func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 			at = at.Child("guestMappingPassthrough")
 		}
 		errs = append(errs, field.Required(at, "realtime needs numa.guestMappingPassthrough").WithOrigin("cpu/realtime-numa"))
+	}
+	if cpu.Realtime.Mask != "" && !cpuMask.MatchString(cpu.Realtime.Mask) {
+		errs = append(errs, field.Invalid(path.Child("realtime", "mask"), cpu.Realtime.Mask, "must be a list of vCPUs such as '0-3,^1'").WithOrigin("cpu/realtime-mask"))
 	}
 	return errs
 }

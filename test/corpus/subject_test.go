@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -231,3 +232,5 @@ func (s *subject) match() error {
 	}
 	return s.reread()
 }
+
+func gibibyte() *resource.Quantity { return resource.NewQuantity(1<<30, resource.BinarySI) }

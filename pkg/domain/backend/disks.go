@@ -48,6 +48,9 @@ func (h *host) disk(disk libvirtxml.DomainDisk, threads threadPlan) libvirtxml.D
 	if volume.Encrypted {
 		disk.Source.Encryption = &libvirtxml.DomainDiskEncryption{Format: "luks", Secrets: []libvirtxml.DomainDiskSecret{{Type: "passphrase", UUID: h.secretUUID("luks/" + name)}}}
 	}
+	if spec.LUN != nil && spec.LUN.Reservation { // libvirt starts the helper that may talk of reservations with the device
+		disk.Source.Reservations = &libvirtxml.DomainDiskReservations{Managed: "yes"}
+	}
 	if volume.Backing != "" {
 		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{
 			Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat}, Source: source(volume.Backing, false), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
