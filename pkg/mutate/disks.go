@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
@@ -75,13 +76,13 @@ func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		disk := &vmi.Spec.Domain.Devices.Disks[i]
-		switch {
-		case disk.Disk != nil && disk.Disk.Bus == "":
-			disk.Disk.Bus = bus.disk
-		case disk.CDRom != nil && disk.CDRom.Bus == "":
-			disk.CDRom.Bus = bus.cdrom
-		case disk.LUN != nil && disk.LUN.Bus == "":
-			disk.LUN.Bus = bus.lun
+		switch { // a disk of two kinds gets one bus, at the first run as at the second: it is refused for the other
+		case disk.Disk != nil:
+			disk.Disk.Bus = cmp.Or(disk.Disk.Bus, bus.disk)
+		case disk.CDRom != nil:
+			disk.CDRom.Bus = cmp.Or(disk.CDRom.Bus, bus.cdrom)
+		case disk.LUN != nil:
+			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, bus.lun)
 		}
 	}
 }
