@@ -22,13 +22,11 @@ import (
 // undefinable are what libvirt 9.0 with QEMU 7.2, on a host that emulates, says of guests that others could run. One that is said of no
 // guest any more fails the test.
 var undefinable = map[string]string{
-	"does not support machine type":                                            "needs host: the machine types of another vendor or a newer QEMU",
-	"launchSecurity': 'sev-snp'":                                               "needs libvirt >= 10.5.0: launch security sev-snp",
-	"launchSecurity': 'tdx'":                                                   "needs libvirt >= 11.6.0: launch security tdx",
-	"SEV launch security is not supported":                                     "needs host: AMD SEV",
-	"unknown panic model 'pvpanic'":                                            "needs libvirt >= 9.3.0: panic device pvpanic",
-	"Maximum CPUs greater than specified machine type limit":                   "needs host: a machine type for more CPUs",
-	"more than 255 vCPUs require extended interrupt mode enabled on the iommu": "needs host: a machine with an interrupt remapping IOMMU",
+	"does not support machine type":        "needs host: the machine types of another vendor or a newer QEMU",
+	"launchSecurity': 'sev-snp'":           "needs libvirt >= 10.5.0: launch security sev-snp",
+	"launchSecurity': 'tdx'":               "needs libvirt >= 11.6.0: launch security tdx",
+	"SEV launch security is not supported": "needs host: AMD SEV",
+	"unknown panic model 'pvpanic'":        "needs libvirt >= 9.3.0: panic device pvpanic",
 }
 
 // changed are words of libvirt 9.0 that it drops, since it does not know them yet.
