@@ -97,7 +97,7 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 	memory := spec.Domain.Memory
 	if request.IsZero() && limit.IsZero() && (memory == nil || memory.Guest == nil && memory.Hugepages == nil) {
 		at := path.Child("domain", "resources", "limits")
-		if resources.Limits != nil {
+		if len(resources.Limits) > 0 {
 			at = at.Child("memory")
 		}
 		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs to know the memory: set memory.guest").WithOrigin("resources/dedicated-memory"))
