@@ -33,6 +33,20 @@ data:
   spec: {cpu: {guest: 2}, memory: {guest: 1Gi}}
 `
 
+// TestMistakesAreToldFirst: policies are asked between the two kinds of webhooks, and tell less than these.
+func TestMistakesAreToldFirst(t *testing.T) {
+	hooks := newCluster(t, catalog, preferring, kubeVirts).Hooks()
+	conflict := ask(t, hooks[MutateVM], create(t, strings.Replace(sparse, "devices: {}", "devices: {}, cpu: {cores: 1}", 1))).Result
+	if conflict == nil || conflict.Code != 422 || conflict.Details.Causes[0].Field != "spec.template.spec.domain.cpu.cores" {
+		t.Errorf("a VM that overrides its size: %+v", conflict)
+	}
+	const guest = `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: a}, spec: {domain: {devices: {disks: [{name: d}]}}}}`
+	wrong := ask(t, hooks[MutateVMI], create(t, guest)).Result
+	if wrong == nil || wrong.Code != 422 || len(wrong.Details.Causes) != 2 {
+		t.Errorf("a guest without memory, and with a disk without a volume: %+v", wrong)
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	with := func(old, text string) string { return strings.Replace(sparse, old, text, 1) }
 	pinned := with("namespace: team", "namespace: team, annotations: {kilnvm.io/pins: '{\"instancetype\":\"PIN\"}'}")
@@ -54,7 +68,6 @@ func TestPolicies(t *testing.T) {
 		{name: "expandAll", policy: v1.ExpandAll, after: sparse, expanded: true},
 		{name: "expandAll, pinned", why: "all", policy: v1.ExpandAll, before: pinned, after: labelled(pinned), expanded: true},
 		{name: "unknown size", why: "there is nothing to expand yet", policy: v1.ExpandAll, after: with("name: small", "name: large")},
-		{name: "conflict", why: "validation names what the user wrote", policy: v1.ExpandAll, after: with("devices: {}", "devices: {}, cpu: {cores: 1}")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t, catalog, preferring, kubeVirts)

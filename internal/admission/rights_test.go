@@ -20,7 +20,7 @@ metadata: {name: web, namespace: team, labels: {a: b}}
 spec:
   runStrategy: Always
   instancetype: {inferFromVolume: root}
-  dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {pvc: {name: image, namespace: golden}}}}]
+  dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {pvc: {name: image, namespace: golden}}, storage: {}}}]
   template: {spec: {domain: {devices: {}}, volumes: [{name: root, dataVolume: {name: d}}]}}
 `
 

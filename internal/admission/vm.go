@@ -34,6 +34,9 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 		if err != nil {
 			return answer{}, err
 		}
+		if refused, err := s.judgeVM(ctx, request, change{vm, old, resolved, nil}); err != nil {
+			return refused, err // before a policy does, which tells less; see mutateVMI
+		}
 		if resolved.Waiting {
 			granted = authorised(vm, old, resolver.Rights)
 		}

@@ -30,6 +30,11 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil {
 		return given, err
 	}
+	// The API server asks policies before validating webhooks, and a policy tells one mistake without its value. So all of them
+	// are told here; the validating webhook judges again what other webhooks made of the guest.
+	if refused, err := verdict(pipeline.JudgeVMI(explicit, pipeline.Input{Cluster: s.Cluster(), User: request.UserInfo.Username})); err != nil {
+		return refused, err
+	}
 	if given.patch, err = pipeline.Patch(request.Object.Raw, vmi, explicit); err == nil && (request.DryRun == nil || !*request.DryRun) {
 		err = s.Write(ctx, resolved.Drafts...) // a revision that the collector has marked stays
 	}

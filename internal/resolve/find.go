@@ -105,7 +105,7 @@ func (r *reference) known(answer *Answer) bool {
 	if r.inferred {
 		at = fmt.Sprintf("label '%s-kind' of the source of volume '%s'", r.label, r.inferFrom)
 	}
-	answer.warn("%s '%s' is unknown, the guest cannot start: use '%s', or leave it out", at, r.kind, r.namespaced)
+	answer.warn("%s '%s' is unknown: use '%s', or leave it out", at, r.kind, r.namespaced)
 	return false
 }
 
