@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,7 +43,7 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 		claims = append(claims, claim{path: at.Child("realtime"), given: "set", same: equality.Semantic.DeepEqual(size.Realtime, cpu.Realtime)})
 	}
 	if size.MaxSockets != nil {
-		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), size: *size.MaxSockets, same: cpu.MaxSockets == *size.MaxSockets})
+		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), size: *size.MaxSockets, same: cpu.MaxSockets == room(*size.MaxSockets, want, vmi.Spec.Architecture)})
 	}
 	return claims
 }
@@ -105,8 +106,19 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance) {
 		cpu.Realtime = size.Realtime.DeepCopy()
 	}
 	if size.MaxSockets != nil {
-		cpu.MaxSockets = *size.MaxSockets
+		cpu.MaxSockets = room(*size.MaxSockets, want, vmi.Spec.Architecture)
 	}
+}
+
+// room is how many of the size's maxSockets its guest's machine has room for: a size that grows by sockets of one core, beside a
+// preference for many cores, would else keep every guest from being defined.
+func room(most uint32, arranged Arrangement, architecture string) uint32 {
+	perSocket := uint64(max(arranged.Cores, 1)) * uint64(max(arranged.Threads, 1))
+	limit, known := vm.MaxVCPUs(architecture)
+	if !known || uint64(most)*perSocket <= limit {
+		return most
+	}
+	return max(uint32(limit/perSocket), arranged.Sockets)
 }
 
 // Arrangement is a CPU topology. Its product is the number of vCPUs.

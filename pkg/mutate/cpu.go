@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -40,10 +41,6 @@ func cpuModel(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	}
 }
 
-// maxVCPUs is the most that a guest is prepared for: on q35 libvirt refuses more without an IOMMU in extended interrupt mode,
-// and QEMU's s390 machine has no more.
-var maxVCPUs = map[string]uint64{"amd64": 255, "s390x": 248}
-
 // maxSockets is how far a running guest may grow: the cluster's ceiling, else a multiple of the sockets it starts with. A
 // guest that does not name its sockets has not asked to grow by them. arm64 has no CPU hotplug.
 func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
@@ -56,9 +53,9 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 		return
 	}
 	perSocket := max(uint64(cpu.Cores), 1) * max(uint64(cpu.Threads), 1)
-	most, known := maxVCPUs[vmi.Spec.Architecture]
+	most, known := vm.MaxVCPUs(vmi.Spec.Architecture)
 	if !known {
-		most = maxVCPUs["amd64"] // the architecture is refused; its growth shall not be a second mistake
+		most, _ = vm.MaxVCPUs("amd64") // the architecture is refused; its growth shall not be a second mistake
 	}
 	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), most/perSocket)
 	cpu.MaxSockets = max(uint32(wanted), cpu.Sockets)

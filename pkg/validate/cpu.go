@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -28,16 +29,13 @@ func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 // maxVCPUs is the most that QEMU emulates on any machine (q35 of version 9 and later). Each is an element of the domain.
 const maxVCPUs = 4096
 
-// machineVCPUs is what a machine has, where that is less: on q35 libvirt wants an IOMMU for more, which no field asks for.
-var machineVCPUs = map[string]uint64{amd64: 255, s390x: 248}
-
 func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
 		return nil
 	}
-	most, fewer := machineVCPUs[spec.Architecture]
-	if !fewer {
+	most, fewer := vm.MaxVCPUs(spec.Architecture)
+	if !fewer || spec.Architecture == "" {
 		most = maxVCPUs
 	}
 	count, at := uint64(1), path.Child("domain", "cpu")

@@ -23,7 +23,7 @@ type objectDeviation struct {
 var objectDeviations = append([]objectDeviation{
 	{"`overcommitPercent`", imprecise},
 	{impossible, func(c record, d difference) bool {
-		return topologyPath.MatchString(d.path) && d.want == float64(1) && c.Preference != nil && len(validate.Preference(c.Preference, nil)) > 0
+		return (topologyPath.MatchString(d.path) && d.want == float64(1) || strings.HasSuffix(d.path, ".cpu.maxSockets")) && c.Preference != nil && len(validate.Preference(c.Preference, nil)) > 0
 	}},
 	{unspreadable, func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && c.Expect.SpreadCheck != nil && (strings.HasSuffix(d.path, ".sockets") || d.got == float64(1))

@@ -11,3 +11,15 @@ func Topology(cpu *v1.CPU) (sockets, cores, threads uint32) {
 	}
 	return max(cpu.Sockets, 1), max(cpu.Cores, 1), max(cpu.Threads, 1)
 }
+
+// MaxVCPUs is the most vCPUs that libvirt defines a guest of an architecture with: on q35 it wants an IOMMU for more, which no
+// field asks for, and QEMU's s390x machine has no more. False where no such limit is known. No architecture is amd64.
+func MaxVCPUs(architecture string) (most uint64, known bool) {
+	switch architecture {
+	case "", "amd64":
+		return 255, true
+	case "s390x":
+		return 248, true
+	}
+	return 0, false
+}
