@@ -65,6 +65,7 @@ var deviations = []deviation{
 	}},
 	{name: "Memory of nothing", added: detail(`\.domain\.memory\.(guest|maxGuest|hugepages\.pageSize)$`, "greater than 0")},
 	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
+	{name: "A matcher without a name", added: rule("vm/matcher-name")},
 	{name: "EFI on s390x", added: rule("firmware/efi-s390x")},
 	{name: "Guests that mirror NUMA cells do not grow", added: rule("memory/numa-growth", "memory/numa-pages")},
 	{name: "ACPI indices", added: rule("networks/acpi-index")},

@@ -130,16 +130,17 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	}
 	resolved, err := resolve.Resolver{Cached: resolve.NewFiles(scheme, objects...)}.VM(context.Background(), vm, old)
 	var refusal *resolve.Refusal
-	if errors.As(err, &refusal) {
-		return answer{errs: refusal.Errors, refused: true}, nil
-	}
-	if err != nil {
+	if err != nil && !errors.As(err, &refusal) {
 		return given, err
 	}
+	in := pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User}
+	if refusal != nil {
+		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
+	}
 	vm = resolve.Effective(vm, resolved.Pins)
-	explicit, verdict := pipeline.ExplicitVM(vm, old, pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User})
-	missing := unknown{vm.Spec.Instancetype != nil && resolved.Set.Instancetype == nil, vm.Spec.Preference != nil && resolved.Set.Preference == nil}
-	return answer{errs: verdict.Errors, unknown: missing, explicit: explicit, set: resolved.Set}, nil
+	explicit, verdict := pipeline.ExplicitVM(vm, old, in)
+	missing := unknown{vm.Spec.Instancetype != nil && in.Set.Instancetype == nil, vm.Spec.Preference != nil && in.Set.Preference == nil}
+	return answer{errs: verdict.Errors, unknown: missing, explicit: explicit, set: in.Set, refused: refusal != nil}, nil
 }
 
 // own gives a recorded revision the owner that KubeVirt's controller gives each, and by which Kiln knows that it is one of

@@ -143,6 +143,9 @@ var claims = []string{"domain.devices.gpus", "domain.devices.hostDevices", "netw
 // subject is what one rule of the reference judges: a device, a volume, a part of the domain. It returns from it at its
 // first finding, so that further fields of the same subject were not reached.
 func subject(path, base string) string {
+	if templates := "spec.dataVolumeTemplates"; within(path, templates) {
+		return templates
+	}
 	relative, found := strings.CutPrefix(path, base+".")
 	if !found {
 		return path
