@@ -9,8 +9,10 @@ import (
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func conflict(err error) bool { return apierrors.IsConflict(err) }
@@ -81,8 +83,15 @@ func (m *model) orphans() {
 		if len(vmi.OwnerReferences) == 0 || there[vmi.OwnerReferences[0].UID] {
 			continue
 		}
-		if vmi.Finalizers = nil; server.Update(m.Context(), &vmi) == nil {
-			_ = server.Delete(m.Context(), &vmi)
-		}
+		// The garbage collector itself works at the same guests, so that one may change, or go, in between.
+		m.must(client.IgnoreNotFound(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			err := server.Get(m.Context(), client.ObjectKeyFromObject(&vmi), &vmi)
+			if err == nil {
+				vmi.Finalizers = nil
+				err = server.Update(m.Context(), &vmi)
+			}
+			return err
+		})))
+		m.must(client.IgnoreNotFound(server.Delete(m.Context(), &vmi)))
 	}
 }
