@@ -36,7 +36,7 @@ golden: ## write test/corpus, test/machines and docs/fields.md again; read every
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \
-	  go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; done
+	  go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x "$$(dirname "$$file")" || exit 1; done
 
 conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
 	go run ./test/conformance -corpus $(CORPUS) -only "$(ONLY)"
