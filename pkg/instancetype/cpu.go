@@ -32,7 +32,8 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 		{path: at.Child("threads"), given: number(cpu.Threads), size: guestCPUs(size.Guest), same: cpu.Threads == want.Threads},
 	}
 	if size.Model != nil {
-		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), size: *size.Model, same: cpu.Model == *size.Model})
+		// An empty model, like no sockets below, sets nothing: what the guest has got since is the cluster's default.
+		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), size: *size.Model, same: *size.Model == "" || cpu.Model == *size.Model})
 	}
 	claims = append(claims, flag(at.Child("dedicatedCpuPlacement"), &cpu.DedicatedCPUPlacement, size.DedicatedCPUPlacement)...)
 	claims = append(claims, flag(at.Child("isolateEmulatorThread"), &cpu.IsolateEmulatorThread, size.IsolateEmulatorThread)...)
@@ -43,7 +44,8 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 		claims = append(claims, claim{path: at.Child("realtime"), given: "set", same: equality.Semantic.DeepEqual(size.Realtime, cpu.Realtime)})
 	}
 	if size.MaxSockets != nil {
-		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), size: *size.MaxSockets, same: cpu.MaxSockets == room(*size.MaxSockets, want, vmi.Spec.Architecture)})
+		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), size: *size.MaxSockets,
+			same: *size.MaxSockets == 0 || cpu.MaxSockets == room(*size.MaxSockets, want, vmi.Spec.Architecture)})
 	}
 	return claims
 }
@@ -90,7 +92,7 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance) {
 	cpu := vmi.Spec.Domain.CPU
 	want := Arrange(size.Guest, set.Preference)
 	cpu.Sockets, cpu.Cores, cpu.Threads = want.Sockets, want.Cores, want.Threads
-	if size.Model != nil {
+	if size.Model != nil && *size.Model != "" {
 		cpu.Model = *size.Model
 	}
 	if size.DedicatedCPUPlacement != nil {
@@ -105,7 +107,7 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance) {
 	if size.Realtime != nil {
 		cpu.Realtime = size.Realtime.DeepCopy()
 	}
-	if size.MaxSockets != nil {
+	if size.MaxSockets != nil && *size.MaxSockets > 0 {
 		cpu.MaxSockets = room(*size.MaxSockets, want, vmi.Spec.Architecture)
 	}
 }

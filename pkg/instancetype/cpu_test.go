@@ -38,3 +38,20 @@ func TestMaxSocketsOfASizeFitItsMachine(t *testing.T) {
 		})
 	}
 }
+
+// A size that names no model and no sockets leaves them to the cluster, whose defaults are then no conflict with it.
+func TestEmptyFieldsOfASizeAreUnset(t *testing.T) {
+	model, sockets := "", uint32(0)
+	size := &instancetype.Instancetype{}
+	size.Spec.CPU = v1beta1.CPUInstancetype{Guest: 2, Model: &model, MaxSockets: &sockets}
+	set, vmi := instancetype.Set{Instancetype: size}, &v1.VirtualMachineInstance{}
+	instancetype.Apply(set, vmi)
+	vmi.Spec.Domain.CPU.Model, vmi.Spec.Domain.CPU.MaxSockets = "host-model", 8
+	if errs := instancetype.Differences(set, vmi, nil); len(errs) > 0 {
+		t.Errorf("the cluster's defaults differ from the size: %v", errs)
+	}
+	instancetype.Apply(set, vmi)
+	if cpu := vmi.Spec.Domain.CPU; cpu.Model != "host-model" || cpu.MaxSockets != 8 {
+		t.Errorf("applied again, the size took the defaults away: model '%s', %d sockets", cpu.Model, cpu.MaxSockets)
+	}
+}
