@@ -46,7 +46,7 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 	}
 	template := vm.Spec.Template.DeepCopy()
 	annotations := maps.Clone(explicit.Annotations)
-	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware, pipeline.AnnotationArchitecture} {
+	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware, pipeline.AnnotationArchitecture, pipeline.AnnotationGeneration} {
 		if _, own := template.ObjectMeta.Annotations[key]; !own {
 			delete(annotations, key)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -105,8 +107,10 @@ func (o *options) contrast(before, after side) (difference, error) {
 		return difference{}, err
 	}
 	record := &before.rendered.Record
+	after.explicit = successor(after.explicit, before.explicit)
+	pipeline.Recall(after.explicit, record)
 	if after.afresh || after.explicit.Annotations[pipeline.AnnotationHardware] == "latest" {
-		record = &abi.Record{UUID: record.UUID, Serial: record.Serial, MACs: record.MACs}
+		record = nil
 	}
 	if after.rendered, err = o.booted(after, record); err != nil {
 		return difference{}, err
@@ -117,6 +121,14 @@ func (o *options) contrast(before, after side) (difference, error) {
 	}
 	d.Verdict = abi.Judge(d.Changes)
 	return d, d.texts(before, after)
+}
+
+// successor is a guest as the next version of another one, which has the same disks.
+func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+	vmi := next.DeepCopy()
+	vmi.UID = before.UID
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, pipeline.AnnotationGeneration, before.Annotations[pipeline.AnnotationGeneration])
+	return vmi
 }
 
 // booted is a guest with its documents, or the causes why it has none.

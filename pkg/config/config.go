@@ -73,6 +73,8 @@ type FrontendDefaults struct {
 	// EFIVideo is the video model of EFI guests on amd64 that name none ("bochs"), Video of all others ("vga", "virtio").
 	EFIVideo string
 	Video    map[string]string
+	// GenerationID gives guests a device that tells them when they were restored or cloned.
+	GenerationID bool
 }
 
 // SMBIOS are the system strings that a guest reads from its DMI table. Empty strings are left out.

@@ -7,7 +7,7 @@ import (
 )
 
 // frontendVersion changes whenever a value below does, for guests keep the set that they were first started with.
-const frontendVersion = "1"
+const frontendVersion = "2"
 
 // freePorts is the number of empty root ports of a new guest. KubeVirt keeps at least three and usually tops up to
 // eight ports; eight empty ones let a guest take as many devices whatever it started with, at the price of eight
@@ -28,6 +28,8 @@ func frontend(cfg v1.KubeVirtConfiguration) FrontendDefaults {
 		SMBIOS:    strings,
 		FreePorts: freePorts,
 		EFIVideo:  "bochs",
-		Video:     map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
+		// KubeVirt gives none; Windows and its directory service want one to notice that they were restored.
+		GenerationID: true,
+		Video:        map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
 	}
 }

@@ -11,11 +11,12 @@ import (
 // version and what it stands for change together: guests keep the set that they were first started with by its version.
 func TestFrontendDefaults(t *testing.T) {
 	want := config.FrontendDefaults{
-		Version:   "1",
-		SMBIOS:    config.SMBIOS{Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"},
-		FreePorts: 8,
-		EFIVideo:  "bochs",
-		Video:     map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
+		Version:      "2",
+		SMBIOS:       config.SMBIOS{Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"},
+		FreePorts:    8,
+		EFIVideo:     "bochs",
+		GenerationID: true,
+		Video:        map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
 	}
 	if diff := cmp.Diff(want, config.Default().Frontend); diff != "" {
 		t.Errorf("a value that changed needs another version (-want +got):\n%s", diff)

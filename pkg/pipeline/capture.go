@@ -20,7 +20,7 @@ import (
 func Capture(m Machine, running *libvirtxml.Domain) (abi.Record, field.ErrorList) {
 	vmi := identifiable(m.VMI)
 	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
-	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: facts(m)})
+	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: facts(m), Generation: generationID(vmi)})
 	if len(errs) > 0 {
 		return abi.Record{}, errs
 	}
@@ -34,11 +34,14 @@ func Capture(m Machine, running *libvirtxml.Domain) (abi.Record, field.ErrorList
 	vmi = identifiable(m.VMI)
 	Recall(vmi, &record)
 	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
-	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &record, Facts: facts(m)})
+	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &record, Facts: facts(m), Generation: generationID(vmi)})
 	if len(errs) > 0 {
 		return abi.Record{}, errs
 	}
 	expanded(seen, again)
+	if seen.GenID != nil && again.GenID != nil {
+		seen.GenID = again.GenID // the VM that takes the guest over has another one, as one that it is restored to
+	}
 	for _, change := range abi.Compare(seen, again) {
 		errs = append(errs, field.Invalid(origin(&vmi.Spec, change), field.OmitValueType{}, "the next boot would find other hardware than runs: "+change.Text))
 	}

@@ -79,6 +79,10 @@ func runs(t *testing.T, change func(string) string) *libvirtxml.Domain {
 	return &dom
 }
 
+func ungenerated(text string) string {
+	return regexp.MustCompile(`<genid>[^<]*</genid>`).ReplaceAllString(text, "")
+}
+
 func untouched(text string) string { return text }
 
 // nameless is a domain whose devices have the aliases of QEMU's own counting.
@@ -92,7 +96,7 @@ func nameless(text string) string {
 
 func TestCaptureKeepsWhatRuns(t *testing.T) {
 	t.Parallel()
-	for why, change := range map[string]func(string) string{"aliases as Kiln and KubeVirt give them": untouched, "no aliases of ours": nameless} {
+	for why, change := range map[string]func(string) string{"aliases as Kiln and KubeVirt give them": untouched, "no aliases of ours": nameless, "no generation ID": ungenerated} {
 		running := runs(t, change)
 		m := takenMachine(t)
 		record, errs := Capture(m, running)
@@ -117,6 +121,9 @@ func TestCaptureKeepsWhatRuns(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: addresses (-running +next boot):\n%s", why, diff)
+		}
+		if (next.Frontend.GenID != nil) != (running.GenID != nil) || next.Frontend.GenID != nil && next.Frontend.GenID.Value == running.GenID.Value {
+			t.Errorf("%s: the device of the generation ID stays as it is, and its value is the VM's: %v, was %v", why, next.Frontend.GenID, running.GenID)
 		}
 		if next.Frontend.UUID != running.UUID || next.Frontend.Devices.Interfaces[0].MAC.Address != running.Devices.Interfaces[0].MAC.Address {
 			t.Errorf("%s: the next boot is another machine: UUID %s, was %s", why, next.Frontend.UUID, running.UUID)

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -47,6 +49,25 @@ func Recall(vmi *v1.VirtualMachineInstance, record *abi.Record) {
 		nic := &domain.Devices.Interfaces[i]
 		nic.MacAddress = cmp.Or(nic.MacAddress, record.MACs[nic.Name])
 	}
+}
+
+// restoredAnnotation is what KubeVirt's restore controller puts on a VM whose disks it replaced.
+const restoredAnnotation = "restore.kubevirt.io/lastRestoreUID"
+
+// generation is which life of its disks a VM is in. Restored from a backup, cloned or made again it has another UID; a restore in
+// place leaves a mark, or its owner does.
+func generation(vm *v1.VirtualMachine) string {
+	return strings.Trim(strings.Join([]string{string(vm.UID), vm.Annotations[restoredAnnotation], vm.Annotations[AnnotationGeneration]}, "/"), "/")
+}
+
+// generationID is the GUID by which a guest notices that it was restored or cloned. It stays over restarts, on any host. One that
+// changes without need costs a guest little; one that stays after a restore makes two of what must be one.
+func generationID(vmi *v1.VirtualMachineInstance) string {
+	life := vmi.Annotations[AnnotationGeneration]
+	if owner := metav1.GetControllerOf(vmi); life == "" && owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind {
+		life = string(owner.UID) // another's controller made it, and makes a VMI of another UID at each start
+	}
+	return derivedUUID(string(vmi.Spec.Domain.Firmware.UUID)+"\x00"+cmp.Or(life, string(vmi.UID)), "generation")
 }
 
 // derivedUUID is a UUID of version 8 (RFC 9562: the maker's own derivation).

@@ -23,6 +23,9 @@ const (
 	AnnotationPins = "kilnvm.io/pins"
 	// AnnotationIdentity is the seed of firmware UUID, serial and MACs.
 	AnnotationIdentity = "kilnvm.io/identity"
+	// AnnotationGeneration is on VMIs: which life of the guest's disks this is. On a VM its owner may write any text, and another one
+	// after older disks were put back in place, which nothing else tells of.
+	AnnotationGeneration = "kilnvm.io/generation"
 	// AnnotationArchitecture is the architecture of the images of a guest that names none.
 	AnnotationArchitecture = "kilnvm.io/architecture"
 	// AnnotationFrontend is on VMIs: the frozen frontend (abi.Record, JSON), written by the launcher before the first start.
@@ -216,5 +219,6 @@ func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	for _, key := range inherited {
 		annotate(vmi, key, vm.Annotations[key])
 	}
+	annotate(vmi, AnnotationGeneration, generation(vm))
 	return vmi
 }

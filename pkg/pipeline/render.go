@@ -42,7 +42,7 @@ func Render(m Machine) (Rendered, field.ErrorList) {
 	vmi := identifiable(m.VMI)
 	// What admission added, such as the default interface, was not there when the controller identified the guest.
 	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
-	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m)})
+	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m), Generation: generationID(vmi)})
 	if len(errs) > 0 {
 		return Rendered{}, errs
 	}

@@ -93,9 +93,11 @@ func wholeCell(facts map[string]string) string {
 	return cpus + " " + facts["memory KiB"]
 }
 
+const generationID = "generation ID"
+
 // identity is what Kiln gives every guest, and the reference's converter leaves to others where the user wrote none.
 func identity(name string) bool {
-	return strings.HasPrefix(name, addressOf) || strings.HasPrefix(name, macOf) || name == "system serial"
+	return strings.HasPrefix(name, addressOf) || strings.HasPrefix(name, macOf) || name == "system serial" || name == generationID
 }
 
 func mergedKeys(a, b map[string]string) map[string]string {

@@ -129,6 +129,9 @@ func seenFirmware(d *libvirtxml.Domain, note fact) {
 		note("smbios", os.SMBios.Mode)
 	}
 	note("uuid", d.UUID)
+	if d.GenID != nil {
+		note(generationID, "given")
+	}
 	for _, info := range d.SysInfo {
 		if info.SMBIOS == nil {
 			continue

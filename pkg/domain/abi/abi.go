@@ -22,6 +22,8 @@ type Record struct {
 	Machine string `json:"machine,omitempty"`
 	// SMBIOS are the system strings of the DMI table by libvirt's names, without uuid and serial.
 	SMBIOS map[string]string `json:"smbios,omitempty"`
+	// GenerationID tells whether the guest is told of its restorations. The ID itself is another one after each.
+	GenerationID bool `json:"generationID,omitempty"`
 	// Video is the model of the video adapter.
 	Video string `json:"video,omitempty"`
 	// FreePorts is the number of root ports without a device.

@@ -37,7 +37,7 @@ func CompareRecords(before, after Record) (changes []Change) {
 	for _, fact := range facts {
 		old, now := fact.of(before), fact.of(after)
 		if !reflect.DeepEqual(old, now) {
-			changes = append(changes, Change{Part: fact.name, Text: fmt.Sprintf("%s changes from '%v' to '%v'", fact.name, old, now), Verdict: Breaks})
+			changes = append(changes, Change{Part: fact.name, Text: fmt.Sprintf("%s changes from '%v' to '%v'", fact.name, old, now), Verdict: fact.verdict})
 		}
 	}
 	return changes
@@ -51,15 +51,17 @@ func called(key string) string {
 
 // facts of a record beside its devices, by the names that platform has for them.
 var facts = []struct {
-	name string
-	of   func(Record) any
+	name    string
+	verdict Verdict
+	of      func(Record) any
 }{
-	{"the UUID", func(r Record) any { return r.UUID }},
-	{"the serial", func(r Record) any { return r.Serial }},
-	{"the machine", func(r Record) any { return r.Machine }},
-	{"the system information (SMBIOS)", func(r Record) any { return r.SMBIOS }},
-	{"the video model", func(r Record) any { return r.Video }},
-	{"the context identifier of the vsock", func(r Record) any { return r.VSOCK }},
-	{"the frequency of the time stamp counter", func(r Record) any { return r.TSC }},
-	{"the NUMA cells", func(r Record) any { return r.NUMA }},
+	{"the UUID", Breaks, func(r Record) any { return r.UUID }},
+	{"the generation ID", NeedsRestart, func(r Record) any { return map[bool]string{false: "none", true: "given"}[r.GenerationID] }},
+	{"the serial", Breaks, func(r Record) any { return r.Serial }},
+	{"the machine", Breaks, func(r Record) any { return r.Machine }},
+	{"the system information (SMBIOS)", Breaks, func(r Record) any { return r.SMBIOS }},
+	{"the video model", Breaks, func(r Record) any { return r.Video }},
+	{"the context identifier of the vsock", Breaks, func(r Record) any { return r.VSOCK }},
+	{"the frequency of the time stamp counter", Breaks, func(r Record) any { return r.TSC }},
+	{"the NUMA cells", Breaks, func(r Record) any { return r.NUMA }},
 }

@@ -10,7 +10,7 @@ import (
 
 // Freeze records a finished frontend. The domain must have all its addresses; defaults is the version of its FrontendDefaults.
 func Freeze(dom *libvirtxml.Domain, defaults string) Record {
-	r := Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, MACs: map[string]string{}}
+	r := Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, GenerationID: dom.GenID != nil, MACs: map[string]string{}}
 	if dom.OS != nil && dom.OS.Type != nil {
 		r.Machine = dom.OS.Type.Machine
 	}

@@ -8,8 +8,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.firmware, domain.chassis and startStrategy: the guest's UUID and DMI strings, the class of its firmware (which
-// build of it is the host's choice), the kernel's arguments and the ACPI tables that it is given.
+// Owns domain.firmware, domain.chassis and startStrategy: the guest's UUID and DMI strings, its generation ID, the class of its
+// firmware (which build of it is the host's choice), the kernel's arguments and the ACPI tables that it is given.
 
 func (g *guest) uuid() string {
 	switch f := g.spec.Domain.Firmware; {
@@ -20,6 +20,23 @@ func (g *guest) uuid() string {
 	}
 	g.fail(field.Required(g.path.Child("firmware", "uuid"), ""))
 	return ""
+}
+
+// genID is the device of Microsoft's specification, of which the guest learns through ACPI that its disks are another life's. A guest
+// keeps the device, or its absence, from its first boot on; the ID is always the present one. The firmware puts it into memory
+// that the host writes to, which that of an encrypted guest is not, and the oldest machine has no means for that.
+func (g *guest) genID() *libvirtxml.DomainGenID {
+	wanted := g.Defaults.GenerationID
+	if g.Frozen != nil {
+		wanted = g.Frozen.GenerationID
+	}
+	f := g.spec.Domain.Features
+	acpi := f != nil && (f.ACPI.Enabled == nil || *f.ACPI.Enabled)
+	machine := g.spec.Domain.Machine
+	if !wanted || g.Generation == "" || !g.arch.generation || !acpi || g.spec.Domain.LaunchSecurity != nil || machine == nil || machine.Type == "pc-q35-2.4" {
+		return nil
+	}
+	return &libvirtxml.DomainGenID{Value: g.Generation}
 }
 
 func (g *guest) os() *libvirtxml.DomainOS {

@@ -22,6 +22,8 @@ type Input struct {
 	// Frozen is the record of an earlier boot, nil at the first.
 	Frozen *abi.Record
 	Facts  Facts
+	// Generation is the GUID of this life of the guest's disks: another one after they were restored or cloned.
+	Generation string
 }
 
 // Facts are what the guest sees of the host of its first boot. They are resolved there, and frozen.
@@ -57,6 +59,7 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 	dom := &libvirtxml.Domain{
 		Name:           g.name(),
 		UUID:           g.uuid(),
+		GenID:          g.genID(),
 		MaximumMemory:  g.maxMemory(),
 		Memory:         g.memory(),
 		VCPU:           g.vcpu(),

@@ -39,6 +39,8 @@ type profile struct {
 	// rom tells whether network cards have option ROMs that slow the start when nothing boots from them.
 	rom bool
 	efi bool
+	// generation tells whether QEMU has the device that tells a generation ID.
+	generation bool
 	// cpusGrow tells whether the board takes CPUs while it runs.
 	cpusGrow bool
 }
@@ -63,7 +65,7 @@ var profiles = map[string]profile{
 		panics:    []string{"isa", "hyperv", "pvpanic"},
 		sounds:    []string{"ac97", "ich9"},
 		tpm:       "tpm-crb",
-		smbios:    true, rom: true, efi: true, cpusGrow: true,
+		smbios:    true, rom: true, efi: true, generation: true, cpusGrow: true,
 		serial: libvirtxml.DomainSerialTarget{Type: "isa-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "isa-serial"}},
 	},
 	"arm64": {
