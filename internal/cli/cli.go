@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
@@ -55,10 +54,11 @@ type options struct {
 	catalog string
 	config  string
 	output  string
-	// configured is the content of config, once it is read.
-	configured *config.Cluster
 	// profiles are files of host profiles.
 	profiles []string
+	settings settings
+	// told says that a warning about hosts was given.
+	told bool
 }
 
 // addInputs gives a command the flags that say what it reads.
@@ -72,7 +72,17 @@ func (o *options) addInputs(cmd *cobra.Command) {
 func (o *options) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.catalog, "catalog", "", "file or directory with further instancetypes, preferences and presets")
-	flags.StringVar(&o.config, "config", "", "file with the cluster's KubeVirt configuration; else a KubeVirt object among the files, or the cluster's")
+	o.addConfig(cmd)
+}
+
+// addConfig gives a command the flag that says what the cluster's configuration is.
+func (o *options) addConfig(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.config, "config", "", "file with the cluster's KubeVirt configuration, as the webhook's; else a KubeVirt object among the files, or the cluster's")
+}
+
+// addProfiles gives a command the flag that says what administrators want of hosts.
+func (o *options) addProfiles(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "file or directory with HostProfiles, in the place of those among the files or in the cluster; those count that select the guest and the host's labels")
 }
 
 // addOutput gives a command its -o flag. The commands share the options, so that the flag is read when its command runs.

@@ -48,7 +48,7 @@ func diffCommand(o *options) *cobra.Command {
 	}
 	var hosts []string
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "YAML file with a host's capabilities; given twice, those of A and of B")
-	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "file or directory with HostProfiles, for both sides")
+	o.addProfiles(cmd)
 	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := o.difference(cmd.Context(), args, hosts)
@@ -72,6 +72,9 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (differe
 	case 2:
 	default:
 		return difference{}, errors.New("give --host once, or once for each side")
+	}
+	if err := o.settle(ctx, args); err != nil {
+		return difference{}, err
 	}
 	before, err := o.one(ctx, args[0], nil)
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
@@ -29,6 +31,10 @@ type guest struct {
 	input    pipeline.Input
 	// frozen is the hardware of the guest's last boot; nil before the first.
 	frozen *abi.Record
+	// forgotten is why the hardware of the last boot could not be read, though there may have been one.
+	forgotten error
+	// profiles are those that may be for it and its host.
+	profiles func() ([]v1alpha1.HostProfile, error)
 	// admit gives the VM as a cluster would store it; nil for other kinds.
 	admit func() ([]byte, error)
 	// explain works out where each field of the explicit VMI came from; nil for the catalog.
@@ -51,14 +57,17 @@ func (o *options) guests(ctx context.Context, args []string) ([]guest, error) {
 }
 
 func (o *options) judge(ctx context.Context, in inputs, stage stageOne) ([]guest, error) {
-	cluster, err := o.configuration(ctx, in.reader)
+	now, err := o.configuration(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	stage.resolver, stage.cluster = resolve.Resolver{Cached: in.reader}, cluster
+	stage.cluster = now.Cluster
+	// A wish for a new pin of the configuration, in a dry run, leads to one that is stored nowhere.
+	stage.resolver = resolve.Resolver{Cached: in.reader, Cluster: func() config.Cluster { return now.Cluster }}
+	profiles := func() ([]v1alpha1.HostProfile, error) { return o.hostProfiles(ctx, in) }
 	var guests []guest
 	for _, object := range in.named {
-		g := guest{object: object, texts: in.texts, reader: in.reader, verdict: pipeline.Verdict{Errors: object.mistakes}}
+		g := guest{object: object, texts: in.texts, reader: in.reader, profiles: profiles, verdict: pipeline.Verdict{Errors: object.mistakes}}
 		ours := len(object.mistakes) > 0
 		if !ours {
 			if ours, err = stage.run(ctx, &g); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +29,7 @@ func renderCommand(o *options) *cobra.Command {
 			"  kubectl kiln render vm/web -n shop --host host.yaml",
 	}
 	host := cmd.Flags().String("host", "", "YAML file with the host's capabilities")
-	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "file or directory with HostProfiles; those count that select the guest and the host's labels")
+	o.addProfiles(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return o.eachGuest(cmd, args, func(g guest) error { return o.printDomain(g, *host) })
 	}
@@ -60,13 +61,19 @@ func (o *options) printDomain(g guest, host string) error {
 
 // boot renders a guest on a host, with the hardware of an earlier boot if there was one.
 func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rendered, field.ErrorList, error) {
+	if g.forgotten != nil {
+		return pipeline.Rendered{}, nil, fmt.Errorf("which hardware the guest had before is not known: %w", g.forgotten)
+	}
 	capabilities, err := readHost(host, g.explicit.Spec.Architecture)
 	if err != nil {
 		return pipeline.Rendered{}, nil, err
 	}
-	profiles, err := o.hostProfiles()
+	profiles, err := g.profiles()
 	if err != nil {
 		return pipeline.Rendered{}, nil, err
+	}
+	if host == "" {
+		o.elsewhere(profiles)
 	}
 	vmi := g.explicit.DeepCopy()
 	if frozen != nil {
@@ -100,6 +107,10 @@ func (g *guest) remember(ctx context.Context, reader client.Reader, vm *v1.Virtu
 	text := g.explicit.Annotations[pipeline.AnnotationFrontend]
 	if text == "" && vm != nil && vm.UID != "" && vm.Annotations[pipeline.AnnotationHardware] != "latest" {
 		records, err := lifecycle.Records(ctx, reader, vm)
+		if apierrors.IsForbidden(err) {
+			g.forgotten = err // only what is rendered needs it
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,6 +70,7 @@ func (o *options) repin(ctx context.Context, args, keys []string, dry bool) erro
 	if err != nil {
 		return err
 	}
+	o.settings.profiles = &[]v1alpha1.HostProfile{} // whatever they say, the guest does not see it
 	var rejected error
 	for _, named := range in.named {
 		if named.GetKind() != "VirtualMachine" {
@@ -129,10 +132,30 @@ func (o *options) repinOne(ctx context.Context, in inputs, keys []string, dry bo
 	if was.Presets != nil || is.Presets != nil {
 		answer.Presets = &repin{strings.Join(was.Presets, ","), strings.Join(is.Presets, ",")}
 	}
+	if err := o.differs(ctx, in, was, is); err != nil {
+		return err
+	}
 	if is.Configuration != "" {
 		answer.Configuration = &repin{was.Configuration, is.Configuration}
 	}
 	return o.printRepinned(answer)
+}
+
+// differs warns where a new pin of the configuration is not what is read here: the difference is then not told by it.
+func (o *options) differs(ctx context.Context, in inputs, was, is pipeline.Pins) error {
+	now, err := o.configuration(ctx, in)
+	if err != nil || is.Configuration == was.Configuration {
+		return err
+	}
+	object, err := now.Defaults.Object()
+	if err != nil {
+		return err
+	}
+	snapshot, err := instancetype.Take(object)
+	if err == nil && snapshot.Name != is.Configuration {
+		fmt.Fprintln(o.ErrOut, "Warning: the webhook has another configuration than the one that is read here, so that the difference does not tell what it changes; --config FILE names the webhook's")
+	}
+	return err
 }
 
 // alone is the only object of inputs as a guest.

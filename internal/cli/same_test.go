@@ -121,12 +121,12 @@ func sameVerdict(t *testing.T, file string) (compared, refused int) {
 // online is what an API server tells its client after it has called the webhooks, one after the other.
 func online(t *testing.T, o *options, in inputs, g guest) judgement {
 	t.Helper()
-	cluster, err := o.configuration(t.Context(), in.reader)
+	now, err := o.configuration(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &admission.Server{
-		Resolver: resolve.Resolver{Cached: in.reader}, Cluster: func() config.Cluster { return cluster },
+		Resolver: resolve.Resolver{Cached: in.reader}, Cluster: func() config.Cluster { return now.Cluster },
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
 	raw, err := g.MarshalJSON()

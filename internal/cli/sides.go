@@ -45,6 +45,22 @@ func (o *options) one(ctx context.Context, name string, before *guest) (guest, e
 	return found[0], nil
 }
 
+// settle reads what administrators say from the cluster, if an object of it is compared: a file is what it is to become there.
+func (o *options) settle(ctx context.Context, names []string) error {
+	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
+		return nil
+	}
+	cluster, err := o.client()
+	if err != nil {
+		return err
+	}
+	in := inputs{reader: cluster, cluster: cluster}
+	if _, err = o.configuration(ctx, in); err == nil {
+		_, err = o.hostProfiles(ctx, in)
+	}
+	return err
+}
+
 // isFile tells a file from an object of the cluster, such as vm/web.
 func isFile(name string) bool {
 	_, err := os.Stat(name)

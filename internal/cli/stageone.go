@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // stageOne resolves references and runs stage 1, as the webhook does.
@@ -120,33 +116,4 @@ func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.Virtu
 	err := json.Unmarshal(raw, &object)
 	g.verdict = pipeline.Verdict{Errors: validate.Preference(&object.Spec, field.NewPath("spec")), Warnings: validate.PreferenceWarnings(&object.Spec)}
 	return nil, err
-}
-
-// configuration is the cluster's: that of --config, else of the KubeVirt object among the files or in the cluster, else
-// KubeVirt's defaults.
-func (o *options) configuration(ctx context.Context, reader client.Reader) (config.Cluster, error) {
-	if o.config == "" {
-		cluster, err := resolve.Current(ctx, "", reader)
-		if apierrors.IsForbidden(err) {
-			fmt.Fprintf(o.ErrOut, "Warning: the cluster's configuration is not known, KubeVirt's defaults are taken: %v\n", err)
-			return config.Default(), nil
-		}
-		return cluster, err
-	}
-	if o.configured != nil {
-		return *o.configured, nil // its warnings are told once
-	}
-	raw, err := os.ReadFile(o.config)
-	if err != nil {
-		return config.Cluster{}, err
-	}
-	cluster, warnings, err := resolve.Config(raw)
-	for _, warning := range warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", o.config, warning)
-	}
-	if err != nil {
-		return config.Cluster{}, fmt.Errorf("%s: %w", o.config, err)
-	}
-	o.configured = &cluster
-	return cluster, nil
 }

@@ -125,7 +125,17 @@ func (c *Configuration) follow(ctx context.Context) error {
 
 // readObjects takes the KubeVirt object of the cache.
 func (c *Configuration) readObjects(ctx context.Context) {
-	cluster, warnings, source, err := fromObjects(ctx, c.Cache)
+	first, err := object(ctx, c.Cache)
+	if err != nil {
+		c.Log.Error(err, "the configuration stays as it was")
+		return
+	}
+	if first == nil {
+		c.set(config.Default(), nil, "KubeVirt's defaults")
+		return
+	}
+	source := fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name)
+	cluster, warnings, err := configured(first)
 	if err != nil {
 		c.Log.Error(err, "the configuration stays as it was", "source", source)
 		return
@@ -133,20 +143,33 @@ func (c *Configuration) readObjects(ctx context.Context) {
 	c.set(cluster, warnings, source)
 }
 
-// fromObjects reads the KubeVirt object. A cluster has one; of several the first by namespace and name counts.
-func fromObjects(ctx context.Context, reader client.Reader) (cluster config.Cluster, warnings []string, source string, err error) {
+// object is the KubeVirt object, nil if there is none. A cluster has one; of several the first by namespace and name counts.
+func object(ctx context.Context, reader client.Reader) (*v1.KubeVirt, error) {
 	var list v1.KubeVirtList
-	if err := reader.List(ctx, &list); err != nil {
-		return config.Cluster{}, nil, "", err
-	}
-	if len(list.Items) == 0 {
-		return config.Default(), nil, "KubeVirt's defaults", nil
+	if err := reader.List(ctx, &list); err != nil || len(list.Items) == 0 {
+		return nil, err
 	}
 	first := slices.MinFunc(list.Items, func(a, b v1.KubeVirt) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	cluster, warnings, err = configured(&first)
-	return cluster, warnings, fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name), err
+	return &first, nil
+}
+
+// OfCluster is the configuration of the KubeVirt object that a reader finds; false, with KubeVirt's defaults, where there is none:
+// KubeVirt need not be installed.
+func OfCluster(ctx context.Context, reader client.Reader) (config.Cluster, bool, error) {
+	first, err := object(ctx, reader)
+	if first == nil && (err == nil || meta.IsNoMatchError(err)) {
+		return config.Default(), false, nil
+	}
+	if err != nil {
+		return config.Cluster{}, false, err
+	}
+	cluster, _, err := configured(first)
+	if err != nil {
+		err = fmt.Errorf("KubeVirt %s/%s: %w", first.Namespace, first.Name, err)
+	}
+	return cluster, true, err
 }
 
 // Current is the configuration of a file, else that of a cluster, else KubeVirt's defaults: for programs that read it once.
@@ -163,10 +186,7 @@ func Current(ctx context.Context, file string, reader client.Reader) (config.Clu
 	if reader == nil {
 		return config.Default(), nil
 	}
-	cluster, _, _, err := fromObjects(ctx, reader)
-	if meta.IsNoMatchError(err) {
-		return config.Default(), nil // KubeVirt need not be installed
-	}
+	cluster, _, err := OfCluster(ctx, reader)
 	return cluster, err
 }
 

@@ -29,7 +29,8 @@ const (
 	Outdated State = "outdated"
 	// Gone is the state of those whose object does not exist any more. Guests need only the revision.
 	Gone State = "gone"
-	// Unknown is the state of those whose object is nowhere to be read, as the configuration of a cluster for who does not know it.
+	// Unknown is the state of those whose object cannot be read: the configuration of a cluster that no object holds, or what the rights
+	// of who asks do not reach.
 	Unknown State = "unknown"
 	// Missing revisions are referred to, and do not exist or do not hold what their name says: their guests cannot start.
 	Missing State = "missing"
@@ -43,6 +44,8 @@ type Usage struct {
 	Kind  string `json:"kind,omitempty"`
 	Name  string `json:"name,omitempty"`
 	State State  `json:"state"`
+	// Reason is why the state is unknown.
+	Reason string `json:"reason,omitempty"`
 	// VMs and VMIs are the names of those who refer to it, by pin, revisionName or status; sorted.
 	VMs  []string `json:"virtualMachines,omitempty"`
 	VMIs []string `json:"virtualMachineInstances,omitempty"`
@@ -121,8 +124,8 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 		return usage, nil
 	}
 	now, err := l.now(ctx, r.Namespace, &object)
-	if meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err) {
-		usage.State = Unknown
+	if unread := unreadable(err); unread != "" {
+		usage.State, usage.Reason = Unknown, unread
 		return usage, nil
 	}
 	switch now {
@@ -134,6 +137,17 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 		usage.State = Outdated
 	}
 	return usage, err
+}
+
+// unreadable tells why an object is not to be read, though the answer may go without; empty for other errors.
+func unreadable(err error) string {
+	switch {
+	case meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err):
+		return "the cluster serves no such kind"
+	case apierrors.IsForbidden(err):
+		return err.Error()
+	}
+	return ""
 }
 
 // clusterKinds have no namespace.

@@ -8,6 +8,26 @@ import (
 	"testing"
 )
 
+// TestRenderWithWhatLiesBeside: configuration and profiles may lie beside the VM; those of the flags count in their place, and a
+// profile for machines with labels is for a host that has been described.
+func TestRenderWithWhatLiesBeside(t *testing.T) {
+	const kubevirt = "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\nspec: {configuration: {smbios: {manufacturer: Forge}}}\n"
+	profile := func(name, spec string) string {
+		return "apiVersion: kilnvm.io/v1alpha1\nkind: HostProfile\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
+	}
+	_, file := write(t, size, vm, kubevirt, profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaUs: 5000}}"))
+	_, others := write(t, profile("c", "{cpu: {shares: 4096}}"))
+	got := call(t, "", "render", "-f", file)
+	if got.err != nil || !strings.Contains(got.out, "<shares>2048</shares>") || !strings.Contains(got.out, "Forge") || strings.Contains(got.out, "5000") ||
+		got.errOut != "Warning: HostProfiles that select machines by labels are for hosts of --host alone: [\"b\"]\n" {
+		t.Errorf("beside the VM: %v\n%s%s", got.err, got.out, got.errOut)
+	}
+	got = call(t, "", "render", "-f", file, "--profile", others)
+	if got.err != nil || !strings.Contains(got.out, "<shares>4096</shares>") || !strings.Contains(got.out, "Forge") || got.errOut != "" {
+		t.Errorf("profiles of the flag: %v\n%s%s", got.err, got.out, got.errOut)
+	}
+}
+
 // TestRenderWithProfiles: those that select guest and host change the domain, and a wrong one is told by its field.
 func TestRenderWithProfiles(t *testing.T) {
 	_, file := write(t, size, vm)

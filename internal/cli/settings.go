@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/config"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What administrators say: the configuration of the cluster, and host profiles. Both are those of flags, else of the place that the
+// VM comes from. Who may see a VM may often not see these: then the answer goes without, and says so.
+
+// settings are what of it has been read, so that each is read and warned of once.
+type settings struct {
+	configuration *configuration
+	profiles      *[]v1alpha1.HostProfile
+}
+
+type configuration struct {
+	config.Cluster
+	// known tells that somebody has said so; else it is KubeVirt's defaults.
+	known bool
+}
+
+// configuration is the cluster's: that of --config, else of the KubeVirt object among the files or in the cluster, else
+// KubeVirt's defaults.
+func (o *options) configuration(ctx context.Context, in inputs) (configuration, error) {
+	if known := o.settings.configuration; known != nil {
+		return *known, nil
+	}
+	c, err := o.readConfiguration(ctx, in.reader)
+	if err == nil && (o.config != "" || in.cluster != nil) { // two files may have two
+		o.settings.configuration = &c
+	}
+	return c, err
+}
+
+func (o *options) readConfiguration(ctx context.Context, reader client.Reader) (configuration, error) {
+	if o.config == "" {
+		cluster, found, err := resolve.OfCluster(ctx, reader)
+		if apierrors.IsForbidden(err) {
+			fmt.Fprintf(o.ErrOut, "Warning: the cluster's configuration is not read, KubeVirt's defaults are taken; --config FILE names another: %v\n", err)
+			return configuration{Cluster: config.Default()}, nil
+		}
+		return configuration{cluster, found}, err
+	}
+	raw, err := os.ReadFile(o.config)
+	if err != nil {
+		return configuration{}, err
+	}
+	cluster, warnings, err := resolve.Config(raw)
+	for _, warning := range warnings {
+		fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", o.config, warning)
+	}
+	if err != nil {
+		return configuration{}, fmt.Errorf("%s: %w", o.config, err)
+	}
+	return configuration{cluster, true}, nil
+}
+
+// hostProfiles are those of --profile, else those among the files or in the cluster.
+func (o *options) hostProfiles(ctx context.Context, in inputs) ([]v1alpha1.HostProfile, error) {
+	if known := o.settings.profiles; known != nil {
+		return *known, nil
+	}
+	var list v1alpha1.HostProfileList
+	var err error
+	switch {
+	case len(o.profiles) > 0:
+		list.Items, err = o.readProfiles()
+	default:
+		err = in.reader.List(ctx, &list)
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		fmt.Fprintf(o.ErrOut, "Warning: the cluster's HostProfiles are not read, so that none counts; --profile FILE names some: %v\n", err)
+	case meta.IsNoMatchError(err): // the cluster has none
+	case err != nil:
+		return nil, err
+	}
+	if len(o.profiles) > 0 || in.cluster != nil {
+		o.settings.profiles = &list.Items
+	}
+	return list.Items, nil
+}
+
+// readProfiles reads the files of --profile, judged by the schema of the kind as an API server would.
+func (o *options) readProfiles() ([]v1alpha1.HostProfile, error) {
+	known, err := scheme()
+	if err != nil {
+		return nil, err
+	}
+	objects, err := o.read(o.profiles, texts{})
+	if err != nil {
+		return nil, err
+	}
+	profiles := make([]v1alpha1.HostProfile, len(objects))
+	checked := schemas{}
+	for i, object := range objects {
+		if kind := object.GroupVersionKind(); kind != v1alpha1.GroupVersion.WithKind("HostProfile") {
+			return nil, fmt.Errorf("--profile: %s holds a %s, want HostProfiles of %s", object.file, kind.Kind, v1alpha1.GroupVersion)
+		}
+		mistakes, err := checked.check(known, object.Unstructured)
+		if err == nil && len(mistakes) > 0 {
+			err = mistakes.ToAggregate()
+		}
+		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &profiles[i]))
+		if err != nil {
+			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), err)
+		}
+	}
+	return profiles, nil
+}
+
+// elsewhere tells of profiles that may be for the guest's host, which nobody has described: without --host no machine has labels.
+func (o *options) elsewhere(profiles []v1alpha1.HostProfile) {
+	var names []string
+	for _, p := range profiles {
+		if p.Spec.NodeSelector != nil {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) > 0 && !o.told {
+		o.told = true
+		fmt.Fprintf(o.ErrOut, "Warning: HostProfiles that select machines by labels are for hosts of --host alone: %q\n", slices.Sorted(slices.Values(names)))
+	}
+}

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// kubevirts is the kind of KubeVirt's own installation, as far as Kiln reads it.
+const kubevirts = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kubevirts.kubevirt.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: kubevirt.io
+  scope: Namespaced
+  names: {kind: KubeVirt, plural: kubevirts, singular: kubevirt}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+
+// administered is what administrators say in these tests. The webhook and the launchers of other tests do not take notice: they have a
+// file, and guests without the label.
+func administered(s space) {
+	s.Helper()
+	s.must(s.kubectl(kubevirts, "apply", "--server-side", "-f", "-"))
+	s.must(s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/kubevirts.kubevirt.io"))
+	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: kubevirt}, spec: {configuration: {cpuModel: Nehalem, smbios: {manufacturer: Forge}}}}`, "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: `+s.name+`}, spec: {vmSelector: {matchLabels: {of: `+s.name+`}}, cpu: {shares: 2048}}}`, "create", "-f", "-"))
+	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "kubevirt/kubevirt", "--wait=false") })
+}
+
+// TestCommandsReadTheCluster: with an object of the cluster, configuration and host profiles are those of the cluster too; who may not
+// read them gets an answer without, that says so.
+func TestCommandsReadTheCluster(t *testing.T) {
+	s := newSpace(t)
+	administered(s)
+	s.must(s.kubectl(vm("web", "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:"), "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, volumes: [{name: d, hostDisk: {path: /d.img, type: Disk}}], domain: {memory: {guest: 64Mi}, devices: {disks: [{name: d}]}}}}`, "create", "-f", "-"))
+	s.eventually("the VM has its pins", func() bool {
+		return strings.Contains(s.get("vm", "web").GetAnnotations()[pinsAnnotation], "configuration")
+	})
+	// What Kubernetes' role 'view' has of it, once it is aggregated.
+	s.must(s.kubectl("", "create", "rolebinding", "vera", "--clusterrole=kiln-view", "--user=vera"))
+	s.must(s.kubectl("", "create", "role", "revisions", "--verb=get,list", "--resource=controllerrevisions.apps"))
+	s.must(s.kubectl("", "create", "rolebinding", "revisions", "--role=revisions", "--user=vera"))
+	const configuration, profiles = "Warning: the cluster's configuration is not read", "Warning: the cluster's HostProfiles are not read"
+	file := filepath.Join(shared.Dir, "configuration.yaml") // the webhook's
+	for _, c := range []struct {
+		args, says, silent []string
+		status             int
+	}{
+		{[]string{"render", "vm/web"}, []string{"<shares>2048</shares>", "Forge"}, []string{"Warning"}, 0},
+		{[]string{"render", "vm/web", "--config", file}, []string{"<shares>2048</shares>"}, []string{"Warning", "Forge"}, 0},
+		{[]string{"render", "vm/web", "--as=vera"}, []string{"<domain", configuration, profiles}, []string{"shares", "Forge"}, 0},
+		{[]string{"render", "vm/web", "--as=vera", "--config", file}, []string{"<domain", profiles}, []string{configuration}, 0},
+		{[]string{"diff", "vm/web", "vm/web", "--domain"}, []string{"compatible"}, []string{"Warning"}, 0},
+		{[]string{"diff", "vm/web", "vm/web", "--as=vera"}, []string{"compatible", configuration, profiles}, nil, 0},
+		{[]string{"explain", "vm/web"}, []string{"instancetype small@"}, []string{"Warning"}, 0},
+		{[]string{"explain", "vm/web", "--as=vera"}, []string{"instancetype small@", configuration}, []string{profiles}, 0},
+		{[]string{"expand", "vm/web", "--as=vera"}, []string{"model: host-model", configuration}, nil, 0},
+		{[]string{"validate", "vmi/bare"}, []string{"/bare is rejected", "spec.volumes[0].hostDisk"}, []string{"Warning"}, 1}, // the object names no gate
+		{[]string{"validate", "vmi/bare", "--config", file}, []string{"is accepted"}, []string{"Warning"}, 0},
+		{[]string{"validate", "vm/web", "--as=vera"}, []string{"is accepted", configuration}, nil, 0},
+		{[]string{"revisions"}, []string{"clusterconfiguration/configuration outdated vm/web"}, []string{"Warning"}, 0},
+		{[]string{"revisions", "--config", file}, []string{"clusterconfiguration/configuration current vm/web"}, []string{"Warning"}, 0},
+		{[]string{"revisions", "--as=vera"}, []string{"clusterconfiguration/configuration unknown vm/web", "virtualmachineclusterinstancetype/small"}, nil, 0},
+	} {
+		got := s.kiln(c.args...)
+		text := strings.Join(strings.Fields(got.stdout+"\n"+got.stderr), " ") // however wide the columns are
+		for _, want := range c.says {
+			if s.status(got) != c.status || strings.Count(text, want) == 0 || strings.HasPrefix(want, "Warning") && strings.Count(text, want) != 1 {
+				t.Errorf("%q: status %d, want %d; no '%s', or more than one, in\n%s", c.args, s.status(got), c.status, want, text)
+			}
+		}
+		for _, no := range c.silent {
+			if strings.Contains(text, no) {
+				t.Errorf("%q: '%s' in\n%s", c.args, no, text)
+			}
+		}
+	}
+}
+
+// TestRepinToAnotherConfiguration: a dry run tells what a new pin changes, although no revision holds it yet.
+func TestRepinToAnotherConfiguration(t *testing.T) {
+	s := newSpace(t)
+	was := config.Default().Defaults
+	was.CPUModel = "Nehalem"
+	object, err := was.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft, err := revision.NewDraft(s.name, &unstructured.Unstructured{Object: object})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := draft.Object()
+	stored.APIVersion, stored.Kind = "apps/v1", "ControllerRevision"
+	manifest, err := json.Marshal(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.must(s.kubectl(string(manifest), "create", "-f", "-", writer))
+	pinned := vm("web", "metadata: {name: web}", `metadata: {name: web, annotations: {`+pinsAnnotation+`: '{"presets":[],"configuration":"`+draft.Name+`"}'}}`)
+	s.eventually("the webhook has seen the revision, and the pin is kept", func() bool {
+		return s.must(s.kubectl(pinned, "create", "--dry-run=server", "-f", "-")).stderr == ""
+	})
+	s.must(s.kubectl(pinned, "create", "-f", "-"))
+	file := filepath.Join(shared.Dir, "configuration.yaml")
+	got := s.kiln("repin", "vm/web", "--configuration", "--dry-run", "--config", file)
+	for _, want := range []string{"configuration: " + draft.Name + " -> configuration-", "at the next start: breaks the guest's hardware", "-      model: Nehalem", "+      model: host-model"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("no '%s' in\n%s%s", want, got.stdout, got.stderr)
+		}
+	}
+	if strings.Contains(got.stderr, "Warning") {
+		t.Errorf("warnings:\n%s", got.stderr)
+	}
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.WriteFile(other, []byte("cpuModel: Penryn\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = s.kiln("repin", "vm/web", "--configuration", "--dry-run", "--config", other)
+	if !strings.Contains(got.stderr, "Warning: the webhook has another configuration") {
+		t.Errorf("another configuration than the webhook's:\n%s%s", got.stdout, got.stderr)
+	}
+}
