@@ -6,7 +6,7 @@ type NetPolicy struct {
 	VHost    *bool          `json:"vhost,omitempty"`
 	Inbound  *BandwidthRate `json:"inbound,omitempty"`
 	Outbound *BandwidthRate `json:"outbound,omitempty"`
-	// filterRef is a network filter of libvirt, such as clean-traffic.
+	// filterRef is a network filter that libvirt has on the host, such as clean-traffic.
 	FilterRef string `json:"filterRef,omitempty"`
 	// trustRx lets the guest change the host's filters of received packets.
 	TrustRx *bool `json:"trustRx,omitempty"`
@@ -72,6 +72,10 @@ type SecurityPolicy struct {
 	// vtpmSecret is the UUID of libvirt's secret that encrypts the state of TPMs.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 	VTPMSecret string `json:"vtpmSecret,omitempty"`
+	// nwfilter 'spoofing' keeps guests on taps and bridges from sending under other MAC addresses than their own, with filters that Kiln
+	// writes; 'none' leaves them, whatever the launcher's --guard says. Needs ebtables on the host.
+	// +kubebuilder:validation:Enum=spoofing;none
+	NWFilter string `json:"nwfilter,omitempty"`
 }
 
 // SecLabel is a label of a security driver of the host.
@@ -93,6 +97,8 @@ type PathTemplates struct {
 	Serial  string `json:"serial,omitempty"`
 	Channel string `json:"channel,omitempty"`
 	NVRAM   string `json:"nvram,omitempty"`
+	// swtpm is the folder of a TPM's state.
+	SWTPM string `json:"swtpm,omitempty"`
 }
 
 // LifecyclePolicy is for crashes of a guest.

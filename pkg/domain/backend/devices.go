@@ -97,6 +97,9 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 		if secret != "" {
 			emulator.Encryption = &libvirtxml.DomainTPMBackendEncryption{Secret: secret}
 		}
+		if h.policy.PathTemplates.SWTPM != "" { // older libvirts know no other place than their own
+			emulator.Source = &libvirtxml.DomainTPMBackendSource{Dir: &libvirtxml.DomainTPMBackendSourceDir{Path: h.Bindings.TPMState}}
+		}
 		out[i].Backend = &libvirtxml.DomainTPMBackend{Emulator: emulator}
 	}
 	return out

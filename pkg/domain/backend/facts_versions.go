@@ -42,6 +42,9 @@ var features = []struct {
 		}
 		return asks
 	}},
+	{"a place for the state of a TPM", "10.10.0", "", func(h *host) []*field.Path {
+		return when(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
+	}},
 	{"polling of IO threads", "9.4.0", "", func(h *host) []*field.Path {
 		return when(h.policy.IOThreads.PollMaxNs != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNs"))
 	}},

@@ -1,8 +1,10 @@
 package backend_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 )
 
@@ -26,6 +28,8 @@ func TestOldHosts(t *testing.T) {
 		{"the host's enlightenments", "features: {hypervPassthrough: {enabled: true}}", "7.10.0", "7.2.0", "FieldValueForbidden spec.domain.features.hypervPassthrough", "needs libvirt 8.0.0"},
 		{"an MSDM table", "firmware: {acpi: {msdmNameRef: a}}", "9.0.0", "7.2.0", "FieldValueForbidden spec.domain.firmware.acpi.msdmNameRef", "needs libvirt 11.2.0"},
 		{"passt", nic, "8.0.0", "7.1.0", "FieldValueForbidden spec.domain.devices.interfaces[0]", "needs libvirt 9.1.0"},
+		{"a place for the TPM's state", "devices: {tpm: {}}", "10.9.0", "9.0.0", "FieldValueForbidden hostProfile.pathTemplates.swtpm", "needs libvirt 10.10.0"},
+		{"no TPM, no place", "cpu: {cores: 1}", "10.9.0", "9.0.0", "", ""},
 		{"plain guests ask for nothing", "cpu: {cores: 1}", "6.1.0", "4.2.0", "", ""},
 	} {
 		t.Run(c.why, func(t *testing.T) {
@@ -37,6 +41,9 @@ func TestOldHosts(t *testing.T) {
 			m.Host.NodeName, m.Host.LibvirtVersion, m.Host.QEMUVersion = "rack1", c.libvirt, c.qemu
 			if c.why == "passt" {
 				bind(m, "passt")
+			}
+			if strings.Contains(c.why, "place") {
+				m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{pathTemplates: {swtpm: '/tpm/{{.Name}}'}}")}
 			}
 			refusal(t, m, c.want, c.words)
 		})

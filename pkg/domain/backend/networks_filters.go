@@ -12,13 +12,26 @@ import (
 // Documents: network filters, one for each guarded interface. Element: interface/filterref.
 //
 // A guest sends under its own MAC address alone, in Ethernet and in ARP, and where its addresses are known under these alone. The rules are
-// written out: the filters that distributions bring along are not on every host.
+// written out: the filters that distributions bring along are not on every host. Host profile: security.nwfilter says for which guests;
+// net.filterRef adds what the host has.
 
 func (h *host) filterName(name string) string { return "kiln-" + h.Frontend.UUID + "-" + name }
 
+// guarded tells whether an interface has a filter of ours: as the administrator of guests says, else that of the host. Of what QEMU
+// binds in user space no frame of the guest leaves it; what else has no tap is refused by the couplings.
+func (h *host) guarded(nic NIC) bool {
+	switch h.policy.Security.NWFilter {
+	case "none":
+		return false
+	case "spoofing":
+		return kernel(nic.Kind) && nic.Kind != "direct"
+	}
+	return nic.Guarded
+}
+
 // guard makes an interface use its filter.
 func (h *host) guard(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
-	if !nic.Guarded {
+	if !h.guarded(nic) {
 		return
 	}
 	if !tapped(out) || out.Source.Direct != nil {
@@ -36,9 +49,15 @@ func (h *host) guard(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
 func (h *host) filters() (out []libvirtxml.NWFilter) {
 	for _, nic := range h.Frontend.Devices.Interfaces {
 		name := abi.Name("interface", nic.Alias)
-		if bound := h.Bindings.NICs[name]; bound.Guarded {
-			out = append(out, libvirtxml.NWFilter{Name: h.filterName(name), UUID: h.secretUUID("filter/" + name), Chain: "root", Entries: rules(nic.MAC.Address, bound.Addresses)})
+		bound := h.Bindings.NICs[name]
+		if !h.guarded(bound) {
+			continue
 		}
+		entries := rules(nic.MAC.Address, bound.Addresses)
+		if also := h.policy.Net.FilterRef; also != "" { // an interface has one filter
+			entries = append(entries, libvirtxml.NWFilterEntry{Ref: &libvirtxml.NWFilterRef{Filter: also}})
+		}
+		out = append(out, libvirtxml.NWFilter{Name: h.filterName(name), UUID: h.secretUUID("filter/" + name), Chain: "root", Entries: entries})
 	}
 	return out
 }

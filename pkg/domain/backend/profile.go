@@ -119,7 +119,7 @@ func (h *host) paths() {
 	for _, p := range []struct {
 		name, text string
 		to         *string
-	}{{"vnc", t.VNC, &h.Bindings.VNC}, {"serial", t.Serial, &h.Bindings.Serial}, {"nvram", t.NVRAM, &h.Bindings.NVRAM}} {
+	}{{"vnc", t.VNC, &h.Bindings.VNC}, {"serial", t.Serial, &h.Bindings.Serial}, {"nvram", t.NVRAM, &h.Bindings.NVRAM}, {"swtpm", t.SWTPM, &h.Bindings.TPMState}} {
 		if p.text != "" {
 			*p.to = h.expand(policyPath("pathTemplates", p.name), p.text, "")
 		}

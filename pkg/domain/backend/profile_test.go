@@ -106,10 +106,12 @@ var every = []struct{ field, value, also, want string }{
 	{"security.seclabel.relabel", "false", "seclabel: {type: static, model: dac, label: a}", `relabel="no"`},
 	{"security.resourcePartition", "/machine/p", "", `<resource><partition>/machine/p</partition></resource>`},
 	{"security.vtpmSecret", "5d307ca9-b3ef-428c-8861-06e72d69f223", "", `<encryption secret="5d307ca9-b3ef-428c-8861-06e72d69f223">`},
+	{"security.nwfilter", "spoofing", "", `<filterref filter="kiln-`},
 	{"pathTemplates.vnc", "'/run/{{.Name}}/vnc'", "", `socket="/run/guest/vnc"`},
 	{"pathTemplates.serial", "'/run/{{.Namespace}}/{{.Name}}'", "", `<source mode="bind" path="/run/default/guest">`},
 	{"pathTemplates.channel", "'/run/{{.UID}}/{{.Channel}}'", "", `<source mode="bind" path="/run/5f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a/guest-agent">`},
 	{"pathTemplates.nvram", "'/v/{{.Name}}.fd'", "", `>/v/guest.fd</nvram>`},
+	{"pathTemplates.swtpm", "'/tpm/{{.Namespace}}/{{.Name}}'", "", `<source type="dir" path="/tpm/default/guest">`},
 	{"lifecycle.onCrash", "preserve", "", `<on_crash>preserve</on_crash>`},
 	{"lifecycle.coreDump", "false", "", `dumpCore="off"`},
 }

@@ -83,6 +83,11 @@ var coupled = []struct {
 		})
 	}, "hostProfile.net.filterRef filters it, and this host binds the interface without a tap; use a tap or bridge"},
 	{func(h *host) []*field.Path {
+		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
+			return h.policy.Security.NWFilter == "spoofing" && (kind == "direct" || kind == "vhostuser")
+		})
+	}, "hostProfile.security.nwfilter is 'spoofing', and this host binds the interface without a tap, so that nothing filters it; use a tap or bridge"},
+	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
 			return isTrue(h.policy.Net.TrustRx) && (kind != "direct" || !virtio(&nic))
 		})

@@ -37,6 +37,8 @@ func TestCouplings(t *testing.T) {
 		{"vhost on a tap", nic, policy("tap", "{net: {vhost: true}}"), "", ""},
 		{"a limit that nobody would keep", nic, policy("user", "{net: {inbound: {averageKBps: 1}}}"), nicPath, "hostProfile.net.inbound"},
 		{"a filter without a tap", nic, policy("direct", "{net: {filterRef: f}}"), nicPath, "hostProfile.net.filterRef"},
+		{"a filter of ours without a tap", nic, policy("vhostuser", "{security: {nwfilter: spoofing}}"), nicPath, "hostProfile.security.nwfilter"},
+		{"in user space nothing is to be filtered", nic, policy("user", "{security: {nwfilter: spoofing}}"), "", ""},
 		{"trust without a macvtap", nic, policy("bridge", "{net: {trustRx: true}}"), nicPath, "hostProfile.net.trustRx"},
 		{"trust with one", nic, policy("direct", "{net: {trustRx: true}}"), "", ""},
 		{"isolation needs a bridge", nic, policy("tap", "{net: {isolated: true}}"), nicPath, "hostProfile.net.isolated"},
