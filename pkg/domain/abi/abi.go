@@ -62,12 +62,12 @@ type BlockSize struct {
 
 // Digest is 'sha256:' and the hex digest of the projection of a domain, frontend or complete.
 func Digest(dom *libvirtxml.Domain) string {
-	sum := sha256.Sum256(canonical(nil, Project(dom)))
+	sum := sha256.Sum256(canonical(make([]byte, 0, usualSize), Project(dom)))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // Same tells whether a guest sees the same of two domains: whether their digests are equal.
 func Same(a, b *libvirtxml.Domain) bool {
 	// Domains of one origin keep the order of devices, so that mostly there is nothing to sort and no text to write.
-	return same(projected(a), projected(b)) || Digest(a) == Digest(b)
+	return same(platformSeen(a), platformSeen(b)) && sameDevices(a.Devices, b.Devices) || Digest(a) == Digest(b)
 }

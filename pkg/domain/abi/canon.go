@@ -62,15 +62,15 @@ func canonical(out []byte, part any) []byte {
 		return out
 	}
 	v = reflect.Indirect(v)
-	if out == nil {
-		out = make([]byte, 0, 16<<10)
-	}
 	return layouts[v.Type()].write(out, v)
 }
 
-// same tells whether the canonical texts of two domains are equal, without writing them.
-func same(a, b *libvirtxml.Domain) bool {
-	return layouts[reflect.TypeFor[libvirtxml.Domain]()].same(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
+// usualSize of the text of a domain, in bytes.
+const usualSize = 16 << 10
+
+// same tells whether the canonical texts of two parts are equal, without writing them.
+func same[T any](a, b *T) bool {
+	return a == b || a != nil && b != nil && layouts[reflect.TypeFor[T]()].same(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
 func (l *layout) same(a, b reflect.Value) bool {

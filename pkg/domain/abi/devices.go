@@ -1,75 +1,11 @@
 package abi
 
-import (
-	"cmp"
-	"slices"
-	"strings"
+import "libvirt.org/go/libvirtxml"
 
-	"libvirt.org/go/libvirtxml"
-)
+// What a guest sees of each kind of device.
 
-// project maps each element of a list.
-func project[T any](list []T, f func(T) T) []T {
-	out := make([]T, 0, len(list))
-	for _, e := range list {
-		out = append(out, f(e))
-	}
-	return out
-}
-
-// ordered sorts devices by name. Their order has no meaning once every device has its address, and libvirt keeps another one
-// than the spec.
-func ordered(l *libvirtxml.DomainDeviceList) {
-	if l == nil {
-		return
-	}
-	sorted(l.Disks, func(d libvirtxml.DomainDisk) string { return aliased(d.Alias) })
-	sorted(l.Filesystems, func(f libvirtxml.DomainFilesystem) string { return aliased(f.Alias) })
-	sorted(l.Interfaces, func(n libvirtxml.DomainInterface) string { return aliased(n.Alias) })
-	sorted(l.Inputs, func(i libvirtxml.DomainInput) string { return aliased(i.Alias) })
-	sorted(l.Hostdevs, func(h libvirtxml.DomainHostdev) string { return aliased(h.Alias) })
-	slices.SortStableFunc(l.Controllers, func(a, b libvirtxml.DomainController) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
-	})
-}
-
-func sorted[T any](list []T, name func(T) string) {
-	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(name(a), name(b)) })
-}
-
-func aliased(a *libvirtxml.DomainAlias) string {
-	if a == nil {
-		return ""
-	}
-	return a.Name
-}
-
-func devices(l *libvirtxml.DomainDeviceList) *libvirtxml.DomainDeviceList {
-	if l == nil {
-		return nil
-	}
-	return &libvirtxml.DomainDeviceList{
-		Disks:       project(l.Disks, disk),
-		Controllers: project(l.Controllers, controller),
-		Filesystems: project(l.Filesystems, filesystem),
-		Interfaces:  project(l.Interfaces, nic),
-		Serials:     project(l.Serials, serial),
-		Channels:    project(l.Channels, channel),
-		Inputs:      project(l.Inputs, input),
-		TPMs:        project(l.TPMs, tpm),
-		Sounds:      project(l.Sounds, sound),
-		Videos:      slices.Clone(l.Videos),
-		Hostdevs:    project(l.Hostdevs, hostdev),
-		RedirDevs:   project(l.RedirDevs, redirdev),
-		Watchdogs:   project(l.Watchdogs, watchdog),
-		MemBalloon:  balloon(l.MemBalloon),
-		RNGs:        project(l.RNGs, rng),
-		Panics:      slices.Clone(l.Panics),
-		Memorydevs:  slices.Clone(l.Memorydevs),
-		IOMMUs:      slices.Clone(l.IOMMUs),
-		VSock:       l.VSock,
-	}
-}
+// whole is for devices of which a guest sees everything.
+func whole[T any](device T) T { return device }
 
 // disk keeps of the driver what becomes a feature of the virtual device.
 func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {

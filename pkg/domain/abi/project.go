@@ -12,13 +12,13 @@ import (
 //
 // It is the mirror of what libvirt compares before it accepts a changed domain for a running guest.
 func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
-	out := projected(dom)
-	ordered(out.Devices)
+	out := platformSeen(dom)
+	out.Devices = devices(dom.Devices)
 	return out
 }
 
-// projected keeps the order of devices.
-func projected(dom *libvirtxml.Domain) *libvirtxml.Domain {
+// platformSeen is the projection without devices.
+func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	return &libvirtxml.Domain{
 		UUID:           dom.UUID,
 		GenID:          dom.GenID,
@@ -31,7 +31,6 @@ func projected(dom *libvirtxml.Domain) *libvirtxml.Domain {
 		Features:       dom.Features,
 		CPU:            cpu(dom.CPU),
 		Clock:          dom.Clock,
-		Devices:        devices(dom.Devices),
 		LaunchSecurity: security(dom.LaunchSecurity),
 	}
 }
@@ -56,7 +55,11 @@ func vcpus(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
 	if v == nil || !slices.ContainsFunc(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) bool { return c.Order != nil }) {
 		return v // a frontend's never have one
 	}
-	return &libvirtxml.DomainVCPUs{VCPU: project(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) libvirtxml.DomainVCPUsVCPU { c.Order = nil; return c })}
+	out := &libvirtxml.DomainVCPUs{VCPU: slices.Clone(v.VCPU)}
+	for i := range out.VCPU {
+		out.VCPU[i].Order = nil
+	}
+	return out
 }
 
 // osOf leaves out the paths of loader, variable store, kernel and tables: that they exist is the guest's, where is the host's.

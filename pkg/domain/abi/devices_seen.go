@@ -1,0 +1,127 @@
+package abi
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Which devices a guest sees, list by list.
+
+// list is short for the table.
+type list = libvirtxml.DomainDeviceList
+
+// sights are all lists that a guest sees something of: where the list is, what of each device, and which comes first. The order
+// of devices has no meaning once each has its address, and libvirt keeps another one than the spec.
+var sights = []sight{
+	seen(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, disk, func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
+	seen(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
+	seen(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, filesystem, func(a, b *libvirtxml.DomainFilesystem) int { return byAlias(a.Alias, b.Alias) }),
+	seen(func(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }, nic, func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }),
+	seen(func(l *list) *[]libvirtxml.DomainSerial { return &l.Serials }, serial, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainChannel { return &l.Channels }, channel, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainInput { return &l.Inputs }, input, func(a, b *libvirtxml.DomainInput) int { return byAlias(a.Alias, b.Alias) }),
+	seen(func(l *list) *[]libvirtxml.DomainTPM { return &l.TPMs }, tpm, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainSound { return &l.Sounds }, sound, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainVideo { return &l.Videos }, whole, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainHostdev { return &l.Hostdevs }, hostdev, func(a, b *libvirtxml.DomainHostdev) int { return byAlias(a.Alias, b.Alias) }),
+	seen(func(l *list) *[]libvirtxml.DomainRedirDev { return &l.RedirDevs }, redirdev, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainWatchdog { return &l.Watchdogs }, watchdog, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainRNG { return &l.RNGs }, rng, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainPanic { return &l.Panics }, whole, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainMemorydev { return &l.Memorydevs }, whole, asGiven),
+	seen(func(l *list) *[]libvirtxml.DomainIOMMU { return &l.IOMMUs }, whole, asGiven),
+}
+
+// sight is how a guest sees one list.
+type sight struct {
+	// project puts what it sees of one domain's devices into another, in order.
+	project func(to, from *list)
+	// same tells whether it sees the same of two domains' devices, as they are ordered there.
+	same func(a, b *list) bool
+}
+
+func seen[T any](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) sight {
+	return sight{
+		project: func(to, from *list) { *in(to) = project(ordered(*in(from), order), of) },
+		same:    func(a, b *list) bool { return alike(*in(a), *in(b), of) },
+	}
+}
+
+// project maps each element of a list.
+func project[T any](list []*T, of func(T) T) []T {
+	out := make([]T, 0, len(list))
+	for _, e := range list {
+		out = append(out, of(*e))
+	}
+	return out
+}
+
+// ordered sorts pointers, since devices are large.
+func ordered[T any](list []T, order func(a, b *T) int) []*T {
+	out := make([]*T, len(list))
+	for i := range list {
+		out[i] = &list[i]
+	}
+	slices.SortStableFunc(out, order)
+	return out
+}
+
+func asGiven[T any](_, _ *T) int { return 0 }
+
+func byIndex(a, b *libvirtxml.DomainController) int {
+	return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
+}
+
+func byAlias(a, b *libvirtxml.DomainAlias) int { return strings.Compare(aliased(a), aliased(b)) }
+
+func aliased(a *libvirtxml.DomainAlias) string {
+	if a == nil {
+		return ""
+	}
+	return a.Name
+}
+
+func alike[T any](a, b []T, of func(T) T) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	// The backend copies the lists that it changes, so that the others are one and the same.
+	if len(a) == 0 || &a[0] == &b[0] {
+		return true
+	}
+	was, is := new(T), new(T)
+	for i := range a {
+		if *was, *is = of(a[i]), of(b[i]); !same(was, is) {
+			return false
+		}
+	}
+	return true
+}
+
+// devices projects all lists, and what a guest has one of.
+func devices(l *list) *list {
+	if l == nil {
+		return nil
+	}
+	out := &list{MemBalloon: balloon(l.MemBalloon), VSock: l.VSock}
+	for _, s := range sights {
+		s.project(out, l)
+	}
+	return out
+}
+
+// sameDevices tells whether the projections of two domains' devices are the same, without making them.
+func sameDevices(a, b *list) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	for _, s := range sights {
+		if !s.same(a, b) {
+			return false
+		}
+	}
+	return same(balloon(a.MemBalloon), balloon(b.MemBalloon)) && same(a.VSock, b.VSock)
+}
