@@ -17,30 +17,32 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 	r.SMBIOS, r.Serial = systemStrings(dom)
 	r.TSC = tscFrequency(dom.Clock)
 	r.NUMA = cells(dom)
-	devices := Devices(dom)
-	r.Devices = make(map[string]Address, len(devices))
 	if dom.Devices == nil {
 		return r
 	}
+	r.Devices = make(map[string]Address, about(dom.Devices))
 	if len(dom.Devices.Videos) > 0 {
 		r.Video = dom.Devices.Videos[0].Model.Type
 	}
 	if vsock := dom.Devices.VSock; vsock != nil && vsock.CID != nil {
 		r.VSOCK = vsock.CID.Address
 	}
-	free := map[uint]bool{}
-	for _, d := range devices {
+	var ports []uint
+	occupied := map[uint]bool{}
+	visit(dom.Devices, func(d Device) {
 		r.device(d)
 		if d.Controller != nil && d.Controller.Model == rootPort {
-			free[value(d.Controller.Index)] = true
+			ports = append(ports, value(d.Controller.Index))
 		}
-	}
-	for _, d := range devices {
 		if a := *d.Address; a != nil && a.PCI != nil {
-			delete(free, value(a.PCI.Bus))
+			occupied[value(a.PCI.Bus)] = true
+		}
+	})
+	for _, bus := range ports {
+		if !occupied[bus] {
+			r.FreePorts++
 		}
 	}
-	r.FreePorts = len(free)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,29 +56,51 @@ func Name(kind string, alias *libvirtxml.DomainAlias) string {
 // Devices lists all devices of a domain, always in the same order of kinds, and within a kind in that of the domain. It is
 // the order in which new devices get addresses: interfaces come first because guests name them after their bus.
 func Devices(dom *libvirtxml.Domain) []Device {
-	l := dom.Devices
-	if l == nil {
+	if dom.Devices == nil {
 		return nil
 	}
-	w := walk{out: make([]Device, 0, len(l.Disks)+len(l.Interfaces)+len(l.Controllers)+32)}
-	w.main(l)
+	out := make([]Device, 0, about(dom.Devices))
+	visit(dom.Devices, func(d Device) { out = append(out, d) })
+	return out
+}
+
+// about is how many devices there are: those that come in numbers, and the dozen that most guests have one of.
+func about(l *libvirtxml.DomainDeviceList) int {
+	return len(l.Interfaces) + len(l.Hostdevs) + len(l.Controllers) + len(l.Disks) + len(l.Filesystems) + 12
+}
+
+// AddControllers puts the controllers of a domain in their place among its other devices.
+func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
+	var controllers []Device
+	walk{func(d Device) { controllers = append(controllers, d) }}.controllers(dom.Devices)
+	at := slices.IndexFunc(others, func(d Device) bool { return d.Kind != "interface" && d.Kind != "hostdev" })
+	if at < 0 {
+		at = len(others)
+	}
+	return slices.Insert(others, at, controllers...)
+}
+
+func visit(l *libvirtxml.DomainDeviceList, each func(Device)) {
+	w := walk{each}
+	w.buses(l)
+	w.controllers(l)
+	w.storage(l)
 	w.human(l)
 	w.chars(l)
 	w.misc(l)
-	return w.out
 }
 
-type walk struct{ out []Device }
+type walk struct{ each func(Device) }
 
-func (w *walk) add(d Device) {
+func (w walk) add(d Device) {
 	if d.Name == "" {
 		d.Name = Name(d.Kind, *d.Alias)
 	}
 	d.key = d.Kind + "." + d.Name
-	w.out = append(w.out, d)
+	w.each(d)
 }
 
-func (w *walk) main(l *libvirtxml.DomainDeviceList) {
+func (w walk) buses(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Interfaces {
 		e := &l.Interfaces[i]
 		d := Device{Element: e, Kind: "interface", Alias: &e.Alias, Address: &e.Address, Interface: e}
@@ -94,6 +117,9 @@ func (w *walk) main(l *libvirtxml.DomainDeviceList) {
 		}
 		w.add(d)
 	}
+}
+
+func (w walk) controllers(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Controllers {
 		e := &l.Controllers[i]
 		index := uint(0)
@@ -102,6 +128,9 @@ func (w *walk) main(l *libvirtxml.DomainDeviceList) {
 		}
 		w.add(Device{Element: e, Kind: "controller", Name: e.Type + "." + strconv.FormatUint(uint64(index), 10), Address: &e.Address, Controller: e, Model: e.Model})
 	}
+}
+
+func (w walk) storage(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Disks {
 		e := &l.Disks[i]
 		d := Device{Element: e, Kind: "disk", Alias: &e.Alias, Address: &e.Address, Disk: e, Model: e.Model}
@@ -116,7 +145,7 @@ func (w *walk) main(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w *walk) human(l *libvirtxml.DomainDeviceList) {
+func (w walk) human(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Videos {
 		e := &l.Videos[i]
 		w.add(Device{Element: e, Kind: "video", Alias: &e.Alias, Address: &e.Address, Model: e.Model.Type})
@@ -135,7 +164,7 @@ func (w *walk) human(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w *walk) chars(l *libvirtxml.DomainDeviceList) {
+func (w walk) chars(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Serials {
 		e := &l.Serials[i]
 		w.add(Device{Element: e, Kind: "serial", Alias: &e.Alias, Address: &e.Address})
@@ -146,7 +175,7 @@ func (w *walk) chars(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w *walk) misc(l *libvirtxml.DomainDeviceList) {
+func (w walk) misc(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Watchdogs {
 		e := &l.Watchdogs[i]
 		w.add(Device{Element: e, Kind: "watchdog", Alias: &e.Alias, Address: &e.Address, Model: e.Model})

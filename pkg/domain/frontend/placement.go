@@ -1,8 +1,9 @@
 package frontend
 
 import (
-	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/address"
@@ -22,6 +23,7 @@ func (g *guest) place(dom *libvirtxml.Domain) {
 	p.usb()
 	p.serial()
 	p.controllers()
+	p.devices = abi.AddControllers(p.devices, dom)
 	if g.arch.ccw {
 		p.ccw()
 	} else {
@@ -33,7 +35,7 @@ func (g *guest) place(dom *libvirtxml.Domain) {
 type placement struct {
 	*guest
 	dom *libvirtxml.Domain
-	// devices without the controllers, which the devices have to be counted for first.
+	// devices are at first without the controllers, for which they have to be counted.
 	devices                       []abi.Device
 	sata, scsi, usbBuses, serials uint
 }
@@ -85,6 +87,21 @@ func (p *placement) recorded(key string) abi.Address {
 	return p.Frozen.Devices[key]
 }
 
+// numbers of a recorded address other than a PCI one, decimal: '0:0:0:2'. None when it is not of our writing.
+func numbers(text string) (out []uint) {
+	if text == "" {
+		return nil
+	}
+	for digits := range strings.SplitSeq(text, ":") {
+		n, err := strconv.ParseUint(digits, 10, 32)
+		if err != nil {
+			return nil
+		}
+		out = append(out, uint(n))
+	}
+	return out
+}
+
 // targetPrefix by bus; guests do not see target names, but libvirt sorts boot candidates by them and compares them.
 func targetPrefix(bus string) string {
 	if bus == "virtio" {
@@ -110,9 +127,9 @@ func (p *placement) name() {
 				}
 			}
 		}
-		numbers := address.Numbers(keys, frozen, 0)
+		places := address.Numbers(keys, frozen, 0)
 		for _, d := range disks {
-			d.Disk.Target.Dev = prefix + address.Letters(numbers[d.Key()])
+			d.Disk.Target.Dev = prefix + address.Letters(places[d.Key()])
 		}
 	}
 }
@@ -138,17 +155,16 @@ func (p *placement) units(bus string, size uint) uint {
 			continue
 		}
 		keys = append(keys, d.Key())
-		var controller, b, target, unit uint
-		if n, _ := fmt.Sscanf(p.recorded(d.Key()).Drive, "%d:%d:%d:%d", &controller, &b, &target, &unit); n == 4 {
-			frozen[d.Key()] = controller*size + unit
+		if n := numbers(p.recorded(d.Key()).Drive); len(n) == 4 { // controller, bus, target, unit
+			frozen[d.Key()] = n[0]*size + n[3]
 		}
 	}
-	numbers, controllers := address.Numbers(keys, frozen, 0), uint(0)
+	places, controllers := address.Numbers(keys, frozen, 0), uint(0)
 	for _, d := range p.devices {
 		if d.Disk == nil || d.Bus != bus {
 			continue
 		}
-		n, zero := numbers[d.Key()], uint(0)
+		n, zero := places[d.Key()], uint(0)
 		controller, unit := n/size, n%size
 		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &controller, Bus: &zero, Target: &zero, Unit: &unit}}
 		controllers = max(controllers, controller+1)
@@ -172,16 +188,15 @@ func (p *placement) usb() {
 			continue
 		}
 		devices, keys = append(devices, d), append(keys, d.Key())
-		var bus, port uint
-		if n, _ := fmt.Sscanf(p.recorded(d.Key()).USB, "%d:%d", &bus, &port); n == 2 && port > 0 {
-			frozen[d.Key()] = bus*usbPorts + port - 1
+		if n := numbers(p.recorded(d.Key()).USB); len(n) == 2 && n[1] > 0 { // bus, port
+			frozen[d.Key()] = n[0]*usbPorts + n[1] - 1
 		}
 	}
-	numbers := address.Numbers(keys, frozen, 0)
+	places := address.Numbers(keys, frozen, 0)
 	for _, d := range devices {
-		n := numbers[d.Key()]
+		n := places[d.Key()]
 		bus, port := n/usbPorts, n%usbPorts+1
-		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &bus, Port: fmt.Sprint(port)}}
+		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &bus, Port: strconv.FormatUint(uint64(port), 10)}}
 		p.usbBuses = max(p.usbBuses, bus+1)
 	}
 	if p.arch.usb == usbAlways {
@@ -201,14 +216,13 @@ func (p *placement) serial() {
 			continue
 		}
 		devices, keys = append(devices, d), append(keys, d.Key())
-		var controller, bus, port uint
-		if n, _ := fmt.Sscanf(p.recorded(d.Key()).Serial, "%d:%d:%d", &controller, &bus, &port); n == 3 && port > 0 {
-			frozen[d.Key()] = controller*serialPorts + port - 1
+		if n := numbers(p.recorded(d.Key()).Serial); len(n) == 3 && n[2] > 0 { // controller, bus, port
+			frozen[d.Key()] = n[0]*serialPorts + n[2] - 1
 		}
 	}
-	numbers := address.Numbers(keys, frozen, 0)
+	places := address.Numbers(keys, frozen, 0)
 	for _, d := range devices {
-		n, zero := numbers[d.Key()], uint(0)
+		n, zero := places[d.Key()], uint(0)
 		controller, port := n/serialPorts, n%serialPorts+1
 		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &controller, Bus: &zero, Port: &port}}
 		p.serials = max(p.serials, controller+1)

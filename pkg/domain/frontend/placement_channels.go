@@ -17,7 +17,7 @@ func (p *placement) ccw() {
 	var keys []string
 	frozen := map[string]uint{}
 	var devices, functions []abi.Device
-	for _, d := range abi.Devices(p.dom) {
+	for _, d := range p.devices {
 		_, ok := p.wants(d)
 		switch {
 		case !ok && d.Kind != "video" || d.Hostdev != nil && d.Model == "vfio-ap": // a crypto matrix has no address

@@ -1,8 +1,9 @@
 package frontend
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/address"
@@ -140,14 +141,13 @@ func (p *placement) pci() {
 			}
 		}
 	}
-	devices := abi.Devices(p.dom)
-	asked, asking := make([]address.Device, 0, len(devices)), devices[:0]
+	asked, asking := make([]address.Device, 0, len(p.devices)), make([]*abi.Device, 0, len(p.devices))
 	if topology.Flat {
-		slices.SortStableFunc(devices, lateLast)
+		slices.SortStableFunc(p.devices, lateLast)
 	}
-	for _, d := range devices {
+	for i, d := range p.devices {
 		if want, ok := p.wants(d); ok {
-			asked, asking = append(asked, want), append(asking, d)
+			asked, asking = append(asked, want), append(asking, &p.devices[i])
 		}
 	}
 	if topology.Flat && p.usbBuses == 0 {
@@ -155,13 +155,13 @@ func (p *placement) pci() {
 	}
 	plan, errs := topology.Place(asked)
 	p.errs = append(p.errs, errs...)
-	behind := make([]abi.Device, len(plan.Ports))
+	behind := make([]*abi.Device, len(plan.Ports))
 	for i, d := range asked {
 		at, ok := plan.Devices[d.Key]
 		if !ok {
 			continue
 		}
-		if asking[i].Address == nil {
+		if asking[i] == nil {
 			continue // room for one to come
 		}
 		*asking[i].Address = libvirtPCI(at, plan.Multifunction[at])
@@ -174,14 +174,17 @@ func (p *placement) pci() {
 
 // portIndex reads the key of a PCI controller.
 func portIndex(key string) (uint, bool) {
-	var index uint
-	n, _ := fmt.Sscanf(key, "controller.pci.%d", &index)
-	return index, n == 1 && index > 0
+	digits, found := strings.CutPrefix(key, "controller.pci.")
+	if !found {
+		return 0, false
+	}
+	index, err := strconv.ParseUint(digits, 10, 32)
+	return uint(index), err == nil && index > 0
 }
 
 // ports writes the root bus and its ports. Chassis numbers are the indices; port numbers encode the slot, as libvirt counts.
 // Ports whose device is not to be unplugged say so to the guest, or it could eject its own disks.
-func (p *placement) ports(plan address.Plan, behind []abi.Device) {
+func (p *placement) ports(plan address.Plan, behind []*abi.Device) {
 	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
 	root := p.controller("pci", 0, "pcie-root")
 	// Guests of old do not start where the firmware maps large devices above 4 GiB.
@@ -189,35 +192,49 @@ func (p *placement) ports(plan address.Plan, behind []abi.Device) {
 		root.PCI = &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}
 	}
 	for i, at := range plan.Ports {
-		index, port := uint(i+1), at.Slot<<3|at.Function
-		chassis := index
+		index := uint(i + 1)
 		if at.Bus > 0 { // a bridge, which is not to be unplugged
 			c := p.controller("pci", index, "pcie-to-pci-bridge")
 			c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-pci-bridge"}}
 			c.Address = libvirtPCI(at, false)
 			continue
 		}
-		target := &libvirtxml.DomainControllerPCITarget{Chassis: &chassis, Port: &port}
+		c := p.controller("pci", index, rootPort)
+		c.PCI = rootPortPCI(index, at.Slot<<3|at.Function)
 		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
-			target.Hotplug = "off"
+			c.PCI.Target.Hotplug = "off"
 		}
-		c := p.controller("pci", index, "pcie-root-port")
-		c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-root-port"}, Target: target}
 		c.Address = libvirtPCI(at, plan.Multifunction[at])
 	}
 }
 
-// unpluggable devices are network cards, host devices, and disks whose volume says so.
-func (p *placement) unpluggable(d abi.Device) bool {
-	if d.Disk == nil {
-		return d.Kind == "interface" || d.Kind == "hostdev"
+const rootPort = "pcie-root-port"
+
+// rootPortPCI is one piece of memory for all that libvirtxml wants pointers to: there are a dozen ports and more.
+func rootPortPCI(chassis, port uint) *libvirtxml.DomainControllerPCI {
+	out := &struct {
+		pci           libvirtxml.DomainControllerPCI
+		model         libvirtxml.DomainControllerPCIModel
+		target        libvirtxml.DomainControllerPCITarget
+		chassis, port uint
+	}{chassis: chassis, port: port}
+	out.model.Name = rootPort
+	out.target = libvirtxml.DomainControllerPCITarget{Chassis: &out.chassis, Port: &out.port}
+	out.pci = libvirtxml.DomainControllerPCI{Model: &out.model, Target: &out.target}
+	return &out.pci
+}
+
+// unpluggable devices are network cards, host devices, and disks whose volume says so; nil is a bridge.
+func (p *placement) unpluggable(d *abi.Device) bool {
+	if d == nil || d.Disk == nil {
+		return d != nil && (d.Kind == "interface" || d.Kind == "hostdev")
 	}
 	v := p.volumes[d.Name]
 	return v != nil && ((v.DataVolume != nil && v.DataVolume.Hotpluggable) || (v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable))
 }
 
 func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
-	// One piece of memory for all that libvirtxml wants pointers to: there is one for each device and port.
+	// One piece of memory here too: there is one for each device and port.
 	out := &struct {
 		address libvirtxml.DomainAddress
 		pci     libvirtxml.DomainAddressPCI

@@ -17,13 +17,13 @@ func (p *placement) flat() bool { return p.VMI.Annotations[v1.PlacePCIDevicesOnR
 func lateLast(a, b abi.Device) int { return cmp.Compare(late(a), late(b)) }
 
 // roomForUSB keeps the slot of the USB controller that a guest without USB does not have yet, behind cards and host devices.
-func (p *placement) roomForUSB(asked []address.Device, asking []abi.Device) ([]address.Device, []abi.Device) {
-	at := slices.IndexFunc(asking, func(d abi.Device) bool { return d.Controller != nil })
+func (p *placement) roomForUSB(asked []address.Device, asking []*abi.Device) ([]address.Device, []*abi.Device) {
+	at := slices.IndexFunc(asking, func(d *abi.Device) bool { return d.Controller != nil })
 	if at < 0 {
 		return asked, asking
 	}
 	room := address.Device{Key: "controller.usb.0", Path: p.devPath, Where: address.OnRootBus}
-	return slices.Insert(asked, at, room), slices.Insert(asking, at, abi.Device{})
+	return slices.Insert(asked, at, room), slices.Insert(asking, at, nil)
 }
 
 // late devices come last on the root bus, where KubeVirt leaves them to libvirt: 1, others 0.
