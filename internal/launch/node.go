@@ -136,6 +136,9 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	if err != nil {
 		return n.refuse(ctx, vmi, reasonNotBindable, err.Error())
 	}
+	if err := n.Host.notePolicy(vmi, profiles); err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := n.Libvirt.Run(rendered.Documents, values); err != nil {
 		return n.refuse(ctx, vmi, reasonStartFailed, err.Error())
 	}
@@ -174,7 +177,11 @@ func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	}
 	switch state {
 	case Active:
-		return ctrl.Result{RequeueAfter: pollInterval}, nil
+		changed, err := n.comparePolicy(ctx, vmi)
+		if err == nil && changed {
+			err = ignoreConflict(n.Status().Update(ctx, vmi))
+		}
+		return ctrl.Result{RequeueAfter: pollInterval}, err
 	case Stopped:
 		setPhase(vmi, v1.Succeeded)
 	default:
