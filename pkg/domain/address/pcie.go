@@ -28,15 +28,19 @@ type Device struct {
 	Home *PCI
 	// Soldered devices exist at their Home in any case; nothing else can be there.
 	Soldered bool
+	// Cell is the NUMA cell of the guest that a new device is to be next to, on a bus of that cell; nil is none.
+	Cell *uint
 }
 
 // PCIe is the PCI Express topology of a guest: a root bus with single devices and root ports.
 type PCIe struct {
 	// Reserved slots of the root bus hold the machine's own devices.
 	Reserved []uint
-	// Frozen addresses of an earlier boot, by key, and of its root ports and bridges by index from 1 on.
+	// Frozen addresses of an earlier boot, by key, and of its root ports, bridges and expander buses by index from 1 on.
 	Frozen map[string]string
 	Ports  map[uint]string
+	// Expanders tells which of Ports are expander buses.
+	Expanders map[uint]Expander
 	// Flat: no root ports but those that are pinned; new devices are on the root bus, from slot 2 upwards, without the homes of the
 	// chipset. Nothing can be plugged into such a guest.
 	Flat bool
@@ -47,8 +51,11 @@ type PCIe struct {
 // Plan is the result of Place.
 type Plan struct {
 	Devices map[string]PCI
-	// Ports are the root ports, and in their midst the bridges, which are behind a root port; bus and index of Ports[0] are 1.
+	// Ports are the root ports, and in their midst the bridges, which are behind a root port, and the expander buses; bus and index
+	// of Ports[0] are 1.
 	Ports []PCI
+	// Expanders tells which of Ports are expander buses, by index.
+	Expanders map[uint]Expander
 	// Multifunction addresses are those of function 0 that share their slot.
 	Multifunction map[PCI]bool
 	// Occupied tells of each port whether something sits behind it.
@@ -72,6 +79,7 @@ func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 	}
 	// The order is the promise: what the user wrote, what was, what the chipset has, what is new.
 	b.soldered(devices)
+	b.recorded()
 	b.wanted(devices)
 	b.pinned(devices)
 	b.frozenPorts()
@@ -80,6 +88,7 @@ func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 	b.homes(devices)
 	b.added(devices)
 	b.spare()
+	b.besideCells(devices)
 	return b.plan, b.errs
 }
 
@@ -107,6 +116,8 @@ type board struct {
 	portSlot, portFunction uint
 	rootSlot               uint
 	freePort               int
+	// apart is how many of the ports are not below the root bus: expanders and theirs. lowest is the first number of theirs.
+	apart, lowest uint
 }
 
 func (b *board) take(d Device, at PCI) {
@@ -142,6 +153,8 @@ func (b *board) pinned(devices []Device) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, err.Error()))
 		case at.Bus > maxPorts:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "the guest has buses '00' to 'fe'"))
+		case b.expands(at.Bus) || at.Bus >= b.lowest:
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is for devices next to a NUMA cell since an earlier boot; choose another"))
 		case b.bridged[at.Bus] != nil && at.Slot == 0:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("'%s' makes this bus a bridge, which has slots '01' to '1f'", b.bridged[at.Bus])))
 		case b.bridged[at.Bus] == nil && at.Bus > 0 && at.Slot > 0:
@@ -177,74 +190,4 @@ func duplicate(d Device, by tenant) *field.Error {
 	err := field.Duplicate(d.Path, d.Pin)
 	err.Detail = fmt.Sprintf("the address of '%s' too; choose another", by)
 	return err
-}
-
-// grow adds places for root ports up to a bus. They get their own addresses later, when all pins are known.
-func (b *board) grow(bus uint) {
-	for uint(len(b.plan.Ports)) < bus {
-		b.plan.Ports = append(b.plan.Ports, PCI{})
-		b.plan.Occupied = append(b.plan.Occupied, false)
-	}
-}
-
-// frozenPorts puts root ports where they were. A pin in their midst would move everything behind them.
-func (b *board) frozenPorts() {
-	b.grow(b.lastFrozenPort())
-	for index := range b.plan.Ports {
-		text, ok := b.Ports[uint(index+1)]
-		if !ok || b.bridged[uint(index+1)] != nil {
-			continue
-		}
-		at, err := ParsePCI(text)
-		if err != nil || at.Bus != 0 {
-			continue // not of our writing: placed like a new one
-		}
-		if b.taken(at) || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
-			b.errs = append(b.errs, field.Invalid(b.inSlot(at.Slot), at.String(),
-				fmt.Sprintf("slot holds root port %d of this guest since an earlier boot; choose another", index+1)))
-			continue
-		}
-		b.port(index, at)
-	}
-	for index, at := range b.plan.Ports {
-		if at != (PCI{}) || b.bridged[uint(index+1)] != nil {
-			continue
-		}
-		if at, ok := b.nextPort(); ok {
-			b.port(index, at)
-		} else if owner, ok := b.owner[PCI{Bus: uint(index + 1)}]; ok {
-			b.errs = append(b.errs, field.Invalid(owner.at(), PCI{Bus: uint(index + 1)}.String(),
-				"the root bus has no room for this many root ports; choose a lower bus"))
-		}
-	}
-}
-
-func (b *board) lastFrozenPort() uint {
-	last := uint(0)
-	for index := range b.Ports {
-		if index <= maxPorts {
-			last = max(last, index)
-		}
-	}
-	return last
-}
-
-// inSlot is the field of the first device in a slot of the root bus.
-func (b *board) inSlot(slot uint) *field.Path {
-	for function := range uint(functions) {
-		if owner, ok := b.owner[PCI{Slot: slot, Function: function}]; ok {
-			return owner.at()
-		}
-	}
-	return tenant{}.at()
-}
-
-func (b *board) port(index int, at PCI) {
-	b.plan.Ports[index] = at
-	b.slot[at.Slot] = ports
-	b.owner[at] = tenant{port: index + 1}
-	// Always, so that the second port of a slot does not change the first.
-	if at.Function == 0 {
-		b.plan.Multifunction[at] = true
-	}
 }

@@ -60,7 +60,7 @@ func (b *board) fits(d Device, at PCI) bool {
 	if d.Where == OnRootBus {
 		return at.Bus == 0 && (b.slot[at.Slot] == empty || b.slot[at.Slot] == single)
 	}
-	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports)) && (at.Slot > 0) == (b.bridged[at.Bus] != nil)
+	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports)) && !b.expands(at.Bus) && (at.Slot > 0) == (b.bridged[at.Bus] != nil)
 }
 
 func (b *board) homes(devices []Device) {
@@ -75,7 +75,7 @@ func (b *board) homes(devices []Device) {
 // added finds places for devices that have none yet, in the order of the devices: holes first, then new ports.
 func (b *board) added(devices []Device) {
 	for _, d := range devices {
-		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" {
+		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.Cell != nil {
 			continue
 		}
 		at, ok := b.free(d.Where)
@@ -92,7 +92,7 @@ func (b *board) free(where Where) (PCI, bool) {
 		return b.freeSlot()
 	}
 	for ; b.freePort < len(b.plan.Ports); b.freePort++ {
-		if !b.plan.Occupied[b.freePort] && b.plan.Ports[b.freePort] != (PCI{}) {
+		if !b.plan.Occupied[b.freePort] && b.below(b.freePort) {
 			return PCI{Bus: uint(b.freePort + 1)}, true
 		}
 	}
@@ -118,49 +118,6 @@ func (b *board) freeSlot() (PCI, bool) {
 	for ; b.rootSlot > 0; b.rootSlot-- {
 		if b.slot[b.rootSlot] == empty {
 			return PCI{Slot: b.rootSlot}, true
-		}
-	}
-	return PCI{}, false
-}
-
-func (b *board) addPort() bool {
-	if len(b.plan.Ports) == maxPorts {
-		return false
-	}
-	at, ok := b.nextPort()
-	if ok {
-		b.grow(uint(len(b.plan.Ports) + 1))
-		b.port(len(b.plan.Ports)-1, at)
-	}
-	return ok
-}
-
-// spare adds empty root ports until there are enough for hot-plugging.
-func (b *board) spare() {
-	if b.Flat {
-		return
-	}
-	missing := b.Free
-	for _, occupied := range b.plan.Occupied {
-		if !occupied {
-			missing--
-		}
-	}
-	for ; missing > 0 && b.addPort(); missing-- {
-	}
-}
-
-// nextPort is the next place for a root port: eight to a slot, from slot 2 upwards.
-func (b *board) nextPort() (PCI, bool) {
-	for ; b.portSlot < slots; b.portSlot, b.portFunction = b.portSlot+1, 0 {
-		if b.slot[b.portSlot] != empty && b.slot[b.portSlot] != ports {
-			continue
-		}
-		for ; b.portFunction < functions; b.portFunction++ {
-			at := PCI{Slot: b.portSlot, Function: b.portFunction}
-			if !b.taken(at) {
-				return at, true
-			}
 		}
 	}
 	return PCI{}, false

@@ -12,14 +12,14 @@ import (
 // wanted finds the buses that the user's addresses make bridges, and those that are since an earlier boot.
 func (b *board) wanted(devices []Device) {
 	for index, text := range b.Ports {
-		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= maxPorts {
+		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= maxPorts && !b.expands(at.Bus) {
 			b.bridged[index] = field.NewPath("an earlier boot")
 			b.owner[at] = tenant{bridge: index}
 		}
 	}
 	for _, d := range devices {
 		at, err := ParsePCI(d.Pin)
-		if d.Pin == "" || err != nil || at.Bus == 0 || at.Bus > maxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil {
+		if d.Pin == "" || err != nil || at.Bus == 0 || at.Bus > maxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil || b.expands(at.Bus) {
 			continue
 		}
 		_, port := b.Ports[at.Bus]
@@ -54,7 +54,7 @@ func (b *board) portBelow(bus uint) (uint, bool) {
 		return at.Bus, true
 	}
 	for port := uint(1); port < bus; port++ {
-		if !b.plan.Occupied[port-1] && b.bridged[port] == nil && b.plan.Ports[port-1] != (PCI{}) {
+		if !b.plan.Occupied[port-1] && b.bridged[port] == nil && b.below(int(port-1)) {
 			return port, true
 		}
 	}

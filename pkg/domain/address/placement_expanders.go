@@ -1,0 +1,144 @@
+package address
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A guest that mirrors NUMA cells of its host is told which of them a device is next to by the bus that the device is on: an expander
+// bus for each such cell, with a root port for each device. The expander sits in a slot of the root bus, and has an index like
+// root ports; to the guest it is one more root bus, whose number and those after it are its own.
+
+// Expander is an expander bus.
+type Expander struct {
+	// BusNr is its number for the guest; its ports have those that follow, up to the next expander's.
+	BusNr uint
+	// Cell of the guest that its devices are next to; nil where the guest has no such cell any more.
+	Cell *uint
+}
+
+const (
+	buses = 256 // numbers of a PCI domain
+	// window is how many numbers an expander has: its own and those of 15 ports. One device more later must not change the number of
+	// any bus, so that an expander cannot begin just below the last port that the guest has today.
+	window = 16
+)
+
+// recorded finds the expanders of an earlier boot.
+func (b *board) recorded() {
+	b.lowest = buses
+	if len(b.Expanders) == 0 {
+		return
+	}
+	b.plan.Expanders = map[uint]Expander{}
+	for index, e := range b.Expanders {
+		if at, err := ParsePCI(b.Ports[index]); err == nil && at.Bus == 0 && index <= maxPorts && e.BusNr > 0 && e.BusNr < buses {
+			b.plan.Expanders[index], b.lowest = e, min(b.lowest, e.BusNr)
+		}
+	}
+}
+
+func (b *board) expands(index uint) bool {
+	_, ok := b.plan.Expanders[index]
+	return ok
+}
+
+// expander puts an expander bus into a slot of the root bus. No device can be in it but its ports.
+func (b *board) expander(index uint, at PCI) {
+	b.plan.Ports[index-1], b.plan.Occupied[index-1] = at, true
+	b.slot[at.Slot], b.owner[at] = single, tenant{port: int(index)}
+	b.apart++
+}
+
+// cellPort puts a root port onto an expander bus.
+func (b *board) cellPort(index uint, at PCI) {
+	b.plan.Ports[index-1], b.owner[at] = at, tenant{port: int(index)}
+	b.apart++
+}
+
+// besideCells places the devices that are to be next to a cell, after all others, which are then where they are without it.
+func (b *board) besideCells(devices []Device) {
+	for _, d := range devices {
+		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.Cell == nil {
+			continue
+		}
+		at, ok := b.freeBeside(*d.Cell)
+		if !ok {
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, fmt.Sprintf("no PCI bus is left next to NUMA cell %d of the guest; remove devices", *d.Cell)))
+			continue
+		}
+		b.take(d, at)
+	}
+}
+
+// freeBeside is a place next to a cell: behind a port whose device is gone, else behind a new port, of a new expander if need be.
+func (b *board) freeBeside(cell uint) (PCI, bool) {
+	full := map[uint]uint{} // ports by expander
+	for i, at := range b.plan.Ports {
+		if !b.expands(at.Bus) {
+			continue
+		}
+		full[at.Bus]++
+		if beside := b.plan.Expanders[at.Bus].Cell; !b.plan.Occupied[i] && beside != nil && *beside == cell {
+			return PCI{Bus: uint(i + 1)}, true
+		}
+	}
+	for _, index := range slices.Sorted(maps.Keys(b.plan.Expanders)) {
+		if e := b.plan.Expanders[index]; e.Cell != nil && *e.Cell == cell && full[index] < b.room(e) {
+			return b.portOf(index)
+		}
+	}
+	index, ok := b.addExpander(cell)
+	if !ok {
+		return PCI{}, false
+	}
+	return b.portOf(index)
+}
+
+// room is how many ports an expander has numbers for.
+func (b *board) room(e Expander) uint {
+	next := uint(buses)
+	for _, other := range b.plan.Expanders {
+		if other.BusNr > e.BusNr {
+			next = min(next, other.BusNr)
+		}
+	}
+	return min(next-e.BusNr-1, slots)
+}
+
+// portOf adds a port to an expander and returns the place behind it.
+func (b *board) portOf(expander uint) (PCI, bool) {
+	for slot := range uint(slots) {
+		at := PCI{Bus: expander, Slot: slot}
+		if b.taken(at) || len(b.plan.Ports) == maxPorts {
+			continue
+		}
+		b.grow(uint(len(b.plan.Ports) + 1))
+		b.cellPort(uint(len(b.plan.Ports)), at)
+		return PCI{Bus: uint(len(b.plan.Ports))}, true
+	}
+	return PCI{}, false
+}
+
+// addExpander takes the numbers below those of the others, as long as they are above what the root bus needs.
+func (b *board) addExpander(cell uint) (uint, bool) {
+	at, ok := b.freeSlot()
+	if !ok || b.lowest <= window+b.plain() || len(b.plan.Ports) == maxPorts {
+		return 0, false
+	}
+	b.lowest -= window
+	b.grow(uint(len(b.plan.Ports) + 1))
+	index := uint(len(b.plan.Ports))
+	if b.plan.Expanders == nil {
+		b.plan.Expanders = map[uint]Expander{}
+	}
+	b.plan.Expanders[index] = Expander{BusNr: b.lowest, Cell: &cell}
+	b.expander(index, at)
+	return index, true
+}
+
+// plain is the number of buses below the root bus, which number 1 is the first of.
+func (b *board) plain() uint { return uint(len(b.plan.Ports)) - b.apart }

@@ -1,0 +1,143 @@
+package address
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Root ports: where earlier boots had them, then for what the user pinned, for new devices, and for hot-plugging.
+
+// grow adds places for root ports up to a bus. They get their own addresses later, when all pins are known.
+func (b *board) grow(bus uint) {
+	for uint(len(b.plan.Ports)) < bus {
+		b.plan.Ports = append(b.plan.Ports, PCI{})
+		b.plan.Occupied = append(b.plan.Occupied, false)
+	}
+}
+
+// frozenPorts puts root ports where they were. A pin in their midst would move everything behind them.
+func (b *board) frozenPorts() {
+	b.grow(b.lastFrozenPort())
+	for index := range b.plan.Ports {
+		text, ok := b.Ports[uint(index+1)]
+		if !ok || b.bridged[uint(index+1)] != nil {
+			continue
+		}
+		at, err := ParsePCI(text)
+		if err == nil && b.expands(at.Bus) && !b.taken(at) {
+			b.cellPort(uint(index+1), at)
+			continue
+		}
+		if err != nil || at.Bus != 0 {
+			continue // not of our writing: placed like a new one
+		}
+		if b.taken(at) || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
+			b.errs = append(b.errs, field.Invalid(b.inSlot(at.Slot), at.String(),
+				fmt.Sprintf("slot holds %s of this guest since an earlier boot; choose another", b.called(uint(index+1)))))
+			continue
+		}
+		if b.expands(uint(index + 1)) {
+			b.expander(uint(index+1), at)
+			continue
+		}
+		b.port(index, at)
+	}
+	for index, at := range b.plan.Ports {
+		if at != (PCI{}) || b.bridged[uint(index+1)] != nil {
+			continue
+		}
+		if at, ok := b.nextPort(); ok {
+			b.port(index, at)
+		} else if owner, ok := b.owner[PCI{Bus: uint(index + 1)}]; ok {
+			b.errs = append(b.errs, field.Invalid(owner.at(), PCI{Bus: uint(index + 1)}.String(),
+				"the root bus has no room for this many root ports; choose a lower bus"))
+		}
+	}
+}
+
+func (b *board) called(index uint) string {
+	if b.expands(index) {
+		return fmt.Sprintf("expander bus %d", index)
+	}
+	return fmt.Sprintf("root port %d", index)
+}
+
+func (b *board) lastFrozenPort() uint {
+	last := uint(0)
+	for index := range b.Ports {
+		if index <= maxPorts {
+			last = max(last, index)
+		}
+	}
+	return last
+}
+
+// inSlot is the field of the first device in a slot of the root bus.
+func (b *board) inSlot(slot uint) *field.Path {
+	for function := range uint(functions) {
+		if owner, ok := b.owner[PCI{Slot: slot, Function: function}]; ok {
+			return owner.at()
+		}
+	}
+	return tenant{}.at()
+}
+
+func (b *board) port(index int, at PCI) {
+	b.plan.Ports[index] = at
+	b.slot[at.Slot] = ports
+	b.owner[at] = tenant{port: index + 1}
+	// Always, so that the second port of a slot does not change the first.
+	if at.Function == 0 {
+		b.plan.Multifunction[at] = true
+	}
+}
+
+// below tells whether a port is placed, and on the root bus.
+func (b *board) below(index int) bool {
+	at := b.plan.Ports[index]
+	return at.Bus == 0 && at != (PCI{})
+}
+
+func (b *board) addPort() bool {
+	if len(b.plan.Ports) == maxPorts || b.plain()+1 >= b.lowest {
+		return false
+	}
+	at, ok := b.nextPort()
+	if ok {
+		b.grow(uint(len(b.plan.Ports) + 1))
+		b.port(len(b.plan.Ports)-1, at)
+	}
+	return ok
+}
+
+// spare adds empty root ports until there are enough for hot-plugging.
+func (b *board) spare() {
+	if b.Flat {
+		return
+	}
+	missing := b.Free
+	for i, occupied := range b.plan.Occupied {
+		if !occupied && b.plan.Ports[i].Bus == 0 {
+			missing--
+		}
+	}
+	for ; missing > 0 && b.addPort(); missing-- {
+	}
+}
+
+// nextPort is the next place for a root port: eight to a slot, from slot 2 upwards.
+func (b *board) nextPort() (PCI, bool) {
+	for ; b.portSlot < slots; b.portSlot, b.portFunction = b.portSlot+1, 0 {
+		if b.slot[b.portSlot] != empty && b.slot[b.portSlot] != ports {
+			continue
+		}
+		for ; b.portFunction < functions; b.portFunction++ {
+			at := PCI{Slot: b.portSlot, Function: b.portFunction}
+			if !b.taken(at) {
+				return at, true
+			}
+		}
+	}
+	return PCI{}, false
+}
