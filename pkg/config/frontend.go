@@ -15,7 +15,7 @@ const frontendVersion = "2"
 const freePorts = 8
 
 // frontend gives the same DMI strings and video models as KubeVirt, so that a guest that moves over keeps its hardware.
-func frontend(cfg v1.KubeVirtConfiguration) FrontendDefaults {
+func frontend(cfg v1.KubeVirtConfiguration, on Gates) FrontendDefaults {
 	strings := SMBIOS{Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"}
 	if s := cfg.SMBIOSConfig; s != nil { // laid over the defaults string by string, as KubeVirt does
 		strings = SMBIOS{
@@ -29,7 +29,8 @@ func frontend(cfg v1.KubeVirtConfiguration) FrontendDefaults {
 		FreePorts: freePorts,
 		EFIVideo:  "bochs",
 		// KubeVirt gives none; Windows and its directory service want one to notice that they were restored.
-		GenerationID: true,
-		Video:        map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
+		GenerationID:      true,
+		Video:             map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
+		HostDevicesByCell: on.Enabled("PCINUMAAwareTopology"),
 	}
 }

@@ -54,7 +54,7 @@ var unsetCPURequest = resource.MustParse("100m")
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
 	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
-	c := Cluster{Frontend: frontend(cfg), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true, Controllers: slices.Clone(controllers), Launchers: slices.Clone(launchers)}, Policy: v1.Reference}
+	c := Cluster{Frontend: frontend(cfg, gates), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true, Controllers: slices.Clone(controllers), Launchers: slices.Clone(launchers)}, Policy: v1.Reference}
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled

@@ -81,7 +81,7 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 
 // facts are what the guest sees of this host, should it be the first that it boots on.
 func facts(m Machine) frontend.Facts {
-	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}, BlockSizes: map[string]v1.CustomBlockSize{}}
+	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}, HostDeviceCells: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{}}
 	for name, volume := range m.Bindings.Volumes {
 		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {
 			f.BlockSizes[name] = blockSize(m.Host, volume)
@@ -89,6 +89,9 @@ func facts(m Machine) frontend.Facts {
 	}
 	for name, device := range m.Bindings.HostDevs {
 		f.HostDevices[name] = device.Type
+		if cell, told := backend.CellOf(m.Host, device); told {
+			f.HostDeviceCells[name] = cell
+		}
 	}
 	for _, cell := range backend.Cells(m.Host, m.Bindings) {
 		f.NUMA = append(f.NUMA, frontend.Cell{ID: cell.ID, CPUs: uint(len(cell.CPUs)), Distances: cell.Distances})

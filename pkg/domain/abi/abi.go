@@ -51,6 +51,8 @@ type Address struct {
 	CCW    string `json:"ccw,omitempty"`    // cssid.ssid.devno, hexadecimal
 	Target string `json:"target,omitempty"` // disk target name, e.g. vda
 	Index  *uint  `json:"index,omitempty"`  // controller index
+	// Expander is, for an expander bus, its bus number and the guest's NUMA cell, decimal: 240:1; 240: where it has no cell.
+	Expander string `json:"expander,omitempty"`
 }
 
 // BlockSize of a disk in bytes.

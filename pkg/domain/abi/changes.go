@@ -2,6 +2,7 @@ package abi
 
 import (
 	"fmt"
+	"strings"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -146,6 +147,9 @@ func described(dom *libvirtxml.Domain) []description {
 // String is the address for people.
 func (a Address) String() string {
 	text := a.PCI + a.Drive + a.USB + a.Serial + a.CCW
+	if number, _, _ := strings.Cut(a.Expander, ":"); number != "" {
+		text += " with bus number " + number
+	}
 	if a.Target != "" && text != "" {
 		return a.Target + " at " + text
 	}

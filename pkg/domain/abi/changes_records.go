@@ -15,6 +15,9 @@ func CompareRecords(before, after Record) (changes []Change) {
 		old := before.Devices[key]
 		now, still := after.Devices[key]
 		old.Index, now.Index = nil, nil
+		// The cell of an expander bus goes with the guest's cells.
+		old.Expander, _, _ = strings.Cut(old.Expander, ":")
+		now.Expander, _, _ = strings.Cut(now.Expander, ":")
 		switch {
 		case !still:
 			changes = append(changes, Change{Device: key, Text: called(key) + " is removed", Verdict: NeedsRestart})

@@ -52,6 +52,9 @@ func identity(d Device) string {
 	switch {
 	case d.Disk != nil:
 		parts = append(parts, "type "+d.Disk.Device, "serial "+d.Disk.Serial, "WWN "+d.Disk.WWN)
+	case d.Controller != nil:
+		number, _, _ := strings.Cut(expander(d.Controller), ":")
+		parts = append(parts, "number "+number)
 	case d.Interface != nil && d.Interface.MAC != nil:
 		parts = append(parts, "MAC "+d.Interface.MAC.Address)
 	}

@@ -31,7 +31,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 	occupied := map[uint]bool{}
 	visit(dom.Devices, func(d Device) {
 		r.device(d)
-		if d.Controller != nil && d.Controller.Model == rootPort {
+		if d.Controller != nil && d.Controller.Model == rootPort && onRootBus(*d.Address) {
 			ports = append(ports, value(d.Controller.Index))
 		}
 		if a := *d.Address; a != nil && a.PCI != nil {
@@ -47,6 +47,22 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 }
 
 const rootPort = "pcie-root-port"
+
+// onRootBus leaves out the ports of expanders, which nothing is hot-plugged into.
+func onRootBus(a *libvirtxml.DomainAddress) bool {
+	return a == nil || a.PCI == nil || value(a.PCI.Bus) == 0
+}
+
+// expander is empty for every other controller.
+func expander(c *libvirtxml.DomainController) string {
+	if c.PCI == nil || c.PCI.Target == nil || c.PCI.Target.BusNr == nil {
+		return ""
+	}
+	if cell := c.PCI.Target.NUMANode; cell != nil {
+		return fmt.Sprintf("%d:%d", *c.PCI.Target.BusNr, *cell)
+	}
+	return fmt.Sprintf("%d:", *c.PCI.Target.BusNr)
+}
 
 func (r *Record) device(d Device) {
 	if d.Interface != nil && d.Interface.MAC != nil {
@@ -64,7 +80,7 @@ func (r *Record) device(d Device) {
 		r.BlockSizes[d.Name] = BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: value(size.DiscardGranularity)}
 	}
 	if d.Controller != nil {
-		a.Index = d.Controller.Index
+		a.Index, a.Expander = d.Controller.Index, expander(d.Controller)
 	}
 	if a != (Address{}) {
 		r.Devices[d.Key()] = a

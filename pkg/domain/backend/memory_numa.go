@@ -20,8 +20,9 @@ import (
 
 // guestCell is one NUMA cell of the frontend.
 type guestCell struct {
-	vcpus     []int // those that the guest starts with, in ascending order
-	memoryKiB uint64
+	vcpus      []int // those that the guest starts with, in ascending order
+	memoryKiB  uint64
+	neighbours []neighbour
 }
 
 func (h *host) guestCells() []guestCell {
@@ -36,7 +37,7 @@ func (h *host) guestCells() []guestCell {
 			return nil
 		}
 		later := func(id int) bool { return id >= h.startingCPUs() }
-		cells = append(cells, guestCell{slices.DeleteFunc(cpus.List(), later), uint64(cell.Memory)})
+		cells = append(cells, guestCell{slices.DeleteFunc(cpus.List(), later), uint64(cell.Memory), h.neighbours(uint(len(cells)))})
 	}
 	return cells
 }
@@ -46,10 +47,12 @@ func (h *host) numaPath() *field.Path {
 }
 
 // mirror finds a cell of the host for each of the guest and takes the CPUs there. Among the cells that fit it prefers those with
-// the most CPUs, as stage 2 does at the first boot, and the host's order.
+// the guest's devices, then those with the most CPUs, as stage 2 does at the first boot, and the host's order.
 func (h *host) mirror(cells []guestCell, rooms []*room) (ids, vcpus []int) {
 	roomiest := slices.Clone(rooms)
-	slices.SortStableFunc(roomiest, func(a, b *room) int { return cmp.Compare(b.cpus()/h.threads(), a.cpus()/h.threads()) })
+	slices.SortStableFunc(roomiest, func(a, b *room) int {
+		return cmp.Or(cmp.Compare(devicesOf(cells, b.id), devicesOf(cells, a.id)), cmp.Compare(b.cpus()/h.threads(), a.cpus()/h.threads()))
+	})
 	roomiest = roomiest[:min(len(cells), len(rooms))]
 	among := slices.DeleteFunc(slices.Clone(rooms), func(r *room) bool { return !slices.Contains(roomiest, r) })
 	found := h.match(cells, among)
@@ -90,7 +93,7 @@ func (h *host) match(cells []guestCell, rooms []*room) []*room {
 
 // fits: memory and huge pages are compared with all that the cell has; what others use of them only the start can tell.
 func (h *host) fits(cell guestCell, r *room) bool {
-	if r.id < 0 || r.cpus() < len(cell.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < cell.memoryKiB) {
+	if r.id < 0 || !cell.beside(r.id) || r.cpus() < len(cell.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < cell.memoryKiB) {
 		return false
 	}
 	size := h.pageKiB()
@@ -100,7 +103,7 @@ func (h *host) fits(cell guestCell, r *room) bool {
 func wanted(cells []guestCell) string {
 	var words []string
 	for i, c := range cells {
-		words = append(words, fmt.Sprintf("%d: %d CPUs, %d KiB", i, len(c.vcpus), c.memoryKiB))
+		words = append(words, fmt.Sprintf("%d: %d CPUs, %d KiB%s", i, len(c.vcpus), c.memoryKiB, c.devices()))
 	}
 	return strings.Join(words, "; ")
 }

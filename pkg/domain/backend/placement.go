@@ -132,7 +132,7 @@ func assumedVolume(dir string, volume v1.Volume) Volume {
 	return Volume{Path: path.Join(dir, volume.Name+".img"), Format: "raw"}
 }
 
-// assumedHostDevices gives PCI addresses behind one bridge, in the order of the spec.
+// assumedHostDevices gives PCI addresses behind one bridge next to cell 0, in the order of the spec.
 func assumedHostDevices(vmi *v1.VirtualMachineInstance) map[string]HostDev {
 	var names []string
 	for _, nic := range vmi.Spec.Domain.Devices.Interfaces {
@@ -148,7 +148,7 @@ func assumedHostDevices(vmi *v1.VirtualMachineInstance) map[string]HostDev {
 	}
 	bound := map[string]HostDev{}
 	for i, name := range names {
-		bound[name] = HostDev{Type: "pci", Address: assumedPCI(i)}
+		bound[name] = HostDev{Type: "pci", Address: assumedPCI(i), NUMANode: new(int)}
 	}
 	return bound
 }

@@ -3,7 +3,6 @@ package frontend
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -116,7 +115,7 @@ func (g *guest) recordedCells() []cell {
 // newCells chooses cells of this host. Sockets to be added later go to them in turn, so that a guest grows evenly.
 func (g *guest) newCells() []cell {
 	sockets, most, cores, threads := g.topology()
-	chosen := choose(g.Facts.NUMA, sockets*cores, threads)
+	chosen := g.choose(sockets*cores, threads)
 	if chosen == nil {
 		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), fmt.Sprintf(
 			"the guest needs %d cores of %d CPUs, each within one NUMA cell; the cells of the host have for it: %s", sockets*cores, threads, offered(g.Facts.NUMA))))
@@ -141,67 +140,6 @@ func offered(cells []Cell) string {
 		words = append(words, fmt.Sprintf("cell %d has %d CPUs", c.ID, c.CPUs))
 	}
 	return cmp.Or(strings.Join(words, ", "), "none is known")
-}
-
-// share is how many cores of the guest a cell of the host gets.
-type share struct {
-	Cell
-	cores uint
-}
-
-// choose deals cores of some threads to as few cells as have room for all, the roomiest ones, one core at a time to the cell
-// with the fewest; nil if there is no room. The result is in the host's order and every cell has a core.
-func choose(host []Cell, cores, threads uint) []share {
-	room := func(c Cell) uint { return c.CPUs / threads }
-	roomy := slices.DeleteFunc(slices.Clone(host), func(c Cell) bool { return room(c) == 0 })
-	slices.SortStableFunc(roomy, func(a, b Cell) int { return cmp.Compare(room(b), room(a)) })
-	n, total := 0, uint(0)
-	for n < len(roomy) && total < cores {
-		total += room(roomy[n])
-		n++
-	}
-	if total < cores {
-		return nil
-	}
-	chosen := make([]share, 0, n)
-	for _, c := range host {
-		if slices.ContainsFunc(roomy[:n], func(r Cell) bool { return r.ID == c.ID }) {
-			chosen = append(chosen, share{Cell: c})
-		}
-	}
-	for range cores {
-		least := -1
-		for i, s := range chosen {
-			if s.cores < room(s.Cell) && (least < 0 || s.cores < chosen[least].cores) {
-				least = i
-			}
-		}
-		chosen[least].cores++
-	}
-	return chosen
-}
-
-// distances of a cell to all, as ACPI counts them: 10 to itself, 11 to 254 to others. Nil unless the host tells all of them.
-func distances(chosen []share, of int) []uint {
-	if len(chosen) == 1 {
-		return nil
-	}
-	var out []uint
-	for _, from := range chosen {
-		for _, to := range chosen {
-			if d := from.Distances[to.ID]; from.ID != to.ID && (d < 11 || d > 254) {
-				return nil
-			}
-		}
-	}
-	for i, to := range chosen {
-		if i == of {
-			out = append(out, 10)
-			continue
-		}
-		out = append(out, chosen[of].Distances[to.ID])
-	}
-	return out
 }
 
 // shareMemory gives each cell an equal number of huge pages, and one more to the first ones where they do not divide. Shares of

@@ -38,6 +38,9 @@ type Facts struct {
 	BlockSizes map[string]v1.CustomBlockSize
 	// NUMA are the cells of the host with CPUs for this guest, in the host's order.
 	NUMA []Cell
+	// HostDeviceCells are the cells of the host, by their ID, that host devices are next to, by the devices' names; those of which it
+	// is not known are not here.
+	HostDeviceCells map[string]int
 }
 
 // Cell is a NUMA cell of a host.

@@ -38,6 +38,8 @@ type placement struct {
 	// devices are at first without the controllers, for which they have to be counted.
 	devices                       []abi.Device
 	sata, scsi, usbBuses, serials uint
+	// cells of the guest by those of the host that they mirror.
+	cells map[int]uint
 }
 
 // aliasForm is what libvirt takes after 'ua-'.

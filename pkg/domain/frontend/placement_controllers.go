@@ -88,7 +88,12 @@ func (p *placement) wants(d abi.Device) (address.Device, bool) {
 	switch d.Kind {
 	case "interface", "filesystem", "rng", "vsock":
 		return out, true
-	case "hostdev", "input":
+	case "hostdev":
+		if out.Cell = p.beside(d); out.Cell != nil {
+			out.Where = address.BehindPort // even where all else is on the root bus
+		}
+		return out, !onUSB(d)
+	case "input":
 		return out, !onUSB(d) && d.Bus != "ps2"
 	case "disk":
 		return out, d.Bus == "virtio"
@@ -127,20 +132,7 @@ func (p *placement) controllerPlace(out address.Device, d abi.Device) (address.D
 }
 
 func (p *placement) pci() {
-	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
-	if f := p.Frozen; f != nil {
-		// The hotplug reserve is that of the first boot: an upgrade that keeps more must not add ports to old guests.
-		topology.Free = f.FreePorts
-		topology.Frozen = make(map[string]string, len(f.Devices))
-		topology.Ports = map[uint]string{}
-		for key, a := range f.Devices {
-			if index, ok := portIndex(key); ok {
-				topology.Ports[index] = a.PCI
-			} else if a.PCI != "" {
-				topology.Frozen[key] = a.PCI
-			}
-		}
-	}
+	topology := p.recordedTopology()
 	asked, asking := make([]address.Device, 0, len(p.devices)), make([]*abi.Device, 0, len(p.devices))
 	if topology.Flat {
 		slices.SortStableFunc(p.devices, lateLast)
@@ -172,6 +164,30 @@ func (p *placement) pci() {
 	p.ports(plan, behind)
 }
 
+// recordedTopology is what the allocator must know of earlier boots.
+func (p *placement) recordedTopology() address.PCIe {
+	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
+	if f := p.Frozen; f != nil {
+		// The hotplug reserve is that of the first boot: an upgrade that keeps more must not add ports to old guests.
+		topology.Free = f.FreePorts
+		topology.Frozen = make(map[string]string, len(f.Devices))
+		topology.Ports = map[uint]string{}
+		for key, a := range f.Devices {
+			if index, ok := portIndex(key); ok {
+				topology.Ports[index] = a.PCI
+			} else if a.PCI != "" {
+				topology.Frozen[key] = a.PCI
+			}
+		}
+		topology.Expanders = p.expanders()
+	}
+	if p.Defaults.HostDevicesByCell && p.mirroring() || len(topology.Expanders) > 0 {
+		p.cells = p.cellsByHost(topology)
+		p.turned(topology)
+	}
+	return topology
+}
+
 // portIndex reads the key of a PCI controller.
 func portIndex(key string) (uint, bool) {
 	digits, found := strings.CutPrefix(key, "controller.pci.")
@@ -193,7 +209,11 @@ func (p *placement) ports(plan address.Plan, behind []*abi.Device) {
 	}
 	for i, at := range plan.Ports {
 		index := uint(i + 1)
-		if at.Bus > 0 { // a bridge, which is not to be unplugged
+		if e, ok := plan.Expanders[index]; ok {
+			p.expander(index, at, e)
+			continue
+		}
+		if _, ok := plan.Expanders[at.Bus]; at.Bus > 0 && !ok { // a bridge, which is not to be unplugged
 			c := p.controller("pci", index, "pcie-to-pci-bridge")
 			c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-pci-bridge"}}
 			c.Address = libvirtPCI(at, false)

@@ -1,0 +1,71 @@
+package frontend
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Which cells of the host of its first boot a guest mirrors.
+
+// share is how many cores of the guest a cell of the host gets.
+type share struct {
+	Cell
+	cores uint
+}
+
+// choose deals cores of some threads to as few cells as have room for all, the roomiest ones, one core at a time to the cell
+// with the fewest; nil if there is no room. Cells that the guest is to see devices next to come first, and all of them. The result
+// is in the host's order and every cell has a core.
+func (g *guest) choose(cores, threads uint) []share {
+	near := g.nearCells()
+	room := func(c Cell) uint { return c.CPUs / threads }
+	roomy := slices.DeleteFunc(slices.Clone(g.Facts.NUMA), func(c Cell) bool { return room(c) == 0 })
+	slices.SortStableFunc(roomy, func(a, b Cell) int { return cmp.Or(near[b.ID]-near[a.ID], cmp.Compare(room(b), room(a))) })
+	n, total := 0, uint(0)
+	for n < len(roomy) && (total < cores || near[roomy[n].ID] > 0 && uint(n) < cores) {
+		total += room(roomy[n])
+		n++
+	}
+	if total < cores {
+		return nil
+	}
+	chosen := make([]share, 0, n)
+	for _, c := range g.Facts.NUMA {
+		if slices.ContainsFunc(roomy[:n], func(r Cell) bool { return r.ID == c.ID }) {
+			chosen = append(chosen, share{Cell: c})
+		}
+	}
+	for range cores {
+		least := -1
+		for i, s := range chosen {
+			if s.cores < room(s.Cell) && (least < 0 || s.cores < chosen[least].cores) {
+				least = i
+			}
+		}
+		chosen[least].cores++
+	}
+	return chosen
+}
+
+// distances of a cell to all, as ACPI counts them: 10 to itself, 11 to 254 to others. Nil unless the host tells all of them.
+func distances(chosen []share, of int) []uint {
+	if len(chosen) == 1 {
+		return nil
+	}
+	var out []uint
+	for _, from := range chosen {
+		for _, to := range chosen {
+			if d := from.Distances[to.ID]; from.ID != to.ID && (d < 11 || d > 254) {
+				return nil
+			}
+		}
+	}
+	for i, to := range chosen {
+		if i == of {
+			out = append(out, 10)
+			continue
+		}
+		out = append(out, chosen[of].Distances[to.ID])
+	}
+	return out
+}
