@@ -3,6 +3,7 @@ package address_test
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +155,58 @@ func TestPinsBesideCells(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("'%s': '%s', want '%s'", c.pin, got, c.want)
+		}
+	}
+}
+
+// TestRandomHistories: over many boots, devices come and go, and none that stays ever moves, shares its place, or has its bus renumbered.
+func TestRandomHistories(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 200 {
+		topology, was := address.PCIe{Reserved: []uint{0, 31}, Free: r.IntN(4)}, address.Plan{}
+		for range 6 {
+			var devices []address.Device
+			for i := range 24 {
+				if r.IntN(2) == 0 {
+					continue
+				}
+				d := device(fmt.Sprint(i), "")
+				if i%3 > 0 {
+					d = near(fmt.Sprint(i), uint(i%4))
+				}
+				devices = append(devices, d)
+			}
+			r.Shuffle(len(devices), func(i, j int) { devices[i], devices[j] = devices[j], devices[i] })
+			now := placed(t, topology, devices...)
+			seen := map[address.PCI]string{}
+			for i, at := range now.Ports {
+				if seen[at] != "" {
+					t.Fatalf("ports %d and %s are both at %s", i+1, seen[at], at)
+				}
+				seen[at] = fmt.Sprint(i + 1)
+			}
+			for _, d := range devices {
+				at := now.Devices[d.Key]
+				if seen[at] != "" {
+					t.Fatalf("'%s' is at %s with '%s'", d.Key, at, seen[at])
+				}
+				seen[at] = d.Key
+				if old, stays := was.Devices[d.Key]; stays && old != at {
+					t.Fatalf("'%s' moves from %s to %s", d.Key, old, at)
+				}
+				if e, on := now.Expanders[now.Ports[at.Bus-1].Bus]; on != (d.Cell != nil) || on && *e.Cell != *d.Cell {
+					t.Fatalf("'%s' is at %s, next to the wrong cell or none", d.Key, at)
+				}
+			}
+			for index, e := range was.Expanders {
+				if diff := cmp.Diff(e, now.Expanders[index]); diff != "" {
+					t.Fatalf("expander %d changes (-was +is):\n%s", index, diff)
+				}
+			}
+			topology, was = again(topology, now), now
 		}
 	}
 }

@@ -53,7 +53,7 @@ func assumedCell(id int) Cell {
 }
 
 // AssumedBindings are the bindings that offline rendering assumes: files below /var/lib/kiln, user-mode networking for
-// masquerade, bridge br0 for bridge, and CPUs 0 to 575.
+// masquerade, bridge br0 for bridge, CPUs 0 to 575, and host devices next to NUMA cell 0.
 func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	dir := path.Join("/var/lib/kiln", vmi.Namespace, vmi.Name)
 	b := Bindings{

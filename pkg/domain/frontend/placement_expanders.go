@@ -12,12 +12,17 @@ import (
 
 // expanders are those of the record.
 func (p *placement) expanders() map[uint]address.Expander {
-	out := map[uint]address.Expander{}
+	var out map[uint]address.Expander
 	for key, a := range p.Frozen.Devices {
-		if index, ok := portIndex(key); ok && a.Expander != "" {
-			if e, ok := parseExpander(a.Expander); ok {
-				out[index] = e
+		if a.Expander == "" {
+			continue
+		}
+		index, ok := portIndex(key)
+		if e, legible := parseExpander(a.Expander); ok && legible {
+			if out == nil {
+				out = map[uint]address.Expander{}
 			}
+			out[index] = e
 		}
 	}
 	return out

@@ -1,0 +1,157 @@
+package domains
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/libvirt"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// beside is a guest of two NUMA cells with one GPU next to the first and two next to the second.
+func beside(t *testing.T, architecture string) pipeline.Rendered {
+	t.Helper()
+	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{
+		DeveloperConfiguration: &v1.DeveloperConfiguration{FeatureGates: []string{"PCINUMAAwareTopology"}},
+		PermittedHostDevices:   &v1.PermittedHostDevices{PciHostDevices: []v1.PciHostDevice{{PCIVendorSelector: "10de:1eb8", ResourceName: "example.org/gpu"}}},
+	})
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	vmi := plain("beside-" + architecture)
+	vmi.Spec.Architecture = architecture
+	vmi.Spec.Domain.CPU = &v1.CPU{Cores: 2, DedicatedCPUPlacement: true, NUMA: &v1.NUMA{GuestMappingPassthrough: &v1.NUMAGuestMappingPassthrough{}}}
+	vmi.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(512 << 20), Hugepages: &v1.Hugepages{PageSize: "2Mi"}}
+	for _, name := range []string{"gpu0", "gpu1", "gpu2"} {
+		vmi.Spec.Domain.Devices.GPUs = append(vmi.Spec.Domain.Devices.GPUs, v1.GPU{Name: name, DeviceName: "example.org/gpu"})
+	}
+	in := pipeline.Input{Cluster: c}
+	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+	verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
+	if err := failed(verdict); err != nil {
+		t.Fatal(err)
+	}
+	pipeline.Identify(explicit, vmi.Name)
+	m := pipeline.Machine{VMI: explicit, Defaults: c.Frontend, Host: backend.Assumed(architecture), Bindings: backend.AssumedBindings(explicit)}
+	m.Bindings.CPUs = []int{0, 1, 288, 289}
+	for name, cell := range map[string]int{"gpu0": 0, "gpu1": 1, "gpu2": 1} {
+		device := m.Bindings.HostDevs[name]
+		device.NUMANode = &cell
+		m.Bindings.HostDevs[name] = device
+	}
+	rendered, errs := pipeline.Render(m)
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	return rendered
+}
+
+// TestExpandersAreDefined: libvirt adds and changes nothing of the buses of NUMA cells.
+func TestExpandersAreDefined(t *testing.T) {
+	d := libvirt.Start(t)
+	for _, architecture := range []string{"amd64", "arm64"} {
+		rendered := beside(t, architecture)
+		dom := rendered.Documents.Domain
+		dom.Type = "qemu" // this machine may have no KVM, and has it for its own architecture only
+		if dom.CPU.Mode == "host-passthrough" {
+			dom.CPU.Mode, dom.CPU.Migratable = "maximum", ""
+		}
+		unchanged(t, d, dom)
+	}
+}
+
+// unchanged defines a domain and compares what the guest sees of it with what libvirt made of it.
+func unchanged(t *testing.T, d *libvirt.Daemon, dom *libvirtxml.Domain) {
+	t.Helper()
+	xml, err := dom.Marshal()
+	if err == nil {
+		err = libvirt.Validate(xml)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", dom.Name, err, xml)
+	}
+	stored, err := d.Define(xml)
+	if err != nil {
+		t.Fatalf("libvirt refuses %s: %v\n%s", dom.Name, err, xml)
+	}
+	if err := d.Undefine(dom.Name); err != nil {
+		t.Error(err)
+	}
+	var back libvirtxml.Domain
+	if err := back.Unmarshal(stored); err != nil {
+		t.Fatal(err)
+	}
+	back.OS.Type.Machine = dom.OS.Type.Machine
+	if changes := abi.Changes(dom, &back); len(changes) > 0 {
+		t.Errorf("libvirt changed what the guest %s sees: %q", dom.Name, changes)
+	}
+}
+
+// TestExpandersBoot: firmware and kernel of a guest find the devices on the buses of their cells, under the numbers that the domain gives
+// them. Random number generators stand for devices of the host; an emulator has no huge pages and no CPUs to pin.
+func TestExpandersBoot(t *testing.T) {
+	d := libvirt.Start(t)
+	dom := *beside(t, "amd64").Documents.Domain
+	dir := t.TempDir()
+	kernel, initramfs, err := guest.Build(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir, "serial.log")
+	dom.Type, dom.Name, dom.UUID, dom.SysInfo, dom.OS.SMBios = "qemu", "beside", "", nil, nil
+	dom.MemoryBacking, dom.NUMATune, dom.CPUTune = nil, nil, nil
+	dom.OS.Kernel, dom.OS.Initrd, dom.OS.Cmdline = kernel, initramfs, guest.Cmdline
+	dom.CPU = &libvirtxml.DomainCPU{Topology: dom.CPU.Topology, Numa: dom.CPU.Numa}
+	dom.Features.KVM = nil
+	devices := *dom.Devices
+	devices.Disks, devices.Consoles, devices.Channels, devices.Graphics, devices.Interfaces = nil, nil, nil, nil, nil
+	devices.Serials[0].Source, devices.Serials[0].Log = &libvirtxml.DomainChardevSource{Null: &libvirtxml.DomainChardevSourceNull{}}, &libvirtxml.DomainChardevLog{File: log, Append: "on"}
+	for _, h := range devices.Hostdevs {
+		devices.RNGs = append(devices.RNGs, libvirtxml.DomainRNG{Model: "virtio-non-transitional", Alias: h.Alias, Address: h.Address,
+			Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}})
+	}
+	devices.Hostdevs = nil
+	dom.Devices = &devices
+	xml, err := dom.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Define(xml); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Create(dom.Name); err != nil {
+		t.Fatalf("%v\n%s", err, xml)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	report, err := guest.WaitReport(ctx, log, 1)
+	if err != nil {
+		text, _ := os.ReadFile(log)
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if err := d.Destroy(dom.Name); err != nil {
+		t.Error(err)
+	}
+	var places []string
+	for _, f := range report.PCI {
+		if strings.HasPrefix(f.Parent, "0000:e0:") || strings.HasPrefix(f.Parent, "0000:f0:") {
+			places = append(places, f.Parent+"/"+f.Address)
+		}
+	}
+	slices.Sort(places)
+	want := []string{"0000:e0:00.0/0000:e1:00.0", "0000:e0:01.0/0000:e2:00.0", "0000:f0:00.0/0000:f1:00.0"}
+	if !slices.Equal(places, want) {
+		t.Errorf("devices next to cells are at %v, want %v", places, want)
+	}
+}
