@@ -8,7 +8,42 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns the expander buses of a guest that mirrors NUMA cells, for the devices that hostdevices_numa.go puts next to a cell.
+// Owns what the record says of root ports and expander buses; the latter are for devices that hostdevices_numa.go puts next to a
+// cell of a guest that mirrors NUMA cells.
+
+// recordedTopology is what the allocator must know of earlier boots.
+func (p *placement) recordedTopology() address.PCIe {
+	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
+	if f := p.Frozen; f != nil {
+		// The hotplug reserve is that of the first boot: an upgrade that keeps more must not add ports to old guests.
+		topology.Free = f.FreePorts
+		topology.Frozen = make(map[string]string, len(f.Devices))
+		topology.Ports = map[uint]string{}
+		for key, a := range f.Devices {
+			if index, ok := portIndex(key); ok {
+				topology.Ports[index] = a.PCI
+			} else if a.PCI != "" {
+				topology.Frozen[key] = a.PCI
+			}
+		}
+		topology.Expanders = p.expanders()
+	}
+	if p.Defaults.HostDevicesByCell && p.mirroring() || len(topology.Expanders) > 0 {
+		p.cells = p.cellsByHost(topology)
+		p.turned(topology)
+	}
+	return topology
+}
+
+// portIndex reads the key of a PCI controller.
+func portIndex(key string) (uint, bool) {
+	digits, found := strings.CutPrefix(key, "controller.pci.")
+	if !found {
+		return 0, false
+	}
+	index, err := strconv.ParseUint(digits, 10, 32)
+	return uint(index), err == nil && index > 0
+}
 
 // expanders are those of the record.
 func (p *placement) expanders() map[uint]address.Expander {
