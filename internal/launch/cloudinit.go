@@ -4,9 +4,12 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/kdomanski/iso9660"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -68,4 +71,15 @@ func writeISO(file, label string, files map[string]string) error {
 		return err
 	}
 	return out.Close()
+}
+
+// bindIgnition puts the configuration of Ignition, which often holds a password, where only root and libvirt's guests may read.
+func bindIgnition(vmi *v1.VirtualMachineInstance, dir string, bindings *backend.Bindings) error {
+	data := vmi.Annotations[v1.IgnitionAnnotation]
+	if data == "" {
+		return nil
+	}
+	file := filepath.Join(dir, "ignition.json")
+	bindings.FirmwareFiles = map[string]string{abi.Ignition: file}
+	return os.WriteFile(file, []byte(data), 0o600)
 }

@@ -66,6 +66,9 @@ func (h *Host) Bind(vmi *v1.VirtualMachineInstance) (backend.Bindings, field.Err
 			errs = append(errs, field.Invalid(path, firmware.KernelBoot.Container.Image, err.Error()))
 		}
 	}
+	if err := bindIgnition(vmi, dir, &bindings); err != nil {
+		errs = append(errs, field.InternalError(field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation), err))
+	}
 	bindings.NVRAM = filepath.Join(dir, "nvram.fd")
 	bindings.TPMState = filepath.Join(dir, "tpm")
 	bindings.VNC = filepath.Join(dir, "vnc.sock")

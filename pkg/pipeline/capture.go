@@ -29,6 +29,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (abi.Record, field.ErrorList
 		return abi.Record{}, field.ErrorList{field.InternalError(nil, err)}
 	}
 	adopt(seen, fresh)
+	handed(seen)
 	record := abi.Freeze(seen, m.Defaults.Version)
 	// The running guest's identity, where the spec leaves it open.
 	vmi = identifiable(m.VMI)
@@ -87,6 +88,19 @@ func adopt(running, spec *libvirtxml.Domain) {
 	}
 }
 
+// handed reads as the file of the firmware what KubeVirt gives to QEMU past libvirt.
+func handed(running *libvirtxml.Domain) {
+	if running.QEMUCommandline == nil {
+		return
+	}
+	for _, arg := range running.QEMUCommandline.Args {
+		if strings.HasPrefix(arg.Value, "name="+abi.Ignition+",") {
+			entry := libvirtxml.DomainSysInfoEntry{Name: abi.Ignition}
+			running.SysInfo = append(running.SysInfo, libvirtxml.DomainSysInfo{FWCfg: &libvirtxml.DomainSysInfoFWCfg{Entry: []libvirtxml.DomainSysInfoEntry{entry}}})
+		}
+	}
+}
+
 // expanded takes the CPU of the spec for the one that libvirt has made of it at the start, where it has: the host's own, or a model
 // with the features that the host adds and lacks.
 func expanded(running, spec *libvirtxml.Domain) {
@@ -111,6 +125,9 @@ var origins = []struct{ part, field string }{
 // origin is the field that a difference comes from, or the nearest above it.
 func origin(spec *v1.VirtualMachineInstanceSpec, change abi.Change) *field.Path {
 	domain := field.NewPath("spec", "domain")
+	if change.Part == abi.FirmwareFiles {
+		return field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
+	}
 	for _, o := range origins {
 		if o.part == change.Part {
 			return domain.Child(o.field)

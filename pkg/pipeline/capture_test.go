@@ -83,6 +83,11 @@ func ungenerated(text string) string {
 	return regexp.MustCompile(`<genid>[^<]*</genid>`).ReplaceAllString(text, "")
 }
 
+func ignited(text string) string {
+	return strings.Replace(text, "</domain>", `<commandline xmlns="http://libvirt.org/schemas/domain/qemu/1.0">
+		<arg value="-fw_cfg"></arg><arg value="name=opt/com.coreos/config,file=/run/data.ign"></arg></commandline></domain>`, 1)
+}
+
 func untouched(text string) string { return text }
 
 // nameless is a domain whose devices have the aliases of QEMU's own counting.
@@ -96,9 +101,12 @@ func nameless(text string) string {
 
 func TestCaptureKeepsWhatRuns(t *testing.T) {
 	t.Parallel()
-	for why, change := range map[string]func(string) string{"aliases as Kiln and KubeVirt give them": untouched, "no aliases of ours": nameless, "no generation ID": ungenerated} {
+	for why, change := range map[string]func(string) string{"aliases as Kiln and KubeVirt give them": untouched, "no aliases of ours": nameless, "no generation ID": ungenerated, "Ignition as KubeVirt gives it": ignited} {
 		running := runs(t, change)
 		m := takenMachine(t)
+		if running.QEMUCommandline != nil {
+			m.VMI.Annotations = map[string]string{v1.IgnitionAnnotation: "{}"}
+		}
 		record, errs := Capture(m, running)
 		if len(errs) > 0 {
 			t.Fatalf("%s: %v", why, errs)
@@ -159,6 +167,7 @@ func TestCaptureRefusesWhatDoesNotMatch(t *testing.T) {
 		{"another UUID than the user's", untouched, func(s *v1.VirtualMachineInstanceSpec) {
 			s.Domain.Firmware = &v1.Firmware{UUID: "5d307ca9-b3ef-428c-8861-06e72d69f223"}
 		}, "spec.domain.firmware.uuid"},
+		{"a configuration for Ignition that the spec has not", ignited, nil, "metadata.annotations[kubevirt.io/ignitiondata]"},
 		{"another CPU model", untouched, func(s *v1.VirtualMachineInstanceSpec) { s.Domain.CPU.Model = "Haswell" }, "spec.domain.cpu"},
 	} {
 		m := takenMachine(t)

@@ -44,6 +44,15 @@ func gatedAnnotations(vmi *v1.VirtualMachineInstance, limits config.Limits, path
 	return errs
 }
 
+// ignition: a mainframe's firmware has no files, so that the guest would wait for its configuration.
+func ignition(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) field.ErrorList {
+	if vmi.Annotations[v1.IgnitionAnnotation] == "" || vmi.Spec.Architecture != s390x {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("metadata", "annotations").Key(v1.IgnitionAnnotation),
+		"architecture 's390x' has no fw_cfg device to give it by").WithOrigin("security/ignition-architecture")}
+}
+
 // changedReserved finds reserved labels that an update sets, changes or removes.
 func changedReserved(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {
 	for _, label := range reserved {

@@ -109,6 +109,7 @@ type metadataRule func(vmi *v1.VirtualMachineInstance, limits config.Limits, pat
 var metadataRules = []metadataRule{
 	reservedLabels,
 	gatedAnnotations,
+	ignition,
 	grace,
 }
 

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -43,6 +44,10 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	}
 	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
 		warn("features.hyperv has no effect on architecture 'arm64'")
+	}
+	// Ignition reads JSON alone, and stops the boot at anything else: mostly it is the YAML that Butane makes JSON of.
+	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
+		warn("annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation)
 	}
 	return warnings
 }

@@ -9,6 +9,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
+// Ignition is the name under which a guest finds the configuration of its first boot, in /sys/firmware/qemu_fw_cfg/by_name.
+const Ignition = "opt/com.coreos/config"
+
 // Record is the frozen frontend of a guest: what later boots reproduce. It is stored as compact JSON. A removed device
 // leaves the record with the next boot, and its place is free for new ones.
 type Record struct {

@@ -12,8 +12,9 @@ import (
 
 // document is a small finished frontend.
 const document = `<domain><name>g</name><uuid>5d307ca9-b3ef-428c-8861-06e72d69f223</uuid>
-<memory unit="KiB">1024</memory><vcpu>1</vcpu>
+<genid>7f8f8c5e-0000-8000-8000-000000000001</genid><memory unit="KiB">1024</memory><vcpu>1</vcpu>
 <sysinfo type="smbios"><system><entry name="manufacturer">Kiln</entry><entry name="serial">S-1</entry><entry name="uuid">5d307ca9-b3ef-428c-8861-06e72d69f223</entry></system></sysinfo>
+<sysinfo type="fwcfg"><entry name="opt/com.coreos/config" file="/s/a.json"/></sysinfo>
 <os firmware="efi"><type machine="pc-q35-7.2">hvm</type><firmware><feature enabled="no" name="secure-boot"/></firmware></os>
 <clock offset="utc"><timer name="tsc" frequency="2000000000"/></clock>
 <devices>
@@ -45,7 +46,7 @@ func TestFreeze(t *testing.T) {
 	want := abi.Record{
 		Defaults: "v1", Digest: got.Digest, UUID: "5d307ca9-b3ef-428c-8861-06e72d69f223", Serial: "S-1", Machine: "pc-q35-7.2",
 		SMBIOS: map[string]string{"manufacturer": "Kiln"}, Video: "vga", FreePorts: 1, TSC: 2000000000,
-		MACs: map[string]string{"root": "52:54:00:11:22:33"},
+		GenerationID: true, MACs: map[string]string{"root": "52:54:00:11:22:33"},
 		Devices: map[string]abi.Address{
 			"disk.root": {PCI: "0000:01:00.0", Target: "vda"},
 			"disk.data": {Drive: "0:0:0:3", Target: "sda"},
@@ -105,6 +106,10 @@ func TestProject(t *testing.T) {
 		{"memory", ">1024<", ">2048<", []string{"the memory changes from '1024 KiB' to '2048 KiB'"}},
 		{"CPUs", "<vcpu>1", "<vcpu>2", []string{"the number of CPUs changes from '1' to '2'"}},
 		{"a serial", "S-1", "S-2", []string{"the system information (SMBIOS) changes"}},
+		{"the path of a file of the firmware", "/s/a.json", "/t/b.json", nil},
+		{"a file of the firmware as text", ` file="/s/a.json"/>`, `>{}</entry>`, nil},
+		{"another file of the firmware", "opt/com.coreos/config", "opt/kiln/x", []string{"the configuration that the firmware hands on (fw_cfg) changes"}},
+		{"a restored guest", "7f8f8c5e-0000", "7f8f8c5e-0001", []string{"the generation ID changes"}},
 		{"the clock", `offset="utc"`, `offset="localtime"`, []string{"the clock changes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -70,7 +70,8 @@ var platform = []part{
 	{"the CPU topology", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
 	{"the CPU", Breaks, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
 	{"the NUMA cells", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
-	{"the system information (SMBIOS)", Breaks, func(d *libvirtxml.Domain) []any { return []any{d.SysInfo} }, silent},
+	{"the system information (SMBIOS)", Breaks, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, silent},
+	{FirmwareFiles, NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, silent},
 	{"the features", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
 	{"the clock", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
 	{"the launch security", Breaks, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
@@ -82,11 +83,24 @@ var platform = []part{
 	}, silent},
 }
 
+// FirmwareFiles is the part of the platform that Ignition reads.
+const FirmwareFiles = "the configuration that the firmware hands on (fw_cfg)"
+
 func machineOf(d *libvirtxml.Domain) string {
 	if d.OS == nil || d.OS.Type == nil {
 		return ""
 	}
 	return d.OS.Type.Machine
+}
+
+// sysinfoOf is one kind of the system information.
+func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInfo) {
+	for _, s := range d.SysInfo {
+		if (s.FWCfg != nil) == (kind == "fwcfg") {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func memoryOf(d *libvirtxml.Domain) string {

@@ -26,13 +26,28 @@ func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
 		Memory:         memory(dom.Memory),
 		VCPU:           vcpu(dom.VCPU),
 		VCPUs:          vcpus(dom.VCPUs),
-		SysInfo:        dom.SysInfo,
+		SysInfo:        sysinfo(dom.SysInfo),
 		OS:             osOf(dom.OS),
 		Features:       dom.Features,
 		CPU:            cpu(dom.CPU),
 		Clock:          dom.Clock,
 		LaunchSecurity: security(dom.LaunchSecurity),
 	}
+}
+
+// sysinfo keeps the names of the files that firmware hands on. What they hold is no hardware, and where they lie is the host's.
+func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
+	if !slices.ContainsFunc(list, func(s libvirtxml.DomainSysInfo) bool { return s.FWCfg != nil }) {
+		return list
+	}
+	return project(list, func(s libvirtxml.DomainSysInfo) libvirtxml.DomainSysInfo {
+		if s.FWCfg != nil {
+			s.FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: project(s.FWCfg.Entry, func(e libvirtxml.DomainSysInfoEntry) libvirtxml.DomainSysInfoEntry {
+				return libvirtxml.DomainSysInfoEntry{Name: e.Name}
+			})}
+		}
+		return s
+	})
 }
 
 // memory leaves out whether it is part of a dump of QEMU.

@@ -44,6 +44,7 @@ func Render(in Input) (Documents, field.ErrorList) {
 	dom := *front
 	dom.Type = h.virtType()
 	dom.OS = h.os()
+	dom.SysInfo = h.sysinfo()
 	dom.OnCrash = h.onCrash()
 	dom.Memory = h.memory()
 	dom.MemoryBacking = h.memoryBacking()

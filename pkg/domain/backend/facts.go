@@ -99,6 +99,8 @@ type Bindings struct {
 	TPMEncrypted bool `json:"tpmEncrypted,omitempty"`
 	// ACPITables maps slic and msdm to files.
 	ACPITables map[string]string `json:"acpiTables,omitempty"`
+	// FirmwareFiles maps names in QEMU's fw_cfg to files, such as that of Ignition.
+	FirmwareFiles map[string]string `json:"firmwareFiles,omitempty"`
 }
 
 // Volume is the host side of a volume.

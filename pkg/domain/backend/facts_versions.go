@@ -67,6 +67,9 @@ var features = []struct {
 		}
 		return asks
 	}},
+	{"files of the firmware (fw_cfg)", "6.5.0", "", func(h *host) []*field.Path {
+		return when(h.VMI.Annotations[v1.IgnitionAnnotation] != "", field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation))
+	}},
 	{"all of the host's enlightenments", "8.0.0", "", func(h *host) []*field.Path {
 		f := h.spec.Domain.Features
 		return when(f != nil && f.HypervPassthrough != nil && f.HypervPassthrough.Enabled != nil && *f.HypervPassthrough.Enabled,

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: os/loader, os/nvram, os/kernel, os/initrd, os/acpi/table. The frontend names a class of firmware; the host has
+// Elements: os/loader, os/nvram, os/kernel, os/initrd, os/acpi/table, sysinfo/entry@file. The frontend names a class of firmware; the host has
 // builds of it.
 
 func (h *host) os() *libvirtxml.DomainOS {
@@ -128,4 +129,24 @@ func (h *host) acpiTables(out *libvirtxml.DomainOS) {
 		tables.Tables = append(tables.Tables, table)
 	}
 	out.ACPI = tables
+}
+
+// sysinfo names the files that the firmware hands on to the guest.
+func (h *host) sysinfo() []libvirtxml.DomainSysInfo {
+	out := slices.Clone(h.Frontend.SysInfo)
+	for i := range out {
+		if out[i].FWCfg == nil {
+			continue
+		}
+		entries := slices.Clone(out[i].FWCfg.Entry)
+		for j := range entries {
+			entries[j].File = h.Bindings.FirmwareFiles[entries[j].Name]
+			if entries[j].File == "" {
+				path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
+				h.fail(field.Invalid(path, field.OmitValueType{}, h.node()+" has bound no file for '"+entries[j].Name+"'"))
+			}
+		}
+		out[i].FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: entries}
+	}
+	return out
 }

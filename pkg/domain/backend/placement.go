@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -59,7 +60,8 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	b := Bindings{
 		Volumes: map[string]Volume{}, NICs: map[string]NIC{}, HostDevs: map[string]HostDev{}, Filesystems: map[string]string{},
 		NVRAM: path.Join(dir, "nvram.fd"), VNC: path.Join(dir, "vnc.sock"), Serial: path.Join(dir, "serial.sock"),
-		ACPITables: map[string]string{"slic": path.Join(dir, "slic.bin"), "msdm": path.Join(dir, "msdm.bin")},
+		ACPITables:    map[string]string{"slic": path.Join(dir, "slic.bin"), "msdm": path.Join(dir, "msdm.bin")},
+		FirmwareFiles: map[string]string{abi.Ignition: path.Join(dir, "ignition.json")},
 	}
 	for _, volume := range vmi.Spec.Volumes {
 		assumed := assumedVolume(dir, volume)

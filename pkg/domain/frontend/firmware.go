@@ -3,12 +3,13 @@ package frontend
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.firmware, domain.chassis and startStrategy: the guest's UUID and DMI strings, its generation ID, the class of its
+// Owns domain.firmware, domain.chassis, startStrategy and the annotation of Ignition: the guest's UUID and DMI strings, its generation ID, the class of its
 // firmware (which build of it is the host's choice), the kernel's arguments and the ACPI tables that it is given.
 
 func (g *guest) uuid() string {
@@ -116,12 +117,25 @@ func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 	return out
 }
 
-// sysinfo are the DMI strings. Those that no field governs stay as they were at the guest's first boot, whatever becomes of the
-// cluster's defaults.
-func (g *guest) sysinfo() []libvirtxml.DomainSysInfo {
-	if !g.arch.smbios {
-		return nil
+func (g *guest) sysinfo() (out []libvirtxml.DomainSysInfo) {
+	if g.arch.smbios {
+		out = append(out, libvirtxml.DomainSysInfo{SMBIOS: g.dmi()})
 	}
+	if g.VMI.Annotations[v1.IgnitionAnnotation] == "" {
+		return out
+	}
+	if !g.arch.fwcfg {
+		path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
+		g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no fw_cfg device to give it by"))
+	}
+	// That it is there is the guest's; the backend knows the file, since the data may hold a password.
+	entry := libvirtxml.DomainSysInfoEntry{Name: abi.Ignition}
+	return append(out, libvirtxml.DomainSysInfo{FWCfg: &libvirtxml.DomainSysInfoFWCfg{Entry: []libvirtxml.DomainSysInfoEntry{entry}}})
+}
+
+// dmi are the DMI strings. Those that no field governs stay as they were at the guest's first boot, whatever becomes of the
+// cluster's defaults.
+func (g *guest) dmi() *libvirtxml.DomainSysInfoSMBIOS {
 	system := &libvirtxml.DomainSysInfoSystem{}
 	smbios := g.smbios()
 	serial := ""
@@ -140,7 +154,7 @@ func (g *guest) sysinfo() []libvirtxml.DomainSysInfo {
 			info.Chassis = &libvirtxml.DomainSysInfoChassis{Entry: list}
 		}
 	}
-	return []libvirtxml.DomainSysInfo{{SMBIOS: info}}
+	return info
 }
 
 func (g *guest) smbios() map[string]string {

@@ -39,6 +39,8 @@ type profile struct {
 	// rom tells whether network cards have option ROMs that slow the start when nothing boots from them.
 	rom bool
 	efi bool
+	// fwcfg tells whether the board has the device by which QEMU hands files to firmware and guest.
+	fwcfg bool
 	// generation tells whether QEMU has the device that tells a generation ID.
 	generation bool
 	// cpusGrow tells whether the board takes CPUs while it runs.
@@ -65,7 +67,7 @@ var profiles = map[string]profile{
 		panics:    []string{"isa", "hyperv", "pvpanic"},
 		sounds:    []string{"ac97", "ich9"},
 		tpm:       "tpm-crb",
-		smbios:    true, rom: true, efi: true, generation: true, cpusGrow: true,
+		smbios:    true, rom: true, efi: true, fwcfg: true, generation: true, cpusGrow: true,
 		serial: libvirtxml.DomainSerialTarget{Type: "isa-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "isa-serial"}},
 	},
 	"arm64": {
@@ -75,7 +77,7 @@ var profiles = map[string]profile{
 		videos:    []string{"ramfb", "virtio"},
 		panics:    []string{"pvpanic"}, // the others are an ISA port and a register of Hyper-V
 		tpm:       "tpm-tis",           // QEMU's virt board has no CRB interface
-		smbios:    true, rom: true, efi: true,
+		smbios:    true, rom: true, efi: true, fwcfg: true,
 		usb: usbAlways, gic: "3",
 		serial: libvirtxml.DomainSerialTarget{Type: "system-serial", Model: &libvirtxml.DomainSerialTargetModel{Name: "pl011"}},
 	},

@@ -1,0 +1,77 @@
+package launch
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/test/libvirt"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// TestIgnition: the configuration reaches QEMU through a file that others cannot read, and is in no document of libvirt.
+func TestIgnition(t *testing.T) {
+	t.Parallel()
+	const data = `{"ignition": {"version": "3.4.0"}, "passwd": {"users": [{"name": "core", "passwordHash": "` + passphrase + `"}]}}`
+	d := libvirt.Start(t)
+	dir, err := os.MkdirTemp("", "kiln-ignition-") // short, for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	host := &Host{State: dir}
+	vmi := networkGuest(t)
+	vmi.Spec.Domain.Devices.Disks, vmi.Spec.Volumes = nil, nil
+	vmi.Annotations = map[string]string{v1.IgnitionAnnotation: data}
+	bindings, errs := host.Bind(vmi)
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	all := documents(t, vmi, bindings)
+	l, err := Connect(d.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Run(all, nil); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, string(vmi.UID), "ignition.json")
+	if got := arguments(t, "file="+file); !strings.Contains(got, "name=opt/com.coreos/config,file="+file) {
+		t.Errorf("QEMU runs with '%s'", got)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v; want it for one user alone", info, err)
+	}
+	active, err := d.ActiveXML(all.Domain.Name)
+	if err != nil || strings.Contains(active, passphrase) {
+		t.Errorf("%v, or the data is in\n%s", err, active)
+	}
+	if err := l.Remove(all.Domain.Name); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Forget(vmi); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the file outlives its guest: %v", err)
+	}
+}
+
+// arguments are those of the process of this machine that has the given text among them.
+func arguments(t *testing.T, part string) string {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range processes {
+		line, err := os.ReadFile(process)
+		if err == nil && bytes.HasPrefix(line, []byte("/usr/bin/qemu-system-")) && bytes.Contains(line, []byte(part)) {
+			return string(bytes.ReplaceAll(line, []byte{0}, []byte(" ")))
+		}
+	}
+	return ""
+}
