@@ -40,14 +40,18 @@ func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 	if !slices.ContainsFunc(list, func(s libvirtxml.DomainSysInfo) bool { return s.FWCfg != nil }) {
 		return list
 	}
-	return project(list, func(s libvirtxml.DomainSysInfo) libvirtxml.DomainSysInfo {
-		if s.FWCfg != nil {
-			s.FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: project(s.FWCfg.Entry, func(e libvirtxml.DomainSysInfoEntry) libvirtxml.DomainSysInfoEntry {
-				return libvirtxml.DomainSysInfoEntry{Name: e.Name}
-			})}
+	out := slices.Clone(list)
+	for i := range out {
+		if out[i].FWCfg == nil {
+			continue
 		}
-		return s
-	})
+		names := slices.Clone(out[i].FWCfg.Entry)
+		for j := range names {
+			names[j] = libvirtxml.DomainSysInfoEntry{Name: names[j].Name}
+		}
+		out[i].FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: names}
+	}
+	return out
 }
 
 // memory leaves out whether it is part of a dump of QEMU.
