@@ -44,7 +44,7 @@ type PCIe struct {
 	// Flat: no root ports but those that are pinned; new devices are on the root bus, from slot 2 upwards, without the homes of the
 	// chipset. Nothing can be plugged into such a guest.
 	Flat bool
-	// Free root ports to keep for hot-plugging. Fewer remain when the root bus is full.
+	// Free root ports to keep for hot-plugging. Fewer remain when the root bus is full; of those at the end no more remain.
 	Free int
 }
 

@@ -111,7 +111,8 @@ func (b *board) addPort() bool {
 	return ok
 }
 
-// spare adds empty root ports until there are enough for hot-plugging.
+// spare adds empty root ports until there are enough for hot-plugging, and drops from the end what is more than was recorded: a
+// device that has gone leaves the ports as they were before it came, or each one more would cost a port for ever.
 func (b *board) spare() {
 	if b.Flat {
 		return
@@ -124,6 +125,18 @@ func (b *board) spare() {
 	}
 	for ; missing > 0 && b.addPort(); missing-- {
 	}
+	for ; missing < 0 && b.lastIsSpare(); missing++ {
+		last := len(b.plan.Ports) - 1
+		delete(b.owner, b.plan.Ports[last])
+		b.plan.Ports, b.plan.Occupied = b.plan.Ports[:last], b.plan.Occupied[:last]
+	}
+}
+
+// lastIsSpare tells whether the last of the buses is behind an empty root port of the root bus.
+func (b *board) lastIsSpare() bool {
+	last := len(b.plan.Ports) - 1
+	index := uint(last + 1)
+	return last >= 0 && !b.plan.Occupied[last] && b.below(last) && !b.expands(index) && b.bridged[index] == nil
 }
 
 // nextPort is the next place for a root port: eight to a slot, from slot 2 upwards.

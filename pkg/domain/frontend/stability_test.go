@@ -126,6 +126,38 @@ func TestNothingMoves(t *testing.T) {
 	}
 }
 
+// TestGoneWithoutTrace: devices that come and go again leave the guest as it was, to the byte; a port for each that ever was would
+// fill the root bus. Not in parallel, since the names of new devices are counted.
+func TestGoneWithoutTrace(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range generated() {
+		vmi := random(t, r)
+		in := input(vmi.DeepCopy())
+		dom := render(t, in)
+		before := printed(t, dom)
+		for range 3 {
+			for _, guest := range []*v1.VirtualMachineInstance{withMore(vmi, r), vmi} {
+				record := abi.Freeze(dom, "v1")
+				in.VMI, in.Frozen = guest.DeepCopy(), &record
+				dom = render(t, in)
+			}
+			if diff := cmp.Diff(before, printed(t, dom)); diff != "" {
+				t.Fatalf("what came and went has changed the guest:\n%s", diff)
+			}
+		}
+	}
+}
+
+// withMore is a guest with a disk and a network card more.
+func withMore(vmi *v1.VirtualMachineInstance, r *rand.Rand) *v1.VirtualMachineInstance {
+	out := vmi.DeepCopy()
+	addDisk(out, r)
+	addNIC(out, r)
+	return out
+}
+
 // addresses of all devices, each proved to be the only one there.
 func addresses(t testing.TB, dom *libvirtxml.Domain) map[string]string {
 	t.Helper()
