@@ -214,7 +214,8 @@ func (s spread) arrange(units uint32) Arrangement {
 	return Arrangement{Sockets: units, Cores: s.ratio, Threads: 1}
 }
 
-// preferCPUFeatures adds those that the guest does not mention.
+// preferCPUFeatures adds those that the guest does not mention. One that a preference has twice is added twice, so that validation
+// finds it: which of the two is meant, nobody knows.
 func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance) {
 	if p.Spec.CPU == nil || len(p.Spec.CPU.PreferredCPUFeatures) == 0 {
 		return
@@ -223,8 +224,9 @@ func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance) {
 		vmi.Spec.Domain.CPU = &v1.CPU{}
 	}
 	cpu := vmi.Spec.Domain.CPU
+	mentioned := cpu.Features
 	for _, feature := range p.Spec.CPU.PreferredCPUFeatures {
-		if !slices.ContainsFunc(cpu.Features, func(f v1.CPUFeature) bool { return f.Name == feature.Name }) {
+		if !slices.ContainsFunc(mentioned, func(f v1.CPUFeature) bool { return f.Name == feature.Name }) {
 			cpu.Features = append(slices.Clip(cpu.Features), feature)
 		}
 	}

@@ -1,6 +1,8 @@
 package mutate
 
 import (
+	"cmp"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -30,24 +32,22 @@ func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// watchdog is the architecture's own. arm64 has none, which is for validate to say.
+// watchdog is the architecture's own. arm64 has none, and what a watchdog of another architecture is to do is not asked: both are for
+// validate to refuse.
 func watchdog(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	dog := vmi.Spec.Domain.Devices.Watchdog
 	if dog == nil {
 		return
 	}
-	if dog.I6300ESB == nil && dog.Diag288 == nil {
-		switch vmi.Spec.Architecture {
-		case "amd64":
-			dog.I6300ESB = &v1.I6300ESBWatchdog{}
-		case "s390x":
-			dog.Diag288 = &v1.Diag288Watchdog{}
-		}
-	}
-	if dog.I6300ESB != nil && dog.I6300ESB.Action == "" {
-		dog.I6300ESB.Action = v1.WatchdogActionReset
-	}
-	if dog.Diag288 != nil && dog.Diag288.Action == "" {
-		dog.Diag288.Action = v1.WatchdogActionReset
+	none := dog.I6300ESB == nil && dog.Diag288 == nil
+	switch architecture := vmi.Spec.Architecture; {
+	case architecture == "amd64" && none:
+		dog.I6300ESB = &v1.I6300ESBWatchdog{Action: v1.WatchdogActionReset}
+	case architecture == "s390x" && none:
+		dog.Diag288 = &v1.Diag288Watchdog{Action: v1.WatchdogActionReset}
+	case architecture == "amd64" && dog.I6300ESB != nil:
+		dog.I6300ESB.Action = cmp.Or(dog.I6300ESB.Action, v1.WatchdogActionReset)
+	case architecture == "s390x" && dog.Diag288 != nil:
+		dog.Diag288.Action = cmp.Or(dog.Diag288.Action, v1.WatchdogActionReset)
 	}
 }

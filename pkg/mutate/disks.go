@@ -76,12 +76,14 @@ func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		disk := &vmi.Spec.Domain.Devices.Disks[i]
-		switch { // a disk of two kinds gets one bus, at the first run as at the second: it is refused for the other
-		case disk.Disk != nil:
+		// A disk of two kinds is validate's to refuse: each kind gets its bus.
+		if disk.Disk != nil {
 			disk.Disk.Bus = cmp.Or(disk.Disk.Bus, bus.disk)
-		case disk.CDRom != nil:
+		}
+		if disk.CDRom != nil {
 			disk.CDRom.Bus = cmp.Or(disk.CDRom.Bus, bus.cdrom)
-		case disk.LUN != nil:
+		}
+		if disk.LUN != nil {
 			disk.LUN.Bus = cmp.Or(disk.LUN.Bus, bus.lun)
 		}
 	}

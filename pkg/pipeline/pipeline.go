@@ -110,8 +110,10 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	verdict.Errors = append(verdict.Errors, conflicts...)
 	if unknown(vm, in.Set) {
 		// What the guest will be is not known: the rest is judged when the controller pins it.
-		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judgeKnown(vm, explicit, in)), conflicts)...)
-		verdict.Errors = actionable(verdict.Errors, vm, explicit, in)
+		drafted := draft(vm, explicit, in)
+		judged := validate.Known(drafted, in.Cluster.Limits, template)
+		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
+		verdict.Errors = actionable(verdict.Errors, vm, drafted.Explicit, in)
 		return explicit, verdict
 	}
 	placeIdentity(explicit)
@@ -135,14 +137,14 @@ func placeIdentity(vmi *v1.VirtualMachineInstance) {
 	}
 }
 
-// judgeKnown judges a guest of which the size or the preference is not known yet.
-func judgeKnown(vm *v1.VirtualMachine, guest *v1.VirtualMachineInstance, in Input) field.ErrorList {
+// draft is a guest of which the size or the preference is not known yet.
+func draft(vm *v1.VirtualMachine, guest *v1.VirtualMachineInstance, in Input) validate.Draft {
 	draft := validate.Draft{Written: guest.DeepCopy(), Explicit: guest.DeepCopy()}
 	draft.May.Size = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
 	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
 	instancetype.Apply(in.Set, draft.Written)
 	expand(draft.Explicit, in)
-	return validate.Known(draft, in.Cluster.Limits, field.NewPath("spec", "template"))
+	return draft
 }
 
 // elsewhere leaves out errors at fields that conflict with the size: the guest was judged with the size's values there, so

@@ -173,14 +173,19 @@ var open = map[string]bool{
 	"devices/watchdog-given": true, "disks/metrics-disk": true, "disks/pci-bus": true, "disks/volume-unused": true,
 	"features/evmcs-vmx": true, "features/hyperv-needs": true, "firmware/secure-boot-smm": true, "machine/architecture": true, "machine/board": true, "machine/type": true,
 	"memory/given": true, "networks/absent-bridge": true, "networks/binding": true, "networks/claim-binding": true,
-	"networks/ranges-masquerade": true, "resources/dedicated-memory": true, "security/encryption-efi": true,
+	"networks/ranges-masquerade": true, "placement/probe-network": true, "resources/dedicated-memory": true, "security/encryption-efi": true,
 	"security/encryption-secure-boot": true,
 }
 
 // Written judges a guest as it is written, whose size or preference is not known yet: what is wrong whatever they turn out
 // to be. path is as for Guest.
 func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
-	return slices.DeleteFunc(Guest(vmi, limits, path), func(err *field.Error) bool { return open[err.Origin] })
+	return slices.DeleteFunc(Guest(vmi, limits, path), func(err *field.Error) bool {
+		if vmi.Spec.Architecture != "" && strings.HasPrefix(err.Origin, "machine/") {
+			return false // a machine type that is written fits the architecture that is written, or never will
+		}
+		return open[err.Origin]
+	})
 }
 
 // Rules, by the beginning of their names, about what a size that is not known yet, or a preference, may still mend in a guest that

@@ -23,8 +23,9 @@ var deviations = []deviation{
 	{name: "What is unknown is not judged", missing: func(j judged, c cause) bool {
 		relative, found := strings.CutPrefix(truePath(c, j.base, j.object), j.base+".")
 		smm := strings.Contains(c.Message, "SecureBoot requires SMM")
+		kind := strings.Contains(c.Message, "must be mapped to a disk, but disk is not set") // a preference makes it a disk
 		return j.unknown.size && (found && sizeSubjects.MatchString(relative) || strings.Contains(c.Message, requirement) || smm) ||
-			j.unknown.preference && (found && preferenceSubjects.MatchString(relative) || smm)
+			j.unknown.preference && (found && preferenceSubjects.MatchString(relative) || smm || kind)
 	}},
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
 		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
@@ -73,7 +74,7 @@ var deviations = []deviation{
 	{name: "What a mainframe lacks", added: rule("devices/s390x", "devices/input-bus-s390x", "disks/bus-s390x", "hostdevices/s390x", "networks/model-s390x")},
 	{name: "Names of devices", added: rule("devices/name", "devices/name-form", "devices/name-twice", "devices/panic-twice", "cpu/feature-name")},
 	{name: "Panic devices of a PC", added: func(j judged, err *field.Error) bool {
-		return err.Origin == "devices/panic-model" && j.value(j.base+".architecture") == "arm64"
+		return err.Origin == "devices/panic-model" && j.architecture() == "arm64"
 	}},
 	{name: "PCI addresses that no guest has", added: rule("devices/pci-address")},
 	{name: "More vCPUs than any machine has", added: rule("cpu/most")},
@@ -84,8 +85,11 @@ var deviations = []deviation{
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {
 		loader, _ := j.value(j.base + ".domain.firmware.bootloader.efi").(map[string]any)
 		return strings.Contains(c.Message, "SecureBoot requires SMM") && loader["secureBoot"] == nil &&
-			j.value(j.base+".architecture") == "arm64" // whose default is no Secure Boot
+			j.architecture() == "arm64" // whose default is no Secure Boot
 	}, added: func(j judged, err *field.Error) bool {
+		if j.Operation == "UPDATE" && strings.HasPrefix(err.Origin, "networks/") { // which the reference judges on creation alone
+			return true
+		}
 		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) && !j.has(diskPath.FindString(err.Field)+".disk.bus"))
 	}},
 	{name: "Hardware that cannot be had", added: origin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
@@ -94,6 +98,8 @@ var deviations = []deviation{
 	{name: "Words that libvirt does not know", added: origin("clock/word")},
 	{name: impossible, added: func(j judged, err *field.Error) bool {
 		return j.impossiblePreference() && (err.Field == "spec.preference" || err.Field == j.base+".domain.cpu.sockets")
+	}, missing: func(j judged, c cause) bool {
+		return j.impossiblePreference() && c.Field == "" && strings.Contains(c.Message, requirement)
 	}},
 }
 
@@ -114,8 +120,8 @@ const requirement = "checking preference requirements"
 var (
 	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
 	// What a size, or a preference, may give or decide that is not known yet.
-	sizeSubjects       = regexp.MustCompile(`^domain\.(cpu|memory|resources|launchSecurity)\b`)
-	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type)$)`)
+	sizeSubjects       = regexp.MustCompile(`^(domain\.(cpu|memory|resources|launchSecurity)\b|(domain\.devices\.(gpus|hostDevices)|resourceClaims)$)`)
+	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
 	// guestRules are those that the reference applies to VMIs alone: whether there is memory at all, what becomes of each volume, HyperV,
 	// and the architecture.
 	guestRules = []string{
@@ -146,8 +152,9 @@ func origin(rules ...string) func(judged, *field.Error) bool {
 	return func(_ judged, err *field.Error) bool { return slices.Contains(rules, err.Origin) }
 }
 
-// explain names the first of the deviations that together account for everything; empty when something is left.
-func explain(j judged, missing []cause, added field.ErrorList) (name string) {
+// explain names the first of the deviations that account for the causes that are missing and the errors that are added, and
+// gives back what none of them accounts for.
+func explain(j judged, missing []cause, added field.ErrorList) (name string, left []cause, beyond field.ErrorList) {
 	note := func(i int) bool {
 		if i >= 0 && name == "" {
 			name = deviations[i].name
@@ -156,15 +163,23 @@ func explain(j judged, missing []cause, added field.ErrorList) (name string) {
 	}
 	for _, c := range missing {
 		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.missing != nil && d.missing(j, c) })) {
-			return ""
+			left = append(left, c)
 		}
 	}
 	for _, err := range added {
 		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.added != nil && d.added(j, err) })) {
-			return ""
+			beyond = append(beyond, err)
 		}
 	}
-	return name
+	return name, left, beyond
+}
+
+// architecture of the guest, which may be its preference's.
+func (j judged) architecture() any {
+	if j.guest != nil && j.guest.Spec.Architecture != "" {
+		return j.guest.Spec.Architecture
+	}
+	return j.value(j.base + ".architecture")
 }
 
 func (j judged) value(path string) any {

@@ -15,6 +15,7 @@ var wrongPaths = []struct {
 	true    string
 }{
 	{wrong: regexp.MustCompile(`^$`), message: "no memory requested", true: "BASE.domain.memory"},
+	{wrong: regexp.MustCompile(`^$`), message: retiredBinding, true: "BASE.domain.devices.interfaces"},
 	{wrong: regexp.MustCompile(`^Status\.volumeRequests`), true: "status.volumeRequests"},
 	{wrong: regexp.MustCompile(`^spec\.domain\.devices\.disks\[1\]\.bootOrder$`), true: "status.volumeRequests"},
 	{wrong: regexp.MustCompile(`^nameservers$`), true: "BASE.dnsConfig.nameservers"},
@@ -52,6 +53,9 @@ var wrongPaths = []struct {
 	{wrong: regexp.MustCompile(`^(spec\.dataVolumeTemplates\[\d+\])\.(PVC\.Storage|source\.sourceRef|source)$`), true: "$1.spec"},
 }
 
+// retiredBinding is what the reference says of interfaces whose binding was a feature that the cluster still asks for.
+const retiredBinding = "network binding is discontinued"
+
 // truePath is where the reference's cause really is, in the object that it judged.
 func truePath(cause cause, base string, object map[string]any) string {
 	path := cause.Field
@@ -63,10 +67,6 @@ func truePath(cause cause, base string, object map[string]any) string {
 		if w.wrong.MatchString(marked) {
 			path = strings.Replace(w.wrong.ReplaceAllString(marked, w.true), "BASE", base, 1)
 		}
-	}
-	// The reference names the request for huge pages whichever field the memory is in.
-	if strings.Contains(cause.Message, "page size") && existing(path, object) != path {
-		path = base + ".domain.memory"
 	}
 	// A request for a volume is judged by the reference as one disk more than there are.
 	if status, _ := object["status"].(map[string]any); status["volumeRequests"] != nil && existing(path, object) != path && within(path, base+".domain.devices.disks") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // crashes is the deviation of cases in which the reference panics.
@@ -23,11 +24,13 @@ type judged struct {
 	base    string
 	errs    field.ErrorList
 	unknown unknown
+	// guest that was judged, nil where there is none.
+	guest *v1.VirtualMachineInstance
 }
 
 // verdict compares: the same verdict, and every field that the reference names among Kiln's, at that field or below it.
 func verdict(c record, raw json.RawMessage, given answer) outcome {
-	j := judged{record: c, base: "spec", errs: at(given.errs), unknown: given.unknown}
+	j := judged{record: c, base: "spec", errs: at(given.errs), unknown: given.unknown, guest: given.explicit}
 	if c.VM != nil {
 		j.base = "spec.template.spec"
 	}
@@ -41,9 +44,11 @@ func verdict(c record, raw json.RawMessage, given answer) outcome {
 	if len(missing)+len(added) == 0 {
 		return outcome{agrees: true}
 	}
-	o := j.difference(missing, added)
-	o.listed = explain(j, missing, added)
-	return o
+	listed, missing, added := explain(j, missing, added)
+	if len(missing)+len(added) == 0 {
+		return outcome{listed: listed}
+	}
+	return j.difference(missing, added)
 }
 
 // set is what Kiln says of a field that the manifest does not have: who set it.
@@ -116,7 +121,7 @@ func (j judged) added() (list field.ErrorList) {
 		return nil
 	}
 	for _, err := range j.errs {
-		if !slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
+		if !j.later(err) && !slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 			path := truePath(c, j.base, j.object)
 			return within(err.Field, path) || j.names(err, c) || subject(path, j.base) == subject(err.Field, j.base)
 		}) {
@@ -126,9 +131,25 @@ func (j judged) added() (list field.ErrorList) {
 	return list
 }
 
+// afterwards are rules of the stages that the reference comes to only when it has found nothing in the guest.
+var afterwards = []string{"vm/restore-running", "vm/snapshot-running", "vm/snapshot-volumes", "disks/template-namespace"}
+
+// later tells whether an error is of a stage after that of the guest, which is the one that the reference has come to, or of one
+// architecture's rules, which it has none of for an architecture that it does not know.
+func (j judged) later(err *field.Error) bool {
+	if err.Origin == "devices/video-type-given" && slices.ContainsFunc(j.Expect.Causes, func(c cause) bool { return strings.HasPrefix(c.Message, "unsupported architecture") }) {
+		return true
+	}
+	return j.VM != nil && (slices.Contains(afterwards, err.Origin) || within(err.Field, "status.volumeRequests"))
+}
+
 // names tells whether Kiln means the field of a cause whose path the manifest does not have: the field itself, its first part
-// that is not there, or the volume for which a disk was made that nobody wrote.
+// that is not there, the volume for which a disk was made that nobody wrote, or another of the fields that can give the memory.
 func (j judged) names(err *field.Error, c cause) bool {
+	memory := strings.Contains(c.Message, "memory.guest should be provided") || strings.Contains(c.Message, "page size")
+	if memory && within(err.Field, j.base+".domain.memory") {
+		return true
+	}
 	there := existing(c.Field, j.object)
 	if there == c.Field {
 		return false
@@ -172,8 +193,10 @@ func subject(path, base string) string {
 // reachedGuest tells whether the reference came to the rules of the guest: it returns at the first stage that finds
 // something, and the rules of the guest are the fourth.
 func (j judged) reachedGuest() bool {
-	if slices.ContainsFunc(j.Expect.Causes, func(c cause) bool { return strings.Contains(c.Message, "has been discontinued") }) {
-		return false // the stage before
+	if slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
+		return strings.Contains(c.Message, "has been discontinued") || strings.Contains(c.Message, retiredBinding)
+	}) {
+		return false // the stages before
 	}
 	return slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 		path := truePath(c, j.base, j.object)
