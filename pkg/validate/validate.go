@@ -172,7 +172,7 @@ var open = map[string]bool{
 	"cpu/realtime-dedicated": true, "cpu/realtime-numa": true, "devices/input-type-given": true, "devices/video-type-given": true,
 	"devices/watchdog-given": true, "disks/metrics-disk": true, "disks/pci-bus": true, "disks/volume-unused": true,
 	"features/evmcs-vmx": true, "features/hyperv-needs": true, "firmware/secure-boot-smm": true, "machine/architecture": true, "machine/board": true, "machine/type": true,
-	"memory/given": true, "networks/absent-bridge": true, "networks/binding": true, "networks/claim-binding": true,
+	"memory/given": true, "networks/absent-bridge": true, "networks/binding": true,
 	"networks/ranges-masquerade": true, "placement/probe-network": true, "resources/dedicated-memory": true, "security/encryption-efi": true,
 	"security/encryption-secure-boot": true,
 }
@@ -194,7 +194,7 @@ var (
 	bySize       = []string{"cpu/", "memory/", "resources/", "iothreads/", "hostdevices/", "security/encryption", "firmware/secure-boot-smm"}
 	byPreference = []string{
 		"cpu/sockets", "cpu/feature", "cpu/model", "disks/pci-bus", "disks/block-size", "disks/dedicated-iothread", "disks/metrics", "disks/bus", "disks/cache", "disks/io",
-		"devices/", "features/", "firmware/", "machine/", "networks/binding", "networks/bridge-pod", "networks/absent-bridge", "networks/claim-binding",
+		"devices/", "features/", "firmware/", "machine/", "networks/binding", "networks/bridge-pod", "networks/absent-bridge",
 		"networks/masquerade", "networks/ranges-masquerade", "hostdevices/gpu-ramfb", "placement/probe-network", "security/encryption",
 	}
 )

@@ -64,7 +64,7 @@ var deviations = []deviation{
 		list, _ := j.value(j.base + ".domain.devices.hostDevices").([]any)
 		return strings.HasSuffix(c.Field, ".HostDevices") && list != nil && len(list) == 0
 	}},
-	{name: "Memory of nothing", added: detail(`\.domain\.memory\.(guest|maxGuest|hugepages\.pageSize)$`, "greater than 0")},
+	{name: "Memory of nothing", added: detail(`\.domain\.memory(\.(guest|maxGuest|hugepages\.pageSize))?$`, "greater than 0")},
 	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
 	{name: "A matcher without a name", added: rule("vm/matcher-name")},
 	{name: "EFI on s390x", added: rule("firmware/efi-s390x")},
