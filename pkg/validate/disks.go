@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,6 +77,21 @@ func firstTwo(kinds ...kind) (first, second string) {
 	return first, ""
 }
 
+// eachBus goes through the fields that say what a disk is, with the bus in each: one, unless the others are refused.
+func eachBus(disk *v1.Disk) iter.Seq2[string, v1.DiskBus] {
+	return func(yield func(string, v1.DiskBus) bool) {
+		if disk.Disk != nil && !yield("disk", disk.Disk.Bus) {
+			return
+		}
+		if disk.LUN != nil && !yield("lun", disk.LUN.Bus) {
+			return
+		}
+		if disk.CDRom != nil {
+			yield("cdrom", disk.CDRom.Bus)
+		}
+	}
+}
+
 // bus of a disk with the field that names it; both empty without a target.
 func bus(disk *v1.Disk) (v1.DiskBus, string) {
 	switch {
@@ -99,9 +115,10 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 	errs = diskBusForms(spec.Domain.Devices.Disks, path)
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
-		bus, target := bus(disk)
-		if spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
-			errs = append(errs, field.NotSupported(path.Index(i).Child(target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
+		for target, bus := range eachBus(disk) {
+			if spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
+				errs = append(errs, field.NotSupported(path.Index(i).Child(target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
+			}
 		}
 		if lun := disk.LUN; lun != nil && (lun.Bus == v1.DiskBusSATA || lun.Bus == v1.DiskBusUSB) {
 			errs = append(errs, field.NotSupported(below(path, i, "lun", "bus"), lun.Bus, armBuses).WithOrigin("disks/lun-bus"))
@@ -116,27 +133,24 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]
-		bus, target := bus(disk)
-		if target == "" {
-			continue
-		}
-		at := func(name string) *field.Path { return below(path, i, target, name) }
-		switch {
-		case bus == "ide":
-			errs = append(errs, field.NotSupported(at("bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
-		case target == "cdrom" && bus == v1.DiskBusVirtio:
-			errs = append(errs, field.NotSupported(at("bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
-		case bus != "" && !slices.Contains(allBuses, bus):
-			errs = append(errs, field.NotSupported(at("bus"), bus, allBuses).WithOrigin("disks/bus"))
+		for target, bus := range eachBus(disk) {
+			switch {
+			case bus == "ide":
+				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
+			case target == "cdrom" && bus == v1.DiskBusVirtio:
+				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
+			case bus != "" && !slices.Contains(allBuses, bus):
+				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, allBuses).WithOrigin("disks/bus"))
+			}
 		}
 		if disk.Disk == nil {
 			continue
 		}
-		if bus == v1.DiskBusSATA && disk.Disk.ReadOnly {
-			errs = append(errs, field.Invalid(at("bus"), bus, "has no read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
+		if disk.Disk.Bus == v1.DiskBusSATA && disk.Disk.ReadOnly {
+			errs = append(errs, field.Invalid(below(path, i, "disk", "bus"), disk.Disk.Bus, "has no read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
 		}
 		if disk.Disk.PciAddress != "" {
-			errs = append(errs, diskAddress(disk.Disk, at("pciAddress"))...)
+			errs = append(errs, diskAddress(disk.Disk, below(path, i, "disk", "pciAddress"))...)
 		}
 	}
 	return errs

@@ -121,7 +121,7 @@ var (
 	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
 	// What a size, or a preference, may give or decide that is not known yet.
 	sizeSubjects       = regexp.MustCompile(`^(domain\.(cpu|memory|resources|launchSecurity)\b|(domain\.devices\.(gpus|hostDevices)|resourceClaims)$)`)
-	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
+	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|machine\.type$|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
 	// guestRules are those that the reference applies to VMIs alone: whether there is memory at all, what becomes of each volume, HyperV,
 	// and the architecture.
 	guestRules = []string{

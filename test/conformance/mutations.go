@@ -122,7 +122,11 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 	if err != nil {
 		return differs("unreadable: %v", err)
 	}
-	differing := carried("", lookup(before, "spec.template"), lookup(after, "spec.template"), guest)
+	written, err := untyped(vm) // as the reference writes it: 1.5Gi as 1536Mi
+	if err != nil {
+		return differs("unreadable: %v", err)
+	}
+	differing := carried("", lookup(written, "spec.template"), lookup(after, "spec.template"), guest)
 	differing = append(differing, carried("dataVolumeTemplates", lookup(before, "spec.dataVolumeTemplates"), lookup(after, "spec.dataVolumeTemplates"), filled["list"])...)
 	return explainDifferences(c, append(differing, referred(before, after, given.set)...))
 }
