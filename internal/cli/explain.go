@@ -16,7 +16,7 @@ func explainCommand(o *options) *cobra.Command {
 		Short: "Show where each field of the explicit guest came from",
 		Long: "Show the explicit guest of each VM as a tree, and where the value of each field came from: the user, a size, a\n" +
 			"preference, a preset, or a default and the pass that knows it. Below it stands each field of a preference or\n" +
-			"preset that the guest did not get, and why.",
+			"preset that the guest did not get, and why. A VMI that a VM made is explained by its VM and what it is pinned to.",
 		Example: "  kubectl kiln explain -f vm.yaml --catalog sizes/\n" +
 			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,7 +29,10 @@ func explainCommand(o *options) *cobra.Command {
 }
 
 func (o *options) printExplanation(g guest) error {
-	explained := g.explain()
+	explained, err := g.explain()
+	if err != nil {
+		return err
+	}
 	if explained.NotApplied == nil {
 		explained.NotApplied = []pipeline.Skipped{}
 	}
@@ -58,6 +61,9 @@ func (o *options) printExplanation(g guest) error {
 	}
 	for _, s := range explained.NotApplied {
 		fmt.Fprintf(o.Out, "  %s: %s: %s\n", s.Origin, s.Field, s.Reason)
+	}
+	for _, note := range explained.Notes {
+		fmt.Fprintf(o.Out, "note: %s\n", note)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type guest struct {
 	// admit gives the VM as a cluster would store it; nil for other kinds.
 	admit func() ([]byte, error)
 	// explain works out where each field of the explicit VMI came from; nil for the catalog.
-	explain func() pipeline.Explanation
+	explain func() (pipeline.Explanation, error)
 	// unknown says that the VM refers to something that is not there. The webhook lets it pass, but it cannot start.
 	unknown bool
 }

@@ -9,10 +9,13 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // stageOne resolves references and runs stage 1, as the webhook does.
@@ -65,7 +68,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 		return nil, nil
 	}
 	g.input = in
-	g.explain = func() pipeline.Explanation { return pipeline.ExplainVM(vm, in) }
+	g.explain = func() (pipeline.Explanation, error) { return pipeline.ExplainVM(vm, in), nil }
 	g.admit = func() ([]byte, error) { return s.admit(ctx, vm, raw) }
 	return pipeline.Instance(vm), g.remember(ctx, s.resolver.Cached, vm)
 }
@@ -92,8 +95,28 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 		g.verdict.Warnings = append(g.verdict.Warnings, judged.Warnings...)
 	}
 	g.input = in
-	g.explain = func() pipeline.Explanation { return pipeline.ExplainVMI(vmi, in) }
+	g.explain = func() (pipeline.Explanation, error) {
+		vm, err := s.owner(ctx, vmi)
+		if err != nil || vm == nil {
+			return pipeline.ExplainVMI(vmi, in), err
+		}
+		return pipeline.ExplainGuest(g.explicit, resolve.Effective(vm, answer.Pins), g.frozen, in), nil
+	}
 	return vmi, g.remember(ctx, s.resolver.Cached, nil)
+}
+
+// owner is the VM that made a VMI; nil if none did, or it is gone or not to be read.
+func (s stageOne) owner(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachine, error) {
+	by := metav1.GetControllerOf(vmi)
+	if by == nil || by.Kind != v1.VirtualMachineGroupVersionKind.Kind {
+		return nil, nil
+	}
+	vm := &v1.VirtualMachine{}
+	err := s.resolver.Cached.Get(ctx, client.ObjectKey{Namespace: vmi.Namespace, Name: by.Name}, vm)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && (vm.UID != by.UID || vm.Spec.Template == nil) {
+		return nil, nil
+	}
+	return vm, err
 }
 
 func (s stageOne) preset(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {

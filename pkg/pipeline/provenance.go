@@ -72,33 +72,34 @@ type Explanation struct {
 	// Fields are the leaves of spec and the annotations that stage 1 gave, in the order of the API's types.
 	Fields     []Fact    `json:"fields"`
 	NotApplied []Skipped `json:"notApplied"`
+	// Notes say what the explanation cannot tell.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // ExplainVM explains the guest that a VM would boot. The VM must have a template and be one that ExplicitVM allows.
 func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
-	volumes := map[string]string{}
-	if m := vm.Spec.Instancetype; m != nil {
-		volumes[FromInstancetype] = m.InferFromVolume
-	}
-	if m := vm.Spec.Preference; m != nil {
-		volumes[FromPreference] = m.InferFromVolume
-	}
-	return explain(Instance(vm), in, volumes)
-}
-
-// ExplainVMI explains a VMI that ExplicitVMI allows. What its VM's size gave it before is the user's word here.
-func ExplainVMI(vmi *v1.VirtualMachineInstance, in Input) Explanation {
-	return explain(vmi.DeepCopy(), in, nil)
-}
-
-// explain makes the guest explicit. volumes are those from which instancetype and preference were inferred.
-func explain(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) Explanation {
-	h, preference := history{}, Origin{}
+	vmi, h := Instance(vm), history{}
 	h.note(vmi, Origin{Kind: FromUser})
-	if volumes != nil { // a VM's
-		placeIdentity(vmi)
-		h.note(vmi, Origin{Kind: FromDefault, Name: "identity"})
+	placeIdentity(vmi)
+	h.note(vmi, Origin{Kind: FromDefault, Name: "identity"})
+	return h.follow(vmi, in, inferred(vm))
+}
+
+// ExplainVMI explains a VMI that ExplicitVMI allows. All that it holds is the user's word here, also what its VM's size gave it before:
+// ExplainGuest knows better of guests of VMs.
+func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
+	vmi, h := given.DeepCopy(), history{}
+	h.note(vmi, Origin{Kind: FromUser})
+	explained := h.follow(vmi, in, nil)
+	if given.UID != "" { // it has been through admission
+		explained.Notes = []string{noteBare}
 	}
+	return explained
+}
+
+// follow makes the guest explicit. volumes are those from which instancetype and preference were inferred.
+func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) Explanation {
+	preference := Origin{}
 	skipped := Steps(vmi, in, func(origin Origin) {
 		origin.InferredFrom = volumes[origin.Kind]
 		if origin.Kind == FromPreference {

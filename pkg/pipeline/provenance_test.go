@@ -44,7 +44,12 @@ spec:
 func explain1(t *testing.T, preference string) Explanation {
 	t.Helper()
 	vm := decode[v1.VirtualMachine](t, explained)
-	in := Input{Cluster: config.Default(), Set: instancetype.Set{
+	return ExplainVM(&vm, explainedInput(t, preference))
+}
+
+func explainedInput(t *testing.T, preference string) Input {
+	t.Helper()
+	return Input{Cluster: config.Default(), Set: instancetype.Set{
 		Instancetype: &instancetype.Instancetype{Source: instancetype.Source{Name: "medium", Revision: "medium-abc"},
 			Spec: decode[v1beta1.VirtualMachineInstancetypeSpec](t, `{cpu: {guest: 2}, memory: {guest: 2Gi}}`)},
 		Preference: &instancetype.Preference{Source: instancetype.Source{Name: "fedora"}, Spec: decode[v1beta1.VirtualMachinePreferenceSpec](t, preference)},
@@ -52,7 +57,6 @@ func explain1(t *testing.T, preference string) Explanation {
 metadata: {name: steady}
 spec: {selector: {matchLabels: {tier: front}}, domain: {cpu: {cores: 4}, clock: {utc: {}}, devices: {rng: {}}}}
 `)}}
-	return ExplainVM(&vm, in)
 }
 
 func TestOrigins(t *testing.T) {

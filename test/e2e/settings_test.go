@@ -129,3 +129,30 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 		t.Errorf("another configuration than the webhook's:\n%s%s", got.stdout, got.stderr)
 	}
 }
+
+// TestExplainStoredGuests: the guest of a VM is explained by its VM; of a bare one it is said that it cannot be.
+func TestExplainStoredGuests(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(vm("web", running...), "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, domain: {memory: {guest: 64Mi}, devices: {}}}}`, "create", "-f", "-"))
+	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "web") })
+	says := func(object string, wanted ...string) {
+		t.Helper()
+		got := strings.Join(strings.Fields(s.must(s.kiln("explain", object)).stdout), " ")
+		for _, want := range wanted {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no '%s' in\n%s", object, want, got)
+			}
+		}
+		if strings.Contains(got, "note:") != (len(wanted) > 0 && strings.HasPrefix(wanted[len(wanted)-1], "note:")) {
+			t.Errorf("%s: notes in\n%s", object, got)
+		}
+	}
+	revision := pins(t, s.get("vm", "web"))["instancetype"]
+	disk, size := `disk: bus: "virtio" preference linux@`, `memory: guest: "512Mi" instancetype small@`+revision
+	says("vm/web", disk, size, `architecture: "amd64" default (architecture)`)
+	says("vmi/web", disk, size, `architecture: "amd64" default (architecture)`, `emptyDisk: capacity: "1Gi" user`, `default (identity)`)
+	says("vmi/bare", `guest: "64Mi" user`, `architecture: "amd64" user`, "note: the guest belongs to no VM")
+	s.must(s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"other","nodeSelector":{"machine":"nowhere"}}}}}`))
+	says("vmi/web", disk, size, `"none" elsewhere`, "note: 'elsewhere': the VM does not say so as it is now")
+}
