@@ -55,6 +55,14 @@ func (h *Host) claim(namespace, claim string) (backend.Volume, error) {
 func (h *Host) secrets(vmi *v1.VirtualMachineInstance, wanted []backend.Secret) (map[string][]byte, error) {
 	values := map[string][]byte{}
 	for _, secret := range wanted {
+		if secret.Ref == backend.TPM {
+			key, err := h.tpmSecret(vmi)
+			if err != nil {
+				return nil, err
+			}
+			values[secret.Ref] = key
+			continue
+		}
 		kind, name, _ := strings.Cut(secret.Ref, "/")
 		suffix := map[string]string{"luks": ".luks", "auth": ".key"}[kind]
 		for _, volume := range vmi.Spec.Volumes {

@@ -23,6 +23,7 @@ import (
 // options are the flags of the launcher's commands.
 type options struct {
 	name, socket, volumeRoot, state string
+	tpmKeys                         string
 	labels, bridges                 map[string]string
 	guard                           bool
 	kvm, config                     string
@@ -56,6 +57,7 @@ func nodeCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
+	cmd.Flags().StringVar(&o.tpmKeys, "tpm-keys", "", "folder of the keys that the states of TPMs are encrypted with, made at the first start of each; empty encrypts none")
 	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
 	return cmd
@@ -112,11 +114,17 @@ func (o *options) node() (*Node, error) {
 	if err := os.MkdirAll(o.state, 0o711); err != nil {
 		return nil, fmt.Errorf("--state: %w", err)
 	}
+	if o.tpmKeys != "" {
+		if err := os.MkdirAll(o.tpmKeys, 0o700); err != nil {
+			return nil, fmt.Errorf("--tpm-keys: %w", err)
+		}
+	}
 	host, daemon, err := o.host()
 	if err != nil {
 		return nil, err
 	}
 	host.Volumes, host.State, host.Bridges, host.Guard = volumes, o.state, o.bridges, o.guard
+	host.TPMKeys = o.tpmKeys
 	return &Node{Name: o.name, Labels: o.allLabels(), Libvirt: daemon, Host: host}, nil
 }
 

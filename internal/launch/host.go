@@ -18,6 +18,10 @@ type Host struct {
 	Volumes *Root
 	// State is the folder for what lives as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
 	State string
+	// TPMKeys is the folder of the keys of TPM states, which are encrypted then; empty leaves them as they are.
+	TPMKeys string
+	// TPMStates is the folder of those states by the UUID of the guest; empty is libvirt's own.
+	TPMStates string
 	// Guard keeps guests on bridges from sending under MAC addresses that are not theirs.
 	Guard bool
 	// Bridges maps network names to bridges of this machine, for interfaces with the bridge binding.
@@ -66,15 +70,24 @@ func (h *Host) Bind(vmi *v1.VirtualMachineInstance) (backend.Bindings, field.Err
 			errs = append(errs, field.Invalid(path, firmware.KernelBoot.Container.Image, err.Error()))
 		}
 	}
-	if err := bindIgnition(vmi, dir, &bindings); err != nil {
+	return bindings, append(errs, h.bindFirmware(vmi, dir, &bindings)...)
+}
+
+// bindFirmware is what firmware, TPM and consoles have of their own.
+func (h *Host) bindFirmware(vmi *v1.VirtualMachineInstance, dir string, bindings *backend.Bindings) (errs field.ErrorList) {
+	if err := bindIgnition(vmi, dir, bindings); err != nil {
 		errs = append(errs, field.InternalError(field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation), err))
+	}
+	var err error
+	if bindings.TPMEncrypted, err = h.encryptsTPM(vmi); err != nil {
+		errs = append(errs, field.InternalError(field.NewPath("spec", "domain", "devices", "tpm"), err))
 	}
 	bindings.NVRAM = filepath.Join(dir, "nvram.fd")
 	bindings.TPMState = filepath.Join(dir, "tpm")
 	bindings.VNC = filepath.Join(dir, "vnc.sock")
 	bindings.Serial = filepath.Join(dir, "serial.sock")
 	bindings.SerialLog = filepath.Join(dir, "serial.log")
-	return bindings, errs
+	return errs
 }
 
 // bindNIC chooses the host side of an interface: user-mode NAT for masquerade on the pod network, a bridge that the
@@ -97,5 +110,5 @@ func (h *Host) Forget(vmi *v1.VirtualMachineInstance) error {
 	if vmi.UID == "" {
 		return nil
 	}
-	return os.RemoveAll(h.dir(vmi))
+	return errors.Join(h.forgetTPM(vmi), os.RemoveAll(h.dir(vmi)))
 }

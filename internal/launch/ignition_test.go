@@ -39,7 +39,7 @@ func TestIgnition(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, string(vmi.UID), "ignition.json")
-	if got := arguments(t, "file="+file); !strings.Contains(got, "name=opt/com.coreos/config,file="+file) {
+	if got := arguments(t, "qemu-system", "file="+file); !strings.Contains(got, "name=opt/com.coreos/config,file="+file) {
 		t.Errorf("QEMU runs with '%s'", got)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -60,8 +60,8 @@ func TestIgnition(t *testing.T) {
 	}
 }
 
-// arguments are those of the process of this machine that has the given text among them.
-func arguments(t *testing.T, part string) string {
+// arguments are those of the process of this machine whose program has the one text in its name and the other among its arguments.
+func arguments(t *testing.T, program, part string) string {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -69,7 +69,8 @@ func arguments(t *testing.T, part string) string {
 	}
 	for _, process := range processes {
 		line, err := os.ReadFile(process)
-		if err == nil && bytes.HasPrefix(line, []byte("/usr/bin/qemu-system-")) && bytes.Contains(line, []byte(part)) {
+		name, _, _ := bytes.Cut(line, []byte{0})
+		if err == nil && bytes.Contains(name, []byte(program)) && bytes.Contains(line, []byte(part)) {
 			return string(bytes.ReplaceAll(line, []byte{0}, []byte(" ")))
 		}
 	}

@@ -91,8 +91,8 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 			emulator.PersistentState = "yes"
 		}
 		secret := h.policy.Security.VTPMSecret
-		if h.Bindings.TPMEncrypted {
-			secret = h.secretUUID(vtpm)
+		if h.ownTPMSecret() {
+			secret = h.secretUUID(TPM)
 		}
 		if secret != "" {
 			emulator.Encryption = &libvirtxml.DomainTPMBackendEncryption{Secret: secret}
@@ -103,6 +103,12 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 		out[i].Backend = &libvirtxml.DomainTPMBackend{Emulator: emulator}
 	}
 	return out
+}
+
+// ownTPMSecret tells whether the host has a key for this guest's TPM. One that the administrator's profile names is for chosen guests
+// and goes before.
+func (h *host) ownTPMSecret() bool {
+	return h.Bindings.TPMEncrypted && h.policy.Security.VTPMSecret == ""
 }
 
 func (h *host) rngs() []libvirtxml.DomainRNG {

@@ -95,7 +95,7 @@ type Bindings struct {
 	Channels  map[string]string `json:"channels,omitempty"`
 	// CPUs that this guest may have for its own, in host numbering: what a node has given it, or all that are free.
 	CPUs []int `json:"cpus,omitempty"`
-	// TPMEncrypted tells that the state of the TPM is encrypted; the host has the passphrase under the name tpm.
+	// TPMEncrypted tells that the state of the TPM is encrypted; the host has the passphrase.
 	TPMEncrypted bool `json:"tpmEncrypted,omitempty"`
 	// ACPITables maps slic and msdm to files.
 	ACPITables map[string]string `json:"acpiTables,omitempty"`

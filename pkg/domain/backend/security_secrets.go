@@ -21,8 +21,8 @@ type Secret struct {
 // usages are libvirt's words for the key of a protocol.
 var usages = map[string]string{"rbd": "ceph", "iscsi": "iscsi"}
 
-// vtpm is the reference of the passphrase of a TPM's state.
-const vtpm = "vtpm"
+// TPM is the reference of the passphrase of a TPM's state.
+const TPM = "vtpm"
 
 // secretUUID is the same at each start, so that a second definition replaces the first; of version 8, the maker's own derivation.
 func (h *host) secretUUID(ref string) string {
@@ -55,8 +55,8 @@ func (h *host) secrets() (out []Secret) {
 			add("auth/"+name, libvirtxml.SecretUsage{Type: usages[volume.Network.Protocol]})
 		}
 	}
-	if h.Bindings.TPMEncrypted && len(h.Frontend.Devices.TPMs) > 0 {
-		add(vtpm, libvirtxml.SecretUsage{Type: "vtpm"})
+	if h.ownTPMSecret() && len(h.Frontend.Devices.TPMs) > 0 {
+		add(TPM, libvirtxml.SecretUsage{Type: "vtpm"})
 	}
 	return out
 }
