@@ -31,7 +31,9 @@ type Controller struct {
 	Now      func() time.Time
 
 	recorded recorded
-	waiting  waiting
+	// adopted are the restored VMs that have records of their own.
+	adopted recorded
+	waiting waiting
 }
 
 // workers reconcile at the same time, each another VM. A step is a few calls of the API server one after the other, so
@@ -72,6 +74,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	vm := &v1.VirtualMachine{}
 	if err := c.Client.Get(ctx, key, vm); apierrors.IsNotFound(err) {
 		c.recorded.forget(key)
+		c.adopted.forget(key)
 		c.waiting.note(key, nil)
 		return ctrl.Result{}, c.release(ctx, vmi)
 	} else if err != nil {
@@ -80,6 +83,11 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	if vm.DeletionTimestamp == nil {
 		if err := c.introduce(ctx, vm); err != nil {
 			return ctrl.Result{}, err
+		}
+		if vmi == nil {
+			if err := c.adopt(ctx, vm); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
 	}
 	state := observe(vm, vmi, c.Now())

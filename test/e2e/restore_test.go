@@ -28,6 +28,9 @@ func seen(guest *unstructured.Unstructured) map[string]any {
 	}
 }
 
+// booted is a record as the launcher leaves it, with the keys as the API server orders them.
+const booted = `kilnvm.io/frontend={"devices":{"disk.data":{"pci":"0000:0b:00.0"}},"machine":"pc-q35-7.2"}`
+
 // A backup of a VM and of the revisions that it is pinned to brings the same guest back, although its size has changed since.
 func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s := newSpace(t)
@@ -36,11 +39,13 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	before := seen(s.get("vmi", "demo"))
+	s.must(s.kubectl("", "annotate", "vmi", "demo", booted)) // in the place of a launcher
+	s.eventually("the hardware is on record", func() bool { return len(s.list("controllerrevision", "-l", "kilnvm.io/frontend-of")) == 1 })
 	saved := s.get("vm", "demo")
 	was := pins(t, saved)
 	saveVM := backup(t, saved)
 	var saveRevisions []string
-	for _, revision := range s.list("controllerrevision", "-l", "instancetype.kubevirt.io/object-kind") {
+	for _, revision := range append(s.list("controllerrevision", "-l", "instancetype.kubevirt.io/object-kind"), s.list("controllerrevision", "-l", "kilnvm.io/frontend-of")...) {
 		saveRevisions = append(saveRevisions, backup(t, &revision))
 	}
 
@@ -63,6 +68,14 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s.eventually("the VM has its VMI again", func() bool { return s.exists("vmi", "demo") })
 	if diff := cmp.Diff(before, seen(s.get("vmi", "demo"))); diff != "" {
 		t.Errorf("the guest is another one:\n%s", diff)
+	}
+	if got := "kilnvm.io/frontend=" + s.get("vmi", "demo").GetAnnotations()["kilnvm.io/frontend"]; got != booted {
+		t.Errorf("the guest starts with the record '%s', want '%s'", got, booted)
+	}
+	for _, record := range s.list("controllerrevision", "-l", "kilnvm.io/frontend-of") {
+		if owners := record.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != s.get("vm", "demo").GetUID() {
+			t.Errorf("the record '%s' belongs to %v, want the restored VM, with which it goes", record.GetName(), owners)
+		}
 	}
 
 	// Without its revisions a VM takes what its size is now, and says so.
