@@ -60,21 +60,29 @@ func enableState(state *v1.FeatureState) {
 	}
 }
 
-// hypervDependencies switches on what an enabled Hyper-V feature needs (QEMU refuses to start otherwise). One that is off
-// explicitly stays off, for validate to report. synictimer comes first: what it needs has needs of its own.
+// hypervDependencies switches on what an enabled Hyper-V feature needs (QEMU refuses to start otherwise). One that is off explicitly
+// stays off, for validate to report, and nothing more is added to a guest that is refused. What synictimer needs has needs of its own.
 func hypervDependencies(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	h := vmi.Spec.Domain.Features.Hyperv
 	if h == nil {
 		return
 	}
-	if h.SyNICTimer != nil && isTrue(h.SyNICTimer.Enabled) {
-		need(&h.SyNIC)
-	}
-	if on(h.EVMCS) {
-		need(&h.VAPIC)
-	}
-	if on(h.SyNIC) || on(h.IPI) || h.TLBFlush != nil && isTrue(h.TLBFlush.Enabled) {
-		need(&h.VPIndex)
+	for _, dependency := range []struct {
+		enabled func() bool
+		needs   **v1.FeatureState
+	}{
+		{func() bool { return on(h.EVMCS) }, &h.VAPIC},
+		{func() bool { return on(h.IPI) }, &h.VPIndex},
+		{func() bool { return h.TLBFlush != nil && isTrue(h.TLBFlush.Enabled) }, &h.VPIndex},
+		{func() bool { return h.SyNICTimer != nil && isTrue(h.SyNICTimer.Enabled) }, &h.SyNIC},
+		{func() bool { return on(h.SyNIC) }, &h.VPIndex},
+	} {
+		if !dependency.enabled() {
+			continue
+		}
+		if need(dependency.needs); !on(*dependency.needs) {
+			return
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func seenDevices(l *libvirtxml.DomainDeviceList, note fact) {
 		if driver == nil {
 			driver = &libvirtxml.DomainDiskDriver{}
 		}
-		note("disk "+alias(d.Alias), d.Device, d.Target.Bus, d.Model, d.Target.Tray == "open", when("readonly", d.ReadOnly != nil), when("shareable", d.Shareable != nil),
+		note("disk "+alias(d.Alias), d.Device, d.Target.Bus, d.Model, d.Target.Tray == "open", access(d),
 			order(d.Boot), blocks(d.BlockIO), number("queues", driver.Queues), driver.IOMMU)
 		note(addressOf+"disk "+alias(d.Alias), place(d.Address))
 		note("serial of disk "+alias(d.Alias), d.Serial)
@@ -156,11 +156,15 @@ func functions(h libvirtxml.DomainHostdev) string {
 	return "another"
 }
 
-func when(name string, set bool) string {
-	if set {
-		return name
+// access says whether a disk is read-only or shared.
+func access(d libvirtxml.DomainDisk) (words string) {
+	if d.ReadOnly != nil {
+		words = "readonly "
 	}
-	return ""
+	if d.Shareable != nil {
+		words += "shareable"
+	}
+	return words
 }
 
 func order(b *libvirtxml.DomainDeviceBoot) string {

@@ -26,6 +26,7 @@ type hostContext struct {
 // machine is the same cluster and host for Kiln. What the context does not tell is assumed.
 func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) pipeline.Machine {
 	m := pipeline.Machine{VMI: vmi, Defaults: defaults, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
+	m.Defaults.HostDevicesByCell = false // the converter asks the host, which the recordings leave out
 	m.Defaults.SMBIOS = config.SMBIOS{}
 	if s := c.SMBIOS; s != nil {
 		m.Defaults.SMBIOS = config.SMBIOS{Manufacturer: s.Manufacturer, Product: s.Product, Family: s.Family, Version: s.Version, SKU: s.Sku}

@@ -27,6 +27,9 @@ var deviations = []deviation{
 		return j.unknown.size && (found && sizeSubjects.MatchString(relative) || strings.Contains(c.Message, requirement) || smm) ||
 			j.unknown.preference && (found && preferenceSubjects.MatchString(relative) || smm || kind)
 	}},
+	{name: noCPUs, missing: func(j judged, c cause) bool {
+		return c.Field == j.base+".domain.cpu.sockets" && j.countsNothing() // of which the reference makes four billion
+	}},
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
 		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
 	}},

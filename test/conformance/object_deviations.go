@@ -44,7 +44,7 @@ var objectDeviations = append([]objectDeviation{
 		got, _ := d.got.(float64)
 		return strings.HasSuffix(d.path, ".cpu.maxSockets") && got < want && want*c.perSocket() > libvirtVCPUs
 	}},
-	{"A CPU limit of nothing", func(c record, d difference) bool {
+	{noCPUs, func(c record, d difference) bool {
 		sockets := strings.HasSuffix(d.path, ".cpu.sockets") && d.got == float64(1)
 		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && empty(d.want)) && c.countsNothing()
 	}},
@@ -76,6 +76,9 @@ var (
 	watchdogKind  = regexp.MustCompile(`\.devices\.watchdog\.(i6300esb|diag288)\b`)
 	featurePolicy = regexp.MustCompile(`\.domain\.cpu\.features\[\d+\]\.policy$`)
 )
+
+// noCPUs is the deviation of guests that request no CPU, or less than none.
+const noCPUs = "A CPU limit of nothing"
 
 // libvirtVCPUs is the most that libvirt defines on a machine without an interrupt remapping IOMMU; s390x has fewer.
 const libvirtVCPUs = 248
