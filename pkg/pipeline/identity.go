@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -75,7 +76,8 @@ func derivedUUID(seed, purpose string) string {
 	b := digest(seed, purpose)
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+	text := hex.EncodeToString(b[:16])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
 // derivedMAC is a locally administered unicast address. Its 46 free bits make a clash in a network of 10,000 NICs a

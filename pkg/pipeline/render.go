@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -55,16 +54,18 @@ func Render(m Machine) (Rendered, field.ErrorList) {
 		return Rendered{}, errs
 	}
 	record := abi.Freeze(front, m.Defaults.Version)
-	maps.DeleteFunc(record.BlockSizes, func(disk string, _ abi.BlockSize) bool { return !matchesVolume(vmi, disk) })
+	forgetWritten(record.BlockSizes, vmi.Spec.Domain.Devices.Disks)
 	return Rendered{Frontend: front, Record: record, Documents: documents}, nil
 }
 
-// matchesVolume tells whether the size of a disk's blocks is a fact of the first host, and not one that the user wrote, which
-// must not outlive his change of mind.
-func matchesVolume(vmi *v1.VirtualMachineInstance, disk string) bool {
-	return slices.ContainsFunc(vmi.Spec.Domain.Devices.Disks, func(d v1.Disk) bool {
-		return d.Name == disk && d.BlockSize != nil && d.BlockSize.Custom == nil
-	})
+// forgetWritten leaves the sizes of blocks that are facts of the first host. Those that the user wrote must not outlive his change
+// of mind.
+func forgetWritten(sizes map[string]abi.BlockSize, disks []v1.Disk) {
+	for i := range disks {
+		if size := disks[i].BlockSize; size != nil && size.Custom != nil {
+			delete(sizes, disks[i].Name)
+		}
+	}
 }
 
 // identifiable is a copy of a VMI as far as Identify writes.

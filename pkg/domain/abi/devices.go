@@ -48,11 +48,13 @@ func filesystem(f libvirtxml.DomainFilesystem) libvirtxml.DomainFilesystem {
 	return out
 }
 
+// unconnected stands for whatever a card is connected to.
+var unconnected = &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
+
 // nic keeps the MTU out: a guest learns it from virtio-net when the host offers one, and it is a fact of the host's link.
 func nic(n libvirtxml.DomainInterface) libvirtxml.DomainInterface {
 	out := libvirtxml.DomainInterface{
-		Source: &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}},
-		MAC:    n.MAC, Model: n.Model, Boot: n.Boot, Link: n.Link, ROM: n.ROM, ACPI: n.ACPI, Alias: n.Alias, Address: n.Address,
+		Source: unconnected, MAC: n.MAC, Model: n.Model, Boot: n.Boot, Link: n.Link, ROM: n.ROM, ACPI: n.ACPI, Alias: n.Alias, Address: n.Address,
 	}
 	if r := n.Driver; r != nil && (r.Queues > 0 || r.RXQueueSize > 0 || r.TXQueueSize > 0 || r.IOMMU+r.ATS+r.Packed != "") {
 		out.Driver = &libvirtxml.DomainInterfaceDriver{

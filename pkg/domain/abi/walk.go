@@ -96,7 +96,9 @@ func (w walk) add(d Device) {
 	if d.Name == "" {
 		d.Name = Name(d.Kind, *d.Alias)
 	}
-	d.key = d.Kind + "." + d.Name
+	if d.key == "" {
+		d.key = d.Kind + "." + d.Name
+	}
 	w.each(d)
 }
 
@@ -126,7 +128,8 @@ func (w walk) controllers(l *libvirtxml.DomainDeviceList) {
 		if e.Index != nil {
 			index = *e.Index
 		}
-		w.add(Device{Element: e, Kind: "controller", Name: e.Type + "." + strconv.FormatUint(uint64(index), 10), Address: &e.Address, Controller: e, Model: e.Model})
+		key := "controller." + e.Type + "." + strconv.FormatUint(uint64(index), 10)
+		w.add(Device{Element: e, Kind: "controller", Name: key[len("controller."):], Address: &e.Address, Controller: e, Model: e.Model, key: key})
 	}
 }
 

@@ -18,8 +18,11 @@ func (b *board) wanted(devices []Device) {
 		}
 	}
 	for _, d := range devices {
+		if d.Pin == "" {
+			continue
+		}
 		at, err := ParsePCI(d.Pin)
-		if d.Pin == "" || err != nil || at.Bus == 0 || at.Bus > maxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil || b.expands(at.Bus) {
+		if err != nil || at.Bus == 0 || at.Bus > maxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil || b.expands(at.Bus) {
 			continue
 		}
 		_, port := b.Ports[at.Bus]

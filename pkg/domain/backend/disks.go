@@ -13,19 +13,21 @@ import (
 // shareable. Caches, modes and limits are in disks_policy.go.
 
 func (h *host) disks() []libvirtxml.DomainDisk {
-	threads := h.plan
+	specs, path := h.spec.Domain.Devices.Disks, h.domain.Child("devices", "disks")
+	index := make(map[string]int, len(specs))
+	for i := range specs {
+		index[specs[i].Name] = i
+	}
 	out := make([]libvirtxml.DomainDisk, 0, len(h.Frontend.Devices.Disks))
 	for _, disk := range h.Frontend.Devices.Disks {
-		out = append(out, h.disk(disk, threads))
+		i := index[abi.Name("disk", disk.Alias)]
+		out = append(out, h.disk(disk, specs[i], path.Index(i)))
 	}
 	return out
 }
 
-func (h *host) disk(disk libvirtxml.DomainDisk, threads threadPlan) libvirtxml.DomainDisk {
-	name := abi.Name("disk", disk.Alias)
-	i := slices.IndexFunc(h.spec.Domain.Devices.Disks, func(d v1.Disk) bool { return d.Name == name })
-	spec, at := h.spec.Domain.Devices.Disks[i], h.domain.Child("devices", "disks").Index(i)
-	driver := libvirtxml.DomainDiskDriver{}
+func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) libvirtxml.DomainDisk {
+	name, driver := spec.Name, libvirtxml.DomainDiskDriver{}
 	if disk.Driver != nil {
 		driver = *disk.Driver
 	}
@@ -40,7 +42,7 @@ func (h *host) disk(disk libvirtxml.DomainDisk, threads threadPlan) libvirtxml.D
 	}
 	driver.Type = volume.Format
 	h.tune(&disk, spec, volume, at)
-	driver.IOThread, driver.IOThreads = threads.of(name)
+	driver.IOThread, driver.IOThreads = h.plan.of(name)
 	disk.Source = source(volume.Path, volume.Block)
 	if volume.Network != nil {
 		disk.Source = h.networkSource(name, volume.Network)

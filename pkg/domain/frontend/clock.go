@@ -38,9 +38,9 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 	}
 	var out []libvirtxml.DomainTimer
 	path := g.path.Child("clock", "timer")
-	add := func(timer libvirtxml.DomainTimer, present *bool, path *field.Path) {
+	add := func(timer libvirtxml.DomainTimer, present *bool, name string) {
 		if present == nil {
-			g.fail(field.Required(path.Child("present"), ""))
+			g.fail(field.Required(path.Child(name, "present"), ""))
 			return
 		}
 		timer.Present = yesNo(*present)
@@ -48,19 +48,19 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 	}
 	g.ticks(t, path)
 	if t.RTC != nil {
-		add(libvirtxml.DomainTimer{Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track)}, t.RTC.Enabled, path.Child("rtc"))
+		add(libvirtxml.DomainTimer{Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track)}, t.RTC.Enabled, "rtc")
 	}
 	if t.PIT != nil {
-		add(libvirtxml.DomainTimer{Name: "pit", TickPolicy: string(t.PIT.TickPolicy)}, t.PIT.Enabled, path.Child("pit"))
+		add(libvirtxml.DomainTimer{Name: "pit", TickPolicy: string(t.PIT.TickPolicy)}, t.PIT.Enabled, "pit")
 	}
 	if t.KVM != nil {
-		add(libvirtxml.DomainTimer{Name: "kvmclock"}, t.KVM.Enabled, path.Child("kvm"))
+		add(libvirtxml.DomainTimer{Name: "kvmclock"}, t.KVM.Enabled, "kvm")
 	}
 	if t.HPET != nil {
-		add(libvirtxml.DomainTimer{Name: "hpet", TickPolicy: string(t.HPET.TickPolicy)}, t.HPET.Enabled, path.Child("hpet"))
+		add(libvirtxml.DomainTimer{Name: "hpet", TickPolicy: string(t.HPET.TickPolicy)}, t.HPET.Enabled, "hpet")
 	}
 	if t.Hyperv != nil {
-		add(libvirtxml.DomainTimer{Name: "hypervclock"}, t.Hyperv.Enabled, path.Child("hyperv"))
+		add(libvirtxml.DomainTimer{Name: "hypervclock"}, t.Hyperv.Enabled, "hyperv")
 	}
 	return out
 }

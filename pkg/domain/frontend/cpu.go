@@ -57,9 +57,10 @@ func (g *guest) vcpus() *libvirtxml.DomainVCPUs {
 		return nil
 	}
 	_, _, cores, threads := g.topology()
-	list := &libvirtxml.DomainVCPUs{VCPU: make([]libvirtxml.DomainVCPUsVCPU, most)}
+	list, ids := &libvirtxml.DomainVCPUs{VCPU: make([]libvirtxml.DomainVCPUsVCPU, most)}, make([]uint, most)
 	for i := range most {
-		list.VCPU[i] = libvirtxml.DomainVCPUsVCPU{Id: &i, Enabled: yesNo(i < now), Hotpluggable: yesNo(i >= cores*threads)}
+		ids[i] = i
+		list.VCPU[i] = libvirtxml.DomainVCPUsVCPU{Id: &ids[i], Enabled: yesNo(i < now), Hotpluggable: yesNo(i >= cores*threads)}
 	}
 	return list
 }

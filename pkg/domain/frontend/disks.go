@@ -15,8 +15,9 @@ import (
 
 func (g *guest) disks() []libvirtxml.DomainDisk {
 	out := make([]libvirtxml.DomainDisk, 0, len(g.dev.Disks))
+	path := g.devPath.Child("disks")
 	for i := range g.dev.Disks {
-		out = append(out, g.disk(&g.dev.Disks[i], g.devPath.Child("disks").Index(i)))
+		out = append(out, g.disk(&g.dev.Disks[i], path.Index(i)))
 	}
 	return out
 }
@@ -25,7 +26,7 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
 		Alias:   abi.Alias(d.Name),
 		Source:  &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{}}, // until the backend binds the volume
-		BlockIO: g.blockSize(d, path.Child("blockSize")),
+		BlockIO: g.blockSize(d, path),
 		Boot:    boot(d.BootOrder),
 		Target:  &libvirtxml.DomainDiskTarget{},
 	}
@@ -136,10 +137,14 @@ func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBl
 		return nil
 	case b.Custom != nil:
 		size = *b.Custom
-	case b.MatchVolume != nil && g.enabled(b.MatchVolume, path.Child("matchVolume")):
-		size = g.matched(d, path.Child("matchVolume"))
-	default:
+	case b.MatchVolume == nil:
 		return nil
+	default:
+		path = path.Child("blockSize", "matchVolume")
+		if !g.enabled(b.MatchVolume, path) {
+			return nil
+		}
+		size = g.matched(d, path)
 	}
 	return &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: size.Logical, PhysicalBlockSize: size.Physical, DiscardGranularity: size.DiscardGranularity}
 }

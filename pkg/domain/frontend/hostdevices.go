@@ -22,7 +22,7 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 		h := g.hostdev(n.Name, path)
 		h.Boot = boot(n.BootOrder)
 		h.ROM = g.rom(n)
-		h.ACPI = g.acpiIndex(n, path.Child("acpiIndex"))
+		h.ACPI = g.acpiIndex(n, path)
 		if n.PciAddress != "" {
 			g.pin("hostdev."+n.Name, path.Child("pciAddress"), n.PciAddress)
 		}

@@ -25,13 +25,13 @@ func null() *libvirtxml.DomainInterfaceSource {
 
 func (g *guest) interfaces() []libvirtxml.DomainInterface {
 	var out []libvirtxml.DomainInterface
+	path := g.devPath.Child("interfaces")
 	for i := range g.dev.Interfaces {
 		n := &g.dev.Interfaces[i]
-		path := g.devPath.Child("interfaces").Index(i)
 		if n.State == v1.InterfaceStateAbsent || n.SRIOV != nil {
 			continue
 		}
-		out = append(out, g.nic(n, path))
+		out = append(out, g.nic(n, path.Index(i)))
 	}
 	return out
 }
@@ -50,10 +50,10 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	g.known(path.Child("model"), model, g.arch.nicModels)
 	out := libvirtxml.DomainInterface{
 		Source: null(),
-		MAC:    g.mac(n, path.Child("macAddress")),
+		MAC:    g.mac(n, path),
 		Boot:   boot(n.BootOrder),
 		ROM:    g.rom(n),
-		ACPI:   g.acpiIndex(n, path.Child("acpiIndex")),
+		ACPI:   g.acpiIndex(n, path),
 		Alias:  abi.Alias(n.Name),
 	}
 	if model == v1.VirtIO {
@@ -87,7 +87,7 @@ func (g *guest) mac(n *v1.Interface, path *field.Path) *libvirtxml.DomainInterfa
 		text = g.Frozen.MACs[n.Name]
 	}
 	if text == "" {
-		g.fail(field.Required(path, ""))
+		g.fail(field.Required(path.Child("macAddress"), ""))
 		return nil
 	}
 	return &libvirtxml.DomainInterfaceMAC{Address: strings.ToLower(strings.ReplaceAll(text, "-", ":"))}
@@ -106,7 +106,7 @@ func (g *guest) acpiIndex(n *v1.Interface, path *field.Path) *libvirtxml.DomainD
 	case n.ACPIIndex == 0:
 		return nil
 	case n.ACPIIndex < 0 || n.ACPIIndex > maxACPIIndex:
-		g.fail(field.Invalid(path, n.ACPIIndex, "must be between 1 and 16383"))
+		g.fail(field.Invalid(path.Child("acpiIndex"), n.ACPIIndex, "must be between 1 and 16383"))
 	}
 	return &libvirtxml.DomainDeviceACPI{Index: uint(n.ACPIIndex)}
 }
