@@ -103,8 +103,8 @@ func facts(m Machine) frontend.Facts {
 // blockSize leaves out the granularity of discards where the host could not be told: the device has then QEMU's own.
 func blockSize(host backend.Capabilities, volume backend.Volume) v1.CustomBlockSize {
 	size := v1.CustomBlockSize{Logical: volume.LogicalBlock, Physical: volume.PhysicalBlock}
-	if volume.DiscardGranularity > 0 && backend.Offers(host, backend.DiscardGranularity) {
-		size.DiscardGranularity = &volume.DiscardGranularity
+	if discard := volume.DiscardGranularity; discard > 0 && backend.Offers(host, backend.DiscardGranularity) {
+		size.DiscardGranularity = &discard
 	}
 	return size
 }

@@ -6,6 +6,9 @@ package address
 // Every address that is a position on a bus comes from here: SATA and SCSI units, USB ports, virtio-serial ports, channel
 // device numbers and disk names. The caller turns the number into controller and unit.
 func Numbers(keys []string, frozen map[string]uint, first uint) map[string]uint {
+	if len(keys) == 0 {
+		return nil // as for most buses of most guests
+	}
 	numbers := make(map[string]uint, len(keys))
 	taken := make(map[uint]bool, len(keys))
 	for _, key := range keys {

@@ -99,9 +99,12 @@ func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 		g.fail(field.Required(path, ""))
 		return
 	}
-	buses := slices.DeleteFunc(slices.Clone(g.arch.diskBuses), func(b string) bool {
-		return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi" && b != "virtio")
-	})
+	buses := g.arch.diskBuses
+	if device != "disk" {
+		buses = slices.DeleteFunc(slices.Clone(buses), func(b string) bool {
+			return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi" && b != "virtio")
+		})
+	}
 	g.known(path, string(bus), buses)
 }
 

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -112,26 +113,42 @@ func targetPrefix(bus string) string {
 	return "sd"
 }
 
+// numbered gives the devices that a bus or prefix has numbers of their own: what the record says, else the lowest ones free.
+func (p *placement) numbered(is func(abi.Device) bool, was func(abi.Address) (uint, bool)) iter.Seq2[abi.Device, uint] {
+	var keys []string
+	frozen := map[string]uint{}
+	for _, d := range p.devices {
+		if !is(d) {
+			continue
+		}
+		keys = append(keys, d.Key())
+		if n, ok := was(p.recorded(d.Key())); ok {
+			frozen[d.Key()] = n
+		}
+	}
+	places := address.Numbers(keys, frozen, 0)
+	return func(yield func(abi.Device, uint) bool) {
+		for _, d := range p.devices {
+			if n, ok := places[d.Key()]; ok && !yield(d, n) {
+				return
+			}
+		}
+	}
+}
+
 // name gives disks their target names. A disk that is added takes a free name and moves nobody else's.
 func (p *placement) name() {
 	for _, prefix := range []string{"vd", "sd"} {
-		var keys []string
-		frozen := map[string]uint{}
-		var disks []abi.Device
-		for _, d := range p.devices {
-			if d.Disk == nil || targetPrefix(d.Bus) != prefix {
-				continue
+		named := func(d abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
+		was := func(a abi.Address) (uint, bool) {
+			letters, ok := strings.CutPrefix(a.Target, prefix)
+			if !ok {
+				return 0, false
 			}
-			disks, keys = append(disks, d), append(keys, d.Key())
-			if target := p.recorded(d.Key()).Target; len(target) > 2 && target[:2] == prefix {
-				if n, ok := address.FromLetters(target[2:]); ok {
-					frozen[d.Key()] = n
-				}
-			}
+			return address.FromLetters(letters)
 		}
-		places := address.Numbers(keys, frozen, 0)
-		for _, d := range disks {
-			d.Disk.Target.Dev = prefix + address.Letters(places[d.Key()])
+		for d, n := range p.numbered(named, was) {
+			d.Disk.Target.Dev = prefix + address.Letters(n)
 		}
 	}
 }
@@ -150,24 +167,17 @@ func (p *placement) drives() {
 
 // units puts the disks of one bus on its controllers and returns the number of controllers.
 func (p *placement) units(bus string, size uint) uint {
-	var keys []string
-	frozen := map[string]uint{}
-	for _, d := range p.devices {
-		if d.Disk == nil || d.Bus != bus {
-			continue
+	on := func(d abi.Device) bool { return d.Disk != nil && d.Bus == bus }
+	was := func(a abi.Address) (uint, bool) {
+		n := numbers(a.Drive) // controller, bus, target, unit
+		if len(n) != 4 {
+			return 0, false
 		}
-		keys = append(keys, d.Key())
-		if n := numbers(p.recorded(d.Key()).Drive); len(n) == 4 { // controller, bus, target, unit
-			frozen[d.Key()] = n[0]*size + n[3]
-		}
+		return n[0]*size + n[3], true
 	}
-	places, controllers := address.Numbers(keys, frozen, 0), uint(0)
-	for _, d := range p.devices {
-		if d.Disk == nil || d.Bus != bus {
-			continue
-		}
-		n, zero := places[d.Key()], uint(0)
-		controller, unit := n/size, n%size
+	controllers := uint(0)
+	for d, n := range p.numbered(on, was) {
+		controller, unit, zero := n/size, n%size, uint(0)
 		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &controller, Bus: &zero, Target: &zero, Unit: &unit}}
 		controllers = max(controllers, controller+1)
 	}
@@ -182,21 +192,14 @@ func onUSB(d abi.Device) bool {
 }
 
 func (p *placement) usb() {
-	var devices []abi.Device
-	var keys []string
-	frozen := map[string]uint{}
-	for _, d := range p.devices {
-		if !onUSB(d) {
-			continue
+	was := func(a abi.Address) (uint, bool) {
+		n := numbers(a.USB) // bus, port
+		if len(n) != 2 || n[1] == 0 {
+			return 0, false
 		}
-		devices, keys = append(devices, d), append(keys, d.Key())
-		if n := numbers(p.recorded(d.Key()).USB); len(n) == 2 && n[1] > 0 { // bus, port
-			frozen[d.Key()] = n[0]*usbPorts + n[1] - 1
-		}
+		return n[0]*usbPorts + n[1] - 1, true
 	}
-	places := address.Numbers(keys, frozen, 0)
-	for _, d := range devices {
-		n := places[d.Key()]
+	for d, n := range p.numbered(onUSB, was) {
 		bus, port := n/usbPorts, n%usbPorts+1
 		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &bus, Port: strconv.FormatUint(uint64(port), 10)}}
 		p.usbBuses = max(p.usbBuses, bus+1)
@@ -210,22 +213,16 @@ func (p *placement) usb() {
 const serialPorts = 30
 
 func (p *placement) serial() {
-	var keys []string
-	frozen := map[string]uint{}
-	var devices []abi.Device
-	for _, d := range p.devices {
-		if d.Kind != "channel" {
-			continue
+	channel := func(d abi.Device) bool { return d.Kind == "channel" }
+	was := func(a abi.Address) (uint, bool) {
+		n := numbers(a.Serial) // controller, bus, port
+		if len(n) != 3 || n[2] == 0 {
+			return 0, false
 		}
-		devices, keys = append(devices, d), append(keys, d.Key())
-		if n := numbers(p.recorded(d.Key()).Serial); len(n) == 3 && n[2] > 0 { // controller, bus, port
-			frozen[d.Key()] = n[0]*serialPorts + n[2] - 1
-		}
+		return n[0]*serialPorts + n[2] - 1, true
 	}
-	places := address.Numbers(keys, frozen, 0)
-	for _, d := range devices {
-		n, zero := places[d.Key()], uint(0)
-		controller, port := n/serialPorts, n%serialPorts+1
+	for d, n := range p.numbered(channel, was) {
+		controller, port, zero := n/serialPorts, n%serialPorts+1, uint(0)
 		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &controller, Bus: &zero, Port: &port}}
 		p.serials = max(p.serials, controller+1)
 	}
