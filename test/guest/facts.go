@@ -40,12 +40,15 @@ func newReport(facts []fact) (Report, error) {
 		TPMs:        each(t, "tpm", field("version")),
 		Watchdogs:   each(t, "watchdog", field("identity")),
 		Inputs:      each(t, "input", field("name")),
+		NUMA:        t.nodes(),
+		facts:       t.areas,
 	}
 	for name, fields := range t.areas["dmi"] {
 		r.DMI[name] = fields[""]
 	}
 	for name, fields := range t.areas["acpi"] {
-		r.ACPI[name] = t.number(fields[""], 10)
+		size, _, _ := strings.Cut(fields[""], " ") // its digest is for Text
+		r.ACPI[name] = t.number(size, 10)
 	}
 	return r, t.err
 }
@@ -69,7 +72,7 @@ func (t *tree) add(f fact) {
 // hasFields tells the areas whose keys end in a field; in the others everything after the area is the name.
 var hasFields = map[string]bool{
 	"cpu": true, "memory": true, "disk": true, "nic": true, "pci": true, "usb": true,
-	"port": true, "tpm": true, "watchdog": true, "input": true,
+	"port": true, "tpm": true, "watchdog": true, "input": true, "virtio": true, "node": true,
 }
 
 func (t *tree) one(area string) string { return t.areas[area][""][""] }
@@ -114,6 +117,17 @@ func (t *tree) ram() int64 {
 		}
 	}
 	return sum
+}
+
+// nodes in the order of their numbers; their memory is counted in blocks.
+func (t *tree) nodes() []Node {
+	block := t.number(t.areas["memory"]["block"]["bytes"], 16)
+	var out []Node
+	for name, fields := range t.areas["node"] {
+		out = append(out, Node{Number: int(t.number(name, 10)), CPUs: fields["cpulist"], Bytes: t.number(fields["blocks"], 10) * block})
+	}
+	slices.SortFunc(out, func(a, b Node) int { return a.Number - b.Number })
+	return out
 }
 
 func (t *tree) cpus() []CPU {

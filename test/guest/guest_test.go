@@ -88,6 +88,9 @@ func TestBoot(t *testing.T) {
 	}
 	checkMachine(t, report)
 	checkDevices(t, report)
+	if keys := unaccounted(report); len(keys) > 0 {
+		t.Errorf("facts %v are neither in the text nor left out for a reason", keys)
+	}
 }
 
 func checkMachine(t *testing.T, report Report) {
@@ -115,6 +118,9 @@ func checkMachine(t *testing.T, report Report) {
 		if report.DMI[name] != value {
 			t.Errorf("DMI '%s' is '%s', want '%s'", name, report.DMI[name], value)
 		}
+	}
+	if want := []Node{{Number: 0, CPUs: "0-3", Bytes: 384 << 20}}; !cmp.Equal(want, report.NUMA) { // in whole blocks
+		t.Errorf("NUMA nodes are %v, want %v", report.NUMA, want)
 	}
 	for _, table := range []string{"FACP", "DSDT", "APIC"} {
 		if report.ACPI[table] == 0 {

@@ -26,16 +26,33 @@ while [ "$quiet" -lt 4 ]; do
 	sleep 0.25
 done
 
-# fact KEY VALUE: one line of the report, white space at the ends removed.
+# fact KEY VALUE: one line of the report, white space at the ends removed, lines joined.
 fact() {
+	key=$1
+	set -f # a serial may hold a star
 	# shellcheck disable=SC2086 # splitting is what trims the value
-	echo "@ $1=$(echo $2)"
+	set -- $2
+	set +f
+	echo "@ $key=$*"
 }
 
 # file KEY PATH: the fact that a sysfs file holds, nothing when it cannot be read.
 file() {
 	[ -r "$2" ] && value=$(tr -d '\000' <"$2" 2>/dev/null) && fact "$1" "$value"
 }
+
+# files PREFIX DIRECTORY NAME...: one fact for each of a directory's files, by its name.
+files() {
+	prefix=$1 from=$2
+	shift 2
+	for name in "$@"; do file "$prefix.$name" "$from/$name"; done
+}
+
+# hex PATH [BYTES]: a file's content as hexadecimal digits.
+hex() { hexdump -v ${2:+-n "$2"} -e '1/1 "%02x"' "$1"; }
+
+# sum PATH: size and SHA-256 of a file.
+sum() { echo "$(wc -c <"$1") $(sha256sum <"$1" | cut -d ' ' -f 1)"; }
 
 # serial_of DEVICE: SCSI and ATA disks keep it in VPD page 0x80 behind four header
 # bytes; a USB stick keeps it in its USB device, some directories up.
@@ -58,12 +75,29 @@ report() {
 	if [ -d /sys/firmware/efi ]; then fact firmware efi; else fact firmware bios; fi
 	file clocksource /sys/devices/system/clocksource/clocksource0/current_clocksource
 	fact cpu.model "$(awk -F': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)"
+	# cpuid is what differs between models; megahertz and bogomips differ from boot to boot.
+	awk -F'[\t ]*: ' '$1 == "processor" {n = $2}
+		/^(vendor_id|cpu family|model|stepping|flags|address sizes)[\t ]*:/ {gsub(" ", "_", $1); print "@ cpu." n "." $1 "=" $2}' /proc/cpuinfo
 	for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
 		[ -d "$cpu/topology" ] || continue
 		n=${cpu##*/cpu}
 		file "cpu.$n.socket" "$cpu/topology/physical_package_id"
 		file "cpu.$n.die" "$cpu/topology/die_id"
 		file "cpu.$n.core" "$cpu/topology/core_id"
+		for cache in "$cpu"/cache/index*; do
+			[ -d "$cache" ] || continue
+			fact "cpu.$n.cache${cache##*/index}" "$(cd "$cache" && cat level type size shared_cpu_list)"
+		done
+	done
+	file possible /sys/devices/system/cpu/possible
+	# Blocks are what memory is plugged in; a node's own MemTotal lacks what the kernel keeps.
+	file memory.block.bytes /sys/devices/system/memory/block_size_bytes
+	for node in /sys/devices/system/node/node[0-9]*; do
+		[ -d "$node" ] || continue
+		n=${node##*/node}
+		files "node.$n" "$node" cpulist distance
+		# shellcheck disable=SC2012 # the names are memory0, memory1, ...
+		fact "node.$n.blocks" "$(ls -d "$node"/memory[0-9]* | wc -l)"
 	done
 	for range in /sys/firmware/memmap/*; do
 		n=${range##*/}
@@ -73,16 +107,22 @@ report() {
 		[ -f "$id" ] && [ "${id##*/}" != uevent ] && file "dmi.${id##*/}" "$id"
 	done
 	for table in /sys/firmware/acpi/tables/*; do
-		[ -f "$table" ] && fact "acpi.${table##*/}" "$(wc -c <"$table")"
+		[ -f "$table" ] && fact "acpi.${table##*/}" "$(sum "$table")"
 	done
+	fact smbios "$(sum /sys/firmware/dmi/tables/DMI)"
 	for dev in /sys/bus/pci/devices/*; do
 		[ -e "$dev" ] || continue
 		n=${dev##*/}
 		fact "pci.$n.path" "$(readlink -f "$dev")"
-		for f in vendor device class subsystem_vendor subsystem_device; do
-			file "pci.$n.$f" "$dev/$f"
-		done
+		files "pci.$n" "$dev" vendor device class subsystem_vendor subsystem_device revision resource
+		fact "pci.$n.config" "$(hex "$dev/config" 256)"
 		[ -e "$dev/driver" ] && fact "pci.$n.driver" "$(basename "$(readlink -f "$dev/driver")")"
+	done
+	for dev in /sys/bus/virtio/devices/*; do
+		[ -e "$dev" ] || continue
+		n=${dev##*/}
+		fact "virtio.$n.path" "$(readlink -f "$dev")"
+		files "virtio.$n" "$dev" device features
 	done
 	for dev in /sys/bus/usb/devices/*; do
 		[ -r "$dev/idVendor" ] || continue
@@ -91,6 +131,7 @@ report() {
 		file "usb.$n.vendor" "$dev/idVendor"
 		file "usb.$n.product" "$dev/idProduct"
 		file "usb.$n.name" "$dev/product"
+		files "usb.$n" "$dev" serial speed bcdDevice
 	done
 	for disk in /sys/block/*; do
 		# loop, ram and their like have no device behind them.
@@ -103,6 +144,7 @@ report() {
 		file "disk.$n.removable" "$disk/removable"
 		file "disk.$n.logical" "$disk/queue/logical_block_size"
 		file "disk.$n.physical" "$disk/queue/physical_block_size"
+		files "disk.$n" "$disk/queue" rotational discard_granularity discard_max_bytes write_cache
 		if [ -r "$disk/serial" ]; then
 			file "disk.$n.serial" "$disk/serial"
 		else
@@ -126,7 +168,9 @@ report() {
 		fact "nic.$n.queues" "$(ls -d "$nic"/queues/rx-* | wc -l)"
 	done
 	for port in /sys/class/virtio-ports/*; do
-		[ -r "$port/name" ] && file "port.${port##*/}.name" "$port/name"
+		[ -r "$port/name" ] || continue
+		fact "port.${port##*/}.path" "$(readlink -f "$port/device")"
+		file "port.${port##*/}.name" "$port/name"
 	done
 	for tpm in /sys/class/tpm/*; do
 		[ -e "$tpm" ] && file "tpm.${tpm##*/}.version" "$tpm/tpm_version_major"
@@ -135,7 +179,19 @@ report() {
 		[ -e "$dog" ] && file "watchdog.${dog##*/}.identity" "$dog/identity"
 	done
 	for input in /sys/class/input/input*; do
-		[ -e "$input" ] && file "input.${input##*/}.name" "$input/name"
+		[ -e "$input" ] || continue
+		n=${input##*/}
+		fact "input.$n.path" "$(readlink -f "$input/device")"
+		file "input.$n.name" "$input/name"
+		fact "input.$n.id" "$(cd "$input/id" && cat bustype vendor product version)"
+	done
+	for tty in /sys/class/tty/ttyS*; do
+		# Type 0 is a port that the driver reserves and nothing answers at.
+		[ "$(cat "$tty/type")" = 0 ] || fact "serial.${tty##*/}" "$(cat "$tty/type" "$tty/port" "$tty/irq")"
+	done
+	file rng /sys/class/misc/hw_random/rng_available
+	for dev in /sys/bus/acpi/devices/*; do
+		[ -e "$dev/path" ] && fact "namespace.$(cat "$dev/path")" "$(cat "$dev/hid" "$dev/adr" "$dev/sun" 2>/dev/null)"
 	done
 }
 

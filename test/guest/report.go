@@ -45,6 +45,18 @@ type Report struct {
 	TPMs      []string
 	Watchdogs []string // identities
 	Inputs    []string // names of input devices
+	NUMA      []Node
+
+	// facts are all, also those that Text alone is for, by area, name and field.
+	facts map[string]map[string]map[string]string
+}
+
+// Node is one NUMA node.
+type Node struct {
+	Number int
+	CPUs   string // those online, as a list such as "0-3"
+	// Bytes of memory, in whole blocks of the kernel (128 MiB on small machines) that are there at least in part.
+	Bytes int64
 }
 
 // CPU is one online logical CPU; the numbers are the kernel's ids. A guest on an AMD CPU model without

@@ -1,0 +1,175 @@
+package guest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Described is what a domain document of an amd64 guest on q35 says that the guest will see: lines of Text. A document says all
+// of the facts told by says, and nothing of others, such as the features of a virtio device. Devices must have their addresses.
+func Described(dom *libvirtxml.Domain) []string {
+	d := &document{Domain: dom, ports: map[uint]string{0: ""}}
+	d.bridges()
+	d.machine()
+	d.cpus()
+	d.nodes()
+	d.chipset()
+	d.controllers()
+	d.disks()
+	d.nics()
+	d.others()
+	slices.Sort(d.lines)
+	return d.lines
+}
+
+// Says picks from a text the lines that a document describes.
+func Says(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		left, _, _ := strings.Cut(line, "=")
+		area, rest, _ := strings.Cut(left, " ")
+		fields, told := says[area]
+		if told && (fields == nil || slices.Contains(fields, rest[strings.LastIndex(rest, " ")+1:])) {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return lines
+}
+
+// says tells by area the facts that a document determines; nil is all of an area.
+var says = map[string][]string{
+	"cpu":      {"socket", "die", "core"},
+	"possible": nil,
+	"node":     nil,
+	"firmware": nil,
+	"dmi":      {"sys_vendor", "product_name", "product_version", "product_serial", "product_uuid", "product_sku", "product_family"},
+	"pci":      {"vendor", "device", "hotplug", "port"},
+	"disk":     {"serial", "readonly", "removable", "logical", "physical"},
+	"nic":      {"mac", "queues"},
+	"port":     nil,
+	"tpm":      {"version"},
+	"watchdog": {"identity"},
+	"usb":      {"vendor", "product", "serial"},
+	"serial":   nil,
+}
+
+type document struct {
+	*libvirtxml.Domain
+	// ports are the places of bridges by their index, which devices have as bus.
+	ports map[uint]string
+	lines []string
+}
+
+func (d *document) say(format string, args ...any) {
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+// bridges are in the order of their indexes, each after the one that it is behind.
+func (d *document) bridges() {
+	for _, c := range d.Devices.Controllers {
+		if c.Type == "pci" && c.Address != nil {
+			d.ports[*c.Index] = d.place(c.Address)
+		}
+	}
+}
+
+// place is the way to a PCI device, empty for one that has no PCI address.
+func (d *document) place(a *libvirtxml.DomainAddress) string {
+	if a == nil || a.PCI == nil {
+		return ""
+	}
+	at := fmt.Sprintf("%02x.%x", *a.PCI.Slot, *a.PCI.Function)
+	if above := d.ports[*a.PCI.Bus]; above != "" {
+		return above + "/" + at
+	}
+	return at
+}
+
+func (d *document) machine() {
+	firmware := "bios"
+	if d.OS.Firmware == "efi" || d.OS.Loader != nil {
+		firmware = "efi"
+	}
+	d.say("firmware=%s", firmware)
+	dmi := map[string]string{
+		// What a machine says of itself unless told otherwise.
+		"sys_vendor": "QEMU", "product_name": "Standard PC (Q35 + ICH9, 2009)", "product_version": d.OS.Type.Machine,
+		"product_serial": "", "product_sku": "", "product_family": "", "product_uuid": strings.ToLower(d.UUID),
+	}
+	names := map[string]string{"manufacturer": "sys_vendor", "product": "product_name", "version": "product_version",
+		"serial": "product_serial", "uuid": "product_uuid", "sku": "product_sku", "family": "product_family"}
+	for _, info := range d.SysInfo {
+		if info.SMBIOS == nil || info.SMBIOS.System == nil {
+			continue
+		}
+		for _, entry := range info.SMBIOS.System.Entry {
+			dmi[names[entry.Name]] = entry.Value
+		}
+	}
+	for name, value := range dmi {
+		d.say("dmi %s=%s", name, value)
+	}
+}
+
+// current is the number of CPUs at the start, most what they can grow to.
+func (d *document) current() (current, most uint) {
+	return cmp.Or(d.VCPU.Current, d.VCPU.Value), d.VCPU.Value
+}
+
+func (d *document) cpus() {
+	current, most := d.current()
+	d.say("possible=%s", from(0, most))
+	cores, threads := uint(1), uint(1)
+	if d.CPU != nil && d.CPU.Topology != nil {
+		cores, threads = uint(d.CPU.Topology.Cores), uint(d.CPU.Topology.Threads)
+	}
+	for i := range current {
+		d.say("cpu %d socket=%d", i, i/(cores*threads))
+		d.say("cpu %d die=0", i)
+		d.say("cpu %d core=%d", i, i/threads%cores)
+	}
+}
+
+// from is the numbers from first up to end, which is not among them.
+func from(first, end uint) cpuset.CPUSet {
+	var numbers []int
+	for n := first; n < end; n++ {
+		numbers = append(numbers, int(n))
+	}
+	return cpuset.New(numbers...)
+}
+
+// block is the kernel's unit of memory on machines of less than 64 GiB, in KiB.
+const block = 128 << 10
+
+// nodes: without cells there is one node with everything.
+func (d *document) nodes() {
+	current, most := d.current()
+	if d.CPU == nil || d.CPU.Numa == nil {
+		d.say("node 0 cpulist=%s", from(0, current))
+		d.say("node 0 blocks=%d", (d.Memory.Value+block-1)/block)
+		d.say("node 0 distance=10")
+		return
+	}
+	cells := d.CPU.Numa.Cell
+	for i, cell := range cells {
+		online, distances := cpuset.New(), []string{}
+		if cpus, err := cpuset.Parse(cell.CPUs); err == nil { // libvirt's own list, or the lines differ
+			online = cpus.Difference(from(current, most))
+		}
+		for j := range cells {
+			distance := map[bool]int{true: 10, false: 20}[i == j] // ACPI's own where none are told
+			if cell.Distances != nil {
+				distance = int(cell.Distances.Siblings[j].Value)
+			}
+			distances = append(distances, fmt.Sprint(distance))
+		}
+		d.say("node %d cpulist=%s", i, online)
+		d.say("node %d blocks=%d", i, (cell.Memory+block-1)/block)
+		d.say("node %d distance=%s", i, strings.Join(distances, " "))
+	}
+}
