@@ -45,6 +45,13 @@ var features = []struct {
 	{"a place for the state of a TPM", "10.10.0", "", func(h *host) []*field.Path {
 		return when(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
 	}},
+	{"a panic device on PCI", "9.3.0", "6.0.0", func(h *host) (asks []*field.Path) {
+		for i, p := range h.spec.Domain.Devices.PanicDevices {
+			pci := p.Model != nil && *p.Model == v1.Pvpanic
+			asks = append(asks, when(pci, h.domain.Child("devices", "panicDevices").Index(i).Child("model"))...)
+		}
+		return asks
+	}},
 	{"polling of IO threads", "9.4.0", "", func(h *host) []*field.Path {
 		return when(h.policy.IOThreads.PollMaxNs != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNs"))
 	}},

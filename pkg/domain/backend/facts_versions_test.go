@@ -27,6 +27,7 @@ func TestOldHosts(t *testing.T) {
 			"FieldValueForbidden spec.domain.devices.disks[0].blockSize.custom.discardGranularity", "needs libvirt 10.0.0"},
 		{"the host's enlightenments", "features: {hypervPassthrough: {enabled: true}}", "7.10.0", "7.2.0", "FieldValueForbidden spec.domain.features.hypervPassthrough", "needs libvirt 8.0.0"},
 		{"an MSDM table", "firmware: {acpi: {msdmNameRef: a}}", "9.0.0", "7.2.0", "FieldValueForbidden spec.domain.firmware.acpi.msdmNameRef", "needs libvirt 11.2.0"},
+		{"a panic device on PCI", "devices: {panicDevices: [{model: isa}, {model: pvpanic}]}", "9.0.0", "7.2.0", "FieldValueForbidden spec.domain.devices.panicDevices[1].model", "needs libvirt 9.3.0"},
 		{"passt", nic, "8.0.0", "7.1.0", "FieldValueForbidden spec.domain.devices.interfaces[0]", "needs libvirt 9.1.0"},
 		{"a place for the TPM's state", "devices: {tpm: {}}", "10.9.0", "9.0.0", "FieldValueForbidden hostProfile.pathTemplates.swtpm", "needs libvirt 10.10.0"},
 		{"no TPM, no place", "cpu: {cores: 1}", "10.9.0", "9.0.0", "", ""},
