@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"github.com/kilnvm/kiln/pkg/mutate"
 	"github.com/kilnvm/kiln/pkg/preset"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -28,6 +29,8 @@ const (
 	AnnotationGeneration = "kilnvm.io/generation"
 	// AnnotationArchitecture is the architecture of the images of a guest that names none.
 	AnnotationArchitecture = "kilnvm.io/architecture"
+	// AnnotationCells is on guests, and in the template of a VM or a size: how many NUMA cells the guest has of its own.
+	AnnotationCells = vm.AnnotationCells
 	// AnnotationFrontend is on VMIs: the frozen frontend (abi.Record, JSON), written by the launcher before the first start.
 	AnnotationFrontend = "kilnvm.io/frontend"
 	// AnnotationHardware on a VM, with the value 'latest', asks for hardware that is derived afresh at each boot.

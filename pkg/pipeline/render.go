@@ -55,6 +55,9 @@ func Render(m Machine) (Rendered, field.ErrorList) {
 	}
 	record := abi.Freeze(front, m.Defaults.Version)
 	forgetWritten(record.BlockSizes, vmi.Spec.Domain.Devices.Disks)
+	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
+		record.NUMA = nil // cells of the owner's choice must not pass for a host's when he turns mirroring on
+	}
 	return Rendered{Frontend: front, Record: record, Documents: documents}, nil
 }
 

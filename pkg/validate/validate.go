@@ -111,6 +111,7 @@ var metadataRules = []metadataRule{
 	gatedAnnotations,
 	ignition,
 	grace,
+	ownCells,
 }
 
 // Guest judges the spec and metadata of a guest. path is the object that holds metadata and spec: nil for a VMI,
@@ -169,7 +170,7 @@ func isFalse(set *bool) bool { return set != nil && !*set }
 // open are rules about what a size or a preference may still give: where one of them is not known yet, they say nothing.
 var open = map[string]bool{
 	"cpu/dedicated-count": true, "cpu/isolated-emulator": true, "cpu/numa-dedicated": true, "cpu/numa-hugepages": true,
-	"cpu/realtime-dedicated": true, "cpu/realtime-numa": true, "devices/input-type-given": true, "devices/video-type-given": true,
+	"cpu/realtime-dedicated": true, "cpu/realtime-numa": true, "cpu/sockets-of-cells": true, "memory/cells": true, "devices/input-type-given": true, "devices/video-type-given": true,
 	"devices/watchdog-given": true, "disks/metrics-disk": true, "disks/pci-bus": true, "disks/volume-unused": true,
 	"features/evmcs-vmx": true, "features/hyperv-needs": true, "firmware/secure-boot-smm": true, "machine/architecture": true, "machine/board": true, "machine/type": true,
 	"memory/given": true, "networks/absent-bridge": true, "networks/binding": true,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
 	"libvirt.org/go/libvirtxml"
@@ -29,8 +30,8 @@ func (g *guest) numa() *libvirtxml.DomainNuma {
 	if c := g.spec.Domain.CPU; c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
 		return g.mirrored()
 	}
-	if !g.memoryGrows() {
-		return nil
+	if own := g.chosen(); own != nil || !g.memoryGrows() {
+		return own
 	}
 	return numaElement([]cell{{cpus: g.allCPUs(), memory: g.memory().Value}})
 }
@@ -66,6 +67,9 @@ func (g *guest) mirrored() *libvirtxml.DomainNuma {
 func (g *guest) mirrors() (page uint, ok bool) {
 	before := len(g.errs)
 	memory, at := g.spec.Domain.Memory, g.path.Child("cpu", "numa", "guestMappingPassthrough")
+	if g.VMI.Annotations[vm.AnnotationCells] != "" {
+		g.fail(field.Forbidden(cellsPath, "the guest mirrors the host's NUMA cells (numa.guestMappingPassthrough): use one of the two"))
+	}
 	if g.arch.ccw {
 		g.fail(field.Forbidden(at, "s390x guests have no NUMA cells"))
 	}
@@ -127,10 +131,7 @@ func (g *guest) newCells() []cell {
 		cells[i].distances = distances(chosen, i)
 		next += share.cores * threads
 	}
-	for s := sockets; s < most; s++ {
-		to := &cells[int(s-sockets)%len(cells)]
-		to.cpus = to.cpus.Union(between(s*cores*threads, (s+1)*cores*threads))
-	}
+	growEvenly(cells, sockets, most, cores*threads)
 	return cells
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -162,6 +163,10 @@ func guests(t testing.TB) map[string]frontend.Input {
 	full := with(t, "amd64", "everything", everything)
 	full.Facts.HostDevices = map[string]string{"gpu": "mdev", "fpga": "pci", "stick": "usb"}
 	all["everything-amd64"] = full
+	for _, arch := range []string{"amd64", "arm64"} {
+		all["cells-"+arch] = celled(with(t, arch, "cells-"+arch, `
+spec: {domain: {cpu: {sockets: 2, maxSockets: 5, cores: 2, threads: 2}, memory: {guest: 1025Mi, maxGuest: 4Gi}}}`))
+	}
 	all["transitional-amd64"] = with(t, "amd64", "transitional", `
 spec: {domain: {devices: {useVirtioTransitional: true, rng: {}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`)
 	all["bare-amd64"] = with(t, "amd64", "bare", `
@@ -184,4 +189,10 @@ spec: {domain: {devices: {rng: {}, tpm: {}, autoattachVSOCK: true, disks: [{name
 	all["disks-s390x"] = with(t, "s390x", "disks-s390x", `
 spec: {domain: {devices: {rng: {}, autoattachVSOCK: true, watchdog: {name: dog, diag288: {}}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`)
 	return all
+}
+
+// celled is a guest with two NUMA cells.
+func celled(in frontend.Input) frontend.Input {
+	in.VMI.Annotations = map[string]string{vm.AnnotationCells: "2"}
+	return in
 }

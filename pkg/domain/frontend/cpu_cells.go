@@ -1,0 +1,82 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Owns the annotation kilnvm.io/numa-cells: a guest has cells of its own choice, whatever host it runs on.
+//
+// Each cell has as many whole sockets as the others, since no kernel expects a socket in two cells, and an equal share of the memory. They
+// follow from the spec alone, so there is nothing to freeze.
+
+// mebibyte in KiB is what libvirt rounds the memory of a cell up to.
+const mebibyte = 1024
+
+var cellsPath = field.NewPath("metadata", "annotations").Key(vm.AnnotationCells)
+
+// chosen are the cells that the annotation asks for, nil if none.
+func (g *guest) chosen() *libvirtxml.DomainNuma {
+	text := g.VMI.Annotations[vm.AnnotationCells]
+	n, ok := vm.Cells(g.VMI)
+	sockets, most, cores, threads := g.topology()
+	switch {
+	case text == "":
+		return nil
+	case !ok:
+		g.fail(field.Invalid(cellsPath, text, fmt.Sprintf("must be a number from 1 to %d", vm.MostCells)))
+		return nil
+	case g.arch.ccw:
+		g.fail(field.Forbidden(cellsPath, "s390x guests have no NUMA cells"))
+		return nil
+	case sockets%n != 0:
+		g.fail(field.Invalid(cellsPath, text, fmt.Sprintf("the guest has %d sockets, which %d cells cannot share equally", sockets, n)))
+		return nil
+	}
+	cells, each := make([]cell, n), sockets/n*cores*threads
+	for i := range cells {
+		cells[i].cpus = between(uint(i)*each, uint(i+1)*each)
+	}
+	growEvenly(cells, sockets, most, cores*threads)
+	if !g.splitMemory(cells) {
+		return nil
+	}
+	return numaElement(cells)
+}
+
+// growEvenly deals sockets to be added later out to the cells in turn. each is the CPUs of a socket.
+func growEvenly(cells []cell, sockets, most, each uint) {
+	for s := sockets; s < most; s++ {
+		to := &cells[int(s-sockets)%len(cells)]
+		to.cpus = to.cpus.Union(between(s*each, (s+1)*each))
+	}
+}
+
+// splitMemory gives each cell as many whole pages; what does not divide goes to the first ones, and less than a MiB to the last.
+func (g *guest) splitMemory(cells []cell) bool {
+	unit, path := uint(mebibyte), g.path.Child("memory", "guest")
+	if m := g.spec.Domain.Memory; m != nil && m.Hugepages != nil {
+		page, err := g.hugePage()
+		if err != nil {
+			g.fail(err)
+			return false
+		}
+		unit = max(unit, page) // smaller pages make whole MiB
+	}
+	total, n := g.memory().Value, uint(len(cells))
+	if total/unit < n || unit > mebibyte && total%unit != 0 {
+		g.fail(field.Invalid(path, fmt.Sprintf("%dKi", total), fmt.Sprintf("%d NUMA cells need whole pages of %d KiB, one each at least", n, unit)))
+		return false
+	}
+	for i := range cells {
+		cells[i].memory = total / unit / n * unit
+		if uint(i) < total/unit%n {
+			cells[i].memory += unit
+		}
+	}
+	cells[n-1].memory += total % unit
+	return true
+}

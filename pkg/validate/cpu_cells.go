@@ -1,0 +1,54 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: the annotation kilnvm.io/numa-cells. "I want two NUMA cells": each has whole sockets and an equal share of the memory, in
+// whole huge pages, or in whole MiB, which is how QEMU deals memory out.
+
+func ownCells(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	text := vmi.Annotations[vm.AnnotationCells]
+	if text == "" {
+		return nil
+	}
+	at := path.Child("metadata", "annotations").Key(vm.AnnotationCells)
+	if vmi.Spec.Architecture == s390x {
+		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no NUMA cells").WithOrigin("cpu/cells-architecture"))
+	}
+	if numaPassthrough(&vmi.Spec) {
+		errs = append(errs, field.Forbidden(at, "the guest mirrors the host's NUMA cells (numa.guestMappingPassthrough): use one of the two").WithOrigin("cpu/cells-mirrored"))
+	}
+	cells, ok := vm.Cells(vmi)
+	if !ok {
+		return append(errs, field.Invalid(at, text, fmt.Sprintf("must be a number from 1 to %d", vm.MostCells)).WithOrigin("cpu/cells-number"))
+	}
+	if sockets, _, _ := vm.Topology(vmi.Spec.Domain.CPU); uint(sockets)%cells != 0 {
+		errs = append(errs, field.Invalid(at, text, fmt.Sprintf("the guest has %d sockets, which %d cells cannot share equally", sockets, cells)).WithOrigin("cpu/sockets-of-cells"))
+	}
+	return append(errs, memoryOfCells(vmi.Spec.Domain.Memory, cells, path.Child("spec", "domain", "memory", "guest"))...)
+}
+
+// memoryOfCells leaves pages of no size to the rule about them.
+func memoryOfCells(memory *v1.Memory, cells uint, at *field.Path) field.ErrorList {
+	if memory == nil || memory.Guest == nil || memory.Guest.Sign() <= 0 {
+		return nil
+	}
+	page := int64(1 << 20)
+	if memory.Hugepages != nil {
+		if size, err := resource.ParseQuantity(memory.Hugepages.PageSize); err == nil {
+			page = max(page, size.Value())
+		}
+	}
+	total := memory.Guest.Value()
+	if total/page >= int64(cells) && (page == 1<<20 || total%page == 0) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, memory.Guest.String(), fmt.Sprintf("%d NUMA cells need whole pages of %d KiB, one each at least", cells, page>>10)).WithOrigin("memory/cells")}
+}
