@@ -39,7 +39,8 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 			errs = append(errs, field.Invalid(at("name"), disk.Name, "a memory dump is written to, and is no disk: remove it").WithOrigin("disks/memory-dump"))
 		case disk.LUN != nil && !isClaim(volume):
 			errs = append(errs, field.Invalid(at("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume").WithOrigin("disks/lun-volume"))
-		case volume.DownwardMetrics != nil:
+		}
+		if volume != nil && volume.DownwardMetrics != nil {
 			errs = append(errs, metricsDisk(disk, at())...)
 		}
 	}

@@ -29,6 +29,8 @@ var deviations = []deviation{
 	}},
 	{name: noCPUs, missing: func(j judged, c cause) bool {
 		return c.Field == j.base+".domain.cpu.sockets" && j.countsNothing() // of which the reference makes four billion
+	}, added: func(j judged, err *field.Error) bool {
+		return err.Field == j.base+".domain.cpu.sockets" && j.countsNothing()
 	}},
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
 		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
@@ -56,7 +58,8 @@ var deviations = []deviation{
 		return inputType.MatchString(c.Field) && j.VM != nil && j.value(c.Field) == ""
 	}},
 	{name: "The machine type of one architecture", missing: func(j judged, c cause) bool {
-		return c.Field == j.base+".domain.machine.type" && !j.has(c.Field)
+		machine, _ := j.value(c.Field).(string)
+		return c.Field == j.base+".domain.machine.type" && machine == ""
 	}},
 	{name: ceilingConflict, added: detail(`\.cpu\.maxSockets$`, "conflicts with")},
 	{name: "Empty words", missing: func(j judged, c cause) bool {

@@ -46,7 +46,8 @@ var objectDeviations = append([]objectDeviation{
 	}},
 	{noCPUs, func(c record, d difference) bool {
 		sockets := strings.HasSuffix(d.path, ".cpu.sockets") && d.got == float64(1)
-		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && empty(d.want)) && c.countsNothing()
+		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && empty(d.want)) && c.countsNothing() ||
+			strings.HasSuffix(d.path, ".resources.requests.cpu") && d.got == "0" && c.requestsNothing()
 	}},
 	{"CD-ROMs on arm64 and s390x", func(c record, d difference) bool {
 		return strings.HasSuffix(d.path, ".cdrom.bus") && d.want == "virtio" && d.got == "scsi"
@@ -60,6 +61,11 @@ var objectDeviations = append([]objectDeviation{
 	{"The watchdog of another architecture", func(c record, d difference) bool {
 		want, err := recorded(c)
 		return watchdogKind.MatchString(d.path) && empty(d.got) && err == nil && want.Spec.Domain.Devices.Watchdog.I6300ESB != nil && want.Spec.Domain.Devices.Watchdog.Diag288 != nil
+	}},
+	{"An empty bootloader on arm64", func(c record, d difference) bool {
+		firmware := c.guest().Domain.Firmware
+		return strings.HasSuffix(d.path, ".firmware.bootloader.efi.secureBoot") && empty(d.want) && d.got == false && c.architecture() == "arm64" &&
+			firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI == nil && firmware.Bootloader.BIOS == nil
 	}},
 	{"evmcs and the CPU feature vmx", func(c record, d difference) bool {
 		features := c.guest().Domain.Features
@@ -151,6 +157,12 @@ func (c record) countsNothing() bool {
 		count, found = resources.Requests[corev1.ResourceCPU]
 	}
 	return found && count.Sign() <= 0
+}
+
+// requestsNothing tells whether the user wrote a CPU request of zero.
+func (c record) requestsNothing() bool {
+	request, found := c.guest().Domain.Resources.Requests[corev1.ResourceCPU]
+	return found && request.IsZero()
 }
 
 // withoutDumps are the disks of a guest but for those that the reference made of volumes that take a memory dump.
