@@ -34,7 +34,7 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 	if known != "" || preference != nil && preference.Spec.PreferredArchitecture != nil {
 		return known, nil
 	}
-	w := walk{r, &reference{namespace: vm.Namespace, vm: vm}}
+	w := walk{Resolver: r, ref: &reference{namespace: vm.Namespace, vm: vm}}
 	for i := range vm.Spec.DataVolumeTemplates {
 		found, err := w.labelled(ctx, vm.Spec.DataVolumeTemplates[i].Spec.SourceRef)
 		if err != nil || found != "" {

@@ -39,7 +39,7 @@ func (r *reference) ignores() bool {
 // refusal: the volume cannot answer yet.
 func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*reference, field.ErrorList, error) {
 	at, named := ref.path.Child("inferFromVolume"), *ref
-	labels, err := walk{r, ref}.volume(ctx)
+	labels, err := walk{Resolver: r, ref: ref}.volume(ctx)
 	var nothing *silent
 	var missing *absent
 	var refused *field.Error
@@ -68,6 +68,8 @@ func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*r
 type walk struct {
 	Resolver
 	ref *reference
+	// referred says that a DataSource has referred to the one at hand.
+	referred bool
 }
 
 // answered tells whether these labels recommend something.
@@ -141,6 +143,7 @@ func (w walk) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]
 	return nil, &silent{"what its DataVolume copies cannot recommend anything: only PersistentVolumeClaims, VolumeSnapshots and DataSources can"}
 }
 
+// dataSource goes on to what a DataSource stands for, over one other DataSource at most, as CDI itself does.
 func (w walk) dataSource(ctx context.Context, at Source) (map[string]string, error) {
 	var found cdi.DataSource
 	labels, err := w.look(ctx, at, &found)
@@ -152,6 +155,9 @@ func (w walk) dataSource(ctx context.Context, at Source) (map[string]string, err
 		return w.claim(ctx, w.orOwn(source.PVC.Namespace), source.PVC.Name)
 	case source.Snapshot != nil:
 		return w.leaf(ctx, Source{snapshots, w.orOwn(source.Snapshot.Namespace), source.Snapshot.Name})
+	case source.DataSource != nil && !w.referred:
+		w.referred = true
+		return w.dataSource(ctx, Source{dataSources, w.orOwn(source.DataSource.Namespace), source.DataSource.Name})
 	}
 	return nil, &silent{fmt.Sprintf("%s names neither a PersistentVolumeClaim nor a VolumeSnapshot", at)}
 }

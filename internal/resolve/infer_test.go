@@ -61,6 +61,9 @@ func TestInference(t *testing.T) {
 	source := func(spec string) string {
 		return "{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: ds, namespace: golden}, spec: {" + spec + "}}"
 	}
+	next := func(spec string) string {
+		return strings.Replace(source(spec), "name: ds, namespace: golden", "name: next, namespace: images", 1)
+	}
 	volume := func(metadata, spec string) string {
 		return "{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataVolume, metadata: {name: d, namespace: team, " + metadata + "}, spec: {" + spec + "}}"
 	}
@@ -88,9 +91,15 @@ func TestInference(t *testing.T) {
 		{name: "DataSource", why: "its own labels go first", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", objects: []string{strings.Replace(source("source: {}"), "golden}", "golden, "+recommending+"}", 1)}, want: pin, asked: []string{"datasources.cdi.kubevirt.io/golden/ds"}},
 		{name: "DataSource of a claim", why: "then those of its source, wherever that is", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", objects: []string{source("source: {pvc: {name: p, namespace: images}}"), claim("p/images", recommending)}, want: pin,
 			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "persistentvolumeclaims/images/p"}},
+		{name: "DataSource of a DataSource", why: "the image of an architecture, say", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
+			objects: []string{source("source: {dataSource: {name: next, namespace: images}}"), next("source: {pvc: {name: p, namespace: images}}"), claim("p/images", recommending)}, want: pin,
+			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "datasources.cdi.kubevirt.io/images/next", "persistentvolumeclaims/images/p"}},
+		{name: "DataSource of a DataSource of a DataSource", why: "CDI does not follow it either", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}",
+			objects: []string{source("source: {dataSource: {name: next, namespace: images}}"), next("source: {dataSource: {name: ds, namespace: golden}}")}, refused: true,
+			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "datasources.cdi.kubevirt.io/images/next"}},
 		{name: "DataSource of nothing", why: "it will not answer", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", objects: []string{source("source: {}")}, refused: true, asked: []string{"datasources.cdi.kubevirt.io/golden/ds"}},
 		{name: "DataSource to come", why: "what it is likely to lead to is asked for now", source: templated + "sourceRef: {kind: DataSource, name: ds, namespace: golden}", waiting: true, warning: "DataSource 'golden/ds' does not exist",
-			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "persistentvolumeclaims/golden/*", "volumesnapshots.snapshot.storage.k8s.io/golden/*"}},
+			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "persistentvolumeclaims/golden/*", "volumesnapshots.snapshot.storage.k8s.io/golden/*", "datasources.cdi.kubevirt.io/golden/*"}},
 		{name: "another kind of source", why: "no such kind has labels", source: templated + "sourceRef: {kind: Image, name: ds}", refused: true},
 		{name: "size to come", why: "as when it is named", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", strings.Replace(recommending, ": s", ": other", 1))}, warning: "VirtualMachineClusterInstancetype 'other' does not exist"},
 		{name: "unknown kind", why: "told, with the label that says it", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", strings.Replace(recommending, ": s}", ": s, instancetype.kubevirt.io/default-instancetype-kind: flavor}", 1))}, warning: "default-instancetype-kind"},
@@ -140,7 +149,7 @@ func TestRecordedRights(t *testing.T) {
 	if _, err := (Resolver{Cached: NewFiles(scheme(t)), Rights: rights}).VM(t.Context(), waiting, nil); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(`["datasources.cdi.kubevirt.io/golden/ds","persistentvolumeclaims/golden/*"]`, rights.Record()); diff != "" {
+	if diff := cmp.Diff(`["datasources.cdi.kubevirt.io/golden/*","datasources.cdi.kubevirt.io/golden/ds","persistentvolumeclaims/golden/*"]`, rights.Record()); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	waiting.Annotations = map[string]string{AnnotationInference: rights.Record()}

@@ -150,13 +150,13 @@ func (w walk) permitted(ctx context.Context, s Source) error {
 	return nil
 }
 
-// foresee asks, while a DataSource does not exist yet, for what it is likely to lead to: a claim or a snapshot beside it. Its
-// name is not known, so that only who may read all of them can be answered later without writing the VM again.
+// foresee asks, while a DataSource does not exist yet, for what it is likely to lead to: a claim, a snapshot or another DataSource
+// beside it. Its name is not known, so that only who may read all of them can be answered later without writing the VM again.
 func (w walk) foresee(ctx context.Context, s Source) {
 	if w.Rights == nil || s.Namespace == w.ref.namespace {
 		return
 	}
-	for _, kind := range []sourceKind{claims, snapshots} {
+	for _, kind := range []sourceKind{claims, snapshots, dataSources} {
 		_, _ = w.Rights.grant(ctx, Source{kind, s.Namespace, every}) // no answer is no grant
 	}
 }
