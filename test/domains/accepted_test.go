@@ -26,13 +26,13 @@ var undefinable = map[string]string{
 	"launchSecurity': 'sev-snp'":           "needs libvirt >= 10.5.0: launch security sev-snp",
 	"launchSecurity': 'tdx'":               "needs libvirt >= 11.6.0: launch security tdx",
 	"SEV launch security is not supported": "needs host: AMD SEV",
-	"unknown panic model 'pvpanic'":        "needs libvirt >= 9.3.0: panic device pvpanic",
+	"unknown panic model 'pvpanic'":        "needs libvirt >= 9.1.0: panic device pvpanic",
 }
 
 // changed are words of libvirt 9.0 that it drops, since it does not know them yet.
 var changed = map[string]string{
 	"hyperv":      "needs libvirt >= 11.0.0: tlbflush direct and extended",
-	"display":     "needs libvirt >= 11.8.0: display of a PCI host device",
+	"display":     "needs libvirt >= 10.2.0: display of a PCI host device",
 	"granularity": "needs libvirt >= 10.0.0: discard granularity",
 }
 

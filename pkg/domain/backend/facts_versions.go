@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 	v1 "kubevirt.io/api/core/v1"
@@ -45,7 +46,7 @@ var features = []struct {
 	{"a place for the state of a TPM", "10.10.0", "", func(h *host) []*field.Path {
 		return when(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
 	}},
-	{"a panic device on PCI", "9.3.0", "6.0.0", func(h *host) (asks []*field.Path) {
+	{"a panic device on PCI", "9.1.0", "6.0.0", func(h *host) (asks []*field.Path) {
 		for i, p := range h.spec.Domain.Devices.PanicDevices {
 			pci := p.Model != nil && *p.Model == v1.Pvpanic
 			asks = append(asks, when(pci, h.domain.Child("devices", "panicDevices").Index(i).Child("model"))...)
@@ -93,6 +94,25 @@ var features = []struct {
 	{"AMD SEV-SNP", "10.5.0", "9.1.0", func(h *host) []*field.Path {
 		s := h.Frontend.LaunchSecurity
 		return when(s != nil && s.SEVSNP != nil, h.domain.Child("launchSecurity", "snp"))
+	}},
+	{"interfaces of model igb", "9.3.0", "8.0.0", func(h *host) (asks []*field.Path) {
+		for i, nic := range h.spec.Domain.Devices.Interfaces {
+			asks = append(asks, when(nic.Model == "igb", h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
+		}
+		return asks
+	}},
+	{"direct and extended flushing of TLBs", "11.0.0", "7.1.0", func(h *host) []*field.Path {
+		f := h.Frontend.Features
+		return when(f != nil && f.HyperV != nil && f.HyperV.TLBFlush != nil && (f.HyperV.TLBFlush.Direct != nil || f.HyperV.TLBFlush.Extended != nil),
+			h.domain.Child("features", "hyperv", "tlbflush"))
+	}},
+	// No release notes name it. It came after 10.1; older ones drop it and say nothing.
+	{"a display of a PCI host device", "10.2.0", "", func(h *host) (asks []*field.Path) {
+		for i := range h.Frontend.Devices.Hostdevs {
+			d := &h.Frontend.Devices.Hostdevs[i]
+			asks = append(asks, when(d.SubsysPCI != nil && d.SubsysPCI.Display == "on", h.hostdevPath(abi.Name("hostdev", d.Alias)).Child("virtualGPUOptions", "display"))...)
+		}
+		return asks
 	}},
 	{"Intel TDX", "11.6.0", "10.1.0", func(h *host) []*field.Path {
 		s := h.Frontend.LaunchSecurity
