@@ -1,0 +1,53 @@
+package domains
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/libvirt"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// transitional is a guest of old that wants its devices on conventional PCI buses, where its owner has put some of them.
+func transitional(t *testing.T, pins ...string) pipeline.Rendered {
+	t.Helper()
+	vmi, yes := plain("transitional"), true
+	vmi.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(128 << 20)}
+	devices := &vmi.Spec.Domain.Devices
+	devices.UseVirtioTransitional, devices.Rng, devices.Disks[0].Disk = &yes, &v1.Rng{}, &v1.DiskTarget{Bus: v1.DiskBusVirtio}
+	for i, pin := range pins {
+		name := fmt.Sprintf("d%d", i)
+		devices.Disks = append(devices.Disks, v1.Disk{Name: name, DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio, PciAddress: pin}}})
+		vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: *bytesOf(1 << 30)}}})
+	}
+	in := pipeline.Input{Cluster: cluster(t)}
+	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+	verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
+	if err := failed(verdict); err != nil {
+		t.Fatal(err)
+	}
+	pipeline.Identify(explicit, vmi.Name)
+	host := backend.Assumed("amd64")
+	host.VirtTypes = []string{"qemu"}
+	rendered, errs := pipeline.Render(pipeline.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)})
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	return rendered
+}
+
+// TestTransitionalAddresses: libvirt, which would put transitional devices on bridges of its own, leaves them where they are.
+func TestTransitionalAddresses(t *testing.T) {
+	t.Parallel()
+	d := libvirt.Start(t)
+	for _, pins := range [][]string{
+		nil,
+		{"0000:05:01.0", "0000:05:02.0"},                 // slots of one bus
+		{"0000:81:01.0", "0000:05:00.0", "0000:00:10.0"}, // a far bus, a port, the root bus
+	} {
+		rendered := transitional(t, pins...)
+		unchanged(t, d, rendered.Documents.Domain)
+	}
+}
