@@ -42,14 +42,11 @@ func cpuModel(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 }
 
 // maxSockets is how far a running guest may grow: the cluster's ceiling, else a multiple of the sockets it starts with. A
-// guest that does not name its sockets has not asked to grow by them. arm64 has no CPU hotplug.
+// guest that does not name its sockets has not asked to grow by them. arm64 has no CPU hotplug. Neither makes a guest one that
+// needs another machine.
 func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	cpu := vmi.Spec.Domain.CPU
 	if d.LiveUpdate == nil || cpu.MaxSockets != 0 || vmi.Spec.Architecture == "arm64" {
-		return
-	}
-	if d.LiveUpdate.MaxCPUSockets != nil {
-		cpu.MaxSockets = max(*d.LiveUpdate.MaxCPUSockets, cpu.Sockets)
 		return
 	}
 	perSocket := max(uint64(cpu.Cores), 1) * max(uint64(cpu.Threads), 1)
@@ -57,8 +54,11 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if !known {
 		most, _ = vm.MaxVCPUs("amd64") // the architecture is refused; its growth shall not be a second mistake
 	}
-	wanted := min(uint64(cpu.Sockets)*uint64(d.LiveUpdate.MaxHotplugRatio), most/perSocket)
-	cpu.MaxSockets = max(uint32(wanted), cpu.Sockets)
+	wanted := uint64(cpu.Sockets) * uint64(d.LiveUpdate.MaxHotplugRatio)
+	if ceiling := d.LiveUpdate.MaxCPUSockets; ceiling != nil {
+		wanted = uint64(*ceiling)
+	}
+	cpu.MaxSockets = max(uint32(min(wanted, most/perSocket)), cpu.Sockets)
 }
 
 // enlightenedVMCS needs the vmx feature of the CPU: it is what lets a Windows guest run Hyper-V inside. Without vapic, which the

@@ -34,9 +34,9 @@ func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if cpu == nil {
 		return nil
 	}
-	most, fewer := vm.MaxVCPUs(spec.Architecture)
-	if !fewer || spec.Architecture == "" {
-		most = maxVCPUs
+	most := uint64(maxVCPUs)
+	if spec.Architecture == s390x {
+		most, _ = vm.MaxVCPUs(spec.Architecture)
 	}
 	count, at := uint64(1), path.Child("domain", "cpu")
 	for _, factor := range []struct {

@@ -105,6 +105,9 @@ func seenSingles(l *libvirtxml.DomainDeviceList, note fact) {
 	if b := l.MemBalloon; b != nil {
 		note("balloon", b.Model, b.FreePageReporting, b.Driver != nil && b.Driver.IOMMU == "on")
 	}
+	for _, i := range l.IOMMUs {
+		note("iommu", i.Model)
+	}
 	if v := l.VSock; v != nil {
 		note("vsock", v.Model)
 	}

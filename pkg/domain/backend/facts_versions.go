@@ -95,6 +95,9 @@ var features = []struct {
 		s := h.Frontend.LaunchSecurity
 		return when(s != nil && s.SEVSNP != nil, h.domain.Child("launchSecurity", "snp"))
 	}},
+	{"more than 255 vCPUs", "6.5.0", "", manyCPUs(255)},
+	{"more than 288 vCPUs", "", "8.1.0", manyCPUs(288)},
+	{"more than 1024 vCPUs", "", "9.0.0", manyCPUs(1024)},
 	{"interfaces of model igb", "9.3.0", "8.0.0", func(h *host) (asks []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
 			asks = append(asks, when(nic.Model == "igb", h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
@@ -118,6 +121,13 @@ var features = []struct {
 		s := h.Frontend.LaunchSecurity
 		return when(s != nil && s.TDX != nil, h.domain.Child("launchSecurity", "tdx"))
 	}},
+}
+
+// manyCPUs is for machines of amd64, those to be plugged in counted.
+func manyCPUs(limit uint) func(*host) []*field.Path {
+	return func(h *host) []*field.Path {
+		return when(h.spec.Architecture == "amd64" && h.Frontend.VCPU.Value > limit, h.domain.Child("cpu"))
+	}
 }
 
 // when makes the path only where something is so: every start asks for all of them.

@@ -55,6 +55,9 @@ var coupled = []struct {
 		return when(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain, "cpu", "model")
 	}, "the host's own CPU ('host-passthrough') needs hardware virtualization, and this host emulates"},
 	{func(h *host) []*field.Path {
+		return when(len(h.Frontend.Devices.IOMMUs) > 0 && h.virtType() == "qemu", h.domain, "cpu")
+	}, "more than 255 vCPUs on amd64, those to be plugged in counted, need hardware virtualization, and this host emulates"},
+	{func(h *host) []*field.Path {
 		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anon", h.domain, "devices", "filesystems")
 	}, "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'anon'; use 'memfd' or 'file'"},
 	{func(h *host) []*field.Path {

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -112,4 +113,21 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 		out = append(out, libvirtxml.DomainCPUFeature{Name: "mpx", Policy: "disable"})
 	}
 	return out
+}
+
+// remaps tells whether the guest has more CPUs, or may have, than interrupts can reach on a PC without remapping.
+func (g *guest) remaps() bool {
+	return g.spec.Architecture == "amd64" && g.maxCPUs() > vm.WithoutIOMMU
+}
+
+// addressBits of the IOMMU: with the 39 that QEMU has by default, devices of a guest that uses it would not reach memory above 512 GiB.
+const addressBits = 48
+
+// iommus is the IOMMU for interrupts of many CPUs. It could translate addresses as well: host devices then need its caching mode,
+// and one may be added later.
+func (g *guest) iommus() []libvirtxml.DomainIOMMU {
+	if !g.remaps() {
+		return nil
+	}
+	return []libvirtxml.DomainIOMMU{{Model: "intel", Driver: &libvirtxml.DomainIOMMUDriver{IntRemap: "on", EIM: "on", CachingMode: "on", AWBits: addressBits}}}
 }

@@ -31,6 +31,9 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 	if state := g.state(f.SMM, path.Child("smm")); state != nil {
 		out.SMM = &libvirtxml.DomainFeatureSMM{State: state.State}
 	}
+	if g.remaps() {
+		out.IOAPIC = &libvirtxml.DomainFeatureIOAPIC{Driver: "qemu"} // the kernel's has no interrupts that can be remapped
+	}
 	out.PVSpinlock = g.state(f.Pvspinlock, path.Child("pvspinlock"))
 	out.KVM = g.kvm(f)
 	out.HyperV = g.hyperv(f, path)

@@ -94,6 +94,7 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 			MemBalloon:  g.balloon(),
 			RNGs:        g.rngs(),
 			Panics:      g.panics(),
+			IOMMUs:      g.iommus(),
 			VSock:       g.vsock(),
 		},
 	}

@@ -12,12 +12,16 @@ func Topology(cpu *v1.CPU) (sockets, cores, threads uint32) {
 	return max(cpu.Sockets, 1), max(cpu.Cores, 1), max(cpu.Threads, 1)
 }
 
-// MaxVCPUs is the most vCPUs that libvirt defines a guest of an architecture with: on q35 it wants an IOMMU for more, which no
-// field asks for, and QEMU's s390x machine has no more. False where no such limit is known. No architecture is amd64.
+// WithoutIOMMU is the most vCPUs, those to be plugged in counted, that an amd64 guest has without an IOMMU: interrupts have eight
+// bits for a CPU, and one number means all.
+const WithoutIOMMU = 255
+
+// MaxVCPUs is how many vCPUs a guest of an architecture may be prepared for when it asks for fewer: on amd64 those that bring
+// no IOMMU, and on s390x all that QEMU's machine has. False where no such limit is known. No architecture is amd64.
 func MaxVCPUs(architecture string) (most uint64, known bool) {
 	switch architecture {
 	case "", "amd64":
-		return 255, true
+		return WithoutIOMMU, true
 	case "s390x":
 		return 248, true
 	}

@@ -1,0 +1,38 @@
+package domains
+
+import (
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/libvirt"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// TestManyCPUs: libvirt defines a guest of as many CPUs as QEMU 7.2 has for a machine, and finds the IOMMU that it wants for them.
+func TestManyCPUs(t *testing.T) {
+	t.Parallel()
+	d := libvirt.Start(t)
+	for _, cpu := range []v1.CPU{{Sockets: 2, Cores: 144}, {Sockets: 1, Cores: 64, MaxSockets: 4}} {
+		vmi := plain("many")
+		vmi.Spec.Domain.CPU = &cpu
+		vmi.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(1 << 30)}
+		in := pipeline.Input{Cluster: cluster(t)}
+		explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+		verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
+		if err := failed(verdict); err != nil {
+			t.Fatal(err)
+		}
+		pipeline.Identify(explicit, vmi.Name)
+		rendered, errs := pipeline.Render(pipeline.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: backend.Assumed("amd64"), Bindings: backend.AssumedBindings(explicit)})
+		if len(errs) > 0 {
+			t.Fatal(errs.ToAggregate())
+		}
+		dom := rendered.Documents.Domain
+		if len(dom.Devices.IOMMUs) != 1 {
+			t.Errorf("%d IOMMUs for %d CPUs, want one", len(dom.Devices.IOMMUs), dom.VCPU.Value)
+		}
+		dom.Type = "qemu" // this machine may have no KVM
+		unchanged(t, d, dom)
+	}
+}
