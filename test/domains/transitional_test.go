@@ -44,7 +44,7 @@ func TestTransitionalAddresses(t *testing.T) {
 	d := libvirt.Start(t)
 	for _, pins := range [][]string{
 		nil,
-		{"0000:05:01.0", "0000:05:02.0"},                 // slots of one bus
+		{"0000:05:01.0", "0000:05:02.0"}, // slots of one bus
 		{"0000:81:01.0", "0000:05:00.0", "0000:00:10.0"}, // a far bus, a port, the root bus
 	} {
 		rendered := transitional(t, pins...)
