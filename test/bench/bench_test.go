@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // sizes of the inputs: two disks and two NICs, and thirty and eight.
@@ -52,7 +53,7 @@ func server(b *testing.B) *admission.Server {
 			b.Fatal(err)
 		}
 	}
-	var known []*unstructured.Unstructured
+	known, revisions := []*unstructured.Unstructured{}, map[client.ObjectKey]*appsv1.ControllerRevision{}
 	for _, file := range []string{"instancetype.json", "preference.json"} {
 		object := &unstructured.Unstructured{}
 		if err := object.UnmarshalJSON(input(b, file)); err != nil {
@@ -60,28 +61,38 @@ func server(b *testing.B) *admission.Server {
 		}
 		object.SetUID(types.UID(file))
 		object.SetResourceVersion("1")
-		known = append(known, object, snapshot(b, object))
+		stored := snapshot(b, object)
+		known, revisions[client.ObjectKeyFromObject(stored)] = append(known, object), stored
 	}
 	cluster := config.Default()
 	return &admission.Server{
-		Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, known...), Memo: resolve.NewMemo()}, Cluster: func() config.Cluster { return cluster },
+		Resolver: resolve.Resolver{Cached: cache{resolve.NewFiles(scheme, known...), revisions}, Memo: resolve.NewMemo()}, Cluster: func() config.Cluster { return cluster },
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
 }
 
-func snapshot(b *testing.B, of *unstructured.Unstructured) *unstructured.Unstructured {
+// cache answers as a manager's does: it holds revisions typed and other objects untyped, and an answer is a copy.
+type cache struct {
+	resolve.Files
+	revisions map[client.ObjectKey]*appsv1.ControllerRevision
+}
+
+func (c cache) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if out, typed := into.(*appsv1.ControllerRevision); typed && c.revisions[key] != nil {
+		c.revisions[key].DeepCopyInto(out)
+		return nil
+	}
+	return c.Files.Get(ctx, key, into, options...)
+}
+
+func snapshot(b *testing.B, of *unstructured.Unstructured) *appsv1.ControllerRevision {
 	draft, err := revision.NewDraft("default", of)
 	if err != nil {
 		b.Fatal(err)
 	}
 	stored := draft.Object()
 	stored.UID, stored.ResourceVersion = of.GetUID()+"-revision", "1"
-	stored.APIVersion, stored.Kind = "apps/v1", "ControllerRevision"
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(stored)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &unstructured.Unstructured{Object: fields}
+	return stored
 }
 
 // beside reports the time of an operation, and its allocations, as multiples of its limit's. The two take turns, and the

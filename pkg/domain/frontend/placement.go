@@ -59,7 +59,7 @@ func (g *guest) named(name string, path *field.Path) {
 // unique qualifies the aliases of devices whose name another kind of device has too: a disk and an interface may both be
 // called 'default'. The record is by kind and name, so that no address depends on it.
 func (p *placement) unique() {
-	aliases, keys := map[string]bool{}, map[string]bool{}
+	aliases, keys := make(map[string]bool, len(p.devices)), make(map[string]bool, len(p.devices))
 	for _, d := range p.devices {
 		if d.Alias == nil || *d.Alias == nil {
 			continue
