@@ -1,18 +1,14 @@
 package manifests_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/kilnvm/kiln/test/cluster"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -21,50 +17,21 @@ import (
 const webhookAccount = "system:serviceaccount:kiln-system:kiln-webhook"
 
 // plane is a real API server, with the controllers that make deletion work.
-type plane struct {
-	Kubeconfig string            `json:"kubeconfig"`
-	Users      map[string]string `json:"users"`
-	Bin        string            `json:"bin"`
-}
+type plane struct{ *cluster.Plane }
 
-// startPlane runs test/controlplane, which ends with its standard input, however this process ends.
+// startPlane has the webhook's account among its users.
 func startPlane(t *testing.T) plane {
 	t.Helper()
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "controlplane")
-	if out, err := exec.Command("go", "build", "-C", "../test/controlplane", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the control plane's supervisor: %v\n%s", err, out)
-	}
-	cmd := exec.Command(binary, "run", "--dir", dir, "--user", webhookAccount+"=system:serviceaccounts,system:authenticated")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	in, err := cmd.StdinPipe()
+	started, err := cluster.StartPlane("..", t.TempDir(), "--user", webhookAccount+"=system:serviceaccounts,system:authenticated")
 	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("control plane: %v\n%s", err, log.String())
+		if err := started.Close(); err != nil {
+			t.Error(err)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		t.Fatalf("control plane: %v", err)
-	}
-	var p plane
-	if err := json.Unmarshal(line, &p); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return plane{started}
 }
 
 // try runs the real kubectl as a user, or as the administrator when that is empty, and gives all it said.
@@ -73,7 +40,7 @@ func (p plane) try(user, input string, args ...string) (string, error) {
 	if user != "" {
 		kubeconfig = p.Users[user]
 	}
-	cmd := exec.Command(filepath.Join(p.Bin, "kubectl"), args...)
+	cmd := exec.Command(p.Kubectl(), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()

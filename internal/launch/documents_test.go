@@ -159,11 +159,7 @@ func TestEncryptedNetworkDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Connect(d.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := connected(t, d)
 	for range 2 { // the second time it runs already
 		if err := l.Run(all, values); err != nil {
 			t.Fatal(err)
@@ -220,11 +216,7 @@ func nowhere(t *testing.T, d *libvirt.Daemon, l *Libvirt, all backend.Documents)
 func TestNothingOfAFailedStartStays(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l, err := Connect(d.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := connected(t, d)
 	vmi := networkGuest(t)
 	vmi.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "vgpu", DeviceName: "example.com/vgpu"}}
 	bindings := backend.AssumedBindings(vmi)

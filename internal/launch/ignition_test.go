@@ -30,11 +30,7 @@ func TestIgnition(t *testing.T) {
 		t.Fatal(errs.ToAggregate())
 	}
 	all := documents(t, vmi, bindings)
-	l, err := Connect(d.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := connected(t, d)
 	if err := l.Run(all, nil); err != nil {
 		t.Fatal(err)
 	}

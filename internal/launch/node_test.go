@@ -61,7 +61,12 @@ func holding(t *testing.T, objects ...client.Object) client.Client {
 // daemon is a connection to a libvirt of the test's own.
 func daemon(t *testing.T) *Libvirt {
 	t.Helper()
-	connection, err := Connect(libvirt.Start(t).Socket)
+	return connected(t, libvirt.Start(t))
+}
+
+func connected(t *testing.T, daemon *libvirt.Daemon) *Libvirt {
+	t.Helper()
+	connection, err := Connect(daemon.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,11 +48,7 @@ func boots(t *testing.T, l *Libvirt, host *Host, vmi *v1.VirtualMachineInstance)
 func TestEncryptedTPM(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	l, err := Connect(d.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := connected(t, d)
 	host := &Host{State: t.TempDir(), TPMKeys: t.TempDir()}
 	file := filepath.Join(host.TPMKeys, "7f8f8c5e-0000-4000-8000-000000000001.key")
 	var first []byte

@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -28,22 +26,18 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	line := make(chan string, 1)
-	go func() {
-		text, _ := bufio.NewReader(out).ReadString('\n')
-		line <- text
-	}()
-	var ready struct{ Kubeconfig, Bin string }
+	ready, plane := make(chan error, 1), Plane{}
+	go func() { ready <- plane.announced(out) }()
 	select {
-	case text := <-line:
-		if err := json.Unmarshal([]byte(text), &ready); err != nil {
+	case err := <-ready:
+		if err != nil {
 			return fmt.Errorf("the control plane has ended:\n%s", p.tail())
 		}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c.Kubeconfig = ready.Kubeconfig
-	return os.Symlink(filepath.Join(ready.Bin, "kubectl"), filepath.Join(c.bin, "kubectl"))
+	c.Kubeconfig = plane.Kubeconfig
+	return os.Symlink(plane.Kubectl(), filepath.Join(c.bin, "kubectl"))
 }
 
 // given looks for what somebody else's cluster is reached with. Without the file kubectl would try some local port instead.

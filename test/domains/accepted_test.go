@@ -48,7 +48,7 @@ func TestEveryAcceptedGuest(t *testing.T) {
 			t.Errorf("%s: %v", id, errs.ToAggregate())
 			continue
 		}
-		dom := emulated(rendered.Documents.Domain)
+		dom := libvirt.Emulated(rendered.Documents.Domain)
 		reason := judge(t, d, id, dom)
 		reasons[reason]++
 	}
@@ -111,18 +111,6 @@ func newer(dom *libvirtxml.Domain) string {
 		return changed["granularity"]
 	}
 	return ""
-}
-
-// emulated is a domain as any machine can define it: by QEMU without KVM, whose CPU is then not the host's own.
-func emulated(given *libvirtxml.Domain) *libvirtxml.Domain {
-	dom := *given
-	dom.Type = "qemu"
-	if dom.CPU.Mode == "host-passthrough" {
-		cpu := *dom.CPU
-		cpu.Mode, cpu.Migratable = "maximum", ""
-		dom.CPU = &cpu
-	}
-	return &dom
 }
 
 // acceptedGuests asks the conformance tool, which knows the form of the answers.

@@ -7,7 +7,20 @@ import (
 	"strings"
 
 	rpc "github.com/digitalocean/go-libvirt"
+	"libvirt.org/go/libvirtxml"
 )
+
+// Emulated is a domain as any machine can define it: by QEMU without KVM, whose CPU is then not the host's own.
+func Emulated(given *libvirtxml.Domain) *libvirtxml.Domain {
+	dom := *given
+	dom.Type = "qemu"
+	if dom.CPU.Mode == "host-passthrough" {
+		cpu := *dom.CPU
+		cpu.Mode, cpu.Migratable = "maximum", ""
+		dom.CPU = &cpu
+	}
+	return &dom
+}
 
 // Define makes a domain persistent and returns its inactive XML as libvirt reads it back: with all
 // that libvirt has added. The error is libvirt's own. A domain of that name and UUID is replaced.

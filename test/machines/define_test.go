@@ -61,7 +61,7 @@ func TestDefined(t *testing.T) {
 // define is 'defined', or what libvirt or the host would need.
 func define(t *testing.T, d *libvirt.Daemon, c cell, needed map[string]bool) string {
 	t.Helper()
-	dom := emulated(c.first.Documents.Domain)
+	dom := libvirt.Emulated(c.first.Documents.Domain)
 	xml, err := dom.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -85,18 +85,6 @@ func define(t *testing.T, d *libvirt.Daemon, c cell, needed map[string]bool) str
 		t.Error(err)
 	}
 	return "defined"
-}
-
-// emulated is a domain as any machine can define it: by QEMU without KVM, whose CPU is then not the host's own.
-func emulated(given *libvirtxml.Domain) *libvirtxml.Domain {
-	dom := *given
-	dom.Type = "qemu"
-	if dom.CPU.Mode == "host-passthrough" {
-		cpu := *dom.CPU
-		cpu.Mode, cpu.Migratable = "maximum", ""
-		dom.CPU = &cpu
-	}
-	return &dom
 }
 
 func schema(t *testing.T, name, xml string) {

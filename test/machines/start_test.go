@@ -60,7 +60,7 @@ func start(t *testing.T, d *libvirt.Daemon, c cell) {
 	if here.Record.Digest != c.first.Record.Digest {
 		t.Fatalf("the guest sees another machine: %q", abi.Changes(c.first.Frontend, here.Frontend))
 	}
-	dom := emulated(here.Documents.Domain)
+	dom := libvirt.Emulated(here.Documents.Domain)
 	// What the host's CPU has, an emulated one has not: CPU, enlightenments and the timer with them need KVM.
 	dom.CPU = &libvirtxml.DomainCPU{Mode: "custom", Model: &libvirtxml.DomainCPUModel{Value: "qemu64"}, Topology: dom.CPU.Topology, Numa: dom.CPU.Numa}
 	features := *dom.Features

@@ -4,17 +4,14 @@
 package model
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/test/cluster"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -43,54 +40,23 @@ func withServer(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	kubeconfig, kubectl, stop, err := startPlane(dir)
+	plane, err := cluster.StartPlane("../..", dir)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, plane.Close()) }()
 	for _, args := range [][]string{
 		{"apply", "--server-side", "-k", "../../manifests/crds"},
 		{"wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"},
 	} {
-		if out, err := exec.Command(kubectl, append(args, "--kubeconfig", kubeconfig)...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(plane.Kubectl(), append(args, "--kubeconfig", plane.Kubeconfig)...).CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
 		}
 	}
-	if server, err = connect(kubeconfig); err != nil {
+	if server, err = connect(plane.Kubeconfig); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
-}
-
-// startPlane runs test/controlplane, which ends with its standard input, however this process ends.
-func startPlane(dir string) (kubeconfig, kubectl string, stop func() error, err error) {
-	binary := filepath.Join(dir, "controlplane")
-	if out, err := exec.Command("go", "build", "-C", "../controlplane", "-o", binary, ".").CombinedOutput(); err != nil {
-		return "", "", nil, fmt.Errorf("building the control plane's supervisor: %w\n%s", err, out)
-	}
-	cmd := exec.CommandContext(context.Background(), binary, "run", "--dir", filepath.Join(dir, "plane"))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return "", "", nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", "", nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", "", nil, err
-	}
-	stop = func() error { return errors.Join(in.Close(), cmd.Wait()) }
-	var ready struct{ Kubeconfig, Bin string }
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &ready)
-	}
-	if err != nil {
-		return "", "", nil, errors.Join(fmt.Errorf("the control plane did not start: %w", err), stop())
-	}
-	return ready.Kubeconfig, filepath.Join(ready.Bin, "kubectl"), stop, nil
 }
 
 func connect(kubeconfig string) (client.WithWatch, error) {
