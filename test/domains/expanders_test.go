@@ -99,29 +99,49 @@ func unchanged(t *testing.T, d *libvirt.Daemon, dom *libvirtxml.Domain) {
 }
 
 // TestExpandersBoot: firmware and kernel of a guest find the devices on the buses of their cells, under the numbers that the domain gives
-// them. Random number generators stand for devices of the host; an emulator has no huge pages and no CPUs to pin.
+// them.
 func TestExpandersBoot(t *testing.T) {
-	d := libvirt.Start(t)
-	dom := *beside(t, "amd64").Documents.Domain
-	dir := t.TempDir()
+	t.Parallel()
+	report := boot(t, beside(t, "amd64").Documents.Domain)
+	var places []string
+	for _, f := range report.PCI {
+		if strings.HasPrefix(f.Parent, "0000:e0:") || strings.HasPrefix(f.Parent, "0000:f0:") {
+			places = append(places, f.Parent+"/"+f.Address)
+		}
+	}
+	slices.Sort(places)
+	want := []string{"0000:e0:00.0/0000:e1:00.0", "0000:e0:01.0/0000:e2:00.0", "0000:f0:00.0/0000:f1:00.0"}
+	if !slices.Equal(places, want) {
+		t.Errorf("devices next to cells are at %v, want %v", places, want)
+	}
+}
+
+// boot starts a guest that is like a rendered one in all that has to do with its PCI buses, and returns what it finds. Random number
+// generators stand for disks and devices of the host, of which the test has none; nor are there huge pages, or CPUs to pin.
+func boot(t *testing.T, rendered *libvirtxml.Domain) guest.Report {
+	t.Helper()
+	d, dom, dir := libvirt.Start(t), *rendered, t.TempDir()
 	kernel, initramfs, err := guest.Build(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := filepath.Join(dir, "serial.log")
-	dom.Type, dom.Name, dom.UUID, dom.SysInfo, dom.OS.SMBios = "qemu", "beside", "", nil, nil
+	dom.Type, dom.Name, dom.UUID, dom.SysInfo, dom.OS.SMBios = "qemu", "boot", "", nil, nil
 	dom.MemoryBacking, dom.NUMATune, dom.CPUTune = nil, nil, nil
 	dom.OS.Kernel, dom.OS.Initrd, dom.OS.Cmdline = kernel, initramfs, guest.Cmdline
 	dom.CPU = &libvirtxml.DomainCPU{Topology: dom.CPU.Topology, Numa: dom.CPU.Numa}
 	dom.Features.KVM = nil
 	devices := *dom.Devices
-	devices.Disks, devices.Consoles, devices.Channels, devices.Graphics, devices.Interfaces = nil, nil, nil, nil, nil
-	devices.Serials[0].Source, devices.Serials[0].Log = &libvirtxml.DomainChardevSource{Null: &libvirtxml.DomainChardevSourceNull{}}, &libvirtxml.DomainChardevLog{File: log, Append: "on"}
 	for _, h := range devices.Hostdevs {
-		devices.RNGs = append(devices.RNGs, libvirtxml.DomainRNG{Model: "virtio-non-transitional", Alias: h.Alias, Address: h.Address,
-			Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}})
+		devices.RNGs = append(devices.RNGs, random("virtio-non-transitional", h.Alias, h.Address))
 	}
-	devices.Hostdevs = nil
+	for _, disk := range devices.Disks {
+		if disk.Address.PCI != nil {
+			devices.RNGs = append(devices.RNGs, random(disk.Model, disk.Alias, disk.Address))
+		}
+	}
+	devices.Disks, devices.Hostdevs, devices.Consoles, devices.Channels, devices.Graphics, devices.Interfaces = nil, nil, nil, nil, nil, nil
+	devices.Serials[0].Source, devices.Serials[0].Log = &libvirtxml.DomainChardevSource{Null: &libvirtxml.DomainChardevSourceNull{}}, &libvirtxml.DomainChardevLog{File: log, Append: "on"}
 	dom.Devices = &devices
 	xml, err := dom.Marshal()
 	if err != nil {
@@ -143,15 +163,10 @@ func TestExpandersBoot(t *testing.T) {
 	if err := d.Destroy(dom.Name); err != nil {
 		t.Error(err)
 	}
-	var places []string
-	for _, f := range report.PCI {
-		if strings.HasPrefix(f.Parent, "0000:e0:") || strings.HasPrefix(f.Parent, "0000:f0:") {
-			places = append(places, f.Parent+"/"+f.Address)
-		}
-	}
-	slices.Sort(places)
-	want := []string{"0000:e0:00.0/0000:e1:00.0", "0000:e0:01.0/0000:e2:00.0", "0000:f0:00.0/0000:f1:00.0"}
-	if !slices.Equal(places, want) {
-		t.Errorf("devices next to cells are at %v, want %v", places, want)
-	}
+	return report
+}
+
+func random(model string, alias *libvirtxml.DomainAlias, at *libvirtxml.DomainAddress) libvirtxml.DomainRNG {
+	return libvirtxml.DomainRNG{Model: model, Alias: alias, Address: at,
+		Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}}
 }

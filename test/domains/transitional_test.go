@@ -38,6 +38,25 @@ func transitional(t *testing.T, pins ...string) pipeline.Rendered {
 	return rendered
 }
 
+// TestManyTransitional: firmware starts a guest with as many transitional devices as one bridge holds, and then some. With a root
+// port for each it would hang from the fourteenth or so on, for want of ports of the PC.
+func TestManyTransitional(t *testing.T) {
+	t.Parallel()
+	const disks = 36
+	dom := transitional(t, make([]string, disks)...).Documents.Domain
+	report := boot(t, dom)
+	found := 0
+	for _, f := range report.PCI {
+		if f.Vendor == "1af4" {
+			found++
+		}
+	}
+	// The disks and the one that every guest here has, generator, balloon, SCSI and serial ports.
+	if want := disks + 5; found != want {
+		t.Errorf("the guest finds %d virtio devices, want %d: %+v", found, want, report.PCI)
+	}
+}
+
 // TestTransitionalAddresses: libvirt, which would put transitional devices on bridges of its own, leaves them where they are.
 func TestTransitionalAddresses(t *testing.T) {
 	t.Parallel()

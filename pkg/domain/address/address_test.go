@@ -78,6 +78,12 @@ func single(key, pin string) address.Device {
 	return d
 }
 
+func bridged(key string) address.Device {
+	d := device(key, "")
+	d.Where = address.OnBridge
+	return d
+}
+
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	sata := single("sata", "")
@@ -120,6 +126,12 @@ func TestPlace(t *testing.T) {
 			errs: []string{"Invalid value spec.a: this bus is behind a root port since an earlier boot, where there is only slot '00'; choose another"}},
 		{name: "a pin on the port of a bridge", t: address.PCIe{Ports: map[uint]string{1: "0000:00:02.0", 2: "0000:01:00.0"}}, devices: []address.Device{device("a", "01:00.0")},
 			errs: []string{"Duplicate value spec.a: the address of 'bridge 2 since an earlier boot' too; choose another"}},
+		{name: "devices that need ports of the PC share a bridge", devices: []address.Device{device("a", ""), bridged("b"), bridged("c"), device("d", "")}, want: "01:00.0 03:01.0 03:02.0 04:00.0"},
+		{name: "or that of the user's", devices: []address.Device{device("a", "05:02.0"), bridged("b"), bridged("c")}, want: "05:02.0 05:01.0 05:03.0"},
+		{name: "the bridge of an earlier boot", t: address.PCIe{Frozen: map[string]string{"a": "0000:02:01.0"}, Ports: map[uint]string{1: "0000:00:02.0", 2: "0000:01:00.0"}},
+			devices: []address.Device{bridged("b"), bridged("a")}, want: "02:02.0 02:01.0"},
+		{name: "who had a port of its own before bridges keeps it", t: address.PCIe{Frozen: map[string]string{"a": "0000:01:00.0"}, Ports: map[uint]string{1: "0000:00:02.0"}},
+			devices: []address.Device{bridged("a"), bridged("b")}, want: "01:00.0 03:01.0"},
 		{name: "the chipset's slot", t: address.PCIe{Reserved: []uint{31}}, devices: []address.Device{single("a", "00:1f.0")}, errs: []string{"Invalid value spec.a: this slot holds the machine's own devices; choose another"}},
 		{name: "a pin where root ports have been", t: address.PCIe{Ports: map[uint]string{1: "0000:00:02.0"}}, devices: []address.Device{single("a", "00:02.0")},
 			errs: []string{"Invalid value spec.a: slot holds root port 1 of this guest since an earlier boot; choose another"}},

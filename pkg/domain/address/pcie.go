@@ -14,6 +14,9 @@ const (
 	BehindPort Where = iota
 	// OnRootBus is for conventional PCI devices and those of the chipset. They are not hot-plugged.
 	OnRootBus
+	// OnBridge is for devices that need the ports of the PC: each root port takes 4 KiB of the 64 KiB that there are, and firmware does not
+	// start a guest that needs more. On a bridge they share.
+	OnBridge
 )
 
 // Device asks for a PCI address.
@@ -72,7 +75,7 @@ const (
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
 // not to be had.
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
-	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1}
+	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1, bridge: 1, bridgeSlot: 1}
 	b.plan = Plan{Devices: make(map[string]PCI, len(devices)), Multifunction: map[PCI]bool{}}
 	for _, slot := range t.Reserved {
 		b.slot[slot] = machine
@@ -118,6 +121,8 @@ type board struct {
 	freePort               int
 	// apart is how many of the ports are not below the root bus: expanders and theirs. lowest is the first number of theirs.
 	apart, lowest uint
+	// bridge and bridgeSlot are where the search for a slot of a bridge goes on.
+	bridge, bridgeSlot uint
 }
 
 func (b *board) take(d Device, at PCI) {

@@ -88,8 +88,11 @@ func (b *board) added(devices []Device) {
 }
 
 func (b *board) free(where Where) (PCI, bool) {
-	if where == OnRootBus {
+	switch {
+	case where == OnRootBus:
 		return b.freeSlot()
+	case where == OnBridge:
+		return b.onBridge()
 	}
 	for ; b.freePort < len(b.plan.Ports); b.freePort++ {
 		if !b.plan.Occupied[b.freePort] && b.below(b.freePort) {

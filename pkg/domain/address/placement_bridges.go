@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A user's address on another slot than 00 of a bus, such as the 0000:81:01.0 of the API's documentation, makes that bus one of
-// conventional PCI: a bridge behind a root port. libvirt wants the index of a bridge to be above that of its port.
+// Buses of conventional PCI, which are bridges behind a root port: one for devices that share its window of ports, and each bus on which
+// a user has put something on another slot than 00, such as the 0000:81:01.0 of the API's documentation. libvirt wants the index
+// of a bridge to be above that of its port.
 
 // wanted finds the buses that the user's addresses make bridges, and those that are since an earlier boot.
 func (b *board) wanted(devices []Device) {
@@ -62,4 +63,25 @@ func (b *board) portBelow(bus uint) (uint, bool) {
 		}
 	}
 	return 0, false
+}
+
+// onBridge is a free slot of a bridge, of a new one if need be, which takes the port that a device would have.
+func (b *board) onBridge() (PCI, bool) {
+	for ; b.bridge <= uint(len(b.plan.Ports)); b.bridge, b.bridgeSlot = b.bridge+1, 1 {
+		for ; b.bridged[b.bridge] != nil && b.bridgeSlot < slots; b.bridgeSlot++ {
+			if at := (PCI{Bus: b.bridge, Slot: b.bridgeSlot}); !b.taken(at) {
+				return at, true
+			}
+		}
+	}
+	port, ok := b.free(BehindPort)
+	if !ok || len(b.plan.Ports) == maxPorts || b.plain()+1 >= b.lowest {
+		return PCI{}, false
+	}
+	b.plan.Occupied[port.Bus-1] = true
+	index := uint(len(b.plan.Ports) + 1)
+	b.grow(index)
+	b.plan.Ports[index-1], b.plan.Occupied[index-1] = port, true
+	b.bridged[index], b.bridge = tenant{}.at(), index
+	return PCI{Bus: index, Slot: 1}, true
 }

@@ -80,8 +80,11 @@ var conventional = map[string]bool{
 // wants is the PCI place of a device; false when it has none.
 func (p *placement) wants(d abi.Device) (address.Device, bool) {
 	out := address.Device{Key: d.Key(), Path: p.at(d), Pin: p.pins[d.Key()].address}
-	if conventional[d.Model] || p.flat() {
+	switch {
+	case conventional[d.Model] || p.flat():
 		out.Where = address.OnRootBus
+	case d.Model == "virtio-transitional":
+		out.Where = address.OnBridge
 	}
 	switch d.Kind {
 	case "interface", "filesystem", "rng", "vsock":
