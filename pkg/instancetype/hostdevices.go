@@ -3,6 +3,7 @@ package instancetype
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -51,9 +52,16 @@ func preferHostDevices(p *Preference, vmi *v1.VirtualMachineInstance) {
 	if p.Spec.Devices == nil || p.Spec.Devices.PreferredVirtualGPUOptions == nil {
 		return
 	}
-	for i := range vmi.Spec.Domain.Devices.GPUs {
-		if gpu := &vmi.Spec.Domain.Devices.GPUs[i]; gpu.VirtualGPUOptions == nil {
-			gpu.VirtualGPUOptions = p.Spec.Devices.PreferredVirtualGPUOptions.DeepCopy()
+	gpus := vmi.Spec.Domain.Devices.GPUs
+	shown := slices.ContainsFunc(gpus, func(gpu v1.GPU) bool { return vm.BootDisplay(gpu.VirtualGPUOptions) })
+	for i := range gpus {
+		if gpus[i].VirtualGPUOptions != nil {
+			continue
 		}
+		options := p.Spec.Devices.PreferredVirtualGPUOptions.DeepCopy()
+		if shown && vm.BootDisplay(options) { // a guest has one
+			options.Display.RamFB = &v1.FeatureState{Enabled: new(false)}
+		}
+		gpus[i].VirtualGPUOptions, shown = options, shown || vm.BootDisplay(options)
 	}
 }

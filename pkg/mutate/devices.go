@@ -40,14 +40,21 @@ func watchdog(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		return
 	}
 	none := dog.I6300ESB == nil && dog.Diag288 == nil
-	switch architecture := vmi.Spec.Architecture; {
-	case architecture == "amd64" && none:
-		dog.I6300ESB = &v1.I6300ESBWatchdog{Action: v1.WatchdogActionReset}
-	case architecture == "s390x" && none:
-		dog.Diag288 = &v1.Diag288Watchdog{Action: v1.WatchdogActionReset}
-	case architecture == "amd64" && dog.I6300ESB != nil:
-		dog.I6300ESB.Action = cmp.Or(dog.I6300ESB.Action, v1.WatchdogActionReset)
-	case architecture == "s390x" && dog.Diag288 != nil:
-		dog.Diag288.Action = cmp.Or(dog.Diag288.Action, v1.WatchdogActionReset)
+	switch vmi.Spec.Architecture {
+	case "arm64":
+	case "s390x":
+		if none {
+			dog.Diag288 = &v1.Diag288Watchdog{}
+		}
+		if dog.Diag288 != nil {
+			dog.Diag288.Action = cmp.Or(dog.Diag288.Action, v1.WatchdogActionReset)
+		}
+	default:
+		if none {
+			dog.I6300ESB = &v1.I6300ESBWatchdog{}
+		}
+		if dog.I6300ESB != nil {
+			dog.I6300ESB.Action = cmp.Or(dog.I6300ESB.Action, v1.WatchdogActionReset)
+		}
 	}
 }

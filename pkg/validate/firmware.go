@@ -22,9 +22,7 @@ func bootloader(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		return nil
 	}
 	path = path.Child("domain", "firmware", "bootloader")
-	if errs = oneBootloader(firmware, path); len(errs) > 0 {
-		return errs
-	}
+	errs = oneBootloader(firmware, path)
 	if firmware.Bootloader.BIOS != nil && spec.Architecture == arm64 {
 		errs = append(errs, field.Forbidden(path.Child("bios"), "architecture 'arm64' boots through EFI only").WithOrigin("firmware/bios-arm64"))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -70,8 +71,7 @@ func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field
 func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.ErrorList) {
 	first := -1
 	for i, gpu := range spec.Domain.Devices.GPUs {
-		options := gpu.VirtualGPUOptions
-		if options == nil || options.Display == nil || isFalse(options.Display.Enabled) || options.Display.RamFB != nil && isFalse(options.Display.RamFB.Enabled) {
+		if !vm.BootDisplay(gpu.VirtualGPUOptions) {
 			continue
 		}
 		if first >= 0 {

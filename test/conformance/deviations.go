@@ -23,9 +23,8 @@ var deviations = []deviation{
 	{name: "What is unknown is not judged", missing: func(j judged, c cause) bool {
 		relative, found := strings.CutPrefix(truePath(c, j.base, j.object), j.base+".")
 		smm := strings.Contains(c.Message, "SecureBoot requires SMM")
-		kind := strings.Contains(c.Message, "must be mapped to a disk, but disk is not set") // a preference makes it a disk
 		return j.unknown.size && (found && sizeSubjects.MatchString(relative) || strings.Contains(c.Message, requirement) || smm) ||
-			j.unknown.preference && (found && preferenceSubjects.MatchString(relative) || smm || kind)
+			j.unknown.preference && (found && preferenceSubjects.MatchString(relative) || smm || mended.MatchString(c.Message))
 	}},
 	{name: noCPUs, missing: func(j judged, c cause) bool {
 		return c.Field == j.base+".domain.cpu.sockets" && j.countsNothing() // of which the reference makes four billion
@@ -36,7 +35,7 @@ var deviations = []deviation{
 		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
 	}},
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
-		return j.has("status.volumeRequests") && strings.Contains(c.Message, "while VMI migration is in progress")
+		return j.has("status.volumeRequests") && (strings.Contains(c.Message, "while VMI migration is in progress") || strings.Contains(c.Message, "on currently running vmi"))
 	}},
 	{name: partialCPUs, missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, requirement) && countsZero(c.Message) && j.has(j.base+".domain.cpu")
@@ -101,9 +100,11 @@ var deviations = []deviation{
 	{name: "Hardware that cannot be had", added: origin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
 		"networks/acpi-index-twice", "networks/mac-multicast")},
 	{name: "Settings that exclude each other", added: origin("disks/io-cache", "disks/shared-volume", "firmware/efi-acpi", "firmware/serial-port", "memory/guest-max")},
+	{name: "Ignition", added: origin("security/ignition-architecture")},
 	{name: "Words that libvirt does not know", added: origin("clock/word")},
 	{name: impossible, added: func(j judged, err *field.Error) bool {
-		return j.impossiblePreference() && (err.Field == "spec.preference" || err.Field == j.base+".domain.cpu.sockets")
+		cpu := j.base + ".domain.cpu"
+		return j.impossiblePreference() && slices.Contains([]string{"spec.preference", cpu, cpu + ".sockets"}, err.Field)
 	}, missing: func(j judged, c cause) bool {
 		return j.impossiblePreference() && c.Field == "" && strings.Contains(c.Message, requirement)
 	}},
@@ -128,6 +129,8 @@ var (
 	// What a size, or a preference, may give or decide that is not known yet.
 	sizeSubjects       = regexp.MustCompile(`^(domain\.(cpu|memory|resources|launchSecurity)\b|(domain\.devices\.(gpus|hostDevices)|resourceClaims)$)`)
 	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|machine\.type$|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
+	// mended are mistakes that a preference may mend: it makes a disk of what is nothing yet, chooses a binding, and attaches no interface.
+	mended = regexp.MustCompile(`must be mapped to a disk, but disk is not set|only supported on masquerade|bridge interface is not enabled`)
 	// guestRules are those that the reference applies to VMIs alone: whether there is memory at all, what becomes of each volume, HyperV,
 	// and the architecture.
 	guestRules = []string{
