@@ -23,6 +23,7 @@ import (
 // guest any more fails the test.
 var undefinable = map[string]string{
 	"does not support machine type":        "needs host: the machine types of another vendor or a newer QEMU",
+	"machine type limit 288":               "needs QEMU >= 8.1: more than 288 CPUs",
 	"launchSecurity': 'sev-snp'":           "needs libvirt >= 10.5.0: launch security sev-snp",
 	"launchSecurity': 'tdx'":               "needs libvirt >= 11.6.0: launch security tdx",
 	"SEV launch security is not supported": "needs host: AMD SEV",
