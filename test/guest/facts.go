@@ -41,7 +41,12 @@ func newReport(facts []fact) (Report, error) {
 		Watchdogs:   each(t, "watchdog", field("identity")),
 		Inputs:      each(t, "input", field("name")),
 		NUMA:        t.nodes(),
+		Files:       map[string]string{},
+		Generation:  t.one("generation"),
 		facts:       t.areas,
+	}
+	for name, fields := range t.areas["fwcfg"] {
+		r.Files[name] = fields[""]
 	}
 	for name, fields := range t.areas["dmi"] {
 		r.DMI[name] = fields[""]

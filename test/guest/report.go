@@ -39,6 +39,10 @@ type Report struct {
 	DMI map[string]string
 	// ACPI maps table names (FACP, SSDT1, ...) to their size in bytes.
 	ACPI map[string]int64
+	// Files maps the names of the owner's files in QEMU's fw_cfg to their size and SHA-256.
+	Files map[string]string
+	// Generation is the generation ID as 32 hexadecimal digits in the order of memory: the first three groups of the GUID are reversed.
+	Generation string
 	// Ports are the names of virtio-serial ports, such as "org.qemu.guest_agent.0".
 	Ports []string
 	// TPMs are the major versions of the TPMs, such as "2".

@@ -30,26 +30,28 @@ func (r Report) Text() string {
 
 // shown maps areas to the facts that are hardware; "*" stands for all of an area.
 var shown = map[string][]string{
-	"acpi":      {"*"}, // size and SHA-256 of each table
-	"cpu":       {"*"},
-	"disk":      {"serial", "model", "sectors", "readonly", "removable", "logical", "physical", "queues", "rotational", "discard_granularity", "discard_max_bytes"},
-	"dmi":       {"*"},
-	"firmware":  {"*"},
-	"input":     {"name", "id"},
-	"memory":    {"bytes"},
-	"namespace": {"*"}, // what the ACPI tables define, by which a change of their digests can be told
-	"nic":       {"mac", "mtu", "queues"},
-	"node":      {"*"},
-	"pci":       {"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "bars", "interrupt", "capabilities", "vectors", "slot", "port", "hotplug"},
-	"port":      {"name"},
-	"possible":  {"*"},
-	"rng":       {"*"},
-	"serial":    {"*"},
-	"smbios":    {"*"}, // size and SHA-256 of the whole table
-	"tpm":       {"version"},
-	"usb":       {"vendor", "product", "name", "speed", "serial", "bcdDevice"},
-	"virtio":    {"device", "features"},
-	"watchdog":  {"identity"},
+	"acpi":       {"*"}, // size and SHA-256 of each table
+	"cpu":        {"*"},
+	"disk":       {"serial", "model", "sectors", "readonly", "removable", "logical", "physical", "queues", "rotational", "discard_granularity", "discard_max_bytes"},
+	"dmi":        {"*"},
+	"firmware":   {"*"},
+	"fwcfg":      {"*"}, // size and SHA-256 of each file
+	"generation": {"*"},
+	"input":      {"name", "id"},
+	"memory":     {"bytes"},
+	"namespace":  {"*"}, // what the ACPI tables define, by which a change of their digests can be told
+	"nic":        {"mac", "mtu", "queues"},
+	"node":       {"*"},
+	"pci":        {"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "bars", "interrupt", "capabilities", "vectors", "slot", "port", "hotplug"},
+	"port":       {"name"},
+	"possible":   {"*"},
+	"rng":        {"*"},
+	"serial":     {"*"},
+	"smbios":     {"*"}, // size and SHA-256 of the whole table
+	"tpm":        {"version"},
+	"usb":        {"vendor", "product", "name", "speed", "serial", "bcdDevice"},
+	"virtio":     {"device", "features"},
+	"watchdog":   {"identity"},
 }
 
 // omitted are the facts that are not in the text, by area and field, with the reason.

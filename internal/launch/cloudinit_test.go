@@ -2,11 +2,19 @@ package launch
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -30,6 +38,13 @@ func TestIgnition(t *testing.T) {
 		t.Fatal(errs.ToAggregate())
 	}
 	all := documents(t, vmi, bindings)
+	kernel, initramfs, err := guest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot := *all.Domain.OS
+	boot.Kernel, boot.Initrd, boot.Cmdline = kernel, initramfs, guest.Cmdline
+	all.Domain.OS = &boot
 	l := connected(t, d)
 	if err := l.Run(all, nil); err != nil {
 		t.Fatal(err)
@@ -45,6 +60,18 @@ func TestIgnition(t *testing.T) {
 	if err != nil || strings.Contains(active, passphrase) {
 		t.Errorf("%v, or the data is in\n%s", err, active)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	report, err := guest.WaitReport(ctx, bindings.SerialLog, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := report.Files[abi.Ignition], fmt.Sprintf("%d %x", len(data), sha256.Sum256([]byte(data))); got != want {
+		t.Errorf("the guest finds a file of '%s', want '%s'", got, want)
+	}
+	if got, want := report.Generation, inMemory(all.Domain.GenID.Value); got != want {
+		t.Errorf("the guest finds generation '%s', want '%s'", got, want)
+	}
 	if err := l.Remove(all.Domain.Name); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +81,15 @@ func TestIgnition(t *testing.T) {
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("the file outlives its guest: %v", err)
 	}
+}
+
+// inMemory is a GUID in the order in which guests find it: the first three groups are numbers of a little-endian machine.
+func inMemory(guid string) string {
+	raw, _ := hex.DecodeString(strings.ReplaceAll(guid, "-", ""))
+	for _, group := range [][]byte{raw[:4], raw[4:6], raw[6:8]} {
+		slices.Reverse(group)
+	}
+	return hex.EncodeToString(raw)
 }
 
 // arguments are those of the process of this machine whose program has the one text in its name and the other among its arguments.
