@@ -27,6 +27,7 @@ var undefinable = map[string]string{
 	"launchSecurity': 'sev-snp'":           "needs libvirt >= 10.5.0: launch security sev-snp",
 	"launchSecurity': 'tdx'":               "needs libvirt >= 11.6.0: launch security tdx",
 	"SEV launch security is not supported": "needs host: AMD SEV",
+	"than specified machine type limit":    "needs QEMU >= 8.1.0: more than 288 vCPUs",
 	"unknown panic model 'pvpanic'":        "needs libvirt >= 9.1.0: panic device pvpanic",
 }
 

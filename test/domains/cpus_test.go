@@ -17,13 +17,7 @@ func TestManyCPUs(t *testing.T) {
 		vmi := plain("many")
 		vmi.Spec.Domain.CPU = &cpu
 		vmi.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(1 << 30)}
-		in := pipeline.Input{Cluster: cluster(t)}
-		explicit, verdict := pipeline.ExplicitVMI(vmi, in)
-		verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
-		if err := failed(verdict); err != nil {
-			t.Fatal(err)
-		}
-		pipeline.Identify(explicit, vmi.Name)
+		explicit := identified(t, vmi, cluster(t))
 		rendered, errs := pipeline.Render(pipeline.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: backend.Assumed("amd64"), Bindings: backend.AssumedBindings(explicit)})
 		if len(errs) > 0 {
 			t.Fatal(errs.ToAggregate())

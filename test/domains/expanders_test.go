@@ -36,13 +36,7 @@ func beside(t *testing.T, architecture string) pipeline.Rendered {
 	for _, name := range []string{"gpu0", "gpu1", "gpu2"} {
 		vmi.Spec.Domain.Devices.GPUs = append(vmi.Spec.Domain.Devices.GPUs, v1.GPU{Name: name, DeviceName: "example.org/gpu"})
 	}
-	in := pipeline.Input{Cluster: c}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
-	verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
-	if err := failed(verdict); err != nil {
-		t.Fatal(err)
-	}
-	pipeline.Identify(explicit, vmi.Name)
+	explicit := identified(t, vmi, c)
 	m := pipeline.Machine{VMI: explicit, Defaults: c.Frontend, Host: backend.Assumed(architecture), Bindings: backend.AssumedBindings(explicit)}
 	m.Bindings.CPUs = []int{0, 1, 288, 289}
 	for name, cell := range map[string]int{"gpu0": 0, "gpu1": 1, "gpu2": 1} {

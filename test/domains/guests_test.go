@@ -99,6 +99,19 @@ func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Re
 	return explicit, failed(verdict)
 }
 
+// identified is an explicit guest that admission accepts, with its identity.
+func identified(t *testing.T, vmi *v1.VirtualMachineInstance, c config.Cluster) *v1.VirtualMachineInstance {
+	t.Helper()
+	in := pipeline.Input{Cluster: c}
+	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+	verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
+	if err := failed(verdict); err != nil {
+		t.Fatal(err)
+	}
+	pipeline.Identify(explicit, vmi.Name)
+	return explicit
+}
+
 // failed is nil for a verdict that allows: a nil aggregate in an error would not be.
 func failed(verdict pipeline.Verdict) error {
 	if verdict.Allowed() {

@@ -22,13 +22,7 @@ func transitional(t *testing.T, pins ...string) pipeline.Rendered {
 		devices.Disks = append(devices.Disks, v1.Disk{Name: name, DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio, PciAddress: pin}}})
 		vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: *bytesOf(1 << 30)}}})
 	}
-	in := pipeline.Input{Cluster: cluster(t)}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
-	verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
-	if err := failed(verdict); err != nil {
-		t.Fatal(err)
-	}
-	pipeline.Identify(explicit, vmi.Name)
+	explicit := identified(t, vmi, cluster(t))
 	host := backend.Assumed("amd64")
 	host.VirtTypes = []string{"qemu"}
 	rendered, errs := pipeline.Render(pipeline.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)})
@@ -39,7 +33,7 @@ func transitional(t *testing.T, pins ...string) pipeline.Rendered {
 }
 
 // TestManyTransitional: firmware starts a guest with as many transitional devices as one bridge holds, and then some. With a root
-// port for each it would hang from the fourteenth or so on, for want of ports of the PC.
+// port for each it would hang from the fifteenth on, for want of ports of the PC.
 func TestManyTransitional(t *testing.T) {
 	t.Parallel()
 	const disks = 36
