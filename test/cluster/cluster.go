@@ -27,6 +27,8 @@ type Options struct {
 	Kubeconfig string
 	// Host is the name or address at which the cluster's API server reaches this machine; empty means localhost.
 	Host string
+	// Configuration is a KubeVirt object or its spec.configuration as YAML; empty means one for tests and 'make run'.
+	Configuration string
 	// Replicas of the webhook, behind one address; 0 means one.
 	Replicas int
 	// Progress gets a line for each step.

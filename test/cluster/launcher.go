@@ -14,6 +14,8 @@ type Node struct {
 	Socket string
 	// Volumes is the folder below which it serves files.
 	Volumes string
+	// Bridge is the bridge of network 'lan', if there is one.
+	Bridge string
 	// State is its folder for logs, sockets and images; its path must be short, see Unix socket names.
 	State string
 }
@@ -25,8 +27,12 @@ func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, e
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := c.start("launcher", "node", "--kubeconfig", kubeconfig, "--node", n.Name, "--libvirt", n.Socket,
-		"--volume-root", n.Volumes, "--state", n.State, "--kvm", "never", "--labels", "machine="+n.Name)
+	args := []string{"node", "--kubeconfig", kubeconfig, "--config", c.configFile(), "--node", n.Name, "--libvirt", n.Socket,
+		"--volume-root", n.Volumes, "--state", n.State, "--kvm", "never", "--labels", "machine=" + n.Name}
+	if n.Bridge != "" {
+		args = append(args, "--bridge", "lan="+n.Bridge)
+	}
+	p, _, err := c.start("launcher", args...)
 	if err != nil {
 		return nil, err
 	}

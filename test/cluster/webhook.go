@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -28,15 +29,14 @@ const becomesReady = 90 * time.Second
 // startWebhook runs the webhook as its service account, and waits until each replica serves a certificate that the API server
 // has been told to trust.
 func (c *Cluster) startWebhook(ctx context.Context) error {
-	config := filepath.Join(c.Dir, "configuration.yaml")
-	if err := os.WriteFile(config, []byte(configuration), 0o600); err != nil {
+	if err := c.Configure(cmp.Or(c.Configuration, configuration)); err != nil {
 		return err
 	}
 	kubeconfig, err := c.access(webhookAccount)
 	if err != nil {
 		return err
 	}
-	args := []string{"--kubeconfig", kubeconfig, "--config", config}
+	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile()}
 	if !c.byAddress() {
 		args = append(args, "--rotate", "mirrored", "--names", c.Host)
 	}
@@ -59,6 +59,14 @@ func (c *Cluster) startWebhook(ctx context.Context) error {
 		}
 	}
 	return c.readBundle(ctx)
+}
+
+func (c *Cluster) configFile() string { return filepath.Join(c.Dir, "configuration.yaml") }
+
+// Configure writes the configuration of the cluster, which takes effect within some ten seconds, and when programs start.
+func (c *Cluster) Configure(text string) error {
+	c.Configuration = text
+	return os.WriteFile(c.configFile(), []byte(text), 0o600)
 }
 
 // StopWebhook ends all replicas. Their registration stays, as when a deployment is down.

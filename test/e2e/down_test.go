@@ -19,13 +19,19 @@ type alone struct {
 
 func newAlone(t *testing.T) alone {
 	t.Helper()
+	return newAloneWith(t, "")
+}
+
+// newAloneWith has a configuration of its own.
+func newAloneWith(t *testing.T, configuration string) alone {
+	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: t.TempDir()})
+	c, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: t.TempDir(), Configuration: configuration})
 	if err != nil {
 		t.Fatal(err)
 	}

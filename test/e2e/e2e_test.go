@@ -60,19 +60,25 @@ func runAll(m *testing.M) (code int, err error) {
 // space is a namespace for one test.
 type space struct {
 	*testing.T
+	on   *cluster.Cluster
 	name string
 }
 
 func newSpace(t *testing.T) space {
 	t.Helper()
 	t.Parallel()
+	return newSpaceOn(t, shared)
+}
+
+func newSpaceOn(t *testing.T, on *cluster.Cluster) space {
+	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	// A test that runs twice (-count) must not meet its own namespace, which is still going away.
 	name = fmt.Sprintf("%s-%s", name[:min(len(name), 40)], strconv.FormatInt(time.Now().UnixNano(), 36))
-	s := space{t, name}
+	s := space{t, on, name}
 	s.must(s.kubectl("", "create", "namespace", name))
 	t.Cleanup(func() {
-		_, _, _ = shared.Kubectl(context.Background(), "", "delete", "namespace", name, "--wait=false")
+		_, _, _ = on.Kubectl(context.Background(), "", "delete", "namespace", name, "--wait=false")
 	})
 	return s
 }
@@ -87,7 +93,7 @@ func (s space) kubectl(input string, args ...string) answer {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
-	stdout, stderr, err := shared.Kubectl(ctx, input, append([]string{"-n", s.name}, args...)...)
+	stdout, stderr, err := s.on.Kubectl(ctx, input, append([]string{"-n", s.name}, args...)...)
 	return answer{stdout, stderr, err}
 }
 
@@ -95,7 +101,7 @@ func (s space) kubectl(input string, args ...string) answer {
 func (s space) kubectlAfter(args ...string) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	stdout, stderr, err := shared.Kubectl(ctx, "", append([]string{"-n", s.name}, args...)...)
+	stdout, stderr, err := s.on.Kubectl(ctx, "", append([]string{"-n", s.name}, args...)...)
 	return answer{stdout, stderr, err}
 }
 
@@ -131,12 +137,18 @@ func (s space) list(kind string, args ...string) []unstructured.Unstructured {
 // eventually waits for what a controller does.
 func (s space) eventually(what string, done func() bool) {
 	s.Helper()
+	if !s.soon(done) {
+		s.Fatalf("did not come to pass: %s", what)
+	}
+}
+
+func (s space) soon(done func() bool) bool {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if done() {
-			return
+			return true
 		}
 	}
-	s.Fatalf("did not come to pass: %s", what)
+	return false
 }
 
 func (s space) exists(kind, name string) bool { return s.kubectl("", "get", kind, name).err == nil }

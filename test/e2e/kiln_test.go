@@ -18,7 +18,7 @@ func (s space) kiln(args ...string) answer {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
-	stdout, stderr, err := shared.Kiln(ctx, "", append([]string{args[0], "-n", s.name}, args[1:]...)...)
+	stdout, stderr, err := s.on.Kiln(ctx, "", append([]string{args[0], "-n", s.name}, args[1:]...)...)
 	return answer{stdout, stderr, err}
 }
 
@@ -213,7 +213,7 @@ type offlineVerdict struct {
 // judged are the offline verdicts on the objects of a file, by kind and name.
 func (s space) judged(file, catalog string) map[string]offlineVerdict {
 	s.Helper()
-	config := filepath.Join(shared.Dir, "configuration.yaml") // what the webhook was started with
+	config := filepath.Join(s.on.Dir, "configuration.yaml") // what the webhook was started with
 	out := s.kiln("validate", "-f", file, "--catalog", catalog, "--config", config, "-o", "json")
 	verdicts := map[string]offlineVerdict{}
 	for decoder := json.NewDecoder(strings.NewReader(out.stdout)); decoder.More(); {
