@@ -28,7 +28,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 		r.VSOCK = vsock.CID.Address
 	}
 	var ports []uint
-	occupied := map[uint]bool{}
+	occupied := make(map[uint]bool, len(dom.Devices.Controllers))
 	visit(dom.Devices, func(d Device) {
 		r.device(d)
 		if d.Controller != nil && d.Controller.Model == rootPort && onRootBus(*d.Address) {

@@ -71,7 +71,7 @@ func about(l *libvirtxml.DomainDeviceList) int {
 
 // AddControllers puts the controllers of a domain in their place among its other devices.
 func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
-	var controllers []Device
+	controllers := make([]Device, 0, len(dom.Devices.Controllers))
 	walk{func(d Device) { controllers = append(controllers, d) }}.controllers(dom.Devices)
 	at := slices.IndexFunc(others, func(d Device) bool { return d.Kind != "interface" && d.Kind != "hostdev" })
 	if at < 0 {

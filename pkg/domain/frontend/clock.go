@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -67,20 +68,20 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 
 // ticks judges what becomes of ticks that a guest missed, by what libvirt can ask of each timer.
 func (g *guest) ticks(t *v1.Timer, path *field.Path) {
-	word := func(value string, path *field.Path, words ...string) {
-		if value != "" {
-			g.known(path, value, words)
+	word := func(value string, words []string, names ...string) {
+		if value != "" && !slices.Contains(words, value) {
+			g.fail(field.NotSupported(path.Child(names[0], names[1:]...), value, words))
 		}
 	}
 	if t.RTC != nil {
-		word(string(t.RTC.TickPolicy), path.Child("rtc", "tickPolicy"), "catchup", "delay")
-		word(string(t.RTC.Track), path.Child("rtc", "track"), "boot", "guest", "wall")
+		word(string(t.RTC.TickPolicy), []string{"catchup", "delay"}, "rtc", "tickPolicy")
+		word(string(t.RTC.Track), []string{"boot", "guest", "wall"}, "rtc", "track")
 	}
 	if t.PIT != nil {
-		word(string(t.PIT.TickPolicy), path.Child("pit", "tickPolicy"), "catchup", "delay", "discard")
+		word(string(t.PIT.TickPolicy), []string{"catchup", "delay", "discard"}, "pit", "tickPolicy")
 	}
 	if t.HPET != nil {
-		word(string(t.HPET.TickPolicy), path.Child("hpet", "tickPolicy"), "catchup", "delay", "discard", "merge")
+		word(string(t.HPET.TickPolicy), []string{"catchup", "delay", "discard", "merge"}, "hpet", "tickPolicy")
 	}
 }
 

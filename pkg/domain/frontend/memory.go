@@ -41,11 +41,11 @@ func (g *guest) hugePage() (uint, *field.Error) {
 
 func (g *guest) maxMemory() *libvirtxml.DomainMaxMemory {
 	m := g.spec.Domain.Memory
-	switch path := g.path.Child("memory", "guest"); {
+	switch {
 	case m == nil || m.Guest == nil:
-		g.fail(field.Required(path, ""))
+		g.fail(field.Required(g.path.Child("memory", "guest"), ""))
 	case m.Guest.Sign() <= 0:
-		g.fail(field.Invalid(path, m.Guest.String(), "must be greater than 0"))
+		g.fail(field.Invalid(g.path.Child("memory", "guest"), m.Guest.String(), "must be greater than 0"))
 	}
 	if !g.memoryGrows() {
 		return nil

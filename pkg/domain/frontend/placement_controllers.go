@@ -186,29 +186,28 @@ func (p *placement) ports(plan address.Plan, behind []*abi.Device) {
 			c.Address = libvirtPCI(at, false)
 			continue
 		}
-		c := p.controller("pci", index, rootPort)
-		c.PCI = rootPortPCI(index, at.Slot<<3|at.Function)
+		port := rootPort(index, at.Slot<<3|at.Function)
 		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
-			c.PCI.Target.Hotplug = "off"
+			port.PCI.Target.Hotplug = "off"
 		}
-		c.Address = libvirtPCI(at, plan.Multifunction[at])
+		port.Address = libvirtPCI(at, plan.Multifunction[at])
+		p.dom.Devices.Controllers = append(p.dom.Devices.Controllers, port)
 	}
 }
 
-const rootPort = "pcie-root-port"
-
-// rootPortPCI is one piece of memory for all that libvirtxml wants pointers to: there are a dozen ports and more.
-func rootPortPCI(chassis, port uint) *libvirtxml.DomainControllerPCI {
+// rootPort is one piece of memory for all that libvirtxml wants pointers to: there are a dozen ports and more.
+func rootPort(index, port uint) libvirtxml.DomainController {
+	const model = "pcie-root-port"
 	out := &struct {
-		pci           libvirtxml.DomainControllerPCI
-		model         libvirtxml.DomainControllerPCIModel
-		target        libvirtxml.DomainControllerPCITarget
-		chassis, port uint
-	}{chassis: chassis, port: port}
-	out.model.Name = rootPort
+		pci                  libvirtxml.DomainControllerPCI
+		model                libvirtxml.DomainControllerPCIModel
+		target               libvirtxml.DomainControllerPCITarget
+		index, chassis, port uint
+	}{index: index, chassis: index, port: port}
+	out.model.Name = model
 	out.target = libvirtxml.DomainControllerPCITarget{Chassis: &out.chassis, Port: &out.port}
 	out.pci = libvirtxml.DomainControllerPCI{Model: &out.model, Target: &out.target}
-	return &out.pci
+	return libvirtxml.DomainController{Type: "pci", Index: &out.index, Model: model, PCI: &out.pci}
 }
 
 // unpluggable devices are network cards, host devices, and disks whose volume says so; nil is a bridge.
