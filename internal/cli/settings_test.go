@@ -28,6 +28,22 @@ func TestRenderWithWhatLiesBeside(t *testing.T) {
 	}
 }
 
+// TestProfilesAreJudged: by the schema, and by what no schema says.
+func TestProfilesAreJudged(t *testing.T) {
+	for _, c := range []struct{ why, spec, field string }{
+		{"right", "{vmSelector: {matchExpressions: [{key: tier, operator: Exists}]}, cpu: {shares: 2048}}", ""},
+		{"an operator that there is not", "{vmSelector: {matchExpressions: [{key: tier, operator: Like}]}}", "spec.vmSelector: Invalid"},
+		{"a value out of bounds", "{cpu: {shares: 1}}", "spec.cpu.shares: Invalid"},
+		{"a field that there is not", "{disk: {queueSize: 256}}", "spec.disk.queueSize: Forbidden: unknown field"},
+	} {
+		_, file := write(t, "apiVersion: kilnvm.io/v1alpha1\nkind: HostProfile\nmetadata: {name: a}\nspec: "+c.spec+"\n")
+		got := call(t, "", "validate", "-f", file)
+		if errors.Is(got.err, ErrRejected) != (c.field != "") || !strings.Contains(got.errOut, c.field) || c.field == "" && got.out != "HostProfile a is accepted\n" {
+			t.Errorf("%s: %v\n%s%s", c.why, got.err, got.out, got.errOut)
+		}
+	}
+}
+
 // TestRenderWithProfiles: those that select guest and host change the domain, and a wrong one is told by its field.
 func TestRenderWithProfiles(t *testing.T) {
 	_, file := write(t, size, vm)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +38,7 @@ var judges = map[schema.GroupKind]func(stageOne, context.Context, *guest, []byte
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineClusterInstancetype"}: stageOne.size,
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachinePreference"}:          stageOne.preference,
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineClusterPreference"}:   stageOne.preference,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                            stageOne.profile,
 }
 
 // vm judges a VM and leaves the guest that it would boot. The sparse VMI is what its controller would create.
@@ -138,5 +142,16 @@ func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.Virtu
 	var object v1beta1.VirtualMachinePreference
 	err := json.Unmarshal(raw, &object)
 	g.verdict = pipeline.Verdict{Errors: validate.Preference(&object.Spec, field.NewPath("spec")), Warnings: validate.PreferenceWarnings(&object.Spec)}
+	return nil, err
+}
+
+// profile is judged by itself: a selector that cannot be read refuses every guest, and no API server looks at it.
+func (s stageOne) profile(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
+	var object v1alpha1.HostProfile
+	err := json.Unmarshal(raw, &object)
+	_, g.verdict.Errors = backend.Policy([]v1alpha1.HostProfile{object}, &v1.VirtualMachineInstance{}, backend.Capabilities{})
+	for _, mistake := range g.verdict.Errors { // their paths are those of what several make together
+		mistake.Field = "spec" + strings.TrimPrefix(mistake.Field, "hostProfile")
+	}
 	return nil, err
 }

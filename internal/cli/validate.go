@@ -28,8 +28,8 @@ func validateCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | vm/NAME ...)",
 		Short: "Judge VMs and catalog objects as API server and webhook would",
-		Long: "Judge VMs, VMIs, instancetypes, preferences and presets as API server and webhook would: every cause at once, with\n" +
-			"the line of the file.",
+		Long: "Judge VMs, VMIs, instancetypes, preferences, presets and host profiles as API server and webhook would: every cause\n" +
+			"at once, with the line of the file.",
 		Example: "  kubectl kiln validate -f vm.yaml --catalog sizes/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,7 +38,7 @@ func validateCommand(o *options) *cobra.Command {
 				return err
 			}
 			if len(guests) == 0 {
-				return o.nothing("object of kubevirt.io or instancetype.kubevirt.io", args)
+				return o.nothing("object of kubevirt.io, instancetype.kubevirt.io or kilnvm.io", args)
 			}
 			for _, g := range guests {
 				if !g.verdict.Allowed() {
