@@ -1,14 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"kubevirt.io/api/instancetype/v1beta1"
 )
 
 // deviation is a difference that docs/deviations.md lists under the same name. It explains errors that only Kiln has and
@@ -226,16 +223,4 @@ func (j judged) has(path string) bool { return j.value(path) != nil }
 
 func (j judged) at(path string) bool {
 	return slices.ContainsFunc(j.errs, func(err *field.Error) bool { return err.Field == path })
-}
-
-// impossiblePreference tells whether the case holds a preference that validation of preferences refuses, in the reference too.
-func (j judged) impossiblePreference() bool {
-	for _, p := range j.Preferences {
-		var spec v1beta1.VirtualMachinePreferenceSpec
-		raw, err := json.Marshal(p.Object["spec"])
-		if err == nil && json.Unmarshal(raw, &spec) == nil && len(validate.Preference(&spec, nil)) > 0 {
-			return true
-		}
-	}
-	return false
 }

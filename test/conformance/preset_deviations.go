@@ -11,7 +11,7 @@ import (
 // presetDeviations are those of guests that presets fill.
 var presetDeviations = []objectDeviation{
 	{"Requests of presets", func(c record, d difference) bool {
-		return empty(d.want) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
+		return (empty(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
 			return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || requested(d.path, domain)
 		})
 	}},
@@ -34,6 +34,12 @@ func requested(path string, domain *v1.DomainSpec) bool {
 	}
 	_, memory := domain.Resources.Requests[corev1.ResourceMemory]
 	return memory && (path == "spec.domain.memory.guest" || path == "spec.domain.memory.maxGuest")
+}
+
+// requestsNoMemory tells whether the reference's guest has no request, which it would have had from a preset, and so its limit's memory.
+func (c record) requestsNoMemory() bool {
+	want, err := recorded(c)
+	return err == nil && want.Spec.Domain.Resources.Requests.Memory().IsZero()
 }
 
 func offset(domain *v1.DomainSpec) bool {

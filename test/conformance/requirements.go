@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
 )
 
 // compareRequirements compares what a preference requires of the guest that a size and it made, and whether it can spread the size's
@@ -51,4 +53,23 @@ func requirements(c record, set instancetype.Set, applied *v1.VirtualMachineInst
 		o.listed = partialCPUs
 	}
 	return o
+}
+
+// impossiblePreference tells whether the case holds a preference, or a revision of one, that validation of preferences refuses, in the
+// reference too.
+func (j judged) impossiblePreference() bool {
+	specs := []any{}
+	for _, p := range j.Preferences {
+		specs = append(specs, p.Object["spec"])
+	}
+	for _, object := range j.Objects {
+		if kind, _ := lookup(object.Object, "data.kind").(string); strings.Contains(kind, "Preference") {
+			specs = append(specs, lookup(object.Object, "data.spec"))
+		}
+	}
+	return slices.ContainsFunc(specs, func(spec any) bool {
+		var preference v1beta1.VirtualMachinePreferenceSpec
+		raw, err := json.Marshal(spec)
+		return err == nil && json.Unmarshal(raw, &preference) == nil && len(validate.Preference(&preference, nil)) > 0
+	})
 }
