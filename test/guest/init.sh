@@ -36,9 +36,21 @@ fact() {
 	echo "@ $key=$*"
 }
 
-# file KEY PATH: the fact that a sysfs file holds, nothing when it cannot be read.
+# content PATH...: sets it to what short files hold. The shell itself reads, NUL bytes left out: a
+# process for each of a thousand files would take longer than the boot.
+content() {
+	content=
+	for short in "$@"; do
+		[ -r "$short" ] || continue
+		while read -r line || [ -n "$line" ]; do content="$content $line"; done <"$short"
+	done
+}
+
+# file KEY PATH: the fact that a short sysfs file holds, nothing when it cannot be read.
 file() {
-	[ -r "$2" ] && value=$(tr -d '\000' <"$2" 2>/dev/null) && fact "$1" "$value"
+	[ -r "$2" ] || return
+	content "$2"
+	fact "$1" "$content"
 }
 
 # files PREFIX DIRECTORY NAME...: one fact for each of a directory's files, by its name.
@@ -86,7 +98,8 @@ report() {
 		file "cpu.$n.core" "$cpu/topology/core_id"
 		for cache in "$cpu"/cache/index*; do
 			[ -d "$cache" ] || continue
-			fact "cpu.$n.cache${cache##*/index}" "$(cd "$cache" && cat level type size shared_cpu_list)"
+			content "$cache/level" "$cache/type" "$cache/size" "$cache/shared_cpu_list"
+			fact "cpu.$n.cache${cache##*/index}" "$content"
 		done
 	done
 	file possible /sys/devices/system/cpu/possible
@@ -95,13 +108,15 @@ report() {
 	for node in /sys/devices/system/node/node[0-9]*; do
 		[ -d "$node" ] || continue
 		n=${node##*/node}
-		files "node.$n" "$node" cpulist distance
+		fact "node.$n.cpulist" "$(cat "$node/cpulist")" # which the kernel does not give byte by byte
+		file "node.$n.distance" "$node/distance"
 		# shellcheck disable=SC2012 # the names are memory0, memory1, ...
 		fact "node.$n.blocks" "$(ls -d "$node"/memory[0-9]* | wc -l)"
 	done
 	for range in /sys/firmware/memmap/*; do
 		n=${range##*/}
-		fact "memmap.$n" "$(cat "$range/start") $(cat "$range/end") $(cat "$range/type")"
+		content "$range/start" "$range/end" "$range/type"
+		fact "memmap.$n" "$content"
 	done
 	for id in /sys/class/dmi/id/*; do
 		[ -f "$id" ] && [ "${id##*/}" != uevent ] && file "dmi.${id##*/}" "$id"
@@ -123,9 +138,10 @@ report() {
 		[ -e "$dev" ] || continue
 		n=${dev##*/}
 		fact "pci.$n.path" "$(readlink -f "$dev")"
-		files "pci.$n" "$dev" vendor device class subsystem_vendor subsystem_device revision resource
+		files "pci.$n" "$dev" vendor device class subsystem_vendor subsystem_device revision
+		fact "pci.$n.resource" "$(cat "$dev/resource")"
 		fact "pci.$n.config" "$(hex "$dev/config" 256)"
-		[ -e "$dev/driver" ] && fact "pci.$n.driver" "$(basename "$(readlink -f "$dev/driver")")"
+		[ -e "$dev/driver" ] && driver=$(readlink -f "$dev/driver") && fact "pci.$n.driver" "${driver##*/}"
 	done
 	for dev in /sys/bus/virtio/devices/*; do
 		[ -e "$dev" ] || continue
@@ -192,15 +208,21 @@ report() {
 		n=${input##*/}
 		fact "input.$n.path" "$(readlink -f "$input/device")"
 		file "input.$n.name" "$input/name"
-		fact "input.$n.id" "$(cd "$input/id" && cat bustype vendor product version)"
+		content "$input/id/bustype" "$input/id/vendor" "$input/id/product" "$input/id/version"
+		fact "input.$n.id" "$content"
 	done
 	for tty in /sys/class/tty/ttyS*; do
 		# Type 0 is a port that the driver reserves and nothing answers at.
-		[ "$(cat "$tty/type")" = 0 ] || fact "serial.${tty##*/}" "$(cat "$tty/type" "$tty/port" "$tty/irq")"
+		content "$tty/type" "$tty/port" "$tty/irq"
+		[ "${content# 0}" = "$content" ] && fact "serial.${tty##*/}" "$content"
 	done
 	file rng /sys/class/misc/hw_random/rng_available
 	for dev in /sys/bus/acpi/devices/*; do
-		[ -e "$dev/path" ] && fact "namespace.$(cat "$dev/path")" "$(cat "$dev/hid" "$dev/adr" "$dev/sun" 2>/dev/null)"
+		[ -e "$dev/path" ] || continue
+		content "$dev/path"
+		called=${content# }
+		content "$dev/hid" "$dev/adr" "$dev/sun"
+		fact "namespace.$called" "$content"
 	done
 }
 
