@@ -156,3 +156,34 @@ func TestExplainStoredGuests(t *testing.T) {
 	s.must(s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"other","nodeSelector":{"machine":"nowhere"}}}}}`))
 	says("vmi/web", disk, size, `"none" elsewhere`, "note: 'elsewhere': the VM does not say so as it is now")
 }
+
+// TestChangedProfilesAreTold: who runs a guest hears in its VMI that the profiles of its host are others since its start.
+func TestChangedProfilesAreTold(t *testing.T) {
+	s := newSpace(t)
+	m := s.startMachine()
+	profile := func(spec string) string {
+		return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + s.name + "}, spec: {nodeSelector: {matchLabels: {machine: " + m.name + "}}, " + spec + "}}"
+	}
+	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "--wait=false", "--ignore-not-found") })
+	s.must(s.kubectl(profile("lifecycle: {onCrash: preserve}"), "apply", "-f", "-"))
+	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
+	s.must(s.kubectl(guest, "create", "-f", "-"))
+	s.eventually("the guest runs", func() bool {
+		return s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase}").stdout == "Running"
+	})
+	told := func() string {
+		return s.must(s.kubectl("", "get", "vmi", "demo", "-o", `jsonpath={.status.conditions[?(@.type=="HostPolicyChanged")].message}`)).stdout
+	}
+	if got := told(); got != "" {
+		t.Errorf("nothing has changed, and the guest is told '%s'", got)
+	}
+	s.must(s.kubectl(profile("lifecycle: {onCrash: destroy}, balloon: {statsPeriodSec: 5}"), "apply", "-f", "-"))
+	s.eventually("the condition names what has changed", func() bool {
+		return strings.HasSuffix(told(), "its next start goes by their balloon.statsPeriodSec, lifecycle.onCrash")
+	})
+	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false")) // it is started again
+	s.eventually("the next guest runs by them", func() bool {
+		a := s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase} {.metadata.deletionTimestamp}")
+		return a.stdout == "Running " && told() == ""
+	})
+}
