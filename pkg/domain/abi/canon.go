@@ -65,8 +65,8 @@ func canonical(out []byte, part any) []byte {
 	return layouts[v.Type()].write(out, v)
 }
 
-// usualSize of the text of a domain, in bytes.
-const usualSize = 16 << 10
+// usualSize is room for the text of a guest of thirty disks, in bytes. It fits on the stack.
+const usualSize = 32 << 10
 
 // same tells whether the canonical texts of two parts are equal, without writing them.
 func same[T any](a, b *T) bool {
