@@ -97,7 +97,8 @@ type PathTemplates struct {
 	Serial  string `json:"serial,omitempty"`
 	Channel string `json:"channel,omitempty"`
 	NVRAM   string `json:"nvram,omitempty"`
-	// swtpm is the folder of a TPM's state.
+	// swtpm is the folder of a TPM's state. Who changes it, or nvram, moves the files of guests that have run: else these find an empty TPM,
+	// or no boot entries.
 	SWTPM string `json:"swtpm,omitempty"`
 }
 
