@@ -62,9 +62,15 @@ var deviations = []deviation{
 		path, _, schema := strings.Cut(c.Message, " in body should be one of")
 		return schema && slices.Contains(everywhere(j.object, path), "")
 	}},
-	{name: "Empty lists of host devices", missing: func(j judged, c cause) bool {
-		list, _ := j.value(j.base + ".domain.devices.hostDevices").([]any)
-		return strings.HasSuffix(c.Field, ".HostDevices") && list != nil && len(list) == 0
+	{name: "Empty lists", missing: func(j judged, c cause) bool {
+		list := ""
+		if nic, named := strings.CutSuffix(c.Field, ".name"); named && strings.Contains(c.Message, "both ports and portRanges") {
+			list = nic + ".ports"
+		} else if strings.HasSuffix(c.Field, ".HostDevices") {
+			list = j.base + ".domain.devices.hostDevices"
+		}
+		elements, is := j.value(list).([]any)
+		return is && len(elements) == 0
 	}},
 	{name: "Memory of nothing", added: detail(`\.domain\.memory(\.(guest|maxGuest|hugepages\.pageSize))?$`, "greater than 0")},
 	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
