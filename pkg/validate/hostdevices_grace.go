@@ -34,30 +34,43 @@ func graceOf(resource string, limits config.Limits) (is, others bool) {
 func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	const gate = "GraceIOVirtualization"
 	spec, at := &vmi.Spec, path.Child("spec")
-	found := false
+	given, served := false, false
 	for _, d := range append(gpuList(spec, at), hostDeviceList(spec, at)...) {
 		is, others := graceOf(d.deviceName, limits)
 		if !is {
 			continue
 		}
+		given = true
 		at := d.at.Child("deviceName")
 		if off := gated(limits, gate, at).WithOrigin("hostdevices/grace-gate"); len(off) > 0 {
 			errs = append(errs, off...)
 			continue
 		}
-		found = true
+		served = true
 		if others {
 			errs = append(errs, field.Invalid(at, d.deviceName, "stands for NVIDIA Grace GPUs and other devices in this cluster: the guest cannot be laid out for both").WithOrigin("hostdevices/grace-ambiguous"))
 		}
 	}
-	if found {
-		errs = append(errs, graceGuest(vmi, limits, path)...)
+	if served {
+		errs = append(errs, graceGuest(spec, limits, at)...)
+	}
+	if given {
+		errs = append(errs, graceAnnotations(vmi, path)...)
 	}
 	return errs
 }
 
-func graceGuest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	spec, at := &vmi.Spec, path.Child("spec")
+// graceAnnotations stand in such a GPU's way whether the administrator allows it or not yet.
+func graceAnnotations(vmi *v1.VirtualMachineInstance, path *field.Path) (errs field.ErrorList) {
+	for _, annotation := range []string{v1.PlacePCIDevicesOnRootComplex, v1.DisablePCIHole64} {
+		if vmi.Annotations[annotation] == "true" {
+			errs = append(errs, field.Forbidden(path.Child("metadata", "annotations").Key(annotation), "an NVIDIA Grace GPU needs its own root port and the 64-bit PCI hole").WithOrigin("hostdevices/grace-annotations"))
+		}
+	}
+	return errs
+}
+
+func graceGuest(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) (errs field.ErrorList) {
 	if spec.Architecture != arm64 {
 		errs = append(errs, field.Invalid(at.Child("architecture"), spec.Architecture, "an NVIDIA Grace GPU needs 'arm64'").WithOrigin("hostdevices/grace-arm64"))
 	}
@@ -74,11 +87,6 @@ func graceGuest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *fiel
 	for _, gate := range []string{"PCINUMAAwareTopology", "IOMMUFD"} {
 		if !limits.Gates.Enabled(gate) {
 			errs = append(errs, field.Forbidden(at.Child("domain", "devices"), fmt.Sprintf("an NVIDIA Grace GPU needs feature gate '%s', which is off in this cluster", gate)).WithOrigin("hostdevices/grace-needs-gates"))
-		}
-	}
-	for _, annotation := range []string{v1.PlacePCIDevicesOnRootComplex, v1.DisablePCIHole64} {
-		if vmi.Annotations[annotation] == "true" {
-			errs = append(errs, field.Forbidden(path.Child("metadata", "annotations").Key(annotation), "an NVIDIA Grace GPU needs its own root port and the 64-bit PCI hole").WithOrigin("hostdevices/grace-annotations"))
 		}
 	}
 	return errs
