@@ -73,7 +73,7 @@ func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rende
 		return pipeline.Rendered{}, nil, err
 	}
 	if host == "" {
-		o.elsewhere(profiles)
+		o.elsewhere(profiles, g.explicit.Labels)
 	}
 	vmi := g.explicit.DeepCopy()
 	if frozen != nil {

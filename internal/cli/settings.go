@@ -12,6 +12,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -122,10 +124,10 @@ func (o *options) readProfiles() ([]v1alpha1.HostProfile, error) {
 }
 
 // elsewhere tells of profiles that may be for the guest's host, which nobody has described: without --host no machine has labels.
-func (o *options) elsewhere(profiles []v1alpha1.HostProfile) {
+func (o *options) elsewhere(profiles []v1alpha1.HostProfile, guest labels.Set) {
 	var names []string
 	for _, p := range profiles {
-		if p.Spec.NodeSelector != nil {
+		if p.Spec.NodeSelector != nil && mayBeFor(p.Spec.VMSelector, guest) {
 			names = append(names, p.Name)
 		}
 	}
@@ -133,4 +135,13 @@ func (o *options) elsewhere(profiles []v1alpha1.HostProfile) {
 		o.told = true
 		fmt.Fprintf(o.ErrOut, "Warning: HostProfiles that select machines by labels are for hosts of --host alone: %q\n", slices.Sorted(slices.Values(names)))
 	}
+}
+
+// mayBeFor tells whether a selector takes a guest; an absent one takes all. One that cannot be read is an error of rendering.
+func mayBeFor(selector *metav1.LabelSelector, guest labels.Set) bool {
+	if selector == nil {
+		return true
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && parsed.Matches(guest)
 }

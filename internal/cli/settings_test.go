@@ -15,7 +15,8 @@ func TestRenderWithWhatLiesBeside(t *testing.T) {
 	profile := func(name, spec string) string {
 		return "apiVersion: kilnvm.io/v1alpha1\nkind: HostProfile\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
 	}
-	_, file := write(t, size, vm, kubevirt, profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaUs: 5000}}"))
+	_, file := write(t, size, vm, kubevirt, profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaUs: 5000}}"),
+		profile("of-others", "{vmSelector: {matchLabels: {of: others}}, nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaUs: 6000}}"))
 	_, others := write(t, profile("c", "{cpu: {shares: 4096}}"))
 	got := call(t, "", "render", "-f", file)
 	if got.err != nil || !strings.Contains(got.out, "<shares>2048</shares>") || !strings.Contains(got.out, "Forge") || strings.Contains(got.out, "5000") ||

@@ -162,11 +162,12 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
 	profile := func(spec string) string {
-		return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + s.name + "}, spec: {nodeSelector: {matchLabels: {machine: " + m.name + "}}, " + spec + "}}"
+		return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + s.name + "}, spec: {vmSelector: {matchLabels: {of: " + s.name + "}}, nodeSelector: {matchLabels: {machine: " + m.name + "}}, " + spec + "}}"
 	}
 	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "--wait=false", "--ignore-not-found") })
 	s.must(s.kubectl(profile("lifecycle: {onCrash: preserve}"), "apply", "-f", "-"))
 	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
+	guest = strings.Replace(guest, "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:", 1)
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	s.eventually("the guest runs", func() bool {
 		return s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase}").stdout == "Running"
