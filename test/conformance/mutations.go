@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -104,8 +105,10 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 	if !c.Expect.Allowed {
 		return verdict(c, c.VM, given)
 	}
-	if given.refused {
-		return differs("refused: %s %s", given.errs[0].Field, given.errs[0].Detail)
+	if given.refused { // what is wrong with the guest is not for mutators to say
+		return verdict(c, c.VM, answer{errs: slices.DeleteFunc(given.errs, func(err *field.Error) bool {
+			return within(err.Field, "spec.template")
+		})})
 	}
 	explicit := given.explicit
 	if given.unknown != (unknown{}) { // the guest as it is while nobody has said what size it has
