@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -237,16 +236,4 @@ func TestEachRuleMatters(t *testing.T) {
 		}
 	}
 	t.Logf("%d rules; without %d of them a case that is refused would be admitted", len(names), decisive)
-}
-
-// TestWarningsAreShort: clients cut what is longer, and several come at once.
-func TestWarningsAreShort(t *testing.T) {
-	const most = 120
-	for _, c := range everything(t) {
-		for _, warning := range c.warned {
-			if length := utf8.RuneCountInString(warning); length > most {
-				t.Errorf("%s: a warning of %d characters: %s", c.name, length, warning)
-			}
-		}
-	}
 }

@@ -1,0 +1,59 @@
+package pkg_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// areas are the file names shared by all engine packages: 'ls pkg/*/cpu.go pkg/*/*/cpu.go' is the answer to "what do we
+// do about CPUs?".
+var areas = strings.Fields("machine cpu memory resources firmware disks networks hostdevices devices features clock iothreads security placement")
+
+// subjects are further files of an engine package, each with its reason.
+var subjects = map[string]string{
+	"pkg/pipeline/patch":           "the one patch writer (design)",
+	"pkg/pipeline/identity":        "what a guest's identity derives from its seed",
+	"pkg/pipeline/paths":           "where errors of a VM are, and whom they blame (design: real paths)",
+	"pkg/pipeline/capture":         "a running domain back into a record (design)",
+	"pkg/pipeline/provenance":      "where each field of a guest came from (design)",
+	"pkg/pipeline/render":          "composes stages 2 and 3",
+	"pkg/domain/backend/facts":     "what stage 3 is told of the host and of this start",
+	"pkg/domain/backend/profile":   "the administrator's policy: which profiles count, and how they are merged",
+	"pkg/instancetype/snapshot":    "content-addressed revisions",
+	"pkg/instancetype/requirement": "what a preference demands",
+	"pkg/validate/vm":              "what only a VirtualMachine has",
+	"pkg/validate/catalog":         "sizes, preferences and presets",
+	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",
+	"pkg/validate/warnings":        "what is legal and yet not meant",
+	"pkg/domain/abi/walk":          "every device of a domain, in one order",
+	"pkg/domain/abi/canon":         "the text that comparisons and digests read",
+	"pkg/domain/abi/freeze":        "a domain's record",
+	"pkg/domain/abi/project":       "what a guest sees of a domain",
+	"pkg/domain/abi/changes":       "the difference of two, in words",
+	"pkg/domain/address/numbers":   "positions on a bus",
+	"pkg/domain/address/pcie":      "root bus and root ports",
+}
+
+func TestFilesAreAreas(t *testing.T) {
+	for _, p := range list(t, "./pkg/...") {
+		pkg := strings.TrimPrefix(p.ImportPath, module)
+		if pkg == "pkg/config" {
+			continue // configuration has its own subjects
+		}
+		for _, file := range p.GoFiles {
+			name := strings.TrimSuffix(file, ".go")
+			if name == filepath.Base(pkg) || slices.Contains(areas, name) || subjects[pkg+"/"+name] != "" || part(pkg, name) {
+				continue
+			}
+			t.Errorf("%s/%s is neither an area nor the package's own file: %s", pkg, file, strings.Join(areas, " "))
+		}
+	}
+}
+
+// part tells whether a file is part of an area or subject that was split, e.g. disks_blockio.
+func part(pkg, name string) bool {
+	whole, _, found := strings.Cut(name, "_")
+	return found && (slices.Contains(areas, whole) || subjects[pkg+"/"+whole] != "")
+}
