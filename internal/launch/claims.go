@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"k8s.io/apimachinery/pkg/util/validation"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -14,6 +15,8 @@ import (
 // A bare machine has no storage classes. What claim 'data' of namespace 'shop' is, its administrator says in
 // claims/shop/data.yaml below --volume-root: a disk of the network. Its key is in data.key beside it, the passphrase of a LUKS volume in
 // data.luks; neither is ever part of a document, a log or an event.
+
+const claimsDir = "claims"
 
 // described is such a file.
 type described struct {
@@ -33,10 +36,14 @@ func claimName(volume v1.Volume) string {
 }
 
 func claimFile(namespace, claim, suffix string) string {
-	return path.Join("claims", namespace, claim+suffix)
+	return path.Join(claimsDir, namespace, claim+suffix)
 }
 
 func (h *Host) claim(namespace, claim string) (backend.Volume, error) {
+	// Admission leaves the names of claims to the cluster. Here '../shop/data' would be another namespace's.
+	if wrong := validation.IsDNS1123Subdomain(claim); len(wrong) > 0 {
+		return backend.Volume{}, fmt.Errorf("claim '%s': no claim has this name: %s", claim, wrong[0])
+	}
 	raw, err := h.Volumes.Read(claimFile(namespace, claim, ".yaml"))
 	if err != nil {
 		return backend.Volume{}, err

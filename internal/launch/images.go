@@ -14,12 +14,14 @@ import (
 // A bare machine has no container runtime. The tree of image 'registry.example/demo:1' is the folder
 // containers/registry.example/demo:1 below --volume-root, unpacked there by its administrator.
 
+const imagesDir = "containers"
+
 // imageFile is the path below the root of a file in an image's tree. An empty file means the one disk in /disk.
 func (r *Root) imageFile(image, file string) (string, error) {
 	if image == "" || !filepath.IsLocal(image) {
 		return "", fmt.Errorf("image '%s' is not a name that can be a folder", image)
 	}
-	tree := path.Join("containers", image)
+	tree := path.Join(imagesDir, image)
 	if file != "" {
 		return path.Join(tree, path.Join("/", file)), nil
 	}

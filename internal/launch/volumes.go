@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,11 +32,18 @@ func (h *Host) bindVolume(vmi *v1.VirtualMachineInstance, volume v1.Volume, dir 
 		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud or a claim that its administrator describes")
 }
 
+// administrators are the folders below --volume-root that no guest may have disks in: it would read the keys of others, describe claims
+// to itself, or write into images that all boot from.
+var administrators = []string{claimsDir, imagesDir}
+
 // hostDisk serves a raw image by path. Its format is never probed: a guest can write any header into its own disk.
 func (h *Host) hostDisk(source *v1.HostDisk) (backend.Volume, error) {
 	rel, err := h.Volumes.Below(source.Path)
 	if err != nil {
 		return backend.Volume{}, err
+	}
+	if folder, _, _ := strings.Cut(rel, "/"); slices.Contains(administrators, folder) {
+		return backend.Volume{}, fmt.Errorf("path '%s' is in a folder of the machine's administrator; host disks lie elsewhere below --volume-root", source.Path)
 	}
 	if source.Type == v1.HostDiskExistsOrCreate {
 		if source.Capacity.Cmp(resource.Quantity{}) <= 0 {

@@ -28,6 +28,14 @@ func testHost(t *testing.T) (*Host, string) {
 		func() error { return os.WriteFile(outside, []byte("secret"), 0o600) },
 		func() error { return os.MkdirAll(filepath.Join(tree, "disk"), 0o755) },
 		func() error { return os.MkdirAll(filepath.Join(tree, "boot"), 0o755) },
+		func() error { return os.Mkdir(filepath.Join(dir, "folder"), 0o755) },
+		func() error { return os.MkdirAll(filepath.Join(dir, "claims", "shop"), 0o755) },
+		func() error {
+			return os.WriteFile(filepath.Join(dir, "claims", "shop", "data.key"), []byte("key"), 0o600)
+		},
+		func() error {
+			return os.WriteFile(filepath.Join(dir, "claims", "shop", "data.yaml"), []byte("network: {protocol: nbd, hosts: [{name: disks.example}]}"), 0o600)
+		},
 		func() error { return os.WriteFile(filepath.Join(dir, "disk.img"), make1MiB(), 0o600) },
 		func() error { return os.WriteFile(filepath.Join(tree, "disk", "root.img"), make1MiB(), 0o600) },
 		func() error { return os.WriteFile(filepath.Join(tree, "boot", "vmlinuz"), []byte("kernel"), 0o600) },
@@ -64,7 +72,10 @@ func TestHostDiskStaysBelowItsRoot(t *testing.T) {
 		{name: "absolute link", path: dir + "/link.img", want: "cannot be served", why: "a link that leads out"},
 		{name: "relative link", path: dir + "/relative.img", want: "cannot be served", why: "a relative link that leads out"},
 		{name: "linked folder", path: dir + "/etc/passwd", want: "cannot be served", why: "a folder on the way may be a link"},
-		{name: "folder", path: dir + "/containers", want: "not a regular file", why: "a folder is no disk"},
+		{name: "folder", path: dir + "/folder", want: "not a regular file", why: "a folder is no disk"},
+		{name: "images", path: dir + "/containers/registry.example/demo:1/disk/root.img", want: "administrator", why: "others boot from it"},
+		{name: "keys", path: dir + "/x/../claims/shop/data.key", want: "administrator", why: "the keys of others"},
+		{name: "folder of images", path: dir + "/containers", want: "administrator", why: "whatever it is"},
 		{name: "absent", path: dir + "/none.img", want: "does not exist", why: "type Disk creates nothing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -100,6 +111,19 @@ func TestHostDiskIsCreatedOnlyBelowItsRoot(t *testing.T) {
 	}
 	if _, err := host.hostDisk(&v1.HostDisk{Path: dir + "/zero.img", Type: v1.HostDiskExistsOrCreate}); err == nil {
 		t.Error("a disk without capacity was created")
+	}
+}
+
+// TestClaimsOfOthers: the name of a claim leads nowhere but to that claim.
+func TestClaimsOfOthers(t *testing.T) {
+	host, _ := testHost(t)
+	if volume, err := host.claim("shop", "data"); err != nil || volume.Network == nil {
+		t.Errorf("the namespace's own: %+v, %v", volume, err)
+	}
+	for _, name := range []string{"../shop/data", "shop/data", "..", "./data"} {
+		if volume, err := host.claim("other", name); err == nil || !strings.Contains(err.Error(), "no claim has this name") {
+			t.Errorf("'%s': %+v, %v", name, volume, err)
+		}
 	}
 }
 
