@@ -20,8 +20,8 @@ const (
 // measure tells the size of a volume's blocks, for disks that match it. A file has the block size of its file system, which
 // knows no other; a file system of larger blocks than QEMU knows is left unknown.
 func measure(volume *backend.Volume) error {
-	if volume.Network != nil {
-		return nil // only its server knows
+	if volume.Network != nil || volume.Adapter != nil {
+		return nil // only its server knows, and a LUN is not there before its adapter
 	}
 	info, err := os.Stat(volume.Path)
 	if err != nil {

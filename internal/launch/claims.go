@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -13,15 +15,36 @@ import (
 )
 
 // A bare machine has no storage classes. What claim 'data' of namespace 'shop' is, its administrator says in
-// claims/shop/data.yaml below --volume-root: a disk of the network. Its key is in data.key beside it, the passphrase of a LUKS volume in
-// data.luks; neither is ever part of a document, a log or an event.
+// claims/shop/data.yaml below --volume-root: a disk of the network, or a LUN that a Fibre Channel adapter of the guest's own reaches. Its key is in
+// data.key beside it, the passphrase of a LUKS volume in data.luks; neither is ever part of a document, a log or an event.
 
 const claimsDir = "claims"
 
 // described is such a file.
 type described struct {
-	Network   *backend.NetworkDisk `json:"network"`
+	Network   *backend.NetworkDisk `json:"network,omitempty"`
+	LUN       *lun                 `json:"lun,omitempty"`
 	Encrypted bool                 `json:"encrypted,omitempty"`
+}
+
+// lun is a block device that is there once its adapter is.
+type lun struct {
+	// Path is below /dev/disk, where names stay.
+	Path    string              `json:"path"`
+	Adapter backend.HostAdapter `json:"adapter"`
+}
+
+// worldWide is a name in a fabric.
+var worldWide = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
+
+func (l lun) volume() (backend.Volume, error) {
+	if path.Clean(l.Path) != l.Path || !strings.HasPrefix(l.Path, "/dev/disk/") {
+		return backend.Volume{}, fmt.Errorf("the path of its LUN is '%s', want one below /dev/disk", l.Path)
+	}
+	if a := l.Adapter; a.Parent == "" || !worldWide.MatchString(a.WWNN) || !worldWide.MatchString(a.WWPN) {
+		return backend.Volume{}, errors.New("the adapter of its LUN needs a parent, and a wwnn and wwpn of 16 hexadecimal digits")
+	}
+	return backend.Volume{Path: l.Path, Format: "raw", Block: true, Adapter: &l.Adapter}, nil
 }
 
 // claimName is the claim of a volume, empty for volumes of other kinds. The claim of a data volume has its name.
@@ -52,10 +75,17 @@ func (h *Host) claim(namespace, claim string) (backend.Volume, error) {
 	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
 		return backend.Volume{}, fmt.Errorf("claim '%s': %w", claim, err)
 	}
-	if c.Network == nil {
-		return backend.Volume{}, fmt.Errorf("claim '%s': its file names no network disk", claim)
+	if (c.Network == nil) == (c.LUN == nil) {
+		return backend.Volume{}, fmt.Errorf("claim '%s': its file must name either a network disk or a lun", claim)
 	}
-	return backend.Volume{Network: c.Network, Format: "raw", Encrypted: c.Encrypted}, nil
+	volume := backend.Volume{Network: c.Network, Format: "raw"}
+	if c.LUN != nil {
+		if volume, err = c.LUN.volume(); err != nil {
+			return backend.Volume{}, fmt.Errorf("claim '%s': %w", claim, err)
+		}
+	}
+	volume.Encrypted = c.Encrypted
+	return volume, nil
 }
 
 // secrets reads the values of those that a guest needs, by reference.

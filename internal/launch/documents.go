@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/digitalocean/go-libvirt"
@@ -13,15 +12,20 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Side documents of a domain: secrets, network filters and mediated devices. They are defined before it and removed after its guest
+// Side documents of a domain: secrets, network filters and node devices. They are defined before it and removed after its guest
 // has ended and before the domain is, which notes them: whatever dies in between, the next removal finds all of them.
 
 // notes are in the domain's metadata.
 type notes struct {
-	XMLName     xml.Name `xml:"https://kilnvm.io/launch documents"`
-	Secrets     []string `xml:"secret"` // UUIDs
-	Filters     []string `xml:"filter"` // names
-	NodeDevices []string `xml:"mdev"`   // UUIDs
+	XMLName  xml.Name `xml:"https://kilnvm.io/launch documents"`
+	Secrets  []string `xml:"secret"` // UUIDs
+	Filters  []string `xml:"filter"` // names
+	Mediated []string `xml:"mdev"`   // UUIDs
+	Adapters []string `xml:"fc"`     // WWPNs
+}
+
+func (n notes) empty() bool {
+	return len(n.Secrets)+len(n.Filters)+len(n.Mediated)+len(n.Adapters) == 0
 }
 
 func noted(documents backend.Documents) notes {
@@ -33,7 +37,11 @@ func noted(documents backend.Documents) notes {
 		n.Filters = append(n.Filters, f.Name)
 	}
 	for _, d := range documents.NodeDevices {
-		n.NodeDevices = append(n.NodeDevices, d.Capability.MDev.UUID)
+		if d.Capability.MDev != nil {
+			n.Mediated = append(n.Mediated, d.Capability.MDev.UUID)
+		} else {
+			n.Adapters = append(n.Adapters, portName(d))
+		}
 	}
 	return n
 }
@@ -46,7 +54,7 @@ func (l *Libvirt) Run(documents backend.Documents, values map[string][]byte) err
 		return err
 	}
 	made := noted(documents)
-	if len(made.Secrets)+len(made.Filters)+len(made.NodeDevices) == 0 {
+	if made.empty() {
 		return l.Start(documents.Domain)
 	}
 	note, err := xml.Marshal(made)
@@ -115,37 +123,6 @@ func defineSecret(rpc *libvirt.Libvirt, s backend.Secret, values map[string][]by
 	return nil
 }
 
-// makeDevice makes a mediated device that is not there yet.
-func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice) error {
-	uuid := device.Capability.MDev.UUID
-	name, err := mediatedName(rpc, uuid)
-	if err != nil || name != "" {
-		return err
-	}
-	text, err := device.Marshal()
-	if err == nil {
-		_, err = rpc.NodeDeviceCreateXML(text, 0)
-	}
-	if err != nil {
-		return fmt.Errorf("libvirt cannot make mediated device '%s' of '%s': %w", uuid, device.Parent, err)
-	}
-	return nil
-}
-
-// mediatedName is libvirt's name of a mediated device, which contains its UUID and that of its parent; empty if there is none.
-func mediatedName(rpc *libvirt.Libvirt, uuid string) (string, error) {
-	devices, _, err := rpc.ConnectListAllNodeDevices(1, uint32(libvirt.ConnectListNodeDevicesCapMdev))
-	if err != nil {
-		return "", err
-	}
-	prefix := "mdev_" + strings.ReplaceAll(uuid, "-", "_")
-	i := slices.IndexFunc(devices, func(d libvirt.NodeDevice) bool { return strings.HasPrefix(d.Name, prefix) })
-	if i < 0 {
-		return "", nil
-	}
-	return devices[i].Name, nil
-}
-
 // swept removes what a domain noted, if it noted anything.
 func (l *Libvirt) swept(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	text, err := rpc.DomainGetXMLDesc(domain, libvirt.DomainXMLInactive)
@@ -172,14 +149,8 @@ func (l *Libvirt) sweep(made notes) error {
 	if err != nil {
 		return err
 	}
-	for _, uuid := range made.NodeDevices {
-		name, err := mediatedName(rpc, uuid)
-		if err == nil && name != "" {
-			err = tolerate(rpc.NodeDeviceDestroy(name), libvirt.ErrNoNodeDevice)
-		}
-		if err != nil {
-			return err
-		}
+	if err := removeDevices(rpc, made); err != nil {
+		return err
 	}
 	for _, name := range made.Filters {
 		filter, err := rpc.NwfilterLookupByName(name)

@@ -76,7 +76,7 @@ func Render(in Input) (Documents, field.ErrorList) {
 	if err := unaltered(front, &dom); err != nil {
 		return Documents{}, field.ErrorList{field.InternalError(h.domain, err)}
 	}
-	return Documents{Domain: &dom, Secrets: h.secrets(), Filters: h.filters(), NodeDevices: h.nodeDevices()}, nil
+	return Documents{Domain: &dom, Secrets: h.secrets(), Filters: h.filters(), NodeDevices: append(h.mediatedDevices(), h.adapters()...)}, nil
 }
 
 // unaltered proves that the guest sees just what the frontend says.

@@ -114,6 +114,8 @@ type Volume struct {
 	Encrypted bool `json:"encrypted,omitempty"`
 	// Block is true for a block device.
 	Block bool `json:"block,omitempty"`
+	// Adapter is made for this start: the volume is a LUN that is reached through it. Nil where the host reaches it anyway.
+	Adapter *HostAdapter `json:"adapter,omitempty"`
 	// Backing is a read-only image below a qcow2 overlay.
 	Backing       string `json:"backing,omitempty"`
 	BackingFormat string `json:"backingFormat,omitempty"`
@@ -123,6 +125,15 @@ type Volume struct {
 	LogicalBlock       uint `json:"logicalBlockBytes,omitempty"`
 	PhysicalBlock      uint `json:"physicalBlockBytes,omitempty"`
 	DiscardGranularity uint `json:"discardGranularityBytes,omitempty"`
+}
+
+// HostAdapter is a virtual Fibre Channel adapter (NPIV).
+type HostAdapter struct {
+	// Parent is the node device of the card, such as scsi_host5.
+	Parent string `json:"parent"`
+	// WWNN and WWPN are its world wide names in the fabric, each of 16 hexadecimal digits.
+	WWNN string `json:"wwnn"`
+	WWPN string `json:"wwpn"`
 }
 
 // NetworkDisk is a disk that QEMU reaches itself.

@@ -9,7 +9,7 @@ import (
 
 // Documents: node devices, one for each mediated device that is made for this start, in the order of the devices' names.
 
-func (h *host) nodeDevices() (out []libvirtxml.NodeDevice) {
+func (h *host) mediatedDevices() (out []libvirtxml.NodeDevice) {
 	for _, name := range slices.Sorted(maps.Keys(h.Bindings.HostDevs)) {
 		bound := h.Bindings.HostDevs[name]
 		if bound.MediatedType == "" || mediated[bound.Type] == "" {
