@@ -9,26 +9,11 @@ import (
 )
 
 // What is edited while the VM is there: each would give a new guest other hardware.
-const (
-	otherConfiguration = `developerConfiguration: {featureGates: [HostDisk, PanicDevices]}
-cpuModel: Westmere
-architectureConfiguration: {amd64: {machineType: pc-q35-7.1}}
-smbios: {manufacturer: Changed, product: After}
-`
-	otherSize = `apiVersion: instancetype.kubevirt.io/v1beta1
-kind: VirtualMachineInstancetype
-metadata: {name: own}
-spec: {cpu: {guest: 1}, memory: {guest: 1152Mi, maxGuest: 4Gi}}
-`
-	otherPreset = `apiVersion: kubevirt.io/v1
-kind: VirtualMachineInstancePreset
-metadata: {name: dog}
-spec:
-  selector: {matchLabels: {tier: database}}
-  domain:
-    clock: {timer: {hpet: {present: true}}}
-    devices: {}
-`
+var (
+	otherConfiguration = strings.NewReplacer("Nehalem", "Westmere\narchitectureConfiguration: {amd64: {machineType: pc-q35-7.1}}",
+		"manufacturer: Kiln", "manufacturer: Changed", "Before", "After").Replace(hardwareConfiguration)
+	otherSize   = strings.NewReplacer("guest: 2}", "guest: 1}", "guest: 1Gi", "guest: 1152Mi").Replace(hardwareSize)
+	otherPreset = strings.NewReplacer("present: false", "present: true", "watchdog: {name: dog, i6300esb: {action: poweroff}}", "").Replace(hardwarePreset)
 )
 
 // probe is a VMI that says nothing of its CPU model, to see what admission gives it.
