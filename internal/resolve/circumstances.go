@@ -72,6 +72,9 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*conte
 	}
 	typed, errs := preset.Match(all, pipeline.Instance(vm))
 	if len(errs) > 0 {
+		for _, err := range errs {
+			err.Field = "spec.template." + err.Field // they are about the guest
+		}
 		return nil, &Refusal{errs}
 	}
 	var found []*content

@@ -20,7 +20,7 @@ type change struct {
 	family
 	vm, old  *v1.VirtualMachine
 	now, was pinList
-	// fresh is what a new pin would be.
+	// fresh is what a new pin would be. It is found once: presets are read one by one.
 	fresh func() ([]*content, error)
 }
 

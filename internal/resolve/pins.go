@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/preset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -65,7 +66,7 @@ func readPins(object metav1.Object) pins {
 	}
 	if read.presets.given = keys.Presets != nil && string(keys.Presets) != "null"; string(keys.Presets) == `""` {
 		read.presets.names = []string{""}
-	} else if read.presets.given && json.Unmarshal(keys.Presets, &read.presets.names) != nil {
+	} else if read.presets.given && json.Unmarshal(keys.Presets, &read.presets.names) != nil || len(read.presets.names) > preset.MaxMatching {
 		return pins{malformed: true}
 	}
 	return read

@@ -5,6 +5,7 @@ package resolve
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -109,8 +110,8 @@ func (r Resolver) changes(ctx context.Context, vm, old *v1.VirtualMachine) []cha
 		was = readPins(old)
 	}
 	return []change{
-		{presets, vm, old, now.presets, was.presets, func() ([]*content, error) { return r.matching(ctx, vm) }},
-		{configurations, vm, old, now.configuration, was.configuration, func() ([]*content, error) { return r.configuration(ctx, vm.Namespace) }},
+		{presets, vm, old, now.presets, was.presets, sync.OnceValues(func() ([]*content, error) { return r.matching(ctx, vm) })},
+		{configurations, vm, old, now.configuration, was.configuration, sync.OnceValues(func() ([]*content, error) { return r.configuration(ctx, vm.Namespace) })},
 	}
 }
 

@@ -69,13 +69,14 @@ func fill(name string, domain *v1.DomainSpec, vmi *v1.VirtualMachineInstance) (s
 	applied := vmi.Annotations[appliedPrefix+name] != "" // before: what it gave has got defaults since then, and no longer looks like it
 	again := applied
 	for _, a := range areas {
-		for _, key := range keys(a.values(domain)) {
-			have, found := a.values(&vmi.Spec.Domain)[key]
+		theirs, has := a.values(domain), a.values(&vmi.Spec.Domain)
+		for _, key := range keys(theirs) {
+			have, found := has[key]
 			switch {
 			case !found:
 				a.fill(&vmi.Spec.Domain, domain, key)
 				applied = true
-			case same(have, a.values(domain)[key]):
+			case same(have, theirs[key]):
 				applied = true
 			case !again:
 				skipped = append(skipped, Skipped{name, a.path(key), "the guest already has one"})
@@ -93,8 +94,12 @@ func Match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 	return match(presets, vmi)
 }
 
+// MaxMatching is the number of presets that may match one guest. Each is read and pinned for each guest, and anybody who may write
+// presets in a namespace can write one that matches all guests there.
+const MaxMatching = 64
+
 // match returns the presets whose selector matches the guest's labels, in name order. An invalid selector of any preset is
-// an error: whether it was meant for this guest cannot be known.
+// an error: whether it was meant for this guest cannot be known. So are more than MaxMatching presets.
 func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (matching []v1.VirtualMachineInstancePreset, errs field.ErrorList) {
 	if vmi.Annotations[Exclude] == "true" {
 		return nil, nil
@@ -102,7 +107,9 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 	for _, p := range presets {
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector)
 		if err != nil {
-			errs = append(errs, field.Invalid(labelsPath, p.Name, fmt.Sprintf("preset '%s' has an invalid selector: %v", p.Name, err)))
+			if errs = append(errs, field.Invalid(labelsPath, p.Name, fmt.Sprintf("preset '%s' has an invalid selector: %s", p.Name, short(err.Error())))); len(errs) == maxMistakes {
+				return nil, errs
+			}
 			continue
 		}
 		if p.Spec.Domain != nil && selector.Matches(labels.Set(vmi.Labels)) {
@@ -110,24 +117,52 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 		}
 	}
 	slices.SortFunc(matching, func(a, b v1.VirtualMachineInstancePreset) int { return strings.Compare(a.Name, b.Name) })
+	if len(matching) > MaxMatching {
+		many := field.TooMany(labelsPath, len(matching), MaxMatching)
+		many.BadValue, many.Detail = field.OmitValueType{}, fmt.Sprintf("%d presets match, at most %d may: %s; change the labels so that fewer match", len(matching), MaxMatching, names(matching))
+		return nil, append(errs, many)
+	}
 	return matching, errs
 }
 
 // labelsPath is what selects presets, and what the user can change.
 var labelsPath = field.NewPath("metadata", "labels")
 
-// disagreements compares each pair of presets in each area. Two that disagree are refused even where the guest has a value
-// of its own, as in KubeVirt: which of them the next guest would get is a matter of names.
+// names are those of presets in one text of about maxText bytes.
+func names(presets []v1.VirtualMachineInstancePreset) string {
+	text := "'" + presets[0].Name + "'"
+	for i, p := range presets[1:] {
+		if len(text) > maxText {
+			return fmt.Sprintf("%s and %d more", text, len(presets)-1-i)
+		}
+		text += ", '" + p.Name + "'"
+	}
+	return text
+}
+
+// maxMistakes is the number of presets' mistakes that are told of one guest.
+const maxMistakes = 64
+
+// disagreements compares each area of a preset with the first preset that sets it: one error for each later one that sets another
+// value. Two that disagree are refused even where the guest has a value of its own, as in KubeVirt: which of them the next guest
+// would get is a matter of names.
 func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.ErrorList) {
-	for i, p := range matching {
-		for _, other := range matching[i+1:] {
-			for _, a := range areas {
-				theirs := a.values(other.Spec.Domain)
-				for key, value := range a.values(p.Spec.Domain) {
-					if their, found := theirs[key]; found && !same(value, their) {
-						errs = append(errs, field.Invalid(labelsPath, p.Name+", "+other.Name, fmt.Sprintf(
-							"presets '%s' and '%s' disagree on %s: %s and %s; change the labels so that one of them matches", p.Name, other.Name, a.path(key), print(value), print(their))))
-					}
+	type setting struct {
+		preset string
+		value  any
+	}
+	first := map[string]setting{} // by path
+	for _, p := range matching {
+		for _, a := range areas {
+			values := a.values(p.Spec.Domain)
+			for _, key := range keys(values) {
+				path, value := a.path(key), values[key]
+				was, set := first[path]
+				if !set {
+					first[path] = setting{p.Name, value}
+				} else if !same(was.value, value) && len(errs) < maxMistakes {
+					errs = append(errs, field.Invalid(labelsPath, was.preset+", "+p.Name, fmt.Sprintf(
+						"presets '%s' and '%s' disagree on %s: %s and %s; change the labels so that one of them matches", was.preset, p.Name, path, print(was.value), print(value))))
 				}
 			}
 		}

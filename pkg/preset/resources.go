@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -93,13 +94,23 @@ func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
 func keys(values map[string]any) []string { return slices.Sorted(maps.Keys(values)) }
 
+// maxText is about the length of a value, or of a list of names, in a message: a preset may have a kernel's arguments of a megabyte.
+const maxText = 1024
+
 // print is a value for a message.
 func print(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Sprint(value)
+		raw = fmt.Append(nil, value)
 	}
-	return string(raw)
+	return short(string(raw))
+}
+
+func short(text string) string {
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
 }
 
 // ignored names what a preset sets beyond the eight areas: KubeVirt drops it in silence.
