@@ -35,8 +35,16 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 		return known, nil
 	}
 	w := walk{Resolver: r, ref: &reference{namespace: vm.Namespace, vm: vm}}
-	for i := range vm.Spec.DataVolumeTemplates {
-		found, err := w.labelled(ctx, vm.Spec.DataVolumeTemplates[i].Spec.SourceRef)
+	all := w.images()
+	wanted := imageRights{walk: w, names: map[string]string{}}
+	for _, at := range all {
+		wanted.name(at)
+	}
+	for _, at := range all {
+		found, err := wanted.labelled(ctx, at)
+		if errors.As(err, new(*field.Error)) {
+			return "", nil // one refusal is answer enough: nothing more is asked
+		}
 		if err != nil || found != "" {
 			return found, err
 		}
@@ -44,21 +52,54 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 	return "", nil
 }
 
+// images are the DataSources that the data volumes of a VM copy.
+func (w walk) images() (all []Source) {
+	for i := range w.ref.vm.Spec.DataVolumeTemplates {
+		ref := w.ref.vm.Spec.DataVolumeTemplates[i].Spec.SourceRef
+		if ref == nil || !strings.EqualFold(ref.Kind, cdi.DataVolumeDataSource) {
+			continue
+		}
+		at := Source{sourceKind: dataSources, Namespace: w.ref.namespace, Name: ref.Name}
+		if ref.Namespace != nil {
+			at.Namespace = w.orOwn(*ref.Namespace)
+		}
+		all = append(all, at)
+	}
+	return all
+}
+
+// imageRights asks one SubjectAccessReview for each namespace, however many images of it a VM copies: for the image if it is the only
+// one, else for all DataSources of the namespace.
+type imageRights struct {
+	walk
+	// names are what is asked for, by namespace.
+	names map[string]string
+}
+
+func (r imageRights) name(at Source) {
+	if known, found := r.names[at.Namespace]; found && known != at.Name {
+		at.Name = every
+	}
+	r.names[at.Namespace] = at.Name
+}
+
+// look is walk.look with the right to the namespace. What does not exist is not asked about further: nothing waits for it.
+func (r imageRights) look(ctx context.Context, at Source, into any) (map[string]string, error) {
+	r.name(at)
+	if err := r.permitted(ctx, Source{at.sourceKind, at.Namespace, r.names[at.Namespace]}); err != nil {
+		return nil, err
+	}
+	return r.read(ctx, at, into)
+}
+
 // labelled is the architecture that a DataSource names, or the one that it stands for: one step, as far as CDI itself goes.
-func (w walk) labelled(ctx context.Context, ref *cdi.DataVolumeSourceRef) (string, error) {
-	if ref == nil || !strings.EqualFold(ref.Kind, cdi.DataVolumeDataSource) {
-		return "", nil
-	}
-	at := Source{sourceKind: dataSources, Namespace: w.ref.namespace, Name: ref.Name}
-	if ref.Namespace != nil {
-		at.Namespace = w.orOwn(*ref.Namespace)
-	}
+func (r imageRights) labelled(ctx context.Context, at Source) (string, error) {
 	var found cdi.DataSource
-	labels, err := w.look(ctx, at, &found)
+	labels, err := r.look(ctx, at, &found)
 	if next := found.Spec.Source.DataSource; err == nil && next != nil {
-		labels, err = w.look(ctx, Source{dataSources, w.orOwn(next.Namespace), next.Name}, nil)
+		labels, err = r.look(ctx, Source{dataSources, r.orOwn(next.Namespace), next.Name}, nil)
 	}
-	if errors.As(err, new(*absent)) || errors.As(err, new(*field.Error)) {
+	if errors.As(err, new(*absent)) {
 		return "", nil
 	}
 	if found := labels[labelArchitecture]; err == nil && slices.Contains(architectures, found) {

@@ -2,10 +2,13 @@ package resolve
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -49,6 +52,64 @@ func TestArchitecture(t *testing.T) {
 			answer, err := Resolver{Cached: NewFiles(scheme(t), objects(t, test.objects...)...), Rights: rights}.VM(t.Context(), made, nil)
 			if err != nil || answer.Set.Architecture != test.want {
 				t.Errorf("%s: got '%s', want '%s', %v", test.why, answer.Set.Architecture, test.want, err)
+			}
+		})
+	}
+}
+
+// However many images a VM copies, one question is asked for each namespace, and none after the first refusal.
+func TestQuestionsAboutImages(t *testing.T) {
+	const each = 64
+	type image struct{ namespace, name, next string }
+	source := func(i image) string {
+		at := "{pvc: {name: p}}"
+		if i.next != "" {
+			at = "{dataSource: {name: " + i.next + ", namespace: golden}}"
+		}
+		return fmt.Sprintf("{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: %s, namespace: %s}, spec: {source: %s}}", i.name, i.namespace, at)
+	}
+	for _, test := range []struct {
+		name, why string
+		image     func(int) image
+		stored    bool
+		may       func(Source) bool
+		asked     int
+		last      string
+	}{
+		{name: "one namespace", why: "who may read all of them is asked", asked: 1, last: "*", stored: true,
+			image: func(i int) image { return image{"golden", fmt.Sprint("ds", i), ""} }},
+		{name: "one image", why: "who may read that one is asked", asked: 1, last: "ds", stored: true,
+			image: func(int) image { return image{"golden", "ds", ""} }},
+		{name: "images to come", why: "nothing waits for an architecture", asked: 1, last: "*",
+			image: func(i int) image { return image{"golden", fmt.Sprint("ds", i), ""} }},
+		{name: "a namespace each", asked: each, last: "ds63", stored: true,
+			image: func(i int) image { return image{fmt.Sprint("ns", i), fmt.Sprint("ds", i), ""} }},
+		{name: "refused", why: "one refusal is enough", asked: 1, last: "ds0", stored: true, may: func(Source) bool { return false },
+			image: func(i int) image { return image{fmt.Sprint("ns", i), fmt.Sprint("ds", i), ""} }},
+		{name: "own images that stand for others", why: "asked by name first, then for all", asked: 2, last: "*", stored: true,
+			image: func(i int) image { return image{"team", fmt.Sprint("ds", i), fmt.Sprint("other", i)} }},
+		{name: "own images", why: "nobody needs to be asked", stored: true,
+			image: func(i int) image { return image{"team", fmt.Sprint("ds", i), ""} }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			made, stored := vm(), []string{}
+			made.Spec = v1.VirtualMachineSpec{Template: &v1.VirtualMachineInstanceTemplateSpec{}}
+			for i := range each {
+				at := test.image(i)
+				ref := &cdi.DataVolumeSourceRef{Kind: "DataSource", Name: at.name, Namespace: &at.namespace}
+				made.Spec.DataVolumeTemplates = append(made.Spec.DataVolumeTemplates, v1.DataVolumeTemplateSpec{Spec: cdi.DataVolumeSpec{SourceRef: ref}})
+				if document := source(at); test.stored && !slices.Contains(stored, document) {
+					stored = append(stored, document)
+				}
+			}
+			var asked []string
+			rights := &Rights{May: func(_ context.Context, s Source) (bool, error) {
+				asked = append(asked, s.Name)
+				return test.may == nil || test.may(s), nil
+			}}
+			_, err := Resolver{Cached: NewFiles(scheme(t), objects(t, stored...)...), Rights: rights}.VM(t.Context(), made, nil)
+			if err != nil || len(asked) != test.asked || test.asked > 0 && asked[len(asked)-1] != test.last {
+				t.Errorf("%s: asked about %d, %v: %v", test.why, len(asked), asked, err)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -93,8 +94,12 @@ func (r *Rights) Record() string {
 	return string(text)
 }
 
-// grant asks for one source and remembers the answer.
+// grant asks for one source and remembers the answer. Who may read all of a kind in a namespace is not asked for one.
 func (r *Rights) grant(ctx context.Context, s Source) (bool, error) {
+	all := Source{s.sourceKind, s.Namespace, every}
+	if slices.Contains(r.granted, all.key()) {
+		return true, nil
+	}
 	at, found := slices.BinarySearch(r.granted, s.key())
 	if found {
 		return true, nil
@@ -111,6 +116,15 @@ func (w walk) look(ctx context.Context, s Source, into any) (map[string]string, 
 	if err := w.permitted(ctx, s); err != nil {
 		return nil, err
 	}
+	labels, err := w.read(ctx, s, into)
+	if s.sourceKind == dataSources && errors.As(err, new(*absent)) {
+		w.foresee(ctx, s)
+	}
+	return labels, err
+}
+
+// read is look for what may be read.
+func (w walk) read(ctx context.Context, s Source, into any) (map[string]string, error) {
 	reader := w.Live // a cache would begin to watch the kind
 	if reader == nil {
 		reader = w.Cached
@@ -120,9 +134,6 @@ func (w walk) look(ctx context.Context, s Source, into any) (map[string]string, 
 	err := reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, &object)
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		if s.sourceKind == dataSources {
-			w.foresee(ctx, s)
-		}
 		return nil, &absent{fmt.Sprintf("%s does not exist", s)}
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", s, err)
