@@ -25,6 +25,7 @@ var subjects = map[string]string{
 	"pkg/instancetype/requirement": "what a preference demands",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
 	"pkg/validate/catalog":         "sizes, preferences and presets",
+	"pkg/validate/counts":          "how many parts an object may have, asked before it is decoded",
 	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",
 	"pkg/validate/warnings":        "what is legal and yet not meant",
 	"pkg/domain/abi/walk":          "every device of a domain, in one order",

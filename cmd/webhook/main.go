@@ -55,7 +55,7 @@ func command() *cobra.Command {
 // run serves until the context ends, then drains.
 func run(ctx context.Context, o options) error {
 	serving := certs.Watch(o.certs)
-	mgr, err := newManager(o, serving)
+	mgr, err := newManager(o)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, o options) error {
 	if err := certificates(mgr, o, serving); err != nil {
 		return err
 	}
-	if err := serve(mgr, configuration, o); err != nil {
+	if err := serve(mgr, configuration, endpoint{o, serving}); err != nil {
 		return err
 	}
 	if err := watch(ctx, mgr); err != nil {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -29,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 // options are the flags.
@@ -49,7 +46,7 @@ func configure(ctx context.Context, mgr ctrl.Manager, file string) (*resolve.Con
 	return configuration, mgr.Add(configuration)
 }
 
-func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
+func newManager(o options) (ctrl.Manager, error) {
 	// With an empty path this is the service account of the pod.
 	access, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
@@ -73,14 +70,6 @@ func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
 			// Most ControllerRevisions of a cluster are those of stateful and daemon sets.
 			ByObject: map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*holds)}},
 		},
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: o.host, Port: o.port,
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-				c.MinVersion, c.GetCertificate = tls.VersionTLS12, serving.GetCertificate
-				// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
-				c.NextProtos = []string{"http/1.1"}
-			}},
-		}),
 		HealthProbeBindAddress:  o.health,
 		Metrics:                 server.Options{BindAddress: o.metrics},
 		LeaderElection:          o.leader != "",
@@ -92,7 +81,7 @@ func newManager(o options, serving *certs.Serving) (ctrl.Manager, error) {
 }
 
 // serve registers webhooks and controllers, which resolve alike.
-func serve(mgr ctrl.Manager, configuration *resolve.Configuration, o options) error {
+func serve(mgr ctrl.Manager, configuration *resolve.Configuration, at endpoint) error {
 	// What a cache lags behind on is asked of, and written to, the API server itself.
 	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -102,8 +91,8 @@ func serve(mgr ctrl.Manager, configuration *resolve.Configuration, o options) er
 	hooks := &admission.Server{Resolver: resolver, Review: admission.Reviewer(live), Cluster: configuration.Now, Write: func(ctx context.Context, drafts ...revision.Draft) error {
 		return revision.Write(ctx, live, drafts...)
 	}}
-	for path, hook := range hooks.Hooks() {
-		mgr.GetWebhookServer().Register(path, hook)
+	if err := at.listen(mgr, hooks.Hooks()); err != nil {
+		return err
 	}
 	controller := &lifecycle.Controller{
 		Client: mgr.GetClient(), Live: live, Resolver: resolver, Events: mgr.GetEventRecorder("kiln"), Now: time.Now,
@@ -112,7 +101,7 @@ func serve(mgr ctrl.Manager, configuration *resolve.Configuration, o options) er
 		return err
 	}
 	// Of several replicas the leader collects.
-	return mgr.Add(&revision.Collector{Cached: mgr.GetCache(), Live: live, Grace: o.collect, Now: time.Now})
+	return mgr.Add(&revision.Collector{Cached: mgr.GetCache(), Live: live, Grace: at.collect, Now: time.Now})
 }
 
 // watch starts the informers that admission reads, so that no request has to wait for one.
@@ -133,12 +122,9 @@ func watch(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// probe serves health. Ready means: the listener answers TLS, all informers have synced, and nobody asked to stop.
+// probe serves health. Ready means: the server answers TLS, all informers have synced, and nobody asked to stop.
 func probe(ctx context.Context, mgr ctrl.Manager, configuration *resolve.Configuration) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("listener", mgr.GetWebhookServer().StartedChecker()); err != nil {
 		return err
 	}
 	return mgr.AddReadyzCheck("informers", func(r *http.Request) error {

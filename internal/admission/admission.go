@@ -39,18 +39,22 @@ const (
 	ValidatePreference = "/validate/preferences"
 )
 
-// Hooks are all webhooks by path.
+// Hooks are all webhooks by path. They share the room for the reviews at hand.
 func (s *Server) Hooks() map[string]Hook {
-	return map[string]Hook{
-		MutateVM:           {legible(s.mutateVM)},
-		MutateVMI:          {legible(s.mutateVMI)},
-		ValidateVM:         {s.validateVM},
-		ValidateVMI:        {s.validateVMI},
-		ValidateStatus:     {s.validateStatus},
-		ValidatePreset:     {validatePreset},
-		ValidateSize:       {validateInstancetype},
-		ValidatePreference: {validatePreference},
+	room, hooks := newRoom(), map[string]Hook{}
+	for path, handle := range map[string]handler{
+		MutateVM:           legible(s.mutateVM),
+		MutateVMI:          legible(s.mutateVMI),
+		ValidateVM:         s.validateVM,
+		ValidateVMI:        s.validateVMI,
+		ValidateStatus:     s.validateStatus,
+		ValidatePreset:     validatePreset,
+		ValidateSize:       validateInstancetype,
+		ValidatePreference: validatePreference,
+	} {
+		hooks[path] = Hook{handle, room}
 	}
+	return hooks
 }
 
 // answer is what a handler has to say about a request that it allows. Errors of type *resolve.Refusal are the user's, all

@@ -5,38 +5,58 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/debug"
 
 	"github.com/kilnvm/kiln/internal/resolve"
-
+	"github.com/kilnvm/kiln/pkg/validate"
+	"github.com/tidwall/gjson"
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxReview is the largest review that is read: two objects of the 3 MiB that etcd takes after encoding, and the rest.
-const maxReview = 7 << 20
-
 // Hook answers the reviews of one path.
-type Hook struct{ handle handler }
+type Hook struct {
+	handle handler
+	// room is for the bytes of all reviews at hand, those of the other hooks too.
+	room *semaphore.Weighted
+}
 
-// ServeHTTP answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer.
+// ServeHTTP answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer. Work ends when
+// the caller has hung up, or has stopped waiting.
 func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))
+	size, ok := weight(r)
+	if !ok {
+		http.Error(w, fmt.Sprintf("a review of more than %d bytes", maxReview), http.StatusRequestEntityTooLarge)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
+	defer cancel()
+	if !h.enter(ctx, size) {
+		tooBusy(w, r)
+		return
+	}
+	defer h.room.Release(size)
+	body, err := read(w, r, size)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	response, err := h.Answer(r.Context(), body)
+	response, err := h.Answer(ctx, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	reply(ctx, w, response)
+}
+
+func reply(ctx context.Context, w http.ResponseWriter, review []byte) {
 	w.Header().Set("Content-Type", "application/json")
-	if _, err := w.Write(response); err != nil {
-		log.FromContext(r.Context()).Error(err, "writing a review")
+	if _, err := w.Write(review); err != nil {
+		log.FromContext(ctx).Error(err, "writing a review")
 	}
 }
 
@@ -67,11 +87,11 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 			}}
 		}
 	}()
-	given, err := h.handle(ctx, request)
+	given, err := h.judge(ctx, request)
 	response.Warnings = short(given.warnings)
 	if err != nil {
 		response.Result = refusal(request, err)
-		if response.Result.Code >= http.StatusInternalServerError {
+		if response.Result.Code >= http.StatusInternalServerError && ctx.Err() == nil { // else nobody waits for it
 			log.FromContext(ctx).Error(err, "request not answered", "uid", request.UID, "namespace", request.Namespace, "name", request.Name)
 		}
 		return response
@@ -82,6 +102,22 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 		response.Patch, response.PatchType = given.patch, &kind
 	}
 	return response
+}
+
+// judge calls the handler for objects that are small enough to be decoded and judged. What is being deleted is nobody's concern, however
+// large it is.
+func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	over := validate.Counts(request.Object.Raw)
+	if over == nil {
+		over = validate.StoredCounts(request.OldObject.Raw)
+	}
+	switch {
+	case over == nil:
+		return h.handle(ctx, request)
+	case gjson.GetBytes(request.Object.Raw, "metadata.deletionTimestamp").Str != "":
+		return answer{}, nil
+	}
+	return answer{}, &resolve.Refusal{Errors: field.ErrorList{over}}
 }
 
 // maxWarning is the length of a warning that clients print whole, in characters. Only users' own long names get past it.

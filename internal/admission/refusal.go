@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,24 +32,43 @@ func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 
 // invalid lists all mistakes, one cause each, in the shape that kubectl prints line by line.
 func invalid(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *metav1.Status {
-	kept, size := field.ErrorList{}, 0
-	for _, mistake := range mistakes {
-		// What the client gets holds each twice, in message and causes; the limit counts the causes.
-		if size += len(mistake.Field) + len(mistake.Error()); size > maxCauses {
-			break
-		}
-		kept = append(kept, mistake)
-	}
 	name := request.Name
 	if name == "" {
 		name = "(generated)" // of a generated name only the prefix is known, and not to us
 	}
-	status := apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, name, kept).ErrStatus
-	if more := len(mistakes) - len(kept); more > 0 {
-		text := fmt.Sprintf("and %d more", more)
-		status.Message += " " + text
-		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Message: text})
+	status := apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, name, nil).ErrStatus
+	var texts []string
+	more, told, size := "", map[string]bool{}, 0
+	for i, mistake := range mistakes {
+		text := mistake.Error()
+		// What the client gets holds each twice, in message and causes; the limit counts the causes.
+		if size += len(mistake.Field) + len(text); size > maxCauses {
+			more = fmt.Sprintf("and %d more", len(mistakes)-i)
+			break
+		}
+		if !told[text] { // references and the guest are judged apart, and may find the same
+			texts, told[text] = append(texts, text), true
+			status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseType(mistake.Type), Message: mistake.ErrorBody(), Field: mistake.Field})
+		}
 	}
+	if len(mistakes) >= validate.MostErrors {
+		more = "and perhaps more" // nobody has looked
+	}
+	if more != "" {
+		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Message: more})
+	}
+	status.Message = strings.TrimSpace(status.Message + ": " + joined(texts) + " " + more)
 	status.Code = http.StatusUnprocessableEntity
 	return &status
+}
+
+// joined is errors as an aggregate of apimachinery prints them, which takes time and memory by the square of their number.
+func joined(texts []string) string {
+	switch len(texts) {
+	case 0:
+		return ""
+	case 1:
+		return texts[0]
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
 }

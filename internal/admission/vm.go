@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -40,6 +41,9 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 		if resolved.Waiting {
 			granted = authorised(vm, old, resolver.Rights)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
 	}
 	if s.expands(old) {
 		s.expand(&after, &resolved)
@@ -84,7 +88,7 @@ func (s *Server) judgeVM(ctx context.Context, request *admissionv1.AdmissionRequ
 		return answer{}, c.err
 	}
 	in, err := s.Resolver.Input(ctx, request.Namespace, c.resolved, s.Cluster())
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return answer{}, err
 	}
 	if in.User = request.UserInfo.Username; mistakes != nil {

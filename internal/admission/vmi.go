@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -21,13 +22,13 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 		return answer{}, err
 	}
 	in, err := s.Resolver.Input(ctx, request.Namespace, resolved, s.Cluster())
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return answer{}, err
 	}
 	explicit, agreed := pipeline.ExplicitVMI(vmi, in)
 	agreed.Warnings = append(resolved.Warnings, agreed.Warnings...)
 	given, err := verdict(agreed)
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return given, err
 	}
 	// The API server asks policies before validating webhooks, and a policy tells one mistake without its value. So all of them

@@ -13,6 +13,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -90,6 +92,10 @@ func (s stageOne) run(ctx context.Context, g *guest) (bool, error) {
 	judge, found := judges[g.GroupVersionKind().GroupKind()]
 	if !found {
 		return false, nil
+	}
+	if over := validate.Counts(raw); over != nil { // as in the webhook, nothing else is judged then
+		g.verdict.Errors = field.ErrorList{over}
+		return true, nil
 	}
 	sparse, err := judge(s, ctx, g, raw)
 	var refusal *resolve.Refusal

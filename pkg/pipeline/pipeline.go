@@ -116,7 +116,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 		drafted := draft(vm, explicit, in)
 		judged := validate.Known(drafted, in.Cluster.Limits, template)
 		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
-		verdict.Errors = actionable(verdict.Errors, vm, drafted.Explicit, in)
+		verdict.Errors = actionable(validate.Most(verdict.Errors), vm, drafted.Explicit, in)
 		return explicit, verdict
 	}
 	placeIdentity(explicit)
@@ -129,7 +129,7 @@ func ExplicitVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstanc
 	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")...)
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
-	verdict.Errors = actionable(verdict.Errors, vm, explicit, in)
+	verdict.Errors = actionable(validate.Most(verdict.Errors), vm, explicit, in)
 	return explicit, verdict
 }
 

@@ -115,17 +115,22 @@ var metadataRules = []metadataRule{
 }
 
 // Guest judges the spec and metadata of a guest. path is the object that holds metadata and spec: nil for a VMI,
-// spec.template for a VM.
+// spec.template for a VM. There are at most MostErrors errors.
 func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	spec := path.Child("spec")
 	for _, judge := range rules {
-		errs = append(errs, judge(&vmi.Spec, limits, spec)...)
+		if errs = append(errs, judge(&vmi.Spec, limits, spec)...); len(errs) < MostErrors {
+			continue
+		}
+		if errs = distinct(errs); len(errs) >= MostErrors {
+			return Most(errs)
+		}
 	}
 	for _, judge := range metadataRules {
 		errs = append(errs, judge(vmi, limits, path)...)
 	}
-	return distinct(errs)
+	return Most(distinct(errs))
 }
 
 // supported is NotSupported unless the value is one of those allowed.
@@ -223,7 +228,7 @@ func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList 
 			errs = append(errs, err)
 		}
 	}
-	return distinct(errs)
+	return Most(distinct(errs))
 }
 
 // distinct drops errors that say the same of the same field.

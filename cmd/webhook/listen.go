@@ -1,0 +1,59 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/admission"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// lastRequests is how long requests at hand may take after the server was stopped.
+const lastRequests = time.Minute
+
+// endpoint is where API servers call.
+type endpoint struct {
+	options
+	serving *certs.Serving
+}
+
+// listen adds the server of the webhooks, and the check that it answers. controller-runtime's own server has no ReadTimeout, and no way
+// to set one: a client that sends a byte now and then would keep its connection for ever.
+func (e endpoint) listen(mgr ctrl.Manager, hooks map[string]admission.Hook) error {
+	measured := webhook.NewServer(webhook.Options{}) // for its metrics; it is never started
+	for path, hook := range hooks {
+		measured.Register(path, hook)
+	}
+	listener, err := tls.Listen("tcp", net.JoinHostPort(e.host, strconv.Itoa(e.port)), &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: e.serving.GetCertificate,
+		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
+		NextProtos: []string{"http/1.1"},
+	})
+	if err != nil {
+		return err
+	}
+	server := &manager.Server{
+		Name: "webhooks", Listener: listener, Server: admission.NewHTTPServer(measured.WebhookMux()), ShutdownTimeout: new(lastRequests),
+	}
+	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("listener", answers(listener.Addr())))
+}
+
+// answers checks that a server answers a TLS handshake, which it does when it has been started and has a certificate.
+func answers(address net.Addr) healthz.Checker {
+	return func(*http.Request) error {
+		dialer := &net.Dialer{Timeout: time.Second}
+		connection, err := tls.DialWithDialer(dialer, address.Network(), address.String(), &tls.Config{InsecureSkipVerify: true}) // it is this process
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}
+}

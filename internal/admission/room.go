@@ -1,0 +1,137 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The memory of a process is bounded by the bytes of the reviews that it has at hand: judging one takes some eight times its size.
+const (
+	// maxReview is the largest review that is read: two objects of the 3 MiB that an API server takes, and the rest.
+	maxReview = 7 << 20
+	// maxInFlight is the size of all reviews at hand: 4 of the largest, or 5,000 of the usual ones.
+	maxInFlight = 4 * maxReview
+	// maxHead is how much is read to find the UID of a review that there is no room for. API servers write it first.
+	maxHead = 64 << 10
+)
+
+const (
+	// usualPatience is the API's default of a webhook's timeoutSeconds.
+	usualPatience = 10 * time.Second
+	// maxRead is how long a request may take to arrive. API servers have it in memory when they call.
+	maxRead = 10 * time.Second
+)
+
+// NewHTTPServer is a server that gives no connection to whoever sends or reads slowly. Its handler may wait for as long as an API
+// server does.
+func NewHTTPServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:     handler,
+		ReadTimeout: maxRead, // of headers too
+		// From the end of the headers, and so with the time that the handler takes.
+		WriteTimeout:   maxRead + usualPatience,
+		IdleTimeout:    90 * time.Second, // as long as Go's clients keep a connection
+		MaxHeaderBytes: 64 << 10,
+	}
+}
+
+func newRoom() *semaphore.Weighted { return semaphore.NewWeighted(maxInFlight) }
+
+// weight is the room that a request takes; false if it is too large for any. A length that is not known counts as the largest.
+func weight(r *http.Request) (int64, bool) {
+	if r.ContentLength < 0 {
+		return maxReview, true
+	}
+	return r.ContentLength, r.ContentLength <= maxReview
+}
+
+// patience is how long the API server waits, which it says in the URL.
+func patience(r *http.Request) time.Duration {
+	given, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || given <= 0 {
+		return usualPatience
+	}
+	return min(given, usualPatience)
+}
+
+// enter waits until there is room. A fifth of the time is left for an answer.
+func (h Hook) enter(ctx context.Context, size int64) bool {
+	deadline, _ := ctx.Deadline()
+	left := time.Until(deadline)
+	ctx, cancel := context.WithTimeout(ctx, left-left/5)
+	defer cancel()
+	return h.room.Acquire(ctx, size) == nil
+}
+
+// read reads the body into a buffer of just its size, when that is known.
+func read(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
+	if r.ContentLength < 0 {
+		size = 0
+	}
+	body := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview))
+	return body.Bytes(), err
+}
+
+// tooBusy refuses a review for which there is no room, as a review: the API server would make an internal error of an HTTP error,
+// or let the request pass. Clients try again by themselves on 429. Of the body only the UID is kept.
+func tooBusy(w http.ResponseWriter, r *http.Request) {
+	body := http.MaxBytesReader(w, r.Body, maxReview)
+	uid, err := readUID(io.LimitReader(body, maxHead))
+	if err != nil {
+		http.Error(w, "kiln has too many requests at once, and found no UID in this one: "+err.Error(), http.StatusTooManyRequests)
+		return
+	}
+	if _, err := io.Copy(io.Discard, body); err != nil { // a client that is still writing would not read the answer
+		return
+	}
+	status := apierrors.NewTooManyRequests("kiln is judging as many requests at once as it has memory for: try again", 1).ErrStatus
+	answer, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Response: &admissionv1.AdmissionResponse{UID: uid, Result: &status},
+	})
+	if err != nil {
+		panic(err) // a review of strings always marshals
+	}
+	reply(r.Context(), w, answer)
+}
+
+// readUID reads a review up to its UID.
+func readUID(review io.Reader) (uid types.UID, err error) {
+	decoder := json.NewDecoder(review)
+	for _, name := range []string{"request", "uid"} {
+		if err := seek(decoder, name); err != nil {
+			return "", err
+		}
+	}
+	return uid, decoder.Decode(&uid)
+}
+
+// seek goes to the value of a field of the object that comes next.
+func seek(decoder *json.Decoder, name string) error {
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return fmt.Errorf("no object with '%s': %w", name, err)
+	}
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil || key == name {
+			return err
+		}
+		var skipped json.RawMessage
+		if err := decoder.Decode(&skipped); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("no field '%s'", name)
+}
