@@ -32,6 +32,15 @@ func TestWhatAnAPIServerRefusesFirst(t *testing.T) {
 	}
 }
 
+// TestPresetWithoutDevices: a preset is no guest, so that it need not describe devices.
+func TestPresetWithoutDevices(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, strings.Replace(preset, ", devices: {}", "", 1))
+	if got := call(t, "", "validate", "-f", file); got.err != nil {
+		t.Errorf("%v\n%s", got.err, got.errOut)
+	}
+}
+
 func TestEveryCauseWithItsLine(t *testing.T) {
 	t.Parallel()
 	wrong := `apiVersion: kubevirt.io/v1

@@ -11,6 +11,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// What the user wrote stays, also where it is the cluster's to say: validate refuses it then.
+func TestQuoteSocketOfTheUserStays(t *testing.T) {
+	t.Parallel()
+	vmi := &v1.VirtualMachineInstance{}
+	vmi.Annotations = map[string]string{v1.QGSSocketPathAnnotation: "/run/mine.socket"}
+	vmi.Spec.Domain.LaunchSecurity = &v1.LaunchSecurity{TDX: &v1.TDX{}}
+	Apply(vmi, config.Default().Defaults)
+	if got := vmi.Annotations[v1.QGSSocketPathAnnotation]; got != "/run/mine.socket" {
+		t.Errorf("the annotation is '%s'", got)
+	}
+}
+
 // defaulted is a guest and what it has by default: 'PATH VALUE', a value of '-' meaning that there is none.
 type defaulted struct {
 	name, spec string
@@ -34,6 +46,8 @@ var everyDefault = []defaulted{
 	{name: "sockets from the request", spec: `{domain: {resources: {requests: {cpu: 2500m}}}}`, want: []string{`spec.domain.cpu.sockets 3`, `spec.domain.cpu.cores 1`, `spec.domain.cpu.threads 1`}},
 	{name: "sockets from the limit first", spec: `{domain: {resources: {requests: {cpu: 1}, limits: {cpu: 4}}}}`, want: []string{`spec.domain.cpu.sockets 4`}},
 	{name: "latest image", spec: `{volumes: [{name: a, containerDisk: {image: "os:latest"}}, {name: b, containerDisk: {image: os}}, {name: c, containerDisk: {image: "os:1"}}, {name: d, containerDisk: {image: "os@sha256:0"}}]}`,
+		want: []string{`spec.volumes[0].containerDisk.imagePullPolicy "Always"`, `spec.volumes[1].containerDisk.imagePullPolicy "Always"`, `spec.volumes[2].containerDisk.imagePullPolicy "IfNotPresent"`, `spec.volumes[3].containerDisk.imagePullPolicy "IfNotPresent"`}},
+	{name: "image of a registry with a port", spec: `{volumes: [{name: a, containerDisk: {image: "registry:5000/os"}}, {name: b, containerDisk: {image: "registry:5000/os:latest"}}, {name: c, containerDisk: {image: "registry:5000/os:1"}}, {name: d, containerDisk: {image: "registry:5000/os:latest@sha256:0"}}]}`,
 		want: []string{`spec.volumes[0].containerDisk.imagePullPolicy "Always"`, `spec.volumes[1].containerDisk.imagePullPolicy "Always"`, `spec.volumes[2].containerDisk.imagePullPolicy "IfNotPresent"`, `spec.volumes[3].containerDisk.imagePullPolicy "IfNotPresent"`}},
 	{name: "eviction", spec: `{}`, cluster: `evictionStrategy: LiveMigrate`, want: []string{`spec.evictionStrategy "LiveMigrate"`}},
 	{name: "default network", spec: `{}`, want: []string{`spec.domain.devices.interfaces[0].bridge {}`, `spec.networks[0].pod {}`, `spec.networks[0].name "default"`}},

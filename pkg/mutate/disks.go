@@ -11,7 +11,8 @@ import (
 
 // Fields: domain.devices.disks, volumes[].containerDisk.imagePullPolicy.
 
-// pullPolicy follows Kubernetes: an image that can change under its name is pulled always.
+// pullPolicy follows Kubernetes: an image that can change under its name is pulled always. The image of kernelBoot has no
+// default, as in KubeVirt.
 func pullPolicy(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Volumes {
 		disk := vmi.Spec.Volumes[i].ContainerDisk
@@ -19,10 +20,21 @@ func pullPolicy(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 			continue
 		}
 		disk.ImagePullPolicy = corev1.PullIfNotPresent
-		if strings.HasSuffix(disk.Image, ":latest") || !strings.ContainsAny(disk.Image, ":@") {
+		if isLatest(disk.Image) {
 			disk.ImagePullPolicy = corev1.PullAlways
 		}
 	}
+}
+
+// isLatest tells whether a reference '[registry[:port]/]name[:tag][@digest]' means the newest image of its name: it has no
+// digest, and its tag is 'latest' or absent. A colon before the last slash is that of the registry's port.
+func isLatest(image string) bool {
+	name := image[strings.LastIndexByte(image, '/')+1:]
+	if strings.Contains(name, "@") {
+		return false
+	}
+	_, tag, tagged := strings.Cut(name, ":")
+	return !tagged || tag == "latest"
 }
 
 // volumeDisks gives each volume that is neither a disk nor a file system a disk of its name.

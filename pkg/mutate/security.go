@@ -6,10 +6,13 @@ import (
 )
 
 // Fields: annotation kubevirt.io/qgs-socket-path.
-// A TDX guest is told where its host's quote generation service listens: the administrator's word, which a user's
-// annotation cannot replace.
+// A TDX guest is told where its host's quote generation service listens. Where is the administrator's word: validate refuses
+// another path.
 func quoteSocket(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if security := vmi.Spec.Domain.LaunchSecurity; security == nil || security.TDX == nil {
+		return
+	}
+	if _, written := vmi.Annotations[v1.QGSSocketPathAnnotation]; written {
 		return
 	}
 	if vmi.Annotations == nil {

@@ -177,8 +177,9 @@ func expand(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 	instancetype.Apply(in.Set, vmi)
 	name(in.Set, vmi)
 	warnings, errs := preset.Apply(in.Presets, vmi)
+	errs = errs.WithOrigin("preset/conflict")
 	mutate.Apply(vmi, in.defaults())
-	return Verdict{Errors: errs.WithOrigin("preset/conflict"), Warnings: warnings}
+	return Verdict{Errors: append(errs, validate.QuoteSocket(vmi, in.defaults(), nil)...), Warnings: warnings}
 }
 
 // sourceAnnotations say, for people and dashboards, which size and preference a VMI has. They are information only.

@@ -53,6 +53,16 @@ func ignition(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path)
 		"architecture 's390x' has no fw_cfg device to give it by").WithOrigin("security/ignition-architecture")}
 }
 
+// QuoteSocket judges which socket of its host an explicit TDX guest asks for quotes. defaults are those that made the guest
+// explicit, which may be older than the cluster's: a VM keeps its own.
+func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path *field.Path) field.ErrorList {
+	if socket := vmi.Annotations[v1.QGSSocketPathAnnotation]; tdx(&vmi.Spec) && socket != defaults.QuoteSocket {
+		return field.ErrorList{field.Invalid(path.Child("metadata", "annotations").Key(v1.QGSSocketPathAnnotation), socket,
+			"is not the quote service of this cluster: remove the annotation, or write '"+defaults.QuoteSocket+"'").WithOrigin("security/quote-socket")}
+	}
+	return nil
+}
+
 // changedReserved finds reserved labels that an update sets, changes or removes.
 func changedReserved(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {
 	for _, label := range reserved {

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/address"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
 )
 
 // domainDifference is a fact that two domains do not share. Absent is empty.
@@ -65,6 +67,17 @@ var domainDeviations = []domainDeviation{
 
 // ignored are fields that the reference accepts and does not render.
 const ignored = "`apic.endOfInterrupt`, `smm` that is off, CD-ROM serials, SR-IOV `acpiIndex`, boot order and link state with passt"
+
+// emptyBootloader is the deviation of guests of arm64 that nothing gives a firmware.
+const emptyBootloader = "An empty bootloader on arm64"
+
+// withoutFirmware tells whether an error is that a guest of arm64 has no firmware, and the reference's domain has none either.
+func withoutFirmware(vmi *v1.VirtualMachineInstance, err *field.Error, want *libvirtxml.Domain) bool {
+	firmware := vmi.Spec.Domain.Firmware
+	chosen := firmware != nil && firmware.Bootloader != nil && *firmware.Bootloader != v1.Bootloader{}
+	return vmi.Spec.Architecture == "arm64" && !chosen && err.Field == "spec.domain.firmware.bootloader.efi" &&
+		want.OS != nil && want.OS.Loader == nil && want.OS.Firmware == ""
+}
 
 // flat tells whether the guest wants its devices on the root bus.
 func flat(vmi *v1.VirtualMachineInstance) bool {

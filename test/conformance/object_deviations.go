@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -49,6 +50,9 @@ var objectDeviations = append([]objectDeviation{
 		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && empty(d.want)) && c.countsNothing() ||
 			strings.HasSuffix(d.path, ".resources.requests.cpu") && d.got == "0" && c.requestsNothing()
 	}},
+	{"Images of a registry with a port", func(c record, d difference) bool {
+		return pulled.MatchString(d.path) && d.want == "IfNotPresent" && d.got == "Always" && c.imageBehindPort(d.path)
+	}},
 	{"CD-ROMs on arm64 and s390x", func(c record, d difference) bool {
 		return strings.HasSuffix(d.path, ".cdrom.bus") && d.want == "virtio" && d.got == "scsi"
 	}},
@@ -62,7 +66,7 @@ var objectDeviations = append([]objectDeviation{
 		want, err := recorded(c)
 		return watchdogKind.MatchString(d.path) && empty(d.got) && err == nil && want.Spec.Domain.Devices.Watchdog.I6300ESB != nil && want.Spec.Domain.Devices.Watchdog.Diag288 != nil
 	}},
-	{"An empty bootloader on arm64", func(c record, d difference) bool {
+	{emptyBootloader, func(c record, d difference) bool {
 		firmware := c.guest().Domain.Firmware
 		return strings.HasSuffix(d.path, ".firmware.bootloader.efi.secureBoot") && empty(d.want) && d.got == false && c.architecture() == "arm64" &&
 			firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI == nil && firmware.Bootloader.BIOS == nil
@@ -78,6 +82,8 @@ var objectDeviations = append([]objectDeviation{
 
 var (
 	topologyPath  = regexp.MustCompile(`\.domain\.cpu\.(cores|sockets|threads)$`)
+	pulled        = regexp.MustCompile(`\.volumes\[(\d+)\]\.containerDisk\.imagePullPolicy$`)
+	portAlone     = regexp.MustCompile(`:[^/@]*/[^:@]*$`)
 	gpuOptions    = regexp.MustCompile(`\.gpus\[\d+\]\.virtualGPUOptions\b`)
 	watchdogKind  = regexp.MustCompile(`\.devices\.watchdog\.(i6300esb|diag288)\b`)
 	featurePolicy = regexp.MustCompile(`\.domain\.cpu\.features\[\d+\]\.policy$`)
@@ -88,6 +94,13 @@ const noCPUs = "A CPU limit of nothing"
 
 // libvirtVCPUs is the most that libvirt defines on a machine without an interrupt remapping IOMMU; s390x has fewer.
 const libvirtVCPUs = 248
+
+// imageBehindPort tells whether the image of the volume at a path has a registry with a port, and neither tag nor digest.
+func (c record) imageBehindPort(path string) bool {
+	at, err := strconv.Atoi(pulled.FindStringSubmatch(path)[1])
+	volumes := c.guest().Volumes
+	return err == nil && at < len(volumes) && volumes[at].ContainerDisk != nil && portAlone.MatchString(volumes[at].ContainerDisk.Image)
+}
 
 // imprecise tells whether the reference's memory request is what 32-bit floating point makes of the exact one.
 func imprecise(c record, d difference) bool {

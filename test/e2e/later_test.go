@@ -137,3 +137,17 @@ func TestGuestsKeepTheirPresets(t *testing.T) {
 	s.must(s.kubectl("", "annotate", "vm", "demo", "--overwrite", pinsAnnotation+`={"presets":""}`))
 	next("new pins were asked for", "auto")
 }
+
+// TestPresetWithoutDevices: the API server takes a preset that describes no device, in both versions, and its guests get what it has.
+func TestPresetWithoutDevices(t *testing.T) {
+	s := newSpace(t)
+	for _, version := range []string{"v1", "v1alpha3"} {
+		s.must(s.kubectl("{apiVersion: kubevirt.io/"+version+", kind: VirtualMachineInstancePreset, metadata: {name: "+version+"}, "+
+			"spec: {selector: {matchLabels: {io: "+version+"}}, domain: {ioThreadsPolicy: shared}}}", "create", "-f", "-"))
+		guest := s.must(s.kubectl("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: guest, labels: {io: "+version+"}}, "+
+			"spec: {domain: {memory: {guest: 128Mi}, devices: {}}}}", "create", "--dry-run=server", "-o", "jsonpath={.spec.domain.ioThreadsPolicy}", "-f", "-"))
+		if guest.stdout != "shared" {
+			t.Errorf("%s: the guest's ioThreadsPolicy is '%s'", version, guest.stdout)
+		}
+	}
+}
