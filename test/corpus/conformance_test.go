@@ -44,6 +44,7 @@ func TestLawsOnRecordedGuests(t *testing.T) {
 				tally.try(t, g, s)
 			})
 			t.Logf("%+v", tally)
+			tally.enough(t)
 		})
 	}
 }

@@ -170,7 +170,8 @@ func general(path string) string {
 	return strings.TrimPrefix(path, "spec.template.")
 }
 
-// TestRules: each rule has a case that it refuses, and the table says so.
+// TestRules: each rule has a case that it refuses, and the table says so. That cases need the rules is for TestEachRuleMatters of
+// pkg/validate to show.
 func TestRules(t *testing.T) {
 	rules := index(t, everything(t))
 	var text strings.Builder
@@ -220,24 +221,3 @@ The *engine* keeps all of them: in the webhook, and in 'kubectl kiln validate'. 
 | rule | field | says | kept by | case |
 |---|---|---|---|---|
 `
-
-// TestEachRuleMatters switches off one rule after the other: without it, some case must have another verdict.
-func TestEachRuleMatters(t *testing.T) {
-	all := everything(t)
-	decisive, names := 0, declared(t)
-	for _, name := range names {
-		changes, admits := false, false
-		for _, c := range all {
-			left := slices.DeleteFunc(slices.Clone(c.errs), func(err *field.Error) bool { return err.Origin == name })
-			changes = changes || len(left) < len(c.errs)
-			admits = admits || len(left) == 0 && len(c.errs) > 0
-		}
-		if _, shown := shownElsewhere[name]; !changes && !shown {
-			t.Errorf("without rule '%s' no case has another verdict", name)
-		}
-		if admits {
-			decisive++
-		}
-	}
-	t.Logf("%d rules; without %d of them a case that is refused would be admitted", len(names), decisive)
-}
