@@ -2,71 +2,77 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
 )
 
 // crds are where the schemas are, seen from the root of the repository.
 const crds = "manifests/crds"
 
-// schema of a CRD, as it is written. Strict decoding finds what the API server finds by it, unknown fields and wrong types,
-// but for fields that are required: Go has no such thing.
-type schema map[string]any
+// schema of a CRD. Strict decoding finds most of what the API server finds by it; not what is required, which Go has no word for,
+// and neither a wrong type nor an unknown field where the Go type decodes itself.
+type schema struct {
+	fields *structural.Structural
+	*validate.SchemaValidator
+}
 
 // readSchema is the schema of the first version of a kind's CRD.
 func readSchema(plural string) (schema, error) {
 	raw, err := os.ReadFile(filepath.Join(crds, plural+".yaml"))
 	if err != nil {
-		return nil, fmt.Errorf("run it in the root of the repository: %w", err)
+		return schema{}, fmt.Errorf("run it in the root of the repository: %w", err)
 	}
-	var crd struct {
-		Spec struct {
-			Versions []struct {
-				Schema struct{ OpenAPIV3Schema schema }
-			}
-		}
-	}
+	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.Unmarshal(raw, &crd); err != nil || len(crd.Spec.Versions) == 0 {
-		return nil, fmt.Errorf("%s: no version: %w", plural, err)
+		return schema{}, fmt.Errorf("%s: no version: %w", plural, err)
 	}
-	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema, nil
+	given := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(given, &internal, nil); err != nil {
+		return schema{}, err
+	}
+	fields, err := structural.NewStructural(&internal)
+	if err != nil {
+		return schema{}, err
+	}
+	if raw, err = json.Marshal(given); err != nil {
+		return schema{}, err
+	}
+	var openAPI spec.Schema
+	if err := json.Unmarshal(raw, &openAPI); err != nil {
+		return schema{}, err
+	}
+	return schema{fields, validate.NewSchemaValidator(&openAPI, nil, "", strfmt.Default)}, nil
 }
 
-// required are the fields that an object lacks although its schema requires them.
-func (s schema) required(raw json.RawMessage) field.ErrorList {
-	var object any
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil // strict decoding says so
+// refused are the fields of an object that the schema does not know or refuses, and those that it misses.
+func (s schema) refused(object map[string]any) (errs field.ErrorList) {
+	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	for _, path := range pruning.PruneWithOptions(runtime.DeepCopyJSON(object), s.fields, true, options) {
+		errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field"})
 	}
-	return s.walk(object, nil)
-}
-
-func (s schema) walk(value any, path *field.Path) (errs field.ErrorList) {
-	switch value := value.(type) {
-	case map[string]any:
-		names, _ := s["required"].([]any)
-		for _, name := range names {
-			if name, _ := name.(string); value[name] == nil {
-				errs = append(errs, field.Required(path.Child(name), ""))
-			}
+	for _, err := range s.Validate(object).Errors {
+		mistake := field.Invalid(nil, "", err.Error())
+		var at *openapierrors.Validation
+		if errors.As(err, &at) {
+			mistake.Field = strings.TrimPrefix(at.Name, ".")
 		}
-		properties, _ := s["properties"].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(properties)) {
-			if below, _ := properties[name].(map[string]any); value[name] != nil {
-				errs = append(errs, schema(below).walk(value[name], path.Child(name))...)
-			}
-		}
-	case []any:
-		below, _ := s["items"].(map[string]any)
-		for i, item := range value {
-			errs = append(errs, schema(below).walk(item, path.Index(i))...)
-		}
+		errs = append(errs, mistake)
 	}
 	return errs
 }
