@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -114,6 +115,21 @@ func (c *Cluster) Close() error {
 	}
 	c.running = nil
 	return errors.Join(errs...)
+}
+
+// Running are the process IDs of the programs that run, by program and its number in the order of their start.
+func (c *Cluster) Running() map[string]int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	running := map[string]int{}
+	for _, p := range c.running {
+		select {
+		case <-p.ended:
+		default:
+			running[strings.TrimSuffix(filepath.Base(p.log), ".log")] = p.cmd.Process.Pid
+		}
+	}
+	return running
 }
 
 // Logs are the ends of all logs, for a test that failed.

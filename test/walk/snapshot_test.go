@@ -1,0 +1,113 @@
+package walk
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// snapshot is what things are, by name, as text or digest.
+type snapshot = map[string]string
+
+// processes are those of the cluster, with what they have started.
+func (w *world) processes() snapshot {
+	found := snapshot{}
+	for name, pid := range w.on.Running() {
+		found[name] = fmt.Sprint(pid)
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		if err != nil || !strings.HasPrefix(name, "controlplane") {
+			continue // kubectl comes and goes below the others, for their tokens
+		}
+		found[name+"'s"] = string(children)
+	}
+	return found
+}
+
+// settled is all that is not the tenant's, when nothing changes it any more.
+func (w *world) settled() snapshot {
+	w.Helper()
+	last := w.everything()
+	w.eventually("what is not the tenant's rests", func() bool {
+		now := w.everything()
+		same := len(changes(last, now)) == 0
+		last = now
+		return same
+	})
+	return last
+}
+
+// restless are kinds that change by themselves: leases are renewed, and events come and go.
+var restless = []string{"leases", "events"}
+
+// everything is each object that is not in the tenant's namespace, and each file of others on the machine.
+func (w *world) everything() snapshot {
+	w.Helper()
+	found := snapshot{}
+	admin := w.administrator()
+	for _, r := range w.served {
+		if strings.Contains(r.name, "/") || !slices.Contains(r.verbs, "list") || slices.Contains(restless, r.name) {
+			continue
+		}
+		got := admin.send(request{method: "GET", path: r.path("", "")})
+		list := &unstructured.UnstructuredList{}
+		if err := json.Unmarshal(got.body, list); got.status != 200 || err != nil {
+			w.Fatalf("listing %s: %d %v", r.name, got.status, err)
+		}
+		for _, object := range list.Items {
+			if object.GetNamespace() == tenantSpace || r.name == "namespaces" && object.GetName() == tenantSpace {
+				continue
+			}
+			object.SetManagedFields(nil)
+			object.SetResourceVersion("")
+			raw, err := json.Marshal(object.Object)
+			if err != nil {
+				w.Fatal(err)
+			}
+			found[fmt.Sprintf("%s.%s/%s %s/%s", r.name, r.group, r.version, object.GetNamespace(), object.GetName())] = string(raw)
+		}
+	}
+	for _, name := range hostFiles {
+		content, err := os.ReadFile(filepath.Join(w.volumes, name))
+		found["file "+name] = fmt.Sprintf("%x %v", sha256.Sum256(content), err)
+	}
+	return found
+}
+
+// changes says what came, went or is another.
+func changes(before, after snapshot) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		switch now, there := after[name]; {
+		case !there:
+			list = append(list, name+" is gone")
+		case now != before[name]:
+			list = append(list, fmt.Sprintf("%s was changed:\n%.4000s\n%.4000s", name, before[name], now))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if _, there := before[name]; !there {
+			list = append(list, name+" is new")
+		}
+	}
+	return list
+}
+
+// TestChanges: what comes, goes and changes is told.
+func TestChanges(t *testing.T) {
+	before := snapshot{"a": "1", "b": "1", "c": "1"}
+	if got := changes(before, before); len(got) > 0 {
+		t.Errorf("the same is told to be another: %v", got)
+	}
+	got := changes(before, snapshot{"a": "1", "b": "2", "d": "1"})
+	want := []string{"b was changed:\n1\n2", "c is gone", "d is new"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
