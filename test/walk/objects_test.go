@@ -98,9 +98,7 @@ var hostilities = []func(walker, map[string]any){
 	func(w walker, o map[string]any) {
 		inMetadata(o, "annotations")["kilnvm.io/pins"] = fmt.Sprintf(`{"instancetype":%q,"preference":%q,"presets":[%q],"configuration":%q}`, w.reference(), w.reference(), w.reference(), w.reference())
 	},
-	func(w walker, o map[string]any) {
-		inMetadata(o, "annotations")["kilnvm.io/frontend"] = oneOf(w, records)
-	},
+	forge, forge, // what a launcher believes
 	func(w walker, o map[string]any) {
 		inMetadata(o, "labels")[oneOf(w, labels)] = oneOf(w, []string{"a", "web", w.uid, ""})
 	},
