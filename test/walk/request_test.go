@@ -174,7 +174,7 @@ func (w walker) write(sent *request, r resource, verb string) {
 // adopt makes an update that the API server takes for one of what is there: it has its resourceVersion, and often its spec.
 func (w walker) adopt(path string, object map[string]any) {
 	var there map[string]any
-	got := w.send(request{method: http.MethodGet, path: path})
+	got := w.ask(request{method: http.MethodGet, path: path})
 	if got.status != http.StatusOK || json.Unmarshal(got.body, &there) != nil {
 		return
 	}
