@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -116,6 +117,11 @@ func unpinned(vm *v1.VirtualMachine) string {
 func (c *Controller) act(ctx context.Context, s *state) {
 	switch s.next() {
 	case stop:
+		// The end of a guest is counted before the guest goes: a process that dies in between would forget it. The status that says so
+		// comes back as an event.
+		if s.runsAgain() && s.failures() != nil && !s.counted() {
+			return
+		}
 		c.stop(ctx, s)
 	case start:
 		if s.taken {
@@ -150,6 +156,7 @@ func (c *Controller) start(ctx context.Context, s *state) {
 	}
 	s.vm = vm
 	vmi := pipeline.Instance(resolve.Effective(vm, resolve.ReadPins(vm)))
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	vmi.Finalizers = []string{Finalizer}
 	err = c.remember(ctx, s.vm, vmi)

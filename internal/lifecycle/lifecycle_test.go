@@ -35,7 +35,9 @@ type cluster struct {
 	client.Client
 	controller *Controller
 	now        time.Time
-	created    int
+	// skew is how far the launcher's clock is ahead.
+	skew    time.Duration
+	created int
 }
 
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
@@ -69,7 +71,7 @@ func (c *cluster) create(ctx context.Context, to client.WithWatch, object client
 func (c *cluster) step() ctrl.Result {
 	c.Helper()
 	var result ctrl.Result
-	for range 3 {
+	for range 4 { // an end is counted, the guest goes, its finalizer goes, another guest comes
 		var err error
 		if result, err = c.controller.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			c.Fatal(err)
@@ -104,9 +106,19 @@ func (c *cluster) phase(phase v1.VirtualMachineInstancePhase) {
 	c.Helper()
 	vmi := c.guest()
 	vmi.Status.Phase, vmi.Status.NodeName = phase, "node"
+	vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
+		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: phase, PhaseTransitionTimestamp: metav1.NewTime(c.now.Add(c.skew))})
 	if err := c.Status().Update(c.Context(), vmi); err != nil {
 		c.Fatal(err)
 	}
+}
+
+// shutDown is the end of a guest that has run for long.
+func (c *cluster) shutDown() {
+	c.Helper()
+	c.phase(v1.Running)
+	c.now = c.now.Add(steady)
+	c.phase(v1.Succeeded)
 }
 
 // frontend is what a launcher writes before the first start.
@@ -163,7 +175,7 @@ func TestGuestOfAVM(t *testing.T) {
 		t.Errorf("status %+v", vm.Status)
 	}
 	identity := vmi.Spec.Domain.Firmware.UUID
-	c.phase(v1.Succeeded)
+	c.shutDown()
 	c.step()
 	if again := c.guest(); again == nil || again.UID == vmi.UID || again.Spec.Domain.Firmware.UUID != identity {
 		t.Errorf("after the guest shut down: %+v, want another with the same identity", again)

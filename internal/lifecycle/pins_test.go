@@ -161,7 +161,7 @@ func TestCircumstancesOfAVM(t *testing.T) {
 			if got := resolve.ReadPins(c.vm()); !got.Equal(first) {
 				t.Errorf("pins of a running VM moved to %+v", got)
 			}
-			c.phase(v1.Succeeded)
+			c.shutDown()
 			c.step()
 			if got := resolve.ReadPins(c.guest()); got.Equal(first) == test.moves || !got.Equal(resolve.ReadPins(c.vm())) {
 				t.Errorf("the next guest has pins %+v, its VM %+v, the first had %+v", got, resolve.ReadPins(c.vm()), first)

@@ -50,11 +50,17 @@ func (c *Controller) record(ctx context.Context, s state) error {
 		}
 		c.recorded.note(key, s.vmi.UID, frontend)
 	}
-	unclaimed := s.vmi.Status.NodeName == ""
-	if frontend != "" || unclaimed || s.vmi.IsFinal() {
-		return c.release(ctx, s.vmi)
+	if frontend == "" && awaited(s.vmi) {
+		return nil
 	}
-	return nil
+	return c.release(ctx, s.vmi)
+}
+
+// awaited tells whether a launcher may still write the record of a guest that is being deleted. It writes the record before it starts the
+// guest, and starts none that lacks its finalizer, which nobody can add any more: without it the guest never ran and never will,
+// whether the launcher said so by a final phase or died before it did.
+func awaited(vmi *v1.VirtualMachineInstance) bool {
+	return vmi.Status.NodeName != "" && !vmi.IsFinal() && controllerutil.ContainsFinalizer(vmi, v1.VirtualMachineInstanceFinalizer)
 }
 
 // release takes the finalizer from a VMI that is being deleted.

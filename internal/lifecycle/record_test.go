@@ -20,7 +20,7 @@ func TestRecordedHardwareReturns(t *testing.T) {
 			c.controller.recorded.forget(key) // the process restarts: what it remembers is only a shortcut
 		}
 		c.step()
-		c.phase(v1.Succeeded)
+		c.shutDown()
 		c.step()
 		if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != record {
 			t.Errorf("boot %d: the next guest is given '%s', want '%s'", boot, got, record)
@@ -71,7 +71,7 @@ func (c *cluster) boot(record string) {
 	c.frontend(record)
 	c.phase(v1.Running)
 	c.step()
-	c.phase(v1.Succeeded)
+	c.shutDown()
 }
 
 // TestRecordWinsOverAnotherSeed: identity comes from the seed at the first boot, and from the record at all others.
@@ -120,7 +120,7 @@ func TestLatestHardwareIsDerivedAfresh(t *testing.T) {
 	c := newCluster(t, vm)
 	c.step()
 	c.frontend(`{"machine":"q35-1"}`)
-	c.phase(v1.Succeeded)
+	c.shutDown()
 	c.step()
 	if got, found := c.guest().Annotations[pipeline.AnnotationFrontend]; found {
 		t.Errorf("the guest is given '%s' although its owner wants the latest hardware", got)
@@ -158,50 +158,6 @@ func TestCapturedHardware(t *testing.T) {
 // recorder keeps the events of the controller.
 func (c *cluster) recorder() *events.FakeRecorder {
 	return c.controller.Events.(*events.FakeRecorder)
-}
-
-func TestFinalizerWaitsForTheRecord(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.phase(v1.Scheduled)
-	c.strategy(v1.RunStrategyHalted)
-	c.step()
-	if c.guest() == nil {
-		t.Fatal("a guest that a launcher has claimed went before its hardware was on record")
-	}
-	if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusStopping {
-		t.Errorf("status %s", got)
-	}
-	c.frontend(`{"machine":"q35-1"}`)
-	c.step()
-	if c.guest() != nil {
-		t.Error("the guest is still there although its hardware is on record")
-	}
-	records, err := c.controller.records(t.Context(), c.vm())
-	if err != nil || len(records) != 1 {
-		t.Errorf("records %v, %v", records, err)
-	}
-	if got := c.vm().Status; got.PrintableStatus != v1.VirtualMachineStatusStopped || got.Created {
-		t.Errorf("status %+v", got)
-	}
-}
-
-func TestGuestOfADeletedVM(t *testing.T) {
-	c := newCluster(t, machine(v1.RunStrategyAlways))
-	c.step()
-	c.phase(v1.Scheduled)
-	vmi := c.guest()
-	if err := c.Delete(t.Context(), c.vm()); err != nil {
-		t.Fatal(err)
-	}
-	// What the garbage collector does with a guest whose owner is gone.
-	if err := c.Delete(t.Context(), vmi); err != nil {
-		t.Fatal(err)
-	}
-	c.step()
-	if c.guest() != nil {
-		t.Error("the guest of a VM that is gone is kept for a record that nobody will read")
-	}
 }
 
 // TestNamesOfRecords: a VM's name may be 253 characters long, and have dots anywhere.

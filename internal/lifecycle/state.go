@@ -102,56 +102,22 @@ func (s *state) next() step {
 	if s.vmi == nil {
 		return start
 	}
-	ended, failed := s.vmi.Status.Phase == v1.Succeeded, s.vmi.Status.Phase == v1.Failed
-	if s.strategy == v1.RunStrategyAlways && (ended || failed) || s.strategy == v1.RunStrategyRerunOnFailure && failed {
+	if s.runsAgain() {
 		return stop // and start another when it is gone
 	}
 	return stay
 }
 
-// Bounds of the pause after a failed start. It doubles with each failure.
-const (
-	firstPause = 10 * time.Second
-	longPause  = 5 * time.Minute
-	// steady is how long a guest must have lived for its next failure to be a first one. A guest that comes up and dies
-	// at once, again and again, thus backs off like one that never comes up.
-	steady = 5 * time.Minute
-)
-
-// failures is the VM's record of failed starts, after this guest.
-func (s *state) failures() *v1.VirtualMachineStartFailure {
-	last := s.vm.Status.StartFailure
-	switch {
-	case s.strategy == v1.RunStrategyHalted:
-		return nil
-	case s.vmi == nil:
-		return last
-	case s.vmi.Status.Phase == v1.Running && s.now.Sub(s.vmi.CreationTimestamp.Time) >= steady:
-		return nil
-	case s.vmi.Status.Phase == v1.Running && last != nil:
-		s.wait(steady - s.now.Sub(s.vmi.CreationTimestamp.Time))
-		return last
-	case s.vmi.Status.Phase != v1.Failed || last != nil && last.LastFailedVMIUID == s.vmi.UID:
-		return last
+// runsAgain tells whether the guest has ended by itself and another one takes its place.
+func (s *state) runsAgain() bool {
+	if s.vmi == nil || s.vmi.DeletionTimestamp != nil {
+		return false
 	}
-	failure := &v1.VirtualMachineStartFailure{ConsecutiveFailCount: 1, LastFailedVMIUID: s.vmi.UID}
-	if last != nil {
-		failure.ConsecutiveFailCount = last.ConsecutiveFailCount + 1
+	switch s.strategy {
+	case v1.RunStrategyAlways:
+		return s.vmi.IsFinal()
+	case v1.RunStrategyRerunOnFailure:
+		return s.vmi.Status.Phase == v1.Failed
 	}
-	pause := longPause
-	if n := failure.ConsecutiveFailCount - 1; n < 5 {
-		pause = min(firstPause<<n, longPause)
-	}
-	until := metav1.NewTime(s.now.Add(pause))
-	failure.RetryAfterTimestamp = &until
-	return failure
-}
-
-// pause is how long a start has to wait because of failed ones.
-func (s *state) pause() time.Duration {
-	failure := s.failures()
-	if failure == nil || failure.RetryAfterTimestamp == nil {
-		return 0
-	}
-	return max(0, failure.RetryAfterTimestamp.Sub(s.now))
+	return false
 }

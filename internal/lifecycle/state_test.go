@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"testing"
-	"time"
 
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -41,28 +40,40 @@ func TestRunStrategies(t *testing.T) {
 	}
 }
 
-func TestFailingGuestsBackOff(t *testing.T) {
+// TestGenerations: a guest is of the generation that it was created from, until another one takes its place.
+func TestGenerations(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
-	for n, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 300 * time.Second, 300 * time.Second} {
+	expect := func(why string, observed, desired int64) {
+		t.Helper()
 		c.step()
-		if c.guest() == nil {
-			t.Fatalf("no guest for attempt %d", n)
+		if got := c.vm().Status; got.ObservedGeneration != observed || got.DesiredGeneration != desired {
+			t.Errorf("%s: observed %d, desired %d; want %d, %d", why, got.ObservedGeneration, got.DesiredGeneration, observed, desired)
 		}
-		c.phase(v1.Failed)
-		if result := c.step(); result.RequeueAfter != pause || c.guest() != nil {
-			t.Fatalf("after failure %d: wait %s, want %s; guest %v", n+1, result.RequeueAfter, pause, c.guest() != nil)
-		}
-		if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusCrashLoopBackOff {
-			t.Errorf("status %s", got)
-		}
-		c.now = c.now.Add(pause)
 	}
-	c.step()
+	edit := func(change func(*v1.VirtualMachine)) {
+		t.Helper()
+		vm := c.vm()
+		vm.Generation++ // as the API server does
+		change(vm)
+		if err := c.Update(t.Context(), vm); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("a guest was created", 1, 1)
 	c.phase(v1.Running)
-	vmi := c.guest()
-	c.now = vmi.CreationTimestamp.Add(steady)
-	c.step()
-	if got := c.vm().Status.StartFailure; got != nil {
-		t.Errorf("failures %+v are still counted against a guest that runs well", got)
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "new" })
+	expect("the VM was edited", 1, 2)
+	c.shutDown()
+	expect("another guest was created", 2, 2)
+	for _, forged := range []string{"7", "0", "-1", "two", ""} {
+		vmi := c.guest()
+		vmi.Annotations[v1.VirtualMachineGenerationAnnotation] = forged
+		if err := c.Update(t.Context(), vmi); err != nil {
+			t.Fatal(err)
+		}
+		expect("the guest says '"+forged+"', which cannot be", 0, 2)
 	}
+	halted := v1.RunStrategyHalted
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = &halted })
+	expect("no guest observes anything", 0, 3)
 }

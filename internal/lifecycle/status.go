@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -25,7 +26,7 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	status.StartFailure = s.failures()
 	status.PrintableStatus = s.printable()
 	status.RunStrategy = s.strategy
-	status.ObservedGeneration, status.DesiredGeneration = s.vm.Generation, s.vm.Generation
+	status.ObservedGeneration, status.DesiredGeneration = s.startedFrom(), s.vm.Generation
 	status.Conditions = s.conditions()
 	// What KubeVirt recorded stays until the VM is pinned: it is what the pin will come from.
 	pins, recorded := resolve.ReadPins(s.vm), resolve.Recorded(s.vm)
@@ -43,6 +44,20 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 		c.event(s, corev1.EventTypeWarning, s.trouble.reason, s.trouble.message)
 	}
 	return c.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{}))
+}
+
+// startedFrom is the generation of the VM that its guest was created from, as KubeVirt's annotation on the VMI says; 0, which is left out of the
+// status, without a guest, or for one of which it is not known. The owner of the VMI can write the annotation: no guest is of a later
+// generation than the VM.
+func (s *state) startedFrom() int64 {
+	if s.vmi == nil {
+		return 0
+	}
+	generation, err := strconv.ParseInt(s.vmi.Annotations[v1.VirtualMachineGenerationAnnotation], 10, 64)
+	if err != nil || generation < 1 || generation > s.vm.Generation {
+		return 0
+	}
+	return generation
 }
 
 // mirror tells dashboards and KubeVirt's tools which revision a VM is made from.
@@ -66,7 +81,7 @@ func (s *state) printable() v1.VirtualMachinePrintableStatus {
 		return v1.VirtualMachineStatusTerminating
 	case s.vmi == nil && s.next() != start:
 		return v1.VirtualMachineStatusStopped
-	case s.pause() > 0:
+	case (s.vmi == nil || s.vmi.IsFinal()) && s.pause() > 0:
 		return v1.VirtualMachineStatusCrashLoopBackOff
 	case s.vmi == nil:
 		return v1.VirtualMachineStatusStarting
