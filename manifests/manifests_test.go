@@ -32,6 +32,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("policies refuse what the engine refuses", func(t *testing.T) { agreement(t, p) })
 	t.Run("and nothing more", func(t *testing.T) { nothingMore(t, p) })
 	t.Run("statuses and guests have few writers", func(t *testing.T) { writers(t, p) })
+	t.Run("profiles whose selectors hosts cannot read are refused", func(t *testing.T) { hostProfiles(t, p) })
 	t.Run("names, columns and descriptions", func(t *testing.T) { appearance(t, p) })
 	t.Run("manifests are accepted whole", func(t *testing.T) { accepted(t, p) })
 }

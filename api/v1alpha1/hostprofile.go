@@ -6,13 +6,35 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // placement. What the owner of a VM has written in the VM wins over it, and it never changes a guest's hardware.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=hp,categories=kiln
+// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type HostProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              HostProfileSpec `json:"spec,omitempty"`
+	Spec              HostProfileSpec   `json:"spec,omitempty"`
+	Status            HostProfileStatus `json:"status,omitempty"`
 }
+
+// HostProfileStatus is what Kiln's controller says of a profile.
+type HostProfileStatus struct {
+	// conditions are of type Accepted: False when no host takes notice of the profile, with the reason.
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ConditionAccepted tells whether hosts take notice of a profile.
+const ConditionAccepted = "Accepted"
+
+// Reasons of ConditionAccepted.
+const (
+	// ReasonAccepted is that of a profile that can be read.
+	ReasonAccepted = "Accepted"
+	// ReasonInvalidSelector is that of a profile of which nobody can tell whom it is for: hosts leave it out.
+	ReasonInvalidSelector = "InvalidSelector"
+)
 
 // HostProfileList is a list of profiles.
 // +kubebuilder:object:root=true

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -54,7 +56,7 @@ func newManager(o options) (ctrl.Manager, error) {
 	}
 	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, authorizationv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, v1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, authorizationv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, v1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -98,6 +100,9 @@ func serve(mgr ctrl.Manager, configuration *resolve.Configuration, at endpoint) 
 		Client: mgr.GetClient(), Live: live, Resolver: resolver, Events: mgr.GetEventRecorder("kiln"), Now: time.Now,
 	}
 	if err := controller.Register(mgr); err != nil {
+		return err
+	}
+	if err := (&hostprofile.Controller{Client: mgr.GetClient()}).Register(mgr); err != nil {
 		return err
 	}
 	// Of several replicas the leader collects.

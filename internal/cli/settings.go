@@ -10,11 +10,13 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -119,6 +121,9 @@ func (o *options) readProfiles() ([]v1alpha1.HostProfile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), err)
 		}
+		if mistakes := backend.Unreadable(&profiles[i].Spec, field.NewPath("spec")); len(mistakes) > 0 {
+			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), mistakes.ToAggregate())
+		}
 	}
 	return profiles, nil
 }
@@ -137,7 +142,7 @@ func (o *options) elsewhere(profiles []v1alpha1.HostProfile, guest labels.Set) {
 	}
 }
 
-// mayBeFor tells whether a selector takes a guest; an absent one takes all. One that cannot be read is an error of rendering.
+// mayBeFor tells whether a selector takes a guest; an absent one takes all. One that cannot be read takes none.
 func mayBeFor(selector *metav1.LabelSelector, guest labels.Set) bool {
 	if selector == nil {
 		return true

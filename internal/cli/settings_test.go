@@ -33,7 +33,8 @@ func TestRenderWithWhatLiesBeside(t *testing.T) {
 func TestProfilesAreJudged(t *testing.T) {
 	for _, c := range []struct{ why, spec, field string }{
 		{"right", "{vmSelector: {matchExpressions: [{key: tier, operator: Exists}]}, cpu: {shares: 2048}}", ""},
-		{"an operator that there is not", "{vmSelector: {matchExpressions: [{key: tier, operator: Like}]}}", "spec.vmSelector: Invalid"},
+		{"an operator that there is not", "{vmSelector: {matchExpressions: [{key: tier, operator: Like}]}}", "spec.vmSelector.matchExpressions[0].operator: Unsupported value"},
+		{"the key of no label", "{nodeSelector: {matchLabels: {'a b': c}}}", "spec.nodeSelector.matchLabels: Invalid"},
 		{"a value out of bounds", "{cpu: {shares: 1}}", "spec.cpu.shares: Invalid"},
 		{"a field that there is not", "{disk: {queueSize: 256}}", "spec.disk.queueSize: Forbidden: unknown field"},
 	} {
@@ -67,6 +68,7 @@ func TestRenderWithProfiles(t *testing.T) {
 		{"a disagreement", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{cpu: {shares: 4096}}")}, "hostProfile.cpu.shares: Forbidden: host profiles 'a' and 'b' of priority 0 differ here: 2048 and 4096", true},
 		{"an unknown field", []string{profile("a", "{cpu: {share: 2048}}")}, "spec.cpu.share: Forbidden: unknown field", false},
 		{"an unknown value", []string{profile("a", "{disk: {cachePolicy: quick}}")}, "spec.disk.cachePolicy: Unsupported value", false},
+		{"a selector that cannot be read", []string{profile("a", "{vmSelector: {matchExpressions: [{key: tier, operator: In}]}}")}, "HostProfile a: spec.vmSelector.matchExpressions[0].values: Required", false},
 		{"another kind", []string{vm}, "holds a VirtualMachine, want HostProfiles of kilnvm.io/v1alpha1", false},
 	} {
 		_, profiles := write(t, test.profiles...)

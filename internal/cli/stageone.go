@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -145,13 +144,10 @@ func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.Virtu
 	return nil, err
 }
 
-// profile is judged by itself: a selector that cannot be read refuses every guest, and no API server looks at it.
+// profile is judged by itself: hosts leave out one whose selectors cannot be read.
 func (s stageOne) profile(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
-	_, g.verdict.Errors = backend.Policy([]v1alpha1.HostProfile{object}, &v1.VirtualMachineInstance{}, backend.Capabilities{})
-	for _, mistake := range g.verdict.Errors { // their paths are those of what several make together
-		mistake.Field = "spec" + strings.TrimPrefix(mistake.Field, "hostProfile")
-	}
+	g.verdict.Errors = backend.Unreadable(&object.Spec, field.NewPath("spec"))
 	return nil, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -22,14 +23,22 @@ func policyPath(names ...string) *field.Path { return field.NewPath("hostProfile
 
 var profileRoot = policyPath()
 
-// Policy merges the profiles that select a guest on a host, field by field: the highest priority counts. Its errors are selectors
-// that cannot be read, and fields in which two profiles of one priority differ: which of them counts would be chance.
+// Unreadable are the mistakes in a profile's selectors, below the path of its spec. Nobody can tell whom such a profile is for.
+func Unreadable(spec *v1alpha1.HostProfileSpec, path *field.Path) field.ErrorList {
+	strict := metavalidation.LabelSelectorValidationOptions{}
+	return append(metavalidation.ValidateLabelSelector(spec.VMSelector, strict, path.Child("vmSelector")),
+		metavalidation.ValidateLabelSelector(spec.NodeSelector, strict, path.Child("nodeSelector"))...)
+}
+
+// Policy merges the profiles that select a guest on a host, field by field: the highest priority counts. Profiles that are Unreadable are
+// left out: one mistake must not stop the guests of all. Its errors are fields in which two profiles of one priority differ: which of
+// them counts would be chance.
 func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, host Capabilities) (v1alpha1.HostPolicy, field.ErrorList) {
 	var chosen []*v1alpha1.HostProfile
 	m := merge{from: map[string]*v1alpha1.HostProfile{}}
 	for i := range profiles {
 		p := &profiles[i]
-		if m.selects(p, "vmSelector", p.Spec.VMSelector, vmi.Labels) && m.selects(p, "nodeSelector", p.Spec.NodeSelector, host.Labels) {
+		if selects(p.Spec.VMSelector, vmi.Labels) && selects(p.Spec.NodeSelector, host.Labels) && len(Unreadable(&p.Spec, policyPath())) == 0 {
 			chosen = append(chosen, p)
 		}
 	}
@@ -54,17 +63,13 @@ type place struct {
 	path *field.Path
 }
 
-// selects by labels; an absent selector selects all.
-func (m *merge) selects(p *v1alpha1.HostProfile, name string, selector *metav1.LabelSelector, of map[string]string) bool {
+// selects by labels; an absent selector selects all, and one that cannot be read none.
+func selects(selector *metav1.LabelSelector, of map[string]string) bool {
 	if selector == nil {
 		return true
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		m.errs = append(m.errs, field.Invalid(policyPath(name), p.Name, err.Error()))
-		return false
-	}
-	return parsed.Matches(labels.Set(of))
+	return err == nil && parsed.Matches(labels.Set(of))
 }
 
 // fill sets what is unset. Structs are merged, everything else is taken as a whole.

@@ -32,7 +32,8 @@ func TestPolicyIsMerged(t *testing.T) {
 		{"two of one priority may agree", map[string]string{"a": "{cpu: {shares: 512}}", "b": "{cpu: {shares: 512}}"}, "cpu:\n  shares: 512\n"},
 		{"two of one priority that differ", map[string]string{"a": "{cpu: {shares: 512}}", "b": "{cpu: {shares: 1024}}"}, "FieldValueForbidden hostProfile.cpu.shares"},
 		{"unless a higher one decides", map[string]string{"a": "{cpu: {shares: 512}}", "b": "{cpu: {shares: 1024}}", "c": "{priority: 1, cpu: {shares: 2}}"}, "cpu:\n  shares: 2\n"},
-		{"a selector that cannot be read", map[string]string{"a": "{vmSelector: {matchExpressions: [{key: tier, operator: Like}]}}"}, "FieldValueInvalid hostProfile.vmSelector"},
+		{"one whose selector cannot be read is left out", map[string]string{"a": "{vmSelector: {matchExpressions: [{key: tier, operator: Like}]}, cpu: {shares: 2}}", "b": "{cpu: {shares: 512}}"}, "cpu:\n  shares: 512\n"},
+		{"also when its other selector takes the host", map[string]string{"a": "{vmSelector: {}, nodeSelector: {matchLabels: {rack: 'no value'}}, cpu: {shares: 2}}"}, "{}\n"},
 	} {
 		var profiles []v1alpha1.HostProfile
 		for name, spec := range c.profiles { // in any order
