@@ -23,7 +23,7 @@ import (
 // options are the flags of the launcher's commands.
 type options struct {
 	name, socket, volumeRoot, state string
-	tpmKeys                         string
+	tpmKeys, leases                 string
 	labels, bridges                 map[string]string
 	guard                           bool
 	kvm, config                     string
@@ -58,6 +58,7 @@ func nodeCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
 	cmd.Flags().StringVar(&o.tpmKeys, "tpm-keys", "", "folder of the keys that the states of TPMs are encrypted with, made at the first start of each; empty encrypts none")
+	cmd.Flags().StringVar(&o.leases, "lease-namespace", "kiln-launchers", "namespace of the Leases by which no two launchers of one --node run")
 	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
 	return cmd
@@ -88,6 +89,9 @@ func (o *options) runNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if node.Lease, err = newLease(cluster, o.leases, o.name); err != nil {
+		return err
+	}
 	node.Client, node.Live = mgr.GetClient(), mgr.GetAPIReader()
 	node.Configuration = &resolve.Configuration{File: o.config, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: log.WithName("configuration")}
 	if err := node.Configuration.Load(ctx); err != nil {
@@ -99,7 +103,7 @@ func (o *options) runNode(ctx context.Context) error {
 	if err := node.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return node.Lease.During(ctx, mgr.Start)
 }
 
 // node gathers the facts of this machine.

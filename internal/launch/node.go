@@ -29,6 +29,8 @@ type Node struct {
 	Host    *Host
 	// Configuration is the cluster's: it says what new guests see that no field of the API governs.
 	Configuration *resolve.Configuration
+	// Lease is that of the name; nil for a node that is alone by other means.
+	Lease *Lease
 }
 
 // pollInterval is how often an active domain is looked at.
@@ -44,6 +46,9 @@ func (n *Node) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 	vmi := &v1.VirtualMachineInstance{}
 	if err := n.Get(ctx, request.NamespacedName, vmi); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !n.acts() {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	if !n.Configuration.Synced() {
 		// What the first boot freezes must not be the defaults of a moment.
@@ -152,6 +157,9 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 // wanted asks the API server itself whether the VMI is still to run here: the cache may lag behind its deletion, and a guest
 // that is started then would boot only to be shut down, or never be shut down if its VMI is gone.
 func (n *Node) wanted(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	if !n.acts() {
+		return false, errLeaseLost
+	}
 	now := &v1.VirtualMachineInstance{}
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(vmi), now); err != nil {
 		return false, client.IgnoreNotFound(err)
