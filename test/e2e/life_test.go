@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// In these tests the test is the launcher: what a controller makes of what launchers write needs no libvirt.
+
+// writes changes a VMI as the account of launchers does, again if the controller was faster.
+func (s space) writes(name string, change func(vmi *unstructured.Unstructured) error, args ...string) {
+	s.Helper()
+	said := ""
+	s.eventually("the launcher writes", func() bool {
+		vmi := s.get("vmi", name)
+		if err := change(vmi); err != nil {
+			s.Fatal(err)
+		}
+		a := s.kubectl(mustJSON(s.T, vmi), append([]string{"replace", "-f", "-", launcher}, args...)...)
+		said = a.stderr
+		if a.err != nil && !strings.Contains(said, "Conflict") && !strings.Contains(said, "object has been modified") {
+			s.Fatal(said)
+		}
+		return a.err == nil
+	})
+}
+
+// phase is a launcher's report.
+func (s space) phase(name string, phase v1.VirtualMachineInstancePhase) {
+	s.Helper()
+	s.writes(name, func(vmi *unstructured.Unstructured) error {
+		past, _, err := unstructured.NestedSlice(vmi.Object, "status", "phaseTransitionTimestamps")
+		if err != nil {
+			return err
+		}
+		now := map[string]any{"phase": string(phase), "phaseTransitionTimestamp": time.Now().UTC().Format(time.RFC3339)}
+		status, _ := vmi.Object["status"].(map[string]any)
+		status["phase"], status["nodeName"], status["phaseTransitionTimestamps"] = string(phase), "none", append(past, now)
+		return nil
+	}, "--subresource=status")
+}
+
+// guest waits for a guest other than the one of a UID, and gives its UID.
+func (s space) guest(name, not string) (uid string) {
+	s.Helper()
+	s.eventually("a guest", func() bool {
+		uid = s.kubectl("", "get", "vmi", name, "-o", "jsonpath={.metadata.uid}").stdout
+		return uid != "" && uid != not
+	})
+	return uid
+}
+
+func (s space) statusOf(vm, path string) string {
+	s.Helper()
+	return s.must(s.kubectl("", "get", "vm", vm, "-o", "jsonpath={.status."+path+"}")).stdout
+}
+
+// TestClaimedGuestThatNeverStarted: the VM stops when it is halted, although its launcher has died before it could say that the guest failed, and
+// starts once more.
+func TestClaimedGuestThatNeverStarted(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	first := s.guest("demo", "")
+	s.phase("demo", v1.Scheduled)
+	s.writes("demo", func(vmi *unstructured.Unstructured) error {
+		vmi.SetFinalizers(append(vmi.GetFinalizers(), v1.VirtualMachineInstanceFinalizer))
+		return nil
+	})
+	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`))
+	s.eventually("the guest is to go", func() bool { return s.get("vmi", "demo").GetDeletionTimestamp() != nil })
+	s.writes("demo", func(vmi *unstructured.Unstructured) error {
+		var others []string
+		for _, finalizer := range vmi.GetFinalizers() {
+			if finalizer != v1.VirtualMachineInstanceFinalizer {
+				others = append(others, finalizer)
+			}
+		}
+		vmi.SetFinalizers(others)
+		return nil
+	})
+	s.eventually("the VM has stopped", func() bool { return s.statusOf("demo", "printableStatus") == "Stopped" && !s.exists("vmi", "demo") })
+	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"runStrategy":"Always"}}`))
+	s.guest("demo", first)
+}
+
+// TestGuestsRunAgain: a guest that fails is run again after a pause, and its end is counted; one that succeeds is not.
+func TestGuestsRunAgain(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: RerunOnFailure"), "create", "-f", "-"))
+	first := s.guest("demo", "")
+	s.phase("demo", v1.Running)
+	s.phase("demo", v1.Failed)
+	second := s.guest("demo", first)
+	if got := s.statusOf("demo", "startFailure.consecutiveFailCount") + " " + s.statusOf("demo", "startFailure.lastFailedVMIUID"); got != "1 "+first {
+		t.Errorf("counted '%s', want '1 %s'", got, first)
+	}
+	s.phase("demo", v1.Running)
+	s.phase("demo", v1.Succeeded)
+	s.eventually("the VM has stopped", func() bool { return s.statusOf("demo", "printableStatus") == "Stopped" && s.statusOf("demo", "startFailure") == "" })
+	if now := s.guest("demo", ""); now != second {
+		t.Errorf("guest '%s' took the place of '%s', which succeeded", now, second)
+	}
+}
+
+// TestGenerationOfTheGuest: the status tells an edit that a running guest has not taken over.
+func TestGenerationOfTheGuest(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	first := s.guest("demo", "")
+	s.phase("demo", v1.Running)
+	generations := func(want string) func() bool {
+		return func() bool { return s.statusOf("demo", "observedGeneration")+" "+s.statusOf("demo", "desiredGeneration") == want }
+	}
+	s.eventually("the guest is of the VM as it was created", generations("1 1"))
+	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"hostname":"other"}}}}`))
+	s.eventually("the VM was edited", generations("1 2"))
+	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false"))
+	s.guest("demo", first)
+	s.eventually("the next guest is of the VM as it is now", generations("2 2"))
+	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`))
+	s.eventually("no guest observes anything", generations(" 3"))
+}
+
+// TestIdleStrategiesWarn: who asks for what nothing can start is told what to do.
+func TestIdleStrategiesWarn(t *testing.T) {
+	s := newSpace(t)
+	const want = "Warning: runStrategy 'Manual': start and stop requests are not served yet; use 'Always' to start the VM"
+	created := s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: Manual"), "create", "-f", "-"))
+	edited := s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"hostname":"other"}}}}`))
+	for what, said := range map[string]answer{"create": created, "edit": edited} {
+		if !strings.Contains(said.stderr, want) {
+			t.Errorf("%s: no warning %q: %s", what, want, said.stderr)
+		}
+	}
+}
