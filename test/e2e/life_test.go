@@ -100,7 +100,9 @@ func TestGuestsRunAgain(t *testing.T) {
 	}
 	s.phase("demo", v1.Running)
 	s.phase("demo", v1.Succeeded)
-	s.eventually("the VM has stopped", func() bool { return s.statusOf("demo", "printableStatus") == "Stopped" && s.statusOf("demo", "startFailure") == "" })
+	s.eventually("the VM has stopped", func() bool {
+		return s.statusOf("demo", "printableStatus") == "Stopped" && s.statusOf("demo", "startFailure") == ""
+	})
 	if now := s.guest("demo", ""); now != second {
 		t.Errorf("guest '%s' took the place of '%s', which succeeded", now, second)
 	}
@@ -113,7 +115,9 @@ func TestGenerationOfTheGuest(t *testing.T) {
 	first := s.guest("demo", "")
 	s.phase("demo", v1.Running)
 	generations := func(want string) func() bool {
-		return func() bool { return s.statusOf("demo", "observedGeneration")+" "+s.statusOf("demo", "desiredGeneration") == want }
+		return func() bool {
+			return s.statusOf("demo", "observedGeneration")+" "+s.statusOf("demo", "desiredGeneration") == want
+		}
 	}
 	s.eventually("the guest is of the VM as it was created", generations("1 1"))
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"hostname":"other"}}}}`))
