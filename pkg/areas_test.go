@@ -31,6 +31,7 @@ var subjects = map[string]string{
 	"pkg/domain/abi/walk":          "every device of a domain, in one order",
 	"pkg/domain/abi/canon":         "the text that comparisons and digests read",
 	"pkg/domain/abi/freeze":        "a domain's record",
+	"pkg/domain/abi/record":        "a stored record, read as hostile input",
 	"pkg/domain/abi/project":       "what a guest sees of a domain",
 	"pkg/domain/abi/changes":       "the difference of two, in words",
 	"pkg/domain/address/numbers":   "positions on a bus",

@@ -1,7 +1,6 @@
 package abi
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/domain/address"
@@ -142,16 +141,4 @@ func tscFrequency(clock *libvirtxml.DomainClock) uint64 {
 		}
 	}
 	return 0
-}
-
-// Parse reads a record as it is stored, compact JSON. An empty text is no record.
-func Parse(text string) (*Record, error) {
-	if text == "" {
-		return nil, nil
-	}
-	record := &Record{}
-	if err := json.Unmarshal([]byte(text), record); err != nil {
-		return nil, fmt.Errorf("not a frozen frontend: %w", err)
-	}
-	return record, nil
 }

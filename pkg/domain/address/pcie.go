@@ -65,11 +65,13 @@ type Plan struct {
 	Occupied []bool
 }
 
+// MaxPorts is how many buses a guest can have below the root bus: root ports, bridges and expander buses.
+const MaxPorts = 254
+
 const (
 	slots     = 32 // of a PCI bus
 	functions = 8  // of a slot
-	maxPorts  = 254
-	firstPort = 2 // slot of the first root port: 0 is the host bridge and 1 the video adapter's home
+	firstPort = 2  // slot of the first root port: 0 is the host bridge and 1 the video adapter's home
 )
 
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
@@ -157,7 +159,7 @@ func (b *board) pinned(devices []Device) {
 		switch {
 		case err != nil:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, err.Error()))
-		case at.Bus > maxPorts:
+		case at.Bus > MaxPorts:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "the guest has buses '00' to 'fe'"))
 		case b.expands(at.Bus) || at.Bus >= b.lowest:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is for devices next to a NUMA cell since an earlier boot; choose another"))

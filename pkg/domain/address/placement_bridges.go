@@ -13,7 +13,7 @@ import (
 // wanted finds the buses that the user's addresses make bridges, and those that are since an earlier boot.
 func (b *board) wanted(devices []Device) {
 	for index, text := range b.Ports {
-		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= maxPorts && !b.expands(at.Bus) {
+		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= MaxPorts && !b.expands(at.Bus) {
 			b.bridged[index] = field.NewPath("an earlier boot")
 			b.owner[at] = tenant{bridge: index}
 		}
@@ -23,7 +23,7 @@ func (b *board) wanted(devices []Device) {
 			continue
 		}
 		at, err := ParsePCI(d.Pin)
-		if err != nil || at.Bus == 0 || at.Bus > maxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil || b.expands(at.Bus) {
+		if err != nil || at.Bus == 0 || at.Bus > MaxPorts || at.Slot == 0 || b.bridged[at.Bus] != nil || b.expands(at.Bus) {
 			continue
 		}
 		_, port := b.Ports[at.Bus]
@@ -75,7 +75,7 @@ func (b *board) onBridge() (PCI, bool) {
 		}
 	}
 	port, ok := b.free(BehindPort)
-	if !ok || len(b.plan.Ports) == maxPorts || b.plain()+1 >= b.lowest {
+	if !ok || len(b.plan.Ports) == MaxPorts || b.plain()+1 >= b.lowest {
 		return PCI{}, false
 	}
 	b.plan.Occupied[port.Bus-1] = true

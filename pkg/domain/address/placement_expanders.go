@@ -35,7 +35,7 @@ func (b *board) recorded() {
 	}
 	b.plan.Expanders = map[uint]Expander{}
 	for index, e := range b.Expanders {
-		if at, err := ParsePCI(b.Ports[index]); err == nil && at.Bus == 0 && index <= maxPorts && e.BusNr > 0 && e.BusNr < buses {
+		if at, err := ParsePCI(b.Ports[index]); err == nil && at.Bus == 0 && index <= MaxPorts && e.BusNr > 0 && e.BusNr < buses {
 			b.plan.Expanders[index], b.lowest = e, min(b.lowest, e.BusNr)
 		}
 	}
@@ -113,7 +113,7 @@ func (b *board) room(e Expander) uint {
 func (b *board) portOf(expander uint) (PCI, bool) {
 	for slot := range uint(slots) {
 		at := PCI{Bus: expander, Slot: slot}
-		if b.taken(at) || len(b.plan.Ports) == maxPorts {
+		if b.taken(at) || len(b.plan.Ports) == MaxPorts {
 			continue
 		}
 		b.grow(uint(len(b.plan.Ports) + 1))
@@ -126,7 +126,7 @@ func (b *board) portOf(expander uint) (PCI, bool) {
 // addExpander takes the numbers below those of the others, as long as they are above what the root bus needs.
 func (b *board) addExpander(cell uint) (uint, bool) {
 	at, ok := b.freeSlot()
-	if !ok || b.lowest <= window+b.plain() || len(b.plan.Ports) == maxPorts {
+	if !ok || b.lowest <= window+b.plain() || len(b.plan.Ports) == MaxPorts {
 		return 0, false
 	}
 	b.lowest -= window

@@ -66,7 +66,7 @@ func (b *board) called(index uint) string {
 func (b *board) lastFrozenPort() uint {
 	last := uint(0)
 	for index := range b.Ports {
-		if index <= maxPorts {
+		if index <= MaxPorts {
 			last = max(last, index)
 		}
 	}
@@ -100,7 +100,7 @@ func (b *board) below(index int) bool {
 }
 
 func (b *board) addPort() bool {
-	if len(b.plan.Ports) == maxPorts || b.plain()+1 >= b.lowest {
+	if len(b.plan.Ports) == MaxPorts || b.plain()+1 >= b.lowest {
 		return false
 	}
 	at, ok := b.nextPort()

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/address"
@@ -90,21 +89,6 @@ func (p *placement) recorded(key string) abi.Address {
 	return p.Frozen.Devices[key]
 }
 
-// numbers of a recorded address other than a PCI one, decimal: '0:0:0:2'. None when it is not of our writing.
-func numbers(text string) (out []uint) {
-	if text == "" {
-		return nil
-	}
-	for digits := range strings.SplitSeq(text, ":") {
-		n, err := strconv.ParseUint(digits, 10, 32)
-		if err != nil {
-			return nil
-		}
-		out = append(out, uint(n))
-	}
-	return out
-}
-
 // targetPrefix by bus; guests do not see target names, but libvirt sorts boot candidates by them and compares them.
 func targetPrefix(bus string) string {
 	if bus == "virtio" {
@@ -141,11 +125,8 @@ func (p *placement) name() {
 	for _, prefix := range []string{"vd", "sd"} {
 		named := func(d abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
 		was := func(a abi.Address) (uint, bool) {
-			letters, ok := strings.CutPrefix(a.Target, prefix)
-			if !ok {
-				return 0, false
-			}
-			return address.FromLetters(letters)
+			target, err := address.ParseTarget(a.Target)
+			return target.Number, err == nil && target.Prefix == prefix
 		}
 		for d, n := range p.numbered(named, was) {
 			d.Disk.Target.Dev = prefix + address.Letters(n)
@@ -153,27 +134,18 @@ func (p *placement) name() {
 	}
 }
 
-// Units of a controller: six ports has the AHCI controller of ICH9; a virtio-scsi target takes 256 LUNs before Linux guests
-// need another way to list them.
-const (
-	sataUnits = 6
-	scsiUnits = 256
-)
-
 func (p *placement) drives() {
-	p.sata = p.units("sata", sataUnits)
-	p.scsi = p.units("scsi", scsiUnits)
+	p.sata = p.units("sata", address.SATAUnits)
+	p.scsi = p.units("scsi", address.SCSIUnits)
 }
 
 // units puts the disks of one bus on its controllers and returns the number of controllers.
 func (p *placement) units(bus string, size uint) uint {
 	on := func(d abi.Device) bool { return d.Disk != nil && d.Bus == bus }
 	was := func(a abi.Address) (uint, bool) {
-		n := numbers(a.Drive) // controller, bus, target, unit
-		if len(n) != 4 {
-			return 0, false
-		}
-		return n[0]*size + n[3], true
+		at, err := address.ParseDrive(a.Drive)
+		// A unit that this bus has not is that of a disk which was on another bus.
+		return at.Controller*size + at.Unit, err == nil && at.Unit < size
 	}
 	controllers := uint(0)
 	for d, n := range p.numbered(on, was) {
@@ -184,23 +156,17 @@ func (p *placement) units(bus string, size uint) uint {
 	return controllers
 }
 
-// usbPorts of a controller; QEMU's default of four is soon full, and libvirt would add hubs.
-const usbPorts = 15
-
 func onUSB(d abi.Device) bool {
 	return d.Bus == "usb" || (d.Hostdev != nil && d.Hostdev.SubsysUSB != nil)
 }
 
 func (p *placement) usb() {
 	was := func(a abi.Address) (uint, bool) {
-		n := numbers(a.USB) // bus, port
-		if len(n) != 2 || n[1] == 0 {
-			return 0, false
-		}
-		return n[0]*usbPorts + n[1] - 1, true
+		at, err := address.ParseUSB(a.USB)
+		return at.Bus*address.USBPorts + at.Port - 1, err == nil
 	}
 	for d, n := range p.numbered(onUSB, was) {
-		bus, port := n/usbPorts, n%usbPorts+1
+		bus, port := n/address.USBPorts, n%address.USBPorts+1
 		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &bus, Port: strconv.FormatUint(uint64(port), 10)}}
 		p.usbBuses = max(p.usbBuses, bus+1)
 	}
@@ -209,20 +175,14 @@ func (p *placement) usb() {
 	}
 }
 
-// serialPorts of a virtio-serial controller; port 0 is for a virtio console, and QEMU has 31.
-const serialPorts = 30
-
 func (p *placement) serial() {
 	channel := func(d abi.Device) bool { return d.Kind == "channel" }
 	was := func(a abi.Address) (uint, bool) {
-		n := numbers(a.Serial) // controller, bus, port
-		if len(n) != 3 || n[2] == 0 {
-			return 0, false
-		}
-		return n[0]*serialPorts + n[2] - 1, true
+		at, err := address.ParseSerial(a.Serial)
+		return at.Controller*address.SerialPorts + at.Port - 1, err == nil
 	}
 	for d, n := range p.numbered(channel, was) {
-		controller, port, zero := n/serialPorts, n%serialPorts+1, uint(0)
+		controller, port, zero := n/address.SerialPorts, n%address.SerialPorts+1, uint(0)
 		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &controller, Bus: &zero, Port: &port}}
 		p.serials = max(p.serials, controller+1)
 	}

@@ -1,8 +1,6 @@
 package frontend
 
 import (
-	"fmt"
-
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/address"
 	"libvirt.org/go/libvirtxml"
@@ -27,8 +25,7 @@ func (p *placement) ccw() {
 			continue
 		}
 		devices, keys = append(devices, d), append(keys, d.Key())
-		var cssid, ssid, number uint
-		if n, _ := fmt.Sscanf(p.recorded(d.Key()).CCW, "%x.%x.%x", &cssid, &ssid, &number); n == 3 {
+		if number, err := address.ParseCCW(p.recorded(d.Key()).CCW); err == nil {
 			frozen[d.Key()] = number
 		}
 	}

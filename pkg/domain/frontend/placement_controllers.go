@@ -18,7 +18,7 @@ func (p *placement) controllers() {
 		p.controller("usb", 0, "none")
 	}
 	for i := range p.usbBuses {
-		ports := uint(usbPorts)
+		ports := uint(address.USBPorts)
 		p.controller("usb", i, "qemu-xhci").USB = &libvirtxml.DomainControllerUSB{Port: &ports}
 	}
 	// Disks are hot-plugged as SCSI ones, so there is a controller for them from the start unless nothing may be plugged.

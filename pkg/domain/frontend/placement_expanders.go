@@ -53,7 +53,7 @@ func (p *placement) expanders() map[uint]address.Expander {
 			continue
 		}
 		index, ok := portIndex(key)
-		if e, legible := parseExpander(a.Expander); ok && legible {
+		if e, err := address.ParseExpander(a.Expander); ok && err == nil {
 			if out == nil {
 				out = map[uint]address.Expander{}
 			}
@@ -84,21 +84,6 @@ func (p *placement) turned(t address.PCIe) {
 			t.Expanders[port.Bus] = e
 		}
 	}
-}
-
-// parseExpander reads what records say of an expander: its bus number and, if any, its cell.
-func parseExpander(text string) (address.Expander, bool) {
-	number, cell, _ := strings.Cut(text, ":")
-	bus, err := strconv.ParseUint(number, 10, 8)
-	if err != nil {
-		return address.Expander{}, false
-	}
-	e := address.Expander{BusNr: uint(bus)}
-	if n, err := strconv.ParseUint(cell, 10, 16); err == nil {
-		id := uint(n)
-		e.Cell = &id
-	}
-	return e, true
 }
 
 // expander is the bus as libvirt spells it.
