@@ -80,6 +80,7 @@ func (r *recorder) asked() []string {
 }
 
 func conditions(t *testing.T, p plane) {
+	p.grantWriters(t)
 	asked := &recorder{}
 	server := httptest.NewTLSServer(asked)
 	defer server.Close()
@@ -102,7 +103,7 @@ func conditions(t *testing.T, p plane) {
 			"spec: {runStrategy: " + strategy + ", template: {spec: {domain: {devices: {}}}}}\n"
 	}
 	status := func(account, ready string) []string {
-		return []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":` + ready + `}}`, "--as=" + account, "--as-group=system:masters"}
+		return []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":` + ready + `}}`, "--as=" + account, "--as-group=" + writersGroup}
 	}
 	eventually(t, "the API server calls the recorder", func() bool {
 		_, err := p.try("", vm("v1", "Halted"), "create", "--dry-run=server", "-f", "-")
@@ -110,6 +111,8 @@ func conditions(t *testing.T, p plane) {
 	})
 	created := []string{"/mutate/virtualmachines CREATE v1", "/validate/virtualmachines CREATE v1"}
 	updated := []string{"/mutate/virtualmachines UPDATE v1", "/validate/virtualmachines UPDATE v1"}
+	guestUpdated := []string{"/validate/virtualmachineinstances UPDATE v1"}
+	const guest = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web, finalizers: [example.com/hold]}\nspec: {domain: {devices: {}}}\n"
 	for _, c := range []struct {
 		why, input string
 		args       []string
@@ -120,6 +123,7 @@ func conditions(t *testing.T, p plane) {
 		{"neither is a finalizer", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":["example.com/hold"]}}`}, nil},
 		{"a status that Kiln writes is not", "", status(webhookAccount, "true"), nil},
 		{"one that others write is", "", status("system:serviceaccount:kubevirt:kubevirt-controller", "false"), []string{"/validate/status UPDATE v1"}},
+		{"nor one that an administrator mends", "", []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":true}}`}, nil},
 		{"our annotations are", "", []string{"annotate", "vm/web", "kilnvm.io/pins="}, updated},
 		{"also when one goes", "", []string{"annotate", "vm/web", "kilnvm.io/pins-"}, updated},
 		{"KubeVirt's too", "", []string{"annotate", "vm/web", "kubevirt.io/x=y"}, updated},
@@ -128,6 +132,12 @@ func conditions(t *testing.T, p plane) {
 		{"deletion is not ours to hold", "", []string{"delete", "vm/web", "--wait=false"}, nil},
 		{"whoever is being deleted may be changed", "", []string{"label", "vm/web", "tier=db", "--overwrite"}, nil},
 		{"and let go", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
+		{"a guest is judged when it is created", guest, []string{"create", "-f", "-"}, []string{"/mutate/virtualmachineinstances CREATE v1", "/validate/virtualmachineinstances CREATE v1"}},
+		{"and when its record changes", "", []string{"annotate", "vmi/web", "kilnvm.io/generation=x"}, guestUpdated},
+		{"or its owner", "", []string{"patch", "vmi/web", "--type=merge", `-p={"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u"}]}}`}, guestUpdated},
+		{"not when it is deleted", "", []string{"delete", "vmi/web", "--wait=false"}, nil},
+		{"but when its record changes until it has gone", "", []string{"annotate", "vmi/web", "kilnvm.io/generation-"}, guestUpdated},
+		{"which nothing holds", "", []string{"patch", "vmi/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
 	} {
 		p.kubectl(t, c.input, c.args...)
 		if diff := cmp.Diff(c.want, asked.asked()); diff != "" {

@@ -33,6 +33,8 @@ func TestOnServer(t *testing.T) {
 	t.Run("and nothing more", func(t *testing.T) { nothingMore(t, p) })
 	t.Run("statuses and guests have few writers", func(t *testing.T) { writers(t, p) })
 	t.Run("profiles whose selectors hosts cannot read are refused", func(t *testing.T) { hostProfiles(t, p) })
+	t.Run("guests have no owner of a user's choice", func(t *testing.T) { newOwners(t, p) })
+	t.Run("administrators mend statuses", func(t *testing.T) { administrators(t, p) })
 	t.Run("names, columns and descriptions", func(t *testing.T) { appearance(t, p) })
 	t.Run("manifests are accepted whole", func(t *testing.T) { accepted(t, p) })
 }

@@ -23,6 +23,7 @@ var subjects = map[string]string{
 	"pkg/domain/backend/profile":   "the administrator's policy: which profiles count, and how they are merged",
 	"pkg/instancetype/snapshot":    "content-addressed revisions",
 	"pkg/instancetype/requirement": "what a preference demands",
+	"pkg/instancetype/kinds":       "the words by which a matcher names a kind",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
 	"pkg/validate/catalog":         "sizes, preferences and presets",
 	"pkg/validate/counts":          "how many parts an object may have, asked before it is decoded",

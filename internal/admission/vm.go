@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
@@ -64,11 +65,12 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 // validateVM judges a VM and the guest that it would boot.
 func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, err := readVM(request)
-	if err != nil || settled(vm, old) {
+	if err != nil || vm.DeletionTimestamp != nil {
 		return answer{}, err
 	}
 	if old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old) {
-		return answer{}, nil // labels and the like: rules that came since then must not keep anybody from changing them
+		// Labels and the like: rules that came since then must not keep anybody from changing them.
+		return judged(validate.HardwareChange(vm, old), nil)
 	}
 	resolved, err := s.resolver(request, vm, old).VM(ctx, vm, old)
 	return s.judgeVM(ctx, request, change{vm, old, resolved, err})

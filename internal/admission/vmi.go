@@ -45,7 +45,7 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 // validateVMI judges an explicit VMI, and what was changed in one that exists.
 func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vmi, err := decode[v1.VirtualMachineInstance](request.Object.Raw)
-	if err != nil || vmi.DeletionTimestamp != nil {
+	if err != nil {
 		return answer{}, err
 	}
 	vmi.Namespace = request.Namespace
@@ -56,6 +56,7 @@ func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRe
 	if old == nil {
 		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster(), User: request.UserInfo.Username}))
 	}
+	// One that is being deleted too: its hardware is recorded before it goes. That finalizers and the like change is no rule's business.
 	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
 	return judged(validate.GuestUpdate(change, s.Cluster().Limits), nil)
 }

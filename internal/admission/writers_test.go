@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -23,7 +24,10 @@ func TestWhoMayChangeWhat(t *testing.T) {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a, " + meta + "}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}\nstatus: {" + status + "}"
 	}
 	owned := "ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: v, uid: u, controller: true}]"
+	deployed := "ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: v, uid: u}]"
 	blocking := "ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: v, uid: u, controller: true, blockOwnerDeletion: true}]"
+	const deleted = "deletionTimestamp: '2026-01-01T00:00:00Z'"
+	const recorded = "annotations: {kilnvm.io/frontend: '{}'}"
 	vm := func(status string) string {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\nstatus: {" + status + "}"
 	}
@@ -35,10 +39,25 @@ func TestWhoMayChangeWhat(t *testing.T) {
 		{"anybody may label a guest", ValidateVMI, "eve", "", guest("", ""), guest("labels: {a: b}", ""), nil},
 		{"a guest's owner is its controller's to set", ValidateVMI, "eve", "", guest("", ""), guest(owned, ""), []string{"metadata.ownerReferences[0]"}},
 		{"which it does", ValidateVMI, controller, "", guest("", ""), guest(owned, ""), nil},
-		{"other owners are nobody's business", ValidateVMI, "eve", "", guest("", ""), guest("ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: v, uid: u}]", ""), nil},
-		{"an owner may go", ValidateVMI, "eve", "", guest(owned, ""), guest("", ""), nil},
+		{"other owners are nobody's business", ValidateVMI, "eve", "", guest("", ""), guest(deployed, ""), nil},
+		{"nor is it a user's to take away: the VM would start a second guest beside it", ValidateVMI, "eve", "", guest(owned, ""), guest("", ""), []string{"metadata.ownerReferences"}},
+		{"the garbage collector does, so that a guest outlives its VM", ValidateVMI, collector, "", guest(owned, ""), guest("", ""), nil},
+		{"which runs as one account where controllers share it", ValidateVMI, "system:kube-controller-manager", "", guest(owned, ""), guest("", ""), nil},
+		{"but makes nobody an owner", ValidateVMI, collector, "", guest("", ""), guest(owned, ""), []string{"metadata.ownerReferences[0]"}},
+		{"other owners come and go", ValidateVMI, "eve", "", guest(deployed, ""), guest("", ""), nil},
 		{"the garbage collector unblocks", ValidateVMI, collector, "", guest(blocking, ""), guest(owned, ""), nil},
-		{"another owner is a change", ValidateVMI, "eve", "", guest(owned, ""), guest("ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: w, uid: x, controller: true}]", ""), []string{"metadata.ownerReferences[0]"}},
+		{"another owner is a change", ValidateVMI, "eve", "", guest(owned, ""), guest("ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: w, uid: x, controller: true}]", ""), []string{"metadata.ownerReferences[0]", "metadata.ownerReferences"}},
+		{"one that is being deleted is judged too: its record is saved before it goes", ValidateVMI, "eve", "", guest(deleted, ""), guest(deleted+", "+owned, ""), []string{"metadata.ownerReferences[0]"}},
+		{"its finalizers are nobody's business", ValidateVMI, "eve", "", guest(deleted+", finalizers: [a/b]", ""), guest(deleted, ""), nil},
+		{"a record is a launcher's to write", ValidateVMI, launcher, "n1", guest("", "nodeName: n1"), guest(recorded, "nodeName: n1"), nil},
+		{"and a controller's", ValidateVMI, controller, "", guest("", ""), guest(recorded, ""), nil},
+		{"users write none", ValidateVMI, "eve", "", guest("", ""), guest(recorded, ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
+		{"nor take it away", ValidateVMI, "eve", "", guest(recorded, ""), guest("", ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
+		{"nor when the guest is being deleted", ValidateVMI, "eve", "", guest(deleted, ""), guest(deleted+", "+recorded, ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
+		{"administrators neither: the record is what was seen", ValidateVMI, "kubernetes-admin", "", guest("", ""), guest(recorded, ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
+		{"all that ties a guest to what it was made from", ValidateVMI, "eve", "", guest("annotations: {kilnvm.io/pins: a}", ""), guest("annotations: {kilnvm.io/identity: b, kilnvm.io/generation: c}", ""),
+			[]string{"metadata.annotations[kilnvm.io/generation]", "metadata.annotations[kilnvm.io/identity]", "metadata.annotations[kilnvm.io/pins]"}},
+		{"other annotations are anybody's", ValidateVMI, "eve", "", guest("", ""), guest("annotations: {kilnvm.io/numa-cells: '2', team: a}", ""), nil},
 		{"labels of controllers are theirs", ValidateVMI, "eve", "", guest("", ""), guest("labels: {kubevirt.io/nodeName: node1}", ""), []string{"metadata.labels[kubevirt.io/nodeName]"}},
 		{"a launcher keeps to its node", ValidateVMI, launcher, "n1", guest("", "nodeName: n2"), guest("labels: {a: b}", "nodeName: n2"), []string{"status.nodeName"}},
 		{"whose guests it may change", ValidateVMI, launcher, "n2", guest("", "nodeName: n2"), guest("labels: {a: b}", "nodeName: n2"), nil},
@@ -49,7 +68,11 @@ func TestWhoMayChangeWhat(t *testing.T) {
 		{"but legal requests only", ValidateStatus, controller, "", vm(""), vm("volumeRequests: [{}]"), []string{"status.volumeRequests[0]"}},
 		{"a launcher claims for itself", ValidateStatus, launcher, "n1", guest("", ""), guest("", "nodeName: n1"), nil},
 		{"not for others", ValidateStatus, launcher, "n1", guest("", ""), guest("", "nodeName: n2"), []string{"status.nodeName"}},
-		{"and takes no guest away", ValidateStatus, launcher, "n1", guest("", "nodeName: n2"), guest("", "nodeName: n1"), []string{"status.nodeName"}},
+		{"and takes no guest away", ValidateStatus, launcher, "n1", guest("", "nodeName: n2"), guest("", "nodeName: n1"), []string{"status.nodeName", "status.nodeName"}},
+		{"one without a node neither", ValidateStatus, launcher, "", guest("", "nodeName: n2"), guest("", "nodeName: n1"), []string{"status.nodeName"}},
+		{"nor lets a guest go that it has claimed", ValidateStatus, launcher, "n1", guest("", "nodeName: n1"), guest("", ""), []string{"status.nodeName"}},
+		{"nor does a controller of Kiln move one", ValidateStatus, controller, "", guest("", "nodeName: n1"), guest("", "nodeName: n2"), []string{"status.nodeName"}},
+		{"KubeVirt migrates its guests", ValidateStatus, "system:serviceaccount:kubevirt:kubevirt-handler", "", guest("", "nodeName: n1"), guest("", "nodeName: n2"), nil},
 		{"one on a bare machine has no node in its token", ValidateStatus, launcher, "", guest("", ""), guest("", "nodeName: n1"), nil},
 		{"the controllers' own pod is on a node too", ValidateStatus, controller, "n1", guest("", "nodeName: n2"), guest("", "nodeName: n2, phase: Failed"), nil},
 	} {
@@ -63,6 +86,65 @@ func TestWhoMayChangeWhat(t *testing.T) {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWhoMayOwnANewGuest: a user's guest that came with an owner would be stopped, recorded and succeeded by that VM.
+func TestWhoMayOwnANewGuest(t *testing.T) {
+	c := newCluster(t)
+	const guest = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a, ownerReferences: [{apiVersion: %s, kind: VirtualMachine, name: v, uid: u, controller: true}]}\n" +
+		"spec: {architecture: amd64, domain: {devices: {}, memory: {guest: 1Gi}}}"
+	for _, test := range []struct {
+		user, version string
+		want          []string
+	}{
+		{"eve", "kubevirt.io/v1", []string{"metadata.ownerReferences[0]"}},
+		{"eve", "kubevirt.io/v1alpha3", []string{"metadata.ownerReferences[0]"}},
+		{"eve", "example.com/v1", nil},
+		{launcher, "kubevirt.io/v1", nil},
+		{controller, "kubevirt.io/v1", nil},
+		{"system:serviceaccount:kubevirt:kubevirt-controller", "kubevirt.io/v1", nil},
+	} {
+		request := create(t, fmt.Sprintf(guest, test.version))
+		request.UserInfo.Username = test.user
+		for _, path := range []string{MutateVMI, ValidateVMI} {
+			if diff := cmp.Diff(test.want, fieldsOf(ask(t, c.Hooks()[path], request))); diff != "" {
+				t.Errorf("%s by '%s', owner of %s: -want +got\n%s", path, test.user, test.version, diff)
+			}
+		}
+	}
+}
+
+// TestHardwareIsJudgedWhenItIsWritten: what a VM's later boots are made from, wherever it is written.
+func TestHardwareIsJudgedWhenItIsWritten(t *testing.T) {
+	c := newCluster(t)
+	vm := func(metadata, spec, template string) string {
+		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a, namespace: team, " + metadata + "}\nspec: {runStrategy: Halted, " + spec +
+			"template: {metadata: {" + template + "}, spec: {domain: {devices: {}, memory: {guest: 1Gi}}}}}"
+	}
+	plain := vm("", "", "")
+	for _, test := range []struct {
+		why, before, after string
+		want               []string
+	}{
+		{"garbage is no record", "", vm("", "", "annotations: {kilnvm.io/frontend: garbage}"), []string{"spec.template.metadata.annotations[kilnvm.io/frontend]"}},
+		{"nor is it later", plain, vm("", "", "annotations: {kilnvm.io/frontend: garbage}"), []string{"spec.template.metadata.annotations[kilnvm.io/frontend]"}},
+		{"a drive that no controller has", "", vm("", "", `annotations: {kilnvm.io/frontend: '{"devices":{"disk.a":{"drive":"4000000000:0:0:0"}}}'}`), []string{"spec.template.metadata.annotations[kilnvm.io/frontend]"}},
+		{"what capture writes", "", vm("", "", `annotations: {kilnvm.io/frontend: '{"machine":"pc-q35-7.2","video":"vga"}'}`), nil},
+		{"a slip of the pen", "", vm("annotations: {kilnvm.io/hardware: lates}", "", ""), []string{"metadata.annotations[kilnvm.io/hardware]"}},
+		{"also when nothing else changes", plain, vm("annotations: {kilnvm.io/hardware: lates}", "", ""), []string{"metadata.annotations[kilnvm.io/hardware]"}},
+		{"one from before this rule keeps nobody from anything", vm("annotations: {kilnvm.io/hardware: lates}", "", ""), vm("annotations: {kilnvm.io/hardware: lates}, labels: {a: b}", "", ""), nil},
+		{"the word", plain, vm("annotations: {kilnvm.io/hardware: latest}", "", ""), nil},
+		{"a kind that is none", "", vm("", "instancetype: {name: small, kind: foo}, ", ""), []string{"spec.instancetype.kind"}},
+		{"a revision that is not there", "", vm("", "preference: {name: small, revisionName: gone}, ", ""), []string{"spec.preference.revisionName"}},
+	} {
+		request := create(t, test.after)
+		if test.before != "" {
+			request = update(t, test.before, test.after)
+		}
+		if diff := cmp.Diff(test.want, fieldsOf(ask(t, c.Hooks()[ValidateVM], request))); diff != "" {
+			t.Errorf("%s: -want +got\n%s", test.why, diff)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/preset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,9 +19,9 @@ import (
 // controller pins them when it first sees a VM, so that the guest of that VM stays what it is when they are edited.
 
 var (
-	presets = family{field: "presets", namespaced: v1.VirtualMachineInstancePresetGroupVersionKind.Kind, namespacedNames: []string{"virtualmachineinstancepreset"}}
+	presets = family{field: "presets", KindNames: instancetype.KindNames{Namespaced: v1.VirtualMachineInstancePresetGroupVersionKind.Kind}}
 	// configurations have no API: their snapshots are all there is of them.
-	configurations = family{field: "configuration", namespaced: config.SnapshotKind, namespacedNames: []string{"clusterconfiguration"}}
+	configurations = family{field: "configuration", KindNames: instancetype.KindNames{Namespaced: config.SnapshotKind}}
 )
 
 // Surround pins what of a VM's circumstances the given pins lack to what it is now. A Refusal names presets that cannot be matched.

@@ -22,7 +22,7 @@ func (r Resolver) grant(ctx context.Context, w wish, answer *Answer) (*content, 
 	case !ref.known(answer):
 		return nil, nil, nil
 	case ref.revision != "":
-		return r.named(ctx, ref, answer)
+		return r.named(ctx, w, answer)
 	case w.pin == pipeline.None && ref.ignores():
 		return &content{revision: pipeline.None}, nil, nil
 	}
@@ -91,21 +91,20 @@ func (r Resolver) fresh(ctx context.Context, ref *reference, answer *Answer) (*c
 	}
 	found, err := r.live(ctx, ref)
 	if found == nil && err == nil {
-		answer.warn("%s '%s'%s does not exist; the guest cannot start before it does", ref.family.kind(ref.kind), ref.name, ref.where())
+		answer.warn("%s '%s'%s does not exist; the guest cannot start before it does", ref.family.Canonical(ref.kind), ref.name, ref.where())
 	}
 	return found, nil, err
 }
 
-// known tells whether the kind of a matcher is one of its family. Guests of other kinds are admitted, as KubeVirt does, but told.
+// known tells whether the kind of a matcher is one of its family. What a user wrote is for validation to refuse; what a volume recommends is
+// told, and the guest cannot start.
 func (r *reference) known(answer *Answer) bool {
-	if r.family.kind(r.kind) != "" {
+	if r.Canonical(r.kind) != "" {
 		return true
 	}
-	at := r.path.Child("kind").String()
 	if r.inferred {
-		at = fmt.Sprintf("label '%s-kind' of the source of volume '%s'", r.label, r.inferFrom)
+		answer.warn("label '%s-kind' of the source of volume '%s' '%s' is unknown: use '%s', or leave it out", r.label, r.inferFrom, r.kind, r.Namespaced)
 	}
-	answer.warn("%s '%s' is unknown: use '%s', or leave it out", at, r.kind, r.namespaced)
 	return false
 }
 
@@ -127,26 +126,36 @@ func lost(name string, of any) error {
 
 // where says in which namespace an object was looked for, if it has one.
 func (r *reference) where() string {
-	if r.family.kind(r.kind) == r.cluster {
+	if r.family.Canonical(r.kind) == r.Cluster {
 		return ""
 	}
 	return " in namespace '" + r.namespace + "'"
 }
 
-// named is the revision that the user asks for by name. One that does not exist leaves the guest unable to start, like
-// an object that does not exist; one of another object is a mistake.
-func (r Resolver) named(ctx context.Context, ref *reference, answer *Answer) (*content, field.ErrorList, error) {
+// named is the revision that the user asks for by name. One that does not exist when it is asked for is a mistake, and so is one of another
+// object. One that has gone since then leaves the guest unable to start, like an object that has gone.
+func (r Resolver) named(ctx context.Context, w wish, answer *Answer) (*content, field.ErrorList, error) {
+	ref := w.ref
+	at := ref.path.Child("revisionName")
 	found, err := r.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
 	switch {
 	case err != nil:
 		return nil, nil, err
+	case found == nil && w.new:
+		return nil, field.ErrorList{missing(at, ref)}, nil
 	case found == nil:
-		answer.warn("%s: revision '%s' does not exist, the guest cannot start", ref.path.Child("revisionName"), ref.revision)
+		answer.warn("%s: revision '%s' does not exist, the guest cannot start", at, ref.revision)
 	case !ref.fits(found.source()):
-		return nil, field.ErrorList{field.Invalid(ref.path.Child("revisionName"), ref.revision,
-			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source().Kind, found.source().Name, ref.family.kind(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil
+		return nil, field.ErrorList{field.Invalid(at, ref.revision,
+			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source().Kind, found.source().Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil
 	}
 	return found, nil, nil
+}
+
+func missing(at *field.Path, ref *reference) *field.Error {
+	err := field.NotFound(at, ref.revision).WithOrigin("vm/revision-missing")
+	err.Detail = fmt.Sprintf("namespace '%s' has no such revision of %s: create it first, or leave revisionName out", ref.namespace, ref)
+	return err
 }
 
 // pinned resolves a pin: the cached revision, else a live object of just that content, else the API server. Nil when no

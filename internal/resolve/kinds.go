@@ -1,9 +1,6 @@
 package resolve
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,40 +12,15 @@ import (
 type family struct {
 	// field is the name of the matcher in the spec of a VM.
 	field string
-	// namespaced and cluster are the canonical kinds.
-	namespaced, cluster string
-	// names are the spellings of each kind that a matcher may use, in any case: singular and plural resource names.
-	namespacedNames, clusterNames []string
+	instancetype.KindNames
 	// label of a volume's source recommends one by name; with '-kind' appended, by kind.
 	label string
 }
 
 var (
-	sizes = family{
-		field: "instancetype", namespaced: "VirtualMachineInstancetype", cluster: "VirtualMachineClusterInstancetype",
-		namespacedNames: []string{api.SingularResourceName, api.PluralResourceName},
-		clusterNames:    []string{api.ClusterSingularResourceName, api.ClusterPluralResourceName},
-		label:           api.DefaultInstancetypeLabel,
-	}
-	preferences = family{
-		field: "preference", namespaced: "VirtualMachinePreference", cluster: "VirtualMachineClusterPreference",
-		namespacedNames: []string{api.SingularPreferenceResourceName, api.PluralPreferenceResourceName},
-		clusterNames:    []string{api.ClusterSingularPreferenceResourceName, api.ClusterPluralPreferenceResourceName},
-		label:           api.DefaultPreferenceLabel,
-	}
+	sizes       = family{field: "instancetype", KindNames: instancetype.Kinds, label: api.DefaultInstancetypeLabel}
+	preferences = family{field: "preference", KindNames: instancetype.PreferenceKinds, label: api.DefaultPreferenceLabel}
 )
-
-// kind is the canonical kind that a matcher means, or empty for a word that means none. An empty word is the cluster kind.
-func (f family) kind(word string) string {
-	word = strings.ToLower(word)
-	switch {
-	case word == "" || slices.Contains(f.clusterNames, word):
-		return f.cluster
-	case slices.Contains(f.namespacedNames, word):
-		return f.namespaced
-	}
-	return ""
-}
 
 // reference is the matcher of a VM, size or preference alike.
 type reference struct {
@@ -86,7 +58,7 @@ func references(vm *v1.VirtualMachine) (size, preference *reference) {
 
 // same tells whether two matchers mean the same, so that what was resolved for one holds for the other.
 func (r *reference) same(other *reference) bool {
-	return r != nil && other != nil && r.family.kind(r.kind) == other.family.kind(other.kind) &&
+	return r != nil && other != nil && r.family.Canonical(r.kind) == other.family.Canonical(other.kind) &&
 		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignores() == other.ignores()
 }
 
@@ -95,14 +67,14 @@ func (r *reference) fits(s instancetype.Source) bool {
 	if r.inferFrom != "" && !r.inferred {
 		return true // the matcher names no object; whatever was inferred is in the pin
 	}
-	return s.Name == r.name && s.Kind == r.family.kind(r.kind)
+	return s.Name == r.name && s.Kind == r.family.Canonical(r.kind)
 }
 
 // statusRevision is the revision that the status records, when the status is about this matcher.
 func (r *reference) statusRevision() string {
 	s := r.status
 	if s == nil || s.ControllerRevisionRef == nil || s.InferFromVolume != r.inferFrom ||
-		r.inferFrom == "" && (s.Name != r.name || r.family.kind(s.Kind) != r.family.kind(r.kind)) {
+		r.inferFrom == "" && (s.Name != r.name || r.family.Canonical(s.Kind) != r.family.Canonical(r.kind)) {
 		return ""
 	}
 	return s.ControllerRevisionRef.Name

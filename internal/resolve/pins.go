@@ -119,6 +119,8 @@ func WritePins(object metav1.Object, p pipeline.Pins) {
 // wish is what is asked of the resolution of one matcher.
 type wish struct {
 	ref *reference
+	// new says that no revision of this name was asked for before.
+	new bool
 	// pin is the revision to use if it can be; empty means a new one.
 	pin string
 	// kept says that the guest was admitted with this pin: another must not silently take its place.
@@ -139,7 +141,7 @@ func wanted(ref, oldRef *reference, now, old pin) wish {
 		if now.name == old.name {
 			now.name = "" // the pin of the matcher that was there before
 		}
-		return wish{ref: ref, pin: now.name}
+		return wish{ref: ref, pin: now.name, new: oldRef == nil || oldRef.revision != ref.revision}
 	case now.given && now.name == "":
 		return wish{ref: ref}
 	case !now.given || now.name == old.name:

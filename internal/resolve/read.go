@@ -34,9 +34,9 @@ func (c *content) source() instancetype.Source {
 	case c.preference != nil:
 		return c.preference.Source
 	case c.preset != nil:
-		return instancetype.Source{Kind: presets.namespaced, Name: c.preset.Name, Revision: c.revision}
+		return instancetype.Source{Kind: presets.Namespaced, Name: c.preset.Name, Revision: c.revision}
 	}
-	return instancetype.Source{Kind: configurations.namespaced, Revision: c.revision}
+	return instancetype.Source{Kind: configurations.Namespaced, Revision: c.revision}
 }
 
 // revision reads a revision and verifies it. Nil when it does not exist or is of the other family.
@@ -67,7 +67,7 @@ func read(f family, name string, data []byte) (*content, error) {
 	if err := object.UnmarshalJSON(data); err != nil {
 		return nil, fmt.Errorf("reading revision '%s': %w", name, err)
 	}
-	if f.kind(object.GetKind()) == "" {
+	if f.Canonical(object.GetKind()) == "" {
 		return nil, nil
 	}
 	var err error
@@ -91,10 +91,10 @@ func read(f family, name string, data []byte) (*content, error) {
 // live is the object that a matcher names, as its snapshot. Nil when it does not exist.
 func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
 	object := &unstructured.Unstructured{}
-	kind := ref.family.kind(ref.kind)
+	kind := ref.family.Canonical(ref.kind)
 	object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
 	key := client.ObjectKey{Name: ref.name}
-	if kind == ref.namespaced {
+	if kind == ref.Namespaced {
 		key.Namespace = ref.namespace
 	}
 	if err := r.get(ctx, key, object); err != nil {

@@ -60,7 +60,11 @@ type Limits struct {
 	Controllers []string
 	// Launchers are those of Controllers that run the guests of one node.
 	Launchers []string
-	Gates     Gates
+	// Migrators are those of Controllers that move a running guest to another node.
+	Migrators []string
+	// Collectors are the accounts of the garbage collector, which lets guests outlive their VM.
+	Collectors []string
+	Gates      Gates
 }
 
 // FrontendDefaults is one versioned value for guest-visible facts that no API field governs.

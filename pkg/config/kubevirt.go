@@ -45,6 +45,19 @@ var launchers = []string{
 	"system:serviceaccount:kubevirt:kubevirt-handler",
 }
 
+// migrators are KubeVirt's accounts that move a running guest to another node. Kiln moves none.
+var migrators = []string{
+	"system:serviceaccount:kubevirt:kubevirt-controller",
+	"system:serviceaccount:kubevirt:kubevirt-handler",
+	"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
+}
+
+// collectors are the accounts of Kubernetes' garbage collector: its own, and that of all controllers where each has no account of its own.
+var collectors = []string{
+	"system:kube-controller-manager",
+	"system:serviceaccount:kube-system:generic-garbage-collector",
+}
+
 // unsetCPURequest is KubeVirt's own default CPU request. It means "nobody configured a request": pods then get one from
 // the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
@@ -54,7 +67,9 @@ var unsetCPURequest = resource.MustParse("100m")
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
 	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
-	c := Cluster{Frontend: frontend(cfg, gates), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true, Controllers: slices.Clone(controllers), Launchers: slices.Clone(launchers)}, Policy: v1.Reference}
+	c := Cluster{Frontend: frontend(cfg, gates), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
+	c.Limits.Controllers, c.Limits.Launchers = slices.Clone(controllers), slices.Clone(launchers)
+	c.Limits.Migrators, c.Limits.Collectors = slices.Clone(migrators), slices.Clone(collectors)
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled

@@ -21,20 +21,20 @@ import (
 // Annotations that Kiln owns.
 const (
 	// AnnotationPins is on VMs and VMIs: JSON of Pins.
-	AnnotationPins = "kilnvm.io/pins"
+	AnnotationPins = vm.AnnotationPins
 	// AnnotationIdentity is the seed of firmware UUID, serial and MACs.
-	AnnotationIdentity = "kilnvm.io/identity"
+	AnnotationIdentity = vm.AnnotationIdentity
 	// AnnotationGeneration is on VMIs: which life of the guest's disks this is. On a VM its owner may write any text, and another one
 	// after older disks were put back in place, which nothing else tells of.
-	AnnotationGeneration = "kilnvm.io/generation"
+	AnnotationGeneration = vm.AnnotationGeneration
 	// AnnotationArchitecture is the architecture of the images of a guest that names none.
 	AnnotationArchitecture = "kilnvm.io/architecture"
 	// AnnotationCells is on guests, and in the template of a VM or a size: how many NUMA cells the guest has of its own.
 	AnnotationCells = vm.AnnotationCells
 	// AnnotationFrontend is on VMIs: the frozen frontend (abi.Record, JSON), written by the launcher before the first start.
-	AnnotationFrontend = "kilnvm.io/frontend"
+	AnnotationFrontend = vm.AnnotationFrontend
 	// AnnotationHardware on a VM, with the value 'latest', asks for hardware that is derived afresh at each boot.
-	AnnotationHardware = "kilnvm.io/hardware"
+	AnnotationHardware = vm.AnnotationHardware
 )
 
 // None is the pin of a matcher whose volume recommends nothing, when its owner has said that this is to be ignored. It is no legal
@@ -97,7 +97,8 @@ func ExplicitVMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineIn
 
 // JudgeVMI judges an explicit VMI.
 func JudgeVMI(vmi *v1.VirtualMachineInstance, in Input) Verdict {
-	return Verdict{Errors: validate.For(in.User, in.Cluster.Limits, validate.Guest(vmi, in.Cluster.Limits, nil)), Warnings: validate.Warnings(vmi)}
+	errs := append(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi)...)
+	return Verdict{Errors: validate.For(in.User, in.Cluster.Limits, errs), Warnings: validate.Warnings(vmi)}
 }
 
 // ExplicitVM makes the guest that a VM would boot explicit and judges the VM and that guest together, so that a VM that

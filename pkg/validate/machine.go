@@ -31,18 +31,29 @@ func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *
 	if machine == nil || machine.Type == "" {
 		return nil
 	}
-	allowed, known := limits.EmulatedMachines[spec.Architecture]
-	if !known {
-		allowed = limits.EmulatedMachines[amd64]
-	}
-	if slices.ContainsFunc(allowed, func(pattern string) bool { return matches(pattern, machine.Type) }) {
+	allowed := emulated(spec.Architecture, limits)
+	if matchesAny(allowed, machine.Type) {
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, allowed).WithOrigin("machine/type")}
 }
 
+// emulated are the patterns of machine types that guests of an architecture may have.
+func emulated(architecture string, limits config.Limits) []string {
+	if allowed, known := limits.EmulatedMachines[architecture]; known {
+		return allowed
+	}
+	return limits.EmulatedMachines[amd64]
+}
+
+type board struct{ alias, family string }
+
+func (b board) has(machine string) bool {
+	return machine == b.alias || strings.HasPrefix(machine, b.family)
+}
+
 // boards are the machines whose buses Kiln places devices on: an alias, and how its versions begin.
-var boards = map[string]struct{ alias, family string }{
+var boards = map[string]board{
 	amd64: {"q35", "pc-q35-"},
 	arm64: {"virt", "virt-"},
 	s390x: {"s390-ccw-virtio", "s390-ccw-virtio-"},
@@ -52,15 +63,17 @@ var boards = map[string]struct{ alias, family string }{
 func machineBoard(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	machine := spec.Domain.Machine
 	board, known := boards[spec.Architecture]
-	if !known || machine == nil || machine.Type == "" || machine.Type == board.alias || strings.HasPrefix(machine.Type, board.family) || len(machineType(spec, limits, at)) > 0 {
+	if !known || machine == nil || machine.Type == "" || board.has(machine.Type) || len(machineType(spec, limits, at)) > 0 {
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, []string{board.alias, board.family + "<version>"}).WithOrigin("machine/board")}
 }
 
-func matches(pattern, name string) bool {
-	ok, err := path.Match(pattern, name)
-	return ok && err == nil
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok && err == nil
+	})
 }
 
 func rebootPolicy(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {

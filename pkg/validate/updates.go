@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,7 +31,14 @@ type GuestChange struct {
 }
 
 // forControllers are rules about what is written by controllers of guests alone.
-var forControllers = []string{"security/reserved-label", "security/reserved-label-change", "update/owner", "update/status"}
+var forControllers = []string{
+	"security/record-machine", "security/record-video", "security/reserved-label", "security/reserved-label-change",
+	"update/annotation", "update/status", "vmi/owner",
+}
+
+// controlled are the annotations that tie a guest to what it was made from. Its controller copies them into what later guests are made
+// from, with rights that nobody else has.
+var controlled = []string{vm.AnnotationFrontend, vm.AnnotationGeneration, vm.AnnotationIdentity, vm.AnnotationPins}
 
 // For leaves out of errs what the user may do as a controller of guests. Errors are told by their Origin, which is the name
 // of the rule.
@@ -48,9 +56,28 @@ func GuestUpdate(change GuestChange, limits config.Limits) field.ErrorList {
 	if !equality.Semantic.DeepEqual(now.Spec, was.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec"))
 	}
-	errs = append(errs, changedOwners(now.OwnerReferences, was.OwnerReferences)...)
+	errs = append(errs, changedAnnotations(now.Annotations, was.Annotations)...)
+	errs = append(errs, newOwners(now.OwnerReferences, was.OwnerReferences)...)
+	if !slices.Contains(limits.Collectors, change.By.Name) {
+		errs = append(errs, lostOwners(now.OwnerReferences, was.OwnerReferences)...)
+	}
 	errs = append(errs, otherNode(change, limits)...)
 	return For(change.By.Name, limits, errs)
+}
+
+// VMI judges what only a VirtualMachineInstance has, when it is created.
+func VMI(vmi *v1.VirtualMachineInstance) field.ErrorList {
+	return append(newOwners(vmi.OwnerReferences, nil), hardwareWord(vmi.Annotations, nil)...)
+}
+
+func changedAnnotations(now, was map[string]string) (errs field.ErrorList) {
+	for _, key := range controlled {
+		value, set := now[key]
+		if before, had := was[key]; set != had || value != before {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key), "is written by controllers only once the guest exists: leave it as it is").WithOrigin("update/annotation"))
+		}
+	}
+	return errs
 }
 
 // GuestStatusUpdate judges a change of a VMI's status.
@@ -58,35 +85,59 @@ func GuestStatusUpdate(change GuestChange, limits config.Limits) (errs field.Err
 	if !equality.Semantic.DeepEqual(change.New.Status, change.Old.Status) {
 		errs = append(errs, writtenStatus())
 	}
-	return For(change.By.Name, limits, append(errs, otherNode(change, limits)...))
+	errs = append(errs, otherNode(change, limits)...)
+	return For(change.By.Name, limits, append(errs, movedNode(change, limits)...))
+}
+
+// movedNode finds a guest that was given to another node, or to none: the node that has it would let go of a guest that runs on, and
+// another would start it again on the same disks. Only a migration moves a guest.
+func movedNode(change GuestChange, limits config.Limits) field.ErrorList {
+	was, now := change.Old.Status.NodeName, change.New.Status.NodeName
+	if was == "" || was == now || slices.Contains(limits.Migrators, change.By.Name) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"), "a guest stays on node '"+was+"' for as long as it exists: delete it, and create it again").WithOrigin("update/node")}
 }
 
 // VMStatusUpdate judges a change of a VM's status, and the requests in it.
-func VMStatusUpdate(vm, old *v1.VirtualMachine) (errs field.ErrorList) {
-	if !equality.Semantic.DeepEqual(vm.Status, old.Status) {
+func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
+	if !equality.Semantic.DeepEqual(now.Status, was.Status) {
 		errs = append(errs, writtenStatus())
 	}
-	return append(errs, volumeRequests(vm, field.NewPath("status", "volumeRequests"))...)
+	return append(errs, volumeRequests(now, field.NewPath("status", "volumeRequests"))...)
 }
 
 func writtenStatus() *field.Error {
 	return field.Forbidden(field.NewPath("status"), "is written by controllers only: say in spec what is wanted").WithOrigin("update/status")
 }
 
-// changedOwners finds VirtualMachines that were made an owner: whoever owns a guest deletes it and gives its successor its
-// identity. That an owner goes is how the garbage collector lets a guest outlive its VM.
-func changedOwners(now, was []metav1.OwnerReference) (errs field.ErrorList) {
+// newOwners finds VirtualMachines that are made an owner: whoever owns a guest deletes it, records its hardware and gives its successor
+// its identity.
+func newOwners(now, was []metav1.OwnerReference) (errs field.ErrorList) {
 	for i, owner := range now {
-		group, err := schema.ParseGroupVersion(owner.APIVersion)
-		if err != nil || group.Group != v1.GroupVersion.Group || owner.Kind != v1.VirtualMachineGroupVersionKind.Kind {
-			continue
-		}
-		if !slices.ContainsFunc(was, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
+		if isVM(owner) && !slices.ContainsFunc(was, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
 			at := field.NewPath("metadata", "ownerReferences").Index(i)
-			errs = append(errs, field.Forbidden(at, "only controllers make a VirtualMachine the owner of a guest").WithOrigin("update/owner"))
+			errs = append(errs, field.Forbidden(at, "only controllers make a VirtualMachine the owner of a guest").WithOrigin("vmi/owner"))
 		}
 	}
 	return errs
+}
+
+// lostOwners finds VirtualMachines that are an owner no more. The garbage collector takes the reference when a VM is deleted and its guest
+// is to outlive it.
+func lostOwners(now, was []metav1.OwnerReference) (errs field.ErrorList) {
+	for _, owner := range was {
+		if isVM(owner) && !slices.ContainsFunc(now, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences"), "the guest belongs to VirtualMachine '"+owner.Name+
+				"': delete that with --cascade=orphan if the guest is to outlive it").WithOrigin("vmi/owner"))
+		}
+	}
+	return errs
+}
+
+func isVM(owner metav1.OwnerReference) bool {
+	group, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && group.Group == v1.GroupVersion.Group && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind
 }
 
 // sameOwner compares but for blockOwnerDeletion, which the garbage collector takes back.

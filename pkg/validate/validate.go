@@ -112,6 +112,7 @@ var metadataRules = []metadataRule{
 	ignition,
 	grace,
 	ownCells,
+	hardwareRecord,
 }
 
 // Guest judges the spec and metadata of a guest. path is the object that holds metadata and spec: nil for a VMI,
@@ -201,7 +202,7 @@ var (
 	byPreference = []string{
 		"cpu/sockets", "cpu/feature", "cpu/model", "disks/pci-bus", "disks/block-size", "disks/dedicated-iothread", "disks/metrics", "disks/bus", "disks/cache", "disks/io",
 		"devices/", "features/", "firmware/", "machine/", "networks/binding", "networks/bridge-pod", "networks/absent-bridge",
-		"networks/masquerade", "networks/ranges-masquerade", "hostdevices/gpu-ramfb", "placement/probe-network", "security/encryption",
+		"networks/masquerade", "networks/ranges-masquerade", "hostdevices/gpu-ramfb", "placement/probe-network", "security/encryption", "security/record-",
 	}
 )
 

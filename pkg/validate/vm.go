@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -17,6 +18,14 @@ func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList)
 	}
 	errs = append(errs, runStrategy(vm, limits, spec)...)
 	errs = append(errs, matchers(vm, old, spec)...)
+	if vm.Spec.Template != nil {
+		errs = append(errs, hardwareWord(vm.Spec.Template.ObjectMeta.Annotations, spec.Child("template"))...)
+	}
+	if old == nil {
+		errs = append(errs, hardwareWord(vm.Annotations, nil)...)
+	} else {
+		errs = append(errs, HardwareChange(vm, old)...)
+	}
 	errs = append(errs, dataVolumeTemplates(vm, old, spec.Child("dataVolumeTemplates"))...)
 	errs = append(errs, inProgress(vm, old, spec)...)
 	return append(errs, volumeRequests(vm, field.NewPath("status", "volumeRequests"))...)
@@ -45,7 +54,7 @@ func runStrategy(vm *v1.VirtualMachine, limits config.Limits, path *field.Path) 
 func matchers(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
 	policies := []v1.InferFromVolumeFailurePolicy{v1.IgnoreInferFromVolumeFailure, v1.RejectInferFromVolumeFailure}
 	if m := vm.Spec.Instancetype; m != nil {
-		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy}
+		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy, instancetype.Kinds}
 		errs = append(errs, now.judge(policies, path.Child("instancetype"))...)
 		if old != nil && old.Spec.Instancetype != nil {
 			was := old.Spec.Instancetype
@@ -53,7 +62,7 @@ func matchers(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorLis
 		}
 	}
 	if m := vm.Spec.Preference; m != nil {
-		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy}
+		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy, instancetype.PreferenceKinds}
 		errs = append(errs, now.judge(policies, path.Child("preference"))...)
 		if old != nil && old.Spec.Preference != nil {
 			was := old.Spec.Preference
@@ -67,6 +76,7 @@ func matchers(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorLis
 type matcher struct {
 	name, kind, revision, infer string
 	policy                      *v1.InferFromVolumeFailurePolicy
+	kinds                       instancetype.KindNames
 }
 
 func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Path) (errs field.ErrorList) {
@@ -78,6 +88,9 @@ func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Pat
 	}
 	if m.kind != "" && m.infer != "" {
 		errs = append(errs, field.Forbidden(at.Child("kind"), "cannot be together with inferFromVolume, which finds the kind too").WithOrigin("vm/matcher-infer-kind"))
+	}
+	if m.kinds.Canonical(m.kind) == "" {
+		errs = append(errs, field.NotSupported(at.Child("kind"), m.kind, []string{m.kinds.Cluster, m.kinds.Namespaced}).WithOrigin("vm/matcher-kind"))
 	}
 	if m.policy != nil {
 		errs = append(errs, supported(at.Child("inferFromVolumeFailurePolicy"), *m.policy, policies...).WithOrigin("vm/matcher-policy")...)

@@ -46,6 +46,8 @@ var deviations = []deviation{
 	{name: unspreadable, missing: func(j judged, c cause) bool {
 		return c.Field == "instancetype.spec.cpu.guest" && strings.HasPrefix(c.Message, "1 vCPUs")
 	}},
+	{name: "Kinds that are none", added: rule("vm/matcher-kind")},
+	{name: "`revisionName` of nothing", added: rule("vm/revision-missing")},
 	{name: "`revisionName` of another object", added: detail(`^spec\.(instancetype|preference)\.revisionName$`, ""),
 		missing: func(j judged, _ cause) bool {
 			return j.at("spec.instancetype.revisionName") || j.at("spec.preference.revisionName")

@@ -109,7 +109,13 @@ func twoHosts(m pipeline.Machine, first pipeline.Rendered) (broken findings) {
 	} else if there.Record.Digest != first.Record.Digest {
 		broken.add("two hosts, one frontend digest", "first boots: %q", abi.Changes(first.Frontend, there.Frontend))
 	}
-	other.Frozen = &first.Record
+	// As it is stored: what a boot records, the next one must be able to read.
+	stored, err := abi.Parse(text(first.Record))
+	if err != nil {
+		broken.add("records are read again", "%v", err)
+		return broken
+	}
+	other.Frozen = stored
 	other.Host.Machines = qemu(other.VMI, "99.0")
 	other.Defaults.FreePorts, other.Defaults.EFIVideo, other.Defaults.SMBIOS.Product = 1, "ramfb", "Other"
 	record := text(first.Record)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"k8s.io/utils/cpuset"
 )
 
 // Numbers of a record that are facts of a host: NUMA cells, sizes of blocks, frequencies.
@@ -29,15 +31,15 @@ func judgeCells(cells []Cell, f *findings) {
 	}
 	for i, cell := range cells {
 		entry := fmt.Sprintf("numa[%d]", i)
-		f.add(entry+".cpus", cell.CPUs, cpuList(cell.CPUs))
+		f.add(entry+".cpus", cell.CPUs, discarding(ParseCPUs)(cell.CPUs))
 		f.add(entry+".memoryKiB", cell.MemoryKiB, between(cell.MemoryKiB, 0, mostCellMemory))
 		f.add(entry+".distances", cell.Distances, distancesOf(i, cell.Distances, len(cells)))
 	}
 }
 
-// cpuList judges Linux' list format before a parser spells it out: "0-4000000000" is thirteen bytes and gigabytes of numbers.
-func cpuList(text string) error {
-	wrong := fmt.Errorf("must be a list of CPUs below %d such as '0-3,8'", mostCPUs)
+// ParseCPUs reads Linux' list format. It counts before it spells the numbers out: "0-4000000000" is twelve bytes, and gigabytes of
+// numbers.
+func ParseCPUs(text string) (cpuset.CPUSet, error) {
 	listed := 0
 	for part := range strings.SplitSeq(text, ",") {
 		low, high, ranged := strings.Cut(part, "-")
@@ -46,15 +48,13 @@ func cpuList(text string) error {
 		}
 		first, err := strconv.ParseUint(low, 10, 16)
 		last, second := strconv.ParseUint(high, 10, 16)
-		if err != nil || second != nil || first > last || last >= mostCPUs {
-			return wrong
-		}
 		// Ranges that overlap would otherwise name each CPU as often as the text is long.
-		if listed += int(last-first) + 1; listed > mostCPUs {
-			return wrong
+		if err != nil || second != nil || first > last || last >= mostCPUs || listed+int(last-first) >= mostCPUs {
+			return cpuset.New(), fmt.Errorf("must be a list of CPUs below %d such as '0-3,8'", mostCPUs)
 		}
+		listed += int(last-first) + 1
 	}
-	return nil
+	return cpuset.Parse(text)
 }
 
 // distancesOf a cell count as ACPI's: 10 to itself, more to others, and 254 at most.

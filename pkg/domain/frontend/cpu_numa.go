@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
@@ -103,7 +104,7 @@ func (g *guest) recordedCells() []cell {
 	var cells []cell
 	all := cpuset.New()
 	for _, was := range g.Frozen.NUMA {
-		cpus, err := cpuset.Parse(was.CPUs)
+		cpus, err := abi.ParseCPUs(was.CPUs)
 		if err != nil || cpus.IsEmpty() || !all.Intersection(cpus).IsEmpty() {
 			return nil // not written by Freeze
 		}

@@ -92,7 +92,8 @@ func (g *guest) videoModel() string {
 	f := g.spec.Domain.Firmware
 	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
 	switch {
-	case g.Frozen != nil && g.Frozen.Video != "":
+	case g.Frozen != nil && g.Frozen.Video != "" && g.recordsThisBoard():
+		g.known(recordPath, g.Frozen.Video, g.arch.videos)
 		return g.Frozen.Video
 	case efi && g.spec.Architecture == "amd64" && g.Defaults.EFIVideo != "":
 		return g.Defaults.EFIVideo

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -126,6 +127,15 @@ func (g *guest) machine() string {
 		return resolved
 	}
 	return wanted
+}
+
+// recordPath is where a guest's record is.
+var recordPath = field.NewPath("metadata", "annotations").Key(vm.AnnotationFrontend)
+
+// recordsThisBoard is false for the record of a guest whose owner has changed its architecture since: its models are another board's.
+func (g *guest) recordsThisBoard() bool {
+	machine := g.Frozen.Machine
+	return machine == "" || machine == g.arch.alias || strings.HasPrefix(machine, g.arch.family)
 }
 
 // onReboot: a guest that is to be terminated on reboot is ended, so that its controller makes it anew.

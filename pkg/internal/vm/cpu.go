@@ -1,4 +1,3 @@
-// Package vm answers questions about a guest's spec that several packages ask. It changes nothing and holds no default.
 package vm
 
 import v1 "kubevirt.io/api/core/v1"

@@ -1,0 +1,63 @@
+package validate
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: the annotations kilnvm.io/frontend and kilnvm.io/hardware.
+// A guest may come with a record of the hardware that it had elsewhere: in the template of its VM, or on a VMI that is restored. The record
+// is its owner's word, so that it may ask for nothing that the spec could not.
+
+func hardwareRecord(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	text, at := vmi.Annotations[vm.AnnotationFrontend], path.Child("metadata", "annotations").Key(vm.AnnotationFrontend)
+	record, err := abi.Parse(text)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, short(text), err.Error()+": give what 'kubectl kiln capture' or a boot has written, or remove it").WithOrigin("security/record")}
+	}
+	board, known := boards[vmi.Spec.Architecture]
+	if record == nil || !known {
+		return nil // the architecture has a rule of its own
+	}
+	allowed := emulated(vmi.Spec.Architecture, limits)
+	if !board.has(record.Machine) {
+		allowed = []string{board.alias, board.family + "<version>"}
+	}
+	if record.Machine != "" && !(board.has(record.Machine) && matchesAny(allowed, record.Machine)) {
+		errs = append(errs, recorded("machine", field.NotSupported(at, record.Machine, allowed)).WithOrigin("security/record-machine"))
+	}
+	if models := videoModels[vmi.Spec.Architecture]; record.Video != "" && !slices.Contains(models, record.Video) {
+		errs = append(errs, recorded("video", field.NotSupported(at, record.Video, models)).WithOrigin("security/record-video"))
+	}
+	return errs
+}
+
+// recorded names the entry of a record that an error is about.
+func recorded(entry string, err *field.Error) *field.Error {
+	err.Detail = entry + ": " + err.Detail
+	return err
+}
+
+// hardwareWord judges what an object asks of its later boots. path is the object that holds metadata.
+func hardwareWord(annotations map[string]string, path *field.Path) field.ErrorList {
+	word := annotations[vm.AnnotationHardware]
+	if word == "" || word == vm.HardwareLatest {
+		return nil
+	}
+	at := path.Child("metadata", "annotations").Key(vm.AnnotationHardware)
+	return field.ErrorList{field.NotSupported(at, short(word), []string{vm.HardwareLatest}).WithOrigin("security/hardware")}
+}
+
+// HardwareChange judges what a VM that exists asks of its later boots, if that was changed. Nothing else of an update that leaves the
+// spec alone is judged.
+func HardwareChange(now, was *v1.VirtualMachine) field.ErrorList {
+	if now.Annotations[vm.AnnotationHardware] == was.Annotations[vm.AnnotationHardware] {
+		return nil
+	}
+	return hardwareWord(now.Annotations, nil)
+}
