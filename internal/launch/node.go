@@ -2,10 +2,10 @@ package launch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -113,7 +113,7 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	}
 	bindings, errs := n.Host.Bind(vmi)
 	if len(errs) > 0 {
-		return n.refuse(ctx, vmi, reasonNotBindable, errs.ToAggregate().Error())
+		return n.refuse(ctx, vmi, reasonNotBindable, condition.Mistakes(errs))
 	}
 	profiles, err := profiles(ctx, n.Client)
 	if err != nil {
@@ -125,14 +125,14 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	rendered, errs := pipeline.Render(pipeline.Machine{
 		VMI: vmi, Defaults: n.Configuration.Now().Frontend, Frozen: frozen, Host: n.Host.Capabilities, Bindings: bindings, Profiles: profiles})
 	if len(errs) > 0 {
-		return n.refuse(ctx, vmi, reasonOf(errs), errs.ToAggregate().Error())
+		return n.refuse(ctx, vmi, reasonOf(errs), condition.Mistakes(errs))
 	}
 	changed, err := recordFrontend(vmi, rendered.Record)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if changed {
-		return ctrl.Result{}, n.Update(ctx, vmi) // its answer comes back as the next event
+		return n.keepRecord(ctx, vmi)
 	}
 	if wanted, err := n.wanted(ctx, vmi); err != nil || !wanted {
 		return ctrl.Result{}, err
@@ -235,16 +235,3 @@ func deadline(vmi *v1.VirtualMachineInstance) time.Time {
 
 // domainName is what stage 2 names the domain of a VMI.
 func domainName(vmi *v1.VirtualMachineInstance) string { return vmi.Namespace + "_" + vmi.Name }
-
-// recordFrontend writes the record into the VMI's annotation and tells whether that changed it.
-func recordFrontend(vmi *v1.VirtualMachineInstance, record abi.Record) (bool, error) {
-	raw, err := json.Marshal(record)
-	if err != nil || vmi.Annotations[pipeline.AnnotationFrontend] == string(raw) {
-		return false, err
-	}
-	if vmi.Annotations == nil {
-		vmi.Annotations = map[string]string{}
-	}
-	vmi.Annotations[pipeline.AnnotationFrontend] = string(raw)
-	return true, nil
-}

@@ -3,6 +3,7 @@ package launch
 import (
 	"slices"
 
+	bounds "github.com/kilnvm/kiln/internal/condition"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ const (
 	reasonNotBindable   = "NotBindable"
 	reasonNotRenderable = "NotRenderable"
 	reasonStartFailed   = "StartFailed"
+	reasonNotRecordable = "NotRecordable"
 )
 
 // setPhase moves the VMI to a phase and notes when.
@@ -31,7 +33,7 @@ func setPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePha
 
 // setCondition writes a condition; its transition time changes with its status only.
 func setCondition(vmi *v1.VirtualMachineInstance, condition v1.VirtualMachineInstanceCondition) {
-	condition.LastTransitionTime = metav1.Now()
+	condition.LastTransitionTime, condition.Message = metav1.Now(), bounds.Message(condition.Message)
 	i := slices.IndexFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == condition.Type })
 	if i < 0 {
 		vmi.Status.Conditions = append(vmi.Status.Conditions, condition)

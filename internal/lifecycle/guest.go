@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	corev1 "k8s.io/api/core/v1"
@@ -178,7 +179,7 @@ func (c *Controller) start(ctx context.Context, s *state) {
 // failed tells of an error. One that is the user's to mend waits for the user; others are tried again soon.
 func (c *Controller) failed(s *state, reason string, err error) {
 	var mistakes *resolve.Refusal
-	if errors.As(err, &mistakes) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+	if errors.As(err, &mistakes) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || condition.Oversized(err) {
 		s.blocked(reason, err.Error())
 		return
 	}
@@ -189,5 +190,5 @@ func (c *Controller) failed(s *state, reason string, err error) {
 }
 
 func (c *Controller) event(s *state, kind, reason, note string) {
-	c.Events.Eventf(s.vm, nil, kind, reason, "Reconcile", "%s", note)
+	c.Events.Eventf(s.vm, nil, kind, reason, "Reconcile", "%s", condition.Note(note))
 }

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -41,12 +43,8 @@ func (c *Controller) record(ctx context.Context, s state) error {
 	// A guest begins with the record of the last boot, and its launcher rewrites that when a device was added since. So
 	// what counts is which record is safe, not whose.
 	if frontend != "" && !c.recorded.has(key, s.vmi.UID, frontend) {
-		before, err := c.save(ctx, s.vm, []byte(frontend))
-		if err != nil {
+		if err := c.keep(ctx, s, frontend); err != nil {
 			return err
-		}
-		if note := changed(before, []byte(frontend)); note != "" {
-			c.event(&s, corev1.EventTypeNormal, "HardwareChanged", note)
 		}
 		c.recorded.note(key, s.vmi.UID, frontend)
 	}
@@ -61,6 +59,23 @@ func (c *Controller) record(ctx context.Context, s state) error {
 // whether the launcher said so by a final phase or died before it did.
 func awaited(vmi *v1.VirtualMachineInstance) bool {
 	return vmi.Status.NodeName != "" && !vmi.IsFinal() && controllerutil.ContainsFinalizer(vmi, v1.VirtualMachineInstanceFinalizer)
+}
+
+// keep saves a record and tells what it changes. It is saved with rights that nobody else has, so that what no boot can have written is
+// not: the records of the boots before stay in use.
+func (c *Controller) keep(ctx context.Context, s state, frontend string) error {
+	if _, err := abi.Parse(frontend); err != nil {
+		c.event(&s, corev1.EventTypeWarning, "HardwareNotRecorded", fmt.Sprintf("annotation '%s' of the virtual machine instance: %v", pipeline.AnnotationFrontend, err))
+		return nil
+	}
+	before, err := c.save(ctx, s.vm, []byte(frontend))
+	if err != nil {
+		return err
+	}
+	if note := changed(before, []byte(frontend)); note != "" {
+		c.event(&s, corev1.EventTypeNormal, "HardwareChanged", note)
+	}
+	return nil
 }
 
 // release takes the finalizer from a VMI that is being deleted.
@@ -86,12 +101,15 @@ func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v
 	if err != nil {
 		return err
 	}
+	at := field.NewPath("spec", "template", "metadata", "annotations").Key(pipeline.AnnotationFrontend)
 	if len(records) > 0 {
+		at = field.NewPath("controllerrevisions").Key(records[0].Name)
 		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, pipeline.AnnotationFrontend, string(records[0].Data.Raw))
 	}
 	frozen, err := abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
-	if err != nil {
-		return fmt.Errorf("the recorded hardware of '%s': %w", vm.Name, err)
+	if err != nil { // no repetition mends it
+		return &resolve.Refusal{Errors: field.ErrorList{field.Invalid(at, field.OmitValueType{},
+			err.Error()+"; remove it, or set annotation '"+pipeline.AnnotationHardware+": latest' on the VM for new hardware")}}
 	}
 	if frozen != nil {
 		pipeline.Recall(vmi, frozen)
@@ -154,9 +172,6 @@ func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend [
 	return before, nil
 }
 
-// longestNote is what the API server takes as the note of an event, in bytes.
-const longestNote = 1024
-
 // changed tells in words how the hardware of this boot differs from that of the last. Who asked for the latest hardware learns what
 // that was; for all others it is what they changed themselves.
 func changed(before, after []byte) string {
@@ -175,7 +190,7 @@ func changed(before, after []byte) string {
 	if len(words) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.*s", longestNote, "the guest finds other hardware than at its last boot: "+strings.Join(words, "; "))
+	return "the guest finds other hardware than at its last boot: " + strings.Join(words, "; ")
 }
 
 // sameJSON compares values, since the API server may write the same one in other bytes.

@@ -60,7 +60,7 @@ func observe(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Tim
 	s.strategy, _ = vm.RunStrategy()
 	switch {
 	case vmi == nil:
-	case metav1.IsControlledBy(vmi, vm):
+	case owns(vm, vmi):
 		s.vmi = vmi
 	default:
 		s.taken = true

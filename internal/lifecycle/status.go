@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ import (
 
 // report writes the status of a VM, if it changed.
 func (c *Controller) report(ctx context.Context, s *state) error {
+	if s.trouble != nil {
+		s.trouble.message = condition.Message(s.trouble.message)
+	}
 	now := s.vm.DeepCopy()
 	status := &now.Status
 	status.Created = s.vmi != nil
@@ -111,7 +115,7 @@ func (s *state) conditions() []v1.VirtualMachineCondition {
 	if s.vmi != nil {
 		ready.Reason, ready.Message = "GuestNotRunning", "the guest is not running yet"
 		for _, c := range s.vmi.Status.Conditions {
-			copied := v1.VirtualMachineCondition{Type: v1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message}
+			copied := v1.VirtualMachineCondition{Type: v1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: condition.Message(c.Message)}
 			switch c.Type {
 			case v1.VirtualMachineInstanceReady:
 				ready = copied

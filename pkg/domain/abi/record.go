@@ -141,7 +141,7 @@ func (a Address) judge(entry string, f *findings) {
 		name, text string
 		parse      func(string) error
 	}{
-		{"pci", a.PCI, discarding(address.ParsePCI)},
+		{"pci", a.PCI, onBus},
 		{"drive", a.Drive, discarding(address.ParseDrive)},
 		{"usb", a.USB, discarding(address.ParseUSB)},
 		{"serial", a.Serial, discarding(address.ParseSerial)},
@@ -156,6 +156,14 @@ func (a Address) judge(entry string, f *findings) {
 	if a.Index != nil {
 		f.add(entry+".index", *a.Index, between(*a.Index, 0, address.MaxPorts))
 	}
+}
+
+func onBus(text string) error {
+	at, err := address.ParsePCI(text)
+	if err == nil && at.Bus > address.MaxPorts {
+		return fmt.Errorf("the guest has buses '00' to '%x'", address.MaxPorts)
+	}
+	return err
 }
 
 func discarding[T any](parse func(string) (T, error)) func(string) error {
