@@ -30,6 +30,8 @@ type Documents struct {
 	Secrets     []Secret
 	Filters     []libvirtxml.NWFilter
 	NodeDevices []libvirtxml.NodeDevice
+	// TPMState is the folder of the state of the guest's TPM, where this libvirt is too old to be told of it in the domain. Empty: nothing to do.
+	TPMState string
 }
 
 // Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
@@ -76,7 +78,11 @@ func Render(in Input) (Documents, field.ErrorList) {
 	if err := unaltered(front, &dom); err != nil {
 		return Documents{}, field.ErrorList{field.InternalError(h.domain, err)}
 	}
-	return Documents{Domain: &dom, Secrets: h.secrets(), Filters: h.filters(), NodeDevices: append(h.mediatedDevices(), h.adapters()...)}, nil
+	documents := Documents{Domain: &dom, Secrets: h.secrets(), Filters: h.filters(), NodeDevices: append(h.mediatedDevices(), h.adapters()...)}
+	if len(front.Devices.TPMs) > 0 && !h.namesTPMState() {
+		documents.TPMState = h.Bindings.TPMState
+	}
+	return documents, nil
 }
 
 // unaltered proves that the guest sees just what the frontend says.

@@ -97,12 +97,18 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 		if secret != "" {
 			emulator.Encryption = &libvirtxml.DomainTPMBackendEncryption{Secret: secret}
 		}
-		if h.policy.PathTemplates.SWTPM != "" { // older libvirts know no other place than their own
+		if h.namesTPMState() {
 			emulator.Source = &libvirtxml.DomainTPMBackendSource{Dir: &libvirtxml.DomainTPMBackendSourceDir{Path: h.Bindings.TPMState}}
 		}
 		out[i].Backend = &libvirtxml.DomainTPMBackend{Emulator: emulator}
 	}
 	return out
+}
+
+// namesTPMState tells whether the domain says where the state of its TPM lies. An older libvirt knows no other place than its own folder, by
+// the UUID of the guest: then Documents.TPMState tells the host what that must lead to.
+func (h *host) namesTPMState() bool {
+	return h.Bindings.TPMState != "" && Offers(h.Host, tpmPlace)
 }
 
 // ownTPMSecret tells whether the host has a key for this guest's TPM. One that the administrator's profile names is for chosen guests

@@ -24,6 +24,14 @@ type Capabilities struct {
 	QEMUVersion    string                       `json:"qemuVersion,omitempty"`
 	// NUMA cells with their CPUs, for pinning.
 	NUMA []Cell `json:"numa,omitempty"`
+	// QEMU is the user that libvirt runs QEMU as; nil is unknown.
+	QEMU *Account `json:"qemu,omitempty"`
+}
+
+// Account is a user of a host and its group, by number.
+type Account struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
 }
 
 // Firmware is one firmware build of a host, as its QEMU firmware descriptor tells.
@@ -82,7 +90,7 @@ type Bindings struct {
 	HostDevs map[string]HostDev `json:"hostDevs,omitempty"`
 	// Filesystems are virtiofsd sockets.
 	Filesystems map[string]string `json:"filesystems,omitempty"`
-	// NVRAM and TPMState are paths of this guest's own state.
+	// NVRAM and TPMState are paths of this guest's own state: a file, and a folder.
 	NVRAM    string `json:"nvram,omitempty"`
 	TPMState string `json:"tpmState,omitempty"`
 	// Kernel and Initrd are paths of kernelBoot.

@@ -14,8 +14,11 @@ import (
 // Feature is what libvirt or QEMU have only since some version, in words.
 type Feature string
 
-// DiscardGranularity is the one feature that a guest can do without.
-const DiscardGranularity Feature = "a granularity of discards"
+// Features that Kiln has another way for where they are missing.
+const (
+	DiscardGranularity Feature = "a granularity of discards"
+	tpmPlace           Feature = "a place for the state of a TPM"
+)
 
 // features are those that came after libvirt 6.1 and QEMU 4.2, the oldest that Kiln knows of. The versions are those of libvirt's
 // domain format and release notes; discardGranularity has none there and is that of libvirt's own tests.
@@ -43,7 +46,7 @@ var features = []struct {
 		}
 		return asks
 	}},
-	{"a place for the state of a TPM", "10.10.0", "", func(h *host) []*field.Path {
+	{tpmPlace, "10.10.0", "", func(h *host) []*field.Path {
 		return when(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
 	}},
 	{"a panic device on PCI", "9.1.0", "6.0.0", func(h *host) (asks []*field.Path) {

@@ -15,7 +15,7 @@ import (
 // written out: the filters that distributions bring along are not on every host. Host profile: security.nwfilter says for which guests;
 // net.filterRef adds what the host has.
 
-func (h *host) filterName(name string) string { return "kiln-" + h.Frontend.UUID + "-" + name }
+func (h *host) filterName(name string) string { return "kiln-" + h.owner() + "-" + name }
 
 // guarded tells whether an interface has a filter of ours: as the administrator of guests says, else that of the host. Of what QEMU
 // binds in user space no frame of the guest leaves it; what else has no tap is refused by the couplings.

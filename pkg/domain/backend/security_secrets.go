@@ -24,9 +24,23 @@ var usages = map[string]string{"rbd": "ceph", "iscsi": "iscsi"}
 // TPM is the reference of the passphrase of a TPM's state.
 const TPM = "vtpm"
 
-// secretUUID is the same at each start, so that a second definition replaces the first; of version 8, the maker's own derivation.
+// owner names what is made on the host for one VMI: its UID, which the cluster draws and nobody chooses. A firmware's UUID is the
+// tenant's, and another tenant may write the same. Rendered offline, a VMI has no UID; namespace and name stand in for it.
+func (h *host) owner() string {
+	if uid := string(h.VMI.UID); uid != "" {
+		return uid
+	}
+	return derivedUUID("offline/" + h.VMI.Namespace + "/" + h.VMI.Name)
+}
+
+// secretUUID is the same at each start of one VMI, so that a second definition replaces the first.
 func (h *host) secretUUID(ref string) string {
-	b := sha256.Sum256([]byte(h.Frontend.UUID + "\x00secret/" + ref))
+	return derivedUUID(h.owner() + "\x00secret/" + ref)
+}
+
+// derivedUUID is of version 8, the maker's own derivation.
+func derivedUUID(text string) string {
+	b := sha256.Sum256([]byte(text))
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
