@@ -32,6 +32,8 @@ var (
 	daemonConf []byte
 	//go:embed qemu.conf
 	qemuConf []byte
+	//go:embed qemu_distribution.conf
+	distributionConf []byte
 )
 
 // startTimeout bounds the wait for the socket, which takes a fifth of a second on an idle machine.
@@ -54,9 +56,21 @@ type Daemon struct {
 // with its Debian package. When the test fails, the daemon's log becomes part of its output.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
+	return start(t, qemuConf)
+}
+
+// StartUnprivileged is Start, but QEMU and swtpm run as users of their own, as distributions have it. Those must be able to enter
+// what tests give them: t.TempDir is closed to them.
+func StartUnprivileged(t testing.TB) *Daemon {
+	t.Helper()
+	return start(t, distributionConf)
+}
+
+func start(t testing.TB, conf []byte) *Daemon {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	d, err := Run(ctx)
+	d, err := run(ctx, conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +87,9 @@ func Start(t testing.TB) *Daemon {
 
 // Run starts a daemon outside of tests and returns when it answers, or with an error when ctx is done
 // before. It runs until Close, or until this process ends.
-func Run(ctx context.Context) (*Daemon, error) {
+func Run(ctx context.Context) (*Daemon, error) { return run(ctx, qemuConf) }
+
+func run(ctx context.Context, conf []byte) (*Daemon, error) {
 	if err := Missing(); err != nil {
 		return nil, err
 	}
@@ -84,7 +100,7 @@ func Run(ctx context.Context) (*Daemon, error) {
 	}
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt", "libvirt-sock"), ended: make(chan struct{})}
 	d.URI = "qemu+unix:///system?" + url.Values{"socket": {d.Socket}}.Encode()
-	if err := d.lay(); err != nil {
+	if err := d.lay(conf); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := d.launch(); err != nil {
@@ -97,14 +113,14 @@ func Run(ctx context.Context) (*Daemon, error) {
 }
 
 // lay makes the directories that private.sh puts in the place of libvirt's.
-func (d *Daemon) lay() error {
+func (d *Daemon) lay(conf []byte) error {
 	for _, name := range []string{"etc", "lib", "cache", "log", "run/libvirt", "localca"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, name), 0o755); err != nil {
 			return err
 		}
 	}
 	files := map[string][]byte{
-		"etc/libvirtd.conf": daemonConf, "etc/qemu.conf": qemuConf, "private.sh": script,
+		"etc/libvirtd.conf": daemonConf, "etc/qemu.conf": conf, "private.sh": script,
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(d.dir, name), content, 0o600); err != nil {
@@ -175,6 +191,9 @@ func (d *Daemon) Log() string {
 	}
 	return string(text)
 }
+
+// TPMStates is the folder in which the daemon keeps the states of TPMs, as others see it.
+func (d *Daemon) TPMStates() string { return filepath.Join(d.dir, "lib", "swtpm") }
 
 // Close ends the daemon and its guests, waits until they are gone and removes their directory. A second
 // call does nothing.

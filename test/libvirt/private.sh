@@ -13,6 +13,7 @@ mount --bind "$dir/cache" /var/cache/libvirt
 mount --bind "$dir/log" /var/log/libvirt
 # swtpm's own certificate authority: two domains with a TPM in two daemons would race for its lock.
 if [ -d /var/lib/swtpm-localca ]; then
+	chown --reference=/var/lib/swtpm-localca "$dir/localca"
 	mount --bind "$dir/localca" /var/lib/swtpm-localca
 fi
 # All of /run: without D-Bus there is neither systemd-machined nor firewalld to leave something with.
