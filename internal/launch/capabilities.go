@@ -72,12 +72,26 @@ func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 		}
 	}
 	host.VirtTypes = append(host.VirtTypes, "qemu")
+	host.QEMU = account(caps.Host.SecModel)
 	if caps.Host.NUMA != nil && caps.Host.NUMA.Cells != nil {
 		for _, cell := range caps.Host.NUMA.Cells.Cells {
 			host.NUMA = append(host.NUMA, numaCell(cell))
 		}
 	}
 	return host
+}
+
+// account is the user that libvirt's DAC driver runs QEMU as: its label is +UID:+GID.
+func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
+	for _, model := range models {
+		for _, label := range model.Labels {
+			var found backend.Account
+			if n, err := fmt.Sscanf(label.Value, "+%d:+%d", &found.UID, &found.GID); model.Name == "dac" && err == nil && n == 2 {
+				return &found
+			}
+		}
+	}
+	return nil
 }
 
 // aliases maps each machine type to the versioned one that it stands for, which may be itself.

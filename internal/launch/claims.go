@@ -3,7 +3,6 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"regexp"
 	"strings"
@@ -14,11 +13,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A bare machine has no storage classes. What claim 'data' of namespace 'shop' is, its administrator says in
-// claims/shop/data.yaml below --volume-root: a disk of the network, or a LUN that a Fibre Channel adapter of the guest's own reaches. Its key is in
+// A bare machine has no storage classes. What claim 'data' of namespace 'shop' is, its administrator says in shop/data.yaml below --claims, a
+// folder that nothing is served from: a disk of the network, or a LUN that a Fibre Channel adapter of the guest's own reaches. Its key is in
 // data.key beside it, the passphrase of a LUKS volume in data.luks; neither is ever part of a document, a log or an event.
 
-const claimsDir = "claims"
+// errNoClaims is what a launcher without --claims says to each claim.
+var errNoClaims = errors.New("this launcher knows no claims: it was started without --claims")
 
 // described is such a file.
 type described struct {
@@ -58,8 +58,12 @@ func claimName(volume v1.Volume) string {
 	return ""
 }
 
-func claimFile(namespace, claim, suffix string) string {
-	return path.Join(claimsDir, namespace, claim+suffix)
+// claimFile reads what the administrator has written about a claim.
+func (h *Host) claimFile(namespace, claim, suffix string) ([]byte, error) {
+	if h.Claims == nil {
+		return nil, errNoClaims
+	}
+	return h.Claims.Read(path.Join(namespace, claim+suffix))
 }
 
 func (h *Host) claim(namespace, claim string) (backend.Volume, error) {
@@ -67,7 +71,7 @@ func (h *Host) claim(namespace, claim string) (backend.Volume, error) {
 	if wrong := validation.IsDNS1123Subdomain(claim); len(wrong) > 0 {
 		return backend.Volume{}, fmt.Errorf("claim '%s': no claim has this name: %s", claim, wrong[0])
 	}
-	raw, err := h.Volumes.Read(claimFile(namespace, claim, ".yaml"))
+	raw, err := h.claimFile(namespace, claim, ".yaml")
 	if err != nil {
 		return backend.Volume{}, err
 	}
@@ -106,7 +110,7 @@ func (h *Host) secrets(vmi *v1.VirtualMachineInstance, wanted []backend.Secret) 
 			if volume.Name != name || suffix == "" {
 				continue
 			}
-			value, err := h.Volumes.Read(claimFile(vmi.Namespace, claimName(volume), suffix))
+			value, err := h.claimFile(vmi.Namespace, claimName(volume), suffix)
 			if err != nil {
 				return nil, err
 			}
@@ -114,20 +118,4 @@ func (h *Host) secrets(vmi *v1.VirtualMachineInstance, wanted []backend.Secret) 
 		}
 	}
 	return values, nil
-}
-
-// maxRead bounds what is read as a whole: descriptions and keys.
-const maxRead = 64 << 10
-
-// Read returns a small file below the root.
-func (r *Root) Read(rel string) ([]byte, error) {
-	if _, _, err := r.File(rel); err != nil {
-		return nil, err
-	}
-	file, err := r.root.Open(rel)
-	if err != nil {
-		return nil, r.explain(rel, err)
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxRead))
 }

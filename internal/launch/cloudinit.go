@@ -1,9 +1,9 @@
 package launch
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -51,6 +51,7 @@ func text(plain, encoded string) (string, error) {
 	return string(raw), err
 }
 
+// writeISO gives equal bytes for equal files: what a start repeats must not change under its guest.
 func writeISO(file, label string, files map[string]string) error {
 	writer, err := iso9660.NewWriter()
 	if err != nil {
@@ -62,16 +63,22 @@ func writeISO(file, label string, files map[string]string) error {
 			return err
 		}
 	}
-	out, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // user data often holds a password
-	if err != nil {
+	var image bytes.Buffer
+	if err := writer.WriteTo(&image, label); err != nil {
 		return err
 	}
-	if err := writer.WriteTo(out, label); err != nil {
-		out.Close()
-		return err
+	for _, at := range stamps {
+		copy(image.Bytes()[at:], stamp)
 	}
-	return out.Close()
+	return write(file, image.Bytes()) // user data often holds a password
 }
+
+// stamps are where a volume says when it was created, was modified and took effect (ECMA-119, 8.4.26 to 8.4.29). Its descriptor is in
+// sector 16, of 2048 bytes. Those of its files are empty.
+var stamps = []int{16*2048 + 813, 16*2048 + 830, 16*2048 + 864}
+
+// stamp takes the place of the writer's clock: 1 January 2000, 0:00 UTC. It is not empty, since blkid makes a UUID of it.
+const stamp = "2000010100000000\x00"
 
 // bindIgnition puts the configuration of Ignition, which often holds a password, where only root and libvirt's guests may read.
 func bindIgnition(vmi *v1.VirtualMachineInstance, dir string, bindings *backend.Bindings) error {
@@ -81,5 +88,5 @@ func bindIgnition(vmi *v1.VirtualMachineInstance, dir string, bindings *backend.
 	}
 	file := filepath.Join(dir, "ignition.json")
 	bindings.FirmwareFiles = map[string]string{abi.Ignition: file}
-	return os.WriteFile(file, []byte(data), 0o600)
+	return write(file, []byte(data))
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/kdomanski/iso9660"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/libvirt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -107,4 +111,94 @@ func arguments(t *testing.T, program, part string) string {
 		}
 	}
 	return ""
+}
+
+func TestNoCloudISO(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "seed.iso")
+	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "web.one", Namespace: "shop"}}
+	source := &v1.CloudInitNoCloudSource{UserData: "#cloud-config\n", NetworkDataBase64: "dmVyc2lvbjogMg=="}
+	if err := noCloud(file, vmi, source); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	image, err := iso9660.OpenImage(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if label, _ := image.Label(); label != "cidata" {
+		t.Errorf("label is '%s'; cloud-init looks for cidata", label)
+	}
+	root, err := image.RootDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	children, err := root.GetChildren()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, child := range children {
+		raw, err := io.ReadAll(child.Reader())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[child.Name()] = string(raw)
+	}
+	want := map[string]string{
+		"user-data": "#cloud-config\n", "network-config": "version: 2",
+		"meta-data": "instance-id: web.one.shop\nlocal-hostname: web\n",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files of the ISO (-want +got):\n%s", diff)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v: user data often holds a password", info.Mode())
+	}
+}
+
+// TestNoCloudISOUnderItsGuest: a start that is repeated leaves the image that the guest reads alone, at any time and in any place; one
+// with other data takes the place of the file and does not write into it.
+func TestNoCloudISOUnderItsGuest(t *testing.T) {
+	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
+	source := &v1.CloudInitNoCloudSource{UserData: "#cloud-config\n", NetworkData: "version: 2"}
+	files := []string{filepath.Join(t.TempDir(), "first.iso"), filepath.Join(t.TempDir(), "second.iso")}
+	make := func(file string) (os.FileInfo, []byte) {
+		t.Helper()
+		if err := noCloud(file, vmi, source); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info, raw
+	}
+	before, first := make(files[0])
+	guest, err := os.Open(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	if again, bytes := make(files[0]); !os.SameFile(before, again) || !again.ModTime().Equal(before.ModTime()) || string(bytes) != string(first) {
+		t.Error("the same image was written again")
+	}
+	time.Sleep(20 * time.Millisecond) // time stamps of volumes have hundredths of seconds
+	if _, second := make(files[1]); string(second) != string(first) {
+		t.Error("equal data gives another image at another time")
+	}
+	source.UserData = "#cloud-config\nhostname: other\n"
+	if after, bytes := make(files[0]); os.SameFile(before, after) || string(bytes) == string(first) {
+		t.Error("the image with other data is not a file of its own")
+	}
+	if read, err := io.ReadAll(guest); err != nil || string(read) != string(first) {
+		t.Errorf("a guest that has the old image open reads another: %v", err)
+	}
 }

@@ -23,7 +23,8 @@ import (
 // options are the flags of the launcher's commands.
 type options struct {
 	name, socket, volumeRoot, state string
-	tpmKeys, leases                 string
+	claims, tpmKeys, tpmStates      string
+	leases                          string
 	labels, bridges                 map[string]string
 	guard                           bool
 	kvm, config                     string
@@ -56,9 +57,11 @@ func nodeCommand(o *options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.runNode(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
+	cmd.Flags().StringVar(&o.claims, "claims", "", "folder with what persistent volume claims are on this machine, and their keys; empty knows none")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
 	cmd.Flags().StringVar(&o.tpmKeys, "tpm-keys", "", "folder of the keys that the states of TPMs are encrypted with, made at the first start of each; empty encrypts none")
 	cmd.Flags().StringVar(&o.leases, "lease-namespace", "kiln-launchers", "namespace of the Leases by which no two launchers of one --node run")
+	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", tpmStates, "folder in which libvirt keeps the states of TPMs; those of guests are in its folder '"+ownStates+"'")
 	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
 	return cmd
@@ -111,24 +114,23 @@ func (o *options) node() (*Node, error) {
 	if kvm := KVM(o.kvm); kvm != KVMAuto && kvm != KVMNever {
 		return nil, fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, KVMAuto, KVMNever)
 	}
+	if err := o.folders(); err != nil {
+		return nil, err
+	}
 	volumes, err := OpenRoot(o.volumeRoot)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(o.state, 0o711); err != nil {
-		return nil, fmt.Errorf("--state: %w", err)
-	}
-	if o.tpmKeys != "" {
-		if err := os.MkdirAll(o.tpmKeys, 0o700); err != nil {
-			return nil, fmt.Errorf("--tpm-keys: %w", err)
-		}
+	claims, err := OpenClaims(o.claims)
+	if err != nil {
+		return nil, err
 	}
 	host, daemon, err := o.host()
 	if err != nil {
 		return nil, err
 	}
 	host.Volumes, host.State, host.Bridges, host.Guard = volumes, o.state, o.bridges, o.guard
-	host.TPMKeys = o.tpmKeys
+	host.Claims, host.TPMKeys, host.TPMStates = claims, o.tpmKeys, o.tpmStates
 	return &Node{Name: o.name, Labels: o.allLabels(), Libvirt: daemon, Host: host}, nil
 }
 

@@ -12,8 +12,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Side documents of a domain: secrets, network filters and node devices. They are defined before it and removed after its guest
-// has ended and before the domain is, which notes them: whatever dies in between, the next removal finds all of them.
+// Side documents of a domain: secrets, network filters, node devices and the link to the state of its TPM. They are made after it is defined and
+// removed before it is, after its guest has ended. It notes them: whatever dies in between, the next removal finds all of them.
 
 // notes are in the domain's metadata.
 type notes struct {
@@ -22,10 +22,18 @@ type notes struct {
 	Filters  []string `xml:"filter"` // names
 	Mediated []string `xml:"mdev"`   // UUIDs
 	Adapters []string `xml:"fc"`     // WWPNs
+	// TPM is set where libvirt cannot be told where the state of a TPM lies.
+	TPM *tpmNote `xml:"tpm"`
+}
+
+// tpmNote is where libvirt is led to for the state of a TPM.
+type tpmNote struct {
+	UUID  string `xml:"uuid,attr"` // of the domain
+	State string `xml:",chardata"` // folder
 }
 
 func (n notes) empty() bool {
-	return len(n.Secrets)+len(n.Filters)+len(n.Mediated)+len(n.Adapters) == 0
+	return len(n.Secrets)+len(n.Filters)+len(n.Mediated)+len(n.Adapters) == 0 && n.TPM == nil
 }
 
 func noted(documents backend.Documents) notes {
@@ -43,47 +51,54 @@ func noted(documents backend.Documents) notes {
 			n.Adapters = append(n.Adapters, portName(d))
 		}
 	}
+	if documents.TPMState != "" {
+		n.TPM = &tpmNote{UUID: documents.Domain.UUID, State: documents.TPMState}
+	}
 	return n
 }
 
-// Run defines the side documents and then defines and starts the domain, if it is not active already. values are those of the
-// secrets, by reference; they go to libvirt alone.
+// Run defines the domain and its side documents and starts it, if it is not active already. The domain comes first: libvirt refuses one whose name
+// or UUID another has, and then nothing was touched. values are those of the secrets, by reference; they go to libvirt alone. A start that fails
+// removes what it has made, and nothing else.
 func (l *Libvirt) Run(documents backend.Documents, values map[string][]byte) error {
-	state, err := l.State(documents.Domain.Name)
-	if err != nil || state == Active {
-		return err
-	}
-	made := noted(documents)
-	if made.empty() {
-		return l.Start(documents.Domain)
-	}
-	note, err := xml.Marshal(made)
-	if err != nil {
+	before, err := l.State(documents.Domain.Name)
+	if err != nil || before == Active {
 		return err
 	}
 	dom := *documents.Domain
-	dom.Metadata = &libvirtxml.DomainMetadata{XML: string(note)}
-	err = l.prepare(documents, values)
-	if err == nil {
-		err = l.Start(&dom)
+	if all := noted(documents); !all.empty() {
+		note, err := xml.Marshal(all)
+		if err != nil {
+			return err
+		}
+		dom.Metadata = &libvirtxml.DomainMetadata{XML: string(note)}
 	}
-	if err == nil {
-		return nil
-	}
-	if state, stateErr := l.State(dom.Name); stateErr == nil && state == Undefined {
-		return errors.Join(err, l.sweep(made)) // no domain is there that could tell of them later
-	}
-	return err
-}
-
-func (l *Libvirt) prepare(documents backend.Documents, values map[string][]byte) error {
 	rpc, err := l.connection()
 	if err != nil {
 		return err
 	}
+	domain, err := define(rpc, &dom)
+	if err != nil {
+		return err
+	}
+	made, err := prepare(rpc, documents, values)
+	if err == nil {
+		err = create(rpc, domain)
+	}
+	if err == nil || before != Undefined { // an older domain goes on to tell what was made
+		return err
+	}
+	return errors.Join(err, sweep(rpc, made), undefine(rpc, domain))
+}
+
+// prepare makes what the domain, which is defined, needs. It returns what it made, also with an error: secrets and filters have names of this
+// VMI alone, while a device may have been there before.
+func prepare(rpc *libvirt.Libvirt, documents backend.Documents, values map[string][]byte) (notes, error) {
+	made := noted(documents)
+	made.Mediated, made.Adapters = nil, nil
 	for _, s := range documents.Secrets {
 		if err := defineSecret(rpc, s, values); err != nil {
-			return err
+			return made, err
 		}
 	}
 	for _, filter := range documents.Filters {
@@ -92,15 +107,20 @@ func (l *Libvirt) prepare(documents backend.Documents, values map[string][]byte)
 			_, err = rpc.NwfilterDefineXML(text)
 		}
 		if err != nil {
-			return fmt.Errorf("libvirt refuses the filter '%s': %w", filter.Name, err)
+			return made, fmt.Errorf("libvirt refuses the filter '%s': %w", filter.Name, err)
+		}
+	}
+	if made.TPM != nil {
+		if err := linkState(*made.TPM); err != nil {
+			return made, err
 		}
 	}
 	for _, device := range documents.NodeDevices {
-		if err := makeDevice(rpc, device); err != nil {
-			return err
+		if err := makeDevice(rpc, device, &made); err != nil {
+			return made, err
 		}
 	}
-	return nil
+	return made, nil
 }
 
 // defineSecret says nothing of the value, whatever fails.
@@ -124,33 +144,45 @@ func defineSecret(rpc *libvirt.Libvirt, s backend.Secret, values map[string][]by
 }
 
 // swept removes what a domain noted, if it noted anything.
-func (l *Libvirt) swept(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+func swept(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+	made, err := readNotes(rpc, domain)
+	if err != nil {
+		return err
+	}
+	if made, err = unshared(rpc, domain, made); err != nil {
+		return err
+	}
+	return sweep(rpc, made)
+}
+
+// readNotes is empty for a domain that is gone or has noted nothing.
+func readNotes(rpc *libvirt.Libvirt, domain libvirt.Domain) (made notes, err error) {
 	text, err := rpc.DomainGetXMLDesc(domain, libvirt.DomainXMLInactive)
 	if err != nil {
-		return tolerate(err, libvirt.ErrNoDomain)
+		return made, tolerate(err, libvirt.ErrNoDomain)
 	}
 	var read libvirtxml.Domain
 	if err := read.Unmarshal(text); err != nil {
-		return err
+		return made, err
 	}
 	if read.Metadata == nil || !strings.Contains(read.Metadata.XML, "https://kilnvm.io/launch") {
-		return nil
+		return made, nil
 	}
-	var made notes
 	if err := xml.Unmarshal([]byte(read.Metadata.XML), &made); err != nil {
-		return fmt.Errorf("domain '%s' does not say what was made for it: %w", read.Name, err)
+		return made, fmt.Errorf("domain '%s' does not say what was made for it: %w", read.Name, err)
 	}
-	return l.sweep(made)
+	return made, nil
 }
 
 // sweep goes the way of prepare backwards. What is gone already is no error.
-func (l *Libvirt) sweep(made notes) error {
-	rpc, err := l.connection()
-	if err != nil {
-		return err
-	}
+func sweep(rpc *libvirt.Libvirt, made notes) error {
 	if err := removeDevices(rpc, made); err != nil {
 		return err
+	}
+	if made.TPM != nil {
+		if err := unlinkState(*made.TPM); err != nil {
+			return err
+		}
 	}
 	for _, name := range made.Filters {
 		filter, err := rpc.NwfilterLookupByName(name)

@@ -13,11 +13,11 @@ import (
 // name of their port in the fabric. libvirt gives them names of its own.
 
 // makeDevice makes a device that is not there yet. The LUNs behind a new adapter take the kernel a moment to find: a guest that is started before is
-// started again.
-func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice) error {
-	find, key, kind := adapterName, portName(device), "adapter"
+// started again. What is made is added to made.
+func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice, made *notes) error {
+	find, key, kind, list := adapterName, portName(device), "adapter", &made.Adapters
 	if mediated := device.Capability.MDev; mediated != nil {
-		find, key, kind = mediatedName, mediated.UUID, "mediated device"
+		find, key, kind, list = mediatedName, mediated.UUID, "mediated device", &made.Mediated
 	}
 	name, err := find(rpc, key)
 	if err != nil || name != "" {
@@ -30,7 +30,30 @@ func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice) error {
 	if err != nil {
 		return fmt.Errorf("libvirt cannot make %s '%s' of '%s': %w", kind, key, device.Parent, err)
 	}
+	*list = append(*list, key)
 	return nil
+}
+
+// unshared leaves out the devices that another domain has noted too: one adapter may be in front of the claims of several guests.
+func unshared(rpc *libvirt.Libvirt, domain libvirt.Domain, made notes) (notes, error) {
+	if len(made.Mediated)+len(made.Adapters) == 0 {
+		return made, nil
+	}
+	domains, _, err := rpc.ConnectListAllDomains(1, 0)
+	for i := 0; err == nil && i < len(domains); i++ {
+		if domains[i].UUID == domain.UUID {
+			continue
+		}
+		var others notes
+		others, err = readNotes(rpc, domains[i])
+		made.Mediated = without(made.Mediated, others.Mediated)
+		made.Adapters = without(made.Adapters, others.Adapters)
+	}
+	return made, err
+}
+
+func without(keys, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(others, key) })
 }
 
 // removeDevices removes those that were made for a domain.

@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"encoding/xml"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,13 +52,17 @@ func TestAdapters(t *testing.T) {
 		return len(devices)
 	}
 	before := count()
+	var made notes
 	for range 2 {
-		if err := makeDevice(client, all.NodeDevices[0]); err != nil {
+		if err := makeDevice(client, all.NodeDevices[0], &made); err != nil {
 			t.Fatal(err)
 		}
 		if now := count(); now != before+1 {
 			t.Errorf("%d adapters, want one more than %d", now, before)
 		}
+	}
+	if want := noted(all).Adapters; !slices.Equal(made.Adapters, want) {
+		t.Errorf("made are %q, want %q once", made.Adapters, want)
 	}
 	for range 2 {
 		if err := removeDevices(client, noted(all)); err != nil {
@@ -80,8 +86,8 @@ func lunOf(t *testing.T, file string) backend.Volume {
 
 func describedBy(t *testing.T, file string) (backend.Volume, error) {
 	t.Helper()
-	host, dir := testHost(t)
-	if err := os.WriteFile(filepath.Join(dir, "claims", "shop", "data.yaml"), []byte(file), 0o600); err != nil {
+	host, _ := testHost(t)
+	if err := os.WriteFile(filepath.Join(host.Claims.dir, "shop", "data.yaml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return host.claim("shop", "data")
@@ -117,5 +123,37 @@ func TestAdapterOfTwoLUNs(t *testing.T) {
 	}
 	if got := all.Domain.Devices.Disks[1].Source.Block; got == nil || !strings.HasSuffix(got.Dev, "lun-1") {
 		t.Errorf("the second disk is of %+v", got)
+	}
+}
+
+// An adapter that another domain uses too is not removed with the first of them.
+func TestAdapterOfTwoDomains(t *testing.T) {
+	t.Parallel()
+	client := fibred(t)
+	key := func(name string) notes { return notes{Adapters: []string{"10000000c9831b4b", name}} }
+	var domains []rpc.Domain
+	for _, name := range []string{"first", "second"} {
+		note, err := xml.Marshal(key(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		domain, err := client.DomainDefineXML("<domain type='test'><name>" + name + "</name><memory>1024</memory><os><type>hvm</type></os><metadata>" + string(note) + "</metadata></domain>")
+		if err != nil {
+			t.Fatal(err)
+		}
+		domains = append(domains, domain)
+	}
+	for _, domain := range domains {
+		own, err := unshared(client, domain, key(domain.Name))
+		want := []string{domain.Name}
+		if domain.Name == "second" {
+			want = []string{"10000000c9831b4b", domain.Name} // the first is gone by then
+		}
+		if err != nil || !slices.Equal(own.Adapters, want) {
+			t.Errorf("with '%s' go %q, %v; want %q", domain.Name, own.Adapters, err, want)
+		}
+		if err := client.DomainUndefine(domain); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -14,13 +14,15 @@ import (
 // Host is what this machine offers to guests.
 type Host struct {
 	Capabilities backend.Capabilities
-	// Volumes serves files; nil serves none.
+	// Volumes serves disks and images; nil serves none.
 	Volumes *Root
+	// Claims says what claims are; nil knows none. Nothing is served from it.
+	Claims *Root
 	// State is the folder for what lives as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
 	State string
 	// TPMKeys is the folder of the keys of TPM states, which are encrypted then; empty leaves them as they are.
 	TPMKeys string
-	// TPMStates is the folder of those states by the UUID of the guest; empty is libvirt's own.
+	// TPMStates is libvirt's folder of those states, empty for the usual one. Ours is in it.
 	TPMStates string
 	// Guard keeps guests on bridges from sending under MAC addresses that are not theirs.
 	Guard bool
@@ -33,6 +35,25 @@ func (h *Host) dir(vmi *v1.VirtualMachineInstance) string {
 	return filepath.Join(h.State, string(vmi.UID))
 }
 
+// sockets is the folder in it for the sockets that QEMU makes itself.
+func (h *Host) sockets(vmi *v1.VirtualMachineInstance) string {
+	return filepath.Join(h.dir(vmi), "qemu")
+}
+
+// makeDir makes the VMI's own folder. It is the launcher's, since libvirt follows the paths in it as root: QEMU, which a guest may have broken
+// out into, may pass through and make nothing in it. In the folder for its sockets it may.
+func (h *Host) makeDir(vmi *v1.VirtualMachineInstance) error {
+	own, sockets := h.dir(vmi), h.sockets(vmi)
+	if err := os.MkdirAll(sockets, 0o711); err != nil {
+		return err
+	}
+	qemu := h.Capabilities.QEMU
+	if qemu == nil || qemu.UID == os.Geteuid() {
+		return errors.Join(os.Chmod(own, 0o700), os.Chmod(sockets, 0o700))
+	}
+	return errors.Join(os.Chown(own, -1, qemu.GID), os.Chmod(own, 0o710), os.Chown(sockets, qemu.UID, qemu.GID), os.Chmod(sockets, 0o700))
+}
+
 // Bind makes or finds every host resource that the VMI needs. Errors name the volume or interface that this machine
 // cannot serve, all at once.
 func (h *Host) Bind(vmi *v1.VirtualMachineInstance) (backend.Bindings, field.ErrorList) {
@@ -41,7 +62,7 @@ func (h *Host) Bind(vmi *v1.VirtualMachineInstance) (backend.Bindings, field.Err
 	if vmi.UID == "" {
 		return bindings, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "only a VMI of a cluster can be bound to this machine")}
 	}
-	if err := os.MkdirAll(dir, 0o711); err != nil {
+	if err := h.makeDir(vmi); err != nil {
 		return bindings, field.ErrorList{field.InternalError(spec, err)}
 	}
 	var errs field.ErrorList
@@ -78,13 +99,11 @@ func (h *Host) bindFirmware(vmi *v1.VirtualMachineInstance, dir string, bindings
 	if err := bindIgnition(vmi, dir, bindings); err != nil {
 		errs = append(errs, field.InternalError(field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation), err))
 	}
-	var err error
-	if bindings.TPMEncrypted, err = h.encryptsTPM(vmi); err != nil {
+	if err := h.bindTPM(vmi, bindings); err != nil {
 		errs = append(errs, field.InternalError(field.NewPath("spec", "domain", "devices", "tpm"), err))
 	}
 	bindings.NVRAM = filepath.Join(dir, "nvram.fd")
-	bindings.TPMState = filepath.Join(dir, "tpm")
-	bindings.VNC = filepath.Join(dir, "vnc.sock")
+	bindings.VNC = filepath.Join(h.sockets(vmi), "vnc.sock")
 	bindings.Serial = filepath.Join(dir, "serial.sock")
 	bindings.SerialLog = filepath.Join(dir, "serial.log")
 	return errs

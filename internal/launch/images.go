@@ -1,13 +1,16 @@
 package launch
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"github.com/distribution/reference"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 )
 
@@ -16,23 +19,53 @@ import (
 
 const imagesDir = "containers"
 
-// imageFile is the path below the root of a file in an image's tree. An empty file means the one disk in /disk.
+// image opens the tree of an image. Its author is not to be trusted: nothing in it leads out of it.
+func (r *Root) image(name string) (*Root, error) {
+	if r == nil {
+		return nil, errNoRoot
+	}
+	if _, err := reference.Parse(name); err != nil {
+		return nil, fmt.Errorf("'%s' is not the name of an image: %w", name, err)
+	}
+	rel := path.Join(imagesDir, name)
+	real, err := r.resolve(rel)
+	if err != nil {
+		return nil, err
+	}
+	if real != rel { // 'registry:1/tag' may be in the tree of image 'registry:1', whose author then made the link
+		return nil, fmt.Errorf("image '%s' is behind a link; the folder of an image must be none", name)
+	}
+	dir := filepath.Join(r.dir, real)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, r.explain(real, err)
+	}
+	return &Root{root: root, dir: dir, name: fmt.Sprintf("image '%s'", name)}, nil
+}
+
+// imageFile is the path of a regular file in an image's tree. An empty file means the one disk in /disk.
 func (r *Root) imageFile(image, file string) (string, error) {
-	if image == "" || !filepath.IsLocal(image) {
-		return "", fmt.Errorf("image '%s' is not a name that can be a folder", image)
-	}
-	tree := path.Join(imagesDir, image)
-	if file != "" {
-		return path.Join(tree, path.Join("/", file)), nil
-	}
-	disks, err := r.Glob(path.Join(tree, "disk"), ".img", ".qcow2", ".raw")
+	tree, err := r.image(image)
 	if err != nil {
 		return "", err
 	}
-	if len(disks) != 1 {
-		return "", fmt.Errorf("image '%s' has %d disks in /disk, want one; name it with 'path'", image, len(disks))
+	defer tree.root.Close()
+	rel := strings.TrimPrefix(path.Join("/", file), "/")
+	if file == "" {
+		disks, err := tree.Glob("disk", ".img", ".qcow2", ".raw")
+		if err != nil {
+			return "", err
+		}
+		if len(disks) != 1 {
+			return "", fmt.Errorf("image '%s' has %d disks in /disk, want one; name it with 'path'", image, len(disks))
+		}
+		rel = disks[0]
 	}
-	return disks[0], nil
+	real, info, err := tree.File(cmp.Or(rel, "."))
+	if err == nil && !info.Mode().IsRegular() { // a device of the host's
+		err = fmt.Errorf("'%s' of image '%s' is not a regular file", file, image)
+	}
+	return real, err
 }
 
 // probe asks qemu-img for the format of an image that is not to be trusted: one that refers to further files is refused,
@@ -66,19 +99,16 @@ func probe(file string) (string, error) {
 // overlay makes a qcow2 file over a read-only image, so that a guest's writes last as long as its VMI.
 func overlay(file, base, format string) (backend.Volume, error) {
 	volume := backend.Volume{Path: file, Format: "qcow2", Backing: base, BackingFormat: format}
-	if readable(file) {
-		return volume, nil
-	}
-	return volume, qemuImg("create", "-q", "-f", "qcow2", "-F", format, "-b", base, "--", file)
+	return volume, once(file, func(draft string) error {
+		return qemuImg("create", "-q", "-f", "qcow2", "-F", format, "-b", base, "--", draft)
+	})
 }
 
 // emptyDisk makes a sparse qcow2 file of size bytes.
 func emptyDisk(file string, size int64) (backend.Volume, error) {
-	volume := backend.Volume{Path: file, Format: "qcow2"}
-	if readable(file) {
-		return volume, nil
-	}
-	return volume, qemuImg("create", "-q", "-f", "qcow2", "--", file, fmt.Sprint(size))
+	return backend.Volume{Path: file, Format: "qcow2"}, once(file, func(draft string) error {
+		return qemuImg("create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(size))
+	})
 }
 
 func qemuImg(args ...string) error {

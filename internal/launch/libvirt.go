@@ -82,28 +82,27 @@ func (l *Libvirt) State(name string) (State, error) {
 	return Active, err
 }
 
-// Start defines the domain (validated against libvirt's schema) and starts it, if it is not active already.
-func (l *Libvirt) Start(document *libvirtxml.Domain) error {
-	state, err := l.State(document.Name)
-	if err != nil || state == Active {
-		return err
-	}
+// define defines a domain, validated against libvirt's schema.
+func define(rpc *libvirt.Libvirt, document *libvirtxml.Domain) (domain libvirt.Domain, err error) {
 	xml, err := document.Marshal()
 	if err != nil {
-		return err
+		return domain, err
 	}
-	rpc, err := l.connection()
-	if err != nil {
-		return err
+	if domain, err = rpc.DomainDefineXMLFlags(xml, libvirt.DomainDefineValidate); err != nil {
+		return domain, fmt.Errorf("libvirt refuses the domain: %w", err)
 	}
-	domain, err := rpc.DomainDefineXMLFlags(xml, libvirt.DomainDefineValidate)
-	if err != nil {
-		return fmt.Errorf("libvirt refuses the domain: %w", err)
-	}
+	return domain, nil
+}
+
+func create(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	if err := rpc.DomainCreate(domain); err != nil {
 		return fmt.Errorf("libvirt cannot start the domain: %w", err)
 	}
 	return nil
+}
+
+func undefine(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+	return tolerate(rpc.DomainUndefineFlags(domain, libvirt.DomainUndefineNvram|libvirt.DomainUndefineManagedSave), libvirt.ErrNoDomain)
 }
 
 // Shutdown asks the guest to power off by ACPI. A domain that is not active is no error.
@@ -135,10 +134,10 @@ func (l *Libvirt) Remove(name string) error {
 	if err := tolerate(rpc.DomainDestroy(domain), libvirt.ErrNoDomain, libvirt.ErrOperationInvalid); err != nil {
 		return err
 	}
-	if err := l.swept(rpc, domain); err != nil {
+	if err := swept(rpc, domain); err != nil {
 		return err
 	}
-	return tolerate(rpc.DomainUndefineFlags(domain, libvirt.DomainUndefineNvram|libvirt.DomainUndefineManagedSave), libvirt.ErrNoDomain)
+	return undefine(rpc, domain)
 }
 
 // tolerate drops errors that say that the work is already done.

@@ -43,7 +43,7 @@ func (h *Host) notePolicy(vmi *v1.VirtualMachineInstance, profiles []v1alpha1.Ho
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(h.dir(vmi), policyFile), raw, 0o600)
+	return write(filepath.Join(h.dir(vmi), policyFile), raw)
 }
 
 // comparePolicy writes the condition into a VMI, or takes it away, and tells whether that changed anything. A guest whose policy is not

@@ -176,8 +176,8 @@ func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(n.Host.dir(vmi), 0o711); err != nil {
+	if err := n.Host.makeDir(vmi); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(n.Host.dir(vmi), "domain.xml"), []byte(xml), 0o600)
+	return write(filepath.Join(n.Host.dir(vmi), "domain.xml"), []byte(xml))
 }

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,24 +33,34 @@ func (h *Host) bindVolume(vmi *v1.VirtualMachineInstance, volume v1.Volume, dir 
 		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud or a claim that its administrator describes")
 }
 
-// administrators are the folders below --volume-root that no guest may have disks in: it would read the keys of others, describe claims
-// to itself, or write into images that all boot from.
-var administrators = []string{claimsDir, imagesDir}
+// administrators are the folders below --volume-root that no guest may have disks in: it would write into images that all boot from, or read
+// the keys of others, where claims have been left since they lay here.
+var administrators = []string{imagesDir, "claims"}
+
+// theirs refuses a path below --volume-root that is the administrator's.
+func theirs(rel string) error {
+	if slices.ContainsFunc(administrators, func(dir string) bool { return rel == dir || below(rel, dir) }) {
+		return fmt.Errorf("'%s' is in a folder of the machine's administrator; host disks lie elsewhere below --volume-root", rel)
+	}
+	return nil
+}
+
+// below tells whether a clean path is that of something in a folder.
+func below(file, dir string) bool {
+	return strings.HasPrefix(file, strings.TrimSuffix(dir, "/")+"/")
+}
 
 // hostDisk serves a raw image by path. Its format is never probed: a guest can write any header into its own disk.
 func (h *Host) hostDisk(source *v1.HostDisk) (backend.Volume, error) {
 	rel, err := h.Volumes.Below(source.Path)
+	if err == nil {
+		err = theirs(rel)
+	}
 	if err != nil {
 		return backend.Volume{}, err
 	}
-	if folder, _, _ := strings.Cut(rel, "/"); slices.Contains(administrators, folder) {
-		return backend.Volume{}, fmt.Errorf("path '%s' is in a folder of the machine's administrator; host disks lie elsewhere below --volume-root", source.Path)
-	}
 	if source.Type == v1.HostDiskExistsOrCreate {
-		if source.Capacity.Cmp(resource.Quantity{}) <= 0 {
-			return backend.Volume{}, fmt.Errorf("type '%s' needs a 'capacity' above zero", source.Type)
-		}
-		if err := h.Volumes.Create(rel, source.Capacity.Value()); err != nil {
+		if err := h.createDisk(rel, source); err != nil {
 			return backend.Volume{}, err
 		}
 	}
@@ -57,16 +68,32 @@ func (h *Host) hostDisk(source *v1.HostDisk) (backend.Volume, error) {
 	if err != nil {
 		return backend.Volume{}, err
 	}
-	return backend.Volume{Path: file, Format: "raw", Block: !info.Mode().IsRegular()}, nil
+	// Links of the administrator lead where they lead.
+	if rel, err = h.Volumes.Below(file); err == nil {
+		err = theirs(rel)
+	}
+	return backend.Volume{Path: file, Format: "raw", Block: !info.Mode().IsRegular()}, err
+}
+
+// createDisk makes a host disk, unless it is there, in a folder that is there.
+func (h *Host) createDisk(rel string, source *v1.HostDisk) error {
+	if source.Capacity.Cmp(resource.Quantity{}) <= 0 {
+		return fmt.Errorf("type '%s' needs a 'capacity' above zero", source.Type)
+	}
+	folder, err := h.Volumes.resolve(path.Dir(rel))
+	if err != nil {
+		return err
+	}
+	file := path.Join(folder, path.Base(rel))
+	if err := theirs(file); err != nil {
+		return err
+	}
+	return h.Volumes.Create(file, source.Capacity.Value())
 }
 
 // containerDisk serves the disk of an image's tree read-only below an overlay.
 func (h *Host) containerDisk(source *v1.ContainerDiskSource, file string) (backend.Volume, error) {
-	rel, err := h.Volumes.imageFile(source.Image, source.Path)
-	if err != nil {
-		return backend.Volume{}, err
-	}
-	base, _, err := h.Volumes.File(rel)
+	base, err := h.Volumes.imageFile(source.Image, source.Path)
 	if err != nil {
 		return backend.Volume{}, err
 	}
@@ -78,7 +105,7 @@ func (h *Host) containerDisk(source *v1.ContainerDiskSource, file string) (backe
 }
 
 // bindKernel finds the kernel and initrd of kernelBoot in an image's tree.
-func (h *Host) bindKernel(container *v1.KernelBootContainer, bindings *backend.Bindings) error {
+func (h *Host) bindKernel(container *v1.KernelBootContainer, bindings *backend.Bindings) (err error) {
 	for _, file := range []struct {
 		path string
 		to   *string
@@ -86,11 +113,7 @@ func (h *Host) bindKernel(container *v1.KernelBootContainer, bindings *backend.B
 		if file.path == "" {
 			continue
 		}
-		rel, err := h.Volumes.imageFile(container.Image, file.path)
-		if err != nil {
-			return err
-		}
-		if *file.to, _, err = h.Volumes.File(rel); err != nil {
+		if *file.to, err = h.Volumes.imageFile(container.Image, file.path); err != nil {
 			return err
 		}
 	}

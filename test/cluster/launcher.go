@@ -16,6 +16,8 @@ type Node struct {
 	Volumes string
 	// Bridge is the bridge of network 'lan', if there is one.
 	Bridge string
+	// TPMStates is the folder in which its libvirt daemon keeps the states of TPMs.
+	TPMStates string
 	// State is its folder for logs, sockets and images; its path must be short, see Unix socket names.
 	State string
 }
@@ -28,7 +30,7 @@ func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, e
 		return nil, err
 	}
 	args := []string{"node", "--kubeconfig", kubeconfig, "--config", c.configFile(), "--node", n.Name, "--libvirt", n.Socket,
-		"--volume-root", n.Volumes, "--state", n.State, "--kvm", "never", "--labels", "machine=" + n.Name}
+		"--volume-root", n.Volumes, "--state", n.State, "--tpm-states", n.TPMStates, "--kvm", "never", "--labels", "machine=" + n.Name}
 	if n.Bridge != "" {
 		args = append(args, "--bridge", "lan="+n.Bridge)
 	}

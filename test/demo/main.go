@@ -82,7 +82,7 @@ func (d *demo) machine(ctx context.Context) (err error) {
 	if _, _, err := guest.Build(filepath.Join(volumes, "containers/demo.example/guest:1")); err != nil {
 		return err
 	}
-	_, err = d.StartLauncher(ctx, cluster.Node{Name: "demo", Socket: d.libvirt.Socket, Volumes: volumes, State: filepath.Join(d.dir, "state")})
+	_, err = d.StartLauncher(ctx, cluster.Node{Name: "demo", Socket: d.libvirt.Socket, Volumes: volumes, TPMStates: d.libvirt.TPMStates(), State: filepath.Join(d.dir, "state")})
 	return err
 }
 

@@ -44,7 +44,7 @@ func (s space) startMachineWith(bridge string) machine {
 	if _, _, err := guest.Build(filepath.Join(m.volumes, "containers/demo.example/guest:1")); err != nil {
 		s.Fatal(err)
 	}
-	stop, err := s.on.StartLauncher(s.Context(), cluster.Node{Name: m.name, Socket: m.Socket, Volumes: m.volumes, State: m.state, Bridge: m.bridge})
+	stop, err := s.on.StartLauncher(s.Context(), cluster.Node{Name: m.name, Socket: m.Socket, Volumes: m.volumes, TPMStates: m.TPMStates(), State: m.state, Bridge: m.bridge})
 	if err != nil {
 		s.Fatal(err)
 	}
