@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"libvirt.org/go/libvirtxml"
 )
@@ -16,27 +18,30 @@ import (
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x"}
 
 // Capabilities gathers the facts of this host from libvirt and from QEMU's firmware descriptors.
-func (l *Libvirt) Capabilities(node string, allowKVM KVM) (backend.Capabilities, error) {
-	rpc, err := l.connection()
-	if err != nil {
-		return backend.Capabilities{}, err
-	}
-	xml, err := rpc.ConnectGetCapabilities()
+func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (backend.Capabilities, error) {
+	var text, libvirtVersion, qemuVersion string
+	// The first question has a new libvirt try every QEMU that is installed, which takes a minute on a busy machine.
+	err := l.within(ctx, l.act, func(rpc *libvirt.Libvirt) (err error) {
+		if text, err = rpc.ConnectGetCapabilities(); err != nil {
+			return err
+		}
+		if v, err := rpc.ConnectGetLibVersion(); err == nil {
+			libvirtVersion = version(v)
+		}
+		if v, err := rpc.ConnectGetVersion(); err == nil {
+			qemuVersion = version(v)
+		}
+		return nil
+	})
 	if err != nil {
 		return backend.Capabilities{}, err
 	}
 	var caps libvirtxml.Caps
-	if err := caps.Unmarshal(xml); err != nil {
+	if err := caps.Unmarshal(text); err != nil {
 		return backend.Capabilities{}, fmt.Errorf("libvirt's capabilities: %w", err)
 	}
 	host := hostFacts(caps, allowKVM)
-	host.NodeName = node
-	if v, err := rpc.ConnectGetLibVersion(); err == nil {
-		host.LibvirtVersion = version(v)
-	}
-	if v, err := rpc.ConnectGetVersion(); err == nil {
-		host.QEMUVersion = version(v)
-	}
+	host.NodeName, host.LibvirtVersion, host.QEMUVersion = node, libvirtVersion, qemuVersion
 	host.Firmware, err = firmwares(firmwareDirs)
 	return host, err
 }

@@ -2,13 +2,11 @@ package launch
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/spf13/cobra"
-	"libvirt.org/go/libvirtxml"
 )
 
 func captureCommand(o *options) *cobra.Command {
@@ -30,7 +28,7 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 	if err != nil {
 		return err
 	}
-	host, daemon, err := o.host()
+	host, daemon, err := o.host(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -39,9 +37,9 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 	}
 	defer daemon.Close()
 	if name == "" {
-		name = domainName(machine.VMI)
+		name = Owner{Namespace: machine.VMI.Namespace, Name: machine.VMI.Name}.domain()
 	}
-	running, err := daemon.Running(name)
+	running, err := daemon.Running(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -51,32 +49,4 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 		return errs.ToAggregate()
 	}
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(record)
-}
-
-// Running is the domain of that name as libvirt runs it now.
-func (l *Libvirt) Running(name string) (*libvirtxml.Domain, error) {
-	state, err := l.State(name)
-	if err != nil {
-		return nil, err
-	}
-	if state != Active {
-		return nil, fmt.Errorf("domain '%s' does not run", name)
-	}
-	rpc, err := l.connection()
-	if err != nil {
-		return nil, err
-	}
-	domain, err := rpc.DomainLookupByName(name)
-	if err != nil {
-		return nil, err
-	}
-	xml, err := rpc.DomainGetXMLDesc(domain, 0)
-	if err != nil {
-		return nil, err
-	}
-	running := &libvirtxml.Domain{}
-	if err := running.Unmarshal(xml); err != nil {
-		return nil, errors.Join(fmt.Errorf("the XML of domain '%s' cannot be read", name), err)
-	}
-	return running, nil
 }

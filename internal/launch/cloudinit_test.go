@@ -50,7 +50,7 @@ func TestIgnition(t *testing.T) {
 	boot.Kernel, boot.Initrd, boot.Cmdline = kernel, initramfs, guest.Cmdline
 	all.Domain.OS = &boot
 	l := connected(t, d)
-	if err := l.Run(all, nil); err != nil {
+	if err := l.Run(t.Context(), guestOf(vmi, all, nil)); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, string(vmi.UID), "ignition.json")
@@ -76,7 +76,7 @@ func TestIgnition(t *testing.T) {
 	if got, want := report.Generation, inMemory(all.Domain.GenID.Value); got != want {
 		t.Errorf("the guest finds generation '%s', want '%s'", got, want)
 	}
-	if err := l.Remove(all.Domain.Name); err != nil {
+	if err := l.Remove(t.Context(), ownerOf(vmi)); err != nil {
 		t.Fatal(err)
 	}
 	if err := host.Forget(vmi); err != nil {

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -29,6 +30,7 @@ type options struct {
 	guard                           bool
 	kvm, config                     string
 	file, namespace                 string
+	metrics                         string
 }
 
 // Command is 'launcher' with its subcommands.
@@ -64,10 +66,12 @@ func nodeCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", tpmStates, "folder in which libvirt keeps the states of TPMs; those of guests are in its folder '"+ownStates+"'")
 	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
+	cmd.Flags().StringVar(&o.metrics, "metrics", "0", "address of /metrics; 0 for none")
 	return cmd
 }
 
-// runNode serves until the context ends. Without libvirt it says so, claims nothing, and prints what it would start.
+// runNode serves until the context ends. Until libvirt answers it claims nothing, and leaves what it would start in the state
+// folder.
 func (o *options) runNode(ctx context.Context) error {
 	log := zap.New(zap.ConsoleEncoder())
 	ctrl.SetLogger(log)
@@ -75,11 +79,12 @@ func (o *options) runNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if node.Libvirt == nil {
-		log.Info("libvirt is not reachable: documents are rendered into the state folder, nothing is claimed or started", "socket", o.socket)
-	} else {
-		defer node.Libvirt.Close()
+	first, cancel := context.WithTimeout(ctx, askDeadline)
+	defer cancel()
+	if err := node.learn(first); err != nil {
+		log.Info("libvirt is not reachable: until it is, documents are rendered into the state folder, and nothing is claimed or started", "reason", err.Error())
 	}
+	defer node.Libvirt.Close()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
@@ -88,7 +93,7 @@ func (o *options) runNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(cluster, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: o.metrics}})
 	if err != nil {
 		return err
 	}
@@ -96,6 +101,7 @@ func (o *options) runNode(ctx context.Context) error {
 		return err
 	}
 	node.Client, node.Live = mgr.GetClient(), mgr.GetAPIReader()
+	node.Events = mgr.GetEventRecorder("kiln-launcher")
 	node.Configuration = &resolve.Configuration{File: o.config, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: log.WithName("configuration")}
 	if err := node.Configuration.Load(ctx); err != nil {
 		return err
@@ -103,13 +109,13 @@ func (o *options) runNode(ctx context.Context) error {
 	if err := mgr.Add(node.Configuration); err != nil {
 		return err
 	}
-	if err := node.SetupWithManager(mgr); err != nil {
+	if err := errors.Join(node.SetupWithManager(mgr), metrics.Registry.Register(straysEnded)); err != nil {
 		return err
 	}
 	return node.Lease.During(ctx, mgr.Start)
 }
 
-// node gathers the facts of this machine.
+// node is this machine. What libvirt says of it is still to be learned.
 func (o *options) node() (*Node, error) {
 	if kvm := KVM(o.kvm); kvm != KVMAuto && kvm != KVMNever {
 		return nil, fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, KVMAuto, KVMNever)
@@ -125,13 +131,10 @@ func (o *options) node() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, daemon, err := o.host()
-	if err != nil {
-		return nil, err
-	}
+	host := o.assumed()
 	host.Volumes, host.State, host.Bridges, host.Guard = volumes, o.state, o.bridges, o.guard
 	host.Claims, host.TPMKeys, host.TPMStates = claims, o.tpmKeys, o.tpmStates
-	return &Node{Name: o.name, Labels: o.allLabels(), Libvirt: daemon, Host: host}, nil
+	return &Node{Name: o.name, Labels: o.allLabels(), KVM: KVM(o.kvm), Libvirt: New(o.socket), Host: host}, nil
 }
 
 // allLabels have the name among them, as on a node of Kubernetes, so that a VMI can ask for one machine.

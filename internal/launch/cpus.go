@@ -1,9 +1,13 @@
 package launch
 
 import (
+	"context"
+	"sync"
+
 	"github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -49,21 +53,23 @@ func known(id *int) int {
 // ownCPUs are the CPUs that a guest with dedicatedCpuPlacement may have: those of this machine that no other active domain is
 // pinned to, and that no profile keeps for the host. They are told before the guest's NUMA cells are chosen at its first boot. Nil
 // for other guests.
-func (n *Node) ownCPUs(vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) ([]int, error) {
-	if cpu := vmi.Spec.Domain.CPU; cpu == nil || !cpu.DedicatedCPUPlacement {
+func (n *Node) ownCPUs(ctx context.Context, vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) ([]int, error) {
+	if !dedicated(vmi) {
 		return nil, nil
 	}
-	taken, err := n.Libvirt.pinned(domainName(vmi))
+	taken, err := n.Libvirt.pinned(ctx, n.owner(vmi).domain())
 	if err != nil {
 		return nil, err
 	}
-	if policy, errs := backend.Policy(profiles, vmi, n.Host.Capabilities); len(errs) == 0 && policy.CPU != nil {
+	taken = taken.Union(n.cpus.others(vmi.UID))
+	facts := n.Host.facts()
+	if policy, errs := backend.Policy(profiles, vmi, facts); len(errs) == 0 && policy.CPU != nil {
 		if reserved, err := cpuset.Parse(policy.CPU.ReservedHostCPUs); err == nil { // rendering reports what is wrong
 			taken = taken.Union(reserved)
 		}
 	}
 	var free []int
-	for _, cell := range n.Host.Capabilities.NUMA {
+	for _, cell := range facts.NUMA {
 		for _, cpu := range cell.CPUs {
 			if !taken.Contains(cpu.ID) {
 				free = append(free, cpu.ID)
@@ -73,35 +79,70 @@ func (n *Node) ownCPUs(vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostP
 	return free, nil
 }
 
-// pinned are the CPUs that active domains other than one are pinned to, whoever made those.
-func (l *Libvirt) pinned(except string) (cpuset.CPUSet, error) {
+func dedicated(vmi *v1.VirtualMachineInstance) bool {
+	cpu := vmi.Spec.Domain.CPU
+	return cpu != nil && cpu.DedicatedCPUPlacement
+}
+
+// promised are the CPUs of guests that are being started, which libvirt does not tell of yet: of two guests that start at the same
+// time, each would find the same CPUs free. Whoever chooses holds the mutex until the choice is made.
+type promised struct {
+	sync.Mutex
+	cpus map[types.UID]cpuset.CPUSet
+}
+
+// others are those of guests other than one.
+func (p *promised) others(uid types.UID) cpuset.CPUSet {
 	all := cpuset.New()
-	rpc, err := l.connection()
-	if err != nil {
-		return all, err
-	}
-	domains, _, err := rpc.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
-	if err != nil {
-		return all, err
-	}
-	for _, domain := range domains {
-		if domain.Name == except {
-			continue
+	for guest, cpus := range p.cpus {
+		if guest != uid {
+			all = all.Union(cpus)
 		}
-		xml, err := rpc.DomainGetXMLDesc(domain, 0)
-		if libvirt.IsNotFound(err) {
-			continue // it has just ended
-		}
+	}
+	return all
+}
+
+func (p *promised) promise(uid types.UID, cpus cpuset.CPUSet) {
+	if p.cpus == nil {
+		p.cpus = map[types.UID]cpuset.CPUSet{}
+	}
+	p.cpus[uid] = cpus
+}
+
+// release ends a promise: the guest runs, and libvirt tells of it, or it does not.
+func (p *promised) release(uid types.UID) {
+	p.Lock()
+	defer p.Unlock()
+	delete(p.cpus, uid)
+}
+
+// pinned are the CPUs that active domains other than one are pinned to, whoever made those.
+func (l *Libvirt) pinned(ctx context.Context, except string) (all cpuset.CPUSet, err error) {
+	err = l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+		domains, _, err := rpc.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
 		if err != nil {
-			return all, err
+			return err
 		}
-		var document libvirtxml.Domain
-		if err := document.Unmarshal(xml); err != nil {
-			return all, err
+		for _, domain := range domains {
+			if domain.Name == except {
+				continue
+			}
+			xml, err := rpc.DomainGetXMLDesc(domain, 0)
+			if libvirt.IsNotFound(err) {
+				continue // it has just ended
+			}
+			if err != nil {
+				return err
+			}
+			var document libvirtxml.Domain
+			if err := document.Unmarshal(xml); err != nil {
+				return err
+			}
+			all = all.Union(pins(document.CPUTune))
 		}
-		all = all.Union(pins(document.CPUTune))
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
 }
 
 // pins are the CPUs that a domain's vCPUs, emulator and IO threads are pinned to.

@@ -9,15 +9,16 @@ import (
 
 	"github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"libvirt.org/go/libvirtxml"
 )
 
-// Side documents of a domain: secrets, network filters, node devices and the link to the state of its TPM. They are made after it is defined and
-// removed before it is, after its guest has ended. It notes them: whatever dies in between, the next removal finds all of them.
+// Side documents of a domain: secrets, network filters, node devices and the link to the state of its TPM. They are made after it is defined, and
+// removed after its guest has ended and before the domain is. It notes them: whatever dies in between, the next removal finds all of them.
+
+// notesNamespace is the XML namespace of notes.
+const notesNamespace = "https://kilnvm.io/launch"
 
 // notes are in the domain's metadata.
 type notes struct {
-	XMLName  xml.Name `xml:"https://kilnvm.io/launch documents"`
 	Secrets  []string `xml:"secret"` // UUIDs
 	Filters  []string `xml:"filter"` // names
 	Mediated []string `xml:"mdev"`   // UUIDs
@@ -30,6 +31,12 @@ type notes struct {
 type tpmNote struct {
 	UUID  string `xml:"uuid,attr"` // of the domain
 	State string `xml:",chardata"` // folder
+}
+
+// noteElement is how notes are written. libvirt hands them back without their namespace.
+type noteElement struct {
+	XMLName xml.Name `xml:"https://kilnvm.io/launch documents"`
+	notes
 }
 
 func (n notes) empty() bool {
@@ -57,42 +64,8 @@ func noted(documents backend.Documents) notes {
 	return n
 }
 
-// Run defines the domain and its side documents and starts it, if it is not active already. The domain comes first: libvirt refuses one whose name
-// or UUID another has, and then nothing was touched. values are those of the secrets, by reference; they go to libvirt alone. A start that fails
-// removes what it has made, and nothing else.
-func (l *Libvirt) Run(documents backend.Documents, values map[string][]byte) error {
-	before, err := l.State(documents.Domain.Name)
-	if err != nil || before == Active {
-		return err
-	}
-	dom := *documents.Domain
-	if all := noted(documents); !all.empty() {
-		note, err := xml.Marshal(all)
-		if err != nil {
-			return err
-		}
-		dom.Metadata = &libvirtxml.DomainMetadata{XML: string(note)}
-	}
-	rpc, err := l.connection()
-	if err != nil {
-		return err
-	}
-	domain, err := define(rpc, &dom)
-	if err != nil {
-		return err
-	}
-	made, err := prepare(rpc, documents, values)
-	if err == nil {
-		err = create(rpc, domain)
-	}
-	if err == nil || before != Undefined { // an older domain goes on to tell what was made
-		return err
-	}
-	return errors.Join(err, sweep(rpc, made), undefine(rpc, domain))
-}
-
-// prepare makes what the domain, which is defined, needs. It returns what it made, also with an error: secrets and filters have names of this
-// VMI alone, while a device may have been there before.
+// prepare makes the side documents of a domain that is defined. values are those of the secrets, by reference. It returns what it made, also with an
+// error: secrets and filters have names of this VMI alone, while a device may have been there before.
 func prepare(rpc *libvirt.Libvirt, documents backend.Documents, values map[string][]byte) (notes, error) {
 	made := noted(documents)
 	made.Mediated, made.Adapters = nil, nil
@@ -157,19 +130,12 @@ func swept(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 
 // readNotes is empty for a domain that is gone or has noted nothing.
 func readNotes(rpc *libvirt.Libvirt, domain libvirt.Domain) (made notes, err error) {
-	text, err := rpc.DomainGetXMLDesc(domain, libvirt.DomainXMLInactive)
-	if err != nil {
+	text, err := metadata(rpc, domain, notesNamespace)
+	if err != nil || text == "" {
 		return made, tolerate(err, libvirt.ErrNoDomain)
 	}
-	var read libvirtxml.Domain
-	if err := read.Unmarshal(text); err != nil {
-		return made, err
-	}
-	if read.Metadata == nil || !strings.Contains(read.Metadata.XML, "https://kilnvm.io/launch") {
-		return made, nil
-	}
-	if err := xml.Unmarshal([]byte(read.Metadata.XML), &made); err != nil {
-		return made, fmt.Errorf("domain '%s' does not say what was made for it: %w", read.Name, err)
+	if err := xml.Unmarshal([]byte(text), &made); err != nil {
+		return made, fmt.Errorf("domain '%s' does not say what was made for it: %w", domain.Name, err)
 	}
 	return made, nil
 }

@@ -32,7 +32,7 @@ func TestNothingOfAFailedStartStays(t *testing.T) {
 		if step.want != "no value for secret 'auth/data'" {
 			values["auth/data"] = []byte(passphrase)
 		}
-		err := l.Run(all, values)
+		err := l.Run(t.Context(), guestOf(vmi, all, values))
 		if err == nil || !strings.Contains(err.Error(), step.want) || strings.Contains(err.Error(), passphrase) {
 			t.Errorf("error '%v', want '%s'", err, step.want)
 		}
@@ -46,7 +46,7 @@ func TestNothingOfAFailedStartStays(t *testing.T) {
 	headless := false
 	vmi.Spec.Domain.Devices.AutoattachGraphicsDevice, bindings.Serial = &headless, ""
 	all = documents(t, vmi, bindings)
-	if err := l.Run(all, map[string][]byte{"auth/data": []byte(passphrase)}); err == nil || !strings.Contains(err.Error(), "no-such-bridge") {
+	if err := l.Run(t.Context(), guestOf(vmi, all, map[string][]byte{"auth/data": []byte(passphrase)})); err == nil || !strings.Contains(err.Error(), "no-such-bridge") {
 		t.Errorf("error '%v', want one about the bridge", err)
 	}
 	if secrets, filters := left(t, d); secrets+filters > 0 {
@@ -71,14 +71,15 @@ func TestNothingOfOthersGoesWithAFailedStart(t *testing.T) {
 	victim := networkGuest(t)
 	victim.Spec.Domain.Firmware = &v1.Firmware{UUID: tpmUUID}
 	theirs := guarded(victim)
-	client, err := l.connection()
+	client, err := d.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := define(client, theirs.Domain); err != nil {
+	defer client.Disconnect()
+	values := map[string][]byte{"auth/data": []byte(passphrase), "luks/data": []byte(passphrase)}
+	if _, err := define(client, guestOf(victim, theirs, values)); err != nil {
 		t.Fatal(err)
 	}
-	values := map[string][]byte{"auth/data": []byte(passphrase), "luks/data": []byte(passphrase)}
 	if _, err := prepare(client, theirs, values); err != nil {
 		t.Fatal(err)
 	}
@@ -88,14 +89,14 @@ func TestNothingOfOthersGoesWithAFailedStart(t *testing.T) {
 	evil.Spec.Domain.Devices.Interfaces[0].MacAddress = "02:00:00:00:00:99"
 	all := guarded(evil)
 	for range 2 {
-		if err := l.Run(all, values); err == nil || !strings.Contains(err.Error(), tpmUUID) {
+		if err := l.Run(t.Context(), guestOf(evil, all, values)); err == nil || !strings.Contains(err.Error(), tpmUUID) {
 			t.Errorf("error '%v', want one about the UUID", err)
 		}
 		if diff := cmp.Diff(before, sideDocuments(t, client)); diff != "" {
 			t.Errorf("secrets and filters (-before +after):\n%s", diff)
 		}
 	}
-	if err := l.Remove(all.Domain.Name); err != nil {
+	if err := l.Remove(t.Context(), ownerOf(evil)); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(before, sideDocuments(t, client)); diff != "" {

@@ -52,6 +52,15 @@ func documents(t *testing.T, vmi *v1.VirtualMachineInstance, bindings backend.Bi
 	return rendered.Documents
 }
 
+// ownerOf is the VMI as the owner of its domain, on the node of these tests.
+func ownerOf(vmi *v1.VirtualMachineInstance) Owner {
+	return (&Node{Name: "here"}).owner(vmi)
+}
+
+func guestOf(vmi *v1.VirtualMachineInstance, all backend.Documents, values map[string][]byte) Guest {
+	return Guest{Owner: ownerOf(vmi), Documents: all, Values: values}
+}
+
 // left counts the side documents that libvirt has.
 func left(t *testing.T, d *libvirt.Daemon) (secrets, filters int) {
 	t.Helper()
@@ -114,16 +123,16 @@ func TestEncryptedNetworkDisk(t *testing.T) {
 	}
 	l := connected(t, d)
 	for range 2 { // the second time it runs already
-		if err := l.Run(all, values); err != nil {
+		if err := l.Run(t.Context(), guestOf(vmi, all, values)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if secrets, _ := left(t, d); secrets != 1 {
 		t.Errorf("libvirt has %d secrets, want 1", secrets)
 	}
-	nowhere(t, d, l, all)
+	nowhere(t, d, all)
 	for range 2 { // the second time nothing is there
-		if err := l.Remove(all.Domain.Name); err != nil {
+		if err := l.Remove(t.Context(), ownerOf(vmi)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +142,7 @@ func TestEncryptedNetworkDisk(t *testing.T) {
 }
 
 // nowhere looks for the passphrase in every document and log.
-func nowhere(t *testing.T, d *libvirt.Daemon, l *Libvirt, all backend.Documents) {
+func nowhere(t *testing.T, d *libvirt.Daemon, all backend.Documents) {
 	t.Helper()
 	active, err := d.ActiveXML(all.Domain.Name)
 	if err != nil {
@@ -152,10 +161,11 @@ func nowhere(t *testing.T, d *libvirt.Daemon, l *Libvirt, all backend.Documents)
 			t.Errorf("the passphrase is in %s", where)
 		}
 	}
-	client, err := l.connection()
+	client, err := d.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer client.Disconnect()
 	uuid, err := parseUUID(all.Secrets[0].Document.UUID)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,7 +14,12 @@ import (
 
 // Host is what this machine offers to guests.
 type Host struct {
+	// Capabilities are what libvirt said of this machine at first. They may be only assumed, see Assumed.
 	Capabilities backend.Capabilities
+	// Assumed says that libvirt was not asked yet.
+	Assumed bool
+	// learned is what libvirt has said since: it may be started after the launcher, or anew as another version.
+	learned atomic.Pointer[backend.Capabilities]
 	// Volumes serves disks and images; nil serves none.
 	Volumes *Root
 	// Claims says what claims are; nil knows none. Nothing is served from it.
@@ -29,6 +35,17 @@ type Host struct {
 	// Bridges maps network names to bridges of this machine, for interfaces with the bridge binding.
 	Bridges map[string]string
 }
+
+// facts are what libvirt said last. A caller that uses them twice asks once, since they may change in between.
+func (h *Host) facts() backend.Capabilities {
+	if learned := h.learned.Load(); learned != nil {
+		return *learned
+	}
+	return h.Capabilities
+}
+
+// known tells whether libvirt was ever asked.
+func (h *Host) known() bool { return !h.Assumed || h.learned.Load() != nil }
 
 // dir is the VMI's own folder. It is named by UID, which is short (socket paths are limited to 107 bytes) and never reused.
 func (h *Host) dir(vmi *v1.VirtualMachineInstance) string {
@@ -47,7 +64,7 @@ func (h *Host) makeDir(vmi *v1.VirtualMachineInstance) error {
 	if err := os.MkdirAll(sockets, 0o711); err != nil {
 		return err
 	}
-	qemu := h.Capabilities.QEMU
+	qemu := h.facts().QEMU
 	if qemu == nil || qemu.UID == os.Geteuid() {
 		return errors.Join(os.Chmod(own, 0o700), os.Chmod(sockets, 0o700))
 	}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/distribution/reference"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -71,9 +73,9 @@ func (r *Root) imageFile(image, file string) (string, error) {
 // probe asks qemu-img for the format of an image that is not to be trusted: one that refers to further files is refused,
 // since a guest would read them with QEMU's rights.
 func probe(file string) (string, error) {
-	out, err := exec.Command("qemu-img", "info", "--output=json", "--", file).Output()
+	out, err := runQemuImg("info", "--output=json", "--", file)
 	if err != nil {
-		return "", fmt.Errorf("qemu-img cannot read '%s': %w", filepath.Base(file), execError(err))
+		return "", fmt.Errorf("qemu-img cannot read '%s': %w", filepath.Base(file), err)
 	}
 	var info struct {
 		Format   string `json:"format"`
@@ -112,10 +114,26 @@ func emptyDisk(file string, size int64) (backend.Volume, error) {
 }
 
 func qemuImg(args ...string) error {
-	if _, err := exec.Command("qemu-img", args...).Output(); err != nil {
-		return fmt.Errorf("qemu-img %s: %w", args[0], execError(err))
+	if _, err := runQemuImg(args...); err != nil {
+		return fmt.Errorf("qemu-img %s: %w", args[0], err)
 	}
 	return nil
+}
+
+// qemuImgDeadline bounds a call of qemu-img, which hangs when the server of an image does. What it does here takes a moment.
+const qemuImgDeadline = time.Minute
+
+func runQemuImg(args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), qemuImgDeadline)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "qemu-img", args...).Output()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("it did not end within %s: the server of the image may hang", qemuImgDeadline)
+	case err != nil:
+		return nil, execError(err)
+	}
+	return out, nil
 }
 
 // execError prefers what the program said over its exit status.

@@ -119,7 +119,7 @@ func (l *Lease) During(ctx context.Context, work func(context.Context) error) er
 	close(l.ended)
 	letGo()
 	<-gone
-	if cause := (*refusal)(nil); errors.As(context.Cause(working), &cause) {
+	if cause := (*rival)(nil); errors.As(context.Cause(working), &cause) {
 		return cause
 	}
 	return err
@@ -133,7 +133,7 @@ func (l *Lease) hold(ctx context.Context) {
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
 		})
 		if err != nil {
-			l.refuse(&refusal{err})
+			l.refuse(&rival{err})
 			return
 		}
 		elector.Run(ctx)
@@ -143,10 +143,10 @@ func (l *Lease) hold(ctx context.Context) {
 	}
 }
 
-// refusal is why this launcher must not run.
-type refusal struct{ error }
+// rival is why this launcher must not run.
+type rival struct{ error }
 
-func (r *refusal) Unwrap() error { return r.error }
+func (r *rival) Unwrap() error { return r.error }
 
 // Get reads the Lease, and looks who holds it.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
@@ -168,7 +168,7 @@ func (l *Lease) look(now resourcelock.LeaderElectionRecord) {
 	case now.HolderIdentity != was.HolderIdentity:
 		l.log.Info("waiting: another launcher of this name holds the Lease, or was killed a moment ago", "lease", l.Describe(), "holder", now.HolderIdentity)
 	case !now.RenewTime.Equal(&was.RenewTime):
-		l.refuse(&refusal{fmt.Errorf("another launcher of this name is alive: '%s' holds Lease %s and renewed it at %s: stop it, or give this machine a name of its own with --node",
+		l.refuse(&rival{fmt.Errorf("another launcher of this name is alive: '%s' holds Lease %s and renewed it at %s: stop it, or give this machine a name of its own with --node",
 			now.HolderIdentity, l.Describe(), now.RenewTime.UTC().Format(time.RFC3339))})
 	}
 }
@@ -224,7 +224,7 @@ func (l *Lease) hopeless(err error) error {
 	default:
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) && missing(err) == "namespaces" {
-		l.refuse(&refusal{fmt.Errorf("the Lease %s of this launcher: %w: apply manifests/rbac, or name another namespace with --lease-namespace", l.Describe(), err)})
+		l.refuse(&rival{fmt.Errorf("the Lease %s of this launcher: %w: apply manifests/rbac, or name another namespace with --lease-namespace", l.Describe(), err)})
 	}
 	return err
 }

@@ -3,141 +3,163 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
 	"github.com/digitalocean/go-libvirt/socket/dialers"
-	"libvirt.org/go/libvirtxml"
 )
 
 // DefaultSocket is where Debian's and Fedora's monolithic libvirt daemon listens.
 const DefaultSocket = "/var/run/libvirt/libvirt-sock"
 
-// Libvirt is a connection to the libvirt daemon of this machine. It is made anew when the daemon was restarted.
-type Libvirt struct {
-	socket string
-	mutex  sync.Mutex
-	rpc    *libvirt.Libvirt
-}
-
-// Connect opens qemu:///system behind a libvirt daemon's unix socket.
-func Connect(socket string) (*Libvirt, error) {
-	l := &Libvirt{socket: socket}
-	_, err := l.connection()
-	return l, err
-}
-
-// connection is one that is open.
-func (l *Libvirt) connection() (*libvirt.Libvirt, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.rpc != nil && l.rpc.IsConnected() {
-		return l.rpc, nil
-	}
-	rpc := libvirt.NewWithDialer(dialers.NewLocal(dialers.WithSocket(l.socket), dialers.WithLocalTimeout(5*time.Second)))
-	if err := rpc.ConnectToURI(libvirt.QEMUSystem); err != nil {
-		return nil, fmt.Errorf("libvirt at '%s': %w", l.socket, err)
-	}
-	l.rpc = rpc
-	return rpc, nil
-}
-
-// Close ends the connection; guests go on.
-func (l *Libvirt) Close() error { return l.rpc.Disconnect() }
-
-// State is what has become of a domain.
-type State int
-
-// States of a domain, as far as a VMI's phase can tell them apart.
+// Deadlines of the libvirt daemon. Both are above the 30 s that libvirt itself waits for another job of a domain, so that
+// its own error comes first: it says more.
 const (
-	Undefined State = iota
-	Stopped
-	Crashed
-	Active
+	// askDeadline bounds a question about a domain.
+	askDeadline = 45 * time.Second
+	// actDeadline bounds a start or a removal. A guest with much memory in huge pages takes minutes to start.
+	actDeadline = 5 * time.Minute
 )
 
-// State asks for a domain by name.
-func (l *Libvirt) State(name string) (State, error) {
-	rpc, err := l.connection()
-	if err != nil {
-		return Undefined, err
-	}
-	domain, err := rpc.DomainLookupByName(name)
-	if libvirt.IsNotFound(err) {
-		return Undefined, nil
-	}
-	if err != nil {
-		return Undefined, err
-	}
-	state, _, err := rpc.DomainGetState(domain, 0)
-	switch libvirt.DomainState(state) {
-	case libvirt.DomainShutoff:
-		return Stopped, err
-	case libvirt.DomainCrashed:
-		return Crashed, err
-	}
-	return Active, err
+// Libvirt asks the libvirt daemon of this machine. Each conversation has a connection of its own while it lasts. One that
+// hangs, say because the disk of a domain is on a server that is gone, holds up no other, and is ended by closing its connection:
+// go-libvirt has no other way to give up a call.
+type Libvirt struct {
+	socket   string
+	ask, act time.Duration
+
+	mutex sync.Mutex
+	idle  []*line
+	lost  int
+	// signalled are the domains whose QEMU a signal has ended, until they start again.
+	signalled map[libvirt.UUID]bool
 }
 
-// define defines a domain, validated against libvirt's schema.
-func define(rpc *libvirt.Libvirt, document *libvirtxml.Domain) (domain libvirt.Domain, err error) {
-	xml, err := document.Marshal()
-	if err != nil {
-		return domain, err
-	}
-	if domain, err = rpc.DomainDefineXMLFlags(xml, libvirt.DomainDefineValidate); err != nil {
-		return domain, fmt.Errorf("libvirt refuses the domain: %w", err)
-	}
-	return domain, nil
+// line is an open connection.
+type line struct {
+	conn net.Conn
+	rpc  *libvirt.Libvirt
 }
 
-func create(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
-	if err := rpc.DomainCreate(domain); err != nil {
-		return fmt.Errorf("libvirt cannot start the domain: %w", err)
-	}
-	return nil
+// New speaks with the qemu:///system behind a libvirt daemon's unix socket. The daemon need not run yet, and may be started
+// anew at any time.
+func New(socket string) *Libvirt {
+	return &Libvirt{socket: socket, ask: askDeadline, act: actDeadline}
 }
 
-func undefine(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
-	return tolerate(rpc.DomainUndefineFlags(domain, libvirt.DomainUndefineNvram|libvirt.DomainUndefineManagedSave), libvirt.ErrNoDomain)
+// asking runs a conversation that changes nothing. It ends with ctx, or when its time is over.
+func (l *Libvirt) asking(ctx context.Context, work func(*libvirt.Libvirt) error) error {
+	return l.within(ctx, l.ask, work)
 }
 
-// Shutdown asks the guest to power off by ACPI. A domain that is not active is no error.
-func (l *Libvirt) Shutdown(name string) error {
-	rpc, err := l.connection()
+// acting runs a conversation that changes something. It goes on when ctx is cancelled: a launcher that is told to end does
+// not leave things half done.
+func (l *Libvirt) acting(ctx context.Context, work func(*libvirt.Libvirt) error) error {
+	return l.within(context.WithoutCancel(ctx), l.act, work)
+}
+
+func (l *Libvirt) within(ctx context.Context, limit time.Duration, work func(*libvirt.Libvirt) error) error {
+	ctx, cancel := l.deadline(ctx, limit)
+	defer cancel()
+	open, err := l.take(ctx)
 	if err != nil {
 		return err
 	}
-	domain, err := rpc.DomainLookupByName(name)
-	if err == nil {
-		err = rpc.DomainShutdown(domain)
-	}
-	return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
-}
-
-// Remove destroys an active domain, removes what was made for it, and undefines it with its NVRAM. It is idempotent.
-func (l *Libvirt) Remove(name string) error {
-	rpc, err := l.connection()
-	if err != nil {
-		return err
-	}
-	domain, err := rpc.DomainLookupByName(name)
-	if libvirt.IsNotFound(err) {
+	listen := context.AfterFunc(ctx, func() { open.conn.Close() })
+	err = work(open.rpc)
+	cut := !listen()
+	var answer libvirt.Error
+	switch {
+	case cut && err != nil:
+		return context.Cause(ctx)
+	case cut:
 		return nil
+	case err != nil && !errors.As(err, &answer):
+		open.conn.Close() // it may be the connection that failed
+		return err
+	}
+	l.give(open)
+	return err
+}
+
+// deadline is a context that says at its end who was silent.
+func (l *Libvirt) deadline(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("libvirt at '%s' did not answer within %s", l.socket, limit))
+}
+
+// take returns an idle connection, or a new one.
+func (l *Libvirt) take(ctx context.Context) (*line, error) {
+	l.mutex.Lock()
+	l.prune()
+	if last := len(l.idle) - 1; last >= 0 {
+		open := l.idle[last]
+		l.idle = l.idle[:last]
+		l.mutex.Unlock()
+		return open, nil
+	}
+	l.mutex.Unlock()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", l.socket)
+	if err != nil {
+		return nil, fmt.Errorf("libvirt at '%s': %w", l.socket, err)
+	}
+	open := &line{conn, libvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))}
+	listen := context.AfterFunc(ctx, func() { conn.Close() })
+	err = open.rpc.ConnectToURI(libvirt.QEMUSystem)
+	if !listen() {
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return err
+		conn.Close()
+		return nil, fmt.Errorf("libvirt at '%s': %w", l.socket, err)
 	}
-	if err := tolerate(rpc.DomainDestroy(domain), libvirt.ErrNoDomain, libvirt.ErrOperationInvalid); err != nil {
-		return err
+	return open, nil
+}
+
+func (l *Libvirt) give(open *line) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if len(l.idle) < workers {
+		l.idle = append(l.idle, open)
+		return
 	}
-	if err := swept(rpc, domain); err != nil {
-		return err
+	open.conn.Close()
+}
+
+// prune drops the idle connections that the daemon has closed. Its caller holds the mutex.
+func (l *Libvirt) prune() {
+	l.idle = slices.DeleteFunc(l.idle, func(open *line) bool {
+		if open.rpc.IsConnected() {
+			return false
+		}
+		open.conn.Close()
+		l.lost++
+		return true
+	})
+}
+
+// Lost counts the idle connections that the daemon has closed. When it grows, the daemon was started anew, perhaps as another
+// version.
+func (l *Libvirt) Lost() int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.prune()
+	return l.lost
+}
+
+// Close ends the connections that are idle; guests go on.
+func (l *Libvirt) Close() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, open := range l.idle {
+		open.conn.Close()
 	}
-	return undefine(rpc, domain)
+	l.idle = nil
 }
 
 // tolerate drops errors that say that the work is already done.

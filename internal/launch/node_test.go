@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -66,18 +67,15 @@ func daemon(t *testing.T) *Libvirt {
 
 func connected(t *testing.T, daemon *libvirt.Daemon) *Libvirt {
 	t.Helper()
-	connection, err := Connect(daemon.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() }) // the daemon may have ended before
-	return connection
+	l := New(daemon.Socket)
+	t.Cleanup(l.Close)
+	return l
 }
 
 // node runs guests. cached is what it has read, live what the API server has.
 func node(t *testing.T, daemon *Libvirt, cached, live client.Client) *Node {
 	t.Helper()
-	facts, err := daemon.Capabilities("here", KVMNever)
+	facts, err := daemon.Capabilities(t.Context(), "here", KVMNever)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +84,7 @@ func node(t *testing.T, daemon *Libvirt, cached, live client.Client) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	return &Node{Client: cached, Live: live, Name: "here", Libvirt: daemon, Configuration: &resolve.Configuration{},
+	return &Node{Client: cached, Live: live, Events: events.NewFakeRecorder(100), Name: "here", Libvirt: daemon, Configuration: &resolve.Configuration{},
 		Host: &Host{Capabilities: facts, State: state}}
 }
 
@@ -119,8 +117,8 @@ func TestGuestStarts(t *testing.T) {
 	if after.Status.Phase != v1.Running || after.Annotations[pipeline.AnnotationFrontend] == "" {
 		t.Errorf("phase is '%s' (%v), recorded '%s'", after.Status.Phase, after.Status.Conditions, after.Annotations[pipeline.AnnotationFrontend])
 	}
-	if state, err := n.Libvirt.State("default_starts"); err != nil || state != Active {
-		t.Errorf("state is %d, %v", state, err)
+	if status, err := n.Libvirt.State(t.Context(), n.owner(vmi)); err != nil || status.State != Active {
+		t.Errorf("status is %+v, %v", status, err)
 	}
 	if active := active(t, n, "default_starts"); active.OnCrash != "preserve" {
 		t.Errorf("on_crash is '%s', the profile of this host says 'preserve'", active.OnCrash)
@@ -130,22 +128,11 @@ func TestGuestStarts(t *testing.T) {
 // active is what libvirt runs.
 func active(t *testing.T, n *Node, name string) (running libvirtxml.Domain) {
 	t.Helper()
-	rpc, err := n.Libvirt.connection()
+	document, err := n.Libvirt.Running(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	domain, err := rpc.DomainLookupByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := rpc.DomainGetXMLDesc(domain, 0)
-	if err == nil {
-		err = running.Unmarshal(text)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return running
+	return *document
 }
 
 // TestDedicatedCPUs: two guests never have one CPU, and the third waits until one is free.
@@ -187,7 +174,7 @@ func TestDedicatedCPUs(t *testing.T) {
 		}
 		taken = taken.Union(own)
 	}
-	if err := n.Libvirt.Remove("default_first"); err != nil {
+	if err := n.Libvirt.Remove(t.Context(), n.owner(guests[0].(*v1.VirtualMachineInstance))); err != nil {
 		t.Fatal(err)
 	}
 	if after := run(t, n, guests[2].(*v1.VirtualMachineInstance)); after.Status.Phase != v1.Running {
@@ -217,10 +204,10 @@ func TestDeletedGuestIsNotStarted(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			n := node(t, shared, c.cached, c.live)
 			after := run(t, n, claimed(t, "deleted"))
-			if state, err := n.Libvirt.State("default_deleted"); err != nil || state != Undefined {
-				t.Errorf("state is %d, %v; libvirt must not know it", state, err)
+			if status, err := n.Libvirt.State(t.Context(), n.owner(claimed(t, "deleted"))); err != nil || status.State != Undefined {
+				t.Errorf("status is %+v, %v; libvirt must not know it", status, err)
 			}
-			if len(after.Status.Conditions) > 0 {
+			if after.DeletionTimestamp.IsZero() && len(after.Status.Conditions) > 0 {
 				t.Errorf("conditions are %v", after.Status.Conditions)
 			}
 		})

@@ -35,7 +35,7 @@ const policyFile = "host-policy.json"
 
 // notePolicy keeps the policy that a guest is started with.
 func (h *Host) notePolicy(vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) error {
-	policy, errs := backend.Policy(profiles, vmi, h.Capabilities)
+	policy, errs := backend.Policy(profiles, vmi, h.facts())
 	if len(errs) > 0 {
 		return errs.ToAggregate() // rendering has refused it before
 	}
@@ -64,7 +64,7 @@ func (n *Node) comparePolicy(ctx context.Context, vmi *v1.VirtualMachineInstance
 	if err != nil {
 		return false, err
 	}
-	is, errs := backend.Policy(profiles, vmi, n.Host.Capabilities)
+	is, errs := backend.Policy(profiles, vmi, n.Host.facts())
 	condition := v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: reasonNextStart}
 	fields := differences(reflect.ValueOf(was), reflect.ValueOf(is), "")
 	switch {

@@ -10,19 +10,18 @@ import (
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // keepRecord writes a VMI with a new record; the answer comes back as the next event. The owner's annotations may leave no room for the
 // record, which no repetition changes: the owner is told.
-func (n *Node) keepRecord(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+func (n *Node) keepRecord(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	err := n.Update(ctx, vmi)
 	if !apierrors.IsInvalid(err) && !condition.Oversized(err) {
-		return ctrl.Result{}, err
+		return err
 	}
-	return n.refuse(ctx, vmi, reasonNotRecordable, fmt.Sprintf("the record of the guest's hardware (annotation '%s', %d bytes) does not fit: "+
+	return &refusal{reasonNotRecordable, fmt.Sprintf("the record of the guest's hardware (annotation '%s', %d bytes) does not fit: "+
 		"all annotations together may have 262144 bytes, and the object 1.5 MiB; shorten the annotations or user data of the guest: %v",
-		pipeline.AnnotationFrontend, len(vmi.Annotations[pipeline.AnnotationFrontend]), err))
+		pipeline.AnnotationFrontend, len(vmi.Annotations[pipeline.AnnotationFrontend]), err)}
 }
 
 // recordFrontend writes the record into the VMI's annotation and tells whether that changed it.

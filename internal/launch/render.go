@@ -47,7 +47,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("annotation '%s': %w", pipeline.AnnotationFrontend, err)
 	}
-	host, daemon, err := o.host()
+	host, daemon, err := o.host(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -147,17 +147,12 @@ func connect() (client.Reader, error) {
 }
 
 // host is this machine as its libvirt describes it; without libvirt an assumed one and no connection.
-func (o *options) host() (*Host, *Libvirt, error) {
+func (o *options) host(ctx context.Context) (*Host, *Libvirt, error) {
 	if _, err := os.Stat(o.socket); err != nil {
-		assumed := backend.Assumed(goruntime.GOARCH)
-		assumed.Labels = o.allLabels()
-		return &Host{Capabilities: assumed}, nil, nil
+		return o.assumed(), nil, nil
 	}
-	daemon, err := Connect(o.socket)
-	if err != nil {
-		return nil, nil, err
-	}
-	facts, err := daemon.Capabilities(o.name, KVM(o.kvm))
+	daemon := New(o.socket)
+	facts, err := daemon.Capabilities(ctx, o.name, KVM(o.kvm))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,19 +160,30 @@ func (o *options) host() (*Host, *Libvirt, error) {
 	return &Host{Capabilities: facts}, daemon, nil
 }
 
-// writeDocument leaves what would be started in the VMI's folder, for a machine without libvirt.
-func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+// assumed is this machine before libvirt was asked.
+func (o *options) assumed() *Host {
+	facts := backend.Assumed(goruntime.GOARCH)
+	facts.Labels = o.allLabels()
+	return &Host{Capabilities: facts, Assumed: true}
+}
+
+// writeDocument leaves what would be started in the VMI's folder, for a machine without libvirt, and tells whether it is new.
+func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
 	profiles, err := profiles(ctx, n.Client)
 	if err != nil {
-		return err
+		return false, err
 	}
-	xml, err := Document(pipeline.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.Host.Capabilities,
+	xml, err := Document(pipeline.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.Host.facts(),
 		Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
 	if err != nil {
-		return err
+		return false, err
+	}
+	file := filepath.Join(n.Host.dir(vmi), "domain.xml")
+	if before, err := os.ReadFile(file); err == nil && string(before) == xml {
+		return false, nil
 	}
 	if err := n.Host.makeDir(vmi); err != nil {
-		return err
+		return false, err
 	}
-	return write(filepath.Join(n.Host.dir(vmi), "domain.xml"), []byte(xml))
+	return true, write(file, []byte(xml))
 }

@@ -19,6 +19,8 @@ const (
 	reasonNotRenderable = "NotRenderable"
 	reasonStartFailed   = "StartFailed"
 	reasonNotRecordable = "NotRecordable"
+	reasonNameTaken     = "NameTaken"
+	reasonUUIDTaken     = "UUIDTaken"
 )
 
 // setPhase moves the VMI to a phase and notes when.
@@ -58,8 +60,21 @@ func setSynchronized(vmi *v1.VirtualMachineInstance, status corev1.ConditionStat
 		Type: v1.VirtualMachineInstanceSynchronized, Status: status, Reason: reason, Message: message})
 }
 
-func setReady(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, reason string) {
-	setCondition(vmi, v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstanceReady, Status: status, Reason: reason})
+func setReady(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, why Cause) {
+	setCondition(vmi, v1.VirtualMachineInstanceCondition{
+		Type: v1.VirtualMachineInstanceReady, Status: status, Reason: why.Reason, Message: why.Message})
+}
+
+// setStanding says whether the guest executes anything.
+func setStanding(vmi *v1.VirtualMachineInstance, status Status) {
+	if status.State != Standing {
+		clearCondition(vmi, v1.VirtualMachineInstancePaused)
+		setReady(vmi, corev1.ConditionTrue, Cause{Reason: reasonStarted})
+		return
+	}
+	setReady(vmi, corev1.ConditionFalse, status.Cause)
+	setCondition(vmi, v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue,
+		Reason: status.Cause.Reason, Message: status.Cause.Message})
 }
 
 // reasonOf tells a spec that is not explicit from one that cannot be rendered.

@@ -74,13 +74,13 @@ func boots(t *testing.T, d *libvirt.Daemon, host *Host, vmi *v1.VirtualMachineIn
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rendered.Documents, connected(t, d).Run(rendered.Documents, values)
+	return rendered.Documents, connected(t, d).Run(t.Context(), guestOf(vmi, rendered.Documents, values))
 }
 
 // ends ends a boot.
 func ends(t *testing.T, d *libvirt.Daemon, host *Host, vmi *v1.VirtualMachineInstance) {
 	t.Helper()
-	if err := connected(t, d).Remove(domainName(vmi)); err != nil {
+	if err := connected(t, d).Remove(t.Context(), ownerOf(vmi)); err != nil {
 		t.Fatal(err)
 	}
 	if err := host.Forget(vmi); err != nil {
@@ -152,7 +152,7 @@ func TestTPMOfAnotherTenant(t *testing.T) {
 	start(victim)
 	secrets, _ := left(t, d)
 	for _, persistent := range []bool{true, false} {
-		if _, err := boots(t, d, host, stealing(t, persistent)); err == nil || !strings.Contains(err.Error(), "libvirt refuses the domain") {
+		if _, err := boots(t, d, host, stealing(t, persistent)); err == nil || !strings.Contains(err.Error(), "in use by another domain") {
 			t.Errorf("beside the victim: error '%v', want libvirt's about the UUID", err)
 		}
 	}
@@ -232,7 +232,7 @@ func TestUnknownTPMState(t *testing.T) {
 	if raw, err := os.ReadFile(unknown); err != nil || string(raw) != "state" {
 		t.Errorf("the state is '%s', %v", raw, err)
 	}
-	if _, err := d.State(domainName(vmi)); err == nil {
+	if _, err := d.State(ownerOf(vmi).domain()); err == nil {
 		t.Error("the domain of the refused start stays defined")
 	}
 }

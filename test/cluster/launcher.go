@@ -20,6 +20,8 @@ type Node struct {
 	TPMStates string
 	// State is its folder for logs, sockets and images; its path must be short, see Unix socket names.
 	State string
+	// Env is added to the launcher's environment.
+	Env []string
 }
 
 // StartLauncher runs a launcher and returns how to end it. It emulates: that KVM is offered does not prove that guests run
@@ -34,7 +36,7 @@ func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, e
 	if n.Bridge != "" {
 		args = append(args, "--bridge", "lan="+n.Bridge)
 	}
-	p, _, err := c.start("launcher", args...)
+	p, _, err := c.startIn(n.Env, "launcher", args...)
 	if err != nil {
 		return nil, err
 	}

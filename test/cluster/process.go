@@ -26,6 +26,11 @@ type process struct {
 // start runs one of our programs with its errors in a log. It dies when this process does: its standard input ends then, and
 // the kernel kills it.
 func (c *Cluster) start(name string, args ...string) (*process, io.Reader, error) {
+	return c.startIn(nil, name, args...)
+}
+
+// startIn adds to the environment of the program.
+func (c *Cluster) startIn(env []string, name string, args ...string) (*process, io.Reader, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	p := &process{log: filepath.Join(c.Dir, fmt.Sprintf("%s-%d.log", name, len(c.running))), ended: make(chan struct{})}
@@ -36,7 +41,7 @@ func (c *Cluster) start(name string, args ...string) (*process, io.Reader, error
 	defer log.Close()
 	p.cmd = exec.Command(c.Program(name), args...)
 	p.cmd.Dir, p.cmd.Stderr = c.Root, log
-	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	p.cmd.Env = append(append(os.Environ(), "KUBECONFIG="+c.Kubeconfig), env...)
 	// A process group of its own: Ctrl-C is for us, and we end the others in their order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

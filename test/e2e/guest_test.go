@@ -24,16 +24,23 @@ type machine struct {
 	*libvirt.Daemon
 	name, volumes, state string
 	bridge               string // of network 'lan', empty if this machine makes none
+	launcher             *launcherProcess
+}
+
+type launcherProcess struct {
+	node cluster.Node
+	stop func() error
 }
 
 func (s space) startMachine() machine {
 	s.Helper()
-	return s.startMachineWith("")
+	return s.startMachineWith(func(*cluster.Node) {})
 }
 
-func (s space) startMachineWith(bridge string) machine {
+// startMachineWith starts a machine whose launcher is started otherwise than usual.
+func (s space) startMachineWith(adjust func(*cluster.Node)) machine {
 	s.Helper()
-	m := machine{Daemon: libvirt.Start(s.T), name: s.name, bridge: bridge}
+	m := machine{Daemon: libvirt.Start(s.T), name: s.name}
 	// Not TempDir: the paths of sockets are limited to 107 bytes.
 	dir, err := os.MkdirTemp("", "kiln-")
 	if err != nil {
@@ -44,19 +51,29 @@ func (s space) startMachineWith(bridge string) machine {
 	if _, _, err := guest.Build(filepath.Join(m.volumes, "containers/demo.example/guest:1")); err != nil {
 		s.Fatal(err)
 	}
-	stop, err := s.on.StartLauncher(s.Context(), cluster.Node{Name: m.name, Socket: m.Socket, Volumes: m.volumes, TPMStates: m.TPMStates(), State: m.state, Bridge: m.bridge})
-	if err != nil {
-		s.Fatal(err)
-	}
+	m.launcher = &launcherProcess{node: cluster.Node{Name: m.name, Socket: m.Socket, Volumes: m.volumes, TPMStates: m.TPMStates(), State: m.state}}
+	adjust(&m.launcher.node)
+	m.bridge = m.launcher.node.Bridge
+	s.startLauncher(m)
 	s.Cleanup(func() {
 		// While there is a launcher, so that finalizers go.
 		s.must(s.kubectlAfter("delete", "vm", "--all", "--timeout=60s"))
 		s.must(s.kubectlAfter("wait", "--for=delete", "vmi", "--all", "--timeout=60s"))
-		if err := stop(); err != nil {
+		if err := m.launcher.stop(); err != nil {
 			s.Error(err)
 		}
 	})
 	return m
+}
+
+// startLauncher starts that of a machine, which may have been stopped before.
+func (s space) startLauncher(m machine) {
+	s.Helper()
+	stop, err := s.on.StartLauncher(s.Context(), m.launcher.node)
+	if err != nil {
+		s.Fatal(err)
+	}
+	m.launcher.stop = stop
 }
 
 // boot waits until the VMI runs and its guest has reported its hardware.

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +26,8 @@ func TestHardwareStays(t *testing.T) {
 	t.Parallel()
 	a := newAloneWith(t, hardwareConfiguration)
 	s := newSpaceOn(t, a.Cluster)
-	m := s.startMachineWith(addBridge(t))
+	bridge := addBridge(t)
+	m := s.startMachineWith(func(n *cluster.Node) { n.Bridge = bridge })
 	s.apply(hardwareSize, hardwarePreset, furnished(m))
 	h := &hardware{space: s, machine: m}
 	h.first = h.report("the first start")

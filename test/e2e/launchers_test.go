@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// launcherProcess is a launcher of a machine without libvirt: it claims nothing, and needs its name all the same.
-type launcherProcess struct {
+// rivalLauncher is a launcher of a machine without libvirt: it claims nothing, and needs its name all the same.
+type rivalLauncher struct {
 	cmd   *exec.Cmd
 	said  bytes.Buffer
 	ended chan error
 }
 
-func (s space) launch(node string) *launcherProcess {
+func (s space) launch(node string) *rivalLauncher {
 	s.Helper()
 	dir := s.TempDir()
 	access := filepath.Join(dir, "kubeconfig")
@@ -35,7 +35,7 @@ func (s space) launch(node string) *launcherProcess {
 	} {
 		s.must(s.kubectl("", args...))
 	}
-	p := &launcherProcess{ended: make(chan error, 1)}
+	p := &rivalLauncher{ended: make(chan error, 1)}
 	p.cmd = exec.Command(s.on.Program("launcher"), "node", "--kubeconfig", access, "--node", node, "--libvirt", filepath.Join(dir, "none"),
 		"--state", filepath.Join(dir, "state"), "--config", filepath.Join(s.on.Dir, "configuration.yaml"))
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
@@ -51,7 +51,7 @@ func (s space) launch(node string) *launcherProcess {
 }
 
 // end waits for the end of a process. What it has said may be read then.
-func (s space) end(p *launcherProcess) error {
+func (s space) end(p *rivalLauncher) error {
 	s.Helper()
 	select {
 	case err := <-p.ended:

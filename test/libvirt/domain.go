@@ -1,10 +1,15 @@
 package libvirt
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
 	rpc "github.com/digitalocean/go-libvirt"
 	"libvirt.org/go/libvirtxml"
@@ -59,6 +64,37 @@ func (d *Daemon) Shutdown(name string) error {
 // Destroy ends a running domain at once.
 func (d *Daemon) Destroy(name string) error {
 	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainDestroy(domain) })
+}
+
+// Resume lets a paused domain go on.
+func (d *Daemon) Resume(name string) error {
+	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainResume(domain) })
+}
+
+// Suspend pauses a running domain.
+func (d *Daemon) Suspend(name string) error {
+	return d.on(name, func(client *rpc.Libvirt, domain rpc.Domain) error { return client.DomainSuspend(domain) })
+}
+
+// Signal sends a signal to the QEMU of a domain, such as SIGKILL, which the kernel sends when a machine runs out of memory. The
+// name must be that of no other domain on this machine.
+func Signal(name string, signal syscall.Signal) error {
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, process := range processes {
+		line, err := os.ReadFile(process)
+		if err != nil || !bytes.HasPrefix(line, []byte("/usr/bin/qemu-system")) || !bytes.Contains(line, []byte("guest="+name+",")) {
+			continue
+		}
+		number, err := strconv.Atoi(filepath.Base(filepath.Dir(process)))
+		if err != nil {
+			return err
+		}
+		return syscall.Kill(number, signal)
+	}
+	return fmt.Errorf("no QEMU runs domain '%s'", name)
 }
 
 // states are libvirt's own words, as virsh prints them.
