@@ -133,7 +133,7 @@ func TestAdapterOfTwoDomains(t *testing.T) {
 	key := func(name string) notes { return notes{Adapters: []string{"10000000c9831b4b", name}} }
 	var domains []rpc.Domain
 	for _, name := range []string{"first", "second"} {
-		note, err := xml.Marshal(key(name))
+		note, err := xml.Marshal(noteElement{notes: key(name)})
 		if err != nil {
 			t.Fatal(err)
 		}
