@@ -155,10 +155,6 @@ var hostilities = []func(walker, map[string]any){
 	},
 }
 
-func forge(w walker, o map[string]any) {
-	inMetadata(o, "annotations")["kilnvm.io/frontend"] = oneOf(w, records)
-}
-
 // guest is the spec of a guest, of a VMI or of a template; nil in what is none.
 func guest(object map[string]any) map[string]any {
 	if spec := below(object, "spec"); spec["domain"] != nil && spec["selector"] == nil {
@@ -221,9 +217,6 @@ var (
 		"kubevirt.io/restore-uid", "virtualmachineinstancepresets.admission.kubevirt.io/exclude", "kubectl.kubernetes.io/last-applied-configuration", "template.kubevirt.io/architecture"}
 	labels = []string{"kubevirt.io/nodeName", "kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "instancetype.kubevirt.io/object-name", "instancetype.kubevirt.io/object-uid",
 		"kilnvm.io/frontend-of", "kilnvm.io/unused-since", "instancetype.kubevirt.io/default-instancetype", "instancetype.kubevirt.io/default-preference", "secret", "machine"}
-	// records of hardware: none of them was written by a launcher.
-	records = []string{`{`, `{}`, `garbage`, `{"devices":{"disk.data":{"drive":"4000000000:0:0:0"}}}`, `{"devices":{"disk.data":{"pci":"0000:ff:1f.7"}}}`, `{"machine":"pc-q35-99.0"}`,
-		`{"devices":{"x":{"drive":"9:9:9:9"}}}`, `{"numa":[{"cpus":"0-4000000000"}]}`, `{"video":"qxl"}`, `{"vsock":3}`}
 )
 
 func (w walker) hostileValue() string {

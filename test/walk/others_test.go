@@ -178,7 +178,10 @@ func (w *world) works() {
 	}
 	began := time.Now()
 	w.kubectl(string(raw), "create", "-n", otherSpace, "-f", "-")
-	w.eventually("a VM of another starts after the walk", func() bool { return w.phase("after") == "Running" })
+	if !soon(func() bool { return w.phase("after") == "Running" }) {
+		w.Error("a VM of another does not start after the walk")
+		return
+	}
 	w.Logf("a VM of another started within %s", time.Since(began).Round(time.Second))
 	w.kubectl("", "delete", "vm", "after", "-n", otherSpace, "--timeout=60s")
 	w.kubectl("", "wait", "--for=delete", "vmi/after", "-n", otherSpace, "--timeout=60s")
