@@ -35,3 +35,16 @@ func (a *tenant) forgeRecords() {
 		a.ask(request{method: http.MethodPost, path: list.path(a.own, ""), contentType: "application/json", body: raw})
 	}
 }
+
+// forgedAreAnswered waits until each guest of a forged record that was let in has a condition: that it runs, or why not. A launcher that
+// ends over one answers none.
+func (w *world) forgedAreAnswered() {
+	w.Helper()
+	unanswered := ""
+	if !soon(func() bool {
+		unanswered = w.kubectl("", "get", "vmi", "-n", tenantSpace, "-o", `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{if or (not .status) (not .status.conditions)}}{{.metadata.name}} {{end}}{{end}}{{end}}`)
+		return unanswered == ""
+	}) {
+		w.Errorf("the launcher does not answer these guests of forged records: %s", unanswered)
+	}
+}

@@ -37,6 +37,7 @@ func TestTenantWalks(t *testing.T) {
 	before := w.settled()
 
 	alice.forgeRecords()
+	w.forgedAreAnswered()
 	alice.walk(seed, wanted)
 	alice.readEverything()
 	for _, finding := range alice.findings {
