@@ -87,7 +87,7 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.accepts("what a launcher reports", mustJSON(t, guest), "replace", "--subresource=status", "-f", "-", launcher)
-	a.refuses("somebody else's status is a policy's affair, which", "kiln-statuses", "", "patch", "vmi", "old", "--subresource=status", "--type=merge", `-p={"status":{"nodeName":"m"}}`)
+	a.refuses("where a guest runs is a policy's affair, which", "kiln-statuses", "", "patch", "vmi", "old", "--subresource=status", "--type=merge", `-p={"status":{"nodeName":"m"}}`)
 	a.accepts("reading the catalog", "", "get", "vmcf,vmcp")
 	a.accepts("deleting", "", "delete", "vm", "old", "--wait=false")
 
