@@ -91,7 +91,9 @@ func (r Resolver) fresh(ctx context.Context, ref *reference, answer *Answer) (*c
 	}
 	found, err := r.live(ctx, ref)
 	if found == nil && err == nil {
-		answer.warn("%s '%s'%s does not exist; the guest cannot start before it does", ref.family.Canonical(ref.kind), ref.name, ref.where())
+		kind := ref.family.Canonical(ref.kind)
+		answer.lack(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
+			"%s '%s'%s does not exist; the guest cannot start before it does", kind, ref.name, ref.where())
 	}
 	return found, nil, err
 }
@@ -124,12 +126,28 @@ func lost(name string, of any) error {
 		name, pipeline.AnnotationPins, of)
 }
 
-// where says in which namespace an object was looked for, if it has one.
-func (r *reference) where() string {
+// scope is the namespace that an object was looked for in; empty if it has none.
+func (r *reference) scope() string {
 	if r.family.Canonical(r.kind) == r.Cluster {
 		return ""
 	}
+	return r.namespace
+}
+
+// where says in which namespace an object was looked for, if it has one.
+func (r *reference) where() string {
+	if r.scope() == "" {
+		return ""
+	}
 	return " in namespace '" + r.namespace + "'"
+}
+
+// at is the field that names the object, or the volume that recommends it.
+func (r *reference) at() *field.Path {
+	if r.inferred {
+		return r.path.Child("inferFromVolume")
+	}
+	return r.path.Child("name")
 }
 
 // named is the revision that the user asks for by name. One that does not exist when it is asked for is a mistake, and so is one of another
@@ -144,7 +162,7 @@ func (r Resolver) named(ctx context.Context, w wish, answer *Answer) (*content, 
 	case found == nil && w.new:
 		return nil, field.ErrorList{missing(at, ref)}, nil
 	case found == nil:
-		answer.warn("%s: revision '%s' does not exist, the guest cannot start", at, ref.revision)
+		answer.lack(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist, the guest cannot start", at, ref.revision)
 	case !ref.fits(found.source()):
 		return nil, field.ErrorList{field.Invalid(at, ref.revision,
 			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source().Kind, found.source().Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil

@@ -49,7 +49,7 @@ func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*r
 		return nil, field.ErrorList{refused}, nil
 	case errors.As(err, &missing):
 		answer.Waiting = true
-		answer.warn("%s: %s; the guest cannot start before volume '%s' can tell its %s", at, missing, ref.inferFrom, ref.field)
+		answer.lack(Missing{Path: at, Value: ref.inferFrom}, "%s: %s; the guest cannot start before volume '%s' can tell its %s", at, missing, ref.inferFrom, ref.field)
 		return nil, nil, nil
 	case errors.As(err, &nothing) && ref.ignores():
 		answer.warn("%s: %s; the guest has no %s", at, nothing, ref.field)

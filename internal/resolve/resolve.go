@@ -42,6 +42,8 @@ type Answer struct {
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
 	Warnings []string
+	// Missing is what some of the warnings are about.
+	Missing []Missing
 	// Waiting says that a volume cannot tell yet what it recommends.
 	Waiting bool
 }
