@@ -9,9 +9,13 @@ import (
 	"github.com/kilnvm/kiln/internal/cli"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the logins that kubeconfig files name
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 )
 
 func main() {
+	klog.SetLogger(klog.Logger{}) // what client-go logs, commands return as errors
+	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()
 	if err != nil && !errors.Is(err, cli.ErrRejected) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,21 +42,78 @@ func TestExitStatusAndStreams(t *testing.T) {
 		{"no answer", []string{"validate", "-f", filepath.Join(dir, "none")}, 2, "", "error: "},
 		{"help is no error", []string{"--help"}, 0, "Commands:", ""},
 	} {
-		cmd := exec.Command(os.Args[0], test.args...)
-		cmd.Env = append(os.Environ(), "BE_KUBECTL_KILN=1", "KUBECONFIG="+filepath.Join(dir, "none"))
-		var out, errOut strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &errOut
-		err := cmd.Run()
-		var exit *exec.ExitError
-		status := 0
-		if errors.As(err, &exit) {
-			status = exit.ExitCode()
-		} else if err != nil {
-			t.Fatal(err)
+		got := run(t, dir, test.args...)
+		if got.status != test.status || !strings.Contains(got.out, test.out) || !strings.Contains(got.errOut, test.errOut) ||
+			test.out == "" && got.out != "" || test.errOut == "" && got.errOut != "" {
+			t.Errorf("%s: exit status %d, want %d\nstdout: %s\nstderr: %s", test.why, got.status, test.status, got.out, got.errOut)
 		}
-		if status != test.status || !strings.Contains(out.String(), test.out) || !strings.Contains(errOut.String(), test.errOut) ||
-			test.out == "" && out.Len() > 0 || test.errOut == "" && errOut.Len() > 0 {
-			t.Errorf("%s: exit status %d, want %d\nstdout: %s\nstderr: %s", test.why, status, test.status, out.String(), errOut.String())
+	}
+}
+
+// said is what a shell sees of one call.
+type said struct {
+	status      int
+	out, errOut string
+}
+
+// run calls the plugin, with a kubeconfig that is not there.
+func run(t *testing.T, dir string, args ...string) said {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "BE_KUBECTL_KILN=1", "KUBECONFIG="+filepath.Join(dir, "none"))
+	var out, errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return said{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// TestNoCluster: one line that says so, and nothing of the client's own.
+func TestNoCluster(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	domain := filepath.Join(dir, "web.xml")
+	if err := os.WriteFile(domain, []byte("<domain/>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	const unknown = "error: no cluster is known, since there is no kubeconfig: use --kubeconfig or --context"
+	for _, args := range [][]string{
+		{"validate", "vm/web"}, {"expand", "vm/web"}, {"explain", "vm/web"}, {"render", "vm/web"}, {"diff", "vm/web"}, {"diff", "vm/web", "vm/other"},
+		{"capture", "vm/web", "--domain", domain}, {"repin", "vm/web"}, {"revisions"},
+	} {
+		if got := run(t, dir, args...); got.status != 2 || got.out != "" || !strings.HasPrefix(got.errOut, unknown) || strings.Count(got.errOut, "\n") != 1 {
+			t.Errorf("%q: %+v", args, got)
+		}
+		got := run(t, dir, append(args, "--server", gone.URL)...)
+		if got.status != 2 || got.out != "" || !strings.HasPrefix(got.errOut, "error: no cluster answers at "+gone.URL+" (") || strings.Count(got.errOut, "\n") != 1 {
+			t.Errorf("%q of a server that is gone: %+v", args, got)
+		}
+	}
+}
+
+// TestNamesOfObjects: what is not vm/NAME is refused before a cluster is asked.
+func TestNamesOfObjects(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "vm.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, told := range map[string]string{
+		"foo":  "error: 'foo' names no object of a cluster: write vm/foo\n",
+		"vm/":  "error: 'vm/' names no object of a cluster: write vm/NAME\n",
+		"/foo": "error: '/foo' names no object of a cluster: write vm/foo\n",
+		file:   "error: '" + file + "' is a file or directory: give it with -f\n",
+	} {
+		for _, command := range []string{"validate", "expand", "explain", "render"} {
+			if got := run(t, dir, command, name); got != (said{2, "", told}) {
+				t.Errorf("%s %s: %+v, want %s", command, name, got, told)
+			}
 		}
 	}
 }

@@ -15,6 +15,17 @@ import (
 // ErrRejected says that the answer is no: at least one object was rejected, or two differ. Its causes are already printed.
 var ErrRejected = errors.New("rejected")
 
+// errUnanswered says that there is no answer for some objects or files. Why not is already printed.
+var errUnanswered = errors.New("there is no answer for what is named above")
+
+// worse is the error that decides on the exit status: no answer before no.
+func worse(a, b error) error {
+	if a == nil || b != nil && errors.Is(a, ErrRejected) {
+		return b
+	}
+	return a
+}
+
 // ExitStatus is what a shell is told: 0, 1 for an answer that is no, 2 where there is none, as 'kubectl diff' has it.
 func ExitStatus(err error) int {
 	switch {
@@ -33,13 +44,14 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln"},
 		Short: "Expand, judge and render virtual machines",
 		Long: "Expand, judge and render virtual machines with the code that Kiln's webhook and launcher run.\n" +
-			"With -f nothing but the given files is read; with vm/NAME the current cluster is.\n\n" +
+			"With -f or -k nothing but the given files is read; with vm/NAME the current cluster is.\n\n" +
 			"The exit status is 0, or 1 if an object is rejected, or 2 if there is no answer: wrong usage, a file that cannot be\n" +
-			"read, a cluster that does not answer.",
+			"read or is no object, a cluster that does not answer.",
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
 	root.AddCommand(captureCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
+	o.answering(root.Commands())
 	help(root)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -51,9 +63,13 @@ type options struct {
 	genericclioptions.IOStreams
 	cluster *genericclioptions.ConfigFlags
 	files   []string
-	catalog string
-	config  string
-	output  string
+	// kustomizations are directories that hold one.
+	kustomizations []string
+	catalog        []string
+	config         string
+	output         string
+	// strict refuses what can else not be judged.
+	strict bool
 	// profiles are files of host profiles.
 	profiles []string
 	settings settings
@@ -65,13 +81,15 @@ type options struct {
 func (o *options) addInputs(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "file, directory or - with the objects, and those that they refer to")
+	flags.StringSliceVarP(&o.kustomizations, "kustomize", "k", nil, "directory with a kustomization that makes the objects")
+	flags.BoolVar(&o.strict, "strict", false, "refuse what cannot be judged: references to what is not there, and kinds that Kiln does not serve")
 	o.addContext(cmd)
 }
 
 // addContext gives a command the flags that say what else a cluster has.
 func (o *options) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.catalog, "catalog", "", "file or directory with further instancetypes, preferences and presets")
+	flags.StringSliceVar(&o.catalog, "catalog", nil, "file or directory with further instancetypes, preferences and presets")
 	o.addConfig(cmd)
 }
 
@@ -101,35 +119,45 @@ func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...stri
 }
 
 // eachGuest runs the whole of stage 1 on each VM and VMI that the user named and hands it to visit. It reports rejected
-// objects, and returns ErrRejected if there were any.
+// objects, and returns ErrRejected if there were any. Whatever becomes of one object, the others are visited.
 func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(guest) error) error {
 	all, err := o.guests(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
-	found, rejected := o.explicit(all)
-	for _, g := range found {
-		if err := visit(g); errors.Is(err, ErrRejected) {
-			rejected = err
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", g.name(), err)
-		}
-	}
-	if len(found) == 0 && rejected == nil {
+	found, outcome := o.explicit(all)
+	if len(found) == 0 && outcome == nil {
 		return o.nothing("VirtualMachine or VirtualMachineInstance", args)
 	}
-	return rejected
+	for _, g := range found {
+		err := visit(g)
+		if err != nil && !errors.Is(err, ErrRejected) {
+			err = o.unanswered(fmt.Errorf("%s: %w", g.name(), err))
+		}
+		outcome = worse(outcome, err)
+	}
+	return outcome
 }
 
-// explicit are the guests among objects that can be made explicit. It reports all that is rejected, and returns ErrRejected if
-// there was any.
-func (o *options) explicit(all []guest) (found []guest, rejected error) {
+// unanswered reports why there is no answer for an object or a file.
+func (o *options) unanswered(fault error) error {
+	fmt.Fprintln(o.ErrOut, "error:", fault)
+	return errUnanswered
+}
+
+// explicit are the guests among objects that can be made explicit. It reports all that is rejected or could not be judged, and
+// returns ErrRejected or errUnanswered if there was any.
+func (o *options) explicit(all []guest) (found []guest, outcome error) {
 	for _, g := range all {
+		if g.fault != nil {
+			outcome = worse(outcome, o.unanswered(g.fault))
+			continue
+		}
 		g.warn(o.ErrOut)
 		switch {
 		case !g.verdict.Allowed():
 			g.reject(o.ErrOut)
-			rejected = ErrRejected
+			outcome = worse(outcome, ErrRejected)
 		case g.explicit == nil:
 		case g.unknown:
 			remedy := "create what it refers to"
@@ -137,10 +165,10 @@ func (o *options) explicit(all []guest) (found []guest, rejected error) {
 				remedy = "add the missing object's file with -f or --catalog"
 			}
 			fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", g.name(), remedy)
-			rejected = ErrRejected
+			outcome = worse(outcome, ErrRejected)
 		default:
 			found = append(found, g)
 		}
 	}
-	return found, rejected
+	return found, outcome
 }

@@ -22,7 +22,7 @@ var stages = []string{stageAdmitted, pipeline.FromInstancetype, pipeline.FromPre
 
 func expandCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "expand (-f FILE|DIR|- | vm/NAME ...)",
+		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
 		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or what an earlier stage makes of it:\n\n" +
 			"  admitted       the VM as the cluster would store it: pinned, or expanded where the policy in --config says so\n" +

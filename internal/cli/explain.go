@@ -12,7 +12,7 @@ import (
 
 func explainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain (-f FILE|DIR|- | vm/NAME ...)",
+		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Show where each field of the explicit guest came from",
 		Long: "Show the explicit guest of each VM as a tree, and where the value of each field came from: the user, a size, a\n" +
 			"preference, a preset, or a default and the pass that knows it. Below it stands each field of a preference or\n" +

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -22,7 +21,6 @@ import (
 // guest is an object of the user after stage 1: a VM or VMI, or an object of the catalog, which is only judged.
 type guest struct {
 	object
-	texts   texts
 	reader  client.Reader
 	vm      *v1.VirtualMachine
 	verdict pipeline.Verdict
@@ -43,10 +41,7 @@ type guest struct {
 	explain func() (pipeline.Explanation, error)
 	// unknown says that the VM refers to something that is not there. The webhook lets it pass, but it cannot start.
 	unknown bool
-}
-
-func (g guest) name() string {
-	return strings.Trim(g.GetKind()+" "+g.GetNamespace(), " ") + map[bool]string{true: " ", false: "/"}[g.GetNamespace() == ""] + g.GetName()
+	missing []resolve.Missing
 }
 
 // guests runs stage 1 on each object that the user named, in their order, and leaves those out that are none of Kiln's.
@@ -69,53 +64,61 @@ func (o *options) judge(ctx context.Context, in inputs, stage stageOne) ([]guest
 	profiles := func() ([]v1alpha1.HostProfile, error) { return o.hostProfiles(ctx, in) }
 	var guests []guest
 	for _, object := range in.named {
-		g := guest{object: object, texts: in.texts, reader: in.reader, profiles: profiles, verdict: pipeline.Verdict{Errors: object.mistakes}}
-		ours := len(object.mistakes) > 0
-		if !ours {
-			if ours, err = stage.run(ctx, &g); err != nil {
-				return nil, fmt.Errorf("%s: %w", g.name(), err)
+		g := guest{object: object, reader: in.reader, profiles: profiles, verdict: pipeline.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
+		switch {
+		case g.fault != nil || len(g.mistakes) > 0:
+		case unserved(object.GroupVersionKind()):
+			if !o.passOver(&g) {
+				continue
 			}
+		case judges[object.GroupVersionKind().GroupKind()] == nil:
+			continue
+		default:
+			if err := stage.run(ctx, &g); err != nil {
+				g.fault = fmt.Errorf("%s: %w", g.name(), err)
+			}
+			o.lacks(ctx, &g)
 		}
-		if ours {
-			guests = append(guests, g)
-		}
+		guests = append(guests, g)
 	}
 	return guests, nil
 }
 
-// run judges an object and tells whether it is one of Kiln's. Rejections are in the verdict; the error is ours.
-func (s stageOne) run(ctx context.Context, g *guest) (bool, error) {
+// run judges an object of a kind that has a judge. Rejections are in the verdict; the error is ours.
+func (s stageOne) run(ctx context.Context, g *guest) error {
 	raw, err := g.MarshalJSON()
 	if err != nil {
-		return false, err
-	}
-	judge, found := judges[g.GroupVersionKind().GroupKind()]
-	if !found {
-		return false, nil
+		return err
 	}
 	if over := validate.Counts(raw); over != nil { // as in the webhook, nothing else is judged then
 		g.verdict.Errors = field.ErrorList{over}
-		return true, nil
+		return nil
 	}
-	sparse, err := judge(s, ctx, g, raw)
+	sparse, err := judges[g.GroupVersionKind().GroupKind()](s, ctx, g, raw)
 	var refusal *resolve.Refusal
 	if errors.As(err, &refusal) {
 		g.verdict.Errors, err = append(g.verdict.Errors, refusal.Errors...), nil
 	}
+	g.verdict.Warnings = append(g.warnings, g.verdict.Warnings...)
 	if err == nil && g.verdict.Allowed() && sparse != nil {
 		g.sparse = sparse
 		g.document, err = patched(sparse, g.explicit)
 	}
-	return true, err
+	return err
 }
 
-// patched applies the patch that the webhook would answer, so that what is printed is what a cluster would store.
+// patched applies the patch that the webhook would answer, so that what is printed is what a cluster would store. The patch is
+// made from the JSON that it is applied to: an empty list or map of the typed object is not in that.
 func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 	raw, err := json.Marshal(sparse)
 	if err != nil {
 		return nil, err
 	}
-	diff, err := pipeline.Patch(raw, sparse, explicit)
+	sent := &v1.VirtualMachineInstance{}
+	if err := json.Unmarshal(raw, sent); err != nil {
+		return nil, err
+	}
+	diff, err := pipeline.Patch(raw, sent, explicit)
 	if err != nil {
 		return nil, err
 	}

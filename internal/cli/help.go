@@ -42,7 +42,7 @@ func help(root *cobra.Command) {
 
 // nothing is the error where the user named files or objects, and none of them is wanted.
 func (o *options) nothing(wanted string, args []string) error {
-	where := slices.Concat(o.files, args)
+	where := slices.Concat(o.files, o.kustomizations, args)
 	for i := range where {
 		if where[i] == "-" {
 			where[i] = stdin

@@ -56,7 +56,7 @@ func TestUsageErrors(t *testing.T) {
 		{"neither a file nor a name", []string{"expand"}, "name a file with -f, or a VM of the cluster as vm/NAME"},
 		{"files and names at once", []string{"expand", "-f", file, "vm/web"}, "not both"},
 		{"a file that is not there", []string{"expand", "-f", file + ".none"}, "does not exist"},
-		{"an empty file", []string{"validate", "-f", empty}, "no object of kubevirt.io"},
+		{"an empty file", []string{"validate", "-f", empty}, "no object of a kind that Kiln serves"},
 		{"an output that the command does not have", []string{"validate", "-f", file, "-o", "xml"}, "--output 'xml' is not supported, use text, json or yaml"},
 		{"no VM among the objects", []string{"expand", "-f", sizes}, "no VirtualMachine or VirtualMachineInstance in " + sizes},
 		{"a folder without VMs", []string{"render", "-f", folder}, "no VirtualMachine or VirtualMachineInstance in " + folder},

@@ -2,74 +2,48 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-// texts are the files that objects came from, by the names that are shown; the content of the standard input is put there
-// while it is read, files are read again when a line of theirs is to be shown.
-type texts map[string][]byte
 
 // line is one line of a file, for people.
 type line struct {
-	file   string
+	file string
+	// number is 0 for what a kustomization made: none of its files holds the object as it is judged.
 	number int
 	text   string
 }
 
-func (l line) String() string { return fmt.Sprintf("%s:%d: %s", l.file, l.number, l.text) }
+func (l line) String() string {
+	if l.number == 0 {
+		return "built from the kustomization " + l.file
+	}
+	return fmt.Sprintf("%s:%d: %s", l.file, l.number, l.text)
+}
 
 // find is the line of a field in the file that the object came from, or that of its nearest parent which is written there: a
 // missing field has no line. It tells false when there is no such file, as for objects of a cluster.
-func (t texts) find(file string, object *unstructured.Unstructured, path string) (line, bool) {
-	raw, found := t[file]
-	if !found {
-		var err error
-		if raw, err = os.ReadFile(file); err != nil {
+func (o object) find(path string) (line, bool) {
+	if o.built {
+		return line{file: o.file}, true
+	}
+	var root yaml.Node
+	if o.file == "" || yaml.Unmarshal(o.text, &root) != nil || len(root.Content) == 0 {
+		return line{}, false
+	}
+	node := root.Content[0]
+	if o.item != "" {
+		_, items := child(node, "items")
+		if _, node = child(items, o.item); node == nil {
 			return line{}, false
 		}
-		t[file] = raw
 	}
-	documents := yaml.NewDecoder(bytes.NewReader(raw))
-	for {
-		var document yaml.Node
-		if documents.Decode(&document) != nil || len(document.Content) == 0 {
-			return line{}, false
-		}
-		if root := written(document.Content[0], object); root != nil {
-			number := descend(root, path)
-			return line{file, number, strings.TrimSpace(string(bytes.Split(raw, []byte("\n"))[number-1]))}, true
-		}
-	}
-}
-
-// written is the node of an object: a document, or an item of a list in it.
-func written(node *yaml.Node, object *unstructured.Unstructured) *yaml.Node {
-	if _, items := child(node, "items"); items != nil {
-		for _, item := range items.Content {
-			if found := written(item, object); found != nil {
-				return found
-			}
-		}
-	}
-	var head struct {
-		Kind     string
-		Metadata struct{ Name, Namespace string }
-	}
-	// What cannot be read here has been refused before; a namespace may have come from the command line.
-	if node.Decode(&head) != nil || head.Kind != object.GetKind() || head.Metadata.Name != object.GetName() ||
-		head.Metadata.Namespace != "" && head.Metadata.Namespace != object.GetNamespace() {
-		return nil
-	}
-	return node
+	number := descend(node, path)
+	return line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
 }
 
 // step is one part of a field path: a name, or an index or key in brackets.
@@ -90,6 +64,9 @@ func descend(node *yaml.Node, path string) int {
 
 // child is the entry of a mapping or sequence: its value, and the node at which it starts.
 func child(node *yaml.Node, name string) (key, value *yaml.Node) {
+	if node == nil {
+		return nil, nil
+	}
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
@@ -106,30 +83,4 @@ func child(node *yaml.Node, name string) (key, value *yaml.Node) {
 		}
 	}
 	return nil, nil
-}
-
-// parsing is how kubectl's loader says that a file is no YAML; it counts lines from the start of the document.
-var parsing = regexp.MustCompile(`^error parsing (.*?): `)
-
-// locate gives the error of a loader the line of the file, where the file is no YAML.
-func (t texts) locate(err error) error {
-	named := parsing.FindStringSubmatch(err.Error())
-	if named == nil {
-		return err
-	}
-	raw, found := t[named[1]]
-	if !found {
-		if raw, _ = os.ReadFile(named[1]); raw == nil {
-			return err
-		}
-	}
-	documents := yaml.NewDecoder(bytes.NewReader(raw))
-	for {
-		var document yaml.Node
-		if syntax := documents.Decode(&document); errors.Is(syntax, io.EOF) {
-			return err // YAML, but no object
-		} else if syntax != nil {
-			return fmt.Errorf("%s: %w", named[1], syntax)
-		}
-	}
 }

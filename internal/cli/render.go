@@ -13,14 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
 func renderCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "render (-f FILE|DIR|- | vm/NAME ...)",
+		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the libvirt domain that each VM would boot",
 		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one:\n" +
 			"QEMU in /usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM of the cluster that has run before\n" +
@@ -102,23 +101,33 @@ func readHost(file, architecture string) (backend.Capabilities, error) {
 	return host, nil
 }
 
-// remember gives a guest the hardware that it had before: from its own annotation, or from the records of its VM.
-func (g *guest) remember(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine) error {
-	text := g.explicit.Annotations[pipeline.AnnotationFrontend]
-	if text == "" && vm != nil && vm.UID != "" && vm.Annotations[pipeline.AnnotationHardware] != "latest" {
-		records, err := lifecycle.Records(ctx, reader, vm)
-		if apierrors.IsForbidden(err) {
-			g.forgotten = err // only what is rendered needs it
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if len(records) > 0 {
-			text = string(records[0].Data.Raw)
-		}
+// remember gives a guest the hardware that it had before: from its own annotation, or from the records of its VM. A rejected
+// guest has none to be rendered with.
+func (g *guest) remember(ctx context.Context, reader client.Reader) error {
+	if !g.verdict.Allowed() {
+		return nil
 	}
 	var err error
-	g.frozen, err = abi.Parse(text)
+	if text := g.explicit.Annotations[pipeline.AnnotationFrontend]; text != "" {
+		if g.frozen, err = abi.Parse(text); err != nil {
+			at := field.NewPath("metadata", "annotations")
+			if g.vm != nil {
+				at = field.NewPath("spec", "template", "metadata", "annotations")
+			}
+			g.verdict.Errors = field.ErrorList{field.Invalid(at.Key(pipeline.AnnotationFrontend), field.OmitValueType{}, err.Error())}
+		}
+		return nil
+	}
+	if g.vm == nil || g.vm.UID == "" || g.vm.Annotations[pipeline.AnnotationHardware] == "latest" {
+		return nil
+	}
+	records, err := lifecycle.Records(ctx, reader, g.vm)
+	if apierrors.IsForbidden(err) {
+		g.forgotten = err // only what is rendered needs it
+		return nil
+	}
+	if err == nil && len(records) > 0 {
+		g.frozen, err = abi.Parse(string(records[0].Data.Raw))
+	}
 	return err
 }

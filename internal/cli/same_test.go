@@ -82,12 +82,11 @@ func sameVerdict(t *testing.T, file string) (compared, refused int) {
 	none := filepath.Join(t.TempDir(), "none")
 	o := &options{IOStreams: genericclioptions.NewTestIOStreamsDiscard(), cluster: genericclioptions.NewConfigFlags(false), files: []string{file}}
 	o.cluster.KubeConfig = &none
-	o.catalog = filepath.Join(filepath.Dir(file), "cluster.yaml")
-	if _, err := os.Stat(o.catalog); err != nil {
-		o.catalog = ""
-		if strings.HasSuffix(filepath.Dir(file), "examples") {
-			o.catalog = filepath.Dir(file) // sizes and preferences have files of their own
-		}
+	cluster := filepath.Join(filepath.Dir(file), "cluster.yaml")
+	if _, err := os.Stat(cluster); err == nil {
+		o.catalog = []string{cluster}
+	} else if strings.HasSuffix(filepath.Dir(file), "examples") {
+		o.catalog = []string{filepath.Dir(file)} // sizes and preferences have files of their own
 	}
 	in, err := o.load(t.Context(), nil)
 	if err != nil {
@@ -98,6 +97,10 @@ func sameVerdict(t *testing.T, file string) (compared, refused int) {
 		t.Fatal(err)
 	}
 	for _, g := range guests {
+		if g.fault != nil {
+			t.Error(g.fault)
+			continue
+		}
 		if len(g.mistakes) > 0 {
 			continue // an API server refuses it by its schema and asks no webhook
 		}

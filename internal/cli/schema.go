@@ -15,7 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,7 +25,6 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
-	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -34,8 +32,14 @@ import (
 // create' asks for that), so are wrong types and missing fields. Go types cannot stand in for it, since some of KubeVirt's
 // decode themselves and swallow what they do not know.
 
-// kindSchema is the schema of one version of a kind, in the two forms that the API server's own code wants.
+// kindSchema is what a CRD says of one version of a kind.
 type kindSchema struct {
+	// defined tells that there is a CRD of the kind, and served that it has this version.
+	defined, served bool
+	namespaced      bool
+	// warning is what the API server tells who uses this version.
+	warning string
+	// The schema, in the two forms that the API server's own code wants.
 	fields    *structural.Structural
 	validator *validate.SchemaValidator
 }
@@ -43,29 +47,64 @@ type kindSchema struct {
 // schemas are read when the first object of a kind comes: that of a VM has 0.7 MB.
 type schemas map[schema.GroupVersionKind]kindSchema
 
-// check judges an object of a file by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt that
-// Kiln does not serve, are not looked at. The object is not changed.
+// of is the schema of an object. Kinds of other groups than KubeVirt's and Kiln's are not defined.
+func (s schemas) of(object *unstructured.Unstructured) (kindSchema, error) {
+	kind := object.GroupVersionKind()
+	if !slices.Contains(served, kind.Group) {
+		return kindSchema{}, nil
+	}
+	found, seen := s[kind]
+	if !seen {
+		var err error
+		if found, err = readSchema(kind); err != nil {
+			return kindSchema{}, fmt.Errorf("reading the schema of %s: %w", kind, err)
+		}
+		s[kind] = found
+	}
+	return found, nil
+}
+
+// served are the groups of which Kiln serves kinds.
+var served = []string{v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group}
+
+// judge judges an object of a file by the schema of its kind, and gives it the version that the webhook would see.
+func (s schemas) judge(known *runtime.Scheme, object *object) (err error) {
+	if object.mistakes, err = s.check(known, object.Unstructured); err == nil {
+		err = s.convert(known, object)
+	}
+	return err
+}
+
+// convert gives an object the version of Kiln's types, as the API server does for the webhook. The CRDs convert nothing, so that
+// versions differ in their name alone.
+func (s schemas) convert(known *runtime.Scheme, object *object) error {
+	kind := object.GroupVersionKind()
+	found, err := s.of(object.Unstructured)
+	if err != nil || !found.served || known.Recognizes(kind) {
+		return err
+	}
+	if found.warning != "" {
+		object.warnings = append(object.warnings, found.warning)
+	}
+	object.SetAPIVersion(known.VersionsForGroupKind(kind.GroupKind())[0].String())
+	return nil
+}
+
+// check judges an object by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt
+// that Kiln does not serve, are not looked at. The object is not changed.
 func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured) (field.ErrorList, error) {
 	kind := object.GroupVersionKind()
-	if !slices.Contains([]string{v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group}, kind.Group) {
+	judge, err := s.of(object)
+	switch {
+	case err != nil:
+		return nil, err
+	case !judge.defined && (!slices.Contains(served, kind.Group) || len(known.VersionsForGroupKind(kind.GroupKind())) > 0):
 		return nil, nil
-	}
-	if !known.Recognizes(kind) {
+	case !judge.served:
 		return field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind, fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}, nil
 	}
-	judge, found := s[kind]
-	if !found {
-		var err error
-		if judge, err = readSchema(kind); err != nil {
-			return nil, fmt.Errorf("reading the schema of %s: %w", kind, err)
-		}
-		s[kind] = judge
-	}
-	if judge.fields == nil {
-		return nil, nil
-	}
 	content := object.DeepCopy().Object
-	errs := metadata(content)
+	errs := metadata(content, judge.namespaced)
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	for _, path := range pruning.PruneWithOptions(content, judge.fields, true, options) {
 		errs = append(errs, unknownField(path))
@@ -76,25 +115,6 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	return errs, nil
 }
 
-// metadata is not in the schema of a kind: it is the same for all.
-func metadata(content map[string]any) (errs field.ErrorList) {
-	raw, err := json.Marshal(content["metadata"])
-	if err != nil {
-		return field.ErrorList{field.Invalid(field.NewPath("metadata"), "", err.Error())}
-	}
-	strict, err := strictjson.UnmarshalStrict(raw, &metav1.ObjectMeta{})
-	if err != nil {
-		return field.ErrorList{field.Invalid(field.NewPath("metadata"), "", err.Error())}
-	}
-	for _, err := range strict {
-		var at strictjson.FieldError
-		if errors.As(err, &at) {
-			errs = append(errs, unknownField("metadata."+at.FieldPath()))
-		}
-	}
-	return errs
-}
-
 func unknownField(path string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field: correct its name, or remove it"}
 }
@@ -102,7 +122,7 @@ func unknownField(path string) *field.Error {
 // read are the kinds that this process has read: a function a kind that gives its schema.
 var read sync.Map
 
-// readSchema gives the schema of a kind; empty when Kiln does not serve it.
+// readSchema gives what is said of a kind; empty when Kiln does not serve it.
 func readSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	once, _ := read.LoadOrStore(kind, sync.OnceValues(func() (kindSchema, error) { return parseSchema(kind) }))
 	return once.(func() (kindSchema, error))()
@@ -123,21 +143,31 @@ func parseSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	if err := yaml.Unmarshal(raw, &crd); err != nil {
 		return kindSchema{}, err
 	}
+	if crd.Spec.Group != kind.Group || crd.Spec.Names.Kind != kind.Kind {
+		return kindSchema{}, nil
+	}
+	found := kindSchema{defined: true, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped}
 	for _, version := range crd.Spec.Versions {
-		if version.Name == kind.Version {
-			return newSchema(version.Schema.OpenAPIV3Schema)
+		if version.Name == kind.Version && version.Served {
+			return found.with(version)
 		}
 	}
-	return kindSchema{}, nil
+	return found, nil
 }
 
-func newSchema(given *apiextensionsv1.JSONSchemaProps) (kindSchema, error) {
+// with is the schema of one version.
+func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion) (kindSchema, error) {
+	k.served = true
+	if version.DeprecationWarning != nil {
+		k.warning = *version.DeprecationWarning
+	}
+	given := version.Schema.OpenAPIV3Schema
 	var internal apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(given, &internal, nil); err != nil {
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(given, &internal, nil)
+	if err != nil {
 		return kindSchema{}, err
 	}
-	fields, err := structural.NewStructural(&internal)
-	if err != nil {
+	if k.fields, err = structural.NewStructural(&internal); err != nil {
 		return kindSchema{}, err
 	}
 	raw, err := json.Marshal(given)
@@ -148,7 +178,8 @@ func newSchema(given *apiextensionsv1.JSONSchemaProps) (kindSchema, error) {
 	if err := json.Unmarshal(raw, &openAPI); err != nil {
 		return kindSchema{}, err
 	}
-	return kindSchema{fields, validate.NewSchemaValidator(&openAPI, nil, "", strfmt.Default)}, nil
+	k.validator = validate.NewSchemaValidator(&openAPI, nil, "", strfmt.Default)
+	return k, nil
 }
 
 // mistake is an error of the schema in the form of all others.

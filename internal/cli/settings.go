@@ -103,13 +103,16 @@ func (o *options) readProfiles() ([]v1alpha1.HostProfile, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := o.read(o.profiles, texts{})
+	objects, err := o.read(o.profiles)
 	if err != nil {
 		return nil, err
 	}
 	profiles := make([]v1alpha1.HostProfile, len(objects))
 	checked := schemas{}
 	for i, object := range objects {
+		if object.fault != nil {
+			return nil, fmt.Errorf("--profile: %w", object.fault)
+		}
 		if kind := object.GroupVersionKind(); kind != v1alpha1.GroupVersion.WithKind("HostProfile") {
 			return nil, fmt.Errorf("--profile: %s holds a %s, want HostProfiles of %s", object.file, kind.Kind, v1alpha1.GroupVersion)
 		}

@@ -59,7 +59,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if err != nil {
 		return nil, err
 	}
-	g.vm = vm
+	g.vm, g.missing = vm, answer.Missing
 	vm = resolve.Effective(vm, answer.Pins)
 	if mistakes != nil {
 		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, mistakes.Errors
@@ -73,7 +73,7 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	g.input = in
 	g.explain = func() (pipeline.Explanation, error) { return pipeline.ExplainVM(vm, in), nil }
 	g.admit = func() ([]byte, error) { return s.admit(ctx, vm, raw) }
-	return pipeline.Instance(vm), g.remember(ctx, s.resolver.Cached, vm)
+	return pipeline.Instance(vm), g.remember(ctx, s.resolver.Cached)
 }
 
 // vmi makes a VMI explicit and judges it.
@@ -105,7 +105,7 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 		}
 		return pipeline.ExplainGuest(g.explicit, resolve.Effective(vm, answer.Pins), g.frozen, in), nil
 	}
-	return vmi, g.remember(ctx, s.resolver.Cached, nil)
+	return vmi, g.remember(ctx, s.resolver.Cached)
 }
 
 // owner is the VM that made a VMI; nil if none did, or it is gone or not to be read.

@@ -26,7 +26,7 @@ type cause struct {
 
 func validateCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "validate (-f FILE|DIR|- | vm/NAME ...)",
+		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Judge VMs and catalog objects as API server and webhook would",
 		Long: "Judge VMs, VMIs, instancetypes, preferences, presets and host profiles as API server and webhook would: every cause\n" +
 			"at once, with the line of the file.",
@@ -38,17 +38,22 @@ func validateCommand(o *options) *cobra.Command {
 				return err
 			}
 			if len(guests) == 0 {
-				return o.nothing("object of kubevirt.io, instancetype.kubevirt.io or kilnvm.io", args)
+				return o.nothing("object of a kind that Kiln serves", args)
 			}
+			var outcome error
 			for _, g := range guests {
-				if !g.verdict.Allowed() {
-					err = ErrRejected
+				switch {
+				case g.fault != nil:
+					outcome = worse(outcome, o.unanswered(g.fault))
+					continue
+				case !g.verdict.Allowed():
+					outcome = worse(outcome, ErrRejected)
 				}
-				if printErr := o.printVerdict(g); printErr != nil {
-					return printErr
+				if err := o.printVerdict(g); err != nil {
+					return err
 				}
 			}
-			return err
+			return outcome
 		},
 	}
 	o.addInputs(cmd)
@@ -73,7 +78,7 @@ func (g guest) judgement() judgement {
 	j := judgement{Object: g.name(), Allowed: g.verdict.Allowed(), Causes: []cause{}, Warnings: append([]string{}, g.verdict.Warnings...)}
 	for _, e := range g.verdict.Errors {
 		c := cause{Type: string(e.Type), Field: e.Field, Message: e.ErrorBody()}
-		if at, found := g.texts.find(g.file, g.Unstructured, e.Field); found {
+		if at, found := g.find(e.Field); found {
 			c.File, c.Line = at.file, at.number
 		}
 		j.Causes = append(j.Causes, c)
@@ -92,7 +97,7 @@ func (g guest) reject(out io.Writer) {
 	fmt.Fprintf(out, "%s is rejected:\n", g.name())
 	for _, err := range g.verdict.Errors {
 		fmt.Fprintf(out, "  %s\n", err.Error())
-		if at, found := g.texts.find(g.file, g.Unstructured, err.Field); found {
+		if at, found := g.find(err.Field); found {
 			fmt.Fprintf(out, "    %s\n", at)
 		}
 	}

@@ -3,8 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -100,17 +98,15 @@ func TestLinesOfTheStandardInput(t *testing.T) {
 	}
 }
 
+// TestBrokenYAML: the document is named with the line of the file, and those before and after it are judged.
 func TestBrokenYAML(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "broken.yaml")
-	if err := os.WriteFile(file, []byte(size+"---\n"+vm+"  extra: [\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir, file := write(t, size, vm+"  extra: [\n", preference)
 	for _, from := range []string{file, dir} {
 		got := call(t, "", "validate", "-f", from)
-		if got.err == nil || errors.Is(got.err, ErrRejected) || !strings.Contains(got.err.Error(), file+": yaml: line 1") {
-			t.Errorf("want an error with file and line counted from its start, got %v", got.err)
+		if ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, file+": yaml: line 1") ||
+			got.out != "VirtualMachineClusterInstancetype medium is accepted\nVirtualMachineClusterPreference linux is accepted\n" {
+			t.Errorf("want file and line counted from its start, got %v\n%s%s", got.err, got.errOut, got.out)
 		}
 	}
 }

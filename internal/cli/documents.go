@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	syntax "go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// source is one document of a file: an object or a list of objects.
+type source struct {
+	// file it was read from, or the directory of the kustomization that made it; empty when it came from a cluster.
+	file string
+	text []byte
+	// line of the file at which it starts, from 1.
+	line int
+}
+
+// marker starts or ends a document of a YAML file; what follows on its line belongs to the next one.
+var marker = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t\r]|$)`)
+
+// kustomizeGroup is that of Kustomizations and Components.
+const kustomizeGroup = "kustomize.config.k8s.io"
+
+// documents cuts a file.
+func documents(file string, raw []byte) (all []source) {
+	if all, ok := stream(file, raw); ok {
+		return all
+	}
+	start := 0
+	add := func(end int) {
+		all = append(all, source{file, raw[start:end], 1 + bytes.Count(raw[:start], []byte("\n"))})
+	}
+	for _, at := range marker.FindAllIndex(raw, -1) {
+		add(at[0])
+		start = at[0] + len("---")
+	}
+	add(len(raw))
+	return all
+}
+
+// stream are the documents of a file of JSON objects, one after the other; false if it is no such file.
+func stream(file string, raw []byte) (all []source, ok bool) {
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		return nil, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	for {
+		var text json.RawMessage
+		err := decoder.Decode(&text)
+		if errors.Is(err, io.EOF) {
+			return all, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		start := int(decoder.InputOffset()) - len(text)
+		all = append(all, source{file, text, 1 + bytes.Count(raw[:start], []byte("\n"))})
+	}
+}
+
+// objects decodes a document. A list gives its items; a document of comments gives none.
+func (s source) objects() (all []object) {
+	raw, err := yaml.YAMLToJSON(s.text)
+	if err != nil {
+		return []object{unreadable(s.file, s.precise(err))}
+	}
+	if string(raw) == "null" {
+		return nil
+	}
+	var list struct {
+		metav1.TypeMeta
+		Items []json.RawMessage
+	}
+	if json.Unmarshal(raw, &list) != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
+		return []object{s.object(raw, "", metav1.TypeMeta{})}
+	}
+	for i, item := range list.Items {
+		all = append(all, s.object(item, strconv.Itoa(i), metav1.TypeMeta{Kind: strings.TrimSuffix(list.Kind, "List"), APIVersion: list.APIVersion}))
+	}
+	return all
+}
+
+// object decodes one object. item is its index in the list that the document is, if it is one, and of the kind of that list's
+// items, which need not repeat it.
+func (s source) object(raw []byte, item string, of metav1.TypeMeta) object {
+	one := object{Unstructured: &unstructured.Unstructured{}, source: s, item: item}
+	err := utiljson.Unmarshal(raw, &one.Object)
+	if err == nil && one.GetKind() == "" && of.Kind != "" {
+		one.SetKind(of.Kind)
+		one.SetAPIVersion(of.APIVersion)
+	}
+	switch {
+	case err != nil || one.Object == nil:
+		err = errors.New("this is a list or a single value, and no object")
+	case one.GetKind() == "":
+		err = errors.New("this is no object of Kubernetes: it has no kind")
+	case one.GetAPIVersion() == "":
+		err = errors.New("this is no object of Kubernetes: it has no apiVersion")
+	case one.GroupVersionKind().Group == kustomizeGroup:
+		err = errKustomization
+	}
+	if err != nil {
+		at, _ := one.find("")
+		return unreadable(s.file, fmt.Errorf("%s:%d: %w", s.file, at.number, err))
+	}
+	return one
+}
+
+// precise is the error of a text that is no YAML with the line of the file, which the decoder of kubectl does not tell.
+func (s source) precise(given error) error {
+	padded := append(bytes.Repeat([]byte("\n"), s.line-1), s.text...)
+	if err := syntax.Unmarshal(padded, new(syntax.Node)); err != nil {
+		return err
+	}
+	return given
+}

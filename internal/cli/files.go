@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// Files are found as kubectl finds them. A file or a document that cannot be read as objects becomes an entry with a fault, so
+// that everything else of a run is still judged.
+
+// stdin is how objects of the standard input are told of.
+const stdin = "standard input"
+
+// errKustomization says that a file tells kustomize what to build; it is no object of a cluster.
+var errKustomization = errors.New("this is a kustomization, which is not built with -f: use -k with its directory")
+
+// read decodes every object below the given files. An error is a name that leads nowhere.
+func (o *options) read(files []string) (all []object, err error) {
+	for _, name := range files {
+		found, err := paths(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range found {
+			all = append(all, o.readFile(path)...)
+		}
+	}
+	return o.placed(all), nil
+}
+
+// placed gives namespaced objects without a namespace that of the command line, and takes it from those that have none, as an
+// API server does.
+func (o *options) placed(all []object) []object {
+	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+	if err != nil || namespace == "" {
+		namespace = "default"
+	}
+	for _, one := range all {
+		switch {
+		case clusterKinds[one.GetKind()]:
+			one.SetNamespace("")
+		case one.fault == nil && one.GetNamespace() == "":
+			one.SetNamespace(namespace)
+		}
+	}
+	return all
+}
+
+// clusterKinds are the kinds of the catalog that have no namespace.
+var clusterKinds = map[string]bool{"VirtualMachineClusterInstancetype": true, "VirtualMachineClusterPreference": true, "HostProfile": true}
+
+// paths are the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
+// that match a pattern.
+func paths(name string) (found []string, err error) {
+	if name == "-" || isURL(name) {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		matches, _ := filepath.Glob(name) // a malformed pattern is a name that leads nowhere
+		for _, match := range matches {
+			below, err := paths(match)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, below...)
+		}
+		if len(matches) == 0 {
+			return nil, fmt.Errorf("the path '%s' does not exist", name)
+		}
+		return found, nil
+	}
+	if err != nil || !info.IsDir() {
+		return []string{name}, err
+	}
+	// The separator leads through a symbolic link to a directory.
+	err = filepath.WalkDir(name+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)) {
+			found = append(found, path)
+		}
+		return err
+	})
+	return found, err
+}
+
+func isURL(name string) bool {
+	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
+}
+
+// readFile decodes the objects of one file.
+func (o *options) readFile(path string) []object {
+	if path == "-" {
+		raw, err := io.ReadAll(o.In)
+		return parsed(stdin, raw, err)
+	}
+	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
+		return []object{unreadable(path, errKustomization)}
+	}
+	if isURL(path) {
+		raw, err := download(path)
+		return parsed(path, raw, err)
+	}
+	raw, err := os.ReadFile(path)
+	return parsed(path, raw, err)
+}
+
+func download(url string) ([]byte, error) {
+	response, err := http.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}
+
+// parsed are the objects of a file with this content.
+func parsed(file string, raw []byte, err error) (all []object) {
+	if err != nil {
+		return []object{unreadable(file, err)}
+	}
+	for _, text := range documents(file, raw) {
+		all = append(all, text.objects()...)
+	}
+	return all
+}
+
+// unreadable is the entry of a file that holds no objects. The error names the file if it does not yet.
+func unreadable(file string, fault error) object {
+	if !strings.Contains(fault.Error(), file) {
+		fault = fmt.Errorf("%s: %w", file, fault)
+	}
+	return object{Unstructured: &unstructured.Unstructured{}, source: source{file: file}, fault: fault}
+}
+
+// build gives the objects of kustomizations. The library's defaults are kubectl's: no plugins, and no file outside of the
+// directory of a kustomization.
+func (o *options) build(directories []string) (all []object) {
+	for _, directory := range directories {
+		raw, err := kustomize(directory)
+		for _, one := range parsed(directory, raw, err) {
+			one.built = true
+			all = append(all, one)
+		}
+	}
+	return o.placed(all)
+}
+
+func kustomize(directory string) ([]byte, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := built.AsYaml()
+	return bytes.TrimSpace(raw), err
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestMetadataIsJudged: every cause at once, with its field and line. The cluster's answers to the like are in test/e2e.
+func TestMetadataIsJudged(t *testing.T) {
+	t.Parallel()
+	judged := func(metadata string) string {
+		return strings.Replace(vm, "metadata: {name: web, namespace: shop}", "metadata:\n  "+strings.ReplaceAll(metadata, "; ", "\n  "), 1)
+	}
+	for _, test := range []struct {
+		why, metadata string
+		// causes are fields, and their lines.
+		causes map[string]int
+	}{
+		{"neither name nor generateName", "namespace: shop", map[string]int{"metadata.name": 3}},
+		{"a name in capitals", "namespace: shop; name: Web", map[string]int{"metadata.name": 5}},
+		{"a namespace that is none", "name: web; namespace: a.b", map[string]int{"metadata.namespace": 5}},
+		{"a label's key and value", "name: web; labels: {a b: c, d: '!'}", map[string]int{"metadata.labels": 5}},
+		{"a label of another type", "name: web; labels: {a: 1}", map[string]int{"metadata.labels": 5}},
+		{"an annotation's key", "name: web; annotations: {-a: c}", map[string]int{"metadata.annotations": 5}},
+		{"a finalizer", "name: web; finalizers:; - a b", map[string]int{"metadata.finalizers": 5}},
+		{"all at once", "name: Web; labels: {a b: c}; annotations: {a b: c}", map[string]int{"metadata.name": 4, "metadata.labels": 5, "metadata.annotations": 6}},
+	} {
+		_, file := write(t, judged(test.metadata))
+		_, catalog := write(t, size)
+		got := call(t, "", "validate", "-f", file, "--catalog", catalog)
+		for path, number := range test.causes {
+			if at := strings.Index(got.errOut, "\n  "+path); at < 0 || !strings.Contains(got.errOut[at:], fmt.Sprintf("    %s:%d: ", file, number)) {
+				t.Errorf("%s: want %s at line %d, got\n%s", test.why, path, number, got.errOut)
+			}
+		}
+		if ExitStatus(got.err) != 1 {
+			t.Errorf("%s: %v", test.why, got.err)
+		}
+	}
+	_, file := write(t, size, judged("generateName: web-; namespace: shop"), judged("generateName: db-; namespace: shop"), judged("generateName: Db-; namespace: shop"))
+	got := call(t, "", "validate", "-f", file)
+	if !strings.HasSuffix(got.out, "VirtualMachine shop/web-* is accepted\nVirtualMachine shop/db-* is accepted\n") || !strings.Contains(got.errOut, file+":35: generateName: Db-") {
+		t.Errorf("names to be generated: %v\n%s%s", got.err, got.out, got.errOut)
+	}
+}
+
+// TestARecordThatCannotBeRead is the user's mistake, with field and line.
+func TestARecordThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	vmi := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata:\n  name: web\n  annotations:\n    kilnvm.io/frontend: garbage\n" +
+		"spec: {domain: {memory: {guest: 1Gi}, devices: {}}}\n"
+	template := strings.Replace(vm, "  template:\n", "  template:\n    metadata:\n      annotations:\n        kilnvm.io/frontend: garbage\n", 1)
+	for text, told := range map[string]string{
+		vmi:      "\n  metadata.annotations[kilnvm.io/frontend]: Invalid value: ",
+		template: "\n  spec.template.metadata.annotations[kilnvm.io/frontend]: Invalid value: ",
+	} {
+		_, file := write(t, text)
+		_, catalog := write(t, size)
+		for _, command := range []string{"validate", "expand", "explain", "render"} {
+			got := call(t, "", command, "-f", file, "--catalog", catalog)
+			if ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, told) || !strings.Contains(got.errOut, ": kilnvm.io/frontend: garbage\n") {
+				t.Errorf("%s: want '%s' with its line, got %v\n%s", command, told, got.err, got.errOut)
+			}
+		}
+	}
+}

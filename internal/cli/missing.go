@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What cannot be judged: references to what is not there, and kinds that Kiln does not serve. The webhook admits the first, which
+// may be created later, and is not asked about the second. So both are only told of, unless --strict is given.
+
+// lacks tells what a VM refers to in vain, with the name that may have been meant. Under --strict it is refused.
+func (o *options) lacks(ctx context.Context, g *guest) {
+	for _, missing := range g.missing {
+		told := missing.Warning
+		if name := nearest(ctx, g.reader, missing); name != "" {
+			told += fmt.Sprintf("; did you mean '%s'?", name)
+		}
+		at := slices.Index(g.verdict.Warnings, missing.Warning)
+		switch {
+		case o.strict:
+			g.verdict.Errors = append(g.verdict.Errors, &field.Error{Type: field.ErrorTypeNotFound, Field: missing.Path.String(), BadValue: missing.Value, Detail: told})
+			if at >= 0 {
+				g.verdict.Warnings = slices.Delete(g.verdict.Warnings, at, at+1)
+			}
+		case at >= 0:
+			g.verdict.Warnings[at] = told
+		}
+	}
+	if o.strict && g.unknown && len(g.missing) == 0 {
+		g.verdict.Errors = append(g.verdict.Errors, field.Forbidden(field.NewPath("spec"), "what its instancetype or preference refers to is not there, so that it cannot be judged"))
+	}
+}
+
+// nearest is the name of the object that a reference was probably meant to name; empty if none resembles it.
+func nearest(ctx context.Context, reader client.Reader, missing resolve.Missing) string {
+	names := siblings(ctx, reader, missing)
+	slices.Sort(names)
+	best, least := "", (len(missing.Value)+2)/3+1
+	for _, name := range names {
+		if distance := levenshtein.ComputeDistance(missing.Value, name); distance < least {
+			best, least = name, distance
+		}
+	}
+	return best
+}
+
+// siblings are the names of the objects of the kind that is missing. What may not be listed has none: it is for a hint alone.
+func siblings(ctx context.Context, reader client.Reader, missing resolve.Missing) (names []string) {
+	known := runtime.NewScheme()
+	if missing.Kind == "" || v1beta1.AddToScheme(known) != nil {
+		return nil
+	}
+	object, err := known.New(v1beta1.SchemeGroupVersion.WithKind(missing.Kind + "List"))
+	if err != nil {
+		return nil
+	}
+	list, ok := object.(client.ObjectList)
+	if !ok || reader.List(ctx, list, client.InNamespace(missing.Namespace)) != nil {
+		return nil
+	}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		if named, ok := item.(client.Object); ok {
+			names = append(names, named.GetName())
+		}
+		return nil
+	})
+	return names
+}
+
+// unserved tells whether a kind is one of KubeVirt's or its companions', and Kiln neither judges nor reads it.
+func unserved(kind schema.GroupVersionKind) bool {
+	ofKubeVirt := kind.Group == v1.GroupVersion.Group || strings.HasSuffix(kind.Group, "."+v1.GroupVersion.Group)
+	return ofKubeVirt && judges[kind.GroupKind()] == nil && kind.GroupKind() != v1.KubeVirtGroupVersionKind.GroupKind()
+}
+
+// passOver tells of an object of a kind that is not served, and whether that is a refusal. CDI serves its kinds itself, so that
+// there is nothing to refuse.
+func (o *options) passOver(g *guest) (refused bool) {
+	kind := g.GroupVersionKind()
+	told := fmt.Sprintf("Kiln does not serve this kind of %s", kind.GroupVersion())
+	if o.strict && kind.Group != cdi.SchemeGroupVersion.Group {
+		g.verdict.Errors = append(g.verdict.Errors, field.Forbidden(field.NewPath("kind"), told))
+		return true
+	}
+	fmt.Fprintf(o.ErrOut, "skipped: %s: %s\n", g.name(), told)
+	return false
+}

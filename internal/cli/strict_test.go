@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+const pool = "apiVersion: pool.kubevirt.io/v1beta1\nkind: VirtualMachinePool\nmetadata: {name: ten, namespace: shop}\n"
+
+// TestNamesThatAreNotThere: the name that was meant is told, and --strict makes it a refusal at the field.
+func TestNamesThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	sizes := func(names ...string) (all string) {
+		for _, name := range names {
+			all += strings.Replace(size, "name: medium", "name: "+name, 1) + "---\n"
+		}
+		return all
+	}
+	preferred := strings.NewReplacer("instancetype: {name: medium}", "preference: {name: linus}", "devices: {}", "memory: {guest: 1Gi}, devices: {}").Replace(vm)
+	for _, test := range []struct{ why, vm, others, field, told string }{
+		{"a letter is missing", strings.Replace(vm, "medium", "u1.smal", 1), sizes("u1.small", "u1.large", "u1.medium"), "spec.instancetype.name", "did you mean 'u1.small'?"},
+		{"nothing is like it", strings.Replace(vm, "medium", "gigantic", 1), sizes("u1.small"), "spec.instancetype.name", "before it does"},
+		{"there is no catalog", vm, "", "spec.instancetype.name", "before it does"},
+		{"a preference", preferred, preference, "spec.preference.name", "did you mean 'linux'?"},
+		{"a size of the namespace is meant by its kind", strings.Replace(vm, "{name: medium}", "{kind: VirtualMachineInstancetype, name: medum}", 1),
+			sizes("medim") + strings.Replace(strings.Replace(size, "Cluster", "", 1), "name: medium", "name: medium, namespace: shop", 1), "spec.instancetype.name", "did you mean 'medium'?"},
+	} {
+		_, file := write(t, test.vm)
+		_, catalog := write(t, test.others)
+		lax, strict := call(t, "", "validate", "-f", file, "--catalog", catalog), call(t, "", "validate", "-f", file, "--catalog", catalog, "--strict")
+		warning := strings.TrimSpace(lax.errOut)
+		if lax.err != nil || !strings.HasPrefix(warning, "Warning: VirtualMachine shop/web: ") || !strings.HasSuffix(warning, test.told) || strings.Contains(warning, "\n") {
+			t.Errorf("%s: want one warning that ends with '%s', got %v\n%s", test.why, test.told, lax.err, lax.errOut)
+		}
+		if ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") || !strings.Contains(strict.errOut, test.told) ||
+			!strings.Contains(strict.errOut, file+":") || strings.Contains(strict.errOut, "Warning") {
+			t.Errorf("%s: --strict: want %s with its line, got %v\n%s", test.why, test.field, strict.err, strict.errOut)
+		}
+	}
+	_, file := write(t, size, vm)
+	if got := call(t, "", "validate", "-f", file, "--strict"); got.err != nil || got.errOut != "" {
+		t.Errorf("what is there is accepted: %v\n%s", got.err, got.errOut)
+	}
+}
+
+// TestAVolumeThatCannotTell is refused under --strict too: which size the VM gets is not known.
+func TestAVolumeThatCannotTell(t *testing.T) {
+	t.Parallel()
+	inferring := strings.NewReplacer("{name: medium}", "{inferFromVolume: root}", `containerDisk: {image: "os:1"}`, "persistentVolumeClaim: {claimName: disk}").Replace(vm)
+	_, file := write(t, inferring)
+	if got := call(t, "", "validate", "-f", file); got.err != nil {
+		t.Errorf("%v\n%s", got.err, got.errOut)
+	}
+	got := call(t, "", "validate", "-f", file, "--strict")
+	if ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, `  spec.instancetype.inferFromVolume: Not found: "root"`) {
+		t.Errorf("%v\n%s", got.err, got.errOut)
+	}
+}
+
+// TestKindsThatAreNotServed are named; --strict refuses those of KubeVirt.
+func TestKindsThatAreNotServed(t *testing.T) {
+	t.Parallel()
+	volume := "apiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: disk, namespace: shop}\n"
+	configuration := "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n"
+	replicas := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstanceReplicaSet\nmetadata: {name: ten, namespace: shop}\n"
+	service := "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n"
+	_, file := write(t, pool, volume, configuration, replicas, service, size, vm)
+	const named = "skipped: VirtualMachinePool shop/ten: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n" +
+		"skipped: DataVolume shop/disk: Kiln does not serve this kind of cdi.kubevirt.io/v1beta1\n" +
+		"skipped: VirtualMachineInstanceReplicaSet shop/ten: Kiln does not serve this kind of kubevirt.io/v1\n"
+	for _, command := range []string{"validate", "expand", "explain", "render"} {
+		if got := call(t, "", command, "-f", file); got.err != nil || got.errOut != named || !strings.Contains(got.out, "web") {
+			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
+		}
+		got := call(t, "", command, "-f", file, "--strict")
+		if ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n    "+file+":2: kind: VirtualMachinePool\n") ||
+			!strings.Contains(got.errOut, "skipped: DataVolume") || !strings.Contains(got.errOut, "ReplicaSet shop/ten is rejected") || !strings.Contains(got.out, "web") {
+			t.Errorf("%s --strict: %v\n%s%s", command, got.err, got.errOut, got.out)
+		}
+	}
+}
+
+// TestServedVersions: v1alpha3 is judged by its own schema and then is a v1 object, as the webhook sees it.
+func TestServedVersions(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{vm, preset, "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web, namespace: shop}\n" +
+		"spec: {domain: {memory: {guest: 1Gi}, devices: {}}}\n"} {
+		old := strings.Replace(kind, "kubevirt.io/v1", "kubevirt.io/v1alpha3", 1)
+		_, file := write(t, size, old)
+		got := call(t, "", "validate", "-f", file)
+		if got.err != nil || strings.Count(got.out, "is accepted") != 2 || !strings.Contains(got.errOut, "deprecated") {
+			t.Errorf("%v\n%s%s", got.err, got.errOut, got.out)
+		}
+		_, wrong := write(t, strings.Replace(old, "domain: {", "domain: {devises: {}, ", 1))
+		if got := call(t, "", "validate", "-f", wrong); ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "domain.devises: Forbidden: unknown field") {
+			t.Errorf("an unknown field: %v\n%s%s", got.err, got.errOut, got.out)
+		}
+		if kind == preset {
+			continue
+		}
+		_, file = write(t, size, old, preset)
+		_, today := write(t, size, kind, preset)
+		for _, command := range [][]string{{"expand"}, {"expand", "--stage", "all"}, {"explain"}, {"render"}} {
+			was, is := call(t, "", append(command, "-f", file)...), call(t, "", append(command, "-f", today)...)
+			if was.err != nil || was.out != is.out {
+				t.Errorf("%q: v1alpha3 differs from v1: %v\n%s\n%s", command, was.err, was.out, is.out)
+			}
+		}
+	}
+	for _, version := range []string{"v1alpha1", "v1alpha2"} { // the CRDs do not serve them
+		_, file := write(t, strings.Replace(size, "v1beta1", version, 1))
+		if got := call(t, "", "validate", "-f", file); ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "instancetype.kubevirt.io/"+version+" has no such kind") {
+			t.Errorf("%s: %v\n%s%s", version, got.err, got.errOut, got.out)
+		}
+	}
+}
+
+// TestCatalogRepeats: each --catalog counts, for every command that has it.
+func TestCatalogRepeats(t *testing.T) {
+	t.Parallel()
+	_, sizes := write(t, size)
+	_, others := write(t, preference, preset)
+	_, file := write(t, preferred)
+	for _, command := range [][]string{{"validate", "-f", file, "--strict"}, {"expand", "-f", file}, {"explain", "-f", file}, {"render", "-f", file}, {"diff", file, file}} {
+		for _, catalogs := range [][]string{{"--catalog", sizes, "--catalog", others}, {"--catalog", sizes + "," + others}} {
+			if got := call(t, "", append(command, catalogs...)...); got.err != nil || got.out == "" {
+				t.Errorf("%q: %v\n%s", command, got.err, got.errOut)
+			}
+		}
+	}
+}
