@@ -34,7 +34,7 @@ const kustomizeGroup = "kustomize.config.k8s.io"
 
 // documents cuts a file.
 func documents(file string, raw []byte) (all []source) {
-	if all, ok := stream(file, raw); ok {
+	if all, ok := jsonDocuments(file, raw); ok {
 		return all
 	}
 	start := 0
@@ -49,8 +49,8 @@ func documents(file string, raw []byte) (all []source) {
 	return all
 }
 
-// stream are the documents of a file of JSON objects, one after the other; false if it is no such file.
-func stream(file string, raw []byte) (all []source, ok bool) {
+// jsonDocuments are the documents of a file of JSON objects, one after the other; false if it is no such file.
+func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
 		return nil, false
 	}
