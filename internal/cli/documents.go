@@ -123,5 +123,5 @@ func (s source) precise(given error) error {
 	if err := syntax.Unmarshal(padded, new(syntax.Node)); err != nil {
 		return err
 	}
-	return given
+	return fmt.Errorf("%s:%d: %w", s.file, s.line, given)
 }

@@ -150,7 +150,7 @@ func TestFilesThatAreNoObjects(t *testing.T) {
 		filepath.Join(dir, "chart/headless.yaml") + ":2: this is no object of Kubernetes: it has no apiVersion",
 		filepath.Join(dir, "chart/list.yaml") + ":1: this is a list or a single value, and no object",
 		filepath.Join(dir, "chart/single.yaml") + ":1: this is a list or a single value, and no object",
-		filepath.Join(dir, "chart/template.yaml") + ": yaml: ",
+		filepath.Join(dir, "chart/template.yaml") + ":1: yaml: ",
 		filepath.Join(dir, "chart/values.yaml") + ":1: this is no object of Kubernetes: it has no kind",
 		filepath.Join(dir, "component.yaml") + ":1: this is a kustomization",
 		filepath.Join(dir, "items.yaml") + ":4: this is a list or a single value, and no object",
