@@ -62,16 +62,13 @@ func corpusFiles(t *testing.T) []string {
 // exampleFiles are published manifests, which are not part of this repository.
 func exampleFiles(t *testing.T) []string {
 	t.Helper()
-	dir := os.Getenv("KILN_SHARED")
-	if dir == "" {
-		dir = "../../../shared"
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "examples", "*.yaml"))
+	pattern := shared("examples", "*.yaml")
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Logf("no published examples below '%s'; set KILN_SHARED to the directory that holds them", dir)
+		t.Logf("no published examples at '%s'; set KILN_SHARED to the directory that holds them", pattern)
 	}
 	return files
 }

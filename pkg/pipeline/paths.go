@@ -85,7 +85,9 @@ func part(value any, key string) any {
 // blamed points an error at the reference to the size, preference or preset that gave the guest the field.
 func (f *finder) blamed(err *field.Error, below string) bool {
 	if f.facts == nil {
-		f.facts = ExplainVM(f.vm, f.in).Fields
+		vmi, h := written(f.vm)
+		h.follow(vmi, f.in, nil)
+		f.facts = h.facts(vmi)
 	}
 	for _, fact := range f.facts {
 		rest, found := strings.CutPrefix(fact.Path, below)

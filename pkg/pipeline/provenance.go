@@ -33,6 +33,9 @@ type Origin struct {
 	Revision string `json:"revision,omitempty"`
 	// InferredFrom is the volume that named the instancetype or preference.
 	InferredFrom string `json:"inferredFrom,omitempty"`
+	// Because is the preference without which this origin would not have given the value, such as the one that arranges the vCPUs of
+	// an instancetype; nil where no preference made a difference.
+	Because *Origin `json:"because,omitempty"`
 }
 
 // String is the origin for people.
@@ -47,6 +50,9 @@ func (o Origin) String() string {
 	if o.InferredFrom != "" {
 		text += ", inferred from volume " + o.InferredFrom
 	}
+	if o.Because != nil {
+		text += ", because of " + o.Because.String()
+	}
 	return text
 }
 
@@ -59,7 +65,8 @@ type Fact struct {
 	Origin Origin `json:"origin"`
 }
 
-// Skipped is a field of a preference or preset that was not applied.
+// Skipped is a field of a preference or preset that was not applied. One of a preference is listed if and only if the guest and the
+// verdict on it are the same without it.
 type Skipped struct {
 	Origin Origin `json:"origin"`
 	// Field of the preference's or preset's spec.
@@ -78,11 +85,17 @@ type Explanation struct {
 
 // ExplainVM explains the guest that a VM would boot. The VM must have a template and be one that ExplicitVM allows.
 func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
+	vmi, h := written(vm)
+	return h.explain(vmi, in, source{volumes: inferred(vm), try: trialOf(vm)})
+}
+
+// written is the guest of a VM before stage 1, with its history.
+func written(vm *v1.VirtualMachine) (*v1.VirtualMachineInstance, history) {
 	vmi, h := Instance(vm), history{}
 	h.note(vmi, Origin{Kind: FromUser})
 	placeIdentity(vmi)
 	h.note(vmi, Origin{Kind: FromDefault, Name: "identity"})
-	return h.follow(vmi, in, inferred(vm))
+	return vmi, h
 }
 
 // ExplainVMI explains a VMI that ExplicitVMI allows. All that it holds is the user's word here, also what its VM's size gave it before:
@@ -90,26 +103,55 @@ func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
 func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 	vmi, h := given.DeepCopy(), history{}
 	h.note(vmi, Origin{Kind: FromUser})
-	explained := h.follow(vmi, in, nil)
-	if given.UID != "" { // it has been through admission
-		explained.Notes = []string{noteBare}
+	from := source{try: func(in Input) (*v1.VirtualMachineInstance, Verdict) {
+		explicit, verdict := ExplicitVMI(given, in)
+		judged := JudgeVMI(explicit, in)
+		return explicit, Verdict{append(verdict.Errors, judged.Errors...), append(verdict.Warnings, judged.Warnings...)}
+	}}
+	if given.UID == "" {
+		return h.explain(vmi, in, from)
 	}
+	// It has been through admission: whatever its preference gave it stays without the preference.
+	from.try = nil
+	explained := h.explain(vmi, in, from)
+	explained.Notes = []string{noteBare}
 	return explained
 }
 
-// follow makes the guest explicit. volumes are those from which instancetype and preference were inferred.
-func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) Explanation {
-	preference := Origin{}
-	skipped := Steps(vmi, in, func(origin Origin) {
+// source is what else is known of a guest that is explained.
+type source struct {
+	// volumes are those from which instancetype and preference were inferred.
+	volumes map[string]string
+	// try tells what the guest would be otherwise; nil where that cannot be told.
+	try trial
+}
+
+// explain makes the guest explicit.
+func (h history) explain(vmi *v1.VirtualMachineInstance, in Input, from source) Explanation {
+	start := vmi.DeepCopy()
+	preference, skipped := h.follow(vmi, in, from.volumes)
+	if in.Set.Preference != nil {
+		h.ascribe(start, in, preference)
+	}
+	explained := Explanation{Fields: h.facts(vmi)}
+	if from.try != nil {
+		explained.NotApplied = unpreferred(in, preference, explained.Fields, from.try)
+	}
+	explained.NotApplied = append(explained.NotApplied, skipped...)
+	return explained
+}
+
+// follow runs stage 1 and notes what each step gives. It returns the origin of what the preference gives, and the fields of presets
+// that were not applied.
+func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) (preference Origin, skipped []Skipped) {
+	skipped = Steps(vmi, in, func(origin Origin) {
 		origin.InferredFrom = volumes[origin.Kind]
 		if origin.Kind == FromPreference {
 			preference = origin
 		}
 		h.note(vmi, origin)
 	})
-	explained := Explanation{Fields: h.facts(vmi)}
-	explained.NotApplied = append(unpreferred(in.Set, preference, explained.Fields), skipped...)
-	return explained
+	return preference, skipped
 }
 
 // Steps runs stage 1 on the guest itself and calls back after each step: the instancetype, the preference, each preset and each

@@ -16,7 +16,7 @@ const FromElsewhere = "elsewhere"
 
 // Notes of explanations.
 const (
-	noteBare = "the guest belongs to no VM that could be read, so that what admission filled in cannot be told from what its owner wrote: both are 'user'"
+	noteBare = "the guest belongs to no VM that could be read, so that what admission filled in cannot be told from what its owner wrote: both are 'user', and nor can what its preference gave it"
 	noteElse = "'elsewhere': the VM does not say so as it is now. It was edited after this guest was made, or somebody else has changed the guest"
 )
 
@@ -34,7 +34,7 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	}
 	Identify(made, seed)
 	h.note(made, Origin{Kind: FromDefault, Name: "recorded hardware"})
-	explained := h.follow(made, in, inferred(vm))
+	explained := h.explain(made, in, source{volumes: inferred(vm), try: trialOf(vm)})
 	explained.Fields = nil
 	for _, l := range guestLeaves(vmi) {
 		origin := h[l.key].origin

@@ -58,13 +58,13 @@ func TestGuestsAreExplainedByTheirVMs(t *testing.T) {
 // TestBareGuests: of a stored guest without a VM it is said once that user and admission cannot be told apart.
 func TestBareGuests(t *testing.T) {
 	t.Parallel()
-	vm, in := decode[v1.VirtualMachine](t, explained), explainedInput(t, `{}`)
+	vm, in := decode[v1.VirtualMachine](t, explained), explainedInput(t, `{devices: {preferredRng: {}, preferredLunBus: scsi}}`)
 	vmi := Instance(&vm)
-	if got := ExplainVMI(vmi, in); len(got.Notes) > 0 {
-		t.Errorf("a manifest is the user's: %q", got.Notes)
+	if got := ExplainVMI(vmi, in); len(got.Notes) > 0 || len(got.NotApplied) != 3 {
+		t.Errorf("a manifest is the user's: %q %v, want the preference's LUN bus and two fields of the preset", got.Notes, got.NotApplied)
 	}
 	vmi.UID = "u"
-	if got := ExplainVMI(vmi, in); len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "admission") {
-		t.Errorf("a stored guest: %q", got.Notes)
+	if got := ExplainVMI(vmi, in); len(got.Notes) != 1 || len(got.NotApplied) != 2 || !strings.Contains(got.Notes[0], "admission") {
+		t.Errorf("a stored guest: %q %v", got.Notes, got.NotApplied)
 	}
 }

@@ -2,12 +2,12 @@ package pipeline
 
 import (
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
@@ -77,62 +77,37 @@ const otherLoader = "the guest has another boot loader"
 // switches are fields of which false asks for nothing, and true for an object or a flag that the guest then has.
 var switches = []string{"devices.preferredDisableHotplug", "firmware.preferredUseBios", "firmware.preferredUseEfi"}
 
-// unpreferred lists the fields of a preference that the guest did not get, each with its reason.
-func unpreferred(set instancetype.Set, origin Origin, facts []Fact) []Skipped {
-	if set.Preference == nil {
-		return nil
-	}
-	var fields leaves
-	fields.walk(leaf{}, reflect.ValueOf(set.Preference.Spec))
-	var skipped []Skipped
-	for _, field := range fields {
-		for _, reason := range reasons(set, field, facts) {
-			skipped = append(skipped, Skipped{origin, field.path, reason})
-		}
-	}
-	return skipped
-}
-
-// reasons why one field was not applied, one for each device that did not get it. None means that it was applied, or that
-// the guest had this very value anyway.
+// reasons why a field that makes no difference makes none, one for each field of the guest that it could have filled.
 func reasons(set instancetype.Set, field leaf, facts []Fact) []string {
 	switch {
 	case slices.Contains(switches, field.path) && field.value == false:
-		return nil
+		return []string{"false asks for nothing"}
 	case strings.HasPrefix(field.path, "requirements."):
-		return nil // demands are checked, not applied
+		return []string{"it fills nothing, and the guest meets it"}
 	case strings.HasPrefix(field.path, "cpu.preferredCPUFeatures["):
-		return featureReasons(set, field, facts)
+		return featureReasons(field, facts)
 	case strings.HasPrefix(field.path, "cpu.") || field.path == "preferSpreadSocketToCoreRatio":
-		return arrangementReasons(set, field.path)
+		return []string{arrangementReason(set, field.path)}
 	}
 	for _, t := range targets {
 		if below, found := strings.CutPrefix(field.path, t.preferred); found && (below == "" || below[0] == '.' || below[0] == '[') {
-			return t.reasons(field, below, facts)
+			return t.reasons(below, facts)
 		}
 	}
 	return []string{"it is not known to this release"}
 }
 
-func (t target) reasons(field leaf, below string, facts []Fact) (all []string) {
+func (t target) reasons(below string, facts []Fact) (all []string) {
 	if t.guest == "" {
 		return []string{t.without}
 	}
-	found := false
 	for _, fact := range facts {
-		if !within(t.guest+below, fact.Path) {
-			continue
-		}
-		found = true
-		if slices.Contains(switches, t.preferred) {
-			continue
-		}
-		if fact.Origin.Kind != FromPreference && (leaf{value: fact.Value}).text() != field.text() {
-			all = append(all, fmt.Sprintf("%s is %s (%s)", fact.Path, leaf{value: fact.Value}.text(), fact.Origin))
+		if within(t.guest+below, fact.Path) {
+			all = append(all, fact.already())
 		}
 	}
 	switch {
-	case found:
+	case len(all) > 0:
 		return all
 	case below != "" && owned(t.guest, facts):
 		return []string{"the guest has its own " + t.guest}
@@ -140,6 +115,15 @@ func (t target) reasons(field leaf, below string, facts []Fact) (all []string) {
 		return []string{t.without}
 	}
 	return []string{"the guest has no " + t.guest}
+}
+
+// already says what a field of the guest is without the field of the preference that fills it.
+func (f Fact) already() string {
+	value := leaf{value: f.Value}.text()
+	if f.Origin.Kind == FromPreference { // another field of it, or what the preference says is the default
+		return fmt.Sprintf("%s is %s without it too", f.Path, value)
+	}
+	return fmt.Sprintf("%s is %s (%s)", f.Path, value, f.Origin)
 }
 
 // index of an element of a list.
@@ -165,34 +149,27 @@ func owned(pattern string, facts []Fact) bool {
 }
 
 // featureReasons go by the name of a CPU feature, not by its place in the list.
-func featureReasons(set instancetype.Set, field leaf, facts []Fact) []string {
-	var at int
-	if _, err := fmt.Sscanf(field.path, "cpu.preferredCPUFeatures[%d].policy", &at); err != nil || !strings.HasSuffix(field.path, ".policy") {
-		return nil // its name: told with its policy
-	}
-	wanted, name := set.Preference.Spec.CPU.PreferredCPUFeatures[at].Name, ""
+func featureReasons(field leaf, facts []Fact) []string {
+	wanted, _ := field.value.(v1.CPUFeature)
 	for _, fact := range facts {
-		if within("spec.domain.cpu.features[*].name", fact.Path) {
-			name = fmt.Sprint(fact.Value)
-		}
-		if name == wanted && within("spec.domain.cpu.features[*].policy", fact.Path) {
-			return target{guest: fact.Path}.reasons(field, "", facts)
+		if within("spec.domain.cpu.features[*].name", fact.Path) && fact.Value == wanted.Name {
+			return []string{fact.already()}
 		}
 	}
-	return nil // the guest has the feature, with the default policy
+	return []string{"the guest has no such feature"}
 }
 
-// arrangementReasons: a preference arranges the vCPUs of an instancetype, and only those.
-func arrangementReasons(set instancetype.Set, field string) []string {
+// arrangementReason: a preference arranges the vCPUs of an instancetype, and only those.
+func arrangementReason(set instancetype.Set, field string) string {
 	topology := v1beta1.Sockets
 	if cpu := set.Preference.Spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
 		topology = *cpu.PreferredCPUTopology
 	}
 	switch {
 	case set.Instancetype == nil:
-		return []string{"the guest has no instancetype whose vCPUs could be arranged"}
+		return "the guest has no instancetype whose vCPUs could be arranged"
 	case field == "cpu.preferredCPUTopology" || topology == v1beta1.Spread || topology == v1beta1.DeprecatedPreferSpread:
-		return nil
+		return "the vCPUs are arranged alike without it"
 	}
-	return []string{fmt.Sprintf("preferredCPUTopology is '%s', not '%s'", topology, v1beta1.Spread)}
+	return fmt.Sprintf("preferredCPUTopology is '%s', not '%s'", topology, v1beta1.Spread)
 }

@@ -82,18 +82,43 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
+// TestBecauseOfAPreference: what others give only because of the preference names both.
+func TestBecauseOfAPreference(t *testing.T) {
+	t.Parallel()
+	because := map[string]string{}
+	for _, fact := range explain1(t, `{cpu: {preferredCPUTopology: cores}, features: {preferredHyperv: {relaxed: {}}}}`).Fields {
+		if fact.Origin.Because != nil {
+			because[fact.Path] = fact.Origin.String()
+		}
+	}
+	want := map[string]string{
+		"spec.domain.cpu.cores":                       "instancetype medium@medium-abc, because of preference fedora, inferred from volume root",
+		"spec.domain.cpu.maxSockets":                  "default (max sockets), because of preference fedora, inferred from volume root",
+		"spec.domain.cpu.sockets":                     "instancetype medium@medium-abc, because of preference fedora, inferred from volume root",
+		"spec.domain.features.hyperv.relaxed.enabled": "default (features), because of preference fedora, inferred from volume root",
+	}
+	if diff := cmp.Diff(want, because); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestNotAppliedAndWhy(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		preference string
 		want       []string
 	}{
-		{`{devices: {preferredDiskBus: scsi, preferredCdromBus: sata}}`, []string{
-			`devices.preferredDiskBus: spec.domain.devices.disks[0].disk.bus is "sata" (user)`,
-			`devices.preferredCdromBus: the guest has no CD-ROM`}},
+		// Other disks get the bus, whatever one of them has.
+		{`{devices: {preferredDiskBus: scsi, preferredCdromBus: sata}}`, []string{`devices.preferredCdromBus: the guest has no CD-ROM`}},
 		{`{cpu: {preferredCPUTopology: cores, spreadOptions: {ratio: 4}}}`, []string{`cpu.spreadOptions.ratio: preferredCPUTopology is 'cores', not 'spread'`}},
-		{`{firmware: {preferredUseBios: true, preferredEfi: {secureBoot: true}, preferredUseEfi: false}}`, []string{`firmware.preferredEfi.secureBoot: the guest has another boot loader`}},
-		{`{volumes: {preferredStorageClassName: fast}, requirements: {cpu: {guest: 1}}}`, []string{`volumes.preferredStorageClassName: it concerns data volume templates, which no guest has`}},
+		{`{cpu: {preferredCPUTopology: sockets}}`, []string{`cpu.preferredCPUTopology: the vCPUs are arranged alike without it`}},
+		{`{firmware: {preferredUseBios: true, preferredEfi: {secureBoot: true}, preferredUseEfi: false}}`, []string{
+			`firmware.preferredUseEfi: false asks for nothing`, `firmware.preferredEfi.secureBoot: the guest has another boot loader`}},
+		{`{volumes: {preferredStorageClassName: fast}, requirements: {cpu: {guest: 1}}}`, []string{
+			`volumes.preferredStorageClassName: it concerns data volume templates, which no guest has`, `requirements.cpu.guest: it fills nothing, and the guest meets it`}},
+		{`{features: {preferredHyperv: {relaxed: {}}, preferredAcpi: {}}}`, []string{`features.preferredAcpi: spec.domain.features.acpi.enabled is true (default (features))`}},
+		{`{preferredArchitecture: amd64}`, []string{`preferredArchitecture: spec.architecture is "amd64" without it too`}},
+		{`{devices: {preferredInterfaceMasquerade: {}}}`, []string{`devices.preferredInterfaceMasquerade: spec.domain.devices.interfaces[0].masquerade is {} (user)`}},
 		{`{cpu: {preferredCPUFeatures: [{name: vmx, policy: require}]}, annotations: {a: b}}`, nil},
 	} {
 		var got []string
@@ -106,6 +131,11 @@ func TestNotAppliedAndWhy(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.preference, diff)
 		}
 	}
+}
+
+// TestPresetsNotApplied lists what presets would have filled.
+func TestPresetsNotApplied(t *testing.T) {
+	t.Parallel()
 	var presets []string
 	for _, s := range explain1(t, `{}`).NotApplied {
 		presets = append(presets, s.Origin.String()+": "+s.Field+": "+s.Reason)

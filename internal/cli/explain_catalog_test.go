@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// entry is an object of a catalog, and its text.
+type entry struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     map[string]any
+	text     string
+}
+
+// published are the objects of a kind in a catalog that is not part of this repository.
+func published(t *testing.T, file, kind string) (found []entry) {
+	t.Helper()
+	path := shared("catalog", file)
+	raw, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		t.Skipf("no published catalog at '%s'; set KILN_SHARED to the directory that holds it", path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split("\n"+string(raw), "\n---\n") {
+		e := entry{text: document + "\n"}
+		if err := yaml.Unmarshal([]byte(document), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// usual are sizes that fit most preferences, the last one first.
+var usual = []string{"u1.8xlarge", "u1.2xlarge", "u1.large"}
+
+// TestNotAppliedOfPublishedPreferences is TestNotAppliedIfNothingChanges for each published preference, on a size that fits it.
+func TestNotAppliedOfPublishedPreferences(t *testing.T) {
+	t.Parallel()
+	preferences := published(t, "cluster-preferences.yaml", "VirtualMachineClusterPreference")
+	sizes := published(t, "cluster-instancetypes.yaml", "VirtualMachineClusterInstancetype")
+	slices.SortStableFunc(sizes, func(a, b entry) int {
+		return cmp.Compare(-slices.Index(usual, a.Metadata.Name), -slices.Index(usual, b.Metadata.Name))
+	})
+	if len(preferences) < 50 || len(sizes) < 50 {
+		t.Fatalf("%d preferences and %d sizes: the test looks at the wrong files", len(preferences), len(sizes))
+	}
+	for _, p := range preferences {
+		t.Run(p.Metadata.Name, func(t *testing.T) {
+			t.Parallel()
+			c, found := fitting(t, candidate{preference: p.Spec, guest: "sparse"}, sizes)
+			if !found {
+				t.Fatal("it fits no published size")
+			}
+			applied, left := tried(t, c)
+			t.Logf("%d fields applied, %d not", applied, left)
+			if applied == 0 { // each says at least what bus and model disks and interfaces have
+				t.Error("no field makes a difference")
+			}
+		})
+	}
+}
+
+// fitting is a candidate on the first size with which it can start, on the architecture that its preference needs.
+func fitting(t *testing.T, c candidate, sizes []entry) (candidate, bool) {
+	t.Helper()
+	if demands, ok := c.preference["requirements"].(map[string]any); ok {
+		c.where, _ = demands["architecture"].(string)
+	}
+	for _, size := range sizes {
+		c.size, c.catalog = size.Metadata.Name, size.text
+		_, file := write(t, c.catalog, c.manifest(t, "whole", c.preference))
+		if got := call(t, "", "validate", "-f", file); got.err == nil {
+			return c, true
+		}
+	}
+	return c, false
+}
