@@ -2,6 +2,7 @@ package abi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"libvirt.org/go/libvirtxml"
@@ -22,7 +23,7 @@ func Compare(before, after *libvirtxml.Domain) []Change {
 	changes := deviceChanges(was, is)
 	for _, part := range platform {
 		if text(part.of(was)) != text(part.of(is)) {
-			changes = append(changes, Change{Part: part.name, Text: part.name + " changes" + part.words(was, is), Verdict: part.verdict})
+			changes = append(changes, Change{Part: part.name, Text: part.changes() + part.words(was, is), Verdict: part.verdict})
 		}
 	}
 	return changes
@@ -45,6 +46,17 @@ type part struct {
 	words   func(was, is *libvirtxml.Domain) string
 }
 
+// plural are the parts of which there are several.
+var plural = []string{"the NUMA cells", "the features", "the memory devices or IOMMU"}
+
+// changes is the part with the verb that its number asks for.
+func (p part) changes() string {
+	if slices.Contains(plural, p.name) {
+		return p.name + " change"
+	}
+	return p.name + " changes"
+}
+
 func silent(_, _ *libvirtxml.Domain) string { return "" }
 
 // values shows what differs where it is short.
@@ -54,8 +66,16 @@ func values(of func(*libvirtxml.Domain) string) func(was, is *libvirtxml.Domain)
 		if old == new {
 			return ""
 		}
-		return fmt.Sprintf(" from '%s' to '%s'", old, new)
+		return fmt.Sprintf(" from %s to %s", quoted(old), quoted(new))
 	}
+}
+
+// quoted is a value for people; an empty one is none.
+func quoted(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return "'" + value + "'"
 }
 
 // platform is everything but devices. What software binds itself to, or a boot depends on, breaks; more or less of what guests
@@ -65,7 +85,7 @@ var platform = []part{
 	{"the generation ID", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, silent},
 	{"the machine or firmware", Breaks, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
 	{"what the firmware boots", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, silent},
-	{"the memory", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, values(memoryOf)},
+	{"the memory", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
 	{"the number of CPUs", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
 	{"the CPU topology", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
 	{"the CPU", Breaks, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
@@ -103,13 +123,6 @@ func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInf
 	return out
 }
 
-func memoryOf(d *libvirtxml.Domain) string {
-	if d.Memory == nil {
-		return ""
-	}
-	return fmt.Sprintf("%d %s", d.Memory.Value, d.Memory.Unit)
-}
-
 // deviceChanges lists added, removed, moved and otherwise changed devices, in the order of before and then of after.
 func deviceChanges(was, is *libvirtxml.Domain) []Change {
 	old, new := described(was), described(is)
@@ -130,7 +143,7 @@ func deviceChanges(was, is *libvirtxml.Domain) []Change {
 		case now.identity != d.identity:
 			changes = append(changes, Change{Device: d.key, Text: d.words + " changes" + differing(d.identity, now.identity), Verdict: Breaks})
 		case now.text != d.text:
-			changes = append(changes, Change{Device: d.key, Text: d.words + " changes", Verdict: NeedsRestart})
+			changes = append(changes, Change{Device: d.key, Text: d.words + " changes" + settings(d.element, now.element), Verdict: NeedsRestart})
 		}
 	}
 	for _, d := range new {
@@ -143,7 +156,10 @@ func deviceChanges(was, is *libvirtxml.Domain) []Change {
 
 // description is a device in words and as text. The key does for records, which compare by it too; the identity is what a
 // guest knows the device by.
-type description struct{ key, words, text, identity, address string }
+type description struct {
+	key, words, text, identity, address string
+	element                             any
+}
 
 func described(dom *libvirtxml.Domain) []description {
 	var out []description
@@ -153,7 +169,7 @@ func described(dom *libvirtxml.Domain) []description {
 		if d.Disk != nil && d.Disk.Target != nil {
 			a.Target = d.Disk.Target.Dev
 		}
-		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), text([]any{d.Element}), identity(d), a.String()})
+		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), text([]any{d.Element}), identity(d), a.String(), d.Element})
 	}
 	return out
 }

@@ -71,7 +71,7 @@ func differing(was, is string) string {
 		}
 		name, old, _ := strings.Cut(part, " ")
 		_, new, _ := strings.Cut(now[i], " ")
-		words = append(words, fmt.Sprintf(" its %s from '%s' to '%s'", name, old, new))
+		words = append(words, fmt.Sprintf(" its %s from %s to %s", name, quoted(old), quoted(new)))
 	}
 	return strings.Join(words, ",")
 }

@@ -34,11 +34,11 @@ func cells(dom *libvirtxml.Domain) []Cell {
 	return out
 }
 
-// cellsOf is the CPUs of each cell, for people.
+// cellsOf is the CPUs and the memory of each cell, for people.
 func cellsOf(d *libvirtxml.Domain) string {
 	var lists []string
 	for _, cell := range numaOf(d).Cell {
-		lists = append(lists, cell.CPUs)
+		lists = append(lists, cell.CPUs+" with "+size(uint64(cell.Memory)))
 	}
 	return strings.Join(lists, " | ")
 }

@@ -1,0 +1,104 @@
+package abi
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// memoryWords are how much a guest has, or else how much it can get.
+func memoryWords(was, is *libvirtxml.Domain) string {
+	if text := values(memoryOf)(was, is); text != "" {
+		return text
+	}
+	if text := values(maximumOf)(was, is); text != "" {
+		return " its maximum" + text
+	}
+	return ""
+}
+
+func memoryOf(d *libvirtxml.Domain) string {
+	if d.Memory == nil {
+		return ""
+	}
+	return size(uint64(d.Memory.Value))
+}
+
+func maximumOf(d *libvirtxml.Domain) string {
+	if d.MaximumMemory == nil {
+		return ""
+	}
+	return size(uint64(d.MaximumMemory.Value))
+}
+
+// size is an amount of memory in KiB, which frontends count in, in the largest unit that gives a whole number.
+func size(kib uint64) string {
+	unit := 0
+	for kib > 0 && kib%1024 == 0 && unit < 3 {
+		kib, unit = kib/1024, unit+1
+	}
+	return fmt.Sprintf("%d %s", kib, []string{"KiB", "MiB", "GiB", "TiB"}[unit])
+}
+
+// mostSettings are named of one device.
+const mostSettings = 3
+
+// settings names what differs between two elements of a device, by the fields of libvirt's XML, with both values.
+func settings(was, is any) string {
+	var words []string
+	a, b := reflect.Indirect(reflect.ValueOf(was)), reflect.Indirect(reflect.ValueOf(is))
+	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
+		return ""
+	}
+	layouts[a.Type()].differences("", a, b, func(path string, old, new string) {
+		words = append(words, fmt.Sprintf(" its %s from %s to %s", path, quoted(old), quoted(new)))
+	})
+	if more := len(words) - mostSettings; more > 0 {
+		words = append(words[:mostSettings], fmt.Sprintf(" and %d more", more))
+	}
+	return strings.Join(words, ",")
+}
+
+// differences calls back for each field that differs. An element that one side lacks has no fields there.
+func (l *layout) differences(at string, a, b reflect.Value, tell func(path, old, new string)) {
+	switch a.Kind() {
+	case reflect.Pointer:
+		if !a.IsNil() || !b.IsNil() {
+			l.element.differences(at, pointee(a), pointee(b), tell)
+		}
+	case reflect.Slice:
+		if a.Len() != b.Len() {
+			tell(at, fmt.Sprint(a.Len()), fmt.Sprint(b.Len()))
+			return
+		}
+		for i := range a.Len() {
+			l.element.differences(fmt.Sprintf("%s[%d]", at, i), a.Index(i), b.Index(i), tell)
+		}
+	case reflect.Struct:
+		for _, f := range l.fields {
+			f.is.differences(strings.TrimPrefix(at+"."+strings.ToLower(f.name), "."), a.Field(f.index), b.Field(f.index), tell)
+		}
+	default:
+		if !a.Equal(b) {
+			tell(at, scalar(a), scalar(b))
+		}
+	}
+}
+
+// pointee is what a pointer points to, or its zero.
+func pointee(v reflect.Value) reflect.Value {
+	if v.IsNil() {
+		return reflect.Zero(v.Type().Elem())
+	}
+	return v.Elem()
+}
+
+// scalar is a text, number or switch for people, empty where it is not set.
+func scalar(v reflect.Value) string {
+	if v.IsZero() {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
