@@ -4,14 +4,16 @@ CORPUS ?= ../shared/conformance
 PROPS ?= 2000
 FUZZTIME ?= 1m
 PACKAGES := ./...
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
 .PHONY: help build run test check lint manifests golden fuzz conformance bench deps controlplane clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
 
-build: ## build the three programs into bin/
-	go build -o bin/ ./cmd/...
+build: ## build the three programs into bin/, stamped with VERSION
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C (KUBECONFIG=... WEBHOOK_HOST=... for your cluster)
 	@go build -o bin/demo ./test/demo && exec bin/demo

@@ -6,12 +6,16 @@ import (
 	"os"
 
 	"github.com/kilnvm/kiln/internal/launch"
+	"github.com/kilnvm/kiln/internal/version"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
-	if err := launch.Command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	cmd := launch.Command()
+	version.Add(cmd)
+	err := cmd.ExecuteContext(ctrl.SetupSignalHandler())
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
 	}
+	os.Exit(launch.ExitStatus(err))
 }

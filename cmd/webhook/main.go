@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/version"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -29,12 +30,11 @@ func main() {
 func command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:           "webhook",
-		Short:         "Kiln's admission server and controllers",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+		Use:          "webhook",
+		Short:        "Kiln's admission server and controllers",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file with access to the cluster; empty inside of a cluster")
@@ -49,6 +49,7 @@ func command() *cobra.Command {
 	flags.StringVar(&o.leader, "leader-namespace", "", "namespace of the lease by which replicas elect who runs the controllers; empty for a single replica")
 	flags.DurationVar(&o.drain, "drain", 0, "how long to go on serving, not ready, after a signal to stop: until no load balancer sends requests any more")
 	flags.DurationVar(&o.collect, "collect-after", time.Hour, "how long a revision must have been unused before it is removed, at least 10m")
+	version.Add(cmd)
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 	machine.Host, machine.Bindings = host.Capabilities, backend.AssumedBindings(machine.VMI)
 	record, errs := pipeline.Capture(machine, running)
 	if len(errs) > 0 {
-		return errs.ToAggregate()
+		return failed(errs.ToAggregate())
 	}
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(record)
 }

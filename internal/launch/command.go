@@ -29,7 +29,7 @@ type options struct {
 	labels, bridges                 map[string]string
 	guard                           bool
 	kvm, config                     string
-	file, namespace                 string
+	file, namespace, bindings       string
 	metrics                         string
 }
 
@@ -56,7 +56,7 @@ func nodeCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Claim, define, start, stop and report the VMIs of this machine",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.runNode(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return failed(o.runNode(cmd.Context())) },
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
 	cmd.Flags().StringVar(&o.claims, "claims", "", "folder with what persistent volume claims are on this machine, and their keys; empty knows none")
@@ -118,7 +118,7 @@ func (o *options) runNode(ctx context.Context) error {
 // node is this machine. What libvirt says of it is still to be learned.
 func (o *options) node() (*Node, error) {
 	if kvm := KVM(o.kvm); kvm != KVMAuto && kvm != KVMNever {
-		return nil, fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, KVMAuto, KVMNever)
+		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, KVMAuto, KVMNever)}
 	}
 	if err := o.folders(); err != nil {
 		return nil, err

@@ -28,12 +28,14 @@ func renderCommand(o *options) *cobra.Command {
 		Use: "render (-f FILE | NAME)", Short: "Print the libvirt documents of one VMI, from a file or the cluster",
 		Long: "Print the libvirt documents of one VMI, from a file ('-' is standard input) or the cluster.\n" +
 			"The host is this machine if its libvirt answers, else an assumed one. Nothing is made or started: file paths are those\n" +
-			"that the launcher assumes before it has bound anything.",
+			"that the launcher assumes before it has bound anything, or what --bindings says. Secrets (without values), network filters\n" +
+			"and node devices of the domain stand before it, all below one root: <documents>.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.render(cmd, args) },
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
+	cmd.Flags().StringVar(&o.bindings, "bindings", "", "YAML file with what this start is given, in the place of what is assumed")
 	return cmd
 }
 
@@ -55,7 +57,16 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 		defer daemon.Close()
 	}
 	machine.Host, machine.Bindings = host.Capabilities, backend.AssumedBindings(vmi)
-	xml, err := Document(machine)
+	if o.bindings != "" {
+		raw, err := os.ReadFile(o.bindings)
+		if err == nil {
+			err = yaml.UnmarshalStrict(raw, &machine.Bindings)
+		}
+		if err != nil {
+			return fmt.Errorf("--bindings %s: %w", o.bindings, err)
+		}
+	}
+	xml, err := bundle(machine)
 	if err == nil {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), xml)
 	}
@@ -99,16 +110,42 @@ func profiles(ctx context.Context, reader client.Reader) ([]v1alpha1.HostProfile
 	return list.Items, nil
 }
 
-// Document is the domain of a VMI as XML. The error of a spec that is not explicit names the command that makes it so.
+// Document is the domain of a VMI as XML.
 func Document(machine pipeline.Machine) (string, error) {
+	rendered, err := renderMachine(machine)
+	if err != nil {
+		return "", err
+	}
+	return rendered.Documents.Domain.Marshal()
+}
+
+// bundle is the domain and all that libvirt must have before it, as one XML document.
+func bundle(machine pipeline.Machine) (string, error) {
+	rendered, err := renderMachine(machine)
+	if err != nil {
+		return "", err
+	}
+	all, err := rendered.Side()
+	if err != nil {
+		return "", err
+	}
+	xml, err := rendered.Documents.Domain.Marshal()
+	if err != nil {
+		return "", err
+	}
+	return pipeline.Bundle(append(all, pipeline.Document{Kind: "domain", Name: rendered.Documents.Domain.Name, XML: xml}))
+}
+
+// renderMachine runs stages 2 and 3. The error of a spec that is not explicit names the command that makes it so.
+func renderMachine(machine pipeline.Machine) (pipeline.Rendered, error) {
 	rendered, errs := pipeline.Render(machine)
-	if len(errs) == 0 {
-		return rendered.Documents.Domain.Marshal()
+	switch {
+	case len(errs) == 0:
+		return rendered, nil
+	case reasonOf(errs) == reasonNotExplicit:
+		return rendered, failed(fmt.Errorf("the spec is not explicit; make it so with 'kubectl kiln expand -f FILE': %w", errs.ToAggregate()))
 	}
-	if reasonOf(errs) == reasonNotExplicit {
-		return "", fmt.Errorf("the spec is not explicit; make it so with 'kubectl kiln expand -f FILE': %w", errs.ToAggregate())
-	}
-	return "", errs.ToAggregate()
+	return rendered, failed(errs.ToAggregate())
 }
 
 func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {

@@ -35,13 +35,28 @@ type Rendered struct {
 	Documents backend.Documents
 }
 
-// Render runs stages 2 and 3. Errors name the fields of the VMI that are not explicit (Required), cannot be rendered, or
-// need something that the host or its bindings do not offer.
-func Render(m Machine) (Rendered, field.ErrorList) {
-	vmi := identifiable(m.VMI)
-	// What admission added, such as the default interface, was not there when the controller identified the guest.
+// Frontend runs stage 2 alone: all that the guest sees, as a partial libvirt domain. Errors name the fields of the VMI that are not
+// explicit (Required) or cannot be rendered.
+func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
+	return stageTwo(m, identified(m.VMI))
+}
+
+// identified is a copy of a VMI with the identity that admission could not give it: what that added, such as the default interface, was
+// not there when the controller identified the guest.
+func identified(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+	vmi := identifiable(given)
 	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
-	front, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m), Generation: generationID(vmi)})
+	return vmi
+}
+
+func stageTwo(m Machine, vmi *v1.VirtualMachineInstance) (*libvirtxml.Domain, field.ErrorList) {
+	return frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m), Generation: generationID(vmi)})
+}
+
+// Render runs stages 2 and 3. Errors are those of Frontend, and name what the VMI needs that the host or its bindings do not offer.
+func Render(m Machine) (Rendered, field.ErrorList) {
+	vmi := identified(m.VMI)
+	front, errs := stageTwo(m, vmi)
 	if len(errs) > 0 {
 		return Rendered{}, errs
 	}
