@@ -2,7 +2,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -18,7 +17,7 @@ func main() {
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()
-	if err != nil && !errors.Is(err, cli.ErrRejected) {
+	if err != nil && !cli.Answered(err) {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
 	os.Exit(cli.ExitStatus(err))

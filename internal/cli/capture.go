@@ -64,9 +64,8 @@ func (o *options) capture(g guest, running *libvirtxml.Domain, host string) erro
 	record, errs := pipeline.Capture(pipeline.Machine{VMI: g.explicit, Defaults: g.input.Cluster.Frontend,
 		Host: capabilities, Bindings: backend.AssumedBindings(g.explicit)}, running)
 	if len(errs) > 0 {
-		g.verdict.Errors = errs
-		g.reject(o.ErrOut)
-		return ErrRejected
+		g.verdict = pipeline.Verdict{Errors: errs} // its warnings have been told
+		return o.refuse(g, host)
 	}
 	text, err := o.captured(g, record)
 	if err == nil {

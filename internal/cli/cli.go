@@ -3,39 +3,14 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/version"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
-
-// ErrRejected says that the answer is no: at least one object was rejected, or two differ. Its causes are already printed.
-var ErrRejected = errors.New("rejected")
-
-// errUnanswered says that there is no answer for some objects or files. Why not is already printed.
-var errUnanswered = errors.New("there is no answer for what is named above")
-
-// worse is the error that decides on the exit status: no answer before no.
-func worse(a, b error) error {
-	if a == nil || b != nil && errors.Is(a, ErrRejected) {
-		return b
-	}
-	return a
-}
-
-// ExitStatus is what a shell is told: 0, 1 for an answer that is no, 2 where there is none, as 'kubectl diff' has it.
-func ExitStatus(err error) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, ErrRejected):
-		return 1
-	}
-	return 2
-}
 
 // Command is the root of the plugin's commands, reading from and writing to the streams.
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
@@ -46,16 +21,18 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		Long: "Expand, judge and render virtual machines with the code that Kiln's webhook and launcher run.\n" +
 			"With -f or -k nothing but the given files is read; with vm/NAME the current cluster is.\n\n" +
 			"The exit status is 0, or 1 if an object is rejected, or 2 if there is no answer: wrong usage, a file that cannot be\n" +
-			"read or is no object, a cluster that does not answer.",
+			"read or is no object, a cluster that does not answer. Of a change 'diff' says 3 if it needs a restart, and 4 if it\n" +
+			"breaks the guest.",
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
 	root.AddCommand(captureCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
 	o.answering(root.Commands())
-	help(root)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
+	version.Add(root)
+	help(root)
 	return root
 }
 
@@ -68,6 +45,8 @@ type options struct {
 	catalog        []string
 	config         string
 	output         string
+	// documents says that -o asks for JSON or YAML: rejections are documents too.
+	documents bool
 	// strict refuses what can else not be judged.
 	strict bool
 	// profiles are files of host profiles.
@@ -109,8 +88,9 @@ func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...stri
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
 	format := cmd.Flags().StringP("output", "o", fallback, "output format: "+choice)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	cmd.PreRunE = func(*cobra.Command, []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		o.output = *format
+		o.documents = cmd.Flags().Changed("output") && (o.output == "json" || o.output == "yaml")
 		if !slices.Contains(formats, o.output) {
 			return fmt.Errorf("--output '%s' is not supported, use %s", o.output, choice)
 		}
@@ -131,18 +111,12 @@ func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(guest)
 	}
 	for _, g := range found {
 		err := visit(g)
-		if err != nil && !errors.Is(err, ErrRejected) {
+		if err != nil && !Answered(err) {
 			err = o.unanswered(fmt.Errorf("%s: %w", g.name(), err))
 		}
 		outcome = worse(outcome, err)
 	}
 	return outcome
-}
-
-// unanswered reports why there is no answer for an object or a file.
-func (o *options) unanswered(fault error) error {
-	fmt.Fprintln(o.ErrOut, "error:", fault)
-	return errUnanswered
 }
 
 // explicit are the guests among objects that can be made explicit. It reports all that is rejected or could not be judged, and
@@ -153,20 +127,15 @@ func (o *options) explicit(all []guest) (found []guest, outcome error) {
 			outcome = worse(outcome, o.unanswered(g.fault))
 			continue
 		}
-		g.warn(o.ErrOut)
 		switch {
 		case !g.verdict.Allowed():
-			g.reject(o.ErrOut)
-			outcome = worse(outcome, ErrRejected)
+			outcome = worse(outcome, o.refuse(g, ""))
 		case g.explicit == nil:
+			g.warn(o.ErrOut)
 		case g.unknown:
-			remedy := "create what it refers to"
-			if g.file != "" {
-				remedy = "add the missing object's file with -f or --catalog"
-			}
-			fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", g.name(), remedy)
-			outcome = worse(outcome, ErrRejected)
+			outcome = worse(outcome, o.incomplete(g))
 		default:
+			g.warn(o.ErrOut)
 			found = append(found, g)
 		}
 	}

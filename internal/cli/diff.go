@@ -41,7 +41,8 @@ func diffCommand(o *options) *cobra.Command {
 			"breaks the guest's hardware. A and B are files with one VM or VMI, or objects of the cluster, such as vm/web. B is\n" +
 			"taken for the next version of A: it keeps A's identity, pins and recorded addresses. With A alone, --host twice\n" +
 			"compares two hosts; vm/NAME without them shows what 'kilnvm.io/hardware: latest' would change.\n\n" +
-			"The exit status is 0 if the change is compatible, else 1.",
+			"The exit status is 0 if the change is compatible, 3 if it needs a restart, 4 if it breaks the guest's hardware, and 1\n" +
+			"if A or B is rejected.",
 		Example: "  kubectl kiln diff vm/web new.yaml\n" +
 			"  kubectl kiln diff vm.yaml --host old-host.yaml --host new-host.yaml --domain",
 		Args: cobra.RangeArgs(1, 2),
@@ -136,14 +137,10 @@ func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstan
 
 // booted is a guest with its documents, or the causes why it has none.
 func (o *options) booted(s side, frozen *abi.Record) (pipeline.Rendered, error) {
-	rendered, errs, err := o.boot(s.guest, s.host, frozen)
+	rendered, errs, err := o.boot(s.guest, placing{host: s.host}, frozen)
 	if err == nil && len(errs) > 0 {
-		if s.host != "" {
-			fmt.Fprintf(o.ErrOut, "on %s: ", s.host)
-		}
-		s.verdict.Errors = errs
-		s.reject(o.ErrOut)
-		err = ErrRejected
+		s.verdict = pipeline.Verdict{Errors: errs} // its warnings have been told
+		err = o.refuse(s.guest, s.host)
 	}
 	return rendered, err
 }
@@ -202,10 +199,7 @@ func (o *options) printDifference(d difference, domain bool) error {
 			fmt.Fprint(o.Out, d.Domain)
 		}
 	}
-	if d.Verdict != abi.Compatible {
-		return ErrRejected
-	}
-	return nil
+	return map[abi.Verdict]error{abi.NeedsRestart: ErrNeedsRestart, abi.Breaks: ErrBreaks}[d.Verdict]
 }
 
 // write is the difference for people, without the domain.

@@ -50,7 +50,8 @@ func TestVerdictOnAChange(t *testing.T) {
 		{"the guest does not see its caches", "disk: {bus: virtio}", "disk: {bus: virtio}, cache: writethrough", abi.Compatible, ""},
 		{"nor its image", "os:1", "os:2", abi.Compatible, ""},
 		{"a disk before another takes no place away", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", abi.NeedsRestart, "disk 'new' is added"},
-		{"memory", "guest: 1Gi", "guest: 2Gi", abi.NeedsRestart, "the memory changes from"},
+		{"memory", "guest: 1Gi", "guest: 2Gi", abi.NeedsRestart, "the memory changes from '1 GiB' to '2 GiB'"},
+		{"a root port that a disk takes says how", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", abi.NeedsRestart, "changes its pci.target.hotplug from none to 'off'"},
 		{"another bus", "bus: virtio", "bus: sata", abi.Breaks, "disk 'root' moves from vda"},
 		{"a MAC", "model: virtio", "model: virtio, macAddress: '02:00:00:00:00:01'", abi.Breaks, "interface 'default' changes its MAC"},
 		{"another name is no change: it is the next version", "name: web", "name: web2", abi.Compatible, ""},
@@ -61,8 +62,9 @@ func TestVerdictOnAChange(t *testing.T) {
 		}
 		_, after := write(t, text)
 		d, got := compare(t, before, after)
-		if d.Verdict != test.want || (ExitStatus(got.err) == 0) != (test.want == abi.Compatible) || ExitStatus(got.err) > 1 {
-			t.Errorf("%s: '%s' with exit status %d, want '%s': %+v %s", test.why, d.Verdict, ExitStatus(got.err), test.want, d.Changes, got.errOut)
+		status := map[abi.Verdict]int{abi.Compatible: 0, abi.NeedsRestart: 3, abi.Breaks: 4}[test.want]
+		if d.Verdict != test.want || ExitStatus(got.err) != status {
+			t.Errorf("%s: '%s' with exit status %d, want '%s' with %d: %+v %s", test.why, d.Verdict, ExitStatus(got.err), test.want, status, d.Changes, got.errOut)
 		}
 		if (d.BeforeDigest == d.AfterDigest) != (test.want == abi.Compatible) {
 			t.Errorf("%s: digests '%s' and '%s'", test.why, d.BeforeDigest, d.AfterDigest)
@@ -103,8 +105,11 @@ func TestTwoHosts(t *testing.T) {
 	if d, got := compare(t, file, "--host", old, "--host", next); got.err != nil || d.Verdict != abi.Compatible {
 		t.Errorf("a newer host keeps the machine that is on record: %v %+v\n%s", got.err, d.Changes, got.errOut)
 	}
-	if _, got := compare(t, file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "pc-q35-9.0") {
-		t.Errorf("a host without that machine cannot take the guest: %v\n%s", got.err, got.errOut)
+	if _, got := compare(t, file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.errOut != "" || !strings.Contains(got.out, "pc-q35-9.0") || !strings.Contains(got.out, `"host": "`+other) {
+		t.Errorf("a host without that machine cannot take the guest: %v\n%s%s", got.err, got.errOut, got.out)
+	}
+	if got := call(t, "", "diff", file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.out != "" || !strings.HasPrefix(got.errOut, "on "+other+": VirtualMachine shop/web is rejected:") {
+		t.Errorf("and says so in words: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 }
 

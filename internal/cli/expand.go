@@ -99,6 +99,7 @@ func (o *options) printTitled(object any, title string) error {
 	if o.output == "json" {
 		encoder := json.NewEncoder(o.Out)
 		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false) // XML is to be read
 		return encoder.Encode(object)
 	}
 	raw, err := yaml.Marshal(object)

@@ -28,7 +28,7 @@ Use '{{.Root.CommandPath}} options' for the flags that every command has (--name
 // help sets how the commands speak of themselves and of wrong usage.
 func help(root *cobra.Command) {
 	root.SetUsageTemplate(usage)
-	root.CompletionOptions.HiddenDefaultCmd = true
+	completion(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w, see '%s --help'", err, cmd.CommandPath())
 	})
@@ -38,6 +38,18 @@ func help(root *cobra.Command) {
 			fmt.Fprintf(cmd.OutOrStdout(), "Every command has these flags of kubectl:\n\n%s", cmd.InheritedFlags().FlagUsages())
 		},
 	})
+}
+
+// completion is cobra's own command, with an example: kubectl asks another program, the binary by its own name asks a script.
+func completion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Example = "  kubectl kiln completion bash > /etc/bash_completion.d/kubectl-kiln"
+			cmd.Long = "Generate the completion script of a shell for the program kubectl-kiln. 'kubectl kiln' itself is completed by an\n" +
+				"executable kubectl_complete-kiln in the PATH, which runs: kubectl kiln __complete \"$@\""
+		}
+	}
 }
 
 // nothing is the error where the user named files or objects, and none of them is wanted.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,12 @@ func TestHelpFitsOneScreen(t *testing.T) {
 		if cmd.Name() != "options" && !strings.Contains(cmd.Example, "  kubectl kiln "+cmd.Name()+" ") {
 			t.Errorf("%s has no example", cmd.Name())
 		}
+	}
+	if got := call(t, "", "help"); !strings.Contains(got.out, "\n  completion ") || !strings.Contains(got.out, "\n  version ") {
+		t.Errorf("the commands have no completion or version: %v\n%s", got.err, got.out)
+	}
+	if got := call(t, "", "completion", "bash"); got.err != nil || !strings.Contains(got.out, "complete -o default -F __start_kubectl-kiln kubectl-kiln") {
+		t.Errorf("completion of bash: %v\n%.200s", got.err, got.out)
 	}
 	if got := call(t, "", "options"); !strings.Contains(got.out, "--as-group") || !strings.Contains(got.out, "--namespace") {
 		t.Errorf("options: want kubectl's flags:\n%s", got.out)
@@ -76,9 +83,9 @@ func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want int
-	}{{nil, 0}, {ErrRejected, 1}, {errors.Join(errors.New("vm"), ErrRejected), 1}, {os.ErrNotExist, 2}} {
-		if got := ExitStatus(test.err); got != test.want {
-			t.Errorf("%v: exit status %d, want %d", test.err, got, test.want)
+	}{{nil, 0}, {ErrRejected, 1}, {errors.Join(errors.New("vm"), ErrRejected), 1}, {os.ErrNotExist, 2}, {ErrNeedsRestart, 3}, {fmt.Errorf("vm: %w", ErrBreaks), 4}} {
+		if got := ExitStatus(test.err); got != test.want || Answered(test.err) != (got != 0 && got != 2) {
+			t.Errorf("%v: exit status %d, want %d; answered %v", test.err, got, test.want, Answered(test.err))
 		}
 	}
 }

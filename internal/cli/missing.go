@@ -31,7 +31,7 @@ func (o *options) lacks(ctx context.Context, g *guest) {
 		at := slices.Index(g.verdict.Warnings, missing.Warning)
 		switch {
 		case o.strict:
-			g.verdict.Errors = append(g.verdict.Errors, &field.Error{Type: field.ErrorTypeNotFound, Field: missing.Path.String(), BadValue: missing.Value, Detail: told})
+			g.verdict.Errors = append(g.verdict.Errors, notFound(missing, told))
 			if at >= 0 {
 				g.verdict.Warnings = slices.Delete(g.verdict.Warnings, at, at+1)
 			}
@@ -40,8 +40,20 @@ func (o *options) lacks(ctx context.Context, g *guest) {
 		}
 	}
 	if o.strict && g.unknown && len(g.missing) == 0 {
-		g.verdict.Errors = append(g.verdict.Errors, field.Forbidden(field.NewPath("spec"), "what its instancetype or preference refers to is not there, so that it cannot be judged"))
+		g.verdict.Errors = append(g.verdict.Errors, unknowable())
 	}
+}
+
+// notFound is the cause of a refusal for what is missing.
+func notFound(missing resolve.Missing, detail string) *field.Error {
+	err := field.NotFound(missing.Path, missing.Value)
+	err.Detail = detail
+	return err
+}
+
+// unknowable is that of a VM whose instancetype or preference is not known, though nothing that it names is missing.
+func unknowable() *field.Error {
+	return field.Forbidden(field.NewPath("spec"), "what its instancetype or preference refers to is not there, so that it cannot be judged")
 }
 
 // nearest is the name of the object that a reference was probably meant to name; empty if none resembles it.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -17,62 +18,109 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Stages of 'render'.
+const (
+	stageFrontend = "frontend"
+	stageBackend  = "backend"
+)
+
+// renderOptions are the flags of one call.
+type renderOptions struct {
+	placing
+	stage, folder string
+	documents     bool
+}
+
+// placing is where and with what a guest is rendered.
+type placing struct {
+	// host is a file of capabilities, bindings one of what the host gives to this start; assumed where empty.
+	host, bindings string
+}
+
 func renderCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the libvirt domain that each VM would boot",
-		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one:\n" +
-			"QEMU in /usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM of the cluster that has run before\n" +
-			"keeps the hardware that is on record.",
+		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one: QEMU in\n" +
+			"/usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM of the cluster that has run before keeps the\n" +
+			"hardware that is on record. Several documents stand below one root, <documents>, or in files of --output-dir.",
 		Example: "  kubectl kiln render -f vm.yaml | virt-xml-validate -\n" +
-			"  kubectl kiln render vm/web -n shop --host host.yaml",
+			"  kubectl kiln render vm/web -n shop --host host.yaml --documents --output-dir out/",
 	}
-	host := cmd.Flags().String("host", "", "YAML file with the host's capabilities")
+	var r renderOptions
+	flags := cmd.Flags()
+	flags.StringVar(&r.host, "host", "", "YAML file with the host's capabilities")
+	flags.StringVar(&r.bindings, "bindings", "", "YAML file with what the host gives to this start, in the place of what is assumed")
+	flags.StringVar(&r.stage, "stage", stageBackend, "'frontend' prints all that the guest sees (stage 2), 'backend' the complete domain")
+	_ = cmd.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions([]string{stageFrontend, stageBackend}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	flags.BoolVar(&r.documents, "documents", false, "print the secrets (without values), network filters and node devices of the domain too")
+	flags.StringVar(&r.folder, "output-dir", "", "write each document to DIR/NAMESPACE/NAME/KIND[-NAME].xml")
 	o.addProfiles(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return o.eachGuest(cmd, args, func(g guest) error { return o.printDomain(g, *host) })
-	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.render(cmd, args, r) }
 	o.addInputs(cmd)
 	o.addOutput(cmd, "xml", "xml", "yaml", "json")
 	return cmd
 }
 
-func (o *options) printDomain(g guest, host string) error {
-	rendered, errs, err := o.boot(g, host, g.frozen)
-	if err != nil {
+func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) error {
+	switch {
+	case r.stage != stageFrontend && r.stage != stageBackend:
+		return fmt.Errorf("--stage '%s' is not supported, use %s or %s", r.stage, stageFrontend, stageBackend)
+	case r.stage == stageFrontend && r.documents:
+		return fmt.Errorf("--documents are those of the complete domain: leave out --stage %s", stageFrontend)
+	case r.folder != "" && cmd.Flags().Changed("output"):
+		return errors.New("--output-dir takes XML alone: leave out -o")
+	}
+	var all []pipeline.Document
+	err := o.eachGuest(cmd, args, func(g guest) error {
+		documents, err := o.documentsOf(g, r)
+		if err != nil {
+			return err
+		}
+		if o.output != "xml" {
+			return o.printDocuments(g, r.stage, documents)
+		}
+		if r.folder != "" {
+			return writeDocuments(r.folder, g, documents)
+		}
+		all = append(all, documents...)
+		return nil
+	})
+	if len(all) == 0 {
 		return err
 	}
-	if len(errs) > 0 {
-		g.verdict.Errors = errs
-		g.reject(o.ErrOut)
-		return ErrRejected
+	text, bundled := pipeline.Bundle(all)
+	if bundled != nil {
+		return bundled
 	}
-	xml, err := rendered.Documents.Domain.Marshal()
-	if err != nil {
-		return err
+	if _, failed := fmt.Fprintln(o.Out, text); failed != nil {
+		return failed
 	}
-	if o.output != "xml" {
-		return o.print(map[string]string{"object": g.name(), "domain": xml})
-	}
-	_, err = fmt.Fprintln(o.Out, xml)
 	return err
 }
 
 // boot renders a guest on a host, with the hardware of an earlier boot if there was one.
-func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rendered, field.ErrorList, error) {
+func (o *options) boot(g guest, at placing, frozen *abi.Record) (pipeline.Rendered, field.ErrorList, error) {
+	machine, err := o.machine(g, at, frozen)
+	if err != nil {
+		return pipeline.Rendered{}, nil, err
+	}
+	rendered, errs := pipeline.Render(machine)
+	return rendered, errs, nil
+}
+
+func (o *options) machine(g guest, at placing, frozen *abi.Record) (m pipeline.Machine, err error) {
 	if g.forgotten != nil {
-		return pipeline.Rendered{}, nil, fmt.Errorf("which hardware the guest had before is not known: %w", g.forgotten)
+		return m, fmt.Errorf("which hardware the guest had before is not known: %w", g.forgotten)
 	}
-	capabilities, err := readHost(host, g.explicit.Spec.Architecture)
-	if err != nil {
-		return pipeline.Rendered{}, nil, err
+	if m.Host, err = readHost(at.host, g.explicit.Spec.Architecture); err != nil {
+		return m, err
 	}
-	profiles, err := g.profiles()
-	if err != nil {
-		return pipeline.Rendered{}, nil, err
+	if m.Profiles, err = g.profiles(); err != nil {
+		return m, err
 	}
-	if host == "" {
-		o.elsewhere(profiles, g.explicit.Labels)
+	if at.host == "" {
+		o.elsewhere(m.Profiles, g.explicit.Labels)
 	}
 	vmi := g.explicit.DeepCopy()
 	if frozen != nil {
@@ -80,54 +128,54 @@ func (o *options) boot(g guest, host string, frozen *abi.Record) (pipeline.Rende
 	}
 	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
 	pipeline.Identify(vmi, cmp.Or(vmi.Annotations[pipeline.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
-	rendered, errs := pipeline.Render(pipeline.Machine{
-		VMI: vmi, Defaults: g.input.Cluster.Frontend, Frozen: frozen, Host: capabilities, Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
-	return rendered, errs, nil
+	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, g.input.Cluster.Frontend, frozen, backend.AssumedBindings(vmi)
+	return m, readYAML(at.bindings, &m.Bindings)
 }
 
 // readHost reads the capabilities of a host from a file; without one they are assumed for the guest's architecture.
-func readHost(file, architecture string) (backend.Capabilities, error) {
+func readHost(file, architecture string) (host backend.Capabilities, err error) {
 	if file == "" {
 		return backend.Assumed(architecture), nil
 	}
-	var host backend.Capabilities
+	return host, readYAML(file, &host)
+}
+
+// readYAML reads a file over what is there; without one that stays.
+func readYAML(file string, into any) error {
+	if file == "" {
+		return nil
+	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return host, err
+		return err
 	}
-	if err := yaml.UnmarshalStrict(raw, &host); err != nil {
-		return host, fmt.Errorf("%s: %w", file, err)
+	if err := yaml.UnmarshalStrict(raw, into); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	return host, nil
+	return nil
 }
 
 // remember gives a guest the hardware that it had before: from its own annotation, or from the records of its VM. A rejected
-// guest has none to be rendered with.
+// guest has none: its annotation may be why.
 func (g *guest) remember(ctx context.Context, reader client.Reader) error {
 	if !g.verdict.Allowed() {
 		return nil
 	}
-	var err error
-	if text := g.explicit.Annotations[pipeline.AnnotationFrontend]; text != "" {
-		if g.frozen, err = abi.Parse(text); err != nil {
-			at := field.NewPath("metadata", "annotations")
-			if g.vm != nil {
-				at = field.NewPath("spec", "template", "metadata", "annotations")
-			}
-			g.verdict.Errors = field.ErrorList{field.Invalid(at.Key(pipeline.AnnotationFrontend), field.OmitValueType{}, err.Error())}
+	text := g.explicit.Annotations[pipeline.AnnotationFrontend]
+	if vm := g.vm; text == "" && vm != nil && vm.UID != "" && vm.Annotations[pipeline.AnnotationHardware] != "latest" {
+		records, err := lifecycle.Records(ctx, reader, vm)
+		if apierrors.IsForbidden(err) {
+			g.forgotten = err // only what is rendered needs it
+			return nil
 		}
-		return nil
+		if err != nil {
+			return err
+		}
+		if len(records) > 0 {
+			text = string(records[0].Data.Raw)
+		}
 	}
-	if g.vm == nil || g.vm.UID == "" || g.vm.Annotations[pipeline.AnnotationHardware] == "latest" {
-		return nil
-	}
-	records, err := lifecycle.Records(ctx, reader, g.vm)
-	if apierrors.IsForbidden(err) {
-		g.forgotten = err // only what is rendered needs it
-		return nil
-	}
-	if err == nil && len(records) > 0 {
-		g.frozen, err = abi.Parse(string(records[0].Data.Raw))
-	}
+	var err error
+	g.frozen, err = abi.Parse(text)
 	return err
 }

@@ -80,8 +80,7 @@ func (o *options) repin(ctx context.Context, args, keys []string, dry bool) erro
 		one.named = []object{named}
 		switch err := o.repinOne(ctx, one, keys, dry); {
 		case apierrors.IsInvalid(err):
-			fmt.Fprintln(o.ErrOut, err)
-			rejected = ErrRejected
+			rejected = o.refused(named, err)
 		case errors.Is(err, ErrRejected):
 			rejected = err
 		case err != nil:
@@ -89,6 +88,22 @@ func (o *options) repin(ctx context.Context, args, keys []string, dry bool) erro
 		}
 	}
 	return rejected
+}
+
+// refused tells why the cluster refuses an object.
+func (o *options) refused(named object, err error) error {
+	var status apierrors.APIStatus
+	if !o.documents || !errors.As(err, &status) {
+		fmt.Fprintln(o.ErrOut, err)
+		return ErrRejected
+	}
+	j := judgement{Object: named.name(), Causes: []cause{}, Warnings: []string{}}
+	if details := status.Status().Details; details != nil {
+		for _, c := range details.Causes {
+			j.Causes = append(j.Causes, cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
+		}
+	}
+	return o.printRejection(j)
 }
 
 // repinOne asks in a dry run first, so that a VM which would lose its size, or could not start any more, stays as it is.

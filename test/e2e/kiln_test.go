@@ -76,7 +76,7 @@ func TestRepinAndRevisions(t *testing.T) {
 	}
 
 	dry := s.must(s.kiln("repin", "vm/web", "--dry-run"))
-	for _, text := range []string{"instancetype: " + first["instancetype"] + " -> own-", "preference: " + first["preference"] + ", unchanged", "the memory changes from '1048576 KiB' to '2097152 KiB'"} {
+	for _, text := range []string{"instancetype: " + first["instancetype"] + " -> own-", "preference: " + first["preference"] + ", unchanged", "the memory changes from '1 GiB' to '2 GiB'"} {
 		if !strings.Contains(dry.stdout, text) {
 			t.Errorf("the dry run does not say '%s':\n%s", text, dry.stdout)
 		}
@@ -149,7 +149,7 @@ func TestDiffAgainstTheCluster(t *testing.T) {
 		t.Errorf("its own manifest: %v\n%s%s", got.err, got.stdout, got.stderr)
 	}
 	write(strings.NewReplacer("disks: [", "disks: [{name: new}, ", "volumes: [", "volumes: [{name: new, emptyDisk: {capacity: 1Gi}}, ").Replace(own("web")))
-	if got := s.kiln("diff", "vm/web", file); s.status(got) != 1 || !strings.HasPrefix(got.stdout, "needs restart\n") || strings.Contains(got.stdout, "memory") {
+	if got := s.kiln("diff", "vm/web", file); s.status(got) != 3 || !strings.HasPrefix(got.stdout, "needs restart\n") || strings.Contains(got.stdout, "memory") {
 		t.Errorf("one disk more, and no other memory: %v\n%s%s", got.err, got.stdout, got.stderr)
 	}
 	if got := s.must(s.kiln("explain", "vm/web")); !strings.Contains(got.stdout, "instancetype own@"+pins(t, s.get("vm", "web"))["instancetype"]) {

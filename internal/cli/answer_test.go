@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// judged are the documents of an answer that tell of a rejection.
+func judged(t *testing.T, got answer) (all []judgement) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(got.out))
+	for decoder.More() {
+		var j judgement
+		if err := decoder.Decode(&j); err != nil {
+			t.Fatalf("%v\n%s", err, got.out)
+		}
+		if j.Causes != nil && !j.Allowed {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// TestRejectionsAreDocuments: with -o json and -o yaml each command answers a rejection as 'validate' does, and says nothing besides.
+func TestRejectionsAreDocuments(t *testing.T) {
+	t.Parallel()
+	_, sizes := write(t, size)
+	_, file := write(t, conflicting)
+	_, good := write(t, plain)
+	message := `Invalid value: "1Gi": conflicts with VirtualMachineClusterInstancetype 'medium', which sets '2Gi': remove the field, or choose an instancetype that fits`
+	want := []judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []cause{{
+		Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest", Message: message, File: file, Line: 9}}}}
+	for _, args := range [][]string{
+		{"validate", "-f", file}, {"expand", "-f", file}, {"expand", "-f", file, "--stage", "all"}, {"explain", "-f", file},
+		{"render", "-f", file}, {"render", "-f", file, "--stage", "frontend"}, {"diff", file, good}, {"diff", good, file},
+	} {
+		args = append(args, "--catalog", sizes)
+		got := call(t, "", append(args, "-o", "json")...)
+		if diff := cmp.Diff(want, judged(t, got)); diff != "" || ExitStatus(got.err) != 1 || got.errOut != "" {
+			t.Errorf("%q: %v, stderr '%s' (-want +got):\n%s", args, got.err, got.errOut, diff)
+		}
+		var one judgement
+		got = call(t, "", append(args, "-o", "yaml")...)
+		if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(got.out, "---\n")), &one); err != nil || ExitStatus(got.err) != 1 || got.errOut != "" {
+			t.Errorf("%q -o yaml: %v %v, stderr '%s'\n%s", args, err, got.err, got.errOut, got.out)
+		} else if diff := cmp.Diff(want[0], one); diff != "" {
+			t.Errorf("%q -o yaml (-want +got):\n%s", args, diff)
+		}
+	}
+}
+
+// TestRejectionsBesideAnswers: the documents of one run are one stream.
+func TestRejectionsBesideAnswers(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, size, conflicting, strings.Replace(plain, "name: web", "name: other", 1))
+	got := call(t, "", "expand", "-f", file, "-o", "json")
+	if refused := judged(t, got); len(refused) != 1 || !strings.Contains(got.out, `"kind": "VirtualMachineInstance"`) || ExitStatus(got.err) != 1 {
+		t.Errorf("want a rejection and a guest: %+v %v\n%s", refused, got.err, got.out)
+	}
+}
+
+// TestWhatIsNotThereInJSON: a VM whose size is not known has no explicit guest; the document names the reference.
+func TestWhatIsNotThereInJSON(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, preferred)
+	for _, command := range []string{"expand", "explain", "render"} {
+		got := call(t, "", command, "-f", file, "-o", "json")
+		all := judged(t, got)
+		if len(all) != 1 || len(all[0].Causes) != 2 || len(all[0].Warnings) == 0 || ExitStatus(got.err) != 1 || got.errOut != "" {
+			t.Fatalf("%s: want one document with two causes: %v %s\n%s", command, got.err, got.errOut, got.out)
+		}
+		size, preference := all[0].Causes[0], all[0].Causes[1]
+		if size.Type != "FieldValueNotFound" || size.Field != "spec.instancetype.name" || size.Line != 6 || preference.Field != "spec.preference.name" {
+			t.Errorf("%s: %+v", command, all[0].Causes)
+		}
+	}
+}
+
+// TestHostThatRefuses: what only a host cannot give names the host.
+func TestHostThatRefuses(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, plain)
+	host := filepath.Join(t.TempDir(), "host.yaml")
+	if err := os.WriteFile(host, []byte("architecture: arm64\nvirtTypes: [kvm]\nemulators: {arm64: /usr/bin/qemu-system-aarch64}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := call(t, "", "render", "-f", file, "--host", host, "-o", "json")
+	if all := judged(t, got); len(all) != 1 || all[0].Host != host || len(all[0].Causes) == 0 || got.errOut != "" {
+		t.Errorf("%+v %v\n%s%s", all, got.err, got.errOut, got.out)
+	}
+}
+
+// TestWhatTheClusterRefuses: 'repin' hands on the causes of an API server.
+func TestWhatTheClusterRefuses(t *testing.T) {
+	t.Parallel()
+	named := object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"kind": "VirtualMachine", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}}
+	invalid := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "template"), "")})
+	for _, documents := range []bool{true, false} {
+		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
+		o := &options{IOStreams: streams, output: "json", documents: documents}
+		if err := o.refused(named, invalid); ExitStatus(err) != 1 {
+			t.Errorf("exit status of %v, want 1", err)
+		}
+		if documents {
+			want := []judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []cause{{Type: "FieldValueRequired", Field: "spec.template", Message: "Required value"}}}}
+			if diff := cmp.Diff(want, judged(t, answer{out: out.String()})); diff != "" || errOut.Len() > 0 {
+				t.Errorf("(-want +got):\n%s%s", diff, errOut)
+			}
+		} else if out.Len() > 0 || !strings.Contains(errOut.String(), "spec.template: Required value") {
+			t.Errorf("in words: %s%s", out, errOut)
+		}
+	}
+}
