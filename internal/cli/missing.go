@@ -39,7 +39,7 @@ func (o *options) lacks(ctx context.Context, g *guest) {
 			g.verdict.Warnings[at] = told
 		}
 	}
-	if o.strict && g.unknown && len(g.missing) == 0 {
+	if o.strict && g.unknown && g.verdict.Allowed() {
 		g.verdict.Errors = append(g.verdict.Errors, unknowable())
 	}
 }

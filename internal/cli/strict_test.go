@@ -57,6 +57,19 @@ func TestAVolumeThatCannotTell(t *testing.T) {
 	}
 }
 
+// TestARevisionThatIsNotThere is one cause, with --strict and without.
+func TestARevisionThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, size, strings.Replace(vm, "{name: medium}", "{name: medium, revisionName: gone}", 1))
+	for _, args := range [][]string{{}, {"--strict"}} {
+		got := call(t, "", append([]string{"validate", "-f", file, "-o", "json"}, args...)...)
+		all := judged(t, got)
+		if len(all) != 1 || len(all[0].Causes) != 1 || all[0].Causes[0].Field != "spec.instancetype.revisionName" || ExitStatus(got.err) != 1 {
+			t.Errorf("%q: want one cause: %v\n%s", args, got.err, got.out)
+		}
+	}
+}
+
 // TestKindsThatAreNotServed are named; --strict refuses those of KubeVirt.
 func TestKindsThatAreNotServed(t *testing.T) {
 	t.Parallel()
