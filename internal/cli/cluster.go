@@ -38,7 +38,7 @@ func (o *options) fromCluster(args []string) (inputs, error) {
 	found := inputs{reader: reader, cluster: reader}
 	for _, info := range infos {
 		if untyped, ok := info.Object.(*unstructured.Unstructured); ok {
-			found.named = append(found.named, object{Unstructured: untyped})
+			found.named = append(found.named, object{Unstructured: untyped, stored: true})
 		}
 	}
 	return found, nil

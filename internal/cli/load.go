@@ -33,6 +33,8 @@ type object struct {
 	item string
 	// built tells that a kustomization made it.
 	built bool
+	// stored tells that it was read from a cluster.
+	stored bool
 	// mistakes are what an API server would refuse before it asks a webhook, and warnings what it would warn of.
 	mistakes field.ErrorList
 	warnings []string

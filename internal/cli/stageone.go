@@ -90,6 +90,10 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 	if err != nil {
 		return nil, err
 	}
+	if g.stored {
+		// What only controllers may write, such as the owner, was written by them: the cluster has admitted it.
+		in.User = s.cluster.Limits.Controllers[0]
+	}
 	g.explicit, g.verdict = pipeline.ExplicitVMI(vmi, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
 	if g.verdict.Allowed() {

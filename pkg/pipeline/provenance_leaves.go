@@ -30,7 +30,8 @@ func (l leaf) text() string {
 func guestLeaves(vmi *v1.VirtualMachineInstance) []leaf {
 	annotations := map[string]string{}
 	for key, value := range vmi.Annotations {
-		if !strings.HasPrefix(key, "kilnvm.io/") {
+		// The generation of its VM is the controller's note on the guest, like Kiln's own: it is no part of what boots.
+		if !strings.HasPrefix(key, "kilnvm.io/") && key != v1.VirtualMachineGenerationAnnotation {
 			annotations[key] = value
 		}
 	}

@@ -85,7 +85,7 @@ func TestTwoLaunchersOfOneName(t *testing.T) {
 	}
 
 	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+		t.Fatalf("the first launcher: %v\n%s", err, first.said.String())
 	}
 	if err := s.end(first); err != nil {
 		t.Errorf("the first launcher was asked to end: %v\n%s", err, first.said.String())

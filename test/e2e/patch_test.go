@@ -109,6 +109,7 @@ func TestAdmittingAgainGivesAnEmptyPatch(t *testing.T) {
 	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	guest := s.get("vmi", "demo")
+	guest.SetOwnerReferences(nil) // only a controller may make the VM its owner, and this review has no user
 	guest.SetLabels(map[string]string{"added.example.com/by": "another webhook"})
 	for path, object := range map[string]*unstructured.Unstructured{mutateVM: s.get("vm", "demo"), mutateVMI: guest} {
 		raw, err := object.MarshalJSON()
