@@ -10,7 +10,9 @@ import (
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,11 +125,22 @@ func (r Resolver) snapshot(ctx context.Context, f family, namespace string, obje
 // get reads from the cache, and on a miss once from the API server.
 func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
 	err := r.Cached.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) && r.Live != nil {
+	if apierrors.IsNotFound(err) && r.Live != nil && possible(key) {
 		err = r.Live.Get(ctx, key, object)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading '%s': %w", key, err)
 	}
 	return err
+}
+
+// possible reports whether an object can have this name and namespace. A client refuses to ask for others, and that error would look like ours,
+// while the name is the user's.
+func possible(key client.ObjectKey) bool {
+	for _, segment := range []string{key.Name, key.Namespace} {
+		if len(segment) > validation.DNS1123SubdomainMaxLength || len(path.IsValidPathSegmentName(segment)) > 0 {
+			return false
+		}
+	}
+	return key.Name != ""
 }

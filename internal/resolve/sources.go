@@ -131,7 +131,11 @@ func (w walk) read(ctx context.Context, s Source, into any) (map[string]string, 
 	}
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
-	err := reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, &object)
+	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
+	if !possible(key) {
+		return nil, &absent{fmt.Sprintf("%s does not exist", s)}
+	}
+	err := reader.Get(ctx, key, &object)
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, &absent{fmt.Sprintf("%s does not exist", s)}
