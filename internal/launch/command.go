@@ -112,7 +112,12 @@ func (o *options) runNode(ctx context.Context) error {
 	if err := errors.Join(node.SetupWithManager(mgr), metrics.Registry.Register(straysEnded)); err != nil {
 		return err
 	}
-	return node.Lease.During(ctx, mgr.Start)
+	return node.Lease.During(ctx, func(ctx context.Context) error {
+		if err := node.identify(ctx); err != nil {
+			return err
+		}
+		return mgr.Start(ctx)
+	})
 }
 
 // node is this machine. What libvirt says of it is still to be learned.

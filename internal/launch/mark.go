@@ -1,12 +1,16 @@
 package launch
 
 import (
+	"context"
 	"encoding/xml"
 	"fmt"
 
 	"github.com/digitalocean/go-libvirt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // A domain's name is no proof of whose it is: the administrator of the machine may have a domain of that name, and a VMI that is
@@ -18,6 +22,8 @@ const markNamespace = "https://kilnvm.io/guest"
 
 // Owner is the VMI that a domain runs, and the node that runs it.
 type Owner struct {
+	// Cluster is the UID of the cluster's namespace kube-system; empty in a mark that somebody has written by hand.
+	Cluster   types.UID `xml:"cluster,attr,omitempty"`
 	Namespace string    `xml:"namespace,attr"`
 	Name      string    `xml:"name,attr"`
 	UID       types.UID `xml:"uid,attr"`
@@ -32,7 +38,18 @@ type markElement struct {
 
 // owner of the VMI's domain.
 func (n *Node) owner(vmi *v1.VirtualMachineInstance) Owner {
-	return Owner{Namespace: vmi.Namespace, Name: vmi.Name, UID: vmi.UID, Node: n.Name}
+	return Owner{Cluster: n.Cluster, Namespace: vmi.Namespace, Name: vmi.Name, UID: vmi.UID, Node: n.Name}
+}
+
+// identify reads which cluster this is.
+func (n *Node) identify(ctx context.Context) error {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := n.Live.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
+		return fmt.Errorf("the cluster cannot be told from others by its namespace '%s': %w: apply manifests/rbac", metav1.NamespaceSystem, err)
+	}
+	n.Cluster = namespace.UID
+	return nil
 }
 
 // domain is the name that stage 2 gives to the VMI's domain.

@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,7 +25,9 @@ type Node struct {
 	// Live reads past the cache.
 	Live client.Reader
 	// Events tell the owners of VMIs how their guests ended.
-	Events  events.EventRecorder
+	Events events.EventRecorder
+	// Cluster tells this cluster from others. A launcher that is pointed at another cluster by mistake ends no domain of the right one.
+	Cluster types.UID
 	Name    string
 	Labels  map[string]string
 	KVM     KVM

@@ -34,8 +34,8 @@ const (
 
 // judge looks a domain's owner up, past the cache. Whatever is not known for sure keeps it.
 func (n *Node) judge(ctx context.Context, owner Owner) (fate, error) {
-	if owner.Node != n.Name {
-		return keep, nil // of a launcher with another name, which has this libvirt too or had it before
+	if owner.Node != n.Name || owner.Cluster != n.Cluster {
+		return keep, nil // of a launcher with another name or cluster, which has this libvirt too or had it before
 	}
 	vmi := &v1.VirtualMachineInstance{}
 	err := n.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, vmi)

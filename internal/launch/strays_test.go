@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -34,23 +35,26 @@ func TestJudge(t *testing.T) {
 		why  string
 		live client.Client
 		node string
+		of   types.UID // the cluster
 		want fate
 	}{
-		{"it is here", holding(t, vmi), "here", keep},
-		{"it is gone", holding(t), "here", retire},
-		{"another has its name", holding(t, other), "here", retire},
-		{"another node has claimed it", holding(t, moved), "here", cut},
-		{"nobody has claimed it", holding(t, unclaimed), "here", keep},
-		{"a launcher of another name has made it", holding(t), "there", keep},
-		{"no answer", fails(errors.New("connection refused")), "here", keep},
-		{"no right", fails(apierrors.NewForbidden(resource, "guest", errors.New("no"))), "here", keep},
-		{"too busy", fails(apierrors.NewTooManyRequests("later", 1)), "here", keep},
+		{"it is here", holding(t, vmi), "here", "ours", keep},
+		{"it is gone", holding(t), "here", "ours", retire},
+		{"another has its name", holding(t, other), "here", "ours", retire},
+		{"another node has claimed it", holding(t, moved), "here", "ours", cut},
+		{"nobody has claimed it", holding(t, unclaimed), "here", "ours", keep},
+		{"a launcher of another name has made it", holding(t), "there", "ours", keep},
+		{"a launcher of another cluster has made it", holding(t), "here", "theirs", keep},
+		{"somebody has marked it by hand", holding(t), "here", "", keep},
+		{"no answer", fails(errors.New("connection refused")), "here", "ours", keep},
+		{"no right", fails(apierrors.NewForbidden(resource, "guest", errors.New("no"))), "here", "ours", keep},
+		{"too busy", fails(apierrors.NewTooManyRequests("later", 1)), "here", "ours", keep},
 		{"the kind itself is not served, as while a cluster starts",
-			fails(apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "guest", "404 page not found", 0, true)), "here", keep},
+			fails(apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "guest", "404 page not found", 0, true)), "here", "ours", keep},
 	} {
-		n := &Node{Name: "here", Live: c.live}
+		n := &Node{Name: "here", Cluster: "ours", Live: c.live}
 		owner := n.owner(vmi)
-		owner.Node = c.node
+		owner.Node, owner.Cluster = c.node, c.of
 		if got, err := n.judge(t.Context(), owner); got != c.want || err != nil && got != keep {
 			t.Errorf("%s: fate %d, %v; want %d", c.why, got, err, c.want)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	legal "k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	v1 "kubevirt.io/api/core/v1"
@@ -138,7 +138,7 @@ func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.O
 // while the name is the user's.
 func possible(key client.ObjectKey) bool {
 	for _, segment := range []string{key.Name, key.Namespace} {
-		if len(segment) > validation.DNS1123SubdomainMaxLength || len(path.IsValidPathSegmentName(segment)) > 0 {
+		if len(segment) > validation.DNS1123SubdomainMaxLength || len(legal.IsPathSegmentName(segment)) > 0 {
 			return false
 		}
 	}
