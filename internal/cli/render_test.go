@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,7 +16,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// guarded has a disk whose volume is encrypted, a card that is made for it, and an interface with a filter.
+// guarded has a disk whose volume is encrypted, a card that is made for it, and an interface with a filter. Beside it lies a Secret that is not to
+// be printed.
 const guarded = `apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata: {name: web, namespace: shop}
@@ -36,7 +38,14 @@ apiVersion: kilnvm.io/v1alpha1
 kind: HostProfile
 metadata: {name: guard}
 spec: {security: {nwfilter: spoofing}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: root, namespace: shop}
+stringData: {passphrase: ` + canary + `}
 `
+
+const canary = "hunter2-is-a-secret"
 
 const given = `
 volumes: {root: {path: /dev/vg/root, format: raw, block: true, encrypted: true}}
@@ -105,6 +114,10 @@ func TestSideDocuments(t *testing.T) {
 	var device libvirtxml.NodeDevice
 	if err := errors.Join(secret.Unmarshal(packed.Documents[0].XML), filter.Unmarshal(packed.Documents[1].XML), device.Unmarshal(packed.Documents[2].XML)); err != nil {
 		t.Fatal(err)
+	}
+	const held = "<secret ephemeral=\"yes\" private=\"yes\">\n  <uuid>%[1]s</uuid>\n  <usage type=\"volume\">\n    <volume>kiln-%[1]s</volume>\n  </usage>\n</secret>"
+	if diff := cmp.Diff(fmt.Sprintf(held, secret.UUID), packed.Documents[0].XML); diff != "" || strings.Contains(got.out+got.errOut, canary) {
+		t.Errorf("the document of a secret holds no value, and a value is printed nowhere (-want +got):\n%s", diff)
 	}
 	if packed.Documents[0].Name != "luks/root" || device.Parent != "pci_0000_06_00_0" || device.Capability.MDev.UUID != packed.Documents[2].Name {
 		t.Errorf("names: %+v", packed.Documents)
