@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,19 +25,26 @@ const leasesOf = "kiln-launchers"
 type registry struct {
 	*testing.T
 	*fake.Clientset
-	fails error
+	fails atomic.Pointer[error]
 }
 
 func newRegistry(t *testing.T, objects ...runtime.Object) *registry {
 	r := &registry{T: t, Clientset: fake.NewSimpleClientset(objects...)}
-	r.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return r.fails != nil, nil, r.fails })
+	r.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		err := *r.fails.Load()
+		return err != nil, nil, err
+	})
+	r.answer(nil)
 	return r
 }
+
+// answer has every request fail with err; nil lets them pass.
+func (r *registry) answer(err error) { r.fails.Store(&err) }
 
 // launcher is one process.
 type launcher struct {
 	*Lease
-	works bool // now
+	works atomic.Bool // now
 	err   chan error
 	stop  context.CancelFunc
 }
@@ -46,9 +54,9 @@ func (r *registry) launch(node string) *launcher {
 	l := &launcher{Lease: leaseOf(r.CoordinationV1(), leasesOf, node), err: make(chan error, 1), stop: stop}
 	go func() {
 		l.err <- l.During(ctx, func(ctx context.Context) error {
-			l.works = true
+			l.works.Store(true)
 			<-ctx.Done()
-			l.works = false
+			l.works.Store(false)
 			return nil
 		})
 	}()
@@ -59,7 +67,7 @@ func (r *registry) launch(node string) *launcher {
 func (l *launcher) after(d time.Duration) (works, held bool) {
 	time.Sleep(d)
 	synctest.Wait()
-	return l.works, l.Held()
+	return l.works.Load(), l.Held()
 }
 
 // ended waits for the end of a launcher and gives its error.
@@ -89,7 +97,7 @@ func TestSecondLauncherOfAName(t *testing.T) {
 		if works, held := first.after(time.Minute); !works || !held {
 			t.Errorf("the first launcher works %t, holds %t after the second one came", works, held)
 		}
-		if !other.works || !other.Held() {
+		if !other.works.Load() || !other.Held() {
 			t.Error("the launcher of another name is disturbed")
 		}
 		first.stop()
@@ -136,7 +144,7 @@ func TestAPIServerIsAway(t *testing.T) {
 		r := newRegistry(t)
 		l := r.launch("a")
 		l.after(time.Minute)
-		r.fails = errors.New("connection refused")
+		r.answer(errors.New("connection refused"))
 		if works, held := l.after(renewDeadline); !works || held {
 			t.Errorf("%s after the last renewal it works %t, acts %t", renewDeadline, works, held)
 		}
@@ -146,11 +154,11 @@ func TestAPIServerIsAway(t *testing.T) {
 		if works, held := l.after(time.Hour); !works || held {
 			t.Errorf("an hour later it works %t, acts %t", works, held)
 		}
-		r.fails = nil
+		r.answer(nil)
 		if works, held := l.after(time.Minute); !works || !held {
 			t.Errorf("with the API server back it works %t, acts %t", works, held)
 		}
-		r.fails = errors.New("connection refused")
+		r.answer(errors.New("connection refused"))
 		l.stop()
 		if err := l.ended(r); err != nil {
 			t.Errorf("its end while the API server is away: %v", err)
@@ -164,12 +172,12 @@ func TestNameTakenMeanwhile(t *testing.T) {
 		r := newRegistry(t)
 		l := r.launch("a")
 		l.after(time.Minute)
-		r.fails = errors.New("no route to host")
+		r.answer(errors.New("no route to host"))
 		l.after(time.Minute)
 		if err := r.Tracker().Update(leases, leaseHeld("other", time.Now()), leasesOf); err != nil {
 			t.Fatal(err)
 		}
-		r.fails = nil
+		r.answer(nil)
 		if works, held := l.after(3 * retryPeriod); !works || held { // it has looked by then, and the Lease has not run out
 			t.Errorf("it works %t, acts %t while it is not known whether the other one lives", works, held)
 		}
@@ -179,7 +187,7 @@ func TestNameTakenMeanwhile(t *testing.T) {
 		if err := l.ended(r); err == nil || !strings.Contains(err.Error(), "'other' holds") {
 			t.Errorf("it ends with %v, want an error that names the other one", err)
 		}
-		if l.works {
+		if l.works.Load() {
 			t.Error("its work goes on")
 		}
 	})

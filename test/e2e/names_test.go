@@ -1,0 +1,30 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestNamesThatNoObjectHas: a name with a slash leads to no other namespace, and is the user's mistake and no fault of Kiln's.
+func TestNamesThatNoObjectHas(t *testing.T) {
+	s := newSpace(t)
+	const named = "instancetype: {name: small}"
+	for _, test := range []struct {
+		why     string
+		changes []string
+		want    string
+	}{
+		{"a revision of another namespace", []string{named, "instancetype: {name: small, revisionName: other/small}"},
+			`spec.instancetype.revisionName: Not found: "other/small"`},
+		{"an instancetype of another namespace", []string{named, "instancetype: {kind: VirtualMachineInstancetype, name: ../other/small}"},
+			"VirtualMachineInstancetype '../other/small'"},
+		{"the claim of another namespace", []string{named, "instancetype: {inferFromVolume: data}",
+			"emptyDisk: {capacity: 1Gi}", "persistentVolumeClaim: {claimName: ../other/persistentvolumeclaims/golden}"},
+			"spec.instancetype.inferFromVolume: PersistentVolumeClaim"},
+	} {
+		said := s.kubectl(vm("demo", test.changes...), "create", "--dry-run=server", "-f", "-")
+		if text := said.stdout + said.stderr; !strings.Contains(text, test.want) || strings.Contains(text, "kiln cannot judge") {
+			t.Errorf("%s: no '%s' in\n%s", test.why, test.want, text)
+		}
+	}
+}
