@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,10 +41,19 @@ func (s space) launch(node string) *rivalLauncher {
 		"--state", filepath.Join(dir, "state"), "--config", filepath.Join(s.on.Dir, "configuration.yaml"))
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		// The death signal is sent when the thread ends that started the process, so that this one stays.
+		runtime.LockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.ended <- p.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		s.Fatal(err)
 	}
-	go func() { p.ended <- p.cmd.Wait() }()
 	s.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // unless it has ended
 	})
