@@ -25,7 +25,7 @@ type HostProfileStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConditionAccepted tells whether hosts take notice of a profile.
+// ConditionAccepted reports whether hosts apply a profile.
 const ConditionAccepted = "Accepted"
 
 // Reasons of ConditionAccepted.
