@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -46,7 +47,7 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 	}
 	template := vm.Spec.Template.DeepCopy()
 	annotations := maps.Clone(explicit.Annotations)
-	for _, key := range []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationHardware, pipeline.AnnotationArchitecture, pipeline.AnnotationGeneration} {
+	for _, key := range []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationGeneration} {
 		if _, own := template.ObjectMeta.Annotations[key]; !own {
 			delete(annotations, key)
 		}
@@ -60,7 +61,7 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 	vm.Spec.DataVolumeTemplates = volumes
 	vm.Spec.Template, vm.Spec.Instancetype, vm.Spec.Preference = template, nil, nil
 	// The template holds what size and preference were; what the guest gets without naming it stays pinned.
-	pins := pipeline.Pins{Presets: resolved.Pins.Presets, Configuration: resolved.Pins.Configuration}
+	pins := v1alpha1.Pins{Presets: resolved.Pins.Presets, Configuration: resolved.Pins.Configuration}
 	drafts := slices.DeleteFunc(resolved.Drafts, func(d revision.Draft) bool {
 		return d.Name != pins.Configuration && !slices.Contains(pins.Presets, d.Name)
 	})

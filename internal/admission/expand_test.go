@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -90,7 +90,7 @@ func TestPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			memory := vm.Spec.Template.Spec.Domain.Memory
-			_, refers := vm.Annotations[pipeline.AnnotationPins]
+			_, refers := vm.Annotations[v1alpha1.AnnotationPins]
 			if expanded := vm.Spec.Instancetype == nil && memory != nil && memory.Guest.String() == "1Gi" && !refers; expanded != test.expanded {
 				t.Fatalf("%s: expanded %t: %s", test.why, expanded, admitted)
 			}

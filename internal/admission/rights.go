@@ -4,8 +4,8 @@ import (
 	"context"
 	"maps"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -52,7 +52,7 @@ func (s *Server) resolver(request *admissionv1.AdmissionRequest, vm, old *v1.Vir
 // authorised is what a VM has to record of the rights that its inference was asked with: nothing when it waits for nothing.
 func authorised(vm, old *v1.VirtualMachine, rights *resolve.Rights) string {
 	if old != nil && !resolve.Asks(vm, old) {
-		return old.Annotations[resolve.AnnotationInference]
+		return old.Annotations[v1alpha1.AnnotationInference]
 	}
 	return rights.Record()
 }
@@ -73,4 +73,4 @@ func annotate(vm *v1.VirtualMachine, key, value string) {
 }
 
 // ours are the annotations of a VM that admission reads.
-var ours = []string{pipeline.AnnotationPins, pipeline.AnnotationIdentity, pipeline.AnnotationArchitecture, resolve.AnnotationInference}
+var ours = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationInference}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -75,7 +76,7 @@ func TestWhoMayInfer(t *testing.T) {
 			if err := json.Unmarshal([]byte(patched(t, request, response)), &after); err != nil {
 				t.Fatal(err)
 			}
-			if got := after.Annotations[resolve.AnnotationInference]; got != test.recorded {
+			if got := after.Annotations[v1alpha1.AnnotationInference]; got != test.recorded {
 				t.Errorf("%s: recorded '%s', want '%s'", test.why, got, test.recorded)
 			}
 		})

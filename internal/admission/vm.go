@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -23,10 +24,10 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 	keepIdentity(&after, old)
 	var resolved resolve.Answer
 	granted := ""
-	if _, repinned := vm.Annotations[pipeline.AnnotationPins]; old != nil && !repinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
+	if _, repinned := vm.Annotations[v1alpha1.AnnotationPins]; old != nil && !repinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
 		// 'kubectl replace' with a manifest that has no pins. Nothing is resolved, so that it works without a catalog.
-		resolved.Pins, granted = resolve.ReadPins(old), old.Annotations[resolve.AnnotationInference]
-		resolved.Set.Architecture = old.Annotations[pipeline.AnnotationArchitecture]
+		resolved.Pins, granted = resolve.ReadPins(old), old.Annotations[v1alpha1.AnnotationInference]
+		resolved.Set.Architecture = old.Annotations[v1alpha1.AnnotationArchitecture]
 	} else {
 		resolver := s.resolver(request, vm, old)
 		resolved, err = resolver.VM(ctx, vm, old)
@@ -49,8 +50,8 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 	if s.expands(old) {
 		s.expand(&after, &resolved)
 	}
-	annotate(&after, resolve.AnnotationInference, granted)
-	annotate(&after, pipeline.AnnotationArchitecture, resolved.Set.Architecture)
+	annotate(&after, v1alpha1.AnnotationInference, granted)
+	annotate(&after, v1alpha1.AnnotationArchitecture, resolved.Set.Architecture)
 	resolve.WritePins(&after, resolved.Pins)
 	patch, err := pipeline.Patch(request.Object.Raw, vm, &after)
 	if err != nil {
@@ -143,8 +144,8 @@ func settled(vm, old *v1.VirtualMachine) bool {
 // keepIdentity restores the seed of UUID, serial and MACs that 'kubectl replace' with the original manifest would drop: a
 // guest that was restored under another UID would become another machine.
 func keepIdentity(vm, old *v1.VirtualMachine) {
-	if old == nil || old.Annotations[pipeline.AnnotationIdentity] == "" || vm.Annotations[pipeline.AnnotationIdentity] != "" {
+	if old == nil || old.Annotations[v1alpha1.AnnotationIdentity] == "" || vm.Annotations[v1alpha1.AnnotationIdentity] != "" {
 		return
 	}
-	annotate(vm, pipeline.AnnotationIdentity, old.Annotations[pipeline.AnnotationIdentity])
+	annotate(vm, v1alpha1.AnnotationIdentity, old.Annotations[v1alpha1.AnnotationIdentity])
 }

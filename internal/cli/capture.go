@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -23,7 +24,7 @@ func captureCommand(o *options) *cobra.Command {
 		Short: "Record the hardware of a libvirt domain that runs already",
 		Long: "Record the hardware of a libvirt domain that runs already, started by whomever, so that the VM that takes it over\n" +
 			"boots with the same addresses, MACs, UUID and machine. What the VM's spec does not match is refused, with the\n" +
-			"field that it comes from. The record is the value of the annotation " + pipeline.AnnotationFrontend + "; '-o patch' puts it there.",
+			"field that it comes from. The record is the value of the annotation " + v1alpha1.AnnotationFrontend + "; '-o patch' puts it there.",
 		Example: "  kubectl kiln capture -f vm.yaml --domain web.xml\n" +
 			"  kubectl patch vm web --type merge -p \"$(kubectl kiln capture vm/web --domain web.xml -o patch)\"",
 	}
@@ -80,7 +81,7 @@ func (o *options) captured(g guest, record abi.Record) ([]byte, error) {
 	if err != nil || o.output == "record" {
 		return text, err
 	}
-	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{pipeline.AnnotationFrontend: string(text)}}}
+	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationFrontend: string(text)}}}
 	if g.vm != nil {
 		patch = map[string]any{"spec": map[string]any{"template": patch}}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/rogpeppe/go-internal/diff"
@@ -113,7 +114,7 @@ func (o *options) contrast(before, after side) (difference, error) {
 	record := &before.rendered.Record
 	after.explicit = successor(after.explicit, before.explicit)
 	pipeline.Recall(after.explicit, record)
-	if after.afresh || after.explicit.Annotations[pipeline.AnnotationHardware] == "latest" {
+	if after.afresh || after.explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		record = nil
 	}
 	if after.rendered, err = o.booted(after, record); err != nil {
@@ -131,7 +132,7 @@ func (o *options) contrast(before, after side) (difference, error) {
 func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	vmi := next.DeepCopy()
 	vmi.UID = before.UID
-	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, pipeline.AnnotationGeneration, before.Annotations[pipeline.AnnotationGeneration])
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationGeneration, before.Annotations[v1alpha1.AnnotationGeneration])
 	return vmi
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -127,7 +128,7 @@ func (o *options) machine(g guest, at placing, frozen *abi.Record) (m pipeline.M
 		pipeline.Recall(vmi, frozen)
 	}
 	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
-	pipeline.Identify(vmi, cmp.Or(vmi.Annotations[pipeline.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
+	pipeline.Identify(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
 	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, g.input.Cluster.Frontend, frozen, backend.AssumedBindings(vmi)
 	return m, readYAML(at.bindings, &m.Bindings)
 }
@@ -161,8 +162,8 @@ func (g *guest) remember(ctx context.Context, reader client.Reader) error {
 	if !g.verdict.Allowed() {
 		return nil
 	}
-	text := g.explicit.Annotations[pipeline.AnnotationFrontend]
-	if vm := g.vm; text == "" && vm != nil && vm.UID != "" && vm.Annotations[pipeline.AnnotationHardware] != "latest" {
+	text := g.explicit.Annotations[v1alpha1.AnnotationFrontend]
+	if vm := g.vm; text == "" && vm != nil && vm.UID != "" && vm.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		records, err := lifecycle.Records(ctx, reader, vm)
 		if apierrors.IsForbidden(err) {
 			g.forgotten = err // only what is rendered needs it

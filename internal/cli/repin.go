@@ -10,7 +10,6 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -157,7 +156,7 @@ func (o *options) repinOne(ctx context.Context, in inputs, keys []string, dry bo
 }
 
 // differs warns where a new pin of the configuration is not what is read here: the difference is then not told by it.
-func (o *options) differs(ctx context.Context, in inputs, was, is pipeline.Pins) error {
+func (o *options) differs(ctx context.Context, in inputs, was, is v1alpha1.Pins) error {
 	now, err := o.configuration(ctx, in)
 	if err != nil || is.Configuration == was.Configuration {
 		return err
@@ -200,7 +199,7 @@ func ask(ctx context.Context, in inputs, keys []string, options ...client.PatchO
 	if err := in.cluster.Patch(ctx, after, patch, options...); err != nil {
 		return nil, err
 	}
-	if pins := after.GetAnnotations()[pipeline.AnnotationPins]; pins == "" || strings.Contains(pins, `:""`) {
+	if pins := after.GetAnnotations()[v1alpha1.AnnotationPins]; pins == "" || strings.Contains(pins, `:""`) {
 		return nil, errors.New("nobody has answered the wish for a new pin: does the VM have an instancetype or preference, and does Kiln's webhook run?")
 	}
 	return after, nil

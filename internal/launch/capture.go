@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ func captureCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "capture (-f FILE | NAME)", Short: "Record the hardware of a domain that runs on this machine, for the VMI that takes it over",
 		Long: "Record the hardware of a domain that runs on this machine, started by whomever. What the VMI's spec does not match is\n" +
-			"refused with its field. The record is the value of the annotation " + pipeline.AnnotationFrontend + ".",
+			"refused with its field. The record is the value of the annotation " + v1alpha1.AnnotationFrontend + ".",
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 )
 
 // TestCaptureCommand: the record that the launcher made before the start, and the one that is read back from what runs, are one.
@@ -19,7 +19,7 @@ func TestCaptureCommand(t *testing.T) {
 	vmi := claimed(t, "captured")
 	cluster := holding(t, vmi)
 	n := node(t, daemon(t), cluster, cluster)
-	started, err := abi.Parse(run(t, n, vmi).Annotations[pipeline.AnnotationFrontend])
+	started, err := abi.Parse(run(t, n, vmi).Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil || started == nil {
 		t.Fatalf("the guest was not recorded: %v", err)
 	}

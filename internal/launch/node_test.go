@@ -114,8 +114,8 @@ func TestGuestStarts(t *testing.T) {
 	n := node(t, daemon(t), cluster, cluster)
 	n.Host.Capabilities.Labels = map[string]string{"rack": "1"}
 	after := run(t, n, vmi)
-	if after.Status.Phase != v1.Running || after.Annotations[pipeline.AnnotationFrontend] == "" {
-		t.Errorf("phase is '%s' (%v), recorded '%s'", after.Status.Phase, after.Status.Conditions, after.Annotations[pipeline.AnnotationFrontend])
+	if after.Status.Phase != v1.Running || after.Annotations[v1alpha1.AnnotationFrontend] == "" {
+		t.Errorf("phase is '%s' (%v), recorded '%s'", after.Status.Phase, after.Status.Conditions, after.Annotations[v1alpha1.AnnotationFrontend])
 	}
 	if status, err := n.Libvirt.State(t.Context(), n.owner(vmi)); err != nil || status.State != Active {
 		t.Errorf("status is %+v, %v", status, err)

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -21,18 +21,18 @@ func (n *Node) keepRecord(ctx context.Context, vmi *v1.VirtualMachineInstance) e
 	}
 	return &refusal{reasonNotRecordable, fmt.Sprintf("the record of the guest's hardware (annotation '%s', %d bytes) does not fit: "+
 		"all annotations together may have 262144 bytes, and the object 1.5 MiB; shorten the annotations or user data of the guest: %v",
-		pipeline.AnnotationFrontend, len(vmi.Annotations[pipeline.AnnotationFrontend]), err)}
+		v1alpha1.AnnotationFrontend, len(vmi.Annotations[v1alpha1.AnnotationFrontend]), err)}
 }
 
 // recordFrontend writes the record into the VMI's annotation and tells whether that changed it.
 func recordFrontend(vmi *v1.VirtualMachineInstance, record abi.Record) (bool, error) {
 	raw, err := json.Marshal(record)
-	if err != nil || vmi.Annotations[pipeline.AnnotationFrontend] == string(raw) {
+	if err != nil || vmi.Annotations[v1alpha1.AnnotationFrontend] == string(raw) {
 		return false, err
 	}
 	if vmi.Annotations == nil {
 		vmi.Annotations = map[string]string{}
 	}
-	vmi.Annotations[pipeline.AnnotationFrontend] = string(raw)
+	vmi.Annotations[v1alpha1.AnnotationFrontend] = string(raw)
 	return true, nil
 }

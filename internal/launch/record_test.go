@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -43,7 +43,7 @@ func TestRecordThatDoesNotFit(t *testing.T) {
 				told = told || c.Type == v1.VirtualMachineInstanceSynchronized && c.Status == "False" && c.Reason == reasonNotRecordable &&
 					strings.Contains(c.Message, "262144 bytes") && strings.Contains(c.Message, "shorten")
 			}
-			if !told || after.Status.Phase != v1.Scheduled || after.Annotations[pipeline.AnnotationFrontend] != "" {
+			if !told || after.Status.Phase != v1.Scheduled || after.Annotations[v1alpha1.AnnotationFrontend] != "" {
 				t.Errorf("phase '%s', conditions %+v", after.Status.Phase, after.Status.Conditions)
 			}
 		})

@@ -45,9 +45,9 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	vmi := machine.VMI
-	machine.Frozen, err = abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
+	machine.Frozen, err = abi.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil {
-		return fmt.Errorf("annotation '%s': %w", pipeline.AnnotationFrontend, err)
+		return fmt.Errorf("annotation '%s': %w", v1alpha1.AnnotationFrontend, err)
 	}
 	host, daemon, err := o.host(cmd.Context())
 	if err != nil {

@@ -79,9 +79,9 @@ func (n *Node) begin(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool,
 // render makes the documents of a VMI from what this machine has for it. A guest with CPUs of its own is promised them.
 func (n *Node) render(ctx context.Context, vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) (pipeline.Rendered, error) {
 	none := pipeline.Rendered{}
-	frozen, err := abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
+	frozen, err := abi.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil {
-		return none, &refusal{reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", pipeline.AnnotationFrontend, err)}
+		return none, &refusal{reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", v1alpha1.AnnotationFrontend, err)}
 	}
 	bindings, errs := n.bind(ctx, vmi)
 	if len(errs) > 0 {

@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -32,7 +32,7 @@ const ownStates = "kiln"
 // tpmName names state and key of a guest's TPM. The first form has a dot, which no UID and no namespace has.
 func tpmName(vmi *v1.VirtualMachineInstance) (string, error) {
 	if tpm := vmi.Spec.Domain.Devices.TPM; tpm != nil && set(tpm.Persistent) {
-		identity := cmp.Or(vmi.Annotations[pipeline.AnnotationIdentity], string(vmi.UID))
+		identity := cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID))
 		return fmt.Sprintf("%s.%x", vmi.Namespace, sha256.Sum256([]byte(identity))), nil // an identity is any text
 	}
 	if _, err := parseUUID(string(vmi.UID)); err != nil {

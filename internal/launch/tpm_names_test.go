@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -79,7 +79,7 @@ func TestTPMNames(t *testing.T) {
 		{"an identity that is another's name", "attacker", "shop." + seedDigest, secondUID, true},
 	} {
 		vmi := tpmGuest(t, c.uid, c.persistent)
-		vmi.Namespace, vmi.Annotations[pipeline.AnnotationIdentity] = c.namespace, c.identity
+		vmi.Namespace, vmi.Annotations[v1alpha1.AnnotationIdentity] = c.namespace, c.identity
 		name, err := tpmName(vmi)
 		if err != nil || strings.ContainsAny(name, "/") || len(name) > 200 {
 			t.Errorf("%s: '%s', %v", c.why, name, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -23,7 +24,7 @@ func tpmGuest(t *testing.T, uid types.UID, persistent bool) *v1.VirtualMachineIn
 	t.Helper()
 	vmi := networkGuest(t)
 	vmi.UID = uid
-	vmi.Annotations = map[string]string{pipeline.AnnotationIdentity: "seed"}
+	vmi.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
 	vmi.Spec.Domain.Devices.Disks, vmi.Spec.Volumes = nil, nil
 	vmi.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: &persistent}
 	vmi.Spec.Domain.Firmware = &v1.Firmware{UUID: tpmUUID}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -13,7 +14,7 @@ func TestFinalizerWaitsForTheRecord(t *testing.T) {
 	c.claim()
 	c.strategy(v1.RunStrategyHalted)
 	c.step()
-	if c.guest() == nil || !slices.Contains(c.guest().Finalizers, Finalizer) {
+	if c.guest() == nil || !slices.Contains(c.guest().Finalizers, v1alpha1.FinalizerRecord) {
 		t.Fatal("a guest that a launcher has claimed went before its hardware was on record")
 	}
 	if got := c.vm().Status.PrintableStatus; got != v1.VirtualMachineStatusStopping {
@@ -57,7 +58,7 @@ func TestGuestThatNeverStarted(t *testing.T) {
 			test.end(c)
 			c.step()
 			vmi := c.guest()
-			if goes := vmi == nil || !slices.Contains(vmi.Finalizers, Finalizer); goes != test.goes {
+			if goes := vmi == nil || !slices.Contains(vmi.Finalizers, v1alpha1.FinalizerRecord); goes != test.goes {
 				t.Fatalf("%s: let go is %t, want %t", test.why, goes, test.goes)
 			}
 			if vmi != nil {

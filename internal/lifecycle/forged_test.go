@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,7 +51,7 @@ func TestForgedRecordIsNotSaved(t *testing.T) {
 	}
 	c.step()
 	c.step()
-	if next := c.guest(); next == nil || next.Annotations[pipeline.AnnotationFrontend] != seen {
+	if next := c.guest(); next == nil || next.Annotations[v1alpha1.AnnotationFrontend] != seen {
 		t.Errorf("the next guest %v is not given what the boot recorded", next)
 	}
 }
@@ -60,7 +60,7 @@ func TestForgedRecordIsNotSaved(t *testing.T) {
 func TestStoredGarbageIsTold(t *testing.T) {
 	vm := machine(v1.RunStrategyAlways)
 	stored := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"devices":{"disk.a":{"usb":"9999:1"}}}`)}, Revision: 1}
-	stored.Name, stored.Namespace, stored.Labels = "old", vm.Namespace, map[string]string{labelRecord: string(vm.UID)}
+	stored.Name, stored.Namespace, stored.Labels = "old", vm.Namespace, map[string]string{v1alpha1.LabelFrontendOf: string(vm.UID)}
 	stored.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
 	c := newCluster(t, vm, stored)
 	c.step()
@@ -118,7 +118,7 @@ func TestGuestOfAForgedOwner(t *testing.T) {
 		owner.Controller = new(true)
 		guest := &v1.VirtualMachineInstance{}
 		guest.Name, guest.Namespace, guest.UID = vm.Name, vm.Namespace, "forged"
-		guest.Annotations = map[string]string{pipeline.AnnotationFrontend: `{"machine":"pc-q35-4.2"}`}
+		guest.Annotations = map[string]string{v1alpha1.AnnotationFrontend: `{"machine":"pc-q35-4.2"}`}
 		guest.OwnerReferences = []metav1.OwnerReference{owner}
 		c := newCluster(t, machine(v1.RunStrategyAlways), guest)
 		c.step()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -22,7 +23,7 @@ import (
 // or re-created from Git, brings its own.
 func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error {
 	was := resolve.ReadPins(vm)
-	if vm.Annotations[pipeline.AnnotationIdentity] != "" && was.Presets != nil && was.Configuration != "" {
+	if vm.Annotations[v1alpha1.AnnotationIdentity] != "" && was.Presets != nil && was.Configuration != "" {
 		return nil
 	}
 	pins, drafts, err := c.Resolver.Surround(ctx, vm, was)
@@ -32,15 +33,15 @@ func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error
 	if err != nil {
 		return err
 	}
-	if vm.Annotations[pipeline.AnnotationIdentity] != "" && pins.Equal(was) {
+	if vm.Annotations[v1alpha1.AnnotationIdentity] != "" && pins.Equal(was) {
 		return nil
 	}
 	if err := c.write(ctx, drafts...); err != nil {
 		return err
 	}
 	return c.annotate(ctx, vm, func(annotated *v1.VirtualMachine) {
-		if annotated.Annotations[pipeline.AnnotationIdentity] == "" {
-			annotated.Annotations[pipeline.AnnotationIdentity] = string(vm.UID)
+		if annotated.Annotations[v1alpha1.AnnotationIdentity] == "" {
+			annotated.Annotations[v1alpha1.AnnotationIdentity] = string(vm.UID)
 		}
 		resolve.WritePins(annotated, pins)
 	})
@@ -48,11 +49,11 @@ func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error
 
 // refresh pins anew, before a start, what a VM gets afresh at each: with hardware 'latest'.
 func (c *Controller) refresh(ctx context.Context, vm *v1.VirtualMachine) (*v1.VirtualMachine, error) {
-	if vm.Annotations[pipeline.AnnotationHardware] != "latest" {
+	if vm.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		return vm, nil
 	}
 	was := resolve.ReadPins(vm)
-	pins, drafts, err := c.Resolver.Surround(ctx, vm, pipeline.Pins{Instancetype: was.Instancetype, Preference: was.Preference})
+	pins, drafts, err := c.Resolver.Surround(ctx, vm, v1alpha1.Pins{Instancetype: was.Instancetype, Preference: was.Preference})
 	if err != nil || pins.Equal(was) {
 		return vm, err
 	}
@@ -159,10 +160,10 @@ func (c *Controller) start(ctx context.Context, s *state) {
 	vmi := pipeline.Instance(resolve.Effective(vm, resolve.ReadPins(vm)))
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
-	vmi.Finalizers = []string{Finalizer}
+	vmi.Finalizers = []string{v1alpha1.FinalizerRecord}
 	err = c.remember(ctx, s.vm, vmi)
 	if err == nil {
-		pipeline.Identify(vmi, s.vm.Annotations[pipeline.AnnotationIdentity])
+		pipeline.Identify(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
 		err = c.Client.Create(ctx, vmi)
 	}
 	switch {

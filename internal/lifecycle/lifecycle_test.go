@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,7 +125,7 @@ func (c *cluster) shutDown() {
 func (c *cluster) frontend(record string) {
 	c.Helper()
 	vmi := c.guest()
-	vmi.Annotations[pipeline.AnnotationFrontend] = record
+	vmi.Annotations[v1alpha1.AnnotationFrontend] = record
 	if err := c.Update(c.Context(), vmi); err != nil {
 		c.Fatal(err)
 	}
@@ -162,13 +162,13 @@ func TestGuestOfAVM(t *testing.T) {
 	if vmi == nil {
 		t.Fatal("no guest of a VM that is always to run")
 	}
-	if vm.Annotations[pipeline.AnnotationIdentity] != string(vm.UID) || vmi.Annotations[pipeline.AnnotationIdentity] != string(vm.UID) {
-		t.Errorf("identity of the VM '%s', of the guest '%s'", vm.Annotations[pipeline.AnnotationIdentity], vmi.Annotations[pipeline.AnnotationIdentity])
+	if vm.Annotations[v1alpha1.AnnotationIdentity] != string(vm.UID) || vmi.Annotations[v1alpha1.AnnotationIdentity] != string(vm.UID) {
+		t.Errorf("identity of the VM '%s', of the guest '%s'", vm.Annotations[v1alpha1.AnnotationIdentity], vmi.Annotations[v1alpha1.AnnotationIdentity])
 	}
 	if vmi.Spec.Domain.Firmware == nil || vmi.Spec.Domain.Firmware.UUID == "" || vmi.Spec.Domain.Devices.Interfaces[0].MacAddress == "" {
 		t.Error("the guest has no UUID or MAC of its own")
 	}
-	if !metav1.IsControlledBy(vmi, vm) || !slices.Contains(vmi.Finalizers, Finalizer) {
+	if !metav1.IsControlledBy(vmi, vm) || !slices.Contains(vmi.Finalizers, v1alpha1.FinalizerRecord) {
 		t.Errorf("owners %v, finalizers %v", vmi.OwnerReferences, vmi.Finalizers)
 	}
 	if vm.Status.PrintableStatus != v1.VirtualMachineStatusStarting || !vm.Status.Created || vm.Status.Ready {

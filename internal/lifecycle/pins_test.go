@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -139,7 +139,7 @@ func TestCircumstancesOfAVM(t *testing.T) {
 	}{{"kept", "", false}, {"latest", "latest", true}} {
 		t.Run(test.name, func(t *testing.T) {
 			vm := machine(v1.RunStrategyAlways)
-			vm.Annotations = map[string]string{pipeline.AnnotationHardware: test.hardware}
+			vm.Annotations = map[string]string{v1alpha1.AnnotationHardware: test.hardware}
 			c := newCluster(t, vm)
 			model := "Haswell"
 			c.controller.Resolver.Cluster = func() config.Cluster {

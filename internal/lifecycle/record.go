@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -23,10 +24,6 @@ import (
 )
 
 const (
-	// Finalizer keeps a VMI until the hardware that its guest saw is on record with the VM.
-	Finalizer = "kilnvm.io/record"
-	// labelRecord marks the ControllerRevisions that hold it; its value is the UID of the VM.
-	labelRecord = "kilnvm.io/frontend-of"
 	// kept is how many records a VM has: the one in use, and the one before it.
 	kept = 2
 	// longestName leaves room for the rest of a record's name within the 253 characters of a name.
@@ -39,7 +36,7 @@ func (c *Controller) record(ctx context.Context, s state) error {
 		return nil
 	}
 	key := client.ObjectKeyFromObject(s.vm)
-	frontend := s.vmi.Annotations[pipeline.AnnotationFrontend]
+	frontend := s.vmi.Annotations[v1alpha1.AnnotationFrontend]
 	// A guest begins with the record of the last boot, and its launcher rewrites that when a device was added since. So
 	// what counts is which record is safe, not whose.
 	if frontend != "" && !c.recorded.has(key, s.vmi.UID, frontend) {
@@ -65,7 +62,7 @@ func awaited(vmi *v1.VirtualMachineInstance) bool {
 // not: the records of the boots before stay in use.
 func (c *Controller) keep(ctx context.Context, s state, frontend string) error {
 	if _, err := abi.Parse(frontend); err != nil {
-		c.event(&s, corev1.EventTypeWarning, "HardwareNotRecorded", fmt.Sprintf("annotation '%s' of the virtual machine instance: %v", pipeline.AnnotationFrontend, err))
+		c.event(&s, corev1.EventTypeWarning, "HardwareNotRecorded", fmt.Sprintf("annotation '%s' of the virtual machine instance: %v", v1alpha1.AnnotationFrontend, err))
 		return nil
 	}
 	before, err := c.save(ctx, s.vm, []byte(frontend))
@@ -80,11 +77,11 @@ func (c *Controller) keep(ctx context.Context, s state, frontend string) error {
 
 // release takes the finalizer from a VMI that is being deleted.
 func (c *Controller) release(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
-	if vmi == nil || vmi.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(vmi, Finalizer) {
+	if vmi == nil || vmi.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(vmi, v1alpha1.FinalizerRecord) {
 		return nil
 	}
 	released := vmi.DeepCopy()
-	controllerutil.RemoveFinalizer(released, Finalizer)
+	controllerutil.RemoveFinalizer(released, v1alpha1.FinalizerRecord)
 	err := c.Client.Patch(ctx, released, client.MergeFromWithOptions(vmi, client.MergeFromWithOptimisticLock{}))
 	return client.IgnoreNotFound(err)
 }
@@ -93,23 +90,23 @@ func (c *Controller) release(ctx context.Context, vmi *v1.VirtualMachineInstance
 // MACs, whatever became of the seed that they were derived from. Before the first boot it may have one from its template, captured
 // from a domain that ran elsewhere. Guests whose owner wants the latest hardware get none.
 func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
-	if vm.Annotations[pipeline.AnnotationHardware] == "latest" {
-		delete(vmi.Annotations, pipeline.AnnotationFrontend)
+	if vm.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+		delete(vmi.Annotations, v1alpha1.AnnotationFrontend)
 		return nil
 	}
 	records, err := c.records(ctx, vm)
 	if err != nil {
 		return err
 	}
-	at := field.NewPath("spec", "template", "metadata", "annotations").Key(pipeline.AnnotationFrontend)
+	at := field.NewPath("spec", "template", "metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 	if len(records) > 0 {
 		at = field.NewPath("controllerrevisions").Key(records[0].Name)
-		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, pipeline.AnnotationFrontend, string(records[0].Data.Raw))
+		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationFrontend, string(records[0].Data.Raw))
 	}
-	frozen, err := abi.Parse(vmi.Annotations[pipeline.AnnotationFrontend])
+	frozen, err := abi.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil { // no repetition mends it
 		return &resolve.Refusal{Errors: field.ErrorList{field.Invalid(at, field.OmitValueType{},
-			err.Error()+"; remove it, or set annotation '"+pipeline.AnnotationHardware+": latest' on the VM for new hardware")}}
+			err.Error()+"; remove it, or set annotation '"+v1alpha1.AnnotationHardware+": latest' on the VM for new hardware")}}
 	}
 	if frozen != nil {
 		pipeline.Recall(vmi, frozen)
@@ -125,7 +122,7 @@ func (c *Controller) records(ctx context.Context, vm *v1.VirtualMachine) ([]apps
 // Records hold the hardware of a VM's last boots as abi.Record, newest first.
 func Records(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine) ([]appsv1.ControllerRevision, error) {
 	var list appsv1.ControllerRevisionList
-	err := reader.List(ctx, &list, client.InNamespace(vm.Namespace), client.MatchingLabels{labelRecord: string(vm.UID)})
+	err := reader.List(ctx, &list, client.InNamespace(vm.Namespace), client.MatchingLabels{v1alpha1.LabelFrontendOf: string(vm.UID)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the hardware records of '%s': %w", vm.Name, err)
 	}
@@ -153,7 +150,7 @@ func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend [
 			ObjectMeta: metav1.ObjectMeta{
 				Name:            fmt.Sprintf("%s-frontend-%.8s-%d", prefix, vm.UID, next),
 				Namespace:       vm.Namespace,
-				Labels:          map[string]string{labelRecord: string(vm.UID)},
+				Labels:          map[string]string{v1alpha1.LabelFrontendOf: string(vm.UID)},
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)},
 			},
 			Data:     runtime.RawExtension{Raw: frontend},

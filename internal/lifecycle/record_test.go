@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
@@ -22,7 +22,7 @@ func TestRecordedHardwareReturns(t *testing.T) {
 		c.step()
 		c.shutDown()
 		c.step()
-		if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != record {
+		if got := c.guest().Annotations[v1alpha1.AnnotationFrontend]; got != record {
 			t.Errorf("boot %d: the next guest is given '%s', want '%s'", boot, got, record)
 		}
 	}
@@ -39,7 +39,7 @@ func TestDiskAddedBetweenBoots(t *testing.T) {
 	c.step()
 	c.boot(one)
 	c.step()
-	if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != one {
+	if got := c.guest().Annotations[v1alpha1.AnnotationFrontend]; got != one {
 		t.Fatalf("the second boot is given '%s', want '%s'", got, one)
 	}
 	c.phase(v1.Scheduled) // the controller sees the guest with the record that it inherited, and notes that this one is safe
@@ -53,7 +53,7 @@ func TestDiskAddedBetweenBoots(t *testing.T) {
 	}
 	c.step()
 	for boot := 3; boot <= 4; boot++ {
-		if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != two {
+		if got := c.guest().Annotations[v1alpha1.AnnotationFrontend]; got != two {
 			t.Errorf("boot %d is given '%s', want '%s'", boot, got, two)
 		}
 		c.boot(two)
@@ -85,9 +85,9 @@ func TestRecordWinsOverAnotherSeed(t *testing.T) {
 		change            func(*v1.VirtualMachine)
 		uuid, serial, mac bool // as recorded
 	}{
-		{name: "seed edited", why: "the guest has been seen", change: func(vm *v1.VirtualMachine) { vm.Annotations[pipeline.AnnotationIdentity] = "other" }, uuid: true, serial: true, mac: true},
-		{name: "seed dropped", why: "the guest has been seen", change: func(vm *v1.VirtualMachine) { delete(vm.Annotations, pipeline.AnnotationIdentity) }, uuid: true, serial: true, mac: true},
-		{name: "latest", why: "the owner asks for what is derived afresh", change: func(vm *v1.VirtualMachine) { vm.Annotations[pipeline.AnnotationHardware] = "latest" }},
+		{name: "seed edited", why: "the guest has been seen", change: func(vm *v1.VirtualMachine) { vm.Annotations[v1alpha1.AnnotationIdentity] = "other" }, uuid: true, serial: true, mac: true},
+		{name: "seed dropped", why: "the guest has been seen", change: func(vm *v1.VirtualMachine) { delete(vm.Annotations, v1alpha1.AnnotationIdentity) }, uuid: true, serial: true, mac: true},
+		{name: "latest", why: "the owner asks for what is derived afresh", change: func(vm *v1.VirtualMachine) { vm.Annotations[v1alpha1.AnnotationHardware] = v1alpha1.HardwareLatest }},
 		{name: "own serial", why: "what the user sets wins", change: own, uuid: true, mac: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -116,13 +116,13 @@ func TestRecordWinsOverAnotherSeed(t *testing.T) {
 
 func TestLatestHardwareIsDerivedAfresh(t *testing.T) {
 	vm := machine(v1.RunStrategyAlways)
-	vm.Annotations = map[string]string{pipeline.AnnotationHardware: "latest"}
+	vm.Annotations = map[string]string{v1alpha1.AnnotationHardware: v1alpha1.HardwareLatest}
 	c := newCluster(t, vm)
 	c.step()
 	c.frontend(`{"machine":"q35-1"}`)
 	c.shutDown()
 	c.step()
-	if got, found := c.guest().Annotations[pipeline.AnnotationFrontend]; found {
+	if got, found := c.guest().Annotations[v1alpha1.AnnotationFrontend]; found {
 		t.Errorf("the guest is given '%s' although its owner wants the latest hardware", got)
 	}
 	c.boot(`{"machine":"q35-2"}`)
@@ -141,16 +141,16 @@ func TestLatestHardwareIsDerivedAfresh(t *testing.T) {
 func TestCapturedHardware(t *testing.T) {
 	const captured = `{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"}`
 	vm := machine(v1.RunStrategyAlways)
-	vm.Spec.Template.ObjectMeta.Annotations = map[string]string{pipeline.AnnotationFrontend: captured}
+	vm.Spec.Template.ObjectMeta.Annotations = map[string]string{v1alpha1.AnnotationFrontend: captured}
 	c := newCluster(t, vm)
 	c.step()
-	if got := c.guest(); got.Annotations[pipeline.AnnotationFrontend] != captured || got.Spec.Domain.Firmware.UUID != "5d307ca9-b3ef-428c-8861-06e72d69f223" {
-		t.Errorf("the first guest has record '%s' and UUID '%s', want those captured", got.Annotations[pipeline.AnnotationFrontend], got.Spec.Domain.Firmware.UUID)
+	if got := c.guest(); got.Annotations[v1alpha1.AnnotationFrontend] != captured || got.Spec.Domain.Firmware.UUID != "5d307ca9-b3ef-428c-8861-06e72d69f223" {
+		t.Errorf("the first guest has record '%s' and UUID '%s', want those captured", got.Annotations[v1alpha1.AnnotationFrontend], got.Spec.Domain.Firmware.UUID)
 	}
 	const own = `{"machine":"q35-1","uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"}`
 	c.boot(own)
 	c.step()
-	if got := c.guest().Annotations[pipeline.AnnotationFrontend]; got != own {
+	if got := c.guest().Annotations[v1alpha1.AnnotationFrontend]; got != own {
 		t.Errorf("the second guest has record '%s', want that of the first's boot", got)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,7 +18,7 @@ import (
 
 // adopt makes the restored records of a VM its own, before its first start. Those of its own boots win.
 func (c *Controller) adopt(ctx context.Context, vm *v1.VirtualMachine) error {
-	seed := vm.Annotations[pipeline.AnnotationIdentity]
+	seed := vm.Annotations[v1alpha1.AnnotationIdentity]
 	key := client.ObjectKeyFromObject(vm)
 	// A seed may be any text that its owner has written; a UID is a label.
 	if seed == "" || seed == string(vm.UID) || len(validation.IsValidLabelValue(seed)) > 0 || c.adopted.has(key, vm.UID, "") {
@@ -33,7 +33,7 @@ func (c *Controller) adopt(ctx context.Context, vm *v1.VirtualMachine) error {
 		return nil
 	}
 	var restored appsv1.ControllerRevisionList
-	if err := c.Live.List(ctx, &restored, client.InNamespace(vm.Namespace), client.MatchingLabels{labelRecord: seed}); err != nil {
+	if err := c.Live.List(ctx, &restored, client.InNamespace(vm.Namespace), client.MatchingLabels{v1alpha1.LabelFrontendOf: seed}); err != nil {
 		return fmt.Errorf("listing the restored hardware records of '%s': %w", vm.Name, err)
 	}
 	for i := range restored.Items {
@@ -42,7 +42,7 @@ func (c *Controller) adopt(ctx context.Context, vm *v1.VirtualMachine) error {
 			continue
 		}
 		was := record.DeepCopy()
-		record.Labels[labelRecord] = string(vm.UID)
+		record.Labels[v1alpha1.LabelFrontendOf] = string(vm.UID)
 		record.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
 		// The garbage collector may have been faster: then the record is gone.
 		err := c.Live.Patch(ctx, record, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))

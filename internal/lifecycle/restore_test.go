@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +18,7 @@ import (
 func TestRestoredRecords(t *testing.T) {
 	const was, older, seed = `{"machine":"q35-1"}`, `{"machine":"q35-0"}`, "00000000-dead"
 	record := func(name, data string, revision int64) *appsv1.ControllerRevision {
-		return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: key.Namespace, Labels: map[string]string{labelRecord: seed}},
+		return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: key.Namespace, Labels: map[string]string{v1alpha1.LabelFrontendOf: seed}},
 			Data: runtime.RawExtension{Raw: []byte(data)}, Revision: revision}
 	}
 	by := func(r *appsv1.ControllerRevision, kind, name string) *appsv1.ControllerRevision {
@@ -28,7 +28,7 @@ func TestRestoredRecords(t *testing.T) {
 	elsewhere := record("r1", was, 1)
 	elsewhere.Namespace = "other"
 	unlabelled := record("r1", was, 1)
-	unlabelled.Labels = map[string]string{labelRecord: "another"}
+	unlabelled.Labels = map[string]string{v1alpha1.LabelFrontendOf: "another"}
 	for _, c := range []struct {
 		why, seed string
 		records   []client.Object
@@ -46,15 +46,15 @@ func TestRestoredRecords(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			vm := machine(v1.RunStrategyAlways)
-			vm.Annotations = map[string]string{pipeline.AnnotationIdentity: c.seed}
+			vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: c.seed}
 			cluster := newCluster(t, append([]client.Object{vm}, c.records...)...)
 			cluster.step()
-			if got := cluster.guest().Annotations[pipeline.AnnotationFrontend]; got != c.want {
+			if got := cluster.guest().Annotations[v1alpha1.AnnotationFrontend]; got != c.want {
 				t.Errorf("the guest is given '%s', want '%s'", got, c.want)
 			}
 			cluster.boot(`{"machine":"q35-2"}`)
 			cluster.step()
-			if got := cluster.guest().Annotations[pipeline.AnnotationFrontend]; got != `{"machine":"q35-2"}` {
+			if got := cluster.guest().Annotations[v1alpha1.AnnotationFrontend]; got != `{"machine":"q35-2"}` {
 				t.Errorf("after a boot of its own the guest is given '%s'", got)
 			}
 			own, err := cluster.controller.records(t.Context(), cluster.vm())

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +66,7 @@ func (s *state) startedFrom() int64 {
 
 // mirror tells dashboards and KubeVirt's tools which revision a VM is made from.
 func mirror(ref v1.InstancetypeStatusRef, revision string) *v1.InstancetypeStatusRef {
-	if revision != "" && revision != pipeline.None {
+	if revision != "" && revision != v1alpha1.PinNone {
 		ref.ControllerRevisionRef = &v1.ControllerRevisionRef{Name: revision}
 	}
 	return &ref

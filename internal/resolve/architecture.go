@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
@@ -27,9 +27,9 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 	if vm.Spec.Template == nil || vm.Spec.Template.Spec.Architecture != "" {
 		return "", nil
 	}
-	known := vm.Annotations[pipeline.AnnotationArchitecture]
+	known := vm.Annotations[v1alpha1.AnnotationArchitecture]
 	if old != nil {
-		known = cmp.Or(known, old.Annotations[pipeline.AnnotationArchitecture])
+		known = cmp.Or(known, old.Annotations[v1alpha1.AnnotationArchitecture])
 	}
 	if known != "" || preference != nil && preference.Spec.PreferredArchitecture != nil {
 		return known, nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	v1 "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -46,7 +46,7 @@ func TestArchitecture(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.annotation != "" {
-				made.Annotations = map[string]string{pipeline.AnnotationArchitecture: test.annotation}
+				made.Annotations = map[string]string{v1alpha1.AnnotationArchitecture: test.annotation}
 			}
 			rights := &Rights{May: func(context.Context, Source) (bool, error) { return !test.denied, nil }}
 			answer, err := Resolver{Cached: NewFiles(scheme(t), objects(t, test.objects...)...), Rights: rights}.VM(t.Context(), made, nil)

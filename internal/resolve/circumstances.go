@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -25,7 +26,7 @@ var (
 )
 
 // Surround pins what of a VM's circumstances the given pins lack to what it is now. A Refusal names presets that cannot be matched.
-func (r Resolver) Surround(ctx context.Context, vm *v1.VirtualMachine, pins pipeline.Pins) (pipeline.Pins, []revision.Draft, error) {
+func (r Resolver) Surround(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (v1alpha1.Pins, []revision.Draft, error) {
 	var found []*content
 	if pins.Presets == nil {
 		matching, err := r.matching(ctx, vm)

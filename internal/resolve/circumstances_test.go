@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,7 +57,7 @@ func TestPinsOfCircumstances(t *testing.T) {
 	kept := pinsOf(before, old)
 	none := strings.Replace(pinsOf(before), `""`, "", 1)
 	marked := stored(t, was)
-	marked.SetAnnotations(map[string]string{revision.UnusedSince: "2026-01-01T00:00:00Z"})
+	marked.SetAnnotations(map[string]string{v1alpha1.AnnotationUnusedSince: "2026-01-01T00:00:00Z"})
 	for _, test := range []struct {
 		name, why string
 		vm, old   *v1.VirtualMachine
@@ -96,7 +96,7 @@ func TestPinsOfCircumstances(t *testing.T) {
 			}
 			check(t, test.why, err, refused, test.failed)
 			WritePins(test.vm, answer.Pins)
-			if got := test.vm.Annotations[pipeline.AnnotationPins]; err == nil && got != test.want {
+			if got := test.vm.Annotations[v1alpha1.AnnotationPins]; err == nil && got != test.want {
 				t.Errorf("%s: pins %s, want %s", test.why, got, test.want)
 			}
 			if len(answer.Drafts) != test.drafts || len(answer.Warnings) != test.warnings {
@@ -111,8 +111,8 @@ func TestSurround(t *testing.T) {
 	cluster, now := configuredWith(t, "Nehalem")
 	p, q := presetFor("p", "web", "auto"), presetFor("q", "db", "auto")
 	r := Resolver{Cached: NewFiles(scheme(t), p, q), Cluster: cluster}
-	pins, drafts, err := r.Surround(t.Context(), labelled("web"), pipeline.Pins{Instancetype: "s"})
-	want := pipeline.Pins{Instancetype: "s", Presets: []string{stored(t, p).GetName()}, Configuration: now.GetName()}
+	pins, drafts, err := r.Surround(t.Context(), labelled("web"), v1alpha1.Pins{Instancetype: "s"})
+	want := v1alpha1.Pins{Instancetype: "s", Presets: []string{stored(t, p).GetName()}, Configuration: now.GetName()}
 	if diff := cmp.Diff(want, pins); err != nil || diff != "" || len(drafts) != 2 {
 		t.Errorf("%d drafts, %v (-want +got):\n%s", len(drafts), err, diff)
 	}
@@ -120,12 +120,12 @@ func TestSurround(t *testing.T) {
 	if err != nil || !again.Equal(pins) || len(drafts) != 0 {
 		t.Errorf("what is pinned changes to %+v, %d drafts, %v", again, len(drafts), err)
 	}
-	if pins, _, err = r.Surround(t.Context(), labelled("other"), pipeline.Pins{}); err != nil || pins.Presets == nil || len(pins.Presets) != 0 {
+	if pins, _, err = r.Surround(t.Context(), labelled("other"), v1alpha1.Pins{}); err != nil || pins.Presets == nil || len(pins.Presets) != 0 {
 		t.Errorf("presets %#v, %v; want none, and that as known", pins.Presets, err)
 	}
 	broken := presetFor("p", "web", "auto")
 	broken.Object["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"-": "-"}}
-	if _, _, err := (Resolver{Cached: NewFiles(scheme(t), broken)}).Surround(t.Context(), labelled("web"), pipeline.Pins{}); !errors.As(err, new(*Refusal)) {
+	if _, _, err := (Resolver{Cached: NewFiles(scheme(t), broken)}).Surround(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
 		t.Errorf("a selector that matches nothing known: %v, want what the owner is told", err)
 	}
 }

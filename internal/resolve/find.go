@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -23,8 +23,8 @@ func (r Resolver) grant(ctx context.Context, w wish, answer *Answer) (*content, 
 		return nil, nil, nil
 	case ref.revision != "":
 		return r.named(ctx, w, answer)
-	case w.pin == pipeline.None && ref.ignores():
-		return &content{revision: pipeline.None}, nil, nil
+	case w.pin == v1alpha1.PinNone && ref.ignores():
+		return &content{revision: v1alpha1.PinNone}, nil, nil
 	}
 	if found, err := r.recorded(ctx, w); err != nil || found != nil {
 		return found, nil, err
@@ -83,7 +83,7 @@ func (r Resolver) fresh(ctx context.Context, ref *reference, answer *Answer) (*c
 		case named == nil:
 			return nil, nil, nil
 		case named.name == "":
-			return &content{revision: pipeline.None}, nil, nil
+			return &content{revision: v1alpha1.PinNone}, nil, nil
 		case !named.known(answer):
 			return nil, nil, nil
 		}
@@ -123,7 +123,7 @@ func (r *reference) lost(name string) error { return lost(name, r) }
 
 func lost(name string, of any) error {
 	return fmt.Errorf("revision '%s', which this guest was made from, does not exist any more: set annotation '%s' to '' to use the current %s",
-		name, pipeline.AnnotationPins, of)
+		name, v1alpha1.AnnotationPins, of)
 }
 
 // scope is the namespace that an object was looked for in; empty if it has none.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -171,15 +171,15 @@ func (w walk) orOwn(namespace string) string {
 
 // Effective is a VM as its pins mean it. Without what a volume was to recommend and did not, if that is to be ignored; and, where
 // a size was recommended to a VM that could do without, without the memory that was there for that case. The VM itself stays.
-func Effective(vm *v1.VirtualMachine, pins pipeline.Pins) *v1.VirtualMachine {
+func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
 	size, preference := references(vm)
 	effective := *vm
-	if preference != nil && preference.ignores() && pins.Preference == pipeline.None {
+	if preference != nil && preference.ignores() && pins.Preference == v1alpha1.PinNone {
 		effective.Spec.Preference = nil
 	}
 	switch {
 	case size == nil || !size.ignores():
-	case pins.Instancetype == pipeline.None:
+	case pins.Instancetype == v1alpha1.PinNone:
 		effective.Spec.Instancetype = nil
 	case pins.Instancetype != "" && vm.Spec.Template != nil:
 		template := *vm.Spec.Template

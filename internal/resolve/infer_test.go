@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -80,7 +80,7 @@ func TestInference(t *testing.T) {
 		{name: "claim to come", why: "VM and volume may be applied together", source: "persistentVolumeClaim: {claimName: p}", waiting: true, warning: "PersistentVolumeClaim 'team/p' does not exist"},
 		{name: "claim to come, ignored", why: "what is not there yet is not nothing", source: "persistentVolumeClaim: {claimName: p}", policy: ignoring, waiting: true, warning: "does not exist"},
 		{name: "claim without label", why: "nothing will ever come", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, refused: true},
-		{name: "claim without label, ignored", why: "the owner asked for that", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, policy: ignoring, want: pipeline.None, warning: "the guest has no instancetype"},
+		{name: "claim without label, ignored", why: "the owner asked for that", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, policy: ignoring, want: v1alpha1.PinNone, warning: "the guest has no instancetype"},
 		{name: "container disk", why: "an image has no labels that can be read", source: "containerDisk: {image: x}", refused: true},
 		{name: "DataVolume", why: "its own labels go first", source: "dataVolume: {name: d}", objects: []string{volume(recommending, "source: {http: {url: u}}")}, want: pin},
 		{name: "DataVolume of a source", why: "what it copies is asked next", source: "dataVolume: {name: d}", objects: []string{volume("labels: {}", "source: {snapshot: {name: sn, namespace: golden}}"), snapshot}, want: pin, asked: []string{"volumesnapshots.snapshot.storage.k8s.io/golden/sn"}},
@@ -152,7 +152,7 @@ func TestRecordedRights(t *testing.T) {
 	if diff := cmp.Diff(`["datasources.cdi.kubevirt.io/golden/*","datasources.cdi.kubevirt.io/golden/ds","persistentvolumeclaims/golden/*"]`, rights.Record()); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
-	waiting.Annotations = map[string]string{AnnotationInference: rights.Record()}
+	waiting.Annotations = map[string]string{v1alpha1.AnnotationInference: rights.Record()}
 	for _, test := range []struct {
 		name, source string
 		allowed      bool
@@ -172,10 +172,10 @@ func TestRecordedRights(t *testing.T) {
 
 func TestEffective(t *testing.T) {
 	given := inferring(t, "persistentVolumeClaim: {claimName: p}", ignoring)
-	if got := Effective(given, pipeline.Pins{Instancetype: pipeline.None}); got.Spec.Instancetype != nil || got.Spec.Template.Spec.Domain.Memory == nil {
+	if got := Effective(given, v1alpha1.Pins{Instancetype: v1alpha1.PinNone}); got.Spec.Instancetype != nil || got.Spec.Template.Spec.Domain.Memory == nil {
 		t.Error("a volume that recommends nothing leaves the guest as it was written")
 	}
-	if got := Effective(given, pipeline.Pins{Instancetype: "s-1"}); got.Spec.Instancetype == nil || got.Spec.Template.Spec.Domain.Memory != nil {
+	if got := Effective(given, v1alpha1.Pins{Instancetype: "s-1"}); got.Spec.Instancetype == nil || got.Spec.Template.Spec.Domain.Memory != nil {
 		t.Error("the memory that was there in case of nothing conflicts with the size that was recommended")
 	}
 	if given.Spec.Instancetype == nil || given.Spec.Template.Spec.Domain.Memory == nil {

@@ -1,8 +1,8 @@
 package resolve
 
 import (
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/instancetype"
@@ -81,7 +81,7 @@ func (r *reference) statusRevision() string {
 }
 
 // Recorded are the revisions that the status of a VM records for its matchers, by Kiln's controller or KubeVirt's.
-func Recorded(vm *v1.VirtualMachine) (recorded pipeline.Pins) {
+func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
 	size, preference := references(vm)
 	if size != nil {
 		recorded.Instancetype = size.statusRevision()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/preset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -45,7 +45,7 @@ type pins struct {
 
 // readPins reads the annotation. An annotation that is present and empty asks for new pins of everything.
 func readPins(object metav1.Object) pins {
-	text, found := object.GetAnnotations()[pipeline.AnnotationPins]
+	text, found := object.GetAnnotations()[v1alpha1.AnnotationPins]
 	switch {
 	case !found:
 		return pins{}
@@ -85,9 +85,9 @@ func (p pin) asks(old pin) bool {
 }
 
 // ReadPins are the pins of a VM or VMI; empty when it has none or they cannot be read.
-func ReadPins(object metav1.Object) pipeline.Pins {
+func ReadPins(object metav1.Object) v1alpha1.Pins {
 	p := readPins(object)
-	read := pipeline.Pins{Instancetype: p.size.name, Preference: p.preference.name}
+	read := v1alpha1.Pins{Instancetype: p.size.name, Preference: p.preference.name}
 	if p.presets.given && !p.presets.asked() {
 		read.Presets = append([]string{}, p.presets.names...)
 	}
@@ -98,10 +98,10 @@ func ReadPins(object metav1.Object) pipeline.Pins {
 }
 
 // WritePins sets the annotation, or removes it when there is nothing to pin.
-func WritePins(object metav1.Object, p pipeline.Pins) {
+func WritePins(object metav1.Object, p v1alpha1.Pins) {
 	annotations := maps.Clone(object.GetAnnotations())
-	if p.Equal(pipeline.Pins{}) {
-		delete(annotations, pipeline.AnnotationPins)
+	if p.Equal(v1alpha1.Pins{}) {
+		delete(annotations, v1alpha1.AnnotationPins)
 		object.SetAnnotations(annotations)
 		return
 	}
@@ -112,7 +112,7 @@ func WritePins(object metav1.Object, p pipeline.Pins) {
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	annotations[pipeline.AnnotationPins] = string(text)
+	annotations[v1alpha1.AnnotationPins] = string(text)
 	object.SetAnnotations(annotations)
 }
 
@@ -153,7 +153,7 @@ func wanted(ref, oldRef *reference, now, old pin) wish {
 }
 
 func foreignPin(name string) *field.Error {
-	return field.Invalid(field.NewPath("metadata", "annotations").Key(pipeline.AnnotationPins), name,
+	return field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPins), name,
 		"the recorded revision cannot be exchanged for another: name an older one in revisionName, or set the annotation to '' for the current one").WithOrigin("vm/pin")
 }
 
@@ -166,8 +166,8 @@ func Repin(vm metav1.Object, keys ...string) error {
 	text := ""
 	if len(keys) > 0 {
 		asked := map[string]any{}
-		if was := vm.GetAnnotations()[pipeline.AnnotationPins]; was != "" && json.Unmarshal([]byte(was), &asked) != nil {
-			return fmt.Errorf("annotation '%s' cannot be read: pin everything anew", pipeline.AnnotationPins)
+		if was := vm.GetAnnotations()[v1alpha1.AnnotationPins]; was != "" && json.Unmarshal([]byte(was), &asked) != nil {
+			return fmt.Errorf("annotation '%s' cannot be read: pin everything anew", v1alpha1.AnnotationPins)
 		}
 		for _, key := range keys {
 			if !slices.Contains(pinKeys, key) {
@@ -185,7 +185,7 @@ func Repin(vm metav1.Object, keys ...string) error {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[pipeline.AnnotationPins] = text
+	annotations[v1alpha1.AnnotationPins] = text
 	vm.SetAnnotations(annotations)
 	return nil
 }

@@ -4,22 +4,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestWritePins(t *testing.T) {
 	object := vm(annotated(`{"instancetype":"x"}`))
 	shared := object.Annotations
-	WritePins(object, pipeline.Pins{Preference: "p"})
-	if got := object.Annotations[pipeline.AnnotationPins]; got != `{"preference":"p"}` {
+	WritePins(object, v1alpha1.Pins{Preference: "p"})
+	if got := object.Annotations[v1alpha1.AnnotationPins]; got != `{"preference":"p"}` {
 		t.Errorf("got %s", got)
 	}
-	if shared[pipeline.AnnotationPins] != `{"instancetype":"x"}` {
+	if shared[v1alpha1.AnnotationPins] != `{"instancetype":"x"}` {
 		t.Error("the map of the original object was written into")
 	}
-	WritePins(object, pipeline.Pins{})
-	if _, found := object.Annotations[pipeline.AnnotationPins]; found {
+	WritePins(object, v1alpha1.Pins{})
+	if _, found := object.Annotations[v1alpha1.AnnotationPins]; found {
 		t.Error("no pins left an annotation behind")
 	}
 }
@@ -62,7 +62,7 @@ func TestRepin(t *testing.T) {
 				}
 				return
 			}
-			if got, found := object.Annotations[pipeline.AnnotationPins]; err != nil || !found || got != test.want {
+			if got, found := object.Annotations[v1alpha1.AnnotationPins]; err != nil || !found || got != test.want {
 				t.Errorf("%s: '%s', %v; want '%s'", test.why, got, err, test.want)
 			}
 		})

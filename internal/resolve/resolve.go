@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -38,7 +39,7 @@ type Answer struct {
 	Presets  []v1.VirtualMachineInstancePreset
 	Defaults *config.Defaults
 	// Pins name the revisions of all that. A reference that is not known yet has none.
-	Pins pipeline.Pins
+	Pins v1alpha1.Pins
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
 	Warnings []string
@@ -62,9 +63,9 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 	now, before := readPins(vm), pins{}
 	if now.malformed {
 		if old != nil {
-			return answer, &Refusal{field.ErrorList{foreignPin(vm.Annotations[pipeline.AnnotationPins])}}
+			return answer, &Refusal{field.ErrorList{foreignPin(vm.Annotations[v1alpha1.AnnotationPins])}}
 		}
-		answer.warn("annotation '%s' cannot be read and was dropped", pipeline.AnnotationPins)
+		answer.warn("annotation '%s' cannot be read and was dropped", v1alpha1.AnnotationPins)
 	}
 	size, preference := references(vm)
 	var oldSize, oldPreference *reference
@@ -119,10 +120,10 @@ func (r Resolver) changes(ctx context.Context, vm, old *v1.VirtualMachine) []cha
 
 // VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither size nor preference.
 func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answer, error) {
-	answer := Answer{Set: instancetype.Set{Architecture: vmi.Annotations[pipeline.AnnotationArchitecture]}}
+	answer := Answer{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
 	named := readPins(vmi)
 	if named.malformed {
-		answer.warn("annotation '%s' cannot be read and has no effect", pipeline.AnnotationPins)
+		answer.warn("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
 	}
 	for _, p := range []struct {
 		family
@@ -154,7 +155,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f family, names []s
 		all = []*content{}
 	}
 	for _, name := range names {
-		if name == pipeline.None {
+		if name == v1alpha1.PinNone {
 			continue
 		}
 		found, err := r.revision(ctx, f, client.ObjectKey{Namespace: namespace, Name: name})
@@ -163,7 +164,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f family, names []s
 		}
 		if found == nil {
 			return nil, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': remove the annotation if the guest is to have no %s",
-				name, pipeline.AnnotationPins, namespace, f.field)
+				name, v1alpha1.AnnotationPins, namespace, f.field)
 		}
 		all = append(all, found)
 	}

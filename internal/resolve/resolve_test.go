@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,7 +86,7 @@ func vm(changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 }
 
 func annotated(text string) func(*v1.VirtualMachine) {
-	return func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{pipeline.AnnotationPins: text} }
+	return func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{v1alpha1.AnnotationPins: text} }
 }
 
 func pinned(name string) func(*v1.VirtualMachine) {
@@ -105,7 +105,7 @@ func TestVM(t *testing.T) {
 	kubevirt.SetName("a-s-v1beta1-uid-1")
 	kubevirt.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "a", UID: "x", Controller: new(true)}})
 	marked := stored(t, is)
-	marked.SetAnnotations(map[string]string{revision.UnusedSince: "2026-01-01T00:00:00Z"})
+	marked.SetAnnotations(map[string]string{v1alpha1.AnnotationUnusedSince: "2026-01-01T00:00:00Z"})
 	forged := stored(t, was)
 	forged.SetName(name)
 	recorded := func(revision string) func(*v1.VirtualMachine) {
@@ -209,7 +209,7 @@ func check(t *testing.T, why string, err error, refused, failed string) {
 func TestVMI(t *testing.T) {
 	current := stored(t, size("s", "1Gi", ""))
 	with := func(pins string) *v1.VirtualMachineInstance {
-		return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{pipeline.AnnotationPins: pins}}}
+		return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{v1alpha1.AnnotationPins: pins}}}
 	}
 	for _, test := range []struct {
 		name, why, pins, want, failed string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,14 +69,11 @@ type Rights struct {
 	granted []string
 }
 
-// AnnotationInference on a VM whose inference waits records what its owner may read in other namespaces. Admission writes it, and
-// nobody else: the controller reads no more than that.
-const AnnotationInference = "kilnvm.io/inference"
-
-// RecordedRights are the rights that admission has recorded in a VM.
+// RecordedRights returns the rights that admission recorded in annotation kilnvm.io/inference of a VM. Admission alone writes it: the
+// controller, which waits for a volume, reads no more than was granted.
 func RecordedRights(vm metav1.Object) *Rights {
 	var granted []string
-	if json.Unmarshal([]byte(vm.GetAnnotations()[AnnotationInference]), &granted) != nil {
+	if json.Unmarshal([]byte(vm.GetAnnotations()[v1alpha1.AnnotationInference]), &granted) != nil {
 		granted = nil
 	}
 	return &Rights{May: func(_ context.Context, s Source) (bool, error) {
@@ -85,7 +83,7 @@ func RecordedRights(vm metav1.Object) *Rights {
 	}}
 }
 
-// Record is the value of AnnotationInference: everything that was granted.
+// Record is the value of v1alpha1.AnnotationInference: everything that was granted.
 func (r *Rights) Record() string {
 	text, err := json.Marshal(append([]string{}, r.granted...))
 	if err != nil {

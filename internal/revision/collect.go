@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,10 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
-
-// UnusedSince is the annotation by which the collector marks a revision that nothing refers to; its value is a time
-// (RFC 3339). Whoever pins a guest to a marked revision takes the mark away first.
-const UnusedSince = "kilnvm.io/unused-since"
 
 // LeastGrace bounds the grace period from below. It must be longer than any request lives and than any cache lags behind:
 // a request that was admitted with a revision before it was marked has then stored its VM, or never will.
@@ -109,20 +106,20 @@ func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevis
 
 func (c *Collector) mark(ctx context.Context, r *appsv1.ControllerRevision) error {
 	marked := r.DeepCopy()
-	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, UnusedSince, c.Now().UTC().Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, v1alpha1.AnnotationUnusedSince, c.Now().UTC().Format(time.RFC3339))
 	return c.Live.Patch(ctx, marked, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 
 // Marked tells whether the collector is about to remove a revision.
 func Marked(r *appsv1.ControllerRevision) bool {
-	_, marked := r.Annotations[UnusedSince]
+	_, marked := r.Annotations[v1alpha1.AnnotationUnusedSince]
 	return marked
 }
 
 // markOf is the time of the mark. It does not count when it cannot be read, or is older than the revision: a backup tool has
 // then restored it with the mark of its former life, and the VM that needs it is still to come.
 func markOf(r *appsv1.ControllerRevision) (time.Time, bool) {
-	since, err := time.Parse(time.RFC3339, r.Annotations[UnusedSince])
+	since, err := time.Parse(time.RFC3339, r.Annotations[v1alpha1.AnnotationUnusedSince])
 	return since, err == nil && !since.Before(r.CreationTimestamp.Time)
 }
 
@@ -132,7 +129,7 @@ func unmark(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) 
 		return nil
 	}
 	kept := r.DeepCopy()
-	delete(kept.Annotations, UnusedSince)
+	delete(kept.Annotations, v1alpha1.AnnotationUnusedSince)
 	return c.Patch(ctx, kept, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 

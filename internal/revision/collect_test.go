@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +56,7 @@ func TestCollect(t *testing.T) {
 		change(vm)
 		return vm
 	}
-	pins := map[string]string{pipeline.AnnotationPins: `{"instancetype":"` + d.Name + `"}`}
+	pins := map[string]string{v1alpha1.AnnotationPins: `{"instancetype":"` + d.Name + `"}`}
 	for _, test := range []struct {
 		name, why string
 		user      client.Object
@@ -65,9 +65,9 @@ func TestCollect(t *testing.T) {
 		{name: "nothing", why: "nobody needs it"},
 		{name: "pin", why: "the VM boots from it", user: vm(func(vm *v1.VirtualMachine) { vm.Annotations = pins }), kept: true},
 		{name: "pin of another kind", why: "a newer release pins more", user: vm(func(vm *v1.VirtualMachine) {
-			vm.Annotations = map[string]string{pipeline.AnnotationPins: `{"presets":"` + d.Name + `"}`}
+			vm.Annotations = map[string]string{v1alpha1.AnnotationPins: `{"presets":"` + d.Name + `"}`}
 		}), kept: true},
-		{name: "unreadable pins", why: "they may mean anything", user: vm(func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{pipeline.AnnotationPins: "{"} }), kept: true},
+		{name: "unreadable pins", why: "they may mean anything", user: vm(func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{v1alpha1.AnnotationPins: "{"} }), kept: true},
 		{name: "revisionName", why: "the user names it", user: vm(func(vm *v1.VirtualMachine) {
 			vm.Spec.Preference = &v1.PreferenceMatcher{RevisionName: d.Name}
 		}), kept: true},
@@ -160,7 +160,7 @@ func (f *fickle) Patch(ctx context.Context, object client.Object, patch client.P
 func TestRacesForAMark(t *testing.T) {
 	d := draft(t, "s", "1Gi")
 	marked := d.Object()
-	marked.Annotations = map[string]string{UnusedSince: "2026-01-01T00:00:00Z"}
+	marked.Annotations = map[string]string{v1alpha1.AnnotationUnusedSince: "2026-01-01T00:00:00Z"}
 	if err := Write(t.Context(), &fickle{server(t, marked), attempts - 1}, d); err != nil {
 		t.Errorf("a race that is lost a few times: %v", err)
 	}
@@ -174,7 +174,7 @@ func TestRestoredMark(t *testing.T) {
 	for _, mark := range []string{"2025-12-24T00:00:00Z", "soon"} {
 		d := draft(t, "s", "1Gi")
 		restored := d.Object()
-		restored.Annotations = map[string]string{UnusedSince: mark}
+		restored.Annotations = map[string]string{v1alpha1.AnnotationUnusedSince: mark}
 		c := server(t)
 		collector, clock := collector(c)
 		restored.CreationTimestamp = metav1.NewTime(clock.Time)

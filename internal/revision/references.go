@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -28,7 +28,7 @@ func (u *used) has(r *appsv1.ControllerRevision) bool {
 
 // add notes that a VM or VMI refers to a revision of its namespace.
 func (u *used) add(user metav1.Object, name string) {
-	if name == "" || name == pipeline.None {
+	if name == "" || name == v1alpha1.PinNone {
 		return
 	}
 	key := client.ObjectKey{Namespace: user.GetNamespace(), Name: name}
@@ -48,7 +48,7 @@ func (u *used) add(user metav1.Object, name string) {
 
 // pins adds all values of the annotation, whatever their keys: those of a newer release are not known here, but hold too.
 func (u *used) pins(object metav1.Object) {
-	text := object.GetAnnotations()[pipeline.AnnotationPins]
+	text := object.GetAnnotations()[v1alpha1.AnnotationPins]
 	if text == "" {
 		return
 	}

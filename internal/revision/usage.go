@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,7 +113,7 @@ type lookup struct {
 func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage, error) {
 	usage := Usage{Namespace: r.Namespace, Revision: r.Name, State: Missing}
 	if Marked(r) {
-		usage.UnusedSince = r.Annotations[UnusedSince]
+		usage.UnusedSince = r.Annotations[v1alpha1.AnnotationUnusedSince]
 	}
 	var object unstructured.Unstructured
 	if Verify(r) != nil || json.Unmarshal(r.Data.Raw, &object.Object) != nil {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
@@ -20,13 +20,13 @@ func TestUsages(t *testing.T) {
 	}
 	now, before, gone, unused := draft(t, "s", "2Gi"), draft(t, "s", "1Gi"), draft(t, "was", "1Gi"), draft(t, "u", "1Gi")
 	marked := unused.Object()
-	marked.Annotations = map[string]string{UnusedSince: "2026-01-01T00:00:00Z"}
+	marked.Annotations = map[string]string{v1alpha1.AnnotationUnusedSince: "2026-01-01T00:00:00Z"}
 	kubevirt, forged := draft(t, "s", "2Gi").Object(), draft(t, "u", "2Gi").Object()
 	kubevirt.Name = "old-s-v1beta1-uid-1"
 	kubevirt.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "old", UID: "x", Controller: new(true)}}
 	forged.Name = draft(t, "u", "3Gi").Name
 	pinned := func(name, pins string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Namespace: "team", Annotations: map[string]string{pipeline.AnnotationPins: pins}}
+		return metav1.ObjectMeta{Name: name, Namespace: "team", Annotations: map[string]string{v1alpha1.AnnotationPins: pins}}
 	}
 	recorded := &v1.VirtualMachine{ObjectMeta: pinned("a", `{"instancetype":"`+now.Name+`"}`)}
 	recorded.Status.InstancetypeRef = &v1.InstancetypeStatusRef{ControllerRevisionRef: &v1.ControllerRevisionRef{Name: now.Name}}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,7 +20,7 @@ import (
 // the other half.
 func Capture(m Machine, running *libvirtxml.Domain) (abi.Record, field.ErrorList) {
 	vmi := identifiable(m.VMI)
-	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
+	Identify(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
 	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: facts(m), Generation: generationID(vmi)})
 	if len(errs) > 0 {
 		return abi.Record{}, errs
@@ -34,7 +35,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (abi.Record, field.ErrorList
 	// The running guest's identity, where the spec leaves it open.
 	vmi = identifiable(m.VMI)
 	Recall(vmi, &record)
-	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
+	Identify(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
 	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &record, Facts: facts(m), Generation: generationID(vmi)})
 	if len(errs) > 0 {
 		return abi.Record{}, errs

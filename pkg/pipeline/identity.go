@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,13 +59,13 @@ const restoredAnnotation = "restore.kubevirt.io/lastRestoreUID"
 // generation is which life of its disks a VM is in. Restored from a backup, cloned or made again it has another UID; a restore in
 // place leaves a mark, or its owner does.
 func generation(vm *v1.VirtualMachine) string {
-	return strings.Trim(strings.Join([]string{string(vm.UID), vm.Annotations[restoredAnnotation], vm.Annotations[AnnotationGeneration]}, "/"), "/")
+	return strings.Trim(strings.Join([]string{string(vm.UID), vm.Annotations[restoredAnnotation], vm.Annotations[v1alpha1.AnnotationGeneration]}, "/"), "/")
 }
 
 // generationID is the GUID by which a guest notices that it was restored or cloned. It stays over restarts, on any host. One that
 // changes without need costs a guest little; one that stays after a restore makes two of what must be one.
 func generationID(vmi *v1.VirtualMachineInstance) string {
-	life := vmi.Annotations[AnnotationGeneration]
+	life := vmi.Annotations[v1alpha1.AnnotationGeneration]
 	if owner := metav1.GetControllerOf(vmi); life == "" && owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind {
 		life = string(owner.UID) // another's controller made it, and makes a VMI of another UID at each start
 	}

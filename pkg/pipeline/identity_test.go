@@ -3,6 +3,7 @@ package pipeline
 import (
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -31,7 +32,7 @@ func (l life) boot(t *testing.T) Rendered {
 		vmi = Instance(vm)
 		vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
 		if l.foreign {
-			delete(vmi.Annotations, AnnotationGeneration)
+			delete(vmi.Annotations, v1alpha1.AnnotationGeneration)
 		}
 	}
 	vmi.UID = types.UID(l.vmi)
@@ -65,7 +66,7 @@ func TestGenerations(t *testing.T) {
 		{"restored from a backup, with its identity", again(func(l *life) { l.vm, l.frozen = "vm-2", nil }), false},
 		{"a clone that was given the identity and the hardware", again(func(l *life) { l.vm = "vm-2" }), false},
 		{"restored in place by KubeVirt", again(func(l *life) { l.marks = map[string]string{restoredAnnotation: "r-1"} }), false},
-		{"older disks put back by hand, as the owner says", again(func(l *life) { l.marks = map[string]string{AnnotationGeneration: "2"} }), false},
+		{"older disks put back by hand, as the owner says", again(func(l *life) { l.marks = map[string]string{v1alpha1.AnnotationGeneration: "2"} }), false},
 	} {
 		after := test.next.boot(t)
 		changes := abi.Compare(before.Frontend, after.Frontend)

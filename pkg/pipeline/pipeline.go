@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"github.com/kilnvm/kiln/pkg/mutate"
 	"github.com/kilnvm/kiln/pkg/preset"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -17,45 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
-
-// Annotations that Kiln owns.
-const (
-	// AnnotationPins is on VMs and VMIs: JSON of Pins.
-	AnnotationPins = vm.AnnotationPins
-	// AnnotationIdentity is the seed of firmware UUID, serial and MACs.
-	AnnotationIdentity = vm.AnnotationIdentity
-	// AnnotationGeneration is on VMIs: which life of the guest's disks this is. On a VM its owner may write any text, and another one
-	// after older disks were put back in place, which nothing else tells of.
-	AnnotationGeneration = vm.AnnotationGeneration
-	// AnnotationArchitecture is the architecture of the images of a guest that names none.
-	AnnotationArchitecture = "kilnvm.io/architecture"
-	// AnnotationCells is on guests, and in the template of a VM or a size: how many NUMA cells the guest has of its own.
-	AnnotationCells = vm.AnnotationCells
-	// AnnotationFrontend is on VMIs: the frozen frontend (abi.Record, JSON), written by the launcher before the first start.
-	AnnotationFrontend = vm.AnnotationFrontend
-	// AnnotationHardware on a VM, with the value 'latest', asks for hardware that is derived afresh at each boot.
-	AnnotationHardware = vm.AnnotationHardware
-)
-
-// None is the pin of a matcher whose volume recommends nothing, when its owner has said that this is to be ignored. It is no legal
-// name of a revision.
-const None = "(none)"
-
-// Pins name the ControllerRevisions that a guest was built from.
-type Pins struct {
-	Instancetype string `json:"instancetype,omitempty"`
-	Preference   string `json:"preference,omitempty"`
-	// Presets are those that match the guest, in name order. Nil is not pinned yet; empty is none.
-	Presets []string `json:"presets,omitzero"`
-	// Configuration holds the defaults of the cluster.
-	Configuration string `json:"configuration,omitempty"`
-}
-
-// Equal tells whether two pins are the same, key by key.
-func (p Pins) Equal(q Pins) bool {
-	return p.Instancetype == q.Instancetype && p.Preference == q.Preference && p.Configuration == q.Configuration &&
-		(p.Presets == nil) == (q.Presets == nil) && slices.Equal(p.Presets, q.Presets)
-}
 
 // Input is what stage 1 needs besides the object, already fetched.
 type Input struct {
@@ -213,7 +174,7 @@ func annotate(object metav1.Object, key, value string) {
 }
 
 // inherited are the annotations that a VM hands to its VMI.
-var inherited = []string{AnnotationPins, AnnotationIdentity, AnnotationHardware, AnnotationArchitecture}
+var inherited = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
 
 // Instance is the sparse VMI of a VM: template, name, namespace, pins, identity. Owner, finalizers and the frozen frontend
 // are for the caller to add. The VM must have a template.
@@ -226,6 +187,6 @@ func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	for _, key := range inherited {
 		annotate(vmi, key, vm.Annotations[key])
 	}
-	annotate(vmi, AnnotationGeneration, generation(vm))
+	annotate(vmi, v1alpha1.AnnotationGeneration, generation(vm))
 	return vmi
 }

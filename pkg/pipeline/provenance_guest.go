@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -25,7 +26,7 @@ const (
 func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen *abi.Record, in Input) Explanation {
 	made, h := Instance(vm), history{}
 	h.note(made, Origin{Kind: FromUser})
-	seed := cmp.Or(vmi.Annotations[AnnotationIdentity], vm.Annotations[AnnotationIdentity])
+	seed := cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], vm.Annotations[v1alpha1.AnnotationIdentity])
 	derived := made.DeepCopy()
 	Identify(derived, seed)
 	h.note(derived, Origin{Kind: FromDefault, Name: "identity"})

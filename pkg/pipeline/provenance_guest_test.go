@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -14,7 +15,7 @@ import (
 func TestGuestsAreExplainedByTheirVMs(t *testing.T) {
 	t.Parallel()
 	vm, in := decode[v1.VirtualMachine](t, explained), explainedInput(t, `{devices: {preferredDiskBus: virtio}}`)
-	vm.Annotations = map[string]string{AnnotationIdentity: "seed"}
+	vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
 	made := Instance(&vm)
 	record := &abi.Record{UUID: "5d307ca9-b3ef-428c-8861-06e72d69f223"} // of a domain that ran elsewhere
 	Recall(made, record)

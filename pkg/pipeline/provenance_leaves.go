@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -31,7 +32,7 @@ func guestLeaves(vmi *v1.VirtualMachineInstance) []leaf {
 	annotations := map[string]string{}
 	for key, value := range vmi.Annotations {
 		// The generation of its VM is the controller's note on the guest, like Kiln's own: it is no part of what boots.
-		if !strings.HasPrefix(key, "kilnvm.io/") && key != v1.VirtualMachineGenerationAnnotation {
+		if !strings.HasPrefix(key, v1alpha1.Prefix) && key != v1.VirtualMachineGenerationAnnotation {
 			annotations[key] = value
 		}
 	}

@@ -45,7 +45,7 @@ func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
 // not there when the controller identified the guest.
 func identified(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	vmi := identifiable(given)
-	Identify(vmi, cmp.Or(vmi.Annotations[AnnotationIdentity], string(vmi.UID)))
+	Identify(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
 	return vmi
 }
 

@@ -3,6 +3,7 @@ package validate
 import (
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,11 +15,11 @@ import (
 // whole huge pages, or in whole MiB, which is how QEMU deals memory out.
 
 func ownCells(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	text := vmi.Annotations[vm.AnnotationCells]
+	text := vmi.Annotations[v1alpha1.AnnotationNUMACells]
 	if text == "" {
 		return nil
 	}
-	at := path.Child("metadata", "annotations").Key(vm.AnnotationCells)
+	at := path.Child("metadata", "annotations").Key(v1alpha1.AnnotationNUMACells)
 	if vmi.Spec.Architecture == s390x {
 		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no NUMA cells").WithOrigin("cpu/cells-architecture"))
 	}

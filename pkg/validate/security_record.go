@@ -3,9 +3,9 @@ package validate
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -15,7 +15,7 @@ import (
 // is its owner's word, so that it may ask for nothing that the spec could not.
 
 func hardwareRecord(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	text, at := vmi.Annotations[vm.AnnotationFrontend], path.Child("metadata", "annotations").Key(vm.AnnotationFrontend)
+	text, at := vmi.Annotations[v1alpha1.AnnotationFrontend], path.Child("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 	record, err := abi.Parse(text)
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, short(text), err.Error()+": give what 'kubectl kiln capture' or a boot has written, or remove it").WithOrigin("security/record")}
@@ -45,18 +45,18 @@ func recorded(entry string, err *field.Error) *field.Error {
 
 // hardwareWord judges what an object asks of its later boots. path is the object that holds metadata.
 func hardwareWord(annotations map[string]string, path *field.Path) field.ErrorList {
-	word := annotations[vm.AnnotationHardware]
-	if word == "" || word == vm.HardwareLatest {
+	word := annotations[v1alpha1.AnnotationHardware]
+	if word == "" || word == v1alpha1.HardwareLatest {
 		return nil
 	}
-	at := path.Child("metadata", "annotations").Key(vm.AnnotationHardware)
-	return field.ErrorList{field.NotSupported(at, short(word), []string{vm.HardwareLatest}).WithOrigin("security/hardware")}
+	at := path.Child("metadata", "annotations").Key(v1alpha1.AnnotationHardware)
+	return field.ErrorList{field.NotSupported(at, short(word), []string{v1alpha1.HardwareLatest}).WithOrigin("security/hardware")}
 }
 
 // HardwareChange judges what a VM that exists asks of its later boots, if that was changed. Nothing else of an update that leaves the
 // spec alone is judged.
 func HardwareChange(now, was *v1.VirtualMachine) field.ErrorList {
-	if now.Annotations[vm.AnnotationHardware] == was.Annotations[vm.AnnotationHardware] {
+	if now.Annotations[v1alpha1.AnnotationHardware] == was.Annotations[v1alpha1.AnnotationHardware] {
 		return nil
 	}
 	return hardwareWord(now.Annotations, nil)

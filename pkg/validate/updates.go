@@ -3,8 +3,8 @@ package validate
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,7 +38,7 @@ var forControllers = []string{
 
 // controlled are the annotations that tie a guest to what it was made from. Its controller copies them into what later guests are made
 // from, with rights that nobody else has.
-var controlled = []string{vm.AnnotationFrontend, vm.AnnotationGeneration, vm.AnnotationIdentity, vm.AnnotationPins}
+var controlled = []string{v1alpha1.AnnotationFrontend, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins}
 
 // For leaves out of errs what the user may do as a controller of guests. Errors are told by their Origin, which is the name
 // of the rule.

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -23,7 +23,7 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	spec := &vmi.Spec
 	// Without the annotation an alias is resolved once, at the first start, and frozen.
-	if m := spec.Domain.Machine; m != nil && vmi.Annotations[vm.AnnotationHardware] == vm.HardwareLatest && !versioned.MatchString(m.Type) {
+	if m := spec.Domain.Machine; m != nil && vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest && !versioned.MatchString(m.Type) {
 		warn("machine type '%s' is an alias: with hardware 'latest' a restart may give the guest another machine", short(m.Type))
 	}
 	if memory, limit := spec.Domain.Memory, spec.Domain.Resources.Limits[corev1.ResourceMemory]; memory != nil && memory.Guest != nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
@@ -35,7 +35,7 @@ func (m *model) end() {
 			}
 		}
 	}
-	delete(wanted, pipeline.None)
+	delete(wanted, v1alpha1.PinNone)
 	if got, want := slices.Sorted(maps.Keys(m.revisions())), slices.Sorted(maps.Keys(wanted)); !slices.Equal(got, want) {
 		m.Fatalf("at rest there are the revisions %v, want those that are referred to, %v", got, want)
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,11 +145,11 @@ func (m *model) check() {
 // whatever became of size, presets and configuration.
 func (m *model) unmoved(vmi *v1.VirtualMachineInstance) {
 	m.Helper()
-	key := fmt.Sprint(vmi.OwnerReferences[0].UID, vmi.Annotations[pipeline.AnnotationPins], vmi.Labels)
+	key := fmt.Sprint(vmi.OwnerReferences[0].UID, vmi.Annotations[v1alpha1.AnnotationPins], vmi.Labels)
 	vmi.Spec.Hostname = ""
 	spec := string(encode(m.T, vmi.Spec))
 	if was := m.built[key]; was != "" && was != spec {
-		m.Fatalf("guest '%s' was %s and is %s with the same pins %s", vmi.Name, was, spec, vmi.Annotations[pipeline.AnnotationPins])
+		m.Fatalf("guest '%s' was %s and is %s with the same pins %s", vmi.Name, was, spec, vmi.Annotations[v1alpha1.AnnotationPins])
 	}
 	m.built[key] = spec
 }
@@ -165,7 +165,7 @@ func (m *model) present(there map[string]*appsv1.ControllerRevision, user string
 	m.Helper()
 	for key, value := range pins {
 		for _, name := range names(value) {
-			if name != "" && name != pipeline.None && there[name] == nil {
+			if name != "" && name != v1alpha1.PinNone && there[name] == nil {
 				m.Fatalf("%s lacks the revision '%s' of its %s", user, name, key)
 			}
 		}
@@ -192,7 +192,7 @@ func (m *model) revisions() map[string]*appsv1.ControllerRevision {
 // pinsOf are the pins of an object by key, whatever keys there are.
 func pinsOf(object client.Object) map[string]any {
 	var pins map[string]any
-	if text := object.GetAnnotations()[pipeline.AnnotationPins]; text != "" {
+	if text := object.GetAnnotations()[v1alpha1.AnnotationPins]; text != "" {
 		if err := json.Unmarshal([]byte(text), &pins); err != nil {
 			panic(err) // Kiln wrote it
 		}

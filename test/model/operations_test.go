@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
@@ -106,7 +106,7 @@ func (m *model) admit(vm, old *v1.VirtualMachine) {
 		}
 		return
 	}
-	m.note("  %s: admitted with %v", vm.Name, admitted.Annotations[pipeline.AnnotationPins])
+	m.note("  %s: admitted with %v", vm.Name, admitted.Annotations[v1alpha1.AnnotationPins])
 	m.writes = append(m.writes, &write{admitted, old != nil})
 	if m.IntN(3) > 0 {
 		m.store()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,7 @@ func (m *model) restoreRevisions() {
 	for _, r := range pick(m, m.backups).revisions {
 		again := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Namespace: r.Namespace, Labels: r.Labels}, Data: r.Data}
 		if revision.Marked(r) {
-			again.Annotations = map[string]string{revision.UnusedSince: "2020-01-01T00:00:00Z"}
+			again.Annotations = map[string]string{v1alpha1.AnnotationUnusedSince: "2020-01-01T00:00:00Z"}
 		}
 		m.must(client.IgnoreAlreadyExists(server.Create(m.Context(), again)))
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,7 +20,7 @@ func TestNamesOnTheHost(t *testing.T) {
 			"devices: {tpm: {persistent: true}, disks: [{name: a, disk: {bus: virtio}}], interfaces: [{name: default, bridge: {}, macAddress: '02:00:00:00:00:01'}]}}, "+
 			"networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 		m.VMI.Namespace, m.VMI.UID = namespace, uid
-		m.VMI.Annotations = map[string]string{pipeline.AnnotationIdentity: "seed"}
+		m.VMI.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
 		m.Bindings.TPMEncrypted = true
 		m.Bindings.Volumes["a"] = backend.Volume{Format: "raw", Encrypted: true, Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/a", User: "kiln", Hosts: []backend.NetworkHost{{Name: "ceph.example"}}}}
 		m.Bindings.NICs["default"] = backend.NIC{Kind: "bridge", Device: "br0", Guarded: true}

@@ -3,6 +3,7 @@ package frontend
 import (
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
@@ -16,11 +17,11 @@ import (
 // mebibyte in KiB is what libvirt rounds the memory of a cell up to.
 const mebibyte = 1024
 
-var cellsPath = field.NewPath("metadata", "annotations").Key(vm.AnnotationCells)
+var cellsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationNUMACells)
 
 // chosen are the cells that the annotation asks for, nil if none.
 func (g *guest) chosen() *libvirtxml.DomainNuma {
-	text := g.VMI.Annotations[vm.AnnotationCells]
+	text := g.VMI.Annotations[v1alpha1.AnnotationNUMACells]
 	n, ok := vm.Cells(g.VMI)
 	sockets, most, cores, threads := g.topology()
 	switch {

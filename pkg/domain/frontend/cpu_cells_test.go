@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
-	"github.com/kilnvm/kiln/pkg/internal/vm"
 )
 
 func TestCellsOfTheOwnersChoice(t *testing.T) {
@@ -30,7 +30,7 @@ func TestCellsOfTheOwnersChoice(t *testing.T) {
 		{"a mainframe", "s390x", "2", "sockets: 2", "guest: 2Gi", "metadata.annotations[kilnvm.io/numa-cells]"},
 	} {
 		in := with(t, test.arch, "cells", "spec: {domain: {cpu: {"+test.cpu+"}, memory: {"+test.memory+"}}}")
-		in.VMI.Annotations = map[string]string{vm.AnnotationCells: test.cells}
+		in.VMI.Annotations = map[string]string{v1alpha1.AnnotationNUMACells: test.cells}
 		dom, errs := frontend.Render(in)
 		got := ""
 		if len(errs) > 0 {

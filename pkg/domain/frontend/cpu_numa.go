@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
 	"libvirt.org/go/libvirtxml"
@@ -68,7 +68,7 @@ func (g *guest) mirrored() *libvirtxml.DomainNuma {
 func (g *guest) mirrors() (page uint, ok bool) {
 	before := len(g.errs)
 	memory, at := g.spec.Domain.Memory, g.path.Child("cpu", "numa", "guestMappingPassthrough")
-	if g.VMI.Annotations[vm.AnnotationCells] != "" {
+	if g.VMI.Annotations[v1alpha1.AnnotationNUMACells] != "" {
 		g.fail(field.Forbidden(cellsPath, "the guest mirrors the host's NUMA cells (numa.guestMappingPassthrough): use one of the two"))
 	}
 	if g.arch.ccw {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
-	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -193,6 +193,6 @@ spec: {domain: {devices: {rng: {}, autoattachVSOCK: true, watchdog: {name: dog, 
 
 // celled is a guest with two NUMA cells.
 func celled(in frontend.Input) frontend.Input {
-	in.VMI.Annotations = map[string]string{vm.AnnotationCells: "2"}
+	in.VMI.Annotations = map[string]string{v1alpha1.AnnotationNUMACells: "2"}
 	return in
 }

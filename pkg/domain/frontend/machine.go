@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -130,7 +130,7 @@ func (g *guest) machine() string {
 }
 
 // recordPath is where a guest's record is.
-var recordPath = field.NewPath("metadata", "annotations").Key(vm.AnnotationFrontend)
+var recordPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 
 // recordsThisBoard is false for the record of a guest whose owner has changed its architecture since: its models are another board's.
 func (g *guest) recordsThisBoard() bool {

@@ -1,0 +1,37 @@
+package v1alpha1
+
+// Prefix of every annotation, label and finalizer that Kiln owns.
+const Prefix = "kilnvm.io/"
+
+// Annotations. Their values may come from a tenant: readers parse them as hostile input.
+const (
+	// AnnotationPins is on VMs and VMIs. Its value is a Pins object as JSON.
+	AnnotationPins = Prefix + "pins"
+	// AnnotationIdentity is on VMs and VMIs. Its value is the seed of the firmware UUID, the serial number and the MAC addresses.
+	AnnotationIdentity = Prefix + "identity"
+	// AnnotationGeneration is on VMs and VMIs. On a VM its owner writes any text, and another text after older disks were restored:
+	// no API field tells Kiln of that. On a VMI it is the VM Generation ID that the controller derives from that text.
+	AnnotationGeneration = Prefix + "generation"
+	// AnnotationHardware is on VMs and VMIs. The value HardwareLatest asks for hardware that is derived anew at each boot.
+	AnnotationHardware = Prefix + "hardware"
+	// AnnotationFrontend is on VMIs. Its value is a HardwareRecord as JSON. The launcher writes it before the first start.
+	AnnotationFrontend = Prefix + "frontend"
+	// AnnotationArchitecture is on VMs and VMIs. Its value is the architecture of the images of a VMI that has no spec.architecture.
+	AnnotationArchitecture = Prefix + "architecture"
+	// AnnotationNUMACells is on VMIs, and in spec.template of VMs and spec.annotations of instancetypes. Its value is the number of
+	// NUMA nodes of the VMI, which are independent of those of the host.
+	AnnotationNUMACells = Prefix + "numa-cells"
+	// AnnotationInference is on VMs. It records which volume sources admission was allowed to read for inferFromVolume.
+	AnnotationInference = Prefix + "inference"
+	// AnnotationUnusedSince is on ControllerRevisions. Its value is the RFC 3339 time at which the collector first saw no reference.
+	AnnotationUnusedSince = Prefix + "unused-since"
+)
+
+// HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
+const HardwareLatest = "latest"
+
+// LabelFrontendOf is on the ControllerRevisions that hold HardwareRecords. Its value is the UID of the VM.
+const LabelFrontendOf = Prefix + "frontend-of"
+
+// FinalizerRecord is on VMIs of VMs until the controller has saved their HardwareRecord.
+const FinalizerRecord = Prefix + "record"
