@@ -1,5 +1,6 @@
 // Package mutate makes a guest's spec explicit: ordered passes that fill what is unset, never change what is set, are a
-// no-op the second time, and cannot fail. Wrong input is validate's to report.
+// no-op the second time, and cannot fail. Wrong input is validate's to report. A probe's number below 1 counts as unset, as in
+// Kubernetes.
 package mutate
 
 import (
@@ -23,12 +24,16 @@ func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(p
 }
 
 // Attach adds the devices that a guest has without naming them, still bare. A preference comes after it and before Apply:
-// its preferred models and buses are meant for these devices as well.
+// its preferred models and buses are meant for these devices as well. Apply runs the same passes, so that it makes a spec
+// explicit by itself; after Attach they find nothing to add.
 func Attach(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
-	for _, attach := range []func(*v1.VirtualMachineInstance, config.Defaults){defaultNetwork, defaultInput, volumeDisks} {
-		attach(vmi, defaults)
+	for _, run := range attach {
+		run(vmi, defaults)
 	}
 }
+
+// attach holds the passes that add devices. They have no order among them.
+var attach = []func(*v1.VirtualMachineInstance, config.Defaults){defaultNetwork, defaultInput, volumeDisks}
 
 // pass fills one subject.
 type pass struct {
@@ -66,8 +71,11 @@ var passes = []pass{
 	{"quote socket", quoteSocket},
 }
 
-// order holds what the list above depends on: the first runs before the second, because.
-var order = []struct{ first, second, because string }{
+// before is one dependency of the list: the pass first runs before the pass second, because.
+type before struct{ first, second, because string }
+
+// order holds all that the list above depends on. Passes may run in every order that it allows.
+var order = []before{
 	{"architecture", "machine", "the default machine type is per architecture"},
 	{"architecture", "disk buses", "the default bus is per architecture"},
 	{"architecture", "inputs", "the default bus is per architecture"},
@@ -75,10 +83,15 @@ var order = []struct{ first, second, because string }{
 	{"architecture", "firmware", "arm64 guests boot by EFI"},
 	{"architecture", "cpu model", "arm64 guests get the host's CPU"},
 	{"architecture", "features", "s390x guests have no ACPI"},
+	{"architecture", "max sockets", "arm64 has no CPU hotplug"},
+	{"architecture", "max memory", "memory grows on amd64 alone"},
 	{"machine", "pci topology", "only PCIe machines have one"},
 	{"cpu request", "cpu topology", "without a topology the request counts sockets"},
 	{"memory", "max memory", "the ceiling derives from the guest's memory"},
 	{"cpu topology", "max sockets", "the ceiling derives from the sockets"},
+	{"cpu topology", "cpu model", "it creates domain.cpu"},
+	{"cpu topology", "enlightened vmcs", "it creates domain.cpu"},
+	{"cpu topology", "emulator thread parity", "it creates domain.cpu"},
 	{"volume disks", "disk targets", "disks made for volumes need a target"},
 	{"default input", "inputs", "the device that is attached needs a type and a bus"},
 	{"disk targets", "disk buses", "a bus belongs to a target"},

@@ -6,17 +6,11 @@ import (
 )
 
 // Fields: annotation kubevirt.io/qgs-socket-path.
-// A TDX guest is told where its host's quote generation service listens. Where is the administrator's word: validate refuses
-// another path.
+// A TDX guest is told where its host's quote generation service listens. The path is the administrator's: one that the user
+// wrote stays, and validate refuses it where it is another.
 func quoteSocket(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if security := vmi.Spec.Domain.LaunchSecurity; security == nil || security.TDX == nil {
 		return
 	}
-	if _, written := vmi.Annotations[v1.QGSSocketPathAnnotation]; written {
-		return
-	}
-	if vmi.Annotations == nil {
-		vmi.Annotations = map[string]string{}
-	}
-	vmi.Annotations[v1.QGSSocketPathAnnotation] = d.QuoteSocket
+	annotate(vmi, v1.QGSSocketPathAnnotation, d.QuoteSocket)
 }
