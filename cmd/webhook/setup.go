@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -40,8 +41,8 @@ type options struct {
 }
 
 // configure reads the configuration and keeps it current.
-func configure(ctx context.Context, mgr ctrl.Manager, file string) (*resolve.Configuration, error) {
-	configuration := &resolve.Configuration{File: file, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration")}
+func configure(ctx context.Context, mgr ctrl.Manager, file string) (*clusterconfig.Watcher, error) {
+	configuration := &clusterconfig.Watcher{File: file, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration")}
 	if err := configuration.Load(ctx); err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func newManager(o options) (ctrl.Manager, error) {
 }
 
 // serve registers webhooks and controllers, which resolve alike.
-func serve(mgr ctrl.Manager, configuration *resolve.Configuration, at endpoint) error {
+func serve(mgr ctrl.Manager, configuration *clusterconfig.Watcher, at endpoint) error {
 	// What a cache lags behind on is asked of, and written to, the API server itself.
 	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -128,7 +129,7 @@ func watch(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // probe serves health. Ready means: the server answers TLS, all informers have synced, and nobody asked to stop.
-func probe(ctx context.Context, mgr ctrl.Manager, configuration *resolve.Configuration) error {
+func probe(ctx context.Context, mgr ctrl.Manager, configuration *clusterconfig.Watcher) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -52,15 +53,15 @@ func newCluster(t *testing.T, documents ...string) *cluster {
 	if err := errors.Join(appsv1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	var objects []*unstructured.Unstructured
+	var known []*unstructured.Unstructured
 	for _, document := range documents {
 		object := &unstructured.Unstructured{}
 		if err := object.UnmarshalJSON(toJSON(t, document)); err != nil {
 			t.Fatal(err)
 		}
-		objects = append(objects, object)
+		known = append(known, object)
 	}
-	c := &cluster{Server: Server{Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, objects...)}, Cluster: config.Default}}
+	c := &cluster{Server: Server{Resolver: resolve.Resolver{Cached: objects.New(scheme, known...)}, Cluster: config.Default}}
 	c.Write = func(_ context.Context, drafts ...revision.Draft) error {
 		c.written = append(c.written, drafts...)
 		return nil

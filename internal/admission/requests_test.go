@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -60,7 +61,7 @@ func counted(t *testing.T, stored, cached []*unstructured.Unstructured) (*Server
 	}
 	live := builder.Build()
 	write := func(ctx context.Context, drafts ...revision.Draft) error { return revision.Write(ctx, live, drafts...) }
-	return &Server{Resolver: resolve.Resolver{Cached: resolve.NewFiles(scheme, cached...), Live: live}, Write: write, Cluster: config.Default}, made
+	return &Server{Resolver: resolve.Resolver{Cached: objects.New(scheme, cached...), Live: live}, Write: write, Cluster: config.Default}, made
 }
 
 func TestRequestsThatLeaveTheProcess(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/objects"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -114,6 +114,6 @@ func (o *options) fromFiles(known *runtime.Scheme) (inputs, error) {
 		}
 		in.named = append(in.named, one)
 	}
-	in.reader = resolve.NewFiles(known, all...)
+	in.reader = objects.New(known, all...)
 	return in, nil
 }

@@ -58,7 +58,7 @@ func (o *options) usages(ctx context.Context, reader client.Client, namespace st
 		return nil, err
 	}
 	var unserved []map[string]any
-	if now.known {
+	if now.Source != "" {
 		defaults, err := now.Defaults.Object()
 		if err != nil {
 			return nil, err

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,19 +24,13 @@ import (
 
 // settings are what of it has been read, so that each is read and warned of once.
 type settings struct {
-	configuration *configuration
+	configuration *clusterconfig.Reading
 	profiles      *[]v1alpha1.HostProfile
-}
-
-type configuration struct {
-	config.Cluster
-	// known tells that somebody has said so; else it is KubeVirt's defaults.
-	known bool
 }
 
 // configuration is the cluster's: that of --config, else of the KubeVirt object among the files or in the cluster, else
 // KubeVirt's defaults.
-func (o *options) configuration(ctx context.Context, in inputs) (configuration, error) {
+func (o *options) configuration(ctx context.Context, in inputs) (clusterconfig.Reading, error) {
 	if known := o.settings.configuration; known != nil {
 		return *known, nil
 	}
@@ -48,27 +41,18 @@ func (o *options) configuration(ctx context.Context, in inputs) (configuration, 
 	return c, err
 }
 
-func (o *options) readConfiguration(ctx context.Context, reader client.Reader) (configuration, error) {
-	if o.config == "" {
-		cluster, found, err := resolve.OfCluster(ctx, reader)
-		if apierrors.IsForbidden(err) {
-			fmt.Fprintf(o.ErrOut, "Warning: the cluster's configuration is not read, KubeVirt's defaults are taken; --config FILE names another: %v\n", err)
-			return configuration{Cluster: config.Default()}, nil
+func (o *options) readConfiguration(ctx context.Context, reader client.Reader) (clusterconfig.Reading, error) {
+	read, err := clusterconfig.Read(ctx, o.config, reader)
+	if o.config == "" && apierrors.IsForbidden(err) {
+		fmt.Fprintf(o.ErrOut, "Warning: the cluster's configuration is not read, KubeVirt's defaults are taken; --config FILE names another: %v\n", err)
+		return clusterconfig.Reading{Cluster: config.Default()}, nil
+	}
+	if o.config != "" { // those of the KubeVirt object are the webhook's to log
+		for _, warning := range read.Warnings {
+			fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", o.config, warning)
 		}
-		return configuration{cluster, found}, err
 	}
-	raw, err := os.ReadFile(o.config)
-	if err != nil {
-		return configuration{}, err
-	}
-	cluster, warnings, err := resolve.Config(raw)
-	for _, warning := range warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", o.config, warning)
-	}
-	if err != nil {
-		return configuration{}, fmt.Errorf("%s: %w", o.config, err)
-	}
-	return configuration{cluster, true}, nil
+	return read, err
 }
 
 // hostProfiles are those of --profile, else those among the files or in the cluster.

@@ -2,15 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"github.com/kilnvm/kiln/internal/objects"
 )
 
 // one is the one guest of a file, or of the cluster. before is the guest that it is the next version of, if any: what it
@@ -26,7 +23,7 @@ func (o *options) one(ctx context.Context, name string, before *guest) (guest, e
 	}
 	stage := stageOne{}
 	if before != nil {
-		in.reader = layers{in.reader, before.reader}
+		in.reader = objects.Layers{in.reader, before.reader}
 		if before.file == "" {
 			stage.old = before.vm
 		}
@@ -65,47 +62,4 @@ func (o *options) settle(ctx context.Context, names []string) error {
 func isFile(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil || name == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
-}
-
-// layers reads from the first reader, and what that does not hold from the second.
-type layers [2]client.Reader
-
-// Get reads one object.
-func (l layers) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	err := l[0].Get(ctx, key, object, options...)
-	if apierrors.IsNotFound(err) {
-		err = l[1].Get(ctx, key, object, options...)
-	}
-	return err
-}
-
-// List reads both; of two with one name the first reader's counts.
-func (l layers) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	second, ok := list.DeepCopyObject().(client.ObjectList)
-	if !ok {
-		return errors.New("a list whose copy is no list")
-	}
-	if err := errors.Join(l[0].List(ctx, list, options...), l[1].List(ctx, second, options...)); err != nil {
-		return err
-	}
-	all, err := meta.ExtractList(list)
-	if err != nil {
-		return err
-	}
-	seen := map[client.ObjectKey]bool{}
-	for _, object := range all {
-		if named, ok := object.(client.Object); ok {
-			seen[client.ObjectKeyFromObject(named)] = true
-		}
-	}
-	rest, err := meta.ExtractList(second)
-	if err != nil {
-		return err
-	}
-	for _, object := range rest {
-		if named, ok := object.(client.Object); ok && !seen[client.ObjectKeyFromObject(named)] {
-			all = append(all, object)
-		}
-	}
-	return meta.SetList(list, all)
 }

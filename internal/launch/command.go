@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -102,7 +102,7 @@ func (o *options) runNode(ctx context.Context) error {
 	}
 	node.Client, node.Live = mgr.GetClient(), mgr.GetAPIReader()
 	node.Events = mgr.GetEventRecorder("kiln-launcher")
-	node.Configuration = &resolve.Configuration{File: o.config, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: log.WithName("configuration")}
+	node.Configuration = &clusterconfig.Watcher{File: o.config, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: log.WithName("configuration")}
 	if err := node.Configuration.Load(ctx); err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +34,7 @@ type Node struct {
 	Libvirt *Libvirt
 	Host    *Host
 	// Configuration is the cluster's: it says what new guests see that no field of the API governs.
-	Configuration *resolve.Configuration
+	Configuration *clusterconfig.Watcher
 	// Lease is that of the name; nil for a node that is alone by other means.
 	Lease *Lease
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -84,7 +84,7 @@ func node(t *testing.T, daemon *Libvirt, cached, live client.Client) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	return &Node{Client: cached, Live: live, Events: events.NewFakeRecorder(100), Name: "here", Libvirt: daemon, Configuration: &resolve.Configuration{},
+	return &Node{Client: cached, Live: live, Events: events.NewFakeRecorder(100), Name: "here", Libvirt: daemon, Configuration: &clusterconfig.Watcher{},
 		Host: &Host{Capabilities: facts, State: state}}
 }
 

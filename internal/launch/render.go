@@ -10,7 +10,7 @@ import (
 	goruntime "runtime"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -93,11 +93,11 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m pipeline.Machine
 	if err != nil {
 		return m, err
 	}
-	cluster, err := resolve.Current(cmd.Context(), o.config, reader)
+	configured, err := clusterconfig.Read(cmd.Context(), o.config, reader)
 	if err != nil {
 		return m, fmt.Errorf("configuration: %w", err)
 	}
-	m.Defaults = cluster.Frontend
+	m.Defaults = configured.Frontend
 	return m, nil
 }
 

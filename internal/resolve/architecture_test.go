@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	v1 "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -49,7 +50,7 @@ func TestArchitecture(t *testing.T) {
 				made.Annotations = map[string]string{v1alpha1.AnnotationArchitecture: test.annotation}
 			}
 			rights := &Rights{May: func(context.Context, Source) (bool, error) { return !test.denied, nil }}
-			answer, err := Resolver{Cached: NewFiles(scheme(t), objects(t, test.objects...)...), Rights: rights}.VM(t.Context(), made, nil)
+			answer, err := Resolver{Cached: objects.New(scheme(t), parsed(t, test.objects...)...), Rights: rights}.VM(t.Context(), made, nil)
 			if err != nil || answer.Set.Architecture != test.want {
 				t.Errorf("%s: got '%s', want '%s', %v", test.why, answer.Set.Architecture, test.want, err)
 			}
@@ -107,7 +108,7 @@ func TestQuestionsAboutImages(t *testing.T) {
 				asked = append(asked, s.Name)
 				return test.may == nil || test.may(s), nil
 			}}
-			_, err := Resolver{Cached: NewFiles(scheme(t), objects(t, stored...)...), Rights: rights}.VM(t.Context(), made, nil)
+			_, err := Resolver{Cached: objects.New(scheme(t), parsed(t, stored...)...), Rights: rights}.VM(t.Context(), made, nil)
 			if err != nil || len(asked) != test.asked || test.asked > 0 && asked[len(asked)-1] != test.last {
 				t.Errorf("%s: asked about %d, %v: %v", test.why, len(asked), asked, err)
 			}

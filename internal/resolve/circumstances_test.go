@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,7 +90,7 @@ func TestPinsOfCircumstances(t *testing.T) {
 		{name: "lost, unchanged since", why: "the preset still holds what the guest was made from", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answer, err := Resolver{Cached: NewFiles(scheme(t), test.objects...), Cluster: cluster}.VM(t.Context(), test.vm, test.old)
+			answer, err := Resolver{Cached: objects.New(scheme(t), test.objects...), Cluster: cluster}.VM(t.Context(), test.vm, test.old)
 			refused := ""
 			if test.refused {
 				refused = "metadata.annotations[kilnvm.io/pins]"
@@ -110,7 +111,7 @@ func TestPinsOfCircumstances(t *testing.T) {
 func TestSurround(t *testing.T) {
 	cluster, now := configuredWith(t, "Nehalem")
 	p, q := presetFor("p", "web", "auto"), presetFor("q", "db", "auto")
-	r := Resolver{Cached: NewFiles(scheme(t), p, q), Cluster: cluster}
+	r := Resolver{Cached: objects.New(scheme(t), p, q), Cluster: cluster}
 	pins, drafts, err := r.Surround(t.Context(), labelled("web"), v1alpha1.Pins{Instancetype: "s"})
 	want := v1alpha1.Pins{Instancetype: "s", Presets: []string{stored(t, p).GetName()}, Configuration: now.GetName()}
 	if diff := cmp.Diff(want, pins); err != nil || diff != "" || len(drafts) != 2 {
@@ -125,7 +126,7 @@ func TestSurround(t *testing.T) {
 	}
 	broken := presetFor("p", "web", "auto")
 	broken.Object["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"-": "-"}}
-	if _, _, err := (Resolver{Cached: NewFiles(scheme(t), broken)}).Surround(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
+	if _, _, err := (Resolver{Cached: objects.New(scheme(t), broken)}).Surround(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
 		t.Errorf("a selector that matches nothing known: %v, want what the owner is told", err)
 	}
 }
@@ -135,7 +136,7 @@ func TestGuestKeepsItsCircumstances(t *testing.T) {
 	was, is := presetFor("p", "web", "shared"), presetFor("p", "web", "auto")
 	cluster, _ := configuredWith(t, "Nehalem")
 	_, before := configuredWith(t, "Haswell")
-	r := Resolver{Cached: NewFiles(scheme(t), is, stored(t, was), before), Cluster: cluster}
+	r := Resolver{Cached: objects.New(scheme(t), is, stored(t, was), before), Cluster: cluster}
 	for _, test := range []struct{ name, pins, policy, model string }{
 		{"pinned", `{"presets":["` + stored(t, was).GetName() + `"],"configuration":"` + before.GetName() + `"}`, "shared", "Haswell"},
 		{"pinned to no preset", `{"presets":[]}`, "", "Nehalem"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -15,7 +16,7 @@ import (
 // recommending are the labels of an image that was made for the size 's'.
 const recommending = `labels: {instancetype.kubevirt.io/default-instancetype: s}`
 
-func objects(t *testing.T, documents ...string) (list []*unstructured.Unstructured) {
+func parsed(t *testing.T, documents ...string) (list []*unstructured.Unstructured) {
 	t.Helper()
 	for _, document := range documents {
 		object := &unstructured.Unstructured{}
@@ -112,7 +113,7 @@ func TestInference(t *testing.T) {
 			}
 			var asked []string
 			rights := &Rights{May: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
-			answer, err := Resolver{Cached: NewFiles(scheme(t), append(objects(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
+			answer, err := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
 			refused := ""
 			if test.refused {
 				refused = "spec.instancetype.inferFromVolume"
@@ -135,7 +136,7 @@ func TestInference(t *testing.T) {
 func TestInferenceNeedsRights(t *testing.T) {
 	there, missing := claim("p/golden", recommending), claim("q/golden", recommending)
 	for _, object := range []string{there, missing} {
-		resolver := Resolver{Cached: NewFiles(scheme(t), append(objects(t, object), size("s", "1Gi", ""))...),
+		resolver := Resolver{Cached: objects.New(scheme(t), append(parsed(t, object), size("s", "1Gi", ""))...),
 			Rights: &Rights{May: func(context.Context, Source) (bool, error) { return false, nil }}}
 		_, err := resolver.VM(t.Context(), inferring(t, "dataVolume: {name: d}|source: {pvc: {name: p, namespace: golden}}"), nil)
 		check(t, "an inference reads with the rights of Kiln", err, "spec.instancetype.inferFromVolume", "")
@@ -146,7 +147,7 @@ func TestInferenceNeedsRights(t *testing.T) {
 func TestRecordedRights(t *testing.T) {
 	rights := &Rights{May: func(_ context.Context, s Source) (bool, error) { return s.Kind != "VolumeSnapshot", nil }}
 	waiting := inferring(t, "dataVolume: {name: d}|sourceRef: {kind: DataSource, name: ds, namespace: golden}")
-	if _, err := (Resolver{Cached: NewFiles(scheme(t)), Rights: rights}).VM(t.Context(), waiting, nil); err != nil {
+	if _, err := (Resolver{Cached: objects.New(scheme(t)), Rights: rights}).VM(t.Context(), waiting, nil); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(`["datasources.cdi.kubevirt.io/golden/*","datasources.cdi.kubevirt.io/golden/ds","persistentvolumeclaims/golden/*"]`, rights.Record()); diff != "" {
@@ -159,10 +160,10 @@ func TestRecordedRights(t *testing.T) {
 	}{{"beside the source", "{pvc: {name: p, namespace: golden}}", true}, {"elsewhere", "{pvc: {name: p, namespace: images}}", false},
 		{"of another kind", "{snapshot: {name: p, namespace: golden}}", false}, {"in the guest's own namespace", "{pvc: {name: p, namespace: team}}", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			found := append(objects(t, claim("p/golden", recommending), claim("p/images", recommending), claim("p/team", recommending),
+			found := append(parsed(t, claim("p/golden", recommending), claim("p/images", recommending), claim("p/team", recommending),
 				"{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: p, namespace: golden, "+recommending+"}}",
 				"{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: ds, namespace: golden}, spec: {source: "+test.source+"}}"), size("s", "1Gi", ""))
-			answer, err := Resolver{Cached: NewFiles(scheme(t), found...), Rights: RecordedRights(waiting)}.VM(t.Context(), waiting, waiting)
+			answer, err := Resolver{Cached: objects.New(scheme(t), found...), Rights: RecordedRights(waiting)}.VM(t.Context(), waiting, waiting)
 			if test.allowed != (err == nil) || test.allowed != (answer.Pins.Instancetype != "") {
 				t.Errorf("pins %+v, %v; want allowed %v", answer.Pins, err, test.allowed)
 			}

@@ -3,6 +3,7 @@ package resolve
 import (
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -38,7 +39,7 @@ func TestMemo(t *testing.T) {
 		{"as at first", []*unstructured.Unstructured{small, revision}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			files := NewFiles(scheme(t), step.objects...)
+			files := objects.New(scheme(t), step.objects...)
 			with, errWith := Resolver{Cached: files, Memo: memo}.VM(t.Context(), vm(), nil)
 			without, errWithout := Resolver{Cached: files}.VM(t.Context(), vm(), nil)
 			if (errWith == nil) != (errWithout == nil) || !with.Pins.Equal(without.Pins) || len(with.Drafts) != len(without.Drafts) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -31,7 +32,7 @@ func TestPresetsOfANamespace(t *testing.T) {
 			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{},
 		}}
 	}
-	list, err := Resolver{Cached: NewFiles(scheme(t), preset("here", namespace), preset("there", "other"))}.Presets(t.Context(), namespace)
+	list, err := Resolver{Cached: objects.New(scheme(t), preset("here", namespace), preset("there", "other"))}.Presets(t.Context(), namespace)
 	if err != nil || len(list) != 1 || list[0].Name != "here" {
 		t.Errorf("got %v, %v; want the preset of the namespace alone", list, err)
 	}

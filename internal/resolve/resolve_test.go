@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/revision"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,8 +172,8 @@ func TestVM(t *testing.T) {
 		{name: "admitted by KubeVirt, another size since", why: "the status is about the matcher that was", vm: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{other, kubevirt}, want: foreignName, draft: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			live := &counted{Reader: NewFiles(scheme(t), append(test.live, test.cached...)...)}
-			answer, err := Resolver{Cached: NewFiles(scheme(t), test.cached...), Live: live}.VM(t.Context(), test.vm, test.old)
+			live := &counted{Reader: objects.New(scheme(t), append(test.live, test.cached...)...)}
+			answer, err := Resolver{Cached: objects.New(scheme(t), test.cached...), Live: live}.VM(t.Context(), test.vm, test.old)
 			check(t, test.why, err, test.refused, test.failed)
 			if answer.Pins.Instancetype != test.want || len(answer.Drafts) > 0 != test.draft {
 				t.Errorf("%s: pin '%s', %d drafts; want '%s', %v", test.why, answer.Pins.Instancetype, len(answer.Drafts), test.want, test.draft)
@@ -221,7 +222,7 @@ func TestVMI(t *testing.T) {
 		{name: "of the other family", why: "a size is no preference", pins: `{"preference":"` + current.GetName() + `"}`, failed: "does not exist"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			files := NewFiles(scheme(t), current)
+			files := objects.New(scheme(t), current)
 			live := &counted{Reader: files}
 			answer, err := Resolver{Cached: files, Live: live}.VMI(t.Context(), with(test.pins))
 			check(t, test.why, err, "", test.failed)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -66,14 +67,14 @@ func server(b *testing.B) *admission.Server {
 	}
 	cluster := config.Default()
 	return &admission.Server{
-		Resolver: resolve.Resolver{Cached: cache{resolve.NewFiles(scheme, known...), revisions}, Memo: resolve.NewMemo()}, Cluster: func() config.Cluster { return cluster },
+		Resolver: resolve.Resolver{Cached: cache{objects.New(scheme, known...), revisions}, Memo: resolve.NewMemo()}, Cluster: func() config.Cluster { return cluster },
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
 }
 
 // cache answers as a manager's does: it holds revisions typed and other objects untyped, and an answer is a copy.
 type cache struct {
-	resolve.Files
+	objects.Reader
 	revisions map[client.ObjectKey]*appsv1.ControllerRevision
 }
 
@@ -82,7 +83,7 @@ func (c cache) Get(ctx context.Context, key client.ObjectKey, into client.Object
 		c.revisions[key].DeepCopyInto(out)
 		return nil
 	}
-	return c.Files.Get(ctx, key, into, options...)
+	return c.Reader.Get(ctx, key, into, options...)
 }
 
 func snapshot(b *testing.B, of *unstructured.Unstructured) *appsv1.ControllerRevision {

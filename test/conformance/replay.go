@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -119,16 +120,16 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 			return given, err
 		}
 	}
-	var objects []*unstructured.Unstructured
+	var known []*unstructured.Unstructured
 	for _, list := range [][]unstructured.Unstructured{c.Instancetypes, c.Preferences, c.Objects} {
 		for i := range list {
 			if list[i].GetKind() == "ControllerRevision" {
 				own(&list[i], vm)
 			}
-			objects = append(objects, &list[i])
+			known = append(known, &list[i])
 		}
 	}
-	resolved, err := resolve.Resolver{Cached: resolve.NewFiles(scheme, objects...)}.VM(context.Background(), vm, old)
+	resolved, err := resolve.Resolver{Cached: objects.New(scheme, known...)}.VM(context.Background(), vm, old)
 	var refusal *resolve.Refusal
 	if err != nil && !errors.As(err, &refusal) {
 		return given, err

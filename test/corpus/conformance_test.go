@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 )
@@ -92,7 +92,7 @@ func configurations(t *testing.T) map[string]config.Cluster {
 		if len(c.Configuration) == 0 {
 			continue
 		}
-		if clusters[name], _, err = resolve.Config(c.Configuration); err != nil {
+		if clusters[name], _, err = clusterconfig.Parse(c.Configuration); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -73,7 +74,7 @@ func Load(dir string) ([]Case, error) {
 // Input is what stage 1 needs besides the object, from the resolver that the webhook uses. The verdict is that of the
 // resolution: its warnings, and for a VMI a Refusal. For a VM that is one mistake among others.
 func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, error) {
-	resolver := resolve.Resolver{Cached: resolve.NewFiles(scheme, c.Objects...)}
+	resolver := resolve.Resolver{Cached: objects.New(scheme, c.Objects...)}
 	var answer resolve.Answer
 	var err error
 	if c.VM != nil {

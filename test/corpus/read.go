@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/config"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -132,7 +132,7 @@ func (c *Case) addAll(data []byte) error {
 
 func (c *Case) add(object *unstructured.Unstructured, document []byte) (err error) {
 	if object.GetKind() == "KubeVirt" {
-		c.Cluster, _, err = resolve.Config(document)
+		c.Cluster, _, err = clusterconfig.Parse(document)
 		return err
 	}
 	typed := kinds[object.GetKind()]

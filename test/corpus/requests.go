@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -137,7 +138,7 @@ func (r Request) judgeVM(ctx context.Context) (pipeline.Verdict, error) {
 		errs := validate.For(r.By.User, r.cluster.Cluster.Limits, validate.VMStatusUpdate(now, was))
 		return pipeline.Verdict{Errors: errs}, nil
 	}
-	resolver := resolve.Resolver{Cached: resolve.NewFiles(scheme, r.cluster.Objects...)}
+	resolver := resolve.Resolver{Cached: objects.New(scheme, r.cluster.Objects...)}
 	resolved, err := resolver.VM(ctx, now, was)
 	var refusal *resolve.Refusal
 	if err != nil && !errors.As(err, &refusal) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -36,11 +37,11 @@ const setsMemory = "memory.guest: Invalid value: \"128Mi\": conflicts with"
 func TestEveryExample(t *testing.T) {
 	dir := shared(t)
 	d := libvirt.Start(t)
-	objects := read(t, filepath.Join(dir, "examples/*.yaml"))
-	resolver := resolve.Resolver{Cached: resolve.NewFiles(scheme(t), objects...)}
+	all := read(t, filepath.Join(dir, "examples/*.yaml"))
+	resolver := resolve.Resolver{Cached: objects.New(scheme(t), all...)}
 	var n counts
 	other := map[string]int{}
-	for _, object := range objects {
+	for _, object := range all {
 		if kind := object.GetKind(); kind != "VirtualMachine" && kind != "VirtualMachineInstance" {
 			other[kind]++
 			continue
@@ -58,7 +59,7 @@ func TestEveryExample(t *testing.T) {
 		}
 		n.rendered++
 	}
-	t.Logf("examples: %d objects, %d guests rendered, schema-valid and defined by libvirt, %d refused, other kinds: %v", len(objects), n.rendered, n.refused, other)
+	t.Logf("examples: %d objects, %d guests rendered, schema-valid and defined by libvirt, %d refused, other kinds: %v", len(all), n.rendered, n.refused, other)
 	if n.rendered < 28 {
 		t.Errorf("only %d guests were rendered", n.rendered)
 	}

@@ -78,7 +78,7 @@ func cluster(t *testing.T) config.Cluster {
 // expand makes the guest of a VM or VMI explicit and judges it.
 func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Resolver) (*v1.VirtualMachineInstance, error) {
 	t.Helper()
-	vm, vmi, err := resolve.Guest(object)
+	vm, vmi, err := typed(object)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,3 +198,13 @@ func scheme(t *testing.T) *runtime.Scheme {
 func addRevisions(s *runtime.Scheme) error { return appsv1.AddToScheme(s) }
 
 func bytesOf(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
+
+// typed is the VM or VMI that an object is.
+func typed(object *unstructured.Unstructured) (*v1.VirtualMachine, *v1.VirtualMachineInstance, error) {
+	if object.GetKind() == v1.VirtualMachineGroupVersionKind.Kind {
+		vm := &v1.VirtualMachine{}
+		return vm, nil, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, vm)
+	}
+	vmi := &v1.VirtualMachineInstance{}
+	return nil, vmi, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, vmi)
+}

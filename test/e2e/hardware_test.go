@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pipeline"
@@ -106,7 +106,7 @@ func (h *hardware) document() *libvirtxml.Domain {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(h.vmi.Object, vmi); err != nil {
 		h.Fatal(err)
 	}
-	configuration, _, err := resolve.Config([]byte(h.on.Configuration))
+	configuration, _, err := clusterconfig.Parse([]byte(h.on.Configuration))
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/revision"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,7 +24,7 @@ var kinds = []schema.GroupVersionKind{
 
 // view is a cache that is refreshed kind by kind, when the model says so.
 type view struct {
-	resolve.Files
+	objects.Reader
 	namespace string
 	objects   map[schema.GroupVersionKind][]*unstructured.Unstructured
 }
@@ -42,7 +42,7 @@ func (v *view) refresh(t *testing.T, kinds ...schema.GroupVersionKind) {
 	for _, objects := range v.objects {
 		all = append(all, objects...)
 	}
-	v.Files = resolve.NewFiles(server.Scheme(), all...)
+	v.Reader = objects.New(server.Scheme(), all...)
 }
 
 // list reads all objects of a kind.

@@ -1,4 +1,5 @@
-package resolve
+// Package objects reads objects that lie in memory, such as those of files, as a client of a cluster would.
+package objects
 
 import (
 	"context"
@@ -11,39 +12,39 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Files reads objects that came from files, so that the command line resolves as the webhook does.
-type Files struct {
+// Reader is a client.Reader of objects in memory.
+type Reader struct {
 	scheme  *runtime.Scheme
-	objects map[file]*unstructured.Unstructured
+	objects map[place]*unstructured.Unstructured
 }
 
-type file struct {
+// place is what tells an object from all others.
+type place struct {
 	schema.GroupKind
 	client.ObjectKey
 }
 
-// NewFiles indexes objects. Of two with one kind, namespace and name the later wins. The scheme must know every kind
+// New indexes objects. Of two with one kind, namespace and name the later wins. The scheme must know every kind
 // that is going to be read typed.
-func NewFiles(scheme *runtime.Scheme, objects ...*unstructured.Unstructured) Files {
-	f := Files{scheme: scheme, objects: map[file]*unstructured.Unstructured{}}
+func New(scheme *runtime.Scheme, objects ...*unstructured.Unstructured) Reader {
+	r := Reader{scheme: scheme, objects: map[place]*unstructured.Unstructured{}}
 	for _, object := range objects {
-		f.objects[file{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}] = object
+		r.objects[place{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}] = object
 	}
-	return f
+	return r
 }
 
 // Get copies an object into the given one. Not found is the API's own error.
-func (f Files) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	kind, err := apiutil.GVKForObject(into, f.scheme)
+func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind, err := apiutil.GVKForObject(into, r.scheme)
 	if err != nil {
 		return err
 	}
-	object, found := f.objects[file{kind.GroupKind(), key}]
+	object, found := r.objects[place{kind.GroupKind(), key}]
 	if !found {
 		return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name)
 	}
@@ -51,8 +52,8 @@ func (f Files) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 }
 
 // List fills a typed list with the objects of its kind, of one namespace if the options name one.
-func (f Files) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	kind, err := apiutil.GVKForObject(list, f.scheme)
+func (r Reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	kind, err := apiutil.GVKForObject(list, r.scheme)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (f Files) List(_ context.Context, list client.ObjectList, options ...client
 		return err
 	}
 	slice := reflect.ValueOf(items).Elem()
-	for at, object := range f.objects {
+	for at, object := range r.objects {
 		if at.GroupKind != group || wanted.Namespace != "" && at.Namespace != wanted.Namespace {
 			continue
 		}
@@ -86,20 +87,4 @@ func copyTo(object *unstructured.Unstructured, into client.Object) error {
 		return fmt.Errorf("reading %s '%s': %w", object.GetKind(), object.GetName(), err)
 	}
 	return nil
-}
-
-// Guest is the VM or VMI of an untyped object, whichever it is; both nil for other kinds.
-func Guest(object *unstructured.Unstructured) (*v1.VirtualMachine, *v1.VirtualMachineInstance, error) {
-	kind := object.GroupVersionKind()
-	switch {
-	case kind.Group != v1.VirtualMachineGroupVersionKind.Group:
-		return nil, nil, nil
-	case kind.Kind == v1.VirtualMachineGroupVersionKind.Kind:
-		vm := &v1.VirtualMachine{}
-		return vm, nil, copyTo(object, vm)
-	case kind.Kind == v1.VirtualMachineInstanceGroupVersionKind.Kind:
-		vmi := &v1.VirtualMachineInstance{}
-		return nil, vmi, copyTo(object, vmi)
-	}
-	return nil, nil, nil
 }

@@ -1,4 +1,4 @@
-package resolve
+package clusterconfig
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestConfigurationOfAFile(t *testing.T) {
 		}
 	}
 	write("cpuModle: Nehalem")
-	c := &Configuration{File: file, Log: logr.Discard()}
+	c := &Watcher{File: file, Log: logr.Discard()}
 	if err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "cpuModle") || !strings.Contains(err.Error(), file) {
 		t.Errorf("a wrong file at the start: %v, want file and field", err)
 	}
@@ -61,7 +61,7 @@ func TestConfigurationOfAnObject(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1.GroupVersion})
 	informers := &informertest.FakeInformers{Scheme: scheme}
 	objects := fake.NewClientBuilder().WithScheme(scheme).Build()
-	c := &Configuration{Cache: listing{informers, objects}, Mapper: mapper, Log: logr.Discard()}
+	c := &Watcher{Cache: listing{informers, objects}, Mapper: mapper, Log: logr.Discard()}
 	check := func(why, model string) {
 		t.Helper()
 		if err := c.Load(t.Context()); err != nil {

@@ -1,11 +1,11 @@
-package resolve
+package clusterconfig
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestConfig(t *testing.T) {
+func TestParse(t *testing.T) {
 	for _, test := range []struct{ name, why, text, failed string }{
 		{name: "object", why: "what kubectl get kubevirt -o yaml prints", text: "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nspec: {configuration: {cpuModel: Nehalem}}"},
 		{name: "section", why: "as it stands in the object", text: "configuration: {cpuModel: Nehalem}"},
@@ -15,7 +15,7 @@ func TestConfig(t *testing.T) {
 		{name: "another kind", why: "the wrong file", text: "kind: VirtualMachine", failed: "VirtualMachine"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cluster, _, err := Config([]byte(test.text))
+			cluster, _, err := Parse([]byte(test.text))
 			if test.failed != "" {
 				if err == nil || !strings.Contains(err.Error(), test.failed) {
 					t.Errorf("%s: %v, want '%s'", test.why, err, test.failed)

@@ -1,0 +1,111 @@
+// Package clusterconfig reads the configuration of a cluster: from a file, else from the KubeVirt object, else KubeVirt's defaults.
+package clusterconfig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/api/meta"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// Reading is a configuration with what its reader has to tell of it.
+type Reading struct {
+	config.Cluster
+	// Warnings name what has no effect.
+	Warnings []string
+	// Source is the file or the object; empty where nobody configured anything, so that these are KubeVirt's defaults.
+	Source string
+}
+
+// evenThreads is KubeVirt's annotation of the KubeVirt object, see config.Defaults.EvenEmulatorThreads.
+const evenThreads = v1.EmulatorThreadCompleteToEvenParity
+
+// Read returns the configuration of a file if one is named, else that of the KubeVirt object that the reader finds. The reader may be nil.
+func Read(ctx context.Context, file string, reader client.Reader) (Reading, error) {
+	switch {
+	case file != "":
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return Reading{}, err
+		}
+		cluster, warnings, err := Parse(data)
+		if err != nil {
+			return Reading{}, fmt.Errorf("%s: %w", file, err)
+		}
+		return Reading{cluster, warnings, file}, nil
+	case reader == nil:
+		return Reading{Cluster: config.Default()}, nil
+	}
+	read, err := ofObject(ctx, reader)
+	if meta.IsNoMatchError(err) { // KubeVirt need not be installed
+		return Reading{Cluster: config.Default()}, nil
+	}
+	return read, err
+}
+
+// ofObject reads the KubeVirt object. A cluster has at most one; of several the first by namespace and name counts.
+func ofObject(ctx context.Context, reader client.Reader) (Reading, error) {
+	var list v1.KubeVirtList
+	if err := reader.List(ctx, &list); err != nil {
+		return Reading{}, err
+	}
+	if len(list.Items) == 0 {
+		return Reading{Cluster: config.Default()}, nil
+	}
+	first := slices.MinFunc(list.Items, func(a, b v1.KubeVirt) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	source := fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name)
+	cluster, warnings, err := meaning(&first)
+	if err != nil {
+		return Reading{}, fmt.Errorf("%s: %w", source, err)
+	}
+	return Reading{cluster, warnings, source}, nil
+}
+
+// Parse reads a configuration from YAML or JSON: a KubeVirt object, or what stands in its
+// spec.configuration, with or without the key 'configuration'. Fields that do not exist are errors. The warnings name
+// what has no effect.
+func Parse(data []byte) (config.Cluster, []string, error) {
+	var kind struct {
+		Kind          string `json:"kind"`
+		Configuration any    `json:"configuration"`
+	}
+	if err := yaml.Unmarshal(data, &kind); err != nil {
+		return config.Cluster{}, nil, err
+	}
+	var object v1.KubeVirt
+	var err error
+	switch {
+	case kind.Kind == "KubeVirt":
+		err = yaml.UnmarshalStrict(data, &object)
+	case kind.Kind != "":
+		return config.Cluster{}, nil, fmt.Errorf("kind is '%s': give a KubeVirt object or its spec.configuration", kind.Kind)
+	case kind.Configuration != nil:
+		err = yaml.UnmarshalStrict(data, &object.Spec)
+	default:
+		err = yaml.UnmarshalStrict(data, &object.Spec.Configuration)
+	}
+	if err != nil {
+		return config.Cluster{}, nil, err
+	}
+	return meaning(&object)
+}
+
+// meaning is what a KubeVirt object configures. Its error names every wrong field.
+func meaning(object *v1.KubeVirt) (config.Cluster, []string, error) {
+	cluster, errs := config.FromKubeVirt(object.Spec.Configuration)
+	if len(errs) > 0 {
+		return config.Cluster{}, nil, errs.ToAggregate()
+	}
+	_, even := object.Annotations[evenThreads]
+	cluster.Defaults.EvenEmulatorThreads = even && cluster.Limits.Gates["AlignCPUs"]
+	return cluster, config.Warnings(object.Spec.Configuration), nil
+}

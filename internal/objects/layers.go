@@ -1,0 +1,53 @@
+package objects
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Layers reads from the first reader, and what that does not hold from the second.
+type Layers [2]client.Reader
+
+// Get reads one object.
+func (l Layers) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := l[0].Get(ctx, key, object, options...)
+	if apierrors.IsNotFound(err) {
+		err = l[1].Get(ctx, key, object, options...)
+	}
+	return err
+}
+
+// List reads both; of two with one name the first reader's counts.
+func (l Layers) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	second, ok := list.DeepCopyObject().(client.ObjectList)
+	if !ok {
+		return errors.New("a list whose copy is no list")
+	}
+	if err := errors.Join(l[0].List(ctx, list, options...), l[1].List(ctx, second, options...)); err != nil {
+		return err
+	}
+	all, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	seen := map[client.ObjectKey]bool{}
+	for _, object := range all {
+		if named, ok := object.(client.Object); ok {
+			seen[client.ObjectKeyFromObject(named)] = true
+		}
+	}
+	rest, err := meta.ExtractList(second)
+	if err != nil {
+		return err
+	}
+	for _, object := range rest {
+		if named, ok := object.(client.Object); ok && !seen[client.ObjectKeyFromObject(named)] {
+			all = append(all, object)
+		}
+	}
+	return meta.SetList(list, all)
+}
