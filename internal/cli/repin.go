@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -161,7 +162,7 @@ func (o *options) differs(ctx context.Context, in inputs, was, is v1alpha1.Pins)
 	if err != nil || is.Configuration == was.Configuration {
 		return err
 	}
-	object, err := now.Defaults.Object()
+	object, err := config.Snapshot(now.Defaults)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func (o *options) usages(ctx context.Context, reader client.Client, namespace st
 	}
 	var unserved []map[string]any
 	if now.Source != "" {
-		defaults, err := now.Defaults.Object()
+		defaults, err := config.Snapshot(now.Defaults)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +72,7 @@ func (o *options) usages(ctx context.Context, reader client.Client, namespace st
 		switch {
 		case u.Reason == "" || seen[u.Kind+u.Reason]:
 			continue
-		case u.Kind == config.SnapshotKind:
+		case u.Kind == v1alpha1.KindClusterConfiguration:
 			fmt.Fprintln(o.ErrOut, "Warning: whether recorded configurations are current is not known: no KubeVirt object is read; --config FILE names what the webhook reads")
 		default:
 			fmt.Fprintf(o.ErrOut, "Warning: whether revisions of %s '%s' are current is not known: %s\n", u.Kind, u.Name, u.Reason)

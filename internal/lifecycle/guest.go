@@ -97,7 +97,7 @@ func (c *Controller) pin(ctx context.Context, s *state) {
 		}
 	}
 	if err != nil {
-		c.failed(s, "FailedPin", err)
+		c.failed(s, v1alpha1.ReasonFailedPin, err)
 	} else if reason := unpinned(s.vm); reason != "" {
 		s.blocked(reason, strings.Join(resolved.Warnings, "; "))
 	}
@@ -108,9 +108,9 @@ func unpinned(vm *v1.VirtualMachine) string {
 	pins := resolve.ReadPins(vm)
 	switch {
 	case vm.Spec.Instancetype != nil && pins.Instancetype == "":
-		return "FailedFindInstancetype"
+		return v1alpha1.ReasonFailedFindInstancetype
 	case vm.Spec.Preference != nil && pins.Preference == "":
-		return "FailedFindPreference"
+		return v1alpha1.ReasonFailedFindPreference
 	}
 	return ""
 }
@@ -127,7 +127,7 @@ func (c *Controller) act(ctx context.Context, s *state) {
 		c.stop(ctx, s)
 	case start:
 		if s.taken {
-			s.blocked("NameTaken", fmt.Sprintf("a virtual machine instance '%s' exists that does not belong to this virtual machine: delete it", s.vm.Name))
+			s.blocked(v1alpha1.ReasonNameTaken, fmt.Sprintf("a virtual machine instance '%s' exists that does not belong to this virtual machine: delete it", s.vm.Name))
 		}
 		if s.trouble != nil || s.retry != nil {
 			return
@@ -144,16 +144,16 @@ func (c *Controller) stop(ctx context.Context, s *state) {
 	uid := s.vmi.UID
 	err := c.Client.Delete(ctx, s.vmi, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
-		c.failed(s, "FailedDelete", err)
+		c.failed(s, v1alpha1.ReasonFailedDelete, err)
 		return
 	}
-	c.event(s, corev1.EventTypeNormal, "SuccessfulDelete", "stopped the virtual machine instance")
+	c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
 }
 
 func (c *Controller) start(ctx context.Context, s *state) {
 	vm, err := c.refresh(ctx, s.vm)
 	if err != nil {
-		c.failed(s, "FailedPin", err)
+		c.failed(s, v1alpha1.ReasonFailedPin, err)
 		return
 	}
 	s.vm = vm
@@ -170,10 +170,10 @@ func (c *Controller) start(ctx context.Context, s *state) {
 	case apierrors.IsAlreadyExists(err): // the cache does not know it yet
 		s.retry = err
 	case err != nil:
-		c.failed(s, "FailedCreate", err)
+		c.failed(s, v1alpha1.ReasonFailedCreate, err)
 	default:
 		s.vmi = vmi
-		c.event(s, corev1.EventTypeNormal, "SuccessfulCreate", "created the virtual machine instance")
+		c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
 	}
 }
 

@@ -62,7 +62,7 @@ func awaited(vmi *v1.VirtualMachineInstance) bool {
 // not: the records of the boots before stay in use.
 func (c *Controller) keep(ctx context.Context, s state, frontend string) error {
 	if _, err := abi.Parse(frontend); err != nil {
-		c.event(&s, corev1.EventTypeWarning, "HardwareNotRecorded", fmt.Sprintf("annotation '%s' of the virtual machine instance: %v", v1alpha1.AnnotationFrontend, err))
+		c.event(&s, corev1.EventTypeWarning, v1alpha1.ReasonHardwareNotRecorded, fmt.Sprintf("annotation '%s' of the virtual machine instance: %v", v1alpha1.AnnotationFrontend, err))
 		return nil
 	}
 	before, err := c.save(ctx, s.vm, []byte(frontend))
@@ -70,7 +70,7 @@ func (c *Controller) keep(ctx context.Context, s state, frontend string) error {
 		return err
 	}
 	if note := changed(before, []byte(frontend)); note != "" {
-		c.event(&s, corev1.EventTypeNormal, "HardwareChanged", note)
+		c.event(&s, corev1.EventTypeNormal, v1alpha1.ReasonHardwareChanged, note)
 	}
 	return nil
 }

@@ -110,10 +110,10 @@ func holds(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditi
 // conditions of the VM: Ready always, Paused and Synchronized when its guest has them, Failure when something is wrong.
 // Conditions that others put there stay.
 func (s *state) conditions() []v1.VirtualMachineCondition {
-	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: "VMINotExists", Message: "there is no virtual machine instance"}
+	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists, Message: "there is no virtual machine instance"}
 	var found []v1.VirtualMachineCondition
 	if s.vmi != nil {
-		ready.Reason, ready.Message = "GuestNotRunning", "the guest is not running yet"
+		ready.Reason, ready.Message = v1alpha1.ReasonGuestNotRunning, "the guest is not running yet"
 		for _, c := range s.vmi.Status.Conditions {
 			copied := v1.VirtualMachineCondition{Type: v1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: condition.Message(c.Message)}
 			switch c.Type {

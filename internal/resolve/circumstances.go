@@ -22,7 +22,7 @@ import (
 var (
 	presets = family{field: "presets", KindNames: instancetype.KindNames{Namespaced: v1.VirtualMachineInstancePresetGroupVersionKind.Kind}}
 	// configurations have no API: their snapshots are all there is of them.
-	configurations = family{field: "configuration", KindNames: instancetype.KindNames{Namespaced: config.SnapshotKind}}
+	configurations = family{field: "configuration", KindNames: instancetype.KindNames{Namespaced: v1alpha1.KindClusterConfiguration}}
 )
 
 // Surround pins what of a VM's circumstances the given pins lack to what it is now. A Refusal names presets that cannot be matched.
@@ -107,7 +107,7 @@ func (r Resolver) configuration(ctx context.Context, namespace string) ([]*conte
 	if r.Cluster == nil {
 		return nil, nil
 	}
-	object, err := r.Cluster().Defaults.Object()
+	object, err := config.Snapshot(r.Cluster().Defaults)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func configuredWith(t *testing.T, model string) (func() config.Cluster, *unstruc
 	t.Helper()
 	cluster := config.Default()
 	cluster.Defaults.CPUModel = model
-	object, err := cluster.Defaults.Object()
+	object, err := config.Snapshot(cluster.Defaults)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
@@ -71,7 +72,7 @@ func legible(t *testing.T, r *appsv1.ControllerRevision) {
 		if err = json.Unmarshal(r.Data.Raw, &preset); preset.Spec.Domain == nil || len(preset.Spec.Selector.MatchLabels) == 0 {
 			t.Errorf("preset %+v: its domain or its selector got lost", preset)
 		}
-	case held.Kind == config.SnapshotKind:
+	case held.Kind == v1alpha1.KindClusterConfiguration:
 		var defaults *config.Defaults
 		if defaults, err = config.ReadDefaults(r.Data.Raw); err == nil && (defaults.CPUModel == "" || defaults.Machines["amd64"] == "") {
 			t.Errorf("configuration %+v: its CPU model or its machine types got lost", defaults)

@@ -4,7 +4,7 @@
 package config
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -17,34 +17,11 @@ type Cluster struct {
 	Policy v1.InstancetypeReferencePolicy
 }
 
-// Defaults are the values that passes of mutate copy from. Guests keep them: see Object for what that means for a new field.
-type Defaults struct {
-	// Architecture of guests that name none: amd64, arm64 or s390x.
-	Architecture string `json:"architecture,omitempty"`
-	// Machines is the machine type per architecture.
-	Machines map[string]string `json:"machines,omitempty"`
-	CPUModel string            `json:"cpuModel,omitempty"`
-	// CPURequest replaces an absent CPU request; nil means leave it absent.
-	CPURequest       *resource.Quantity   `json:"cpuRequest,omitempty"`
-	EvictionStrategy *v1.EvictionStrategy `json:"evictionStrategy,omitempty"`
-	// NetworkInterface is the binding of the default interface: bridge or masquerade.
-	NetworkInterface string `json:"networkInterface,omitempty"`
-	// LiveUpdate is nil when the rollout strategy is Stage.
-	LiveUpdate *LiveUpdate `json:"liveUpdate,omitempty"`
-	// QuoteSocket is the host path of the TDX quote generation service, put on TDX guests as an annotation.
-	QuoteSocket string `json:"quoteSocket,omitempty"`
-	// EvenEmulatorThreads marks guests with an isolated emulator thread so that their CPUs stay even in number. It is
-	// an annotation of the KubeVirt object, not part of its configuration: whoever reads the object sets it, and only
-	// when the gate AlignCPUs is on.
-	EvenEmulatorThreads bool `json:"evenEmulatorThreads,omitempty"`
-}
+// Defaults are the values that passes of mutate copy from. VMs keep them: they are the spec of a pinned ClusterConfiguration.
+type Defaults = v1alpha1.ClusterConfigurationSpec
 
 // LiveUpdate bounds what can be added to a running guest.
-type LiveUpdate struct {
-	MaxCPUSockets   *uint32            `json:"maxCpuSockets,omitempty"`
-	MaxGuest        *resource.Quantity `json:"maxGuest,omitempty"`
-	MaxHotplugRatio uint32             `json:"maxHotplugRatio,omitempty"`
-}
+type LiveUpdate = v1alpha1.LiveUpdateLimits
 
 // Limits are what rules of validate compare against.
 type Limits struct {

@@ -15,7 +15,7 @@ func TestDefaultsReadBack(t *testing.T) {
 	full.EvictionStrategy = new(v1.EvictionStrategyLiveMigrate)
 	full.LiveUpdate = &LiveUpdate{MaxCPUSockets: new(uint32(8)), MaxGuest: new(resource.MustParse("64Gi")), MaxHotplugRatio: 4}
 	for name, defaults := range map[string]Defaults{"nothing configured": Default().Defaults, "everything": full, "nothing": {}} {
-		object, err := defaults.Object()
+		object, err := Snapshot(defaults)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 	s := newSpace(t)
 	was := config.Default().Defaults
 	was.CPUModel = "Nehalem"
-	object, err := was.Object()
+	object, err := config.Snapshot(was)
 	if err != nil {
 		t.Fatal(err)
 	}

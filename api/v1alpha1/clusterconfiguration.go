@@ -1,0 +1,55 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// KindClusterConfiguration is the kind of a ClusterConfiguration.
+const KindClusterConfiguration = "ClusterConfiguration"
+
+// ClusterConfiguration holds the defaults of the cluster that a VM was first admitted with. It exists only as the data of a
+// ControllerRevision that Pins.Configuration names: no API server serves it. A VM keeps its defaults when an administrator
+// changes those of the cluster.
+// +kubebuilder:skip
+// +kubebuilder:object:generate=false
+type ClusterConfiguration struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              ClusterConfigurationSpec `json:"spec"`
+}
+
+// ClusterConfigurationSpec holds the defaults that stage 1 fills in. The zero value of a field that a later release adds must mean
+// what VMIs had before that release: older revisions lack the field.
+type ClusterConfigurationSpec struct {
+	// Architecture of VMIs that name none: amd64, arm64 or s390x.
+	Architecture string `json:"architecture,omitempty"`
+	// Machines maps an architecture to its machine type.
+	Machines map[string]string `json:"machines,omitempty"`
+	// CPUModel of VMIs that name none.
+	CPUModel string `json:"cpuModel,omitempty"`
+	// CPURequest replaces an absent CPU request. Nil leaves the request absent.
+	CPURequest *resource.Quantity `json:"cpuRequest,omitempty"`
+	// EvictionStrategy of VMIs that name none.
+	EvictionStrategy *v1.EvictionStrategy `json:"evictionStrategy,omitempty"`
+	// NetworkInterface is the binding of the default interface: bridge or masquerade.
+	NetworkInterface string `json:"networkInterface,omitempty"`
+	// LiveUpdate is nil when the rollout strategy is Stage.
+	LiveUpdate *LiveUpdateLimits `json:"liveUpdate,omitempty"`
+	// QuoteSocket is the host path of the TDX quote generation service. It is an annotation of TDX VMIs.
+	QuoteSocket string `json:"quoteSocket,omitempty"`
+	// EvenEmulatorThreads marks VMIs with an isolated emulator thread, so that their number of CPUs stays even. Its source is an
+	// annotation of the KubeVirt object, and counts only while the feature gate AlignCPUs is on.
+	EvenEmulatorThreads bool `json:"evenEmulatorThreads,omitempty"`
+}
+
+// LiveUpdateLimits bounds what can be added to a running VMI.
+type LiveUpdateLimits struct {
+	// MaxCPUSockets is the largest number of sockets.
+	MaxCPUSockets *uint32 `json:"maxCpuSockets,omitempty"`
+	// MaxGuest is the largest memory, in bytes.
+	MaxGuest *resource.Quantity `json:"maxGuest,omitempty"`
+	// MaxHotplugRatio multiplies sockets and memory where no maximum is given.
+	MaxHotplugRatio uint32 `json:"maxHotplugRatio,omitempty"`
+}
