@@ -23,12 +23,16 @@ test: deps check controlplane ## everything: policy, units, properties, a real A
 	PROPS=$(PROPS) bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 -timeout 30m $(PACKAGES)
 	cd test/controlplane && go vet ./... && ../../bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 ./...
 
-check: lint ## formatting, vet, staticcheck
+check: lint ## formatting, vet, linters
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	go vet $(PACKAGES)
 
-lint: ## staticcheck
+lint: bin/golangci-lint ## staticcheck and golangci-lint (.golangci.yml)
 	go tool staticcheck $(PACKAGES)
+	bin/golangci-lint run $(PACKAGES)
+
+bin/golangci-lint: test/lint/go.mod test/lint/go.sum
+	go -C test/lint build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 manifests: ## write the CRDs and the cert-manager overlay again from their Go types
 	go run ./manifests/generate

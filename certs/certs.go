@@ -6,12 +6,11 @@
 // reaches the process as files, and Watch serves them, and their successors, without a restart.
 package certs
 
+// Names in manifests/webhook. Mutating and Validating are the webhook configurations that need the CA.
 const (
-	// Namespace, Service and Secret are the names in manifests/webhook.
-	Namespace = "kiln-system"
-	Service   = "kiln-webhook"
-	Secret    = "kiln-webhook-tls"
-	// Mutating and Validating are the webhook configurations that need the CA.
+	Namespace  = "kiln-system"
+	Service    = "kiln-webhook"
+	Secret     = "kiln-webhook-tls"
 	Mutating   = "kiln-mutating"
 	Validating = "kiln-validating"
 

@@ -65,7 +65,7 @@ func (s *Serving) Start(ctx context.Context) error {
 	return s.watcher.Load().Start(ctx)
 }
 
-// NeedLeaderElection: every replica answers webhooks.
+// NeedLeaderElection returns false: every replica answers webhooks.
 func (s *Serving) NeedLeaderElection() bool { return false }
 
 // Describe is for prometheus.Collector.

@@ -12,11 +12,11 @@ import (
 type Verdict string
 
 const (
-	// Compatible: the guest sees no difference.
+	// Compatible means that the guest sees no difference.
 	Compatible Verdict = "compatible"
-	// NeedsRestart: at its next boot the guest finds more, less or other settings; all else is where it was.
+	// NeedsRestart means that at its next boot the guest finds more, less or other settings; all else is where it was.
 	NeedsRestart Verdict = "needs restart"
-	// Breaks: something that the guest knows is another or elsewhere. Network names, boot entries and licences may go.
+	// Breaks means that something that the guest knows is another or elsewhere. Network names, boot entries and licences may go.
 	Breaks Verdict = "breaks the guest's hardware"
 )
 
