@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/kilnvm/kiln/test/corpus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,12 +61,12 @@ func kinds() []judged {
 }
 
 func judgeVMI(t *testing.T, object []byte) field.ErrorList {
-	_, verdict := corpus.Admit(nil, decoded[v1.VirtualMachineInstance](t, object), pipeline.Input{Cluster: config.Default()})
+	_, verdict := corpus.Admit(nil, decoded[v1.VirtualMachineInstance](t, object), admit.Input{Cluster: config.Default()})
 	return verdict.Errors
 }
 
 func judgeVM(t *testing.T, object []byte) field.ErrorList {
-	_, verdict := corpus.Admit(decoded[v1.VirtualMachine](t, object), nil, pipeline.Input{Cluster: config.Default()})
+	_, verdict := corpus.Admit(decoded[v1.VirtualMachine](t, object), nil, admit.Input{Cluster: config.Default()})
 	return verdict.Errors
 }
 

@@ -57,7 +57,7 @@ func TestThreatModel(t *testing.T) {
 
 // TestThreatModelOfNothing: what does not exist is found out.
 func TestThreatModelOfNothing(t *testing.T) {
-	for _, right := range []string{"`pkg` TestThreatModel", "`manifests` TestOnServer (and nothing more)", "`test/corpus` case security-record", "`pkg/pipeline` FuzzRecord, TestHostileRecords"} {
+	for _, right := range []string{"`pkg` TestThreatModel", "`manifests` TestOnServer (and nothing more)", "`test/corpus` case security-record", "`pkg/render` FuzzRecord, TestHostileRecords"} {
 		if err := existing(right); err != nil {
 			t.Error(err)
 		}

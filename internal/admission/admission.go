@@ -1,5 +1,5 @@
 // Package admission is stage 1 as webhooks: it makes objects explicit, judges them and pins what they were made from.
-// Handlers only decode, resolve, call the pipeline and answer; what is right or wrong is for the engine to say.
+// Handlers only decode, resolve, call the engine and answer; what is right or wrong is not for them to say.
 package admission
 
 import (
@@ -10,8 +10,8 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -92,7 +92,7 @@ func decodeOld[T any](request *admissionv1.AdmissionRequest) (*T, error) {
 }
 
 // verdict turns a judgement into an answer.
-func verdict(v pipeline.Verdict) (answer, error) {
+func verdict(v admit.Verdict) (answer, error) {
 	if !v.Allowed() {
 		return answer{warnings: v.Warnings}, &resolve.Refusal{Errors: v.Errors}
 	}

@@ -3,7 +3,7 @@ package admission
 import (
 	"context"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,5 +38,5 @@ func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (a
 }
 
 func judged(mistakes field.ErrorList, warnings []string) (answer, error) {
-	return verdict(pipeline.Verdict{Errors: mistakes, Warnings: warnings})
+	return verdict(admit.Verdict{Errors: mistakes, Warnings: warnings})
 }

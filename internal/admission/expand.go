@@ -7,8 +7,8 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -37,11 +37,11 @@ func (s *Server) expand(vm *v1.VirtualMachine, resolved *resolve.Answer) {
 		return
 	}
 	// No presets: they are matched by the labels of the guest when it starts, as for any other template.
-	in := pipeline.Input{Set: resolved.Set, Cluster: s.Cluster()}
+	in := admit.Input{Set: resolved.Set, Cluster: s.Cluster()}
 	if resolved.Defaults != nil {
 		in.Cluster.Defaults = *resolved.Defaults
 	}
-	explicit, judged := pipeline.ExplicitVM(meant, nil, in)
+	explicit, judged := admit.VM(meant, nil, in)
 	if !judged.Allowed() {
 		return
 	}

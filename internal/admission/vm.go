@@ -7,7 +7,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/patch"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -53,7 +54,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 	annotate(&after, v1alpha1.AnnotationInference, granted)
 	annotate(&after, v1alpha1.AnnotationArchitecture, resolved.Set.Architecture)
 	resolve.WritePins(&after, resolved.Pins)
-	patch, err := pipeline.Patch(request.Object.Raw, vm, &after)
+	patch, err := patch.Write(request.Object.Raw, vm, &after)
 	if err != nil {
 		return answer{}, err
 	}
@@ -97,7 +98,7 @@ func (s *Server) judgeVM(ctx context.Context, request *admissionv1.AdmissionRequ
 	if in.User = request.UserInfo.Username; mistakes != nil {
 		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, mistakes.Errors
 	}
-	_, judged := pipeline.ExplicitVM(resolve.Effective(c.vm, c.resolved.Pins), c.old, in)
+	_, judged := admit.VM(resolve.Effective(c.vm, c.resolved.Pins), c.old, in)
 	judged.Warnings = append(c.resolved.Warnings, judged.Warnings...)
 	return verdict(judged)
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/patch"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -25,7 +26,7 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return answer{}, err
 	}
-	explicit, agreed := pipeline.ExplicitVMI(vmi, in)
+	explicit, agreed := admit.VMI(vmi, in)
 	agreed.Warnings = append(resolved.Warnings, agreed.Warnings...)
 	given, err := verdict(agreed)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -33,10 +34,10 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	}
 	// The API server asks policies before validating webhooks, and a policy tells one mistake without its value. So all of them
 	// are told here; the validating webhook judges again what other webhooks made of the guest.
-	if refused, err := verdict(pipeline.JudgeVMI(explicit, pipeline.Input{Cluster: s.Cluster(), User: request.UserInfo.Username})); err != nil {
+	if refused, err := verdict(admit.Judge(explicit, admit.Input{Cluster: s.Cluster(), User: request.UserInfo.Username})); err != nil {
 		return refused, err
 	}
-	if given.patch, err = pipeline.Patch(request.Object.Raw, vmi, explicit); err == nil && (request.DryRun == nil || !*request.DryRun) {
+	if given.patch, err = patch.Write(request.Object.Raw, vmi, explicit); err == nil && (request.DryRun == nil || !*request.DryRun) {
 		err = s.Write(ctx, resolved.Drafts...) // a revision that the collector has marked stays
 	}
 	return given, err
@@ -54,7 +55,7 @@ func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRe
 		return answer{}, err
 	}
 	if old == nil {
-		return verdict(pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: s.Cluster(), User: request.UserInfo.Username}))
+		return verdict(admit.Judge(vmi, admit.Input{Cluster: s.Cluster(), User: request.UserInfo.Username}))
 	}
 	// One that is being deleted too: its hardware is recorded before it goes. That finalizers and the like change is no rule's business.
 	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}

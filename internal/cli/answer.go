@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 )
 
 // Answers other than yes. What they are about is already printed.
@@ -13,8 +13,8 @@ var (
 	// ErrRejected: at least one object was rejected.
 	ErrRejected = errors.New("rejected")
 	// ErrNeedsRestart and ErrBreaks: what a change means for the guest that 'diff' compares.
-	ErrNeedsRestart = errors.New(string(abi.NeedsRestart))
-	ErrBreaks       = errors.New(string(abi.Breaks))
+	ErrNeedsRestart = errors.New(string(record.NeedsRestart))
+	ErrBreaks       = errors.New(string(record.Breaks))
 )
 
 // errUnanswered says that there is no answer for some objects or files. Why not is already printed.

@@ -8,9 +8,10 @@ import (
 	"os"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
 	"libvirt.org/go/libvirtxml"
 )
@@ -62,13 +63,13 @@ func (o *options) capture(g guest, running *libvirtxml.Domain, host string) erro
 	if host == "" {
 		capabilities.Machines = nil // which machines its host has is not known: that of the domain is one
 	}
-	record, errs := pipeline.Capture(pipeline.Machine{VMI: g.explicit, Defaults: g.input.Cluster.Frontend,
+	taken, errs := render.Capture(render.Machine{VMI: g.explicit, Defaults: g.input.Cluster.Frontend,
 		Host: capabilities, Bindings: backend.AssumedBindings(g.explicit)}, running)
 	if len(errs) > 0 {
-		g.verdict = pipeline.Verdict{Errors: errs} // its warnings have been told
+		g.verdict = admit.Verdict{Errors: errs} // its warnings have been told
 		return o.refuse(g, host)
 	}
-	text, err := o.captured(g, record)
+	text, err := o.captured(g, taken)
 	if err == nil {
 		_, err = fmt.Fprintf(o.Out, "%s\n", text)
 	}
@@ -76,8 +77,8 @@ func (o *options) capture(g guest, running *libvirtxml.Domain, host string) erro
 }
 
 // captured is a record in the wanted format. The guest of a VM gets its annotations from the template.
-func (o *options) captured(g guest, record abi.Record) ([]byte, error) {
-	text, err := json.Marshal(record)
+func (o *options) captured(g guest, taken record.Record) ([]byte, error) {
+	text, err := json.Marshal(taken)
 	if err != nil || o.output == "record" {
 		return text, err
 	}

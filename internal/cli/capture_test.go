@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -26,7 +26,7 @@ func TestCaptureTakesAGuestOver(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &patch); err != nil || got.err != nil {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
-	record, err := abi.Parse(patch.Spec.Template.ObjectMeta.Annotations[v1alpha1.AnnotationFrontend])
+	record, err := record.Parse(patch.Spec.Template.ObjectMeta.Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil || record.UUID == "" || !strings.Contains(ran.out, record.UUID) || len(record.Devices) == 0 {
 		t.Errorf("the record of the domain: %+v %v", record, err)
 	}

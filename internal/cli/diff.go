@@ -10,8 +10,11 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +27,8 @@ type difference struct {
 	Before string `json:"before"`
 	After  string `json:"after"`
 	// Verdict is what the change means for a guest that has run as Before.
-	Verdict abi.Verdict  `json:"verdict"`
-	Changes []abi.Change `json:"changes"`
+	Verdict record.Verdict  `json:"verdict"`
+	Changes []record.Change `json:"changes"`
 	// Digests of the guest's hardware.
 	BeforeDigest string `json:"beforeDigest"`
 	AfterDigest  string `json:"afterDigest"`
@@ -102,7 +105,7 @@ type side struct {
 	host string
 	// afresh derives the hardware anew, but for the guest's identity.
 	afresh   bool
-	rendered pipeline.Rendered
+	rendered render.Result
 }
 
 // contrast renders both sides. The second one boots with the record of the first.
@@ -111,20 +114,20 @@ func (o *options) contrast(before, after side) (difference, error) {
 	if before.rendered, err = o.booted(before, before.frozen); err != nil {
 		return difference{}, err
 	}
-	record := &before.rendered.Record
+	frozen := &before.rendered.Record
 	after.explicit = successor(after.explicit, before.explicit)
-	pipeline.Recall(after.explicit, record)
+	identity.Recall(after.explicit, frozen)
 	if after.afresh || after.explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
-		record = nil
+		frozen = nil
 	}
-	if after.rendered, err = o.booted(after, record); err != nil {
+	if after.rendered, err = o.booted(after, frozen); err != nil {
 		return difference{}, err
 	}
 	d := difference{
 		Before: before.label(), BeforeDigest: before.rendered.Record.Digest, After: after.label(), AfterDigest: after.rendered.Record.Digest,
-		Changes: append([]abi.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...),
+		Changes: append([]record.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...),
 	}
-	d.Verdict = abi.Judge(d.Changes)
+	d.Verdict = record.Judge(d.Changes)
 	return d, d.texts(before, after)
 }
 
@@ -137,10 +140,10 @@ func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstan
 }
 
 // booted is a guest with its documents, or the causes why it has none.
-func (o *options) booted(s side, frozen *abi.Record) (pipeline.Rendered, error) {
+func (o *options) booted(s side, frozen *record.Record) (render.Result, error) {
 	rendered, errs, err := o.boot(s.guest, placing{host: s.host}, frozen)
 	if err == nil && len(errs) > 0 {
-		s.verdict = pipeline.Verdict{Errors: errs} // its warnings have been told
+		s.verdict = admit.Verdict{Errors: errs} // its warnings have been told
 		err = o.refuse(s.guest, s.host)
 	}
 	return rendered, err
@@ -200,7 +203,7 @@ func (o *options) printDifference(d difference, domain bool) error {
 			fmt.Fprint(o.Out, d.Domain)
 		}
 	}
-	return map[abi.Verdict]error{abi.NeedsRestart: ErrNeedsRestart, abi.Breaks: ErrBreaks}[d.Verdict]
+	return map[record.Verdict]error{record.NeedsRestart: ErrNeedsRestart, record.Breaks: ErrBreaks}[d.Verdict]
 }
 
 // write is the difference for people, without the domain.
@@ -208,7 +211,7 @@ func (d difference) write(out io.Writer) {
 	fmt.Fprintf(out, "%s\n", d.Verdict)
 	for _, change := range d.Changes {
 		mark := ""
-		if change.Verdict == abi.Breaks {
+		if change.Verdict == record.Breaks {
 			mark = "   <- breaks"
 		}
 		fmt.Fprintf(out, "  %s%s\n", change.Text, mark)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 )
 
 const plain = `apiVersion: kubevirt.io/v1
@@ -43,18 +43,18 @@ func TestVerdictOnAChange(t *testing.T) {
 	_, before := write(t, plain)
 	for _, test := range []struct {
 		why, old, new string
-		want          abi.Verdict
+		want          record.Verdict
 		text          string
 	}{
-		{"the same twice", "shop", "shop", abi.Compatible, ""},
-		{"the guest does not see its caches", "disk: {bus: virtio}", "disk: {bus: virtio}, cache: writethrough", abi.Compatible, ""},
-		{"nor its image", "os:1", "os:2", abi.Compatible, ""},
-		{"a disk before another takes no place away", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", abi.NeedsRestart, "disk 'new' is added"},
-		{"memory", "guest: 1Gi", "guest: 2Gi", abi.NeedsRestart, "the memory changes from '1 GiB' to '2 GiB'"},
-		{"a root port that a disk takes says how", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", abi.NeedsRestart, "changes its pci.target.hotplug from none to 'off'"},
-		{"another bus", "bus: virtio", "bus: sata", abi.Breaks, "disk 'root' moves from vda"},
-		{"a MAC", "model: virtio", "model: virtio, macAddress: '02:00:00:00:00:01'", abi.Breaks, "interface 'default' changes its MAC"},
-		{"another name is no change: it is the next version", "name: web", "name: web2", abi.Compatible, ""},
+		{"the same twice", "shop", "shop", record.Compatible, ""},
+		{"the guest does not see its caches", "disk: {bus: virtio}", "disk: {bus: virtio}, cache: writethrough", record.Compatible, ""},
+		{"nor its image", "os:1", "os:2", record.Compatible, ""},
+		{"a disk before another takes no place away", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", record.NeedsRestart, "disk 'new' is added"},
+		{"memory", "guest: 1Gi", "guest: 2Gi", record.NeedsRestart, "the memory changes from '1 GiB' to '2 GiB'"},
+		{"a root port that a disk takes says how", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", record.NeedsRestart, "changes its pci.target.hotplug from none to 'off'"},
+		{"another bus", "bus: virtio", "bus: sata", record.Breaks, "disk 'root' moves from vda"},
+		{"a MAC", "model: virtio", "model: virtio, macAddress: '02:00:00:00:00:01'", record.Breaks, "interface 'default' changes its MAC"},
+		{"another name is no change: it is the next version", "name: web", "name: web2", record.Compatible, ""},
 	} {
 		text := strings.Replace(plain, test.old, test.new, 1)
 		if strings.Contains(text, "name: new") {
@@ -62,11 +62,11 @@ func TestVerdictOnAChange(t *testing.T) {
 		}
 		_, after := write(t, text)
 		d, got := compare(t, before, after)
-		status := map[abi.Verdict]int{abi.Compatible: 0, abi.NeedsRestart: 3, abi.Breaks: 4}[test.want]
+		status := map[record.Verdict]int{record.Compatible: 0, record.NeedsRestart: 3, record.Breaks: 4}[test.want]
 		if d.Verdict != test.want || ExitStatus(got.err) != status {
 			t.Errorf("%s: '%s' with exit status %d, want '%s' with %d: %+v %s", test.why, d.Verdict, ExitStatus(got.err), test.want, status, d.Changes, got.errOut)
 		}
-		if (d.BeforeDigest == d.AfterDigest) != (test.want == abi.Compatible) {
+		if (d.BeforeDigest == d.AfterDigest) != (test.want == record.Compatible) {
 			t.Errorf("%s: digests '%s' and '%s'", test.why, d.BeforeDigest, d.AfterDigest)
 		}
 		if text := call(t, "", "diff", before, after).out; !strings.HasPrefix(text, string(test.want)+"\n") || !strings.Contains(text, test.text) {
@@ -102,7 +102,7 @@ func TestTwoHosts(t *testing.T) {
 		return path
 	}
 	old, next, other := host("machines: {amd64: {q35: pc-q35-9.0, pc-q35-9.0: pc-q35-9.0}}\n"), host("machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2, pc-q35-9.0: pc-q35-9.0}}\n"), host("machines: {amd64: {q35: pc-q35-8.2, pc-q35-8.2: pc-q35-8.2}}\n")
-	if d, got := compare(t, file, "--host", old, "--host", next); got.err != nil || d.Verdict != abi.Compatible {
+	if d, got := compare(t, file, "--host", old, "--host", next); got.err != nil || d.Verdict != record.Compatible {
 		t.Errorf("a newer host keeps the machine that is on record: %v %+v\n%s", got.err, d.Changes, got.errOut)
 	}
 	if _, got := compare(t, file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.errOut != "" || !strings.Contains(got.out, "pc-q35-9.0") || !strings.Contains(got.out, `"host": "`+other) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
@@ -18,7 +18,7 @@ const (
 	stageAll      = "all"
 )
 
-var stages = []string{stageAdmitted, pipeline.FromInstancetype, pipeline.FromPreference, "presets", stageDefaults, stageAll}
+var stages = []string{stageAdmitted, admit.FromInstancetype, admit.FromPreference, "presets", stageDefaults, stageAll}
 
 func expandCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -57,9 +57,9 @@ func (o *options) printStages(g guest, wanted string) error {
 		}
 	}
 	vmi := g.sparse.DeepCopy()
-	pipeline.Steps(vmi, g.input, func(origin pipeline.Origin) {
-		if err == nil && origin.Kind != pipeline.FromDefault {
-			after[strings.Replace(origin.Kind, pipeline.FromPreset, "presets", 1)], err = patched(g.sparse, vmi)
+	admit.Steps(vmi, g.input, func(origin admit.Origin) {
+		if err == nil && origin.Kind != admit.FromDefault {
+			after[strings.Replace(origin.Kind, admit.FromPreset, "presets", 1)], err = patched(g.sparse, vmi)
 		}
 	})
 	if err != nil {

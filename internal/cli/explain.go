@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/spf13/cobra"
 )
 
@@ -34,12 +34,12 @@ func (o *options) printExplanation(g guest) error {
 		return err
 	}
 	if explained.NotApplied == nil {
-		explained.NotApplied = []pipeline.Skipped{}
+		explained.NotApplied = []admit.Skipped{}
 	}
 	if o.output != "text" {
 		return o.print(struct {
 			Object string `json:"object"`
-			pipeline.Explanation
+			admit.Explanation
 		}{g.name(), explained})
 	}
 	fmt.Fprintf(o.Out, "%s\n", g.name())
@@ -77,7 +77,7 @@ const widest = 72
 // branch is one part of a path, with the indices and keys that belong to it.
 var branch = regexp.MustCompile(`[^.\[\]]+(\[[^\]]*\])*`)
 
-func tree(facts []pipeline.Fact) ([]row, error) {
+func tree(facts []admit.Fact) ([]row, error) {
 	var rows []row
 	var above []string
 	for _, fact := range facts {

@@ -9,9 +9,10 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/patch"
+	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -23,14 +24,14 @@ type guest struct {
 	object
 	reader  client.Reader
 	vm      *v1.VirtualMachine
-	verdict pipeline.Verdict
+	verdict admit.Verdict
 	// explicit is the VMI that will boot, and document its JSON: the sparse VMI with the webhook's patch applied.
 	explicit *v1.VirtualMachineInstance
 	document []byte
 	sparse   *v1.VirtualMachineInstance
-	input    pipeline.Input
+	input    admit.Input
 	// frozen is the hardware of the guest's last boot; nil before the first.
-	frozen *abi.Record
+	frozen *record.Record
 	// forgotten is why the hardware of the last boot could not be read, though there may have been one.
 	forgotten error
 	// profiles are those that may be for it and its host.
@@ -38,7 +39,7 @@ type guest struct {
 	// admit gives the VM as a cluster would store it; nil for other kinds.
 	admit func() ([]byte, error)
 	// explain works out where each field of the explicit VMI came from; nil for the catalog.
-	explain func() (pipeline.Explanation, error)
+	explain func() (admit.Explanation, error)
 	// unknown says that the VM refers to something that is not there. The webhook lets it pass, but it cannot start.
 	unknown bool
 	missing []resolve.Missing
@@ -64,7 +65,7 @@ func (o *options) judge(ctx context.Context, in inputs, stage stageOne) ([]guest
 	profiles := func() ([]v1alpha1.HostProfile, error) { return o.hostProfiles(ctx, in) }
 	var guests []guest
 	for _, object := range in.named {
-		g := guest{object: object, reader: in.reader, profiles: profiles, verdict: pipeline.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
+		g := guest{object: object, reader: in.reader, profiles: profiles, verdict: admit.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
 		switch {
 		case g.fault != nil || len(g.mistakes) > 0:
 		case unserved(object.GroupVersionKind()):
@@ -118,7 +119,7 @@ func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 	if err := json.Unmarshal(raw, sent); err != nil {
 		return nil, err
 	}
-	diff, err := pipeline.Patch(raw, sent, explicit)
+	diff, err := patch.Write(raw, sent, explicit)
 	if err != nil {
 		return nil, err
 	}

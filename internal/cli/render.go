@@ -9,9 +9,10 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -72,7 +73,7 @@ func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) err
 	case r.folder != "" && cmd.Flags().Changed("output"):
 		return errors.New("--output-dir takes XML alone: leave out -o")
 	}
-	var all []pipeline.Document
+	var all []render.Document
 	err := o.eachGuest(cmd, args, func(g guest) error {
 		documents, err := o.documentsOf(g, r)
 		if err != nil {
@@ -90,7 +91,7 @@ func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) err
 	if len(all) == 0 {
 		return err
 	}
-	text, bundled := pipeline.Bundle(all)
+	text, bundled := render.Bundle(all)
 	if bundled != nil {
 		return bundled
 	}
@@ -101,16 +102,16 @@ func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) err
 }
 
 // boot renders a guest on a host, with the hardware of an earlier boot if there was one.
-func (o *options) boot(g guest, at placing, frozen *abi.Record) (pipeline.Rendered, field.ErrorList, error) {
+func (o *options) boot(g guest, at placing, frozen *record.Record) (render.Result, field.ErrorList, error) {
 	machine, err := o.machine(g, at, frozen)
 	if err != nil {
-		return pipeline.Rendered{}, nil, err
+		return render.Result{}, nil, err
 	}
-	rendered, errs := pipeline.Render(machine)
+	rendered, errs := render.Domain(machine)
 	return rendered, errs, nil
 }
 
-func (o *options) machine(g guest, at placing, frozen *abi.Record) (m pipeline.Machine, err error) {
+func (o *options) machine(g guest, at placing, frozen *record.Record) (m render.Machine, err error) {
 	if g.forgotten != nil {
 		return m, fmt.Errorf("which hardware the guest had before is not known: %w", g.forgotten)
 	}
@@ -125,10 +126,10 @@ func (o *options) machine(g guest, at placing, frozen *abi.Record) (m pipeline.M
 	}
 	vmi := g.explicit.DeepCopy()
 	if frozen != nil {
-		pipeline.Recall(vmi, frozen)
+		identity.Recall(vmi, frozen)
 	}
 	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
-	pipeline.Identify(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
+	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
 	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, g.input.Cluster.Frontend, frozen, backend.AssumedBindings(vmi)
 	return m, readYAML(at.bindings, &m.Bindings)
 }
@@ -177,6 +178,6 @@ func (g *guest) remember(ctx context.Context, reader client.Reader) error {
 		}
 	}
 	var err error
-	g.frozen, err = abi.Parse(text)
+	g.frozen, err = record.Parse(text)
 	return err
 }

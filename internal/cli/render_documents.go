@@ -6,28 +6,29 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // documentsOf are those of one guest: the side documents in the order of libvirt, if they are wanted, and the domain last.
-func (o *options) documentsOf(g guest, r renderOptions) ([]pipeline.Document, error) {
+func (o *options) documentsOf(g guest, r renderOptions) ([]render.Document, error) {
 	machine, err := o.machine(g, r.placing, g.frozen)
 	if err != nil {
 		return nil, err
 	}
-	var rendered pipeline.Rendered
+	var rendered render.Result
 	var errs field.ErrorList
 	if r.stage == stageFrontend {
-		rendered.Documents.Domain, errs = pipeline.Frontend(machine)
+		rendered.Documents.Domain, errs = render.Frontend(machine)
 	} else {
-		rendered, errs = pipeline.Render(machine)
+		rendered, errs = render.Domain(machine)
 	}
 	if len(errs) > 0 {
-		g.verdict = pipeline.Verdict{Errors: errs} // its warnings have been told
+		g.verdict = admit.Verdict{Errors: errs} // its warnings have been told
 		return nil, o.refuse(g, r.host)
 	}
-	var documents []pipeline.Document
+	var documents []render.Document
 	if r.documents {
 		if documents, err = rendered.Side(); err != nil {
 			return nil, err
@@ -35,7 +36,7 @@ func (o *options) documentsOf(g guest, r renderOptions) ([]pipeline.Document, er
 	}
 	domain := rendered.Documents.Domain
 	xml, err := domain.Marshal()
-	documents = append(documents, pipeline.Document{Kind: "domain", Name: domain.Name, XML: xml})
+	documents = append(documents, render.Document{Kind: "domain", Name: domain.Name, XML: xml})
 	for i := range documents {
 		documents[i].Object = g.name()
 	}
@@ -43,7 +44,7 @@ func (o *options) documentsOf(g guest, r renderOptions) ([]pipeline.Document, er
 }
 
 // printDocuments prints what 'render -o json' has for each object.
-func (o *options) printDocuments(g guest, stage string, documents []pipeline.Document) error {
+func (o *options) printDocuments(g guest, stage string, documents []render.Document) error {
 	for i := range documents {
 		documents[i].Object = "" // said once
 	}
@@ -53,12 +54,12 @@ func (o *options) printDocuments(g guest, stage string, documents []pipeline.Doc
 		Stage  string `json:"stage"`
 		Domain string `json:"domain"`
 		// Documents are those that libvirt must have before the domain.
-		Documents []pipeline.Document `json:"documents,omitempty"`
+		Documents []render.Document `json:"documents,omitempty"`
 	}{g.name(), stage, documents[last].XML, documents[:last]})
 }
 
 // writeDocuments writes a file for each document. Names are those of the object's owner: none leads out of the folder.
-func writeDocuments(folder string, g guest, documents []pipeline.Document) error {
+func writeDocuments(folder string, g guest, documents []render.Document) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,15 +65,15 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, mistakes.Errors
 	}
 	g.unknown = vm.Spec.Instancetype != nil && answer.Set.Instancetype == nil || vm.Spec.Preference != nil && answer.Set.Preference == nil
-	g.explicit, g.verdict = pipeline.ExplicitVM(vm, old, in)
+	g.explicit, g.verdict = admit.VM(vm, old, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
 	g.input = in
-	g.explain = func() (pipeline.Explanation, error) { return pipeline.ExplainVM(vm, in), nil }
+	g.explain = func() (admit.Explanation, error) { return admit.ExplainVM(vm, in), nil }
 	g.admit = func() ([]byte, error) { return s.admit(ctx, vm, raw) }
-	return pipeline.Instance(vm), g.remember(ctx, s.resolver.Cached)
+	return admit.Instance(vm), g.remember(ctx, s.resolver.Cached)
 }
 
 // vmi makes a VMI explicit and judges it.
@@ -94,20 +94,20 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 		// What only controllers may write, such as the owner, was written by them: the cluster has admitted it.
 		in.User = s.cluster.Limits.Controllers[0]
 	}
-	g.explicit, g.verdict = pipeline.ExplicitVMI(vmi, in)
+	g.explicit, g.verdict = admit.VMI(vmi, in)
 	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
 	if g.verdict.Allowed() {
-		judged := pipeline.JudgeVMI(g.explicit, in)
+		judged := admit.Judge(g.explicit, in)
 		g.verdict.Errors = judged.Errors
 		g.verdict.Warnings = append(g.verdict.Warnings, judged.Warnings...)
 	}
 	g.input = in
-	g.explain = func() (pipeline.Explanation, error) {
+	g.explain = func() (admit.Explanation, error) {
 		vm, err := s.owner(ctx, vmi)
 		if err != nil || vm == nil {
-			return pipeline.ExplainVMI(vmi, in), err
+			return admit.ExplainVMI(vmi, in), err
 		}
-		return pipeline.ExplainGuest(g.explicit, resolve.Effective(vm, answer.Pins), g.frozen, in), nil
+		return admit.ExplainGuest(g.explicit, resolve.Effective(vm, answer.Pins), g.frozen, in), nil
 	}
 	return vmi, g.remember(ctx, s.resolver.Cached)
 }
@@ -129,7 +129,7 @@ func (s stageOne) owner(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v
 func (s stageOne) preset(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
 	var object v1.VirtualMachineInstancePreset
 	err := json.Unmarshal(raw, &object)
-	g.verdict = pipeline.Verdict{Errors: validate.Preset(&object.Spec, field.NewPath("spec")), Warnings: validate.PresetWarnings()}
+	g.verdict = admit.Verdict{Errors: validate.Preset(&object.Spec, field.NewPath("spec")), Warnings: validate.PresetWarnings()}
 	return nil, err
 }
 
@@ -144,7 +144,7 @@ func (s stageOne) size(_ context.Context, g *guest, raw []byte) (*v1.VirtualMach
 func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
 	var object v1beta1.VirtualMachinePreference
 	err := json.Unmarshal(raw, &object)
-	g.verdict = pipeline.Verdict{Errors: validate.Preference(&object.Spec, field.NewPath("spec")), Warnings: validate.PreferenceWarnings(&object.Spec)}
+	g.verdict = admit.Verdict{Errors: validate.Preference(&object.Spec, field.NewPath("spec")), Warnings: validate.PreferenceWarnings(&object.Spec)}
 	return nil, err
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
 )
 
@@ -45,7 +45,7 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 		return err
 	}
 	machine.Host, machine.Bindings = host.Capabilities, backend.AssumedBindings(machine.VMI)
-	record, errs := pipeline.Capture(machine, running)
+	record, errs := render.Capture(machine, running)
 	if len(errs) > 0 {
 		return failed(errs.ToAggregate())
 	}

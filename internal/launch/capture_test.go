@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 )
 
 // TestCaptureCommand: the record that the launcher made before the start, and the one that is read back from what runs, are one.
@@ -19,11 +19,11 @@ func TestCaptureCommand(t *testing.T) {
 	vmi := claimed(t, "captured")
 	cluster := holding(t, vmi)
 	n := node(t, daemon(t), cluster, cluster)
-	started, err := abi.Parse(run(t, n, vmi).Annotations[v1alpha1.AnnotationFrontend])
+	started, err := record.Parse(run(t, n, vmi).Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil || started == nil {
 		t.Fatalf("the guest was not recorded: %v", err)
 	}
-	capture := func(memory string) (abi.Record, error) {
+	capture := func(memory string) (record.Record, error) {
 		vmi := claimed(t, "captured")
 		vmi.UID = "another" // the guest's identity is what runs, not what would be derived
 		vmi.Kind, vmi.APIVersion = "VirtualMachineInstance", "kubevirt.io/v1"
@@ -41,9 +41,9 @@ func TestCaptureCommand(t *testing.T) {
 		command.SetOut(&out)
 		command.SetContext(t.Context())
 		if err := command.Execute(); err != nil {
-			return abi.Record{}, err
+			return record.Record{}, err
 		}
-		var record abi.Record
+		var record record.Record
 		return record, json.Unmarshal(out.Bytes(), &record)
 	}
 	record, err := capture(`"64Mi"`)

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	rpc "github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
@@ -34,7 +35,7 @@ func networkGuest(t *testing.T) *v1.VirtualMachineInstance {
 	vmi.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: claim}}}
 	vmi.Spec.Networks = []v1.Network{*v1.DefaultPodNetwork()}
 	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default", InterfaceBindingMethod: v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}}}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Cluster: config.Default()})
+	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: config.Default()})
 	if !verdict.Allowed() {
 		t.Fatal(verdict.Errors.ToAggregate())
 	}
@@ -45,7 +46,7 @@ func documents(t *testing.T, vmi *v1.VirtualMachineInstance, bindings backend.Bi
 	t.Helper()
 	host := backend.Assumed("amd64")
 	host.VirtTypes = []string{"qemu"}
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: host, Bindings: bindings})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: host, Bindings: bindings})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

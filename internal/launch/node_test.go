@@ -10,9 +10,9 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +39,7 @@ func claimed(t *testing.T, name string) *v1.VirtualMachineInstance {
 	vmi.Spec.Domain.CPU = &v1.CPU{Cores: 1, Model: "qemu64"}
 	memory := resource.MustParse("64Mi")
 	vmi.Spec.Domain.Memory = &v1.Memory{Guest: &memory, MaxGuest: &memory}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Cluster: config.Default()})
+	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: config.Default()})
 	if !verdict.Allowed() {
 		t.Fatal(verdict.Errors.ToAggregate())
 	}

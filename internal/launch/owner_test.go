@@ -8,7 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -23,7 +23,7 @@ func rendered(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) backend.Doc
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.Host.facts(), Bindings: bindings})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.Host.facts(), Bindings: bindings})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

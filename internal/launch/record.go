@@ -7,7 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -25,7 +25,7 @@ func (n *Node) keepRecord(ctx context.Context, vmi *v1.VirtualMachineInstance) e
 }
 
 // recordFrontend writes the record into the VMI's annotation and tells whether that changed it.
-func recordFrontend(vmi *v1.VirtualMachineInstance, record abi.Record) (bool, error) {
+func recordFrontend(vmi *v1.VirtualMachineInstance, record record.Record) (bool, error) {
 	raw, err := json.Marshal(record)
 	if err != nil || vmi.Annotations[v1alpha1.AnnotationFrontend] == string(raw) {
 		return false, err

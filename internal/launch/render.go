@@ -11,9 +11,9 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,7 +45,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	vmi := machine.VMI
-	machine.Frozen, err = abi.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
+	machine.Frozen, err = record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil {
 		return fmt.Errorf("annotation '%s': %w", v1alpha1.AnnotationFrontend, err)
 	}
@@ -74,7 +74,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 }
 
 // machine is the VMI of a file or of the cluster, and what of the configuration it is rendered by.
-func (o *options) machine(cmd *cobra.Command, args []string) (m pipeline.Machine, err error) {
+func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, err error) {
 	var reader client.Reader
 	switch {
 	case o.file != "" && len(args) == 0:
@@ -111,7 +111,7 @@ func profiles(ctx context.Context, reader client.Reader) ([]v1alpha1.HostProfile
 }
 
 // Document is the domain of a VMI as XML.
-func Document(machine pipeline.Machine) (string, error) {
+func Document(machine render.Machine) (string, error) {
 	rendered, err := renderMachine(machine)
 	if err != nil {
 		return "", err
@@ -120,7 +120,7 @@ func Document(machine pipeline.Machine) (string, error) {
 }
 
 // bundle is the domain and all that libvirt must have before it, as one XML document.
-func bundle(machine pipeline.Machine) (string, error) {
+func bundle(machine render.Machine) (string, error) {
 	rendered, err := renderMachine(machine)
 	if err != nil {
 		return "", err
@@ -133,12 +133,12 @@ func bundle(machine pipeline.Machine) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return pipeline.Bundle(append(all, pipeline.Document{Kind: "domain", Name: rendered.Documents.Domain.Name, XML: xml}))
+	return render.Bundle(append(all, render.Document{Kind: "domain", Name: rendered.Documents.Domain.Name, XML: xml}))
 }
 
 // renderMachine runs stages 2 and 3. The error of a spec that is not explicit names the command that makes it so.
-func renderMachine(machine pipeline.Machine) (pipeline.Rendered, error) {
-	rendered, errs := pipeline.Render(machine)
+func renderMachine(machine render.Machine) (render.Result, error) {
+	rendered, errs := render.Domain(machine)
 	switch {
 	case len(errs) == 0:
 		return rendered, nil
@@ -210,7 +210,7 @@ func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance
 	if err != nil {
 		return false, err
 	}
-	xml, err := Document(pipeline.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.Host.facts(),
+	xml, err := Document(render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.Host.facts(),
 		Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
 	if err != nil {
 		return false, err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -77,9 +77,9 @@ func (n *Node) begin(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool,
 }
 
 // render makes the documents of a VMI from what this machine has for it. A guest with CPUs of its own is promised them.
-func (n *Node) render(ctx context.Context, vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) (pipeline.Rendered, error) {
-	none := pipeline.Rendered{}
-	frozen, err := abi.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
+func (n *Node) render(ctx context.Context, vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) (render.Result, error) {
+	none := render.Result{}
+	frozen, err := record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil {
 		return none, &refusal{reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", v1alpha1.AnnotationFrontend, err)}
 	}
@@ -94,7 +94,7 @@ func (n *Node) render(ctx context.Context, vmi *v1.VirtualMachineInstance, profi
 	if bindings.CPUs, err = n.ownCPUs(ctx, vmi, profiles); err != nil {
 		return none, err
 	}
-	rendered, errs := pipeline.Render(pipeline.Machine{
+	rendered, errs := render.Domain(render.Machine{
 		VMI: vmi, Defaults: n.Configuration.Now().Frontend, Frozen: frozen, Host: n.Host.facts(), Bindings: bindings, Profiles: profiles})
 	if len(errs) > 0 {
 		return none, &refusal{reasonOf(errs), condition.Mistakes(errs)}

@@ -13,7 +13,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
@@ -67,7 +67,7 @@ func boots(t *testing.T, d *libvirt.Daemon, host *Host, vmi *v1.VirtualMachineIn
 	vmi.Spec.Domain.Devices.AutoattachGraphicsDevice = &off
 	machine := backend.Assumed("amd64")
 	machine.VirtTypes, machine.LibvirtVersion = []string{"qemu"}, version(release)
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: machine, Bindings: bindings})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: machine, Bindings: bindings})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

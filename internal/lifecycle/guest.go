@@ -11,7 +11,8 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/identity"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,13 +158,13 @@ func (c *Controller) start(ctx context.Context, s *state) {
 		return
 	}
 	s.vm = vm
-	vmi := pipeline.Instance(resolve.Effective(vm, resolve.ReadPins(vm)))
+	vmi := admit.Instance(resolve.Effective(vm, resolve.ReadPins(vm)))
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	vmi.Finalizers = []string{v1alpha1.FinalizerRecord}
 	err = c.remember(ctx, s.vm, vmi)
 	if err == nil {
-		pipeline.Identify(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
+		identity.Fill(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
 		err = c.Client.Create(ctx, vmi)
 	}
 	switch {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +61,7 @@ func awaited(vmi *v1.VirtualMachineInstance) bool {
 // keep saves a record and tells what it changes. It is saved with rights that nobody else has, so that what no boot can have written is
 // not: the records of the boots before stay in use.
 func (c *Controller) keep(ctx context.Context, s state, frontend string) error {
-	if _, err := abi.Parse(frontend); err != nil {
+	if _, err := record.Parse(frontend); err != nil {
 		c.event(&s, corev1.EventTypeWarning, v1alpha1.ReasonHardwareNotRecorded, fmt.Sprintf("annotation '%s' of the virtual machine instance: %v", v1alpha1.AnnotationFrontend, err))
 		return nil
 	}
@@ -103,13 +103,13 @@ func (c *Controller) remember(ctx context.Context, vm *v1.VirtualMachine, vmi *v
 		at = field.NewPath("controllerrevisions").Key(records[0].Name)
 		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationFrontend, string(records[0].Data.Raw))
 	}
-	frozen, err := abi.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
+	frozen, err := record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
 	if err != nil { // no repetition mends it
 		return &resolve.Refusal{Errors: field.ErrorList{field.Invalid(at, field.OmitValueType{},
 			err.Error()+"; remove it, or set annotation '"+v1alpha1.AnnotationHardware+": latest' on the VM for new hardware")}}
 	}
 	if frozen != nil {
-		pipeline.Recall(vmi, frozen)
+		identity.Recall(vmi, frozen)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (c *Controller) records(ctx context.Context, vm *v1.VirtualMachine) ([]apps
 	return Records(ctx, c.Live, vm)
 }
 
-// Records hold the hardware of a VM's last boots as abi.Record, newest first.
+// Records hold the hardware of a VM's last boots as record.Record, newest first.
 func Records(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine) ([]appsv1.ControllerRevision, error) {
 	var list appsv1.ControllerRevisionList
 	err := reader.List(ctx, &list, client.InNamespace(vm.Namespace), client.MatchingLabels{v1alpha1.LabelFrontendOf: string(vm.UID)})
@@ -172,16 +172,16 @@ func (c *Controller) save(ctx context.Context, vm *v1.VirtualMachine, frontend [
 // changed tells in words how the hardware of this boot differs from that of the last. Who asked for the latest hardware learns what
 // that was; for all others it is what they changed themselves.
 func changed(before, after []byte) string {
-	was, err := abi.Parse(string(before))
+	was, err := record.Parse(string(before))
 	if was == nil || err != nil {
 		return ""
 	}
-	is, err := abi.Parse(string(after))
+	is, err := record.Parse(string(after))
 	if is == nil || err != nil {
 		return ""
 	}
 	var words []string
-	for _, change := range abi.CompareRecords(*was, *is) {
+	for _, change := range record.Compare(*was, *is) {
 		words = append(words, change.Text)
 	}
 	if len(words) == 0 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -37,17 +37,17 @@ func (c *Controller) adopt(ctx context.Context, vm *v1.VirtualMachine) error {
 		return fmt.Errorf("listing the restored hardware records of '%s': %w", vm.Name, err)
 	}
 	for i := range restored.Items {
-		record := &restored.Items[i]
-		if _, err := abi.Parse(string(record.Data.Raw)); err != nil || !abandoned(record, vm) {
+		saved := &restored.Items[i]
+		if _, err := record.Parse(string(saved.Data.Raw)); err != nil || !abandoned(saved, vm) {
 			continue
 		}
-		was := record.DeepCopy()
-		record.Labels[v1alpha1.LabelFrontendOf] = string(vm.UID)
-		record.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
+		was := saved.DeepCopy()
+		saved.Labels[v1alpha1.LabelFrontendOf] = string(vm.UID)
+		saved.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
 		// The garbage collector may have been faster: then the record is gone.
-		err := c.Live.Patch(ctx, record, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
+		err := c.Live.Patch(ctx, saved, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("taking over the hardware record '%s': %w", record.Name, err)
+			return fmt.Errorf("taking over the hardware record '%s': %w", saved.Name, err)
 		}
 	}
 	return nil

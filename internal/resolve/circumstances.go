@@ -6,9 +6,9 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/preset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,7 +72,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*conte
 	if err != nil {
 		return nil, err
 	}
-	typed, errs := preset.Match(all, pipeline.Instance(vm))
+	typed, errs := preset.Match(all, admit.Instance(vm))
 	if len(errs) > 0 {
 		for _, err := range errs {
 			err.Field = "spec.template." + err.Field // they are about the guest

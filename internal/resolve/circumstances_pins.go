@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/preset"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -71,7 +71,7 @@ func (c *content) matches(vm *v1.VirtualMachine) bool {
 	if c.preset == nil || vm.Spec.Template == nil {
 		return true
 	}
-	matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, pipeline.Instance(vm))
+	matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, admit.Instance(vm))
 	return len(matching) > 0
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
@@ -142,7 +142,7 @@ func TestGuestKeepsItsCircumstances(t *testing.T) {
 		{"pinned to no preset", `{"presets":[]}`, "", "Nehalem"},
 		{"of an earlier release", `{"instancetype":"(none)"}`, "auto", "Nehalem"},
 	} {
-		vmi := pipeline.Instance(labelled("web", annotated(test.pins)))
+		vmi := admit.Instance(labelled("web", annotated(test.pins)))
 		answer, err := r.VMI(t.Context(), vmi)
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestGuestKeepsItsCircumstances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+		explicit, verdict := admit.VMI(vmi, in)
 		policy := ""
 		if p := explicit.Spec.Domain.IOThreadsPolicy; p != nil {
 			policy = string(*p)
@@ -160,7 +160,7 @@ func TestGuestKeepsItsCircumstances(t *testing.T) {
 			t.Errorf("%s: policy '%s', model '%s', %v; want '%s', '%s'", test.name, policy, explicit.Spec.Domain.CPU.Model, verdict.Errors, test.policy, test.model)
 		}
 	}
-	lost := pipeline.Instance(labelled("web", annotated(`{"configuration":"gone"}`)))
+	lost := admit.Instance(labelled("web", annotated(`{"configuration":"gone"}`)))
 	if _, err := r.VMI(t.Context(), lost); err == nil || errors.As(err, new(*Refusal)) {
 		t.Errorf("%v, want a fault of ours", err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -181,8 +181,8 @@ func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMa
 }
 
 // Input is what stage 1 needs for a guest of a namespace: what it is pinned to, and for the rest what is there now.
-func (r Resolver) Input(ctx context.Context, namespace string, answer Answer, now config.Cluster) (pipeline.Input, error) {
-	in := pipeline.Input{Set: answer.Set, Presets: answer.Presets, Cluster: now}
+func (r Resolver) Input(ctx context.Context, namespace string, answer Answer, now config.Cluster) (admit.Input, error) {
+	in := admit.Input{Set: answer.Set, Presets: answer.Presets, Cluster: now}
 	if answer.Defaults != nil {
 		in.Cluster.Defaults = *answer.Defaults
 	}

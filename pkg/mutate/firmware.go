@@ -5,7 +5,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.firmware. Its UUID and serial are identity, which pipeline derives. arm64 boots by EFI only, and its
+// Fields: domain.firmware. Its UUID and serial are identity, which pkg/identity derives. arm64 boots by EFI only, and its
 // firmware has no keys enrolled, so that Secure Boot is off unless asked for.
 func firmware(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain

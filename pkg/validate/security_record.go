@@ -5,7 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -16,7 +16,7 @@ import (
 
 func hardwareRecord(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	text, at := vmi.Annotations[v1alpha1.AnnotationFrontend], path.Child("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
-	record, err := abi.Parse(text)
+	record, err := record.Parse(text)
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, short(text), err.Error()+": give what 'kubectl kiln capture' or a boot has written, or remove it").WithOrigin("security/record")}
 	}

@@ -5,30 +5,32 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-func machineOf(b *testing.B, vmi *v1.VirtualMachineInstance) pipeline.Machine {
+func machineOf(b *testing.B, vmi *v1.VirtualMachineInstance) render.Machine {
 	b.Helper()
-	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Cluster: config.Default()})
+	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: config.Default()})
 	if !verdict.Allowed() {
 		b.Fatal(verdict.Errors.ToAggregate())
 	}
-	pipeline.Identify(explicit, "bench")
-	return pipeline.Machine{
+	identity.Fill(explicit, "bench")
+	return render.Machine{
 		VMI: explicit, Defaults: config.Default().Frontend,
 		Host: backend.Assumed(explicit.Spec.Architecture), Bindings: backend.AssumedBindings(explicit),
 	}
 }
 
 // rendered runs stages 2 and 3 and writes the domain.
-func rendered(b *testing.B, machine pipeline.Machine) pipeline.Rendered {
-	out, errs := pipeline.Render(machine)
+func rendered(b *testing.B, machine render.Machine) render.Result {
+	out, errs := render.Domain(machine)
 	if len(errs) > 0 {
 		b.Fatal(errs.ToAggregate())
 	}
@@ -36,7 +38,7 @@ func rendered(b *testing.B, machine pipeline.Machine) pipeline.Rendered {
 	return out
 }
 
-func written(b *testing.B, out pipeline.Rendered) {
+func written(b *testing.B, out render.Result) {
 	if _, err := out.Documents.Domain.Marshal(); err != nil {
 		b.Fatal(err)
 	}

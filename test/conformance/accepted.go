@@ -5,8 +5,9 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/identity"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -41,7 +42,7 @@ func eachAccepted(dir string, call func(corpus string, guest acceptedGuest) erro
 			if explicit == nil {
 				continue
 			}
-			pipeline.Identify(explicit, seed)
+			identity.Fill(explicit, seed)
 			if err := call(corpus.name, acceptedGuest{c.ID, explicit, cluster}); err != nil {
 				return err
 			}
@@ -82,9 +83,9 @@ func accepted(c record, cluster config.Cluster) *v1.VirtualMachineInstance {
 	if vmi.Name == "" {
 		vmi.Name, vmi.Namespace = "guest", "default" // a bare spec
 	}
-	in := pipeline.Input{Set: sizes(c), Presets: c.Presets, Cluster: cluster, User: c.User}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
-	if !verdict.Allowed() || !pipeline.JudgeVMI(explicit, in).Allowed() {
+	in := admit.Input{Set: sizes(c), Presets: c.Presets, Cluster: cluster, User: c.User}
+	explicit, verdict := admit.VMI(vmi, in)
+	if !verdict.Allowed() || !admit.Judge(explicit, in).Allowed() {
 		return nil
 	}
 	return explicit

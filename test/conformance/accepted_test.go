@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 )
 
 // TestAcceptedRenders: a guest that admission lets in can be rendered. Only the host could still refuse it, and the assumed host
@@ -24,7 +24,7 @@ func TestAcceptedRenders(t *testing.T) {
 	count := map[string]int{}
 	err := eachAccepted(dir, func(corpus string, guest acceptedGuest) error {
 		count[corpus]++
-		_, errs := pipeline.Render(pipeline.Machine{VMI: guest.VMI, Defaults: guest.cluster.Frontend,
+		_, errs := render.Domain(render.Machine{VMI: guest.VMI, Defaults: guest.cluster.Frontend,
 			Host: backend.Assumed(guest.VMI.Spec.Architecture), Bindings: backend.AssumedBindings(guest.VMI)})
 		for _, err := range errs {
 			t.Errorf("%s is accepted and cannot be rendered: %v", guest.ID, err)

@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -22,10 +23,10 @@ func replayConvert(c record, cluster config.Cluster) outcome {
 	if err := json.Unmarshal(c.VMI, vmi); err != nil {
 		return differs("unreadable: %v", err)
 	}
-	if refused := pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: cluster}).Errors; len(refused) > 0 {
+	if refused := admit.Judge(vmi, admit.Input{Cluster: cluster}).Errors; len(refused) > 0 {
 		return refusedGuest(c, answer{errs: refused})
 	}
-	rendered, errs := pipeline.Render(c.Context.machine(vmi, cluster.Frontend))
+	rendered, errs := render.Domain(c.Context.machine(vmi, cluster.Frontend))
 	switch {
 	case len(errs) > 0 && c.Expect.Error != "":
 		return outcome{agrees: true}
@@ -65,7 +66,7 @@ func (c record) compareDomains(vmi *v1.VirtualMachineInstance, want, got map[str
 	o := outcome{agrees: true}
 	for _, name := range slices.Sorted(maps.Keys(mergedKeys(want, got))) {
 		d := domainDifference{name, want[name], got[name]}
-		if d.want == d.got || d.want == "" && (d.got == added[name] || identity(name)) {
+		if d.want == d.got || d.want == "" && (d.got == added[name] || derived(name)) {
 			continue
 		}
 		i := slices.IndexFunc(domainDeviations, func(known domainDeviation) bool { return known.explains(vmi, d) })
@@ -101,8 +102,8 @@ func wholeCell(facts map[string]string) string {
 
 const generationID = "generation ID"
 
-// identity is what Kiln gives every guest, and the reference's converter leaves to others where the user wrote none.
-func identity(name string) bool {
+// derived is what Kiln gives every guest, and the reference's converter leaves to others where the user wrote none.
+func derived(name string) bool {
 	return strings.HasPrefix(name, addressOf) || strings.HasPrefix(name, macOf) || name == "system serial" || name == generationID
 }
 

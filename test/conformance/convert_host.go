@@ -5,7 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -24,8 +24,8 @@ type hostContext struct {
 }
 
 // machine is the same cluster and host for Kiln. What the context does not tell is assumed.
-func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) pipeline.Machine {
-	m := pipeline.Machine{VMI: vmi, Defaults: defaults, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
+func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) render.Machine {
+	m := render.Machine{VMI: vmi, Defaults: defaults, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
 	m.Defaults.HostDevicesByCell = false // the converter asks the host, which the recordings leave out
 	m.Defaults.SMBIOS = config.SMBIOS{}
 	if s := c.SMBIOS; s != nil {

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -36,10 +37,10 @@ func replayMutate(c record, cluster config.Cluster) outcome {
 			presets = append(presets, preset)
 		}
 	}
-	in := pipeline.Input{Presets: presets, Cluster: cluster, User: c.User}
-	explicit, given := pipeline.ExplicitVMI(vmi, in)
+	in := admit.Input{Presets: presets, Cluster: cluster, User: c.User}
+	explicit, given := admit.VMI(vmi, in)
 	if given.Allowed() && !c.Expect.Allowed {
-		given = pipeline.JudgeVMI(explicit, in) // what the reference finds while it mutates, Kiln finds when it validates
+		given = admit.Judge(explicit, in) // what the reference finds while it mutates, Kiln finds when it validates
 	}
 	if !given.Allowed() || !c.Expect.Allowed {
 		return verdict(c, c.VMI, answer{errs: given.Errors})
@@ -49,7 +50,7 @@ func replayMutate(c record, cluster config.Cluster) outcome {
 		return differs("unreadable: %v", err)
 	}
 	known := explicit.DeepCopy()
-	pipeline.Identify(known, seed)
+	identity.Fill(known, seed)
 	explicit.Spec.Domain.Firmware.UUID = known.Spec.Domain.Firmware.UUID // all that the reference invents for a VMI
 	return compareGuests(c, want, explicit)
 }
@@ -115,9 +116,9 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 	}
 	explicit := given.explicit
 	if given.unknown != (unknown{}) { // the guest as it is while nobody has said what size it has
-		explicit, _ = pipeline.ExplicitVM(knownOnly(vm, given.set), nil, pipeline.Input{Set: given.set, Cluster: cluster})
+		explicit, _ = admit.VM(knownOnly(vm, given.set), nil, admit.Input{Set: given.set, Cluster: cluster})
 	}
-	pipeline.Identify(explicit, seed)
+	identity.Fill(explicit, seed)
 	guest, err := untyped(map[string]any{"metadata": explicit.ObjectMeta, "spec": explicit.Spec})
 	if err != nil {
 		return differs("unreadable: %v", err)

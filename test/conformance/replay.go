@@ -8,9 +8,9 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,7 +68,7 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
 	errs := c.decode(c.VMI, vmi)
 	if len(errs) == 0 {
-		errs = pipeline.JudgeVMI(vmi, pipeline.Input{Cluster: cluster, User: c.User}).Errors
+		errs = admit.Judge(vmi, admit.Input{Cluster: cluster, User: c.User}).Errors
 	}
 	return verdict(c, c.VMI, answer{errs: errs})
 }
@@ -134,12 +134,12 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	if err != nil && !errors.As(err, &refusal) {
 		return given, err
 	}
-	in := pipeline.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User}
+	in := admit.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User}
 	if refusal != nil {
 		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
 	}
 	vm = resolve.Effective(vm, resolved.Pins)
-	explicit, verdict := pipeline.ExplicitVM(vm, old, in)
+	explicit, verdict := admit.VM(vm, old, in)
 	missing := unknown{vm.Spec.Instancetype != nil && in.Set.Instancetype == nil, vm.Spec.Preference != nil && in.Set.Preference == nil}
 	return answer{errs: verdict.Errors, unknown: missing, explicit: explicit, set: in.Set, refused: refusal != nil}, nil
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 )
 
 // recorded is the folder of the recorded answers of the reference implementation, which is no part of the project.
@@ -36,7 +36,7 @@ func TestLawsOnRecordedGuests(t *testing.T) {
 					return
 				}
 				left--
-				s := subject{name: c.ID, raw: c.VMI, in: pipeline.Input{Cluster: clusters[cmp.Or(c.Config, "all")]}}
+				s := subject{name: c.ID, raw: c.VMI, in: admit.Input{Cluster: clusters[cmp.Or(c.Config, "all")]}}
 				if len(c.VMI) == 0 || s.read(false) != nil {
 					tally.illegible++
 					return

@@ -18,11 +18,12 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -73,7 +74,7 @@ func Load(dir string) ([]Case, error) {
 
 // Input is what stage 1 needs besides the object, from the resolver that the webhook uses. The verdict is that of the
 // resolution: its warnings, and for a VMI a Refusal. For a VM that is one mistake among others.
-func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, error) {
+func (c Case) Input(ctx context.Context) (admit.Input, admit.Verdict, error) {
 	resolver := resolve.Resolver{Cached: objects.New(scheme, c.Objects...)}
 	var answer resolve.Answer
 	var err error
@@ -82,10 +83,10 @@ func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, erro
 	} else {
 		answer, err = resolver.VMI(ctx, c.VMI)
 	}
-	verdict := pipeline.Verdict{Warnings: answer.Warnings}
+	verdict := admit.Verdict{Warnings: answer.Warnings}
 	var refusal *resolve.Refusal
 	if err != nil && !errors.As(err, &refusal) {
-		return pipeline.Input{}, verdict, err
+		return admit.Input{}, verdict, err
 	}
 	in, err := resolver.Input(ctx, namespace, answer, c.Cluster)
 	switch {
@@ -102,7 +103,7 @@ func (c Case) Input(ctx context.Context) (pipeline.Input, pipeline.Verdict, erro
 type Admitted struct {
 	// Explicit is the guest; nil when its references are refused.
 	Explicit *v1.VirtualMachineInstance
-	Verdict  pipeline.Verdict
+	Verdict  admit.Verdict
 	// Known is false when the size or preference does not exist yet: the guest is then admitted as it was written.
 	Known bool
 }
@@ -123,13 +124,13 @@ func known(vm *v1.VirtualMachine, set instancetype.Set) bool {
 }
 
 // Admit judges a VM, or without one a VMI.
-func Admit(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in pipeline.Input) (*v1.VirtualMachineInstance, pipeline.Verdict) {
+func Admit(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in admit.Input) (*v1.VirtualMachineInstance, admit.Verdict) {
 	if vm != nil {
-		return pipeline.ExplicitVM(vm, nil, in)
+		return admit.VM(vm, nil, in)
 	}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+	explicit, verdict := admit.VMI(vmi, in)
 	if verdict.Allowed() {
-		judged := pipeline.JudgeVMI(explicit, in)
+		judged := admit.Judge(explicit, in)
 		verdict.Errors, verdict.Warnings = judged.Errors, append(verdict.Warnings, judged.Warnings...)
 	}
 	return explicit, verdict
@@ -140,29 +141,29 @@ type Start struct {
 	Capabilities backend.Capabilities `json:"capabilities"`
 	Bindings     backend.Bindings     `json:"bindings"`
 	// Frozen is the record of an earlier boot.
-	Frozen *abi.Record `json:"frozen,omitempty"`
+	Frozen *record.Record `json:"frozen,omitempty"`
 }
 
 // Machine is the explicit guest on the case's host.
-func (c Case) Machine(explicit *v1.VirtualMachineInstance) (pipeline.Machine, error) {
+func (c Case) Machine(explicit *v1.VirtualMachineInstance) (render.Machine, error) {
 	start := Start{Capabilities: backend.Assumed(explicit.Spec.Architecture), Bindings: backend.AssumedBindings(explicit)}
 	if err := strict(c.host, &start); err != nil {
-		return pipeline.Machine{}, fmt.Errorf("host.yaml: %w", err)
+		return render.Machine{}, fmt.Errorf("host.yaml: %w", err)
 	}
 	vmi := explicit.DeepCopy()
 	vmi.UID = uid
-	return pipeline.Machine{VMI: vmi, Defaults: c.Cluster.Frontend, Frozen: start.Frozen, Host: start.Capabilities, Bindings: start.Bindings}, nil
+	return render.Machine{VMI: vmi, Defaults: c.Cluster.Frontend, Frozen: start.Frozen, Host: start.Capabilities, Bindings: start.Bindings}, nil
 }
 
 // uid stands for the one that the API server gives; identity derives from it.
 const uid = "5f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a"
 
 // Render runs stages 2 and 3 as the launcher does.
-func (c Case) Render(explicit *v1.VirtualMachineInstance) (pipeline.Rendered, field.ErrorList, error) {
+func (c Case) Render(explicit *v1.VirtualMachineInstance) (render.Result, field.ErrorList, error) {
 	machine, err := c.Machine(explicit)
 	if err != nil {
-		return pipeline.Rendered{}, nil, err
+		return render.Result{}, nil, err
 	}
-	rendered, errs := pipeline.Render(machine)
+	rendered, errs := render.Domain(machine)
 	return rendered, errs, nil
 }

@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -90,20 +90,20 @@ func cleared[T any](device **T) bool {
 }
 
 // gone tells whether a device has no address any more: the USB controller stays in the document when it is none.
-func gone(a abi.Address) bool {
+func gone(a record.Address) bool {
 	a.Index = nil
-	return a == abi.Address{}
+	return a == record.Address{}
 }
 
 // edited adds or removes one device and boots again with the record: every device that stays keeps its address, and no two
 // share one.
-func edited(g generator, m pipeline.Machine, first pipeline.Rendered) (broken findings) {
+func edited(g generator, m render.Machine, first render.Result) (broken findings) {
 	m.VMI = m.VMI.DeepCopy()
 	if !edits[g.IntN(len(edits))](g, &m.VMI.Spec) {
 		return nil
 	}
 	m.Bindings, m.Frozen = backend.AssumedBindings(m.VMI), &first.Record
-	next, errs := pipeline.Render(m)
+	next, errs := render.Domain(m)
 	if len(errs) > 0 {
 		return nil // such as a boot order or an address of the removed device: the edit would have been refused
 	}

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"github.com/kilnvm/kiln/pkg/validate"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -70,7 +70,7 @@ func FuzzSpec(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		g, s := g, subject{name: "guest", raw: raw, in: pipeline.Input{Cluster: g.generous}}
+		g, s := g, subject{name: "guest", raw: raw, in: admit.Input{Cluster: g.generous}}
 		g.Rand = chosenBy(raw)
 		if s.read(false) != nil || s.reread() != nil {
 			return
@@ -91,7 +91,7 @@ func plain(t testing.TB) []subject {
 	for _, s := range subjects(t) {
 		if s.vmi != nil && (s.name == "disks-tuned" || s.name == "features-hyperv") {
 			s.vmi.Labels = vm.Spec.Template.ObjectMeta.Labels
-			s.in = pipeline.Input{}
+			s.in = admit.Input{}
 			found = append(found, s)
 		}
 	}
@@ -100,7 +100,7 @@ func plain(t testing.TB) []subject {
 
 // onPlain tries the laws on plain objects in a cluster that has what the fuzzer made. Sizes and preferences that the API server
 // refuses never get there.
-func onPlain(t *testing.T, g generator, raw []byte, in pipeline.Input) {
+func onPlain(t *testing.T, g generator, raw []byte, in admit.Input) {
 	g.Rand = chosenBy(raw)
 	in.Cluster = g.generous
 	for _, s := range g.subjects {
@@ -131,7 +131,7 @@ func FuzzInstancetype(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		size := &instancetype.Instancetype{Source: instancetype.Source{Kind: "VirtualMachineClusterInstancetype", Name: "size"}}
 		if json.Unmarshal(raw, &size.Spec) == nil && len(validate.Instancetype(&size.Spec, nil)) == 0 {
-			onPlain(t, g, raw, pipeline.Input{Set: instancetype.Set{Instancetype: size}})
+			onPlain(t, g, raw, admit.Input{Set: instancetype.Set{Instancetype: size}})
 		}
 	})
 }
@@ -143,7 +143,7 @@ func FuzzPreference(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		advice := &instancetype.Preference{Source: instancetype.Source{Kind: "VirtualMachineClusterPreference", Name: "advice"}}
 		if json.Unmarshal(raw, &advice.Spec) == nil && len(validate.Preference(&advice.Spec, nil)) == 0 {
-			onPlain(t, g, raw, pipeline.Input{Set: instancetype.Set{Instancetype: small, Preference: advice}})
+			onPlain(t, g, raw, admit.Input{Set: instancetype.Set{Instancetype: small, Preference: advice}})
 		}
 	})
 }
@@ -154,7 +154,7 @@ func FuzzPreset(f *testing.F) {
 		preset := v1.VirtualMachineInstancePreset{}
 		preset.Name = "preset"
 		if json.Unmarshal(raw, &preset.Spec) == nil {
-			onPlain(t, g, raw, pipeline.Input{Presets: []v1.VirtualMachineInstancePreset{preset}})
+			onPlain(t, g, raw, admit.Input{Presets: []v1.VirtualMachineInstancePreset{preset}})
 		}
 	})
 }

@@ -7,7 +7,8 @@ import (
 
 	jsonpatch5 "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/patch"
 	jsonpatch4 "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -63,7 +64,7 @@ func stageOne(s subject) (judged, findings) {
 // admitted tries what holds of guests that were let in.
 func admitted(s subject, explicit *v1.VirtualMachineInstance) (broken findings) {
 	if s.vm == nil || known(s.vm, s.in.Set) {
-		twice, verdict := pipeline.ExplicitVMI(explicit, s.in)
+		twice, verdict := admit.VMI(explicit, s.in)
 		if !verdict.Allowed() {
 			broken.add("admitting twice changes nothing", "refused: %v", verdict.Errors.ToAggregate())
 		} else if text(twice) != text(explicit) {
@@ -83,7 +84,7 @@ func admitted(s subject, explicit *v1.VirtualMachineInstance) (broken findings) 
 }
 
 // messages are all that a user is told, in order.
-func messages(v pipeline.Verdict) []string {
+func messages(v admit.Verdict) []string {
 	told := slices.Clone(v.Warnings)
 	for _, err := range v.Errors {
 		told = append(told, err.Error())
@@ -93,7 +94,7 @@ func messages(v pipeline.Verdict) []string {
 
 // patches applies the patch between two objects with the API server's json-patch and with the strict one.
 func patches(raw []byte, before, after any) string {
-	patch, err := pipeline.Patch(raw, before, after)
+	patch, err := patch.Write(raw, before, after)
 	if err != nil {
 		return err.Error()
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -45,7 +45,7 @@ func TestProvenance(t *testing.T) {
 }
 
 // compareOrigins: the leaves of the explanation are those of the admitted guest, each once, and the user's are the manifest's.
-func compareOrigins(t *testing.T, c Case, explanation pipeline.Explanation, explicit *v1.VirtualMachineInstance) {
+func compareOrigins(t *testing.T, c Case, explanation admit.Explanation, explicit *v1.VirtualMachineInstance) {
 	t.Helper()
 	want, got, users := flat(t, explicit.Spec), map[string]string{}, map[string]string{}
 	for _, fact := range explanation.Fields {
@@ -58,7 +58,7 @@ func compareOrigins(t *testing.T, c Case, explanation pipeline.Explanation, expl
 			t.Errorf("%s: %s has origin %+v, want exactly one", c.Name, path, fact.Origin)
 		}
 		got[path] = scalar(t, fact.Value)
-		if fact.Origin.Kind == pipeline.FromUser {
+		if fact.Origin.Kind == admit.FromUser {
 			users[path] = got[path]
 		}
 	}
@@ -73,11 +73,11 @@ func compareOrigins(t *testing.T, c Case, explanation pipeline.Explanation, expl
 	compareUsers(t, c.Name, manifestLeaves(t, c), users)
 }
 
-func explanationOf(c Case, in pipeline.Input) pipeline.Explanation {
+func explanationOf(c Case, in admit.Input) admit.Explanation {
 	if c.VM != nil {
-		return pipeline.ExplainVM(c.VM, in)
+		return admit.ExplainVM(c.VM, in)
 	}
-	return pipeline.ExplainVMI(c.VMI, in)
+	return admit.ExplainVMI(c.VMI, in)
 }
 
 // compareUsers: a leaf of the manifest is the user's, unless a step put something below it ('disk: {}') or corrected it.

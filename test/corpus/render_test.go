@@ -9,16 +9,17 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
 // machine is a guest on the host that offline rendering assumes.
-func machine(explicit *v1.VirtualMachineInstance, cluster config.Cluster) pipeline.Machine {
+func machine(explicit *v1.VirtualMachineInstance, cluster config.Cluster) render.Machine {
 	vmi := explicit.DeepCopy()
 	vmi.UID = uid
-	m := pipeline.Machine{VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
+	m := render.Machine{VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
 	m.Host.Machines = qemu(vmi, "7.2")
 	return m
 }
@@ -39,7 +40,7 @@ func qemu(vmi *v1.VirtualMachineInstance, version string) map[string]map[string]
 }
 
 // elsewhere is another host: another QEMU in another place, other paths, other machines behind the aliases.
-func elsewhere(m pipeline.Machine) pipeline.Machine {
+func elsewhere(m render.Machine) render.Machine {
 	m.Host.NodeName, m.Host.LibvirtVersion, m.Host.QEMUVersion = "elsewhere", "99.0.0", "99.0.0"
 	m.Host.Emulators = maps.Clone(m.Host.Emulators)
 	for arch := range m.Host.Emulators {
@@ -59,12 +60,12 @@ func elsewhere(m pipeline.Machine) pipeline.Machine {
 func stages(g generator, explicit *v1.VirtualMachineInstance, cluster config.Cluster) (broken findings) {
 	m := machine(explicit, cluster)
 	before := text(m)
-	rendered, errs := pipeline.Render(m)
+	rendered, errs := render.Domain(m)
 	if len(errs) > 0 {
 		broken.add("accepted implies renders", "%v", errs.ToAggregate())
 		return broken
 	}
-	again, _ := pipeline.Render(m)
+	again, _ := render.Domain(m)
 	for name, pair := range map[string][2]*libvirtxml.Domain{
 		"frontend": {rendered.Frontend, again.Frontend}, "domain": {rendered.Documents.Domain, again.Documents.Domain},
 	} {
@@ -101,16 +102,16 @@ func spelled(name string, once, twice *libvirtxml.Domain) (broken findings) {
 }
 
 // twoHosts tries that the guest sees the same on two hosts, at its first boot and with the record of an earlier one.
-func twoHosts(m pipeline.Machine, first pipeline.Rendered) (broken findings) {
+func twoHosts(m render.Machine, first render.Result) (broken findings) {
 	other := elsewhere(m)
-	there, errs := pipeline.Render(other)
+	there, errs := render.Domain(other)
 	if len(errs) > 0 {
 		broken.add("two hosts, one frontend digest", "refused elsewhere: %v", errs.ToAggregate())
 	} else if there.Record.Digest != first.Record.Digest {
 		broken.add("two hosts, one frontend digest", "first boots: %q", abi.Changes(first.Frontend, there.Frontend))
 	}
 	// As it is stored: what a boot records, the next one must be able to read.
-	stored, err := abi.Parse(text(first.Record))
+	stored, err := record.Parse(text(first.Record))
 	if err != nil {
 		broken.add("records are read again", "%v", err)
 		return broken
@@ -119,7 +120,7 @@ func twoHosts(m pipeline.Machine, first pipeline.Rendered) (broken findings) {
 	other.Host.Machines = qemu(other.VMI, "99.0")
 	other.Defaults.FreePorts, other.Defaults.EFIVideo, other.Defaults.SMBIOS.Product = 1, "ramfb", "Other"
 	record := text(first.Record)
-	replayed, errs := pipeline.Render(other)
+	replayed, errs := render.Domain(other)
 	if len(errs) > 0 {
 		broken.add("two hosts, one frontend digest", "replay refused: %v", errs.ToAggregate())
 		return broken

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -92,7 +92,7 @@ func readRequest(dir string) (Request, error) {
 }
 
 // Judge asks the engine, as the webhook of the kind does.
-func (r Request) Judge(ctx context.Context) (pipeline.Verdict, error) {
+func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 	spec := field.NewPath("spec")
 	switch r.Kind {
 	case "VirtualMachine":
@@ -100,58 +100,58 @@ func (r Request) Judge(ctx context.Context) (pipeline.Verdict, error) {
 	case "VirtualMachineInstance":
 		var now, was v1.VirtualMachineInstance
 		if err := r.decode(&now, &was); err != nil {
-			return pipeline.Verdict{}, err
+			return admit.Verdict{}, err
 		}
 		if r.Stored == nil {
-			return pipeline.JudgeVMI(&now, pipeline.Input{Cluster: r.cluster.Cluster, User: r.By.User}), nil
+			return admit.Judge(&now, admit.Input{Cluster: r.cluster.Cluster, User: r.By.User}), nil
 		}
 		change := validate.GuestChange{New: &now, Old: &was, By: validate.Account{Name: r.By.User, Node: r.By.Node}}
 		if r.By.Subresource == "status" {
-			return pipeline.Verdict{Errors: validate.GuestStatusUpdate(change, r.cluster.Cluster.Limits)}, nil
+			return admit.Verdict{Errors: validate.GuestStatusUpdate(change, r.cluster.Cluster.Limits)}, nil
 		}
-		return pipeline.Verdict{Errors: validate.GuestUpdate(change, r.cluster.Cluster.Limits)}, nil
+		return admit.Verdict{Errors: validate.GuestUpdate(change, r.cluster.Cluster.Limits)}, nil
 	case "VirtualMachineInstancePreset":
 		var now, was v1.VirtualMachineInstancePreset
 		err := r.decode(&now, &was)
-		return pipeline.Verdict{Errors: validate.Preset(&now.Spec, spec), Warnings: validate.PresetWarnings()}, err
+		return admit.Verdict{Errors: validate.Preset(&now.Spec, spec), Warnings: validate.PresetWarnings()}, err
 	case "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype":
 		var now, was v1beta1.VirtualMachineInstancetype
 		err := r.decode(&now, &was)
-		return pipeline.Verdict{Errors: validate.Instancetype(&now.Spec, spec)}, err
+		return admit.Verdict{Errors: validate.Instancetype(&now.Spec, spec)}, err
 	case "VirtualMachinePreference", "VirtualMachineClusterPreference":
 		var now, was v1beta1.VirtualMachinePreference
 		err := r.decode(&now, &was)
-		return pipeline.Verdict{Errors: validate.Preference(&now.Spec, spec), Warnings: validate.PreferenceWarnings(&now.Spec)}, err
+		return admit.Verdict{Errors: validate.Preference(&now.Spec, spec), Warnings: validate.PreferenceWarnings(&now.Spec)}, err
 	}
-	return pipeline.Verdict{}, fmt.Errorf("requests have no kind '%s'", r.Kind)
+	return admit.Verdict{}, fmt.Errorf("requests have no kind '%s'", r.Kind)
 }
 
-func (r Request) judgeVM(ctx context.Context) (pipeline.Verdict, error) {
+func (r Request) judgeVM(ctx context.Context) (admit.Verdict, error) {
 	now, was := &v1.VirtualMachine{}, &v1.VirtualMachine{}
 	if err := r.decode(now, was); err != nil {
-		return pipeline.Verdict{}, err
+		return admit.Verdict{}, err
 	}
 	if r.Stored == nil {
 		was = nil
 	}
 	if now.Namespace = namespace; r.By.Subresource == "status" {
 		errs := validate.For(r.By.User, r.cluster.Cluster.Limits, validate.VMStatusUpdate(now, was))
-		return pipeline.Verdict{Errors: errs}, nil
+		return admit.Verdict{Errors: errs}, nil
 	}
 	resolver := resolve.Resolver{Cached: objects.New(scheme, r.cluster.Objects...)}
 	resolved, err := resolver.VM(ctx, now, was)
 	var refusal *resolve.Refusal
 	if err != nil && !errors.As(err, &refusal) {
-		return pipeline.Verdict{}, err
+		return admit.Verdict{}, err
 	}
 	in, err := resolver.Input(ctx, namespace, resolved, r.cluster.Cluster)
 	if err != nil {
-		return pipeline.Verdict{}, err
+		return admit.Verdict{}, err
 	}
 	if in.User = r.By.User; refusal != nil {
 		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
 	}
-	_, verdict := pipeline.ExplicitVM(resolve.Effective(now, resolved.Pins), was, in)
+	_, verdict := admit.VM(resolve.Effective(now, resolved.Pins), was, in)
 	verdict.Warnings = append(resolved.Warnings, verdict.Warnings...)
 	return verdict, nil
 }

@@ -21,7 +21,7 @@ import (
 const rulesDoc = "../../docs/rules.md"
 
 // judging are the packages whose errors are rules.
-var judging = []string{"../../pkg/validate", "../../pkg/pipeline", "../../internal/resolve"}
+var judging = []string{"../../pkg/validate", "../../pkg/admit", "../../internal/resolve"}
 
 // shownElsewhere are rules that files cannot show, with the test that does.
 var shownElsewhere = map[string]rule{

@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -20,7 +20,7 @@ type subject struct {
 	raw []byte
 	vm  *v1.VirtualMachine
 	vmi *v1.VirtualMachineInstance
-	in  pipeline.Input
+	in  admit.Input
 }
 
 // read decodes what was sent, as the webhook does.
@@ -53,7 +53,7 @@ func (s *subject) sent() any {
 func (s *subject) given() string {
 	return text(struct {
 		Sent  any
-		Input pipeline.Input
+		Input admit.Input
 	}{s.sent(), s.in})
 }
 
@@ -112,7 +112,7 @@ func newGenerator(t testing.TB, random *rand.Rand) generator {
 			g.donors.learn(name, value)
 		}
 		if s.vm != nil && s.vm.Spec.Template != nil { // what guests of VMs have, bare ones can have too
-			object, err := generic(pipeline.Instance(s.vm))
+			object, err := generic(admit.Instance(s.vm))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func generous() config.Cluster {
 }
 
 // parts of the input that are mutated besides the object, by the name of their donors.
-func (g generator) parts(in *pipeline.Input) map[string]any {
+func (g generator) parts(in *admit.Input) map[string]any {
 	parts := map[string]any{}
 	if in.Set.Instancetype != nil {
 		parts["size"] = &in.Set.Instancetype.Spec
@@ -190,8 +190,8 @@ func (g generator) neighbour() (subject, error) {
 }
 
 // neighbouring mutates sizes, preferences and presets, or leaves them as they are.
-func (g generator) neighbouring(in pipeline.Input) (pipeline.Input, error) {
-	var out pipeline.Input
+func (g generator) neighbouring(in admit.Input) (admit.Input, error) {
+	var out admit.Input
 	if err := json.Unmarshal([]byte(text(in)), &out); err != nil {
 		return out, err
 	}

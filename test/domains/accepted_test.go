@@ -13,7 +13,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -45,7 +45,7 @@ func TestEveryAcceptedGuest(t *testing.T) {
 	reasons := map[string]int{}
 	for id, vmi := range acceptedGuests(t) {
 		host := backend.Assumed(vmi.Spec.Architecture)
-		rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(vmi)})
+		rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(vmi)})
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", id, errs.ToAggregate())
 			continue

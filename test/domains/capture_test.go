@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -25,15 +26,15 @@ func TestCaptureOfARunningGuest(t *testing.T) {
 	vmi.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(256 << 20)}
 	vmi.Spec.Domain.CPU = &v1.CPU{Model: "qemu64"} // without KVM there is no CPU of the host
 	vmi.Spec.Architecture = "amd64"
-	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Cluster: cluster(t)})
+	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: cluster(t)})
 	if err := failed(verdict); err != nil {
 		t.Fatal(err)
 	}
 	explicit.UID = "seed"
 	host := backend.Assumed("amd64")
 	host.VirtTypes = []string{"qemu"}
-	machine := pipeline.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)}
-	rendered, errs := pipeline.Render(machine)
+	machine := render.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)}
+	rendered, errs := render.Domain(machine)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -41,7 +42,7 @@ func TestCaptureOfARunningGuest(t *testing.T) {
 
 	machine.VMI = explicit.DeepCopy()
 	machine.VMI.UID = "another" // who takes the guest over has another seed
-	record, errs := pipeline.Capture(machine, running)
+	record, errs := render.Capture(machine, running)
 	if len(errs) > 0 {
 		t.Fatalf("its own spec does not match what runs: %v", errs)
 	}
@@ -52,7 +53,7 @@ func TestCaptureOfARunningGuest(t *testing.T) {
 		t.Errorf("record (-started with +captured):\n%s", diff)
 	}
 	machine.VMI.Spec.Domain.Devices.Rng = nil
-	if _, errs := pipeline.Capture(machine, running); len(errs) == 0 {
+	if _, errs := render.Capture(machine, running); len(errs) == 0 {
 		t.Error("a device that runs and is not in the spec is not noticed")
 	}
 }

@@ -10,9 +10,11 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -78,8 +80,8 @@ func TestEveryCatalogObject(t *testing.T) {
 	var n counts
 	reasons := map[string]int{}
 	run := func(name string, set instancetype.Set) {
-		explicit, verdict := pipeline.ExplicitVMI(plain(name), pipeline.Input{Set: set, Cluster: cluster(t)})
-		verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, pipeline.Input{Cluster: cluster(t)}).Errors...)
+		explicit, verdict := admit.VMI(plain(name), admit.Input{Set: set, Cluster: cluster(t)})
+		verdict.Errors = append(verdict.Errors, admit.Judge(explicit, admit.Input{Cluster: cluster(t)}).Errors...)
 		err := failed(verdict)
 		if err == nil {
 			err = define(t, d, explicit)
@@ -145,16 +147,16 @@ func bigSize(t *testing.T, sizes [][]byte) *instancetype.Instancetype {
 func TestDoubledAddressIsRefused(t *testing.T) {
 	d := libvirt.Start(t)
 	vmi := plain("doubled")
-	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Cluster: cluster(t)})
+	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: cluster(t)})
 	if !verdict.Allowed() {
 		t.Fatal(verdict.Errors.ToAggregate())
 	}
 	guest := int64(128 << 20)
 	explicit.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(guest)}
-	pipeline.Identify(explicit, "doubled")
+	identity.Fill(explicit, "doubled")
 	host := backend.Assumed("amd64")
 	host.VirtTypes = []string{"qemu"}
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)})
+	rendered, errs := render.Domain(render.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

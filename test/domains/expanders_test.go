@@ -12,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
@@ -20,7 +20,7 @@ import (
 )
 
 // beside is a guest of two NUMA cells with one GPU next to the first and two next to the second.
-func beside(t *testing.T, architecture string) pipeline.Rendered {
+func beside(t *testing.T, architecture string) render.Result {
 	t.Helper()
 	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{
 		DeveloperConfiguration: &v1.DeveloperConfiguration{FeatureGates: []string{"PCINUMAAwareTopology"}},
@@ -37,14 +37,14 @@ func beside(t *testing.T, architecture string) pipeline.Rendered {
 		vmi.Spec.Domain.Devices.GPUs = append(vmi.Spec.Domain.Devices.GPUs, v1.GPU{Name: name, DeviceName: "example.org/gpu"})
 	}
 	explicit := identified(t, vmi, c)
-	m := pipeline.Machine{VMI: explicit, Defaults: c.Frontend, Host: backend.Assumed(architecture), Bindings: backend.AssumedBindings(explicit)}
+	m := render.Machine{VMI: explicit, Defaults: c.Frontend, Host: backend.Assumed(architecture), Bindings: backend.AssumedBindings(explicit)}
 	m.Bindings.CPUs = []int{0, 1, 288, 289}
 	for name, cell := range map[string]int{"gpu0": 0, "gpu1": 1, "gpu2": 1} {
 		device := m.Bindings.HostDevs[name]
 		device.NUMANode = &cell
 		m.Bindings.HostDevs[name] = device
 	}
-	rendered, errs := pipeline.Render(m)
+	rendered, errs := render.Domain(m)
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

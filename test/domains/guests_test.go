@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -82,19 +84,19 @@ func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := pipeline.Input{Cluster: cluster(t)}
+	in := admit.Input{Cluster: cluster(t)}
 	if vm != nil {
 		answer, err := resolver.VM(t.Context(), vm, nil)
 		if err != nil {
 			return nil, err
 		}
 		in.Set = answer.Set
-		explicit, verdict := pipeline.ExplicitVM(vm, nil, in)
+		explicit, verdict := admit.VM(vm, nil, in)
 		return explicit, failed(verdict)
 	}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+	explicit, verdict := admit.VMI(vmi, in)
 	if verdict.Allowed() {
-		verdict = pipeline.JudgeVMI(explicit, in)
+		verdict = admit.Judge(explicit, in)
 	}
 	return explicit, failed(verdict)
 }
@@ -102,18 +104,18 @@ func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Re
 // identified is an explicit guest that admission accepts, with its identity.
 func identified(t *testing.T, vmi *v1.VirtualMachineInstance, c config.Cluster) *v1.VirtualMachineInstance {
 	t.Helper()
-	in := pipeline.Input{Cluster: c}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
-	verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
+	in := admit.Input{Cluster: c}
+	explicit, verdict := admit.VMI(vmi, in)
+	verdict.Errors = append(verdict.Errors, admit.Judge(explicit, in).Errors...)
 	if err := failed(verdict); err != nil {
 		t.Fatal(err)
 	}
-	pipeline.Identify(explicit, vmi.Name)
+	identity.Fill(explicit, vmi.Name)
 	return explicit
 }
 
 // failed is nil for a verdict that allows: a nil aggregate in an error would not be.
-func failed(verdict pipeline.Verdict) error {
+func failed(verdict admit.Verdict) error {
 	if verdict.Allowed() {
 		return nil
 	}
@@ -124,10 +126,10 @@ func failed(verdict pipeline.Verdict) error {
 func define(t *testing.T, d *libvirt.Daemon, vmi *v1.VirtualMachineInstance) error {
 	t.Helper()
 	vmi = vmi.DeepCopy()
-	pipeline.Identify(vmi, vmi.Namespace+"/"+vmi.Name)
+	identity.Fill(vmi, vmi.Namespace+"/"+vmi.Name)
 	host := backend.Assumed(vmi.Spec.Architecture)
 	host.VirtTypes = []string{"qemu"} // this machine may have no KVM, and has it for its own architecture only
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(vmi)})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(vmi)})
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}

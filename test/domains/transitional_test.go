@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // transitional is a guest of old that wants its devices on conventional PCI buses, where its owner has put some of them.
-func transitional(t *testing.T, pins ...string) pipeline.Rendered {
+func transitional(t *testing.T, pins ...string) render.Result {
 	t.Helper()
 	vmi, yes := plain("transitional"), true
 	vmi.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(128 << 20)}
@@ -25,7 +25,7 @@ func transitional(t *testing.T, pins ...string) pipeline.Rendered {
 	explicit := identified(t, vmi, cluster(t))
 	host := backend.Assumed("amd64")
 	host.VirtTypes = []string{"qemu"}
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)})
+	rendered, errs := render.Domain(render.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(explicit)})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/libvirt"
@@ -96,9 +96,9 @@ func (s space) boot(m machine) (*unstructured.Unstructured, guest.Report) {
 	return vmi, report
 }
 
-func frontendOf(t *testing.T, vmi *unstructured.Unstructured) abi.Record {
+func frontendOf(t *testing.T, vmi *unstructured.Unstructured) record.Record {
 	t.Helper()
-	var record abi.Record
+	var record record.Record
 	if err := json.Unmarshal([]byte(vmi.GetAnnotations()["kilnvm.io/frontend"]), &record); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func frontendOf(t *testing.T, vmi *unstructured.Unstructured) abi.Record {
 }
 
 // place is the way from the root bus to a device of the record, as guest.Report.Place tells it.
-func place(t *testing.T, record abi.Record, key string) string {
+func place(t *testing.T, record record.Record, key string) string {
 	t.Helper()
 	var bus, slot string
 	address := record.Devices[key].PCI // 0000:01:00.0

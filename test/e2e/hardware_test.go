@@ -10,7 +10,8 @@ import (
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -50,7 +51,7 @@ type hardware struct {
 	space
 	machine
 	first  string
-	record abi.Record
+	record record.Record
 	vmi    *unstructured.Unstructured // that runs
 }
 
@@ -111,7 +112,7 @@ func (h *hardware) document() *libvirtxml.Domain {
 		h.Fatal(err)
 	}
 	record := frontendOf(h.T, h.vmi)
-	rendered, errs := pipeline.Render(pipeline.Machine{VMI: vmi, Defaults: configuration.Frontend, Frozen: &record,
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: configuration.Frontend, Frozen: &record,
 		Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)})
 	if len(errs) > 0 {
 		h.Fatal(errs.ToAggregate())

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -30,29 +31,29 @@ type outcome struct {
 	refused  field.ErrorList
 }
 
-// admit takes a sparse guest through all stages.
-func admit(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
-	in := pipeline.Input{Cluster: cluster}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+// admitted takes a sparse guest through all stages.
+func admitted(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
+	in := admit.Input{Cluster: cluster}
+	explicit, verdict := admit.VMI(vmi, in)
 	if verdict.Allowed() {
-		verdict = pipeline.JudgeVMI(explicit, in)
+		verdict = admit.Judge(explicit, in)
 	}
 	if !verdict.Allowed() {
 		return outcome{explicit: explicit, refused: verdict.Errors}
 	}
-	return render(explicit, cluster)
+	return rendered(explicit, cluster)
 }
 
-// render takes an explicit guest through stages 2 and 3, on the host that offline rendering assumes.
-func render(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
-	rendered, errs := pipeline.Render(pipeline.Machine{
+// rendered takes an explicit guest through stages 2 and 3, on the host that offline rendering assumes.
+func rendered(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
+	out, errs := render.Domain(render.Machine{
 		VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi),
 	})
 	o := outcome{explicit: vmi, refused: errs, elements: map[string][]string{}}
 	if len(errs) > 0 {
 		return o
 	}
-	text, err := rendered.Documents.Domain.Marshal()
+	text, err := out.Documents.Domain.Marshal()
 	if err != nil {
 		o.refused = field.ErrorList{field.InternalError(nil, err)}
 		return o

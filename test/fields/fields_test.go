@@ -58,7 +58,7 @@ func gather(t *testing.T, samples []Guest) map[string]evidence {
 	all, cluster := leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()), generous()
 	found := map[string]evidence{}
 	for _, guest := range samples {
-		whole := admit(&guest.VMI, cluster)
+		whole := admitted(&guest.VMI, cluster)
 		if len(whole.refused) > 0 {
 			t.Errorf("%s: %v", guest.Name, whole.refused.ToAggregate())
 			continue
@@ -74,14 +74,14 @@ func gather(t *testing.T, samples []Guest) map[string]evidence {
 				t.Fatalf("%s: %v", guest.Name, err)
 			}
 			for _, variant := range variants {
-				e.take(whole, admit(variant, cluster), leaf)
+				e.take(whole, admitted(variant, cluster), leaf)
 			}
 			turned, err := turned(whole.explicit, leaf)
 			if err != nil {
 				t.Fatalf("%s: %v", guest.Name, err)
 			}
 			for _, variant := range append(explicit, turned...) {
-				e.take(whole, render(variant, cluster), leaf)
+				e.take(whole, rendered(variant, cluster), leaf)
 			}
 			e.written = e.written || len(variants) > 0
 			found[leaf] = e
@@ -215,7 +215,7 @@ func TestRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		place, name := strings.Split(e.prefix, "[]")[0], e.prefix[strings.LastIndexByte(e.prefix, '.')+1:]
-		refused := admit(&vmi, generous()).refused
+		refused := admitted(&vmi, generous()).refused
 		if !slices.ContainsFunc(refused, func(err *field.Error) bool {
 			return strings.HasPrefix(err.Field, "spec."+place) && strings.Contains(err.Error(), strings.TrimSuffix(name, "[]"))
 		}) {

@@ -13,10 +13,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -49,7 +51,7 @@ type cell struct {
 	architecture, machine string
 	vmi                   *v1.VirtualMachineInstance
 	errs                  field.ErrorList
-	first, second         pipeline.Rendered
+	first, second         render.Result
 }
 
 func (c cell) name() string { return c.architecture + "/" + c.machine }
@@ -81,12 +83,12 @@ func guest(t *testing.T, architecture, machine string) (*v1.VirtualMachineInstan
 	vmi := &v1.VirtualMachineInstance{}
 	read(t, path, vmi)
 	vmi.Namespace, vmi.Spec.Architecture, vmi.UID = "default", architecture, "6a1f2f3e-0000-4000-8000-00000000002a"
-	in := pipeline.Input{Cluster: cluster(t)}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, in)
+	in := admit.Input{Cluster: cluster(t)}
+	explicit, verdict := admit.VMI(vmi, in)
 	if !verdict.Allowed() {
 		return nil, verdict.Errors
 	}
-	return explicit, pipeline.JudgeVMI(explicit, in).Errors
+	return explicit, admit.Judge(explicit, in).Errors
 }
 
 // rendered is a cell: first on host a, and then, with the record of that boot, on host b.
@@ -96,19 +98,19 @@ func rendered(t *testing.T, architecture, machine string) cell {
 	if c.vmi, c.errs = guest(t, architecture, machine); len(c.errs) > 0 {
 		return c
 	}
-	if c.first, c.errs = pipeline.Render(on(t, c, "a", nil)); len(c.errs) > 0 {
+	if c.first, c.errs = render.Domain(on(t, c, "a", nil)); len(c.errs) > 0 {
 		return c
 	}
-	c.second, c.errs = pipeline.Render(on(t, c, "b", &c.first.Record))
+	c.second, c.errs = render.Domain(on(t, c, "b", &c.first.Record))
 	return c
 }
 
-func on(t *testing.T, c cell, name string, frozen *abi.Record) pipeline.Machine {
+func on(t *testing.T, c cell, name string, frozen *record.Record) render.Machine {
 	t.Helper()
 	var h host
 	h.Bindings = backend.AssumedBindings(c.vmi)
 	read(t, filepath.Join("hosts", c.architecture+"-"+name+".yaml"), &h)
-	return pipeline.Machine{VMI: c.vmi, Defaults: cluster(t).Frontend, Frozen: frozen, Host: h.Capabilities, Bindings: h.Bindings}
+	return render.Machine{VMI: c.vmi, Defaults: cluster(t).Frontend, Frozen: frozen, Host: h.Capabilities, Bindings: h.Bindings}
 }
 
 // cells are all, in the order of the table.
@@ -146,7 +148,7 @@ func outputs(t *testing.T, c cell) map[string]string {
 		return map[string]string{"refused.txt": strings.Join(lines, "\n") + "\n"}
 	}
 	digest := abi.Digest(c.first.Frontend)
-	for name, r := range map[string]pipeline.Rendered{"a": c.first, "b": c.second} {
+	for name, r := range map[string]render.Result{"a": c.first, "b": c.second} {
 		if got := abi.Digest(r.Documents.Domain); got != digest || r.Record.Digest != digest {
 			t.Errorf("on host %s the guest sees another machine: %q", name, abi.Changes(c.first.Frontend, r.Documents.Domain))
 		}

@@ -11,7 +11,7 @@ import (
 	rpc "github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"libvirt.org/go/libvirtxml"
 )
@@ -53,7 +53,7 @@ func start(t *testing.T, d *libvirt.Daemon, c cell) {
 	t.Helper()
 	host := backend.Assumed("amd64")
 	host.VirtTypes = []string{"qemu"}
-	here, errs := pipeline.Render(pipeline.Machine{VMI: c.vmi, Defaults: cluster(t).Frontend, Frozen: &c.first.Record, Host: host, Bindings: bound(t, c)})
+	here, errs := render.Domain(render.Machine{VMI: c.vmi, Defaults: cluster(t).Frontend, Frozen: &c.first.Record, Host: host, Bindings: bound(t, c)})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

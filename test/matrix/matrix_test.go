@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/pipeline"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -49,8 +49,8 @@ func TestEverySizeWithEveryPreference(t *testing.T) {
 		vm := machine(t, spec)
 		for _, size := range sizes {
 			for _, preference := range preferences {
-				in := pipeline.Input{Set: instancetype.Set{Instancetype: size, Preference: preference}, Cluster: config.Default()}
-				explicit, verdict := pipeline.ExplicitVM(vm, nil, in)
+				in := admit.Input{Set: instancetype.Set{Instancetype: size, Preference: preference}, Cluster: config.Default()}
+				explicit, verdict := admit.VM(vm, nil, in)
 				tested++
 				if !verdict.Allowed() {
 					refused[requirement(t, name+", "+size.Name+", "+preference.Name, verdict.Errors)]++
@@ -132,16 +132,16 @@ func implicit(vmi *v1.VirtualMachineInstance, size *instancetype.Instancetype) (
 }
 
 // idempotent: the explicit guest, sent again by its size's own controller or from its own YAML, stays as it is and is legal.
-func idempotent(t *testing.T, explicit *v1.VirtualMachineInstance, in pipeline.Input) {
+func idempotent(t *testing.T, explicit *v1.VirtualMachineInstance, in admit.Input) {
 	t.Helper()
-	again, verdict := pipeline.ExplicitVMI(explicit, in)
+	again, verdict := admit.VMI(explicit, in)
 	if !verdict.Allowed() {
 		t.Fatalf("%s, %s: what was admitted is refused: %v", in.Set.Instancetype.Name, in.Set.Preference.Name, verdict.Errors)
 	}
 	if !reflect.DeepEqual(explicit, again) {
 		t.Fatalf("%s, %s: admitting again changes (-once +twice):\n%s", in.Set.Instancetype.Name, in.Set.Preference.Name, cmp.Diff(explicit, again))
 	}
-	if judged := pipeline.JudgeVMI(again, in); !judged.Allowed() {
+	if judged := admit.Judge(again, in); !judged.Allowed() {
 		t.Fatalf("%s, %s: the VM is admitted, its guest refused: %v", in.Set.Instancetype.Name, in.Set.Preference.Name, judged.Errors)
 	}
 }

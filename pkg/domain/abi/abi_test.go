@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -43,11 +44,11 @@ func TestFreeze(t *testing.T) {
 	t.Parallel()
 	zero, one, two := uint(0), uint(1), uint(2)
 	got := abi.Freeze(parse(t, document), "v1")
-	want := abi.Record{
+	want := record.Record{
 		Defaults: "v1", Digest: got.Digest, UUID: "5d307ca9-b3ef-428c-8861-06e72d69f223", Serial: "S-1", Machine: "pc-q35-7.2",
 		SMBIOS: map[string]string{"manufacturer": "Kiln"}, Video: "vga", FreePorts: 1, TSC: 2000000000,
 		GenerationID: true, MACs: map[string]string{"root": "52:54:00:11:22:33"},
-		Devices: map[string]abi.Address{
+		Devices: map[string]record.Address{
 			"disk.root": {PCI: "0000:01:00.0", Target: "vda"},
 			"disk.data": {Drive: "0:0:0:3", Target: "sda"},
 			// By kind and name: a disk of the same name is another key, whatever the aliases.
@@ -68,7 +69,7 @@ func TestFreeze(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back abi.Record
+	var back record.Record
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,8 @@ package abi
 import (
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -18,12 +18,12 @@ func Changes(before, after *libvirtxml.Domain) (words []string) {
 }
 
 // Compare is Changes with what each means for the guest.
-func Compare(before, after *libvirtxml.Domain) []Change {
+func Compare(before, after *libvirtxml.Domain) []record.Change {
 	was, is := Project(before), Project(after)
 	changes := deviceChanges(was, is)
 	for _, part := range platform {
 		if text(part.of(was)) != text(part.of(is)) {
-			changes = append(changes, Change{Part: part.name, Text: part.changes() + part.words(was, is), Verdict: part.verdict})
+			changes = append(changes, record.Change{Part: part.name, Text: part.changes() + part.words(was, is), Verdict: part.verdict})
 		}
 	}
 	return changes
@@ -41,7 +41,7 @@ func text(parts []any) string {
 // part is one part of the platform. words may give the values.
 type part struct {
 	name    string
-	verdict Verdict
+	verdict record.Verdict
 	of      func(*libvirtxml.Domain) []any
 	words   func(was, is *libvirtxml.Domain) string
 }
@@ -81,21 +81,21 @@ func quoted(value string) string {
 // platform is everything but devices. What software binds itself to, or a boot depends on, breaks; more or less of what guests
 // find out anew at each boot does not.
 var platform = []part{
-	{"the UUID", Breaks, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
-	{"the generation ID", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, silent},
-	{"the machine or firmware", Breaks, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
-	{"what the firmware boots", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, silent},
-	{"the memory", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
-	{"the number of CPUs", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
-	{"the CPU topology", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
-	{"the CPU", Breaks, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
-	{"the NUMA cells", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
-	{"the system information (SMBIOS)", Breaks, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, silent},
-	{FirmwareFiles, NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, silent},
-	{"the features", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
-	{"the clock", NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
-	{"the launch security", Breaks, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
-	{"the memory devices or IOMMU", NeedsRestart, func(d *libvirtxml.Domain) []any {
+	{"the UUID", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
+	{"the generation ID", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, silent},
+	{"the machine or firmware", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
+	{"what the firmware boots", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, silent},
+	{"the memory", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
+	{"the number of CPUs", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
+	{"the CPU topology", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
+	{"the CPU", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
+	{"the NUMA cells", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
+	{"the system information (SMBIOS)", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, silent},
+	{FirmwareFiles, record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, silent},
+	{"the features", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
+	{"the clock", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
+	{"the launch security", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
+	{"the memory devices or IOMMU", record.NeedsRestart, func(d *libvirtxml.Domain) []any {
 		if d.Devices == nil {
 			return nil
 		}
@@ -124,31 +124,31 @@ func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInf
 }
 
 // deviceChanges lists added, removed, moved and otherwise changed devices, in the order of before and then of after.
-func deviceChanges(was, is *libvirtxml.Domain) []Change {
+func deviceChanges(was, is *libvirtxml.Domain) []record.Change {
 	old, new := described(was), described(is)
 	byKey := make(map[string]description, len(new))
 	for _, d := range new {
 		byKey[d.key] = d
 	}
-	var changes []Change
+	var changes []record.Change
 	seen := make(map[string]bool, len(old))
 	for _, d := range old {
 		seen[d.key] = true
 		now, still := byKey[d.key]
 		switch {
 		case !still:
-			changes = append(changes, Change{Device: d.key, Text: d.words + " is removed", Verdict: NeedsRestart})
+			changes = append(changes, record.Change{Device: d.key, Text: d.words + " is removed", Verdict: record.NeedsRestart})
 		case now.address != d.address:
-			changes = append(changes, Change{Device: d.key, Text: fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address), Verdict: Breaks})
+			changes = append(changes, record.Change{Device: d.key, Text: fmt.Sprintf("%s moves from %s to %s", d.words, d.address, now.address), Verdict: record.Breaks})
 		case now.identity != d.identity:
-			changes = append(changes, Change{Device: d.key, Text: d.words + " changes" + differing(d.identity, now.identity), Verdict: Breaks})
+			changes = append(changes, record.Change{Device: d.key, Text: d.words + " changes" + differing(d.identity, now.identity), Verdict: record.Breaks})
 		case now.text != d.text:
-			changes = append(changes, Change{Device: d.key, Text: d.words + " changes" + settings(d.element, now.element), Verdict: NeedsRestart})
+			changes = append(changes, record.Change{Device: d.key, Text: d.words + " changes" + settings(d.element, now.element), Verdict: record.NeedsRestart})
 		}
 	}
 	for _, d := range new {
 		if !seen[d.key] {
-			changes = append(changes, Change{Device: d.key, Text: d.words + " is added", Verdict: NeedsRestart})
+			changes = append(changes, record.Change{Device: d.key, Text: d.words + " is added", Verdict: record.NeedsRestart})
 		}
 	}
 	return changes
@@ -172,19 +172,4 @@ func described(dom *libvirtxml.Domain) []description {
 		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), text([]any{d.Element}), identity(d), a.String(), d.Element})
 	}
 	return out
-}
-
-// String is the address for people.
-func (a Address) String() string {
-	text := a.PCI + a.Drive + a.USB + a.Serial + a.CCW
-	if number, _, _ := strings.Cut(a.Expander, ":"); number != "" {
-		text += " with bus number " + number
-	}
-	if a.Target != "" && text != "" {
-		return a.Target + " at " + text
-	}
-	if text == "" && a.Target == "" {
-		return "no address"
-	}
-	return text + a.Target
 }

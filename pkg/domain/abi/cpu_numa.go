@@ -3,27 +3,19 @@ package abi
 import (
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
-// Cell is one NUMA cell of a guest that mirrors the cells of the host of its first boot.
-type Cell struct {
-	// CPUs of the guest, those to be added later included, in Linux' list format: 0-3,8-11.
-	CPUs      string `json:"cpus"`
-	MemoryKiB uint64 `json:"memoryKiB"`
-	// Distances to each cell in their order, 10 to itself; empty where the host told none.
-	Distances []uint `json:"distances,omitempty"`
-}
-
 // cells are recorded where they mirror a host. The single cell of a guest whose memory can grow follows from its spec, and
 // must not pass for a host's when its owner turns mirroring on.
-func cells(dom *libvirtxml.Domain) []Cell {
+func cells(dom *libvirtxml.Domain) []record.Cell {
 	if dom.CPU == nil || dom.CPU.Numa == nil || dom.MaximumMemory != nil {
 		return nil
 	}
-	var out []Cell
+	var out []record.Cell
 	for _, cell := range dom.CPU.Numa.Cell {
-		c := Cell{CPUs: cell.CPUs, MemoryKiB: uint64(cell.Memory)} // frontends count in KiB
+		c := record.Cell{CPUs: cell.CPUs, MemoryKiB: uint64(cell.Memory)} // frontends count in KiB
 		if cell.Distances != nil {
 			for _, sibling := range cell.Distances.Siblings {
 				c.Distances = append(c.Distances, sibling.Value)

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/domain/address"
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
 // Freeze records a finished frontend. The domain must have all its addresses; defaults is the version of its FrontendDefaults.
-func Freeze(dom *libvirtxml.Domain, defaults string) Record {
-	r := Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, GenerationID: dom.GenID != nil, MACs: map[string]string{}}
+func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
+	r := record.Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, GenerationID: dom.GenID != nil, MACs: map[string]string{}}
 	if dom.OS != nil && dom.OS.Type != nil {
 		r.Machine = dom.OS.Type.Machine
 	}
@@ -19,7 +20,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 	if dom.Devices == nil {
 		return r
 	}
-	r.Devices = make(map[string]Address, about(dom.Devices))
+	r.Devices = make(map[string]record.Address, about(dom.Devices))
 	if len(dom.Devices.Videos) > 0 {
 		r.Video = dom.Devices.Videos[0].Model.Type
 	}
@@ -29,7 +30,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) Record {
 	var ports []uint
 	occupied := make(map[uint]bool, len(dom.Devices.Controllers))
 	visit(dom.Devices, func(d Device) {
-		r.device(d)
+		freezeDevice(&r, d)
 		if d.Controller != nil && d.Controller.Model == rootPort && onRootBus(*d.Address) {
 			ports = append(ports, value(d.Controller.Index))
 		}
@@ -63,7 +64,7 @@ func expander(c *libvirtxml.DomainController) string {
 	return fmt.Sprintf("%d:", *c.PCI.Target.BusNr)
 }
 
-func (r *Record) device(d Device) {
+func freezeDevice(r *record.Record, d Device) {
 	if d.Interface != nil && d.Interface.MAC != nil {
 		r.MACs[d.Name] = d.Interface.MAC.Address
 	}
@@ -73,36 +74,36 @@ func (r *Record) device(d Device) {
 	}
 	if d.Disk != nil && d.Disk.BlockIO != nil {
 		if r.BlockSizes == nil {
-			r.BlockSizes = map[string]BlockSize{}
+			r.BlockSizes = map[string]record.BlockSize{}
 		}
 		size := d.Disk.BlockIO
-		r.BlockSizes[d.Name] = BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: value(size.DiscardGranularity)}
+		r.BlockSizes[d.Name] = record.BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: value(size.DiscardGranularity)}
 	}
 	if d.Controller != nil {
 		a.Index, a.Expander = d.Controller.Index, expander(d.Controller)
 	}
-	if a != (Address{}) {
+	if a != (record.Address{}) {
 		r.Devices[d.Key()] = a
 	}
 }
 
 // FromLibvirt is libvirt's address in the form of records.
-func FromLibvirt(a *libvirtxml.DomainAddress) Address {
+func FromLibvirt(a *libvirtxml.DomainAddress) record.Address {
 	switch {
 	case a == nil:
-		return Address{}
+		return record.Address{}
 	case a.PCI != nil:
-		return Address{PCI: address.PCI{Bus: value(a.PCI.Bus), Slot: value(a.PCI.Slot), Function: value(a.PCI.Function)}.String()}
+		return record.Address{PCI: address.PCI{Bus: value(a.PCI.Bus), Slot: value(a.PCI.Slot), Function: value(a.PCI.Function)}.String()}
 	case a.Drive != nil:
-		return Address{Drive: fmt.Sprintf("%d:%d:%d:%d", value(a.Drive.Controller), value(a.Drive.Bus), value(a.Drive.Target), value(a.Drive.Unit))}
+		return record.Address{Drive: fmt.Sprintf("%d:%d:%d:%d", value(a.Drive.Controller), value(a.Drive.Bus), value(a.Drive.Target), value(a.Drive.Unit))}
 	case a.USB != nil:
-		return Address{USB: fmt.Sprintf("%d:%s", value(a.USB.Bus), a.USB.Port)}
+		return record.Address{USB: fmt.Sprintf("%d:%s", value(a.USB.Bus), a.USB.Port)}
 	case a.VirtioSerial != nil:
-		return Address{Serial: fmt.Sprintf("%d:%d:%d", value(a.VirtioSerial.Controller), value(a.VirtioSerial.Bus), value(a.VirtioSerial.Port))}
+		return record.Address{Serial: fmt.Sprintf("%d:%d:%d", value(a.VirtioSerial.Controller), value(a.VirtioSerial.Bus), value(a.VirtioSerial.Port))}
 	case a.CCW != nil:
-		return Address{CCW: fmt.Sprintf("%x.%x.%04x", value(a.CCW.CSSID), value(a.CCW.SSID), value(a.CCW.DevNo))}
+		return record.Address{CCW: fmt.Sprintf("%x.%x.%04x", value(a.CCW.CSSID), value(a.CCW.SSID), value(a.CCW.DevNo))}
 	}
-	return Address{} // an ISA address is the model's own and never chosen
+	return record.Address{} // an ISA address is the model's own and never chosen
 }
 
 func value(n *uint) uint {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 )
 
 func TestVerdict(t *testing.T) {
@@ -12,24 +13,24 @@ func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		why      string
 		old, new string
-		want     abi.Verdict
+		want     record.Verdict
 		device   string
 	}{
-		{"the guest does not see where its disk lies", `<target dev="vda"`, `<source file="/x"/><target dev="vda"`, abi.Compatible, ""},
-		{"more memory is found at the next boot", ">1024<", ">2048<", abi.NeedsRestart, ""},
-		{"a new device takes no other's place", "<rng", `<watchdog model="i6300esb"><alias name="ua-dog"/></watchdog><rng`, abi.NeedsRestart, "watchdog.dog"},
-		{"a removed one was its owner's wish", `<input type="tablet" bus="usb"><alias name="ua-pen"/><address type="usb" bus="0" port="2"/></input>`, "", abi.NeedsRestart, "input.pen"},
-		{"queues are the driver's to find out", `<target dev="vda"`, `<driver queues="4"/><target dev="vda"`, abi.NeedsRestart, "disk.root"},
-		{"a boot order is no identity", `<target dev="vda" bus="virtio"/>`, `<target dev="vda" bus="virtio"/><boot order="1"/>`, abi.NeedsRestart, "disk.root"},
-		{"guests name interfaces and disks by address", `bus="1" slot="0"`, `bus="2" slot="0"`, abi.Breaks, "disk.root"},
-		{"and configure them by MAC", "11:22:33", "11:22:34", abi.Breaks, "interface.root"},
-		{"another model needs another driver", `model type="e1000"`, `model type="virtio"`, abi.Breaks, "interface.root"},
-		{"licences go by the UUID", "8861-06e72d69f223", "8861-06e72d69f224", abi.Breaks, ""},
-		{"a machine version moves what QEMU places itself", "pc-q35-7.2", "pc-q35-8.0", abi.Breaks, ""},
+		{"the guest does not see where its disk lies", `<target dev="vda"`, `<source file="/x"/><target dev="vda"`, record.Compatible, ""},
+		{"more memory is found at the next boot", ">1024<", ">2048<", record.NeedsRestart, ""},
+		{"a new device takes no other's place", "<rng", `<watchdog model="i6300esb"><alias name="ua-dog"/></watchdog><rng`, record.NeedsRestart, "watchdog.dog"},
+		{"a removed one was its owner's wish", `<input type="tablet" bus="usb"><alias name="ua-pen"/><address type="usb" bus="0" port="2"/></input>`, "", record.NeedsRestart, "input.pen"},
+		{"queues are the driver's to find out", `<target dev="vda"`, `<driver queues="4"/><target dev="vda"`, record.NeedsRestart, "disk.root"},
+		{"a boot order is no identity", `<target dev="vda" bus="virtio"/>`, `<target dev="vda" bus="virtio"/><boot order="1"/>`, record.NeedsRestart, "disk.root"},
+		{"guests name interfaces and disks by address", `bus="1" slot="0"`, `bus="2" slot="0"`, record.Breaks, "disk.root"},
+		{"and configure them by MAC", "11:22:33", "11:22:34", record.Breaks, "interface.root"},
+		{"another model needs another driver", `model type="e1000"`, `model type="virtio"`, record.Breaks, "interface.root"},
+		{"licences go by the UUID", "8861-06e72d69f223", "8861-06e72d69f224", record.Breaks, ""},
+		{"a machine version moves what QEMU places itself", "pc-q35-7.2", "pc-q35-8.0", record.Breaks, ""},
 	} {
 		before, after := parse(t, document), parse(t, strings.ReplaceAll(document, c.old, c.new))
 		changes := abi.Compare(before, after)
-		if got := abi.Judge(changes); got != c.want {
+		if got := record.Judge(changes); got != c.want {
 			t.Errorf("%s: '%s', want '%s': %+v", c.why, got, c.want, changes)
 		}
 		if len(changes) > 0 && changes[0].Device != c.device {
@@ -50,7 +51,7 @@ func TestRecordsTell(t *testing.T) {
 		{"a device goes", `<input type="tablet" bus="usb"><alias name="ua-pen"/><address type="usb" bus="0" port="2"/></input>`, "", "input 'pen' is removed"},
 	} {
 		var got []string
-		for _, change := range abi.CompareRecords(before, abi.Freeze(parse(t, strings.ReplaceAll(document, c.old, c.new)), "v1")) {
+		for _, change := range record.Compare(before, abi.Freeze(parse(t, strings.ReplaceAll(document, c.old, c.new)), "v1")) {
 			got = append(got, change.Text)
 		}
 		if strings.Join(got, "; ") != c.want {

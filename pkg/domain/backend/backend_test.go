@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -15,29 +16,29 @@ import (
 )
 
 // machine is a guest of YAML (a spec) made explicit by stage 1, on the assumed host.
-func machine(t testing.TB, spec string) pipeline.Machine {
+func machine(t testing.TB, spec string) render.Machine {
 	t.Helper()
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Name, vmi.Namespace, vmi.UID = "guest", "default", "5f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a"
 	if err := yaml.UnmarshalStrict([]byte(spec), &vmi.Spec); err != nil {
 		t.Fatal(err)
 	}
-	explicit, verdict := pipeline.ExplicitVMI(vmi, pipeline.Input{Cluster: config.Default()})
+	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: config.Default()})
 	if !verdict.Allowed() {
 		t.Fatal(verdict.Errors.ToAggregate())
 	}
 	arch := explicit.Spec.Architecture
-	return pipeline.Machine{VMI: explicit, Defaults: config.Default().Frontend,
+	return render.Machine{VMI: explicit, Defaults: config.Default().Frontend,
 		Host: backend.Assumed(arch), Bindings: backend.AssumedBindings(explicit)}
 }
 
-func render(t testing.TB, m pipeline.Machine) *libvirtxml.Domain {
+func rendered(t testing.TB, m render.Machine) *libvirtxml.Domain {
 	t.Helper()
-	rendered, errs := pipeline.Render(m)
+	out, errs := render.Domain(m)
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	return rendered.Documents.Domain
+	return out.Documents.Domain
 }
 
 // cells of a host: for each its cores, for each core its CPUs. A cell has 1 GiB for each CPU, half of it in pages of 2 MiB.
@@ -62,7 +63,7 @@ func cells(cores ...[][]int) []backend.Cell {
 }
 
 // on gives the guest a host of these cells and all their CPUs.
-func on(m pipeline.Machine, host []backend.Cell) pipeline.Machine {
+func on(m render.Machine, host []backend.Cell) render.Machine {
 	m.Host.NUMA, m.Bindings.CPUs = host, nil
 	for _, cell := range host {
 		for _, cpu := range cell.CPUs {
@@ -73,9 +74,9 @@ func on(m pipeline.Machine, host []backend.Cell) pipeline.Machine {
 }
 
 // refusal compares errors by type and field, and the first one's message.
-func refusal(t *testing.T, m pipeline.Machine, want, words string) {
+func refusal(t *testing.T, m render.Machine, want, words string) {
 	t.Helper()
-	_, errs := pipeline.Render(m)
+	_, errs := render.Domain(m)
 	if got := causes(errs); got != want || len(errs) > 0 && !strings.Contains(errs[0].Detail, words) {
 		t.Errorf("errors are %v, want '%s' with '%s'", errs.ToAggregate(), want, words)
 	}

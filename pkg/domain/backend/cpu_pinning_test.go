@@ -81,7 +81,7 @@ func TestPinning(t *testing.T) {
 		if c.free != nil {
 			m.Bindings.CPUs = c.free
 		}
-		same(t, c.why, c.want, pinned(render(t, m).CPUTune))
+		same(t, c.why, c.want, pinned(rendered(t, m).CPUTune))
 	}
 }
 
@@ -112,7 +112,7 @@ func TestEmulatorParity(t *testing.T) {
 	for cores, want := range map[int]string{2: "v 0 4 e 1,5", 3: "v 0 4 1 e 5"} {
 		m := on(machine(t, own(fmt.Sprintf("cores: %d, isolateEmulatorThread: true", cores), "")), oneCell)
 		m.VMI.Annotations = map[string]string{"alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity": ""}
-		same(t, fmt.Sprintf("%d CPUs", cores), want, pinned(render(t, m).CPUTune))
+		same(t, fmt.Sprintf("%d CPUs", cores), want, pinned(rendered(t, m).CPUTune))
 	}
 }
 
@@ -125,7 +125,7 @@ func TestRealtime(t *testing.T) {
 	} {
 		m := on(machine(t, own("cores: 4, realtime: "+mask, "")), oneCell)
 		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{cpu: {vcpuSched: {policy: batch}}}")} // the user's word counts
-		if text := part(t, libvirtxml.Domain{CPUTune: render(t, m).CPUTune}); !strings.Contains(text, want) {
+		if text := part(t, libvirtxml.Domain{CPUTune: rendered(t, m).CPUTune}); !strings.Contains(text, want) {
 			t.Errorf("realtime %s: no '%s' in %s", mask, want, text)
 		}
 	}
@@ -135,5 +135,5 @@ func TestRealtime(t *testing.T) {
 func TestLaterSocketsAreNotPinned(t *testing.T) {
 	t.Parallel()
 	m := on(machine(t, own("sockets: 1, cores: 2, maxSockets: 4", "")), oneCell)
-	same(t, "pins", "v 0 4", pinned(render(t, m).CPUTune))
+	same(t, "pins", "v 0 4", pinned(rendered(t, m).CPUTune))
 }

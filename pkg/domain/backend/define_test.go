@@ -8,7 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"libvirt.org/go/libvirtxml"
 )
@@ -24,7 +24,7 @@ func TestProfilesAreDefined(t *testing.T) {
 		m := tuned(t)
 		m.Host.VirtTypes, m.Host.LibvirtVersion = []string{"qemu"}, version
 		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{"+only(c.field, c.value, c.also)+"}")}
-		rendered, errs := pipeline.Render(m)
+		out, errs := render.Domain(m)
 		switch {
 		case strings.HasPrefix(c.want, "refused"):
 			continue
@@ -38,7 +38,7 @@ func TestProfilesAreDefined(t *testing.T) {
 			t.Errorf("%s: %v", c.field, errs.ToAggregate())
 			continue
 		}
-		if text, err := taken(daemon, rendered.Documents.Domain); err != nil {
+		if text, err := taken(daemon, out.Documents.Domain); err != nil {
 			t.Errorf("%s: %v\n%s", c.field, err, text)
 			continue
 		}

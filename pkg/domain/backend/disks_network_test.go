@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 )
 
 const networkGuest = `
@@ -19,7 +19,7 @@ networks: [{name: default, pod: {}}]
 volumes: [{name: ceph, persistentVolumeClaim: {claimName: one}}, {name: iscsi, persistentVolumeClaim: {claimName: two}}, {name: nbd, persistentVolumeClaim: {claimName: three}}]
 `
 
-func network(t *testing.T) pipeline.Machine {
+func network(t *testing.T) render.Machine {
 	m := machine(t, networkGuest)
 	server := []backend.NetworkHost{{Name: "192.0.2.1", Port: "6789"}}
 	m.Bindings.Volumes["ceph"] = backend.Volume{Format: "raw", Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/image", Hosts: server, User: "kiln"}}
@@ -33,37 +33,37 @@ func network(t *testing.T) pipeline.Machine {
 // Each reference in the domain has its document, and the guest sees the same as of a file.
 func TestSideDocuments(t *testing.T) {
 	t.Parallel()
-	rendered, errs := pipeline.Render(network(t))
+	out, errs := render.Domain(network(t))
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	files, errs := pipeline.Render(machine(t, networkGuest))
+	files, errs := render.Domain(machine(t, networkGuest))
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	if files.Record.Digest != rendered.Record.Digest {
+	if files.Record.Digest != out.Record.Digest {
 		t.Error("a guest whose disks are on the network sees another machine")
 	}
-	text, err := rendered.Documents.Domain.Marshal()
+	text, err := out.Documents.Domain.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds := map[string]string{"auth/ceph": "ceph", "auth/iscsi": "iscsi", "luks/nbd": "volume", "vtpm": "vtpm"}
-	for _, secret := range rendered.Documents.Secrets {
+	for _, secret := range out.Documents.Secrets {
 		d := secret.Document
 		if kinds[secret.Ref] != d.Usage.Type || d.Private != "yes" || d.Ephemeral != "yes" || strings.Count(text, d.UUID) != 1 {
 			t.Errorf("secret '%s' is %+v, of usage '%s'; its UUID is %d times in the domain", secret.Ref, d, d.Usage.Type, strings.Count(text, d.UUID))
 		}
 		delete(kinds, secret.Ref)
 	}
-	if len(kinds) > 0 || len(rendered.Documents.Filters) != 1 {
-		t.Errorf("secrets %v are missing; %d filters, want 1", kinds, len(rendered.Documents.Filters))
+	if len(kinds) > 0 || len(out.Documents.Filters) != 1 {
+		t.Errorf("secrets %v are missing; %d filters, want 1", kinds, len(out.Documents.Filters))
 	}
-	if filter := rendered.Documents.Filters[0]; !strings.Contains(text, `<filterref filter="`+filter.Name+`">`) {
+	if filter := out.Documents.Filters[0]; !strings.Contains(text, `<filterref filter="`+filter.Name+`">`) {
 		t.Errorf("no interface uses filter '%s'", filter.Name)
 	}
-	again, _ := pipeline.Render(network(t))
-	if again.Documents.Secrets[0].Document.UUID != rendered.Documents.Secrets[0].Document.UUID {
+	again, _ := render.Domain(network(t))
+	if again.Documents.Secrets[0].Document.UUID != out.Documents.Secrets[0].Document.UUID {
 		t.Error("a secret has another UUID at the next start")
 	}
 }
@@ -84,7 +84,7 @@ func TestNetworkDisksRefused(t *testing.T) {
 	} {
 		m := network(t)
 		c.change(&m.Bindings)
-		if _, errs := pipeline.Render(m); len(errs) != 1 || errs[0].Field != c.path {
+		if _, errs := render.Domain(m); len(errs) != 1 || errs[0].Field != c.path {
 			t.Errorf("%s: errors %v, want one at '%s'", c.name, errs, c.path)
 		}
 	}

@@ -49,7 +49,7 @@ func TestDisk(t *testing.T) {
 	} {
 		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 		m.Bindings.Volumes = map[string]backend.Volume{"a": c.volume}
-		same(t, c.why, c.want, hostSide(t, render(t, m).Devices.Disks[0]))
+		same(t, c.why, c.want, hostSide(t, rendered(t, m).Devices.Disks[0]))
 	}
 }
 
@@ -77,7 +77,7 @@ func TestEmptyDrive(t *testing.T) {
 	t.Parallel()
 	m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, cdrom: {bus: sata}}]}}}")
 	want := `<devices><disk type="file"><driver name="qemu" type="raw"></driver></disk></devices>`
-	same(t, "an empty drive has neither source nor cache", want, hostSide(t, render(t, m).Devices.Disks[0]))
+	same(t, "an empty drive has neither source nor cache", want, hostSide(t, rendered(t, m).Devices.Disks[0]))
 }
 
 // TestIOThreads: which disk has which thread.
@@ -98,7 +98,7 @@ func TestIOThreads(t *testing.T) {
 	} {
 		m := machine(t, "{architecture: amd64, domain: {"+c.policy+" cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}"+c.a+"}, {name: b, disk: {bus: virtio}"+c.b+
 			"}, {name: c, disk: {bus: sata}"+c.c+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}")
-		dom := render(t, m)
+		dom := rendered(t, m)
 		same(t, c.why, c.want, threadsOf(dom.Devices.Disks))
 		if dom.IOThreads != c.threads {
 			t.Errorf("%s: %d threads, want %d", c.why, dom.IOThreads, c.threads)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 )
 
 // TestOldHosts: what a host is too old for is refused by the field that asks for it, with the version that is needed and the
@@ -56,7 +56,7 @@ func TestOldHosts(t *testing.T) {
 	}
 }
 
-func bind(m pipeline.Machine, kind string) {
+func bind(m render.Machine, kind string) {
 	nic := m.Bindings.NICs["default"]
 	nic.Kind = kind
 	m.Bindings.NICs["default"] = nic

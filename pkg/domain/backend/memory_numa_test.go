@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -39,14 +39,14 @@ func TestMirroredCells(t *testing.T) {
 		{"the emulator takes what the guest's cells have left", mirroring("cores: 3, isolateEmulatorThread: true", "1Gi"), twoCells, "0-2:1024Mi=0 v 0 4 1 e 5"},
 		{"the emulator runs in another cell where they have nothing left", mirroring("cores: 4, isolateEmulatorThread: true", "1Gi"), twoCells, "0-3:1024Mi=0 v 0 4 1 5 e 2"},
 	} {
-		same(t, c.why, c.want, mirror(render(t, on(machine(t, c.spec), c.host))))
+		same(t, c.why, c.want, mirror(rendered(t, on(machine(t, c.spec), c.host))))
 	}
 }
 
 // TestMemoryOfCells: memory in huge pages of the cell of the host that the CPUs are in, taken at the start.
 func TestMemoryOfCells(t *testing.T) {
 	t.Parallel()
-	dom := render(t, on(machine(t, mirroring("cores: 4, threads: 2", "2Gi")), twoCells))
+	dom := rendered(t, on(machine(t, mirroring("cores: 4, threads: 2", "2Gi")), twoCells))
 	same(t, "numatune", `<numatune><memory mode="strict" nodeset="0-1"></memory><memnode cellid="0" mode="strict" nodeset="0"></memnode>`+
 		`<memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>`, part(t, libvirtxml.Domain{NUMATune: dom.NUMATune}))
 	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="2048" unit="KiB" nodeset="0"></page><page size="2048" unit="KiB" nodeset="1"></page></hugepages>`+
@@ -57,9 +57,9 @@ func TestMemoryOfCells(t *testing.T) {
 }
 
 // booted is the record of a guest's first boot there.
-func booted(t *testing.T, spec string, host []backend.Cell) *abi.Record {
+func booted(t *testing.T, spec string, host []backend.Cell) *record.Record {
 	t.Helper()
-	first, errs := pipeline.Render(on(machine(t, spec), host))
+	first, errs := render.Domain(on(machine(t, spec), host))
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
@@ -82,13 +82,13 @@ func TestCellsOnAnotherHost(t *testing.T) {
 	} {
 		m := on(machine(t, spec), c.host)
 		m.Frozen = record
-		rendered, errs := pipeline.Render(m)
+		out, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", c.why, errs.ToAggregate())
 			continue
 		}
-		same(t, c.why, c.want, mirror(rendered.Documents.Domain))
-		same(t, c.why+": digest", record.Digest, rendered.Record.Digest)
+		same(t, c.why, c.want, mirror(out.Documents.Domain))
+		same(t, c.why+": digest", record.Digest, out.Record.Digest)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestCellsThatDoNotFit(t *testing.T) {
 func TestHugePagesWithoutCells(t *testing.T) {
 	t.Parallel()
 	spec := "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 2Gi, hugepages: {pageSize: 1Gi}}, devices: {}}}"
-	dom := render(t, machine(t, spec))
+	dom := rendered(t, machine(t, spec))
 	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="1048576" unit="KiB"></page></hugepages></memoryBacking>`, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	if dom.NUMATune != nil {
 		t.Error("a guest that mirrors no cells is tied to one")
@@ -144,7 +144,7 @@ func TestMemoryBacking(t *testing.T) {
 			"cpu: {cores: 2, dedicatedCpuPlacement: true, realtime: {}, model: host-passthrough}, memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}",
 			`<memoryBacking><hugepages><page size="2048" unit="KiB"></page></hugepages><nosharepages></nosharepages></memoryBacking>`},
 	} {
-		dom := render(t, machine(t, "{architecture: amd64, domain: {"+c.domain+"}}"))
+		dom := rendered(t, machine(t, "{architecture: amd64, domain: {"+c.domain+"}}"))
 		same(t, c.why, c.want, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	}
 }

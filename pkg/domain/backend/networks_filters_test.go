@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 )
 
 // TestWhoseFilter: an interface has one filter, which is ours where host or profile want it, with the administrator's in it.
@@ -32,16 +32,16 @@ func TestWhoseFilter(t *testing.T) {
 		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
 		m.Bindings.NICs["default"] = backend.NIC{Kind: c.kind, Device: "br0", Guarded: c.guarded}
 		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", c.profile)}
-		rendered, errs := pipeline.Render(m)
+		out, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", c.why, errs.ToAggregate())
 			continue
 		}
 		used, refers := "", []string(nil)
-		if ref := rendered.Documents.Domain.Devices.Interfaces[0].FilterRef; ref != nil {
+		if ref := out.Documents.Domain.Devices.Interfaces[0].FilterRef; ref != nil {
 			used = ref.Filter
 		}
-		for _, filter := range rendered.Documents.Filters {
+		for _, filter := range out.Documents.Filters {
 			if filter.Name == used {
 				used = own
 			}
@@ -51,8 +51,8 @@ func TestWhoseFilter(t *testing.T) {
 				}
 			}
 		}
-		if used != c.used || !cmp.Equal(refers, c.refers) || (c.used == own) != (len(rendered.Documents.Filters) == 1) {
-			t.Errorf("%s: the interface uses '%s', want '%s'; it refers to %q, want %q; %d filters", c.why, used, c.used, refers, c.refers, len(rendered.Documents.Filters))
+		if used != c.used || !cmp.Equal(refers, c.refers) || (c.used == own) != (len(out.Documents.Filters) == 1) {
+			t.Errorf("%s: the interface uses '%s', want '%s'; it refers to %q, want %q; %d filters", c.why, used, c.used, refers, c.refers, len(out.Documents.Filters))
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	"libvirt.org/go/libvirtxml"
 )
@@ -28,21 +28,21 @@ func TestNICs(t *testing.T) {
 		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
 		m.Host.VirtTypes = []string{"qemu"}
 		m.Bindings.NICs["default"] = backend.NIC{Kind: kind, Device: "eth0", Socket: "/run/v.sock"}
-		rendered, errs := pipeline.Render(m)
+		out, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", kind, errs.ToAggregate())
 			continue
 		}
-		dom := rendered.Documents.Domain
+		dom := out.Documents.Domain
 		nic := dom.Devices.Interfaces[0]
 		only := libvirtxml.DomainInterface{Source: nic.Source, Target: nic.Target, Backend: nic.Backend}
 		same(t, kind, "<devices>"+want+"</devices>", part(t, libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
-		if digest != "" && digest != rendered.Record.Digest {
+		if digest != "" && digest != out.Record.Digest {
 			t.Errorf("%s: the guest sees another interface", kind)
 		}
-		digest = rendered.Record.Digest
+		digest = out.Record.Digest
 		m.Host.LibvirtVersion = version
-		if _, errs := pipeline.Render(m); len(errs) > 0 && strings.Contains(errs[0].Detail, "needs libvirt") {
+		if _, errs := render.Domain(m); len(errs) > 0 && strings.Contains(errs[0].Detail, "needs libvirt") {
 			t.Logf("%s: %v", kind, errs[0].Detail)
 			continue
 		}

@@ -60,7 +60,7 @@ func TestUserWins(t *testing.T) {
 	m := machine(t, `{architecture: amd64, domain: {ioThreadsPolicy: shared, cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}, cache: writethrough, io: threads, errorPolicy: ignore}]}},
  volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}`)
 	m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{disk: {cachePolicy: unsafe, ioPolicy: io_uring, errorPolicy: stop, rerrorPolicy: report}, ioThreads: {policy: none}}")}
-	dom := render(t, m)
+	dom := rendered(t, m)
 	id := uint(1)
 	want := libvirtxml.DomainDiskDriver{Name: "qemu", Type: "qcow2", Cache: "writethrough", IO: "threads", ErrorPolicy: "ignore", Discard: "unmap", IOThread: &id}
 	if diff := cmp.Diff(&want, dom.Devices.Disks[0].Driver); diff != "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -113,7 +113,7 @@ var every = []struct{ field, value, also, want string }{
 }
 
 // tuned is a guest with something for each field, on a host of two cells.
-func tuned(t testing.TB) pipeline.Machine {
+func tuned(t testing.TB) render.Machine {
 	t.Helper()
 	m := on(machine(t, `{architecture: amd64, domain: {cpu: {cores: 2, dedicatedCpuPlacement: true}, memory: {guest: 1Gi}, firmware: {bootloader: {efi: {secureBoot: false}}},
  devices: {tpm: {persistent: true}, rng: {}, hostDevices: [{name: fpga, deviceName: example.com/fpga}], disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}, {name: c, disk: {bus: virtio}}],
@@ -146,7 +146,7 @@ func only(field, value, also string) string {
 // TestEveryFieldOfAProfile: each has its element, and none changes what the guest sees.
 func TestEveryFieldOfAProfile(t *testing.T) {
 	t.Parallel()
-	plain, errs := pipeline.Render(tuned(t))
+	plain, errs := render.Domain(tuned(t))
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
@@ -156,7 +156,7 @@ func TestEveryFieldOfAProfile(t *testing.T) {
 		listed[c.field] = true
 		m := tuned(t)
 		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{"+only(c.field, c.value, c.also)+"}")}
-		rendered, errs := pipeline.Render(m)
+		out, errs := render.Domain(m)
 		if field, refused := strings.CutPrefix(c.want, "refused "); refused {
 			if got := causes(errs); got != "FieldValueInvalid "+field || !strings.Contains(errs[0].Detail, "hostProfile."+c.field) {
 				t.Errorf("%s: %v", c.field, errs)
@@ -167,13 +167,13 @@ func TestEveryFieldOfAProfile(t *testing.T) {
 			t.Errorf("%s: %v", c.field, errs.ToAggregate())
 			continue
 		}
-		if text := part(t, *rendered.Documents.Domain); !strings.Contains(text, c.want) {
+		if text := part(t, *out.Documents.Domain); !strings.Contains(text, c.want) {
 			t.Errorf("%s: no '%s' in\n%s", c.field, c.want, text)
 		}
 		if strings.Contains(without, c.want) {
 			t.Errorf("%s: '%s' is there without it too", c.field, c.want)
 		}
-		if rendered.Record.Digest != plain.Record.Digest {
+		if out.Record.Digest != plain.Record.Digest {
 			t.Errorf("%s changes what the guest sees", c.field)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -38,7 +38,7 @@ var kinds = []string{
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
 // randomGuest has up to four disks and three interfaces.
-func randomGuest(t testing.TB, r *rand.Rand) pipeline.Machine {
+func randomGuest(t testing.TB, r *rand.Rand) render.Machine {
 	var disks, nics, networks, volumes []string
 	for i := range r.IntN(5) {
 		more := pick(r, "", "", ", cache: none", ", cache: writeback", ", io: threads", ", shareable: true, cache: none", ", blockSize: {matchVolume: {}}", ", dedicatedIOThread: true")
@@ -54,7 +54,7 @@ func randomGuest(t testing.TB, r *rand.Rand) pipeline.Machine {
 }
 
 // randomHost gives the guest another host: cells, versions, firmware, and what it binds.
-func randomHost(r *rand.Rand, m pipeline.Machine) pipeline.Machine {
+func randomHost(r *rand.Rand, m render.Machine) render.Machine {
 	var layout [][][]int
 	for id := range 1 + r.IntN(3) {
 		var cores [][]int
@@ -116,7 +116,7 @@ func TestProperties(t *testing.T) {
 	for range generated() {
 		guest := randomGuest(t, r)
 		first := randomHost(r, guest)
-		booted, errs := pipeline.Render(first) // without profiles
+		booted, errs := render.Domain(first) // without profiles
 		if len(errs) > 0 {
 			refused++
 			never(t, errs)
@@ -156,10 +156,10 @@ func never(t *testing.T, errs field.ErrorList) {
 }
 
 // again starts a guest that has booted, and tells whether it was rendered.
-func again(t *testing.T, m pipeline.Machine, booted pipeline.Rendered) bool {
+func again(t *testing.T, m render.Machine, booted render.Result) bool {
 	t.Helper()
-	one, errs := pipeline.Render(m)
-	two, same := pipeline.Render(m)
+	one, errs := render.Domain(m)
+	two, same := render.Domain(m)
 	if causes(errs) != causes(same) || fmt.Sprint(errs) != fmt.Sprint(same) {
 		t.Errorf("refused for other reasons the second time: %v, %v", errs, same)
 	}

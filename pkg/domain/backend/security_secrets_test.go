@@ -6,7 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -24,19 +24,19 @@ func TestNamesOnTheHost(t *testing.T) {
 		m.Bindings.TPMEncrypted = true
 		m.Bindings.Volumes["a"] = backend.Volume{Format: "raw", Encrypted: true, Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/a", User: "kiln", Hosts: []backend.NetworkHost{{Name: "ceph.example"}}}}
 		m.Bindings.NICs["default"] = backend.NIC{Kind: "bridge", Device: "br0", Guarded: true}
-		rendered, errs := pipeline.Render(m)
+		result, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Fatal(errs.ToAggregate())
 		}
 		var out []string
-		for _, secret := range rendered.Documents.Secrets {
+		for _, secret := range result.Documents.Secrets {
 			out = append(out, secret.Document.UUID)
 		}
-		for _, filter := range rendered.Documents.Filters {
+		for _, filter := range result.Documents.Filters {
 			out = append(out, filter.UUID, filter.Name)
 		}
 		// The domain must find what is defined for it.
-		dom := rendered.Documents.Domain.Devices
+		dom := result.Documents.Domain.Devices
 		disk := dom.Disks[0].Source
 		used := []string{disk.Network.Auth.Secret.UUID, disk.Encryption.Secrets[0].UUID, dom.TPMs[0].Backend.Emulator.Encryption.Secret, dom.Interfaces[0].FilterRef.Filter}
 		for _, name := range used {
@@ -88,19 +88,19 @@ func TestPlaceOfTPMState(t *testing.T) {
 	} {
 		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {tpm: "+c.tpm+"}}}")
 		m.Host.LibvirtVersion, m.Host.QEMUVersion, m.Bindings.TPMState = c.version, "9.0.0", c.state
-		rendered, errs := pipeline.Render(m)
+		result, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", c.why, errs.ToAggregate())
 			continue
 		}
 		told := ""
-		for _, tpm := range rendered.Documents.Domain.Devices.TPMs {
+		for _, tpm := range result.Documents.Domain.Devices.TPMs {
 			if source := tpm.Backend.Emulator.Source; source != nil {
 				told = source.Dir.Path
 			}
 		}
-		if told != c.domain || rendered.Documents.TPMState != c.host {
-			t.Errorf("%s: the domain says '%s', the host is told '%s'; want '%s' and '%s'", c.why, told, rendered.Documents.TPMState, c.domain, c.host)
+		if told != c.domain || result.Documents.TPMState != c.host {
+			t.Errorf("%s: the domain says '%s', the host is told '%s'; want '%s' and '%s'", c.why, told, result.Documents.TPMState, c.domain, c.host)
 		}
 	}
 }

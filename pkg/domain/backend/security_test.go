@@ -4,15 +4,15 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 )
 
 // TestCouplings: where guest and host do not go together, the error names both sides and the guest is not altered to fit.
 func TestCouplings(t *testing.T) {
 	t.Parallel()
-	kind := func(name string) func(*pipeline.Machine) { return func(m *pipeline.Machine) { bind(*m, name) } }
-	policy := func(name, spec string) func(*pipeline.Machine) {
-		return func(m *pipeline.Machine) {
+	kind := func(name string) func(*render.Machine) { return func(m *render.Machine) { bind(*m, name) } }
+	policy := func(name, spec string) func(*render.Machine) {
+		return func(m *render.Machine) {
 			if name != "" {
 				bind(*m, name)
 			}
@@ -24,7 +24,7 @@ func TestCouplings(t *testing.T) {
 	mirrors := "cpu: {cores: 2, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}"
 	for _, c := range []struct {
 		why, domain string
-		host        func(*pipeline.Machine)
+		host        func(*render.Machine)
 		want, words string
 	}{
 		{"virtiofs with memory that cannot be shared", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: anon}}"),
@@ -53,7 +53,7 @@ func TestCouplings(t *testing.T) {
 		{"a pool of more than its most", disk, policy("", "{ioThreads: {poolMin: 4, poolMax: 2}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin", "hostProfile.ioThreads.poolMax"},
 		{"a least pool without a most", disk, policy("", "{ioThreads: {poolMin: 4}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin", "needs hostProfile.ioThreads.poolMax"},
 		{"a peak above nothing", nic, policy("tap", "{net: {outbound: {peakKBps: 4}}}"), "FieldValueForbidden hostProfile.net.outbound.averageKBps", "above an average"},
-		{"parts of a cache where CPUs are emulated", "cpu: {cores: 1}", func(m *pipeline.Machine) {
+		{"parts of a cache where CPUs are emulated", "cpu: {cores: 1}", func(m *render.Machine) {
 			policy("", "{cache: {l3Kib: [1024]}}")(m)
 			m.Host.VirtTypes = []string{"qemu"}
 		}, "FieldValueForbidden hostProfile.cache", "this host emulates"},
@@ -62,34 +62,34 @@ func TestCouplings(t *testing.T) {
 		{"a template of unknown fields", "cpu: {cores: 1}", policy("", "{pathTemplates: {serial: '/run/{{.Owner}}'}}"), "FieldValueInvalid hostProfile.pathTemplates.serial", "Owner"},
 		{"a page that is no size", "cpu: {cores: 1}", policy("", "{memory: {hugepagePreference: [huge]}}"), "FieldValueInvalid hostProfile.memory.hugepagePreference[0]", "such as '2Mi'"},
 		{"queues of an interface in user space", "cpu: {cores: 2}, devices: {networkInterfaceMultiqueue: true, interfaces: [{name: default, masquerade: {}}]}",
-			func(m *pipeline.Machine) {
+			func(m *render.Machine) {
 				nic := m.Bindings.NICs["default"]
 				nic.Kind = "user"
 				m.Bindings.NICs["default"] = nic
 			},
 			"FieldValueForbidden spec.domain.devices.networkInterfaceMultiqueue", "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
-		{"one queue needs no tap", "cpu: {cores: 1}, devices: {interfaces: [{name: default, masquerade: {}}]}", func(*pipeline.Machine) {}, "", ""},
-		{"the host's own CPU on a host that emulates", "cpu: {cores: 1, model: host-passthrough}", func(m *pipeline.Machine) { m.Host.VirtTypes = []string{"qemu"} },
+		{"one queue needs no tap", "cpu: {cores: 1}, devices: {interfaces: [{name: default, masquerade: {}}]}", func(*render.Machine) {}, "", ""},
+		{"the host's own CPU on a host that emulates", "cpu: {cores: 1, model: host-passthrough}", func(m *render.Machine) { m.Host.VirtTypes = []string{"qemu"} },
 			"FieldValueForbidden spec.domain.cpu.model", "needs hardware virtualization, and this host emulates"},
-		{"the host's own CPU on a host with KVM", "cpu: {cores: 1, model: host-passthrough}", func(*pipeline.Machine) {}, "", ""},
-		{"no EFI build for the machine", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *pipeline.Machine) { m.Host.Firmware = nil },
+		{"the host's own CPU on a host with KVM", "cpu: {cores: 1, model: host-passthrough}", func(*render.Machine) {}, "", ""},
+		{"no EFI build for the machine", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Host.Firmware = nil },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has no EFI firmware without enrolled keys for machine"},
-		{"keys are not enrolled behind the guest's back", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *pipeline.Machine) { m.Host.Firmware = m.Host.Firmware[:1] },
+		{"keys are not enrolled behind the guest's back", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Host.Firmware = m.Host.Firmware[:1] },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "without enrolled keys"},
-		{"no file for the variables of the firmware", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *pipeline.Machine) { m.Bindings.NVRAM = "" },
+		{"no file for the variables of the firmware", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Bindings.NVRAM = "" },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has bound no file for the firmware's variables"},
-		{"no emulator for the architecture", "cpu: {cores: 1}", func(m *pipeline.Machine) { m.Host.Emulators = nil }, "FieldValueInvalid spec.architecture", "has no emulator"},
-		{"a machine that this QEMU has not", "machine: {type: pc-q35-99.0}", func(m *pipeline.Machine) {
+		{"no emulator for the architecture", "cpu: {cores: 1}", func(m *render.Machine) { m.Host.Emulators = nil }, "FieldValueInvalid spec.architecture", "has no emulator"},
+		{"a machine that this QEMU has not", "machine: {type: pc-q35-99.0}", func(m *render.Machine) {
 			m.Host.Machines = map[string]map[string]string{"amd64": {"q35": "pc-q35-7.2", "pc-q35-7.2": "pc-q35-7.2"}}
 		}, "FieldValueInvalid spec.domain.machine.type", "does not have this machine"},
-		{"a device of another kind than at the first boot", "devices: {hostDevices: [{name: fpga, deviceName: example.com/fpga}]}", func(m *pipeline.Machine) {
+		{"a device of another kind than at the first boot", "devices: {hostDevices: [{name: fpga, deviceName: example.com/fpga}]}", func(m *render.Machine) {
 			dev := m.Bindings.HostDevs["fpga"]
 			dev.Address = "not an address"
 			m.Bindings.HostDevs["fpga"] = dev
 		}, "FieldValueInvalid spec.domain.devices.hostDevices[0]", ""},
-		{"an interface that nothing is bound to", "devices: {interfaces: [{name: default, masquerade: {}}]}", func(m *pipeline.Machine) { m.Bindings.NICs = nil },
+		{"an interface that nothing is bound to", "devices: {interfaces: [{name: default, masquerade: {}}]}", func(m *render.Machine) { m.Bindings.NICs = nil },
 			"FieldValueInvalid spec.domain.devices.interfaces[0]", "has bound nothing for this interface"},
-		{"a file system without its daemon", "devices: {filesystems: [{name: fs, virtiofs: {}}]}", func(m *pipeline.Machine) { m.Bindings.Filesystems = nil },
+		{"a file system without its daemon", "devices: {filesystems: [{name: fs, virtiofs: {}}]}", func(m *render.Machine) { m.Bindings.Filesystems = nil },
 			"FieldValueInvalid spec.domain.devices.filesystems[0]", "has bound no virtiofsd socket"},
 	} {
 		t.Run(c.why, func(t *testing.T) {

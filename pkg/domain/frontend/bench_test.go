@@ -22,7 +22,7 @@ func BenchmarkRender(b *testing.B) {
 			vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{Name: name})
 		}
 		in := input(vmi)
-		dom := render(b, in)
+		dom := rendered(b, in)
 		record := abi.Freeze(dom, "v1")
 		frozen := in
 		frozen.Frozen = &record

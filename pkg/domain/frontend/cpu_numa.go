@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
 	"libvirt.org/go/libvirtxml"
@@ -104,7 +104,7 @@ func (g *guest) recordedCells() []cell {
 	var cells []cell
 	all := cpuset.New()
 	for _, was := range g.Frozen.NUMA {
-		cpus, err := abi.ParseCPUs(was.CPUs)
+		cpus, err := record.ParseCPUs(was.CPUs)
 		if err != nil || cpus.IsEmpty() || !all.Intersection(cpus).IsEmpty() {
 			return nil // not written by Freeze
 		}

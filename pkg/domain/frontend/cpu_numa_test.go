@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -69,7 +70,7 @@ func TestNewCells(t *testing.T) {
 	} {
 		in := mirroring(t, c.cpu, c.memory)
 		in.Facts.NUMA = c.host
-		if got := seen(render(t, in)); got != c.want {
+		if got := seen(rendered(t, in)); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
 	}
@@ -104,7 +105,7 @@ func TestCellsAreFrozen(t *testing.T) {
 	t.Parallel()
 	first := mirroring(t, "sockets: 6, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}")
 	first.Facts.NUMA = hostCells(4, 4)
-	was := render(t, first)
+	was := rendered(t, first)
 	record := abi.Freeze(was, defaults.Version)
 	for _, c := range []struct {
 		why, cpu, memory string
@@ -119,13 +120,13 @@ func TestCellsAreFrozen(t *testing.T) {
 	} {
 		in := mirroring(t, c.cpu, c.memory)
 		in.Facts.NUMA, in.Frozen = c.host, &record
-		if got := seen(render(t, in)); got != c.want {
+		if got := seen(rendered(t, in)); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
 	}
 	in := mirroring(t, "sockets: 6, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}")
 	in.Frozen = &record
-	if changes := abi.Changes(was, render(t, in)); len(changes) > 0 {
+	if changes := abi.Changes(was, rendered(t, in)); len(changes) > 0 {
 		t.Errorf("a replay on a host without cells changes %q", changes)
 	}
 }
@@ -133,12 +134,12 @@ func TestCellsAreFrozen(t *testing.T) {
 // TestRecordsOfAnotherForm: cells that overlap or miss CPUs were not written by Freeze, and give way to the host's.
 func TestRecordsOfAnotherForm(t *testing.T) {
 	t.Parallel()
-	for why, cells := range map[string][]abi.Cell{
+	for why, cells := range map[string][]record.Cell{
 		"overlap": {{CPUs: "0-1"}, {CPUs: "1-3"}}, "a gap": {{CPUs: "0"}, {CPUs: "2-3"}}, "no list": {{CPUs: "x"}}, "an empty cell": {{CPUs: "0-3"}, {CPUs: ""}},
 	} {
 		in := mirroring(t, "cores: 4", "guest: 1Gi, hugepages: {pageSize: 2Mi}")
-		in.Facts.NUMA, in.Frozen = hostCells(4), &abi.Record{NUMA: cells}
-		if got := seen(render(t, in)); got != "0-3:1024" {
+		in.Facts.NUMA, in.Frozen = hostCells(4), &record.Record{NUMA: cells}
+		if got := seen(rendered(t, in)); got != "0-3:1024" {
 			t.Errorf("%s: '%s'", why, got)
 		}
 	}

@@ -19,7 +19,7 @@ func TestLibvirtAddsNothing(t *testing.T) {
 	daemon := libvirt.Start(t)
 	for name, in := range guests(t) {
 		t.Run(name, func(t *testing.T) {
-			dom := render(t, in)
+			dom := rendered(t, in)
 			complete(dom)
 			text, err := dom.Marshal()
 			if err != nil {
@@ -109,8 +109,8 @@ func complete(dom *libvirtxml.Domain) {
 	}
 }
 
-// render fails the test on errors.
-func render(t testing.TB, in frontend.Input) *libvirtxml.Domain {
+// rendered fails the test on errors.
+func rendered(t testing.TB, in frontend.Input) *libvirtxml.Domain {
 	t.Helper()
 	dom, errs := frontend.Render(in)
 	if len(errs) > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -15,7 +16,7 @@ const matching = `spec: {domain: {devices: {disks: [{name: a, disk: {bus: %s}, b
 // blocks is logical/physical/discard of a guest's first disk, '-' without.
 func blocks(t *testing.T, in frontend.Input) string {
 	t.Helper()
-	size := render(t, in).Devices.Disks[0].BlockIO
+	size := rendered(t, in).Devices.Disks[0].BlockIO
 	if size == nil {
 		return "-"
 	}
@@ -31,17 +32,17 @@ func TestBlockSizes(t *testing.T) {
 	t.Parallel()
 	match := "{matchVolume: {enabled: true}}"
 	four := &v1.CustomBlockSize{Logical: 4096, Physical: 4096, DiscardGranularity: ptr(uint(4096))}
-	was := &abi.Record{BlockSizes: map[string]abi.BlockSize{"a": {Logical: 512, Physical: 4096}}}
+	was := &record.Record{BlockSizes: map[string]record.BlockSize{"a": {Logical: 512, Physical: 4096}}}
 	for _, c := range []struct {
 		why, size string
 		fact      *v1.CustomBlockSize
-		frozen    *abi.Record
+		frozen    *record.Record
 		want      string
 	}{
 		{"the volume's", match, four, nil, "4096/4096/4096"},
 		{"those of the first boot, though the volume has moved to another device", match, four, was, "512/4096/0"},
 		{"also where nothing is known of the volume", match, nil, was, "512/4096/0"},
-		{"a record of other disks says nothing", match, four, &abi.Record{BlockSizes: map[string]abi.BlockSize{"b": {Logical: 512, Physical: 512}}}, "4096/4096/4096"},
+		{"a record of other disks says nothing", match, four, &record.Record{BlockSizes: map[string]record.BlockSize{"b": {Logical: 512, Physical: 512}}}, "4096/4096/4096"},
 		{"the user's own word", "{custom: {logical: 1024, physical: 2048}}", four, was, "1024/2048/0"},
 		{"none, when it is switched off", "{matchVolume: {enabled: false}}", four, was, "-"},
 	} {
@@ -61,11 +62,11 @@ func TestBlockSizesAreRecorded(t *testing.T) {
 	t.Parallel()
 	in := with(t, "amd64", "blocks", fmt.Sprintf(matching, "virtio", "{matchVolume: {enabled: true}}"))
 	in.Facts.BlockSizes = map[string]v1.CustomBlockSize{"a": {Logical: 512, Physical: 4096, DiscardGranularity: ptr(uint(65536))}}
-	record := abi.Freeze(render(t, in), "1")
-	if diff := cmp.Diff(map[string]abi.BlockSize{"a": {Logical: 512, Physical: 4096, Discard: 65536}}, record.BlockSizes); diff != "" {
+	frozen := abi.Freeze(rendered(t, in), "1")
+	if diff := cmp.Diff(map[string]record.BlockSize{"a": {Logical: 512, Physical: 4096, Discard: 65536}}, frozen.BlockSizes); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
-	in.Facts.BlockSizes, in.Frozen = nil, &record
+	in.Facts.BlockSizes, in.Frozen = nil, &frozen
 	if got := blocks(t, in); got != "512/4096/65536" {
 		t.Errorf("replayed as %s", got)
 	}

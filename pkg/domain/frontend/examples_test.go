@@ -44,10 +44,10 @@ func TestExamples(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	rendered := 0
+	guests := 0
 	for _, file := range files {
 		for _, vmi := range guestsIn(t, file) {
-			rendered++
+			guests++
 			mutate.Apply(vmi, cluster.Defaults)
 			vmi.Spec.Domain.Firmware.UUID = "5d307ca9-b3ef-428c-8861-06e72d69f223"
 			for i := range vmi.Spec.Domain.Devices.Interfaces {
@@ -61,14 +61,14 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			record := abi.Freeze(dom, cluster.Frontend.Version)
-			again := render(t, frontend.Input{VMI: vmi, Frozen: &record})
+			again := rendered(t, frontend.Input{VMI: vmi, Frozen: &record})
 			if printed(t, dom) != printed(t, again) {
 				t.Errorf("%s: a replay differs", filepath.Base(file))
 			}
 		}
 	}
-	if rendered < 20 {
-		t.Errorf("%d guests, expected the examples to hold at least 20", rendered)
+	if guests < 20 {
+		t.Errorf("%d guests, expected the examples to hold at least 20", guests)
 	}
 }
 

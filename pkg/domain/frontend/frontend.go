@@ -8,7 +8,7 @@ package frontend
 
 import (
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -20,7 +20,7 @@ type Input struct {
 	VMI      *v1.VirtualMachineInstance
 	Defaults config.FrontendDefaults
 	// Frozen is the record of an earlier boot, nil at the first.
-	Frozen *abi.Record
+	Frozen *record.Record
 	Facts  Facts
 	// Generation is the GUID of this life of the guest's disks: another one after they were restored or cloned.
 	Generation string

@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
-	"github.com/kilnvm/kiln/pkg/pipeline"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -69,11 +70,11 @@ func TestHazardsOfChanges(t *testing.T) {
 			matches := in.VMI.Spec.Domain.Devices.Disks
 			matches[0].BlockSize = &v1.BlockSize{MatchVolume: &v1.FeatureState{Enabled: ptr(true)}}
 			in.Facts.BlockSizes = map[string]v1.CustomBlockSize{"v": {Logical: 512, Physical: 4096}}
-			before := render(t, in)
+			before := rendered(t, in)
 			record := abi.Freeze(before, "v1")
 			in.Frozen = &record
 			hazard.change(&in)
-			for _, change := range abi.Changes(before, render(t, in)) {
+			for _, change := range abi.Changes(before, rendered(t, in)) {
 				// New devices, and that their ports do not let them be unplugged, are what was asked for.
 				port := strings.HasPrefix(change, "controller 'pci.") && strings.HasSuffix(change, " changes its pci.target.hotplug from none to 'off'")
 				if !port && !strings.HasSuffix(change, " is added") && !strings.HasSuffix(change, " is removed") {
@@ -140,14 +141,14 @@ func TestHazardOfDefaults(t *testing.T) {
 		vmi.Spec.Domain.Memory = &v1.Memory{Guest: ptr(resource.MustParse("1Gi"))}
 		vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "c", DiskDevice: v1.DiskDevice{CDRom: &v1.CDRomTarget{}}}}
 		vmi.Spec.Volumes = []v1.Volume{{Name: "c", VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}}}
-		in := pipeline.Input{Cluster: config.Default()}
-		explicit, verdict := pipeline.ExplicitVMI(vmi, in)
-		verdict.Errors = append(verdict.Errors, pipeline.JudgeVMI(explicit, in).Errors...)
+		in := admit.Input{Cluster: config.Default()}
+		explicit, verdict := admit.VMI(vmi, in)
+		verdict.Errors = append(verdict.Errors, admit.Judge(explicit, in).Errors...)
 		if !verdict.Allowed() {
 			t.Errorf("%s: %v", arch, verdict.Errors.ToAggregate())
 			continue
 		}
-		if _, errs := pipeline.Render(pipeline.Machine{VMI: explicit, Defaults: in.Cluster.Frontend, Host: backend.Assumed(arch), Bindings: backend.AssumedBindings(explicit)}); len(errs) > 0 {
+		if _, errs := render.Domain(render.Machine{VMI: explicit, Defaults: in.Cluster.Frontend, Host: backend.Assumed(arch), Bindings: backend.AssumedBindings(explicit)}); len(errs) > 0 {
 			t.Errorf("%s: %v", arch, errs.ToAggregate())
 		}
 	}
@@ -158,7 +159,7 @@ func TestHazardsOfHosts(t *testing.T) {
 	t.Parallel()
 	in := with(t, "amd64", "host", plain)
 	in.VMI.Spec.Domain.IOThreadsPolicy, in.VMI.Spec.Domain.IOThreads = ptr(v1.IOThreadsPolicySupplementalPool), &v1.DiskIOThreads{}
-	dom := render(t, in)
+	dom := rendered(t, in)
 	bindings := backend.AssumedBindings(in.VMI)
 	for name := range bindings.Volumes {
 		bindings.Volumes[name] = backend.Volume{Path: "/dev/sdz", Format: "raw", Block: true}

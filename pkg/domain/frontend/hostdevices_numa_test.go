@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -74,7 +75,7 @@ func TestBesideCells(t *testing.T) {
 			return in
 		}(), "a=0 of 1"},
 	} {
-		dom := render(t, c.in)
+		dom := rendered(t, c.in)
 		if got := fmt.Sprintf("%s of %d", beside(dom), len(dom.CPU.Numa.Cell)); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
@@ -102,8 +103,8 @@ func TestBesideCellsRefused(t *testing.T) {
 // TestBesideCellsLater: what the first boot showed stays; only its owner gives a guest other cells, and then no device moves.
 func TestBesideCellsLater(t *testing.T) {
 	t.Parallel()
-	first := render(t, gpus(t, "sockets: 4, maxSockets: 8, cores: 1", hostCells(4, 4), map[string]int{"a": 0, "b": 1}, "a", "b"))
-	record := abi.Freeze(first, defaults.Version)
+	first := rendered(t, gpus(t, "sockets: 4, maxSockets: 8, cores: 1", hostCells(4, 4), map[string]int{"a": 0, "b": 1}, "a", "b"))
+	frozen := abi.Freeze(first, defaults.Version)
 	off := func(in frontend.Input) frontend.Input { in.Defaults.HostDevicesByCell = false; return in }
 	const same = "sockets: 4, maxSockets: 8, cores: 1"
 	for _, c := range []struct {
@@ -120,13 +121,13 @@ func TestBesideCellsLater(t *testing.T) {
 		{"other CPUs, other cells", gpus(t, "cores: 3", hostCells(4, 4, 4), map[string]int{"a": 1, "b": 1}, "a", "b"), "a=0 b=0"},
 		{"other cells of which a device is not next to any", gpus(t, "cores: 3", hostCells(4, 4, 4), map[string]int{"b": 2}, "a", "b"), "a=none b=0"},
 	} {
-		c.in.Frozen = &record
-		again := render(t, c.in)
+		c.in.Frozen = &frozen
+		again := rendered(t, c.in)
 		if got := beside(again); got != c.want {
 			t.Errorf("%s: '%s', want '%s'", c.why, got, c.want)
 		}
 		for _, change := range abi.Compare(first, again) {
-			if change.Verdict == abi.Breaks {
+			if change.Verdict == record.Breaks {
 				t.Errorf("%s: %s", c.why, change.Text)
 			}
 		}
@@ -139,7 +140,7 @@ func TestAddressBesideCells(t *testing.T) {
 	in := gpus(t, "cores: 2", hostCells(4, 4), map[string]int{"a": 0, "nic": 1}, "a")
 	in.VMI.Spec.Domain.Devices.Interfaces = []v1.Interface{
 		{Name: "nic", PciAddress: "0000:03:00.0", InterfaceBindingMethod: v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}}}
-	if got, want := beside(render(t, in)), "nic=- a=0"; got != want {
+	if got, want := beside(rendered(t, in)), "nic=- a=0"; got != want {
 		t.Errorf("'%s', want '%s'", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/address"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
 )
@@ -82,9 +83,9 @@ func (p *placement) at(d abi.Device) *field.Path {
 	return p.devPath
 }
 
-func (p *placement) recorded(key string) abi.Address {
+func (p *placement) recorded(key string) record.Address {
 	if p.Frozen == nil {
-		return abi.Address{}
+		return record.Address{}
 	}
 	return p.Frozen.Devices[key]
 }
@@ -98,7 +99,7 @@ func targetPrefix(bus string) string {
 }
 
 // numbered gives the devices that a bus or prefix has numbers of their own: what the record says, else the lowest ones free.
-func (p *placement) numbered(is func(abi.Device) bool, was func(abi.Address) (uint, bool)) iter.Seq2[abi.Device, uint] {
+func (p *placement) numbered(is func(abi.Device) bool, was func(record.Address) (uint, bool)) iter.Seq2[abi.Device, uint] {
 	var keys []string
 	frozen := map[string]uint{}
 	for _, d := range p.devices {
@@ -124,7 +125,7 @@ func (p *placement) numbered(is func(abi.Device) bool, was func(abi.Address) (ui
 func (p *placement) name() {
 	for _, prefix := range []string{"vd", "sd"} {
 		named := func(d abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
-		was := func(a abi.Address) (uint, bool) {
+		was := func(a record.Address) (uint, bool) {
 			target, err := address.ParseTarget(a.Target)
 			return target.Number, err == nil && target.Prefix == prefix
 		}
@@ -142,7 +143,7 @@ func (p *placement) drives() {
 // units puts the disks of one bus on its controllers and returns the number of controllers.
 func (p *placement) units(bus string, size uint) uint {
 	on := func(d abi.Device) bool { return d.Disk != nil && d.Bus == bus }
-	was := func(a abi.Address) (uint, bool) {
+	was := func(a record.Address) (uint, bool) {
 		at, err := address.ParseDrive(a.Drive)
 		// A unit that this bus has not is that of a disk which was on another bus.
 		return at.Controller*size + at.Unit, err == nil && at.Unit < size
@@ -161,7 +162,7 @@ func onUSB(d abi.Device) bool {
 }
 
 func (p *placement) usb() {
-	was := func(a abi.Address) (uint, bool) {
+	was := func(a record.Address) (uint, bool) {
 		at, err := address.ParseUSB(a.USB)
 		return at.Bus*address.USBPorts + at.Port - 1, err == nil
 	}
@@ -177,7 +178,7 @@ func (p *placement) usb() {
 
 func (p *placement) serial() {
 	channel := func(d abi.Device) bool { return d.Kind == "channel" }
-	was := func(a abi.Address) (uint, bool) {
+	was := func(a record.Address) (uint, bool) {
 		at, err := address.ParseSerial(a.Serial)
 		return at.Controller*address.SerialPorts + at.Port - 1, err == nil
 	}

@@ -92,13 +92,13 @@ func kinds(errs field.ErrorList) []string {
 func TestFrozenFacts(t *testing.T) {
 	t.Parallel()
 	in := with(t, "amd64", "frozen", `spec: {domain: {devices: {autoattachVSOCK: true, interfaces: [{name: default}]}}}`)
-	record := abi.Freeze(render(t, in), "v1")
+	record := abi.Freeze(rendered(t, in), "v1")
 	in.Frozen = &record
 	in.Facts.Machines = map[string]string{"q35": "pc-q35-9.0"}
 	in.Defaults.SMBIOS.Manufacturer, in.Defaults.Video = "Other", map[string]string{"amd64": "virtio"}
 	in.VMI = in.VMI.DeepCopy()
 	in.VMI.Spec.Domain.Devices.Interfaces[0].MacAddress = ""
-	dom := render(t, in)
+	dom := rendered(t, in)
 	if got := dom.OS.Type.Machine; got != "pc-q35-7.2" {
 		t.Errorf("machine is '%s', the alias was resolved to 'pc-q35-7.2'", got)
 	}
@@ -115,7 +115,7 @@ func TestFrozenFacts(t *testing.T) {
 		t.Errorf("CID is '%s', was '%s'", got, record.VSOCK)
 	}
 	in.VMI.Spec.Domain.Machine.Type = "pc-q35-8.0"
-	if got := render(t, in).OS.Type.Machine; got != "pc-q35-8.0" {
+	if got := rendered(t, in).OS.Type.Machine; got != "pc-q35-8.0" {
 		t.Errorf("machine is '%s', the user asks for 'pc-q35-8.0'", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestFrozenFacts(t *testing.T) {
 func TestPinMovesNobody(t *testing.T) {
 	t.Parallel()
 	in := with(t, "amd64", "pin", `spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}]}}}`)
-	dom := render(t, in)
+	dom := rendered(t, in)
 	record := abi.Freeze(dom, "v1")
 	in.Frozen = &record
 	in.VMI.Spec.Domain.Devices.Disks[1].Disk.PciAddress = record.Devices["disk.a"].PCI
@@ -135,7 +135,7 @@ func TestPinMovesNobody(t *testing.T) {
 	}
 	// At the first boot the same pins are free to have.
 	in.Frozen = nil
-	if got := abi.Freeze(render(t, in), "v1").Devices["disk.b"].PCI; got != record.Devices["disk.a"].PCI {
+	if got := abi.Freeze(rendered(t, in), "v1").Devices["disk.b"].PCI; got != record.Devices["disk.a"].PCI {
 		t.Errorf("disk b is at '%s', wants '%s'", got, record.Devices["disk.a"].PCI)
 	}
 }
@@ -146,7 +146,7 @@ func TestBackendChoices(t *testing.T) {
 	digest := func(change func(*v1.VirtualMachineInstance)) string {
 		in := with(t, "amd64", "choices", `spec: {domain: {devices: {tpm: {}, disks: [{name: a, disk: {bus: virtio}}], interfaces: [{name: default}]}}}`)
 		change(in.VMI)
-		return abi.Digest(render(t, in))
+		return abi.Digest(rendered(t, in))
 	}
 	want := digest(func(*v1.VirtualMachineInstance) {})
 	for what, change := range map[string]func(*v1.VirtualMachineInstance){

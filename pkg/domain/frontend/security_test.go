@@ -29,7 +29,7 @@ func TestEncrypted(t *testing.T) {
 			if c.arch == "amd64" {
 				firmware = "{bootloader: {efi: {secureBoot: false}}}"
 			}
-			dom := render(t, with(t, c.arch, "encrypted", `spec: {domain: {launchSecurity: `+c.security+`, firmware: `+firmware+`, `+devices+`}}`))
+			dom := rendered(t, with(t, c.arch, "encrypted", `spec: {domain: {launchSecurity: `+c.security+`, firmware: `+firmware+`, `+devices+`}}`))
 			policy := uint(0)
 			switch s := dom.LaunchSecurity; {
 			case s != nil && s.SEV != nil:

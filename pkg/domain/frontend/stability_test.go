@@ -101,20 +101,20 @@ func TestNothingMoves(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range generated() {
 		vmi := random(t, r)
-		dom := render(t, input(vmi))
+		dom := rendered(t, input(vmi))
 		for boot := range 4 {
 			record := abi.Freeze(dom, "v1")
 			in := input(vmi)
 			in.Frozen = &record
 			in.Defaults = config.FrontendDefaults{Version: "v9", FreePorts: boot * 5, EFIVideo: "vga", Video: map[string]string{"amd64": "bochs", "arm64": "ramfb", "s390x": "virtio"}}
 			in.Facts = frontend.Facts{Machines: map[string]string{"q35": "pc-q35-99.9", "virt": "virt-99.9", "s390-ccw-virtio": "s390-ccw-virtio-99.9"}}
-			same := render(t, in)
+			same := rendered(t, in)
 			if diff := cmp.Diff(printed(t, dom), printed(t, same)); diff != "" {
 				t.Fatalf("an unchanged guest changes:\n%s", diff)
 			}
 			edit(vmi, r)
 			in.VMI = vmi
-			next := render(t, in)
+			next := rendered(t, in)
 			before, after := addresses(t, dom), addresses(t, next)
 			for key, was := range before {
 				if is, still := after[key]; still && was != is {
@@ -135,13 +135,13 @@ func TestGoneWithoutTrace(t *testing.T) {
 	for range generated() {
 		vmi := random(t, r)
 		in := input(vmi.DeepCopy())
-		dom := render(t, in)
+		dom := rendered(t, in)
 		before := printed(t, dom)
 		for range 3 {
 			for _, guest := range []*v1.VirtualMachineInstance{withMore(vmi, r), vmi} {
 				record := abi.Freeze(dom, "v1")
 				in.VMI, in.Frozen = guest.DeepCopy(), &record
-				dom = render(t, in)
+				dom = rendered(t, in)
 			}
 			if diff := cmp.Diff(before, printed(t, dom)); diff != "" {
 				t.Fatalf("what came and went has changed the guest:\n%s", diff)
@@ -201,8 +201,8 @@ func printed(t testing.TB, dom *libvirtxml.Domain) string {
 func TestPrint(t *testing.T) {
 	t.Parallel()
 	for name, in := range guests(t) {
-		first := printed(t, render(t, in))
-		if again := printed(t, render(t, in)); again != first {
+		first := printed(t, rendered(t, in))
+		if again := printed(t, rendered(t, in)); again != first {
 			t.Errorf("%s: two renderings differ:\n%s", name, cmp.Diff(first, again))
 		}
 		var back libvirtxml.Domain
@@ -219,10 +219,10 @@ func TestPrint(t *testing.T) {
 func TestInputStays(t *testing.T) {
 	t.Parallel()
 	for name, in := range guests(t) {
-		record := abi.Freeze(render(t, in), "v1")
+		record := abi.Freeze(rendered(t, in), "v1")
 		in.Frozen = &record
-		vmi, frozen := in.VMI.DeepCopy(), abi.Freeze(render(t, in), "v1")
-		render(t, in)
+		vmi, frozen := in.VMI.DeepCopy(), abi.Freeze(rendered(t, in), "v1")
+		rendered(t, in)
 		if diff := cmp.Diff(vmi, in.VMI); diff != "" {
 			t.Errorf("%s: the VMI changed:\n%s", name, diff)
 		}

@@ -64,7 +64,7 @@ func TestQEMUStarts(t *testing.T) {
 			if in.VMI.Spec.Domain.CPU.Model == "host-model" {
 				in.VMI.Spec.Domain.CPU.Model = "qemu64" // without KVM
 			}
-			dom := render(t, in)
+			dom := rendered(t, in)
 			complete(dom)
 			files(t, dom)
 			text := printed(t, dom)

@@ -1,0 +1,61 @@
+package admit
+
+import (
+	"cmp"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// A VMI that is stored holds one value for each field, whoever gave it: a user, or admission, whose changes the API server ascribes to
+// the user's request. Of a guest that a VM's controller made it can still be told, since the VM is as it was written and the pins of the
+// guest name all else that went into it: it is made once more, and compared.
+
+// FromElsewhere is the origin of what is in a stored guest and does not follow from its VM.
+const FromElsewhere = "elsewhere"
+
+// Notes of explanations.
+const (
+	noteBare = "the guest belongs to no VM that could be read, so that what admission filled in cannot be told from what its owner wrote: both are 'user', and nor can what its preference gave it"
+	noteElse = "'elsewhere': the VM does not say so as it is now. It was edited after this guest was made, or somebody else has changed the guest"
+)
+
+// ExplainGuest explains a stored VMI by the VM that it was made of and what the VMI is pinned to. frozen is the record of its hardware; nil
+// before its first boot. The VM must have a template.
+func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen *record.Record, in Input) Explanation {
+	made, h := Instance(vm), history{}
+	h.note(made, Origin{Kind: FromUser})
+	seed := cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], vm.Annotations[v1alpha1.AnnotationIdentity])
+	derived := made.DeepCopy()
+	identity.Fill(derived, seed)
+	h.note(derived, Origin{Kind: FromDefault, Name: "identity"})
+	if frozen != nil { // as its controller does: what the guest was seen with wins
+		identity.Recall(made, frozen)
+	}
+	identity.Fill(made, seed)
+	h.note(made, Origin{Kind: FromDefault, Name: "recorded hardware"})
+	explained := h.explain(made, in, source{volumes: inferred(vm), try: trialOf(vm)})
+	explained.Fields = nil
+	for _, l := range guestLeaves(vmi) {
+		origin := h[l.Key].origin
+		if h[l.Key].value != l.Text() {
+			origin, explained.Notes = Origin{Kind: FromElsewhere}, []string{noteElse}
+		}
+		explained.Fields = append(explained.Fields, Fact{l.Path, l.Value, origin})
+	}
+	return explained
+}
+
+// inferred are the volumes that named the instancetype and the preference of a VM.
+func inferred(vm *v1.VirtualMachine) map[string]string {
+	volumes := map[string]string{}
+	if m := vm.Spec.Instancetype; m != nil {
+		volumes[FromInstancetype] = m.InferFromVolume
+	}
+	if m := vm.Spec.Preference; m != nil {
+		volumes[FromPreference] = m.InferFromVolume
+	}
+	return volumes
+}

@@ -1,0 +1,176 @@
+package admit
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// target says which field of a guest a field of a preference fills, so that one that was not applied can say who was first.
+type target struct {
+	// preferred is a field of the preference's spec; what stands below it stands below guest in the guest.
+	preferred string
+	// guest is a field of the VMI's spec, [*] for each element of a list. Empty: it fills none.
+	guest string
+	// without is the reason when the guest has no such field at all.
+	without string
+}
+
+// targets: the first whose field a path begins with counts.
+var targets = []target{
+	{"annotations", "metadata.annotations", ""},
+	{"clock.preferredClockOffset.utc", "spec.domain.clock.utc", "the guest has another clock offset"},
+	{"clock.preferredClockOffset.timezone", "spec.domain.clock.timezone", "the guest has another clock offset"},
+	{"clock.preferredTimer", "spec.domain.clock.timer", ""},
+	{"devices.preferredAutoattachGraphicsDevice", "spec.domain.devices.autoattachGraphicsDevice", ""},
+	{"devices.preferredAutoattachInputDevice", "spec.domain.devices.autoattachInputDevice", ""},
+	{"devices.preferredAutoattachMemBalloon", "spec.domain.devices.autoattachMemBalloon", ""},
+	{"devices.preferredAutoattachPodInterface", "spec.domain.devices.autoattachPodInterface", ""},
+	{"devices.preferredAutoattachSerialConsole", "spec.domain.devices.autoattachSerialConsole", ""},
+	{"devices.preferredBlockMultiQueue", "spec.domain.devices.blockMultiQueue", ""},
+	{"devices.preferredCdromBus", "spec.domain.devices.disks[*].cdrom.bus", "the guest has no CD-ROM"},
+	{"devices.preferredDisableHotplug", "spec.domain.devices.disableHotplug", ""},
+	{"devices.preferredDiskBlockSize", "spec.domain.devices.disks[*].blockSize", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskBus", "spec.domain.devices.disks[*].disk.bus", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskCache", "spec.domain.devices.disks[*].cache", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskDedicatedIoThread", "spec.domain.devices.disks[*].dedicatedIOThread", "the guest has no disk on bus virtio, and no other has IO threads"},
+	{"devices.preferredDiskIO", "spec.domain.devices.disks[*].io", "the guest has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredInputBus", "spec.domain.devices.inputs[*].bus", "the guest has no input device"},
+	{"devices.preferredInputType", "spec.domain.devices.inputs[*].type", "the guest has no input device"},
+	{"devices.preferredInterfaceMasquerade", "spec.domain.devices.interfaces[*].masquerade", "the guest has no interface on the pod network without a binding of its own"},
+	{"devices.preferredInterfaceModel", "spec.domain.devices.interfaces[*].model", "the guest has no interface"},
+	{"devices.preferredLunBus", "spec.domain.devices.disks[*].lun.bus", "the guest has no LUN"},
+	{"devices.preferredNetworkInterfaceMultiQueue", "spec.domain.devices.networkInterfaceMultiqueue", ""},
+	{"devices.preferredPanicDeviceModel", "spec.domain.devices.panicDevices[*].model", ""},
+	{"devices.preferredRng", "spec.domain.devices.rng", ""},
+	{"devices.preferredSoundModel", "spec.domain.devices.sound.model", "the guest has no sound device"},
+	{"devices.preferredTPM", "spec.domain.devices.tpm", ""},
+	{"devices.preferredUseVirtioTransitional", "spec.domain.devices.useVirtioTransitional", ""},
+	{"devices.preferredVideoType", "spec.domain.devices.video.type", ""},
+	{"devices.preferredVirtualGPUOptions", "spec.domain.devices.gpus[*].virtualGPUOptions", "the guest has no GPU"},
+	{"features.preferredAcpi", "spec.domain.features.acpi", ""},
+	{"features.preferredApic", "spec.domain.features.apic", ""},
+	{"features.preferredHyperv", "spec.domain.features.hyperv", ""},
+	{"features.preferredKvm", "spec.domain.features.kvm", ""},
+	{"features.preferredPvspinlock", "spec.domain.features.pvspinlock", ""},
+	{"features.preferredSmm", "spec.domain.features.smm", ""},
+	{"firmware.preferredUseBiosSerial", "spec.domain.firmware.bootloader.bios.useSerial", "the guest does not boot by BIOS"},
+	{"firmware.preferredUseBios", "spec.domain.firmware.bootloader.bios", otherLoader},
+	{"firmware.preferredEfi", "spec.domain.firmware.bootloader.efi", otherLoader},
+	{"firmware.preferredUseEfi", "spec.domain.firmware.bootloader.efi", otherLoader},
+	{"firmware.preferredUseSecureBoot", "spec.domain.firmware.bootloader.efi.secureBoot", "the guest does not boot by EFI, or preferredEfi says how"},
+	{"machine.preferredMachineType", "spec.domain.machine.type", ""},
+	{"preferredArchitecture", "spec.architecture", ""},
+	{"preferredLaunchSecurity", "spec.domain.launchSecurity", ""},
+	{"preferredSubdomain", "spec.subdomain", ""},
+	{"preferredTerminationGracePeriodSeconds", "spec.terminationGracePeriodSeconds", ""},
+	{"volumes.preferredStorageClassName", "", "it concerns data volume templates, which no guest has"},
+}
+
+const otherLoader = "the guest has another boot loader"
+
+// switches are fields of which false asks for nothing, and true for an object or a flag that the guest then has.
+var switches = []string{"devices.preferredDisableHotplug", "firmware.preferredUseBios", "firmware.preferredUseEfi"}
+
+// reasons why a field that makes no difference makes none, one for each field of the guest that it could have filled.
+func reasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
+	switch {
+	case slices.Contains(switches, field.Path) && field.Value == false:
+		return []string{"false asks for nothing"}
+	case strings.HasPrefix(field.Path, "requirements."):
+		return []string{"it fills nothing, and the guest meets it"}
+	case strings.HasPrefix(field.Path, "cpu.preferredCPUFeatures["):
+		return featureReasons(field, facts)
+	case strings.HasPrefix(field.Path, "cpu.") || field.Path == "preferSpreadSocketToCoreRatio":
+		return []string{arrangementReason(set, field.Path)}
+	}
+	for _, t := range targets {
+		if below, found := strings.CutPrefix(field.Path, t.preferred); found && (below == "" || below[0] == '.' || below[0] == '[') {
+			return t.reasons(below, facts)
+		}
+	}
+	return []string{"it is not known to this release"}
+}
+
+func (t target) reasons(below string, facts []Fact) (all []string) {
+	if t.guest == "" {
+		return []string{t.without}
+	}
+	for _, fact := range facts {
+		if within(t.guest+below, fact.Path) {
+			all = append(all, fact.already())
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all
+	case below != "" && owned(t.guest, facts):
+		return []string{"the guest has its own " + t.guest}
+	case t.without != "":
+		return []string{t.without}
+	}
+	return []string{"the guest has no " + t.guest}
+}
+
+// already says what a field of the guest is without the field of the preference that fills it.
+func (f Fact) already() string {
+	value := leaves.Leaf{Value: f.Value}.Text()
+	if f.Origin.Kind == FromPreference { // another field of it, or what the preference says is the default
+		return fmt.Sprintf("%s is %s without it too", f.Path, value)
+	}
+	return fmt.Sprintf("%s is %s (%s)", f.Path, value, f.Origin)
+}
+
+// index of an element of a list.
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// within tells whether a fact is the field of a pattern, or lies below it.
+func within(pattern, path string) bool {
+	if strings.Contains(pattern, "[*]") {
+		path = index.ReplaceAllString(path, "[*]")
+	}
+	rest, found := strings.CutPrefix(path, pattern)
+	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// owned tells whether somebody else than the preference made an object that preferences fill as a whole.
+func owned(pattern string, facts []Fact) bool {
+	for _, fact := range facts {
+		if within(pattern, fact.Path) && fact.Origin.Kind != FromPreference {
+			return true
+		}
+	}
+	return false
+}
+
+// featureReasons go by the name of a CPU feature, not by its place in the list.
+func featureReasons(field leaves.Leaf, facts []Fact) []string {
+	wanted, _ := field.Value.(v1.CPUFeature)
+	for _, fact := range facts {
+		if within("spec.domain.cpu.features[*].name", fact.Path) && fact.Value == wanted.Name {
+			return []string{fact.already()}
+		}
+	}
+	return []string{"the guest has no such feature"}
+}
+
+// arrangementReason: a preference arranges the vCPUs of an instancetype, and only those.
+func arrangementReason(set instancetype.Set, field string) string {
+	topology := v1beta1.Sockets
+	if cpu := set.Preference.Spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
+		topology = *cpu.PreferredCPUTopology
+	}
+	switch {
+	case set.Instancetype == nil:
+		return "the guest has no instancetype whose vCPUs could be arranged"
+	case field == "cpu.preferredCPUTopology" || topology == v1beta1.Spread || topology == v1beta1.DeprecatedPreferSpread:
+		return "the vCPUs are arranged alike without it"
+	}
+	return fmt.Sprintf("preferredCPUTopology is '%s', not '%s'", topology, v1beta1.Spread)
+}

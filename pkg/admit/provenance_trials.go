@@ -1,0 +1,138 @@
+package admit
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
+	"k8s.io/apimachinery/pkg/api/equality"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// What a field of a preference does is found by running stage 1 without it. Comparing the guest's fields with the preference's does not
+// tell: 'relaxed: {}' of a preference becomes 'enabled: true' of the guest, which a default filled in; and 'preferredSmm: {}' may be
+// all that keeps a guest from being refused.
+
+// trial is the guest that is explained, and the verdict on it, with another input.
+type trial func(Input) (*v1.VirtualMachineInstance, Verdict)
+
+func trialOf(vm *v1.VirtualMachine) trial {
+	return func(in Input) (*v1.VirtualMachineInstance, Verdict) { return VM(vm, nil, in) }
+}
+
+// unpreferred lists the fields of the preference without which guest and verdict are the same, each with its reasons.
+func unpreferred(in Input, origin Origin, facts []Fact, try trial) (skipped []Skipped) {
+	if in.Set.Preference == nil {
+		return nil
+	}
+	guest, verdict := try(in)
+	set, rest := in.Set, *in.Set.Preference
+	rest.Spec = *rest.Spec.DeepCopy()
+	in.Set.Preference = &rest
+	eachTaken(&rest.Spec, func(field leaves.Leaf) {
+		if other, judged := try(in); !verdict.equal(judged) || !sameGuest(guest, other) {
+			return
+		}
+		for _, reason := range reasons(set, field, facts) {
+			skipped = append(skipped, Skipped{origin, field.Path, reason})
+		}
+	})
+	return skipped
+}
+
+// equal tells whether two verdicts say the same.
+func (v Verdict) equal(other Verdict) bool {
+	texts := func(v Verdict) (all []string) {
+		for _, err := range v.Errors {
+			all = append(all, err.Error())
+		}
+		return all
+	}
+	return slices.Equal(texts(v), texts(other)) && slices.Equal(v.Warnings, other.Warnings)
+}
+
+func sameGuest(a, b *v1.VirtualMachineInstance) bool {
+	return maps.Equal(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+// ascribe notes which values others than the preference would not have given without it. vmi is the guest before stage 1.
+func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Origin) {
+	in.Set = instancetype.Set{Instancetype: in.Set.Instancetype, Architecture: in.Set.Architecture}
+	expand(vmi, in)
+	without := map[string]string{}
+	for _, l := range guestLeaves(vmi) {
+		without[l.Key] = l.Text()
+	}
+	for key, was := range h {
+		value, found := without[key]
+		if was.origin.Kind != FromUser && was.origin.Kind != FromPreference && (!found || value != was.value) {
+			was.origin.Because = &preference
+			h[key] = was
+		}
+	}
+}
+
+// eachTaken takes one field after the other out of a preference, visits it, and puts it back. Fields are values, empty objects,
+// elements of lists and keys of maps.
+func eachTaken(spec *v1beta1.VirtualMachinePreferenceSpec, visit func(leaves.Leaf)) {
+	taker(visit).walk(leaves.Leaf{}, reflect.ValueOf(spec).Elem())
+}
+
+type taker func(leaves.Leaf)
+
+// walk tells whether there was a field.
+func (t taker) walk(at leaves.Leaf, v reflect.Value) (found bool) {
+	switch {
+	case leaves.Whole(v.Type()):
+		return t.value(at, v)
+	case v.Kind() == reflect.Pointer:
+		return !v.IsNil() && (v.Type().Elem().Kind() == reflect.Struct && t.walk(at, v.Elem()) || t.value(at, v))
+	case v.Kind() == reflect.Struct:
+		for _, f := range leaves.Fields(v.Type()) {
+			found = t.walk(at.Below(f.Name), v.Field(f.Index)) || found
+		}
+		return found
+	case v.Kind() == reflect.Slice:
+		return t.elements(at, v)
+	case v.Kind() == reflect.Map:
+		return t.keys(at, v)
+	}
+	return t.value(at, v)
+}
+
+// value takes out a field that has no others below it.
+func (t taker) value(at leaves.Leaf, v reflect.Value) bool {
+	if v.IsZero() {
+		return false
+	}
+	was := reflect.ValueOf(v.Interface())
+	at.Value = reflect.Indirect(was).Interface()
+	v.SetZero()
+	t(at)
+	v.Set(was)
+	return true
+}
+
+func (t taker) elements(at leaves.Leaf, v reflect.Value) bool {
+	was := reflect.ValueOf(v.Interface())
+	for i := range was.Len() {
+		v.Set(reflect.AppendSlice(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, was.Len()), was.Slice(0, i)), was.Slice(i+1, was.Len())))
+		t(leaves.Leaf{Path: at.Path + "[" + strconv.Itoa(i) + "]", Value: was.Index(i).Interface()})
+	}
+	v.Set(was)
+	return was.Len() > 0
+}
+
+func (t taker) keys(at leaves.Leaf, v reflect.Value) bool {
+	for _, key := range leaves.SortedKeys(v, v) {
+		was := v.MapIndex(key)
+		v.SetMapIndex(key, reflect.Value{})
+		t(leaves.Leaf{Path: at.Path + "[" + key.String() + "]", Value: was.Interface()})
+		v.SetMapIndex(key, was)
+	}
+	return v.Len() > 0
+}

@@ -1,0 +1,95 @@
+// Package identity derives the firmware UUID, serial, MAC addresses and generation ID of a VMI from the seed of its VM.
+package identity
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/record"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fill fills firmware UUID, serial and MACs that are unset, derived from the seed. The same seed gives the same
+// values, so a guest that is restored, or re-created from Git with its seed, is the same machine to its licences and its
+// network. Values that the user set stay.
+func Fill(vmi *v1.VirtualMachineInstance, seed string) {
+	domain := &vmi.Spec.Domain
+	if domain.Firmware == nil {
+		domain.Firmware = &v1.Firmware{}
+	}
+	if domain.Firmware.UUID == "" {
+		domain.Firmware.UUID = types.UID(derivedUUID(seed, "firmware.uuid"))
+	}
+	if domain.Firmware.Serial == "" {
+		domain.Firmware.Serial = derivedUUID(seed, "firmware.serial")
+	}
+	for i := range domain.Devices.Interfaces {
+		if nic := &domain.Devices.Interfaces[i]; nic.MacAddress == "" {
+			nic.MacAddress = derivedMAC(seed, nic.Name)
+		}
+	}
+}
+
+// Recall fills firmware UUID, serial and MACs that are unset from the record of an earlier boot. Called before Fill, it
+// lets the record win over a seed that was changed or lost since then: the guest has been seen, and stays, what it was.
+// Values that the user set stay.
+func Recall(vmi *v1.VirtualMachineInstance, record *record.Record) {
+	domain := &vmi.Spec.Domain
+	if domain.Firmware == nil && (record.UUID != "" || record.Serial != "") {
+		domain.Firmware = &v1.Firmware{}
+	}
+	if firmware := domain.Firmware; firmware != nil {
+		firmware.UUID = cmp.Or(firmware.UUID, types.UID(record.UUID))
+		firmware.Serial = cmp.Or(firmware.Serial, record.Serial)
+	}
+	for i := range domain.Devices.Interfaces {
+		nic := &domain.Devices.Interfaces[i]
+		nic.MacAddress = cmp.Or(nic.MacAddress, record.MACs[nic.Name])
+	}
+}
+
+// restoredAnnotation is what KubeVirt's restore controller puts on a VM whose disks it replaced.
+const restoredAnnotation = "restore.kubevirt.io/lastRestoreUID"
+
+// Generation is which life of its disks a VM is in. Restored from a backup, cloned or made again it has another UID; a restore in
+// place leaves a mark, or its owner does.
+func Generation(vm *v1.VirtualMachine) string {
+	return strings.Trim(strings.Join([]string{string(vm.UID), vm.Annotations[restoredAnnotation], vm.Annotations[v1alpha1.AnnotationGeneration]}, "/"), "/")
+}
+
+// GenerationID is the GUID by which a guest notices that it was restored or cloned. It stays over restarts, on any host. One that
+// changes without need costs a guest little; one that stays after a restore makes two of what must be one.
+func GenerationID(vmi *v1.VirtualMachineInstance) string {
+	life := vmi.Annotations[v1alpha1.AnnotationGeneration]
+	if owner := metav1.GetControllerOf(vmi); life == "" && owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind {
+		life = string(owner.UID) // another's controller made it, and makes a VMI of another UID at each start
+	}
+	return derivedUUID(string(vmi.Spec.Domain.Firmware.UUID)+"\x00"+cmp.Or(life, string(vmi.UID)), "generation")
+}
+
+// derivedUUID is a UUID of version 8 (RFC 9562: the maker's own derivation).
+func derivedUUID(seed, purpose string) string {
+	b := digest(seed, purpose)
+	b[6] = b[6]&0x0f | 0x80
+	b[8] = b[8]&0x3f | 0x80
+	text := hex.EncodeToString(b[:16])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// derivedMAC is a locally administered unicast address. Its 46 free bits make a clash in a network of 10,000 NICs a
+// matter of one in a million.
+func derivedMAC(seed, nic string) string {
+	b := digest(seed, "mac/"+nic)
+	b[0] = b[0]&0xfc | 0x02
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4], b[5])
+}
+
+func digest(seed, purpose string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(seed + "\x00" + purpose))
+}

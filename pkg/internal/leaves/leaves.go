@@ -1,0 +1,152 @@
+// Package leaves walks API objects by their Go types and names their fields as JSON does. The patch writer and provenance share it.
+package leaves
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Leaf is a field of an object that is set and has no fields below it.
+type Leaf struct {
+	// Path is for people, with indices. Key names the same leaf before and after a step: it has the names of list elements.
+	Path, Key string
+	Value     any
+}
+
+// Text is the value for comparisons.
+func (l Leaf) Text() string {
+	raw, err := json.Marshal(l.Value)
+	if err != nil {
+		return fmt.Sprint(l.Value) // no value of the API fails to marshal
+	}
+	return string(raw)
+}
+
+// Below is the field of a struct; an inlined one has no name.
+func (l Leaf) Below(name string) Leaf {
+	if name == "" {
+		return l
+	}
+	return Leaf{Path: strings.TrimPrefix(l.Path+"."+name, "."), Key: l.Key + "." + name}
+}
+
+// Append adds the leaves of a value below a path, in the order of the type's fields; those of maps in that of their keys.
+func Append(found []Leaf, path string, value any) []Leaf {
+	l := list(found)
+	l.walk(Leaf{Path: path, Key: path}, reflect.ValueOf(value))
+	return l
+}
+
+type list []Leaf
+
+// walk goes by Go types, not by JSON: that has 'devices: {}' where nobody set anything.
+func (l *list) walk(at Leaf, v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		if !v.IsNil() {
+			l.pointed(at, v.Elem())
+		}
+	case Whole(v.Type()):
+		if !v.IsZero() {
+			l.add(at, v)
+		}
+	case v.Kind() == reflect.Struct:
+		for _, f := range Fields(v.Type()) {
+			part := v.Field(f.Index)
+			if f.Name == "" && part.Kind() == reflect.Pointer {
+				part = part.Elem()
+			}
+			if part.IsValid() {
+				l.walk(at.Below(f.Name), part)
+			}
+		}
+	case v.Kind() == reflect.Slice:
+		seen := map[string]int{}
+		for i := range v.Len() {
+			name := elementName(v.Index(i), i)
+			seen[name]++
+			element := Leaf{Path: at.Path + "[" + strconv.Itoa(i) + "]", Key: fmt.Sprintf("%s[%s#%d]", at.Key, name, seen[name])}
+			l.pointed(element, v.Index(i))
+		}
+	case v.Kind() == reflect.Map:
+		for _, key := range SortedKeys(v, v) {
+			l.pointed(Leaf{Path: at.Path + "[" + key.String() + "]", Key: at.Key + "[" + key.String() + "]"}, v.MapIndex(key))
+		}
+	case !v.IsZero():
+		l.add(at, v)
+	}
+}
+
+// pointed is what a pointer, list or map holds: a zero there is a value, and a struct without fields set an empty object.
+func (l *list) pointed(at Leaf, v reflect.Value) {
+	before := len(*l)
+	if v.Kind() == reflect.Struct && !Whole(v.Type()) {
+		l.walk(at, v)
+		if len(*l) == before {
+			*l = append(*l, Leaf{at.Path, at.Key, struct{}{}})
+		}
+		return
+	}
+	l.add(at, v)
+}
+
+func (l *list) add(at Leaf, v reflect.Value) {
+	*l = append(*l, Leaf{at.Path, at.Key, v.Interface()})
+}
+
+// elementName tells an element of a list from the others, wherever it stands: steps may put one before it. Without a name
+// it is its index.
+func elementName(v reflect.Value, index int) string {
+	if v.Kind() == reflect.Struct {
+		if name := v.FieldByName("Name"); name.IsValid() && name.Kind() == reflect.String && name.Len() > 0 {
+			return name.String()
+		}
+	}
+	return strconv.Itoa(index)
+}
+
+// Field is one of a struct: its index among the Go fields, and its JSON key, which is empty for an inlined struct.
+type Field struct {
+	Index int
+	Name  string
+}
+
+// Fields of a struct that JSON has.
+func Fields(t reflect.Type) []Field {
+	var fields []Field
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !t.Field(i).IsExported():
+		case name == "" && (t.Field(i).Anonymous || strings.Contains(options, "inline")):
+			fields = append(fields, Field{Index: i})
+		default:
+			fields = append(fields, Field{Index: i, Name: cmp.Or(name, t.Field(i).Name)})
+		}
+	}
+	return fields
+}
+
+var marshaler = reflect.TypeFor[json.Marshaler]()
+
+// WritesItself reports whether a type writes its own JSON, such as quantities and times.
+func WritesItself(t reflect.Type) bool {
+	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
+}
+
+// Whole reports whether a type has no fields of its own in JSON though it is a struct or a list: bytes, and what writes itself.
+func Whole(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 || WritesItself(t)
+}
+
+// SortedKeys are the keys of both maps, each once.
+func SortedKeys(a, b reflect.Value) []reflect.Value {
+	keys := append(a.MapKeys(), b.MapKeys()...)
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	return slices.CompactFunc(keys, func(a, b reflect.Value) bool { return a.String() == b.String() })
+}

@@ -1,0 +1,50 @@
+package patch
+
+import (
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// anchors remembers what raw holds at each path that was asked for.
+type anchors map[string]gjson.Result
+
+// firstMissing is the index and the pointer of the topmost parent of path that raw does not hold as an object or array, or
+// -1. at is the pointer of path itself.
+func (a anchors) firstMissing(path []string, at string) (index int, parent string) {
+	here, end := a[""], 0
+	for i, key := range path[:len(path)-1] {
+		start := end
+		end += len("/") + len(escaper.Replace(key))
+		next, known := a[at[:end]]
+		if !known {
+			if here.IsArray() {
+				next = a.element(here, at[:start], at[:end])
+			} else {
+				next = here.Get(gjson.Escape(key))
+			}
+			a[at[:end]] = next
+		}
+		if !next.IsObject() && !next.IsArray() {
+			return i, at[:end]
+		}
+		here = next
+	}
+	return -1, ""
+}
+
+// element finds an element of the array at a path by its own path. All elements are read at once: to look for each of them from
+// the first one on would cost the square of their number, and a manifest can have a hundred thousand.
+func (a anchors) element(array gjson.Result, parent, at string) gjson.Result {
+	read := parent + "/" // of no element
+	if _, seen := a[read]; !seen {
+		a[read] = gjson.Result{}
+		i := 0
+		array.ForEach(func(_, element gjson.Result) bool {
+			a[read+strconv.Itoa(i)] = element
+			i++
+			return true
+		})
+	}
+	return a[at]
+}

@@ -1,0 +1,227 @@
+// Package patch writes the RFC 6902 patch that makes one API object of another.
+package patch
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
+	"github.com/tidwall/gjson"
+)
+
+// operation is one line of an RFC 6902 patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// Write returns the RFC 6902 patch that turns raw into what after says, or nil when nothing changed. before is the typed form
+// of raw and after of the same type, both pointers. Only what differs is touched: fields of a newer API that the Go
+// types do not know survive, and no zero value is written. Parents that raw lacks are created with their first child.
+// It applies with the API server's json-patch v4 and with the strict v5 alike.
+func Write(raw []byte, before, after any) ([]byte, error) {
+	var found changes
+	old, now := reflect.ValueOf(before), reflect.ValueOf(after)
+	if old.Type() != now.Type() || old.Kind() != reflect.Pointer {
+		return nil, fmt.Errorf("patch needs two pointers of one type, got %T and %T", before, after)
+	}
+	found.compare(make([]string, 0, depth), shapes[old.Type().Elem()], old.Elem(), now.Elem())
+	if len(found) == 0 {
+		return nil, nil
+	}
+	document := anchors{"": gjson.ParseBytes(raw)}
+	var operations []operation
+	added := map[string]map[string]any{} // objects that this patch creates, by path
+	for _, c := range found {
+		at := pointer(c.path)
+		missing, parent := document.firstMissing(c.path, at)
+		if missing < 0 {
+			operations = append(operations, c.operation(at))
+			continue
+		}
+		if c.removed {
+			continue // nothing there to remove
+		}
+		at = parent
+		object, seen := added[at]
+		if !seen {
+			object = map[string]any{}
+			added[at] = object
+			operations = append(operations, operation{Op: "add", Path: at, Value: object})
+		}
+		put(object, c.path[missing+1:], c.value)
+	}
+	if len(operations) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(operations)
+}
+
+// change is a difference at a path of the typed object.
+type change struct {
+	path    []string
+	value   any
+	removed bool
+	// present says that the key itself held a value before, so that replace is the honest word.
+	present bool
+}
+
+func (c change) operation(at string) operation {
+	switch {
+	case c.removed:
+		return operation{Op: "remove", Path: at}
+	case c.present:
+		return operation{Op: "replace", Path: at, Value: c.value}
+	}
+	return operation{Op: "add", Path: at, Value: c.value}
+}
+
+// put sets a value below an object, making the objects in between.
+func put(object map[string]any, path []string, value any) {
+	for _, key := range path[:len(path)-1] {
+		child, ok := object[key].(map[string]any)
+		if !ok {
+			child = map[string]any{}
+			object[key] = child
+		}
+		object = child
+	}
+	object[path[len(path)-1]] = value
+}
+
+var escaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+// pointer is the RFC 6901 form of a path.
+func pointer(path []string) string {
+	var b strings.Builder
+	length := 0
+	for _, key := range path {
+		length += len("/") + len(key)
+	}
+	b.Grow(length)
+	for _, key := range path {
+		b.WriteByte('/')
+		b.WriteString(escaper.Replace(key))
+	}
+	return b.String()
+}
+
+// changes collects differences in the order of the type's fields.
+type changes []change
+
+func (c *changes) note(path []string, old, now reflect.Value) {
+	gone := now.IsZero()
+	if gone && old.IsZero() {
+		return
+	}
+	entry := change{path: append([]string(nil), path...), removed: gone, present: !old.IsZero()}
+	if !gone {
+		entry.value = now.Interface()
+	}
+	*c = append(*c, entry)
+}
+
+// depth of the deepest path of an object; deeper ones cost a copy.
+const depth = 24
+
+// compare walks two values of one type. path is only borrowed.
+func (c *changes) compare(path []string, is *shape, old, now reflect.Value) {
+	if is.equal != nil {
+		if !is.equal(old, now) {
+			c.note(path, old, now)
+		}
+		return
+	}
+	switch old.Kind() {
+	case reflect.Struct:
+		for _, f := range is.fields {
+			if f.Name == "" {
+				c.compare(path, f.inlined(), inlined(old.Field(f.Index)), inlined(now.Field(f.Index)))
+			} else {
+				c.compare(append(path, f.Name), f.is, old.Field(f.Index), now.Field(f.Index))
+			}
+		}
+	case reflect.Pointer:
+		if old.IsNil() || now.IsNil() {
+			c.note(path, old, now)
+			return
+		}
+		c.comparePointed(path, is.element, old.Elem(), now.Elem())
+	case reflect.Slice:
+		c.compareSlices(path, is.element, old, now)
+	case reflect.Map:
+		c.compareMaps(path, old, now)
+	default:
+		if !old.Equal(now) {
+			c.note(path, old, now)
+		}
+	}
+}
+
+// inlined is the struct whose fields stand among those of its parent, also when it is held by a pointer.
+func inlined(v reflect.Value) reflect.Value {
+	switch {
+	case v.Kind() != reflect.Pointer:
+		return v
+	case v.IsNil():
+		return reflect.Zero(v.Type().Elem())
+	}
+	return v.Elem()
+}
+
+// comparePointed compares what two pointers hold. A zero behind a pointer is a value, not an absence.
+func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Value) {
+	if old.Kind() == reflect.Struct && is.equal == nil {
+		c.compare(path, is, old, now)
+	} else if !sameValue(old, now) {
+		*c = append(*c, change{path: append([]string(nil), path...), value: now.Interface(), present: true})
+	}
+}
+
+// compareSlices writes changes of elements and appended ones singly; a list that got shorter is replaced.
+func (c *changes) compareSlices(path []string, element *shape, old, now reflect.Value) {
+	if old.Len() == 0 || now.Len() < old.Len() {
+		if now.Len() > 0 || old.Len() > 0 {
+			c.note(path, old, now)
+		}
+		return
+	}
+	for i := range now.Len() {
+		at := append(path, strconv.Itoa(i))
+		if i < old.Len() {
+			c.compare(at, element, old.Index(i), now.Index(i))
+			continue
+		}
+		*c = append(*c, change{path: append([]string(nil), at...), value: now.Index(i).Interface()})
+	}
+}
+
+// compareMaps writes each key that differs, in sorted order.
+func (c *changes) compareMaps(path []string, old, now reflect.Value) {
+	if old.Len() == 0 || now.Len() == 0 {
+		if old.Len() != now.Len() {
+			c.note(path, old, now)
+		}
+		return
+	}
+	if sameMap(old, now) {
+		return
+	}
+	for _, key := range leaves.SortedKeys(old, now) {
+		was, is := old.MapIndex(key), now.MapIndex(key)
+		entry := change{path: append(append([]string(nil), path...), key.String()), present: was.IsValid()}
+		switch {
+		case !is.IsValid():
+			entry.removed = true
+		case was.IsValid() && sameValue(was, is):
+			continue
+		default:
+			entry.value = is.Interface()
+		}
+		*c = append(*c, entry)
+	}
+}

@@ -1,0 +1,84 @@
+package patch
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// shape is what the patch writer must know of a type, worked out once: reading struct tags for each request costs more
+// than the comparison itself.
+type shape struct {
+	// equal compares types that write their own JSON (quantities, times) as a whole.
+	equal  func(old, now reflect.Value) bool
+	fields []fieldShape
+	// element of a pointer, list or map.
+	element *shape
+}
+
+type fieldShape struct {
+	leaves.Field
+	is *shape
+}
+
+// inlined is the shape of the struct whose fields stand among those of its parent, also when it is held by a pointer.
+func (f fieldShape) inlined() *shape {
+	if f.is.element != nil {
+		return f.is.element
+	}
+	return f.is
+}
+
+// shapes covers every type that can be reached from the objects that admission patches. It is complete at start and
+// never written again.
+var shapes = shapesOf(reflect.TypeFor[v1.VirtualMachine](), reflect.TypeFor[v1.VirtualMachineInstance]())
+
+func shapesOf(roots ...reflect.Type) map[reflect.Type]*shape {
+	known := map[reflect.Type]*shape{}
+	for _, t := range roots {
+		describe(t, known)
+	}
+	return known
+}
+
+func describe(t reflect.Type, known map[reflect.Type]*shape) *shape {
+	if s := known[t]; s != nil {
+		return s
+	}
+	s := &shape{}
+	known[t] = s
+	switch {
+	case t.Kind() != reflect.Pointer && leaves.WritesItself(t):
+		s.equal = sameValue
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		s.equal = func(old, now reflect.Value) bool { return bytes.Equal(old.Bytes(), now.Bytes()) }
+	case t.Kind() == reflect.Struct:
+		for _, f := range leaves.Fields(t) {
+			s.fields = append(s.fields, fieldShape{f, describe(t.Field(f.Index).Type, known)})
+		}
+	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map:
+		s.element = describe(t.Elem(), known)
+	}
+	return s
+}
+
+func sameValue(old, now reflect.Value) bool {
+	return equality.Semantic.DeepEqual(old.Interface(), now.Interface())
+}
+
+// sameMap tells early of the most common maps, labels and quantities, that nothing in them changed.
+func sameMap(old, now reflect.Value) bool {
+	switch was := old.Interface().(type) {
+	case map[string]string:
+		return maps.Equal(was, now.Interface().(map[string]string))
+	case corev1.ResourceList:
+		return maps.EqualFunc(was, now.Interface().(corev1.ResourceList), resource.Quantity.Equal)
+	}
+	return false
+}

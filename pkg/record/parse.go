@@ -1,0 +1,220 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/kilnvm/kiln/pkg/domain/address"
+)
+
+// A record is stored in an annotation, which the owner of a guest may have written. It decides how many controllers are built and
+// what QEMU is started with, so that each value is judged before anything is made of it. What cannot be judged here, because
+// it depends on the architecture of the guest or the limits of the cluster, is for the rules of pkg/validate.
+
+const (
+	// longestRecord is what the API server takes as the annotations of an object, in bytes.
+	longestRecord = 256 << 10
+	// mostDevices is more than the PCI buses of a guest and the units of its disk controllers hold.
+	mostDevices = 1024
+	// mostFindings is how many mistakes are told one by one.
+	mostFindings = 8
+	// longestValue is how much of a wrong value is repeated, in characters.
+	longestValue = 64
+	// longestText is the length of a DMI string, in bytes.
+	longestText = 1024
+)
+
+// Parse reads a record as it is stored, compact JSON. An empty text is no record. The record may come from anybody: an error names
+// the entries that no boot can have written, in at most a few thousand bytes, and a record without error is safe to render.
+func Parse(text string) (*Record, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > longestRecord {
+		return nil, fmt.Errorf("not a frozen frontend: %d bytes, at most %d are legal", len(text), longestRecord)
+	}
+	record := &Record{}
+	if err := json.Unmarshal([]byte(text), record); err != nil {
+		return nil, fmt.Errorf("not a frozen frontend: %s", shortened(err.Error(), 4*longestValue))
+	}
+	var found findings
+	record.judge(&found)
+	if err := found.err(); err != nil {
+		return nil, fmt.Errorf("not a frozen frontend: %w", err)
+	}
+	return record, nil
+}
+
+// findings are the mistakes of a record.
+type findings struct {
+	told []string
+	more int
+}
+
+func (f *findings) add(entry string, value any, err error) {
+	switch {
+	case err == nil:
+	case len(f.told) == mostFindings:
+		f.more++
+	default:
+		f.told = append(f.told, fmt.Sprintf("%s '%s': %v", shortened(entry, 2*longestValue), shortened(fmt.Sprint(value), longestValue), err))
+	}
+}
+
+func (f *findings) err() error {
+	if len(f.told) == 0 {
+		return nil
+	}
+	text := strings.Join(f.told, "; ")
+	if f.more > 0 {
+		text += fmt.Sprintf("; and %d more", f.more)
+	}
+	return errors.New(text)
+}
+
+// shortened cuts a text of others at a character, and leaves out what no line of text holds.
+func shortened(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+func (r *Record) judge(f *findings) {
+	for _, word := range []struct {
+		name, value string
+		form        *regexp.Regexp
+		like        string
+	}{
+		{"defaults", r.Defaults, versionForm, "letters, digits and '._-'"},
+		{"digest", r.Digest, digestForm, "'sha256:' and 64 hexadecimal digits"},
+		{"uuid", r.UUID, uuidForm, "a UUID"},
+		{"machine", r.Machine, machineForm, "a machine type such as 'pc-q35-9.2'"},
+		{"video", r.Video, videoForm, "a video model such as 'vga'"},
+	} {
+		if word.value != "" {
+			f.add(word.name, word.value, formed(word.form, word.value, word.like))
+		}
+	}
+	f.add("serial", r.Serial, legible(r.Serial))
+	f.add("freePorts", r.FreePorts, between(r.FreePorts, 0, address.MaxPorts))
+	f.add("vsock", r.VSOCK, contextID(r.VSOCK))
+	f.add("tsc", r.TSC, frequency(r.TSC))
+	for _, name := range sorted(r.SMBIOS) {
+		f.add("smbios", name, systemString(name))
+		f.add("smbios["+name+"]", r.SMBIOS[name], legible(r.SMBIOS[name]))
+	}
+	for _, name := range sorted(r.MACs) {
+		f.add("macs", name, formed(nameForm, name, "the name of an interface"))
+		f.add("macs["+name+"]", r.MACs[name], formed(macForm, r.MACs[name], "a unicast MAC address such as '02:1a:4b:00:00:01'"))
+	}
+	for _, name := range sorted(r.BlockSizes) {
+		f.add("blockSizes", name, formed(nameForm, name, "the name of a disk"))
+		f.add("blockSizes["+name+"]", r.BlockSizes[name], r.BlockSizes[name].judge())
+	}
+	if len(r.Devices) > mostDevices {
+		f.add("devices", len(r.Devices), fmt.Errorf("at most %d entries are legal", mostDevices))
+		return
+	}
+	for _, key := range sorted(r.Devices) {
+		f.add("devices", key, formed(keyForm, key, "a kind and a name such as 'disk.root'"))
+		r.Devices[key].judge("devices["+key+"]", f)
+	}
+	judgeCells(r.NUMA, f)
+}
+
+// judge names what of an address the allocator cannot give.
+func (a Address) judge(entry string, f *findings) {
+	for _, place := range []struct {
+		name, text string
+		parse      func(string) error
+	}{
+		{"pci", a.PCI, onBus},
+		{"drive", a.Drive, discarding(address.ParseDrive)},
+		{"usb", a.USB, discarding(address.ParseUSB)},
+		{"serial", a.Serial, discarding(address.ParseSerial)},
+		{"ccw", a.CCW, discarding(address.ParseCCW)},
+		{"target", a.Target, discarding(address.ParseTarget)},
+		{"expander", a.Expander, discarding(address.ParseExpander)},
+	} {
+		if place.text != "" {
+			f.add(entry+"."+place.name, place.text, place.parse(place.text))
+		}
+	}
+	if a.Index != nil {
+		f.add(entry+".index", *a.Index, between(*a.Index, 0, address.MaxPorts))
+	}
+}
+
+func onBus(text string) error {
+	at, err := address.ParsePCI(text)
+	if err == nil && at.Bus > address.MaxPorts {
+		return fmt.Errorf("the guest has buses '00' to '%x'", address.MaxPorts)
+	}
+	return err
+}
+
+func discarding[T any](parse func(string) (T, error)) func(string) error {
+	return func(text string) error { _, err := parse(text); return err }
+}
+
+// Forms of words. Whether a machine or video model is one of the guest's architecture is said elsewhere.
+var (
+	versionForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+	digestForm  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	uuidForm    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
+	machineForm = regexp.MustCompile(`^[a-z][A-Za-z0-9._-]{0,63}$`)
+	videoForm   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	nameForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	// The second digit of a unicast address is even.
+	macForm = regexp.MustCompile(`^[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}$`)
+	// Kinds are not listed: one that a later version has, or that this guest has not, has no effect.
+	keyForm = regexp.MustCompile(`^[a-z]+\.[A-Za-z0-9._-]+$`)
+)
+
+func formed(form *regexp.Regexp, text, like string) error {
+	if form.MatchString(text) {
+		return nil
+	}
+	return errors.New("must be " + like)
+}
+
+// legible judges a DMI string, which the guest's owner may choose.
+func legible(text string) error {
+	if len(text) > longestText {
+		return fmt.Errorf("must have at most %d bytes", longestText)
+	}
+	// What XML cannot hold would reach libvirt as another character.
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\n\r", r) || r == 0xfffe || r == 0xffff }) {
+		return errors.New("must not contain control characters")
+	}
+	return nil
+}
+
+func systemString(name string) error {
+	if slices.Contains([]string{"manufacturer", "product", "version", "sku", "family"}, name) {
+		return nil
+	}
+	return errors.New("must be manufacturer, product, version, sku or family")
+}
+
+func between[T int | uint | uint64](n, least, most T) error {
+	if n < least || n > most {
+		return fmt.Errorf("must be from %d to %d", least, most)
+	}
+	return nil
+}
+
+func sorted[T any](entries map[string]T) []string { return slices.Sorted(maps.Keys(entries)) }

@@ -1,0 +1,108 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+)
+
+// Numbers of a record that are facts of a host: NUMA cells, sizes of blocks, frequencies.
+
+const (
+	// mostCells is QEMU's limit of NUMA nodes.
+	mostCells = 128
+	// mostCPUs is more than a guest of any machine has, those to be added counted.
+	mostCPUs = 4096
+	// mostCellMemory is 4 PiB in KiB, so that the sum over all cells is a number too.
+	mostCellMemory = 1 << 42
+	// smallestBlock and largestBlock are QEMU's limits in bytes.
+	smallestBlock, largestBlock = 512, 2 << 20
+	// largestDiscard is QEMU's limit in bytes: a 32-bit number.
+	largestDiscard = 1<<32 - 1
+)
+
+func judgeCells(cells []Cell, f *findings) {
+	if len(cells) > mostCells {
+		f.add("numa", len(cells), fmt.Errorf("at most %d NUMA cells are legal", mostCells))
+		return
+	}
+	for i, cell := range cells {
+		entry := fmt.Sprintf("numa[%d]", i)
+		f.add(entry+".cpus", cell.CPUs, discarding(ParseCPUs)(cell.CPUs))
+		f.add(entry+".memoryKiB", cell.MemoryKiB, between(cell.MemoryKiB, 0, mostCellMemory))
+		f.add(entry+".distances", cell.Distances, distancesOf(i, cell.Distances, len(cells)))
+	}
+}
+
+// ParseCPUs reads Linux' list format. It counts before it spells the numbers out: "0-4000000000" is twelve bytes, and gigabytes of
+// numbers.
+func ParseCPUs(text string) (cpuset.CPUSet, error) {
+	listed := 0
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		first, err := strconv.ParseUint(low, 10, 16)
+		last, second := strconv.ParseUint(high, 10, 16)
+		// Ranges that overlap would otherwise name each CPU as often as the text is long.
+		if err != nil || second != nil || first > last || last >= mostCPUs || listed+int(last-first) >= mostCPUs {
+			return cpuset.New(), fmt.Errorf("must be a list of CPUs below %d such as '0-3,8'", mostCPUs)
+		}
+		listed += int(last-first) + 1
+	}
+	return cpuset.Parse(text)
+}
+
+// distancesOf a cell count as ACPI's: 10 to itself, more to others, and 254 at most.
+func distancesOf(cell int, distances []uint, cells int) error {
+	if len(distances) == 0 {
+		return nil
+	}
+	if len(distances) != cells {
+		return fmt.Errorf("must be %d, one for each NUMA cell", cells)
+	}
+	for to, distance := range distances {
+		if to == cell && distance != 10 || to != cell && (distance < 11 || distance > 254) {
+			return errors.New("must be 10 to the cell itself, and from 11 to 254 to others")
+		}
+	}
+	return nil
+}
+
+func (b BlockSize) judge() error {
+	for _, size := range []uint{b.Logical, b.Physical} {
+		if size < smallestBlock || size > largestBlock || size&(size-1) != 0 {
+			return fmt.Errorf("must be powers of 2 from %d to %d", smallestBlock, largestBlock)
+		}
+	}
+	if b.Logical > b.Physical {
+		return errors.New("logical must not be greater than physical")
+	}
+	if b.Discard > largestDiscard || b.Discard%b.Logical != 0 {
+		return fmt.Errorf("discard must be a multiple of logical and at most %d", uint64(largestDiscard))
+	}
+	return nil
+}
+
+// contextID of a vsock: 0 to 2 are the hypervisor, the local system and the host, and the highest number means any.
+func contextID(text string) error {
+	if text == "" {
+		return nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 32); err != nil || n < 3 || n == 1<<32-1 {
+		return fmt.Errorf("must be a number from 3 to %d", uint64(1<<32-2))
+	}
+	return nil
+}
+
+// frequency of a time stamp counter in Hz; 0 is none.
+func frequency(hz uint64) error {
+	if hz == 0 {
+		return nil
+	}
+	return between(hz, 1e6, 1e12)
+}

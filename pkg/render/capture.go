@@ -1,0 +1,172 @@
+package render
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Capture is stage 2 in reverse: the record of a guest that runs already, whoever started it, so that its later boots find the
+// same hardware. m.VMI is the explicit spec that it is to be taken over with, m.Frozen is not used. Each difference between
+// what runs and what the spec means is an error at the field that it comes from: a record of only half of a machine would move
+// the other half.
+func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorList) {
+	vmi := identifiable(m.VMI)
+	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
+	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: facts(m), Generation: identity.GenerationID(vmi)})
+	if len(errs) > 0 {
+		return record.Record{}, errs
+	}
+	seen, err := copied(running)
+	if err != nil {
+		return record.Record{}, field.ErrorList{field.InternalError(nil, err)}
+	}
+	adopt(seen, fresh)
+	handed(seen)
+	kept := abi.Freeze(seen, m.Defaults.Version)
+	// The running guest's identity, where the spec leaves it open.
+	vmi = identifiable(m.VMI)
+	identity.Recall(vmi, &kept)
+	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
+	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &kept, Facts: facts(m), Generation: identity.GenerationID(vmi)})
+	if len(errs) > 0 {
+		return record.Record{}, errs
+	}
+	expanded(seen, again)
+	if seen.GenID != nil && again.GenID != nil {
+		seen.GenID = again.GenID // the VM that takes the guest over has another one, as one that it is restored to
+	}
+	for _, change := range abi.Compare(seen, again) {
+		errs = append(errs, field.Invalid(origin(&vmi.Spec, change), field.OmitValueType{}, "the next boot would find other hardware than runs: "+change.Text))
+	}
+	return abi.Freeze(again, m.Defaults.Version), errs
+}
+
+// copied is a domain that shares nothing with the given one.
+func copied(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
+	text, err := dom.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	var out libvirtxml.Domain
+	if err := out.Unmarshal(text); err != nil {
+		return nil, err
+	}
+	if out.Devices == nil {
+		return nil, errors.New("the domain has no devices: give its whole XML")
+	}
+	return &out, nil
+}
+
+// adopt gives the devices of a running domain the aliases of those of the spec: by name where whoever started it named them as
+// Kiln and KubeVirt do, else by what they are, in their order.
+func adopt(running, spec *libvirtxml.Domain) {
+	named := func(d abi.Device) bool { return d.Alias != nil } // controllers are found by type and index
+	have := slices.DeleteFunc(abi.Devices(running), func(d abi.Device) bool { return !named(d) })
+	want := slices.DeleteFunc(abi.Devices(spec), func(d abi.Device) bool { return !named(d) })
+	for _, same := range []func(have, want abi.Device) bool{
+		func(have, want abi.Device) bool { return have.Name == want.Name },
+		func(have, want abi.Device) bool { return have.Model == want.Model && have.Bus == want.Bus },
+		func(_, _ abi.Device) bool { return true }, // so that the error says what differs, and not that all is new
+	} {
+		want = slices.DeleteFunc(want, func(w abi.Device) bool {
+			at := slices.IndexFunc(have, func(h abi.Device) bool { return h.Kind == w.Kind && same(h, w) })
+			if at < 0 {
+				return false
+			}
+			*have[at].Alias = &libvirtxml.DomainAlias{Name: (*w.Alias).Name}
+			have = slices.Delete(have, at, at+1)
+			return true
+		})
+	}
+}
+
+// handed reads as the file of the firmware what KubeVirt gives to QEMU past libvirt.
+func handed(running *libvirtxml.Domain) {
+	if running.QEMUCommandline == nil {
+		return
+	}
+	for _, arg := range running.QEMUCommandline.Args {
+		if strings.HasPrefix(arg.Value, "name="+abi.Ignition+",") {
+			entry := libvirtxml.DomainSysInfoEntry{Name: abi.Ignition}
+			running.SysInfo = append(running.SysInfo, libvirtxml.DomainSysInfo{FWCfg: &libvirtxml.DomainSysInfoFWCfg{Entry: []libvirtxml.DomainSysInfoEntry{entry}}})
+		}
+	}
+}
+
+// expanded takes the CPU of the spec for the one that libvirt has made of it at the start, where it has: the host's own, or a model
+// with the features that the host adds and lacks.
+func expanded(running, spec *libvirtxml.Domain) {
+	if running.CPU == nil || spec.CPU == nil {
+		return
+	}
+	if spec.CPU.Mode == "custom" && (running.CPU.Model == nil || spec.CPU.Model == nil || running.CPU.Model.Value != spec.CPU.Model.Value) {
+		return
+	}
+	cpu := *spec.CPU
+	cpu.Topology, cpu.Numa = running.CPU.Topology, running.CPU.Numa
+	running.CPU = &cpu
+}
+
+// origins are the fields of the spec that parts of the platform come from.
+var origins = []struct{ part, field string }{
+	{"the UUID", "firmware.uuid"}, {"the system information (SMBIOS)", "firmware"}, {"the machine or firmware", "machine"},
+	{"what the firmware boots", "firmware"}, {"the memory", "memory"}, {"the NUMA cells", "memory"}, {"the number of CPUs", "cpu"},
+	{"the CPU topology", "cpu"}, {"the CPU", "cpu"}, {"the features", "features"}, {"the clock", "clock"}, {"the launch security", "launchSecurity"},
+}
+
+// origin is the field that a difference comes from, or the nearest above it.
+func origin(spec *v1.VirtualMachineInstanceSpec, change record.Change) *field.Path {
+	domain := field.NewPath("spec", "domain")
+	if change.Part == abi.FirmwareFiles {
+		return field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
+	}
+	for _, o := range origins {
+		if o.part == change.Part {
+			return domain.Child(o.field)
+		}
+	}
+	devices := domain.Child("devices")
+	kind, name, _ := strings.Cut(change.Device, ".")
+	for list, names := range listed(&spec.Domain.Devices)[kind] {
+		if at := slices.Index(names, name); at >= 0 {
+			return devices.Child(list).Index(at)
+		}
+	}
+	if single := map[string]string{"watchdog": "watchdog", "tpm": "tpm", "rng": "rng", "sound": "sound", "video": "video"}[kind]; single != "" {
+		return devices.Child(single)
+	}
+	return devices
+}
+
+// listed are the names in the lists that devices of a kind come from.
+func listed(d *v1.Devices) map[string]map[string][]string {
+	return map[string]map[string][]string{
+		"disk":       {"disks": names(d.Disks, func(d v1.Disk) string { return d.Name })},
+		"interface":  {"interfaces": names(d.Interfaces, func(i v1.Interface) string { return i.Name })},
+		"filesystem": {"filesystems": names(d.Filesystems, func(f v1.Filesystem) string { return f.Name })},
+		"input":      {"inputs": names(d.Inputs, func(i v1.Input) string { return i.Name })},
+		"hostdev": {
+			"hostDevices": names(d.HostDevices, func(h v1.HostDevice) string { return h.Name }),
+			"gpus":        names(d.GPUs, func(g v1.GPU) string { return g.Name }),
+			"interfaces":  names(d.Interfaces, func(i v1.Interface) string { return i.Name }),
+		},
+	}
+}
+
+func names[T any](list []T, name func(T) string) (all []string) {
+	for _, element := range list {
+		all = append(all, name(element))
+	}
+	return all
+}

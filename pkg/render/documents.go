@@ -1,0 +1,78 @@
+package render
+
+import (
+	"cmp"
+	"encoding/xml"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// Document is one that libvirt reads.
+type Document struct {
+	XMLName xml.Name `json:"-" xml:"document"`
+	// Object is the VM or VMI that it is of; for lists of several.
+	Object string `json:"object,omitempty" xml:"object,attr,omitempty"`
+	// Kind is domain, secret, nwfilter or nodedev, as virsh has them in the names of its commands.
+	Kind string `json:"kind" xml:"kind,attr"`
+	// Name of the domain or filter; what a secret opens (luks/VOLUME, auth/VOLUME, vtpm); the UUID of a mediated device, or the WWPN of
+	// an adapter.
+	Name string `json:"name" xml:"name,attr"`
+	XML  string `json:"xml" xml:",innerxml"`
+}
+
+// Side are the documents besides the domain, in the order in which libvirt must have them, all before the domain. Those of secrets
+// hold no values.
+func (r Result) Side() ([]Document, error) {
+	var side []Document
+	add := func(kind, name string, document libvirtxml.Document) error {
+		text, err := document.Marshal()
+		side = append(side, Document{Kind: kind, Name: name, XML: text})
+		return err
+	}
+	for _, s := range r.Documents.Secrets {
+		if err := add("secret", s.Ref, &s.Document); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range r.Documents.Filters {
+		if err := add("nwfilter", f.Name, &f); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range r.Documents.NodeDevices {
+		if err := add("nodedev", deviceName(d), &d); err != nil {
+			return nil, err
+		}
+	}
+	return side, nil
+}
+
+// deviceName is what a device that libvirt has not named yet is known by.
+func deviceName(d libvirtxml.NodeDevice) string {
+	if mediated := d.Capability.MDev; mediated != nil {
+		return mediated.UUID
+	}
+	if host := d.Capability.SCSIHost; host != nil {
+		for _, c := range host.Capability {
+			if c.FCHost != nil {
+				return c.FCHost.WWPN
+			}
+		}
+	}
+	return cmp.Or(d.Name, d.Parent)
+}
+
+// Bundle is one XML document: the only one of the list as it is, else all below one root.
+func Bundle(list []Document) (string, error) {
+	if len(list) == 1 {
+		return list[0].XML, nil
+	}
+	for i := range list {
+		list[i].XML = "\n" + list[i].XML + "\n"
+	}
+	text, err := xml.MarshalIndent(struct {
+		XMLName   xml.Name `xml:"documents"`
+		Documents []Document
+	}{Documents: list}, "", "  ")
+	return string(text), err
+}

@@ -1,0 +1,132 @@
+// Package render runs stages 2 and 3: an explicit VMI on a host becomes the documents that libvirt starts. Capture is the way back: a
+// domain that runs becomes the record of its hardware.
+package render
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Machine is what stages 2 and 3 need.
+type Machine struct {
+	// VMI must be explicit. A VMI without identity gets one from its VM's seed, else from its UID.
+	VMI      *v1.VirtualMachineInstance
+	Defaults config.FrontendDefaults
+	// Frozen is the record of an earlier boot, nil at the first.
+	Frozen   *record.Record
+	Host     backend.Capabilities
+	Bindings backend.Bindings
+	// Profiles are all of the cluster: those that select guest and host are merged.
+	Profiles []v1alpha1.HostProfile
+}
+
+// Result is the result of stages 2 and 3.
+type Result struct {
+	Frontend *libvirtxml.Domain
+	// Record is what later boots must be given as Frozen.
+	Record    record.Record
+	Documents backend.Documents
+}
+
+// Frontend runs stage 2 alone: all that the guest sees, as a partial libvirt domain. Errors name the fields of the VMI that are not
+// explicit (Required) or cannot be rendered.
+func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
+	return stageTwo(m, identified(m.VMI))
+}
+
+// identified is a copy of a VMI with the identity that admission could not give it: what that added, such as the default interface, was
+// not there when the controller identified the guest.
+func identified(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+	vmi := identifiable(given)
+	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
+	return vmi
+}
+
+func stageTwo(m Machine, vmi *v1.VirtualMachineInstance) (*libvirtxml.Domain, field.ErrorList) {
+	return frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m), Generation: identity.GenerationID(vmi)})
+}
+
+// Render runs stages 2 and 3. Errors are those of Frontend, and name what the VMI needs that the host or its bindings do not offer.
+func Domain(m Machine) (Result, field.ErrorList) {
+	vmi := identified(m.VMI)
+	front, errs := stageTwo(m, vmi)
+	if len(errs) > 0 {
+		return Result{}, errs
+	}
+	policy, errs := backend.Policy(m.Profiles, vmi, m.Host)
+	if len(errs) > 0 {
+		return Result{}, errs
+	}
+	documents, errs := backend.Render(backend.Input{Frontend: front, VMI: vmi, Host: m.Host, Bindings: m.Bindings, Policy: policy})
+	if len(errs) > 0 {
+		return Result{}, errs
+	}
+	record := abi.Freeze(front, m.Defaults.Version)
+	forgetWritten(record.BlockSizes, vmi.Spec.Domain.Devices.Disks)
+	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
+		record.NUMA = nil // cells of the owner's choice must not pass for a host's when he turns mirroring on
+	}
+	return Result{Frontend: front, Record: record, Documents: documents}, nil
+}
+
+// forgetWritten leaves the sizes of blocks that are facts of the first host. Those that the user wrote must not outlive his change
+// of mind.
+func forgetWritten(sizes map[string]record.BlockSize, disks []v1.Disk) {
+	for i := range disks {
+		if size := disks[i].BlockSize; size != nil && size.Custom != nil {
+			delete(sizes, disks[i].Name)
+		}
+	}
+}
+
+// identifiable is a copy of a VMI as far as identity.Fill writes.
+func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+	vmi := *given
+	domain := &vmi.Spec.Domain
+	domain.Devices.Interfaces = slices.Clone(domain.Devices.Interfaces)
+	if domain.Firmware != nil {
+		firmware := *domain.Firmware
+		domain.Firmware = &firmware
+	}
+	return &vmi
+}
+
+// facts are what the guest sees of this host, should it be the first that it boots on.
+func facts(m Machine) frontend.Facts {
+	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}, HostDeviceCells: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{}}
+	for name, volume := range m.Bindings.Volumes {
+		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {
+			f.BlockSizes[name] = blockSize(m.Host, volume)
+		}
+	}
+	for name, device := range m.Bindings.HostDevs {
+		f.HostDevices[name] = device.Type
+		if cell, told := backend.CellOf(m.Host, device); told {
+			f.HostDeviceCells[name] = cell
+		}
+	}
+	for _, cell := range backend.Cells(m.Host, m.Bindings) {
+		f.NUMA = append(f.NUMA, frontend.Cell{ID: cell.ID, CPUs: uint(len(cell.CPUs)), Distances: cell.Distances})
+	}
+	return f
+}
+
+// blockSize leaves out the granularity of discards where the host could not be told: the device has then QEMU's own.
+func blockSize(host backend.Capabilities, volume backend.Volume) v1.CustomBlockSize {
+	size := v1.CustomBlockSize{Logical: volume.LogicalBlock, Physical: volume.PhysicalBlock}
+	if discard := volume.DiscardGranularity; discard > 0 && backend.Offers(host, backend.DiscardGranularity) {
+		size.DiscardGranularity = &discard
+	}
+	return size
+}
