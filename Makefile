@@ -12,7 +12,7 @@ LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
 
-build: ## build the three programs into bin/, stamped with VERSION
+build: ## build the four programs into bin/, stamped with VERSION
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C (KUBECONFIG=... WEBHOOK_HOST=... for your cluster)

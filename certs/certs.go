@@ -1,9 +1,9 @@
 // Package certs gives the webhook its serving certificate and the API server the CA to trust it by.
 //
-// There are two ways, of which a cluster uses one. Rotate runs the built-in rotation: Kiln signs its
-// own certificate, keeps it in a Secret and puts the CA into its webhook configurations. Objects gives
+// There are two ways, of which a cluster uses one. Rotate runs the built-in rotation: Kiln's controller signs
+// the certificate, keeps it in a Secret and puts the CA into the webhook configurations. Issuers and Certificates give
 // the cert-manager objects that do the same where cert-manager is installed. In both the certificate
-// reaches the process as files, and Watch serves them, and their successors, without a restart.
+// reaches the webhook as files, and Watch serves them, and their successors, without a restart.
 package certs
 
 // Names in manifests/webhook. Mutating and Validating are the webhook configurations that need the CA.

@@ -15,7 +15,8 @@ import (
 // Options say what the built-in rotation is about. Durations of zero mean cert-controller's: a CA of
 // ten years, certificates of one year, renewed 90 days before their end, looked at every 12 hours.
 type Options struct {
-	// Dir is where the Secret is mounted. The rotation waits for tls.crt there.
+	// Dir is where the Secret is mounted in this process. The rotation ends with an error when tls.crt does not appear there for a quarter of
+	// an hour.
 	Dir string
 	// Namespace holds the Secret and the Service; empty means kiln-system.
 	Namespace string
@@ -34,30 +35,26 @@ func (o Options) namespace() string {
 	return o.Namespace
 }
 
-// Rotate adds the rotation to a manager whose scheme knows core/v1. The channel is closed when the
-// files are there and both webhook configurations hold the CA.
-//
-// The Secret must exist, if only empty. Each replica rotates: whoever writes the Secret second fails on
-// its resourceVersion and takes what the first wrote, so no leader is needed to serve.
-func Rotate(mgr manager.Manager, o Options) (<-chan struct{}, error) {
-	ready := make(chan struct{})
-	err := rotator.AddRotator(narrow(mgr), &rotator.CertRotator{
+// Rotate adds the rotation to a manager whose scheme knows core/v1. The Secret must exist, if only empty. Of several replicas the leader
+// rotates.
+func Rotate(mgr manager.Manager, o Options) error {
+	return rotator.AddRotator(narrow(mgr), &rotator.CertRotator{
 		SecretKey:              types.NamespacedName{Namespace: o.namespace(), Name: Secret},
 		CertDir:                o.Dir,
 		CAName:                 Service + "-ca",
 		CAOrganization:         "kiln",
 		DNSName:                host(o.namespace()),
 		ExtraDNSNames:          o.Names,
-		IsReady:                ready,
+		IsReady:                make(chan struct{}), // the webhook's readiness check makes a handshake, which tells as much
 		Webhooks:               []rotator.WebhookInfo{{Name: Mutating, Type: rotator.Mutating}, {Name: Validating, Type: rotator.Validating}},
 		FieldOwner:             "kiln-certificates",
 		ControllerName:         "certificates-of-" + o.namespace(),
+		RequireLeaderElection:  true,
 		CaCertDuration:         o.CALifetime,
 		ServerCertDuration:     o.Lifetime,
 		LookaheadInterval:      o.Ahead,
 		RotationCheckFrequency: o.Every,
 	})
-	return ready, err
 }
 
 // narrowed is the manager as the rotation may use it.

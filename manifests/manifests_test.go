@@ -14,7 +14,7 @@ import (
 // TestOnServer shares one API server, which takes seconds to start; the parts run in this order.
 func TestOnServer(t *testing.T) {
 	p := startPlane(t)
-	for _, base := range []string{"crds", "rbac", "webhook", "webhook/configurations", "policies", "catalog", "overlays/cert-manager"} {
+	for _, base := range []string{"crds", "rbac", "webhook", "controller", "webhook/configurations", "policies", "catalog", "overlays/cert-manager"} {
 		if len(documents(t, p.kubectl(t, "", "kustomize", base))) == 0 {
 			t.Errorf("'%s' builds nothing", base)
 		}

@@ -13,16 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// webhookAccount is whom the policy and the roles in this directory are about.
-const webhookAccount = "system:serviceaccount:kiln-system:kiln-webhook"
+// Accounts that the policies and roles in this directory are about.
+const (
+	webhookAccount    = "system:serviceaccount:kiln-system:kiln-webhook"
+	controllerAccount = "system:serviceaccount:kiln-system:kiln-controller"
+)
 
 // plane is a real API server, with the controllers that make deletion work.
 type plane struct{ *cluster.Plane }
 
-// startPlane has the webhook's account among its users.
+// startPlane has the accounts of webhook and controller among its users.
 func startPlane(t *testing.T) plane {
 	t.Helper()
-	started, err := cluster.StartPlane("..", t.TempDir(), "--user", webhookAccount+"=system:serviceaccounts,system:authenticated")
+	const groups = "=system:serviceaccounts,system:authenticated"
+	started, err := cluster.StartPlane("..", t.TempDir(), "--user", webhookAccount+groups, "--user", controllerAccount+groups)
 	if err != nil {
 		t.Fatal(err)
 	}

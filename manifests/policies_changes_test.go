@@ -24,7 +24,7 @@ const freed = `{"metadata": {"ownerReferences": []}}`
 
 // writers: users write what they want, controllers what is, launchers for their own node; and the engine says the same.
 func writers(t *testing.T, p plane) {
-	const launcher, controller = "system:serviceaccount:kiln-system:kiln-launcher", "system:serviceaccount:kiln-system:kiln-webhook"
+	const launcher, controller = "system:serviceaccount:kiln-system:kiln-launcher", "system:serviceaccount:kiln-system:kiln-controller"
 	const nodeClaim = "authentication.kubernetes.io/node-name"
 	const collector, shared = "system:serviceaccount:kube-system:generic-garbage-collector", "system:kube-controller-manager"
 	const forged = `{"metadata": {"annotations": {"kilnvm.io/frontend": "{}"}}}`
@@ -102,7 +102,7 @@ func newOwners(t *testing.T, p plane) {
 		guest := judged{kind: "VirtualMachineInstance", apiVersion: "kubevirt.io/" + version}.object(t, rightSpec)
 		guest.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kubevirt.io/" + version, Kind: "VirtualMachine", Name: "v", UID: "u"}})
 		for user, allowed := range map[string]bool{
-			"eve": false, "system:serviceaccount:kube-system:generic-garbage-collector": false, webhookAccount: true, "system:serviceaccount:kubevirt:kubevirt-controller": true,
+			"eve": false, "system:serviceaccount:kube-system:generic-garbage-collector": false, controllerAccount: true, "system:serviceaccount:kubevirt:kubevirt-controller": true,
 		} {
 			err := create(t.Context(), p.client(t, rest.ImpersonationConfig{UserName: user, Groups: []string{writersGroup}}), guest)
 			if (err == nil) != allowed || err != nil && !strings.Contains(err.Error(), "(rule vmi/owner)") {
@@ -115,7 +115,7 @@ func newOwners(t *testing.T, p plane) {
 // administrators mend what no controller can, such as the guest of a node that is dead; they do not move it.
 func administrators(t *testing.T, p plane) {
 	p.grantWriters(t)
-	asController := p.client(t, rest.ImpersonationConfig{UserName: webhookAccount, Groups: []string{writersGroup}})
+	asController := p.client(t, rest.ImpersonationConfig{UserName: controllerAccount, Groups: []string{writersGroup}})
 	guest := judged{kind: "VirtualMachineInstance", apiVersion: v1.GroupVersion.String()}.object(t, rightSpec)
 	p.stored(t, asController, guest, "stranded", freed)
 	t.Cleanup(func() { p.kubectl(t, "", "delete", "vmi", "stranded") })

@@ -2,10 +2,10 @@ package manifests_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,12 +14,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kilnvm/kiln/test/cluster"
 )
 
-// rotation runs the real webhook with the rights that overlays/rotation gives it, and makes it replace
-// its CA while somebody calls it all the time.
+// rotation runs the real controller with the rights that overlays/rotation gives it, and makes it replace
+// its CA while somebody calls the real webhook all the time.
 func rotation(t *testing.T, p plane) {
-	address := startWebhook(t, p)
+	address := startProcesses(t, p)
 	// An API server verifies with the bundle of the configuration; here that is one handshake.
 	trusted := func() (*x509.Certificate, error) {
 		roots := x509.NewCertPool()
@@ -39,7 +41,7 @@ func rotation(t *testing.T, p plane) {
 		return err == nil
 	})
 	if err := before.VerifyHostname("localhost"); err != nil {
-		t.Errorf("--names is not in the certificate: %v", err)
+		t.Errorf("--certificate-dns-names is not in the certificate: %v", err)
 	}
 	single := bundleOf(t, p, "validatingwebhookconfiguration/kiln-validating")
 	if n := bytes.Count(single, []byte("BEGIN CERTIFICATE")); n != 1 {
@@ -81,26 +83,44 @@ func bundleOf(t *testing.T, p plane, name string) []byte {
 	return bundle
 }
 
-// startWebhook gives the address of a webhook that runs as its own service account.
-func startWebhook(t *testing.T, p plane) string {
+// startProcesses gives the address of a webhook that runs as its own service account, beside a controller that signs for it.
+func startProcesses(t *testing.T, p plane) string {
 	t.Helper()
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "webhook")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/webhook").CombinedOutput(); err != nil {
-		t.Fatalf("building the webhook: %v\n%s", err, out)
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/webhook", "../cmd/controller").CombinedOutput(); err != nil {
+		t.Fatalf("building webhook and controller: %v\n%s", err, out)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
+	address := listener.Addr().String()
 	listener.Close()
-	log, err := os.Create(filepath.Join(dir, "log"))
+	certificates := filepath.Join(dir, "certs")
+	ctx, stop := context.WithCancel(t.Context())
+	mirrored := make(chan error)
+	go func() { mirrored <- cluster.Mirror(ctx, p.Kubeconfig, certificates) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-mirrored; err != nil {
+			t.Error(err)
+		}
+	})
+	startProcess(t, filepath.Join(dir, "controller"), "--kubeconfig", p.Users[controllerAccount], "--health-probe-bind-address", "0",
+		"--leader-elect-resource-namespace", "kiln-system", "--rotate-certificates", "--certificate-dns-names", "localhost", "--cert-dir", certificates)
+	startProcess(t, filepath.Join(dir, "webhook"), "--kubeconfig", p.Users[webhookAccount], "--health-probe-bind-address", "0",
+		"--webhook-bind-address", address, "--cert-dir", certificates)
+	return address
+}
+
+// startProcess runs a program until the test ends.
+func startProcess(t *testing.T, binary string, args ...string) {
+	t.Helper()
+	log, err := os.Create(binary + ".log")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "--kubeconfig", p.Users[webhookAccount], "--host", "127.0.0.1", "--port", fmt.Sprint(port),
-		"--health", "0", "--certs", filepath.Join(dir, "certs"), "--rotate", "mirrored", "--names", "localhost")
+	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // should this process be killed before its clean-up
 	if err := cmd.Start(); err != nil {
@@ -111,14 +131,13 @@ func startWebhook(t *testing.T, p plane) string {
 		err := cmd.Wait()
 		said, _ := os.ReadFile(log.Name())
 		if err != nil {
-			t.Errorf("webhook: %v", err)
+			t.Errorf("%s: %v", filepath.Base(binary), err)
 		}
 		if strings.Contains(string(said), "is forbidden") {
-			t.Error("its role lacks a right")
+			t.Errorf("%s: its role lacks a right", filepath.Base(binary))
 		}
 		if t.Failed() {
-			t.Logf("its log:\n%s", said)
+			t.Logf("log of %s:\n%s", filepath.Base(binary), said)
 		}
 	})
-	return fmt.Sprintf("127.0.0.1:%d", port)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
@@ -13,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
@@ -21,19 +21,26 @@ const lastRequests = time.Minute
 
 // endpoint is where API servers call.
 type endpoint struct {
-	options
-	serving *certs.Serving
+	address     string
+	certificate *certs.Serving
+	hooks       map[string]admission.Hook
+}
+
+// follow serves the certificate of a folder, and tells in a metric when it ends.
+func follow(mgr ctrl.Manager, dir string) (*certs.Serving, error) {
+	certificate := certs.Watch(dir)
+	return certificate, errors.Join(mgr.Add(certificate), metrics.Registry.Register(certificate))
 }
 
 // listen adds the server of the webhooks, and the check that it answers. controller-runtime's own server has no ReadTimeout, and no way
 // to set one: a client that sends a byte now and then would keep its connection for ever.
-func (e endpoint) listen(mgr ctrl.Manager, hooks map[string]admission.Hook) error {
+func listen(mgr ctrl.Manager, at endpoint) error {
 	measured := webhook.NewServer(webhook.Options{}) // for its metrics; it is never started
-	for path, hook := range hooks {
+	for path, hook := range at.hooks {
 		measured.Register(path, hook)
 	}
-	listener, err := tls.Listen("tcp", net.JoinHostPort(e.host, strconv.Itoa(e.port)), &tls.Config{
-		MinVersion: tls.VersionTLS12, GetCertificate: e.serving.GetCertificate,
+	listener, err := tls.Listen("tcp", at.address, &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: at.certificate.GetCertificate,
 		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
 		NextProtos: []string{"http/1.1"},
 	})

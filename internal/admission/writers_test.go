@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	controller = "system:serviceaccount:kiln-system:kiln-webhook"
+	controller = "system:serviceaccount:kiln-system:kiln-controller"
 	launcher   = "system:serviceaccount:kiln-system:kiln-launcher"
 	collector  = "system:serviceaccount:kube-system:generic-garbage-collector"
 )

@@ -32,7 +32,7 @@ const (
 // controllers are Kiln's own accounts and KubeVirt's, each in the namespace in which it is installed unless told otherwise.
 var controllers = []string{
 	"system:serviceaccount:kiln-system:kiln-launcher",
-	"system:serviceaccount:kiln-system:kiln-webhook",
+	"system:serviceaccount:kiln-system:kiln-controller",
 	"system:serviceaccount:kubevirt:kubevirt-apiserver",
 	"system:serviceaccount:kubevirt:kubevirt-controller",
 	"system:serviceaccount:kubevirt:kubevirt-handler",

@@ -10,9 +10,10 @@ import (
 
 // Accounts are those of manifests/rbac, in this namespace.
 const (
-	system          = "kiln-system"
-	webhookAccount  = "kiln-webhook"
-	launcherAccount = "kiln-launcher"
+	system            = "kiln-system"
+	webhookAccount    = "kiln-webhook"
+	controllerAccount = "kiln-controller"
+	launcherAccount   = "kiln-launcher"
 )
 
 // credential prints a new token of a service account as client-go wants it from a credential plugin.

@@ -1,4 +1,4 @@
-// Package cluster starts Kiln as a user would meet it: a real control plane with our manifests, the webhook and a launcher as
+// Package cluster starts Kiln as a user would meet it: a real control plane with our manifests, webhook, controller and launcher as
 // processes of their own. 'make run' and the end-to-end tests share it. Linux only: what is started dies with its starter.
 package cluster
 
@@ -29,7 +29,7 @@ type Options struct {
 	Host string
 	// Configuration is a KubeVirt object or its spec.configuration as YAML; empty means one for tests and 'make run'.
 	Configuration string
-	// Replicas of the webhook, behind one address; 0 means one.
+	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
 	// Progress gets a line for each step.
 	Progress io.Writer
@@ -49,6 +49,7 @@ type Cluster struct {
 	replicas   []replica
 	webhooks   []*process // one for each replica, while they run
 	balancer   *balancer
+	stopMirror context.CancelFunc // nil where no certificate is mirrored
 	mutex      sync.Mutex
 	running    []*process // in the order of their start
 }
@@ -64,12 +65,14 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		what string
 		do   func(context.Context) error
 	}{
-		{"building webhook, launcher, kubectl-kiln and control plane", c.build},
+		{"building webhook, controller, launcher, kubectl-kiln and control plane", c.build},
 		{c.which(), c.controlPlane},
 		{"looking whether it has no Kiln yet", c.vacant},
 		{"installing custom resource definitions, roles and policies", c.install},
 		{"choosing ports", c.lay},
 		{"registering the webhook for a probe", c.registerProbe},
+		{"writing the configuration", c.configure},
+		{"starting the controller", c.startController},
 		{"starting the webhook, and waiting for its certificate and for the CA in its registration", c.startWebhook},
 		{"probing that the API server reaches the webhook", c.probe},
 		{"registering the webhook for all objects", c.register},

@@ -114,7 +114,10 @@ func (c *Cluster) Close() error {
 	if c.balancer != nil {
 		errs = append(errs, c.balancer.listener.Close())
 	}
-	c.registered, c.balancer = false, nil
+	if c.stopMirror != nil {
+		c.stopMirror()
+	}
+	c.registered, c.balancer, c.stopMirror = false, nil, nil
 	for i := len(c.running) - 1; i >= 0; i-- {
 		errs = append(errs, c.running[i].stop())
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/cert"
 )
 
@@ -29,25 +30,16 @@ const becomesReady = 90 * time.Second
 // startWebhook runs the webhook as its service account, and waits until each replica serves a certificate that the API server
 // has been told to trust.
 func (c *Cluster) startWebhook(ctx context.Context) error {
-	if err := c.Configure(cmp.Or(c.Configuration, configuration)); err != nil {
-		return err
-	}
 	kubeconfig, err := c.access(webhookAccount)
 	if err != nil {
 		return err
-	}
-	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile()}
-	if !c.byAddress() {
-		args = append(args, "--rotate", "mirrored", "--names", c.Host)
-	}
-	if len(c.replicas) > 1 {
-		args = append(args, "--leader-namespace", system)
 	}
 	ctx, cancel := context.WithTimeout(ctx, becomesReady)
 	defer cancel()
 	c.webhooks = nil
 	for _, r := range c.replicas {
-		p, _, err := c.start("webhook", append(args, "--certs", r.certs, "--health", r.health, "--host", c.Host, "--port", strconv.Itoa(r.port))...)
+		p, _, err := c.start("webhook", "--kubeconfig", kubeconfig, "--config", c.configFile(), "--cert-dir", c.certs(),
+			"--health-probe-bind-address", r.health, "--webhook-bind-address", r.address)
 		if err != nil {
 			return err
 		}
@@ -61,7 +53,14 @@ func (c *Cluster) startWebhook(ctx context.Context) error {
 	return c.readBundle(ctx)
 }
 
+// certs is the folder of the webhook's certificate, which all replicas share.
+func (c *Cluster) certs() string { return filepath.Join(c.Dir, "certs") }
+
 func (c *Cluster) configFile() string { return filepath.Join(c.Dir, "configuration.yaml") }
+
+func (c *Cluster) configure(context.Context) error {
+	return c.Configure(cmp.Or(c.Configuration, configuration))
+}
 
 // Configure writes the configuration of the cluster, which takes effect within some ten seconds, and when programs start.
 func (c *Cluster) Configure(text string) error {
@@ -83,14 +82,13 @@ func (c *Cluster) StartWebhook(ctx context.Context) error { return c.startWebhoo
 
 // replica is one process of the webhook.
 type replica struct {
-	port          int
-	health, certs string
+	address, health string
 }
 
 // lay chooses the ports, so that the webhook can be registered before it runs: the rotation puts its CA into what is registered.
 func (c *Cluster) lay(context.Context) error {
 	var targets []string
-	for i := range max(c.Replicas, 1) {
+	for range max(c.Replicas, 1) {
 		port, err := freePort(c.Host)
 		if err != nil {
 			return fmt.Errorf("WEBHOOK_HOST '%s' is not an address of this machine: %w", c.Host, err)
@@ -99,19 +97,18 @@ func (c *Cluster) lay(context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.replicas = append(c.replicas, replica{
-			port: port, health: "127.0.0.1:" + strconv.Itoa(health), certs: filepath.Join(c.Dir, "certs-"+strconv.Itoa(i))})
-		targets = append(targets, net.JoinHostPort(c.Host, strconv.Itoa(port)))
+		address := net.JoinHostPort(c.Host, strconv.Itoa(port))
+		c.replicas = append(c.replicas, replica{address: address, health: "127.0.0.1:" + strconv.Itoa(health)})
+		targets = append(targets, address)
 	}
-	port := c.replicas[0].port
+	c.Webhook = "https://" + targets[0]
 	if len(targets) > 1 {
 		var err error
 		if c.balancer, err = balance(targets); err != nil {
 			return err
 		}
-		port = c.balancer.port()
+		c.Webhook = "https://" + net.JoinHostPort(c.Host, strconv.Itoa(c.balancer.port()))
 	}
-	c.Webhook = "https://" + net.JoinHostPort(c.Host, strconv.Itoa(port))
 	if c.byAddress() {
 		return c.writeCertificate()
 	}
@@ -124,18 +121,8 @@ func (c *Cluster) writeCertificate() error {
 		return err
 	}
 	c.CA = certificate
-	for _, r := range c.replicas {
-		if err := os.MkdirAll(r.certs, 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(r.certs, "tls.crt"), certificate, 0o600); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(r.certs, "tls.key"), key, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(os.MkdirAll(c.certs(), 0o700), replace(filepath.Join(c.certs(), corev1.TLSPrivateKeyKey), key),
+		replace(filepath.Join(c.certs(), corev1.TLSCertKey), certificate))
 }
 
 // readBundle reads what the API server trusts: the rotation has written it by now.

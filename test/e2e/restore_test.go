@@ -39,7 +39,7 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	before := seen(s.get("vmi", "demo"))
-	s.must(s.kubectl("", "annotate", "vmi", "demo", booted, "--as=system:serviceaccount:kiln-system:kiln-webhook")) // in the place of a launcher
+	s.must(s.kubectl("", "annotate", "vmi", "demo", booted, "--as=system:serviceaccount:kiln-system:kiln-controller")) // in the place of a launcher
 	s.eventually("the hardware is on record", func() bool { return len(s.list("controllerrevision", "-l", "kilnvm.io/frontend-of")) == 1 })
 	saved := s.get("vm", "demo")
 	was := pins(t, saved)

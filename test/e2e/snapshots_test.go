@@ -174,7 +174,7 @@ func (s space) cluster(manifest string) {
 }
 
 // writer is an account that may write revisions: as Kiln itself, or a backup tool.
-const writer = "--as=system:serviceaccount:kiln-system:kiln-webhook"
+const writer = "--as=system:serviceaccount:kiln-system:kiln-controller"
 
 // Somebody who could put another size below a guest would own it. The policy lets few write revisions; and what one of them
 // writes must still be what its name says.

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// process is one life of cmd/webhook: admission, the VM controller and the collector, with caches of its own.
+// process is one life of cmd/webhook and one of cmd/controller: admission, the VM controller and the collector, with caches of their own.
 type process struct {
 	live *mortal
 	// admitting is what admission reads. It lags behind by less than the grace period, as informers do.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -139,7 +140,7 @@ func (w *world) startMachine() {
 		}
 	})
 	for name, pid := range w.on.Running() {
-		if strings.HasPrefix(name, "launcher") || strings.HasPrefix(name, "webhook") {
+		if slices.Contains([]string{"launcher", "webhook", "controller"}, name[:strings.LastIndex(name, "-")]) {
 			limitMemory(w, pid)
 		}
 	}

@@ -1,0 +1,72 @@
+// Command controller makes guests of VMs, records what they were made from, and signs the webhook's certificate. Of several replicas the one
+// that holds the Lease works.
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/hostprofile"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// options are the flags.
+type options struct {
+	command.Process
+	config       string
+	rotate       bool
+	certificates certs.Options
+	collect      time.Duration
+}
+
+func main() { command.Main(root()) }
+
+func root() *cobra.Command {
+	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
+	cmd := &cobra.Command{
+		Use: "controller", Short: "Kiln's controllers of VMs, revisions and host profiles", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	o.AddAccess(flags)
+	o.AddServing(flags)
+	o.AddElection(flags)
+	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
+	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it others must")
+	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted here")
+	flags.StringSliceVar(&o.certificates.Names, "certificate-dns-names", nil, "further DNS names of certificates signed here")
+	flags.DurationVar(&o.collect, "collect-after", time.Hour, "how long a revision must have been unused before it is removed, at least 10m")
+	return cmd
+}
+
+// run works until the context ends.
+func run(ctx context.Context, o options) error {
+	command.Log(o.LogLevel)
+	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{LeaderElectionID: "kiln-controllers"})
+	if err != nil {
+		return err
+	}
+	machines := &lifecycle.Controller{
+		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Events: engine.GetEventRecorder("kiln"), Now: time.Now,
+	}
+	if err := machines.Register(engine); err != nil {
+		return err
+	}
+	if err := (&hostprofile.Controller{Client: engine.GetClient()}).Register(engine); err != nil {
+		return err
+	}
+	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {
+		return err
+	}
+	if o.rotate {
+		if err := certs.Rotate(engine, o.certificates); err != nil {
+			return err
+		}
+	}
+	return engine.Start(ctx)
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// watch starts the informers that admission reads, so that no request has to wait for one.
+func watch(ctx context.Context, mgr ctrl.Manager) error {
+	objects := []client.Object{&appsv1.ControllerRevision{}, &v1.VirtualMachineInstancePreset{}}
+	for _, kind := range []string{
+		"VirtualMachineInstancetype", "VirtualMachineClusterInstancetype", "VirtualMachinePreference", "VirtualMachineClusterPreference",
+	} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
+		objects = append(objects, object)
+	}
+	for _, object := range objects {
+		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
+			return fmt.Errorf("watching %T %s: %w (are the custom resource definitions of manifests/crds installed?)",
+				object, object.GetObjectKind().GroupVersionKind().Kind, err)
+		}
+	}
+	return nil
+}

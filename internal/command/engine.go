@@ -1,0 +1,86 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/revision"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Engine is what a process needs that resolves what VMs refer to: webhook and controller, which must do so alike.
+type Engine struct {
+	ctrl.Manager
+	// Live reads from the API server what a cache may lag behind on, and writes to it.
+	Live          client.Client
+	Configuration *clusterconfig.Watcher
+	Resolver      resolve.Resolver
+}
+
+// NewEngine reads the configuration, from a file or, where that is empty, of the cluster, and keeps it current. The options hold what is the
+// process's own beside scheme and cache.
+func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*Engine, error) {
+	var err error
+	if o.Scheme, err = scheme(); err != nil {
+		return nil, err
+	}
+	if o.Cache, err = cached(); err != nil {
+		return nil, err
+	}
+	mgr, err := p.Manager(o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Manager: mgr}
+	e.Live, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, err
+	}
+	e.Configuration = &clusterconfig.Watcher{
+		File: file, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
+	}
+	e.Resolver = resolve.Resolver{Cached: mgr.GetCache(), Live: e.Live, Memo: resolve.NewMemo(), Cluster: e.Configuration.Now}
+	if err := e.Configuration.Load(ctx); err != nil {
+		return nil, err
+	}
+	return e, errors.Join(mgr.Add(e.Configuration), Probe(ctx, mgr), mgr.AddReadyzCheck("configuration", e.configured))
+}
+
+func (e *Engine) configured(*http.Request) error {
+	if !e.Configuration.Synced() {
+		return errors.New("the configuration has not been read")
+	}
+	return nil
+}
+
+func scheme() (*runtime.Scheme, error) {
+	all := runtime.NewScheme()
+	return all, errors.Join(admissionv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all), corev1.AddToScheme(all),
+		v1.AddToScheme(all), v1alpha1.AddToScheme(all))
+}
+
+// cached are the options of the cache. Most ControllerRevisions of a cluster are those of stateful and daemon sets.
+func cached() (cache.Options, error) {
+	holds, err := labels.NewRequirement(revision.Selector, selection.Exists, nil)
+	if err != nil {
+		return cache.Options{}, err
+	}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*holds)}},
+	}, nil
+}

@@ -1,0 +1,42 @@
+package command
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+)
+
+// Process are the flags that processes have in common. What a field holds before its flag is added is the flag's default.
+type Process struct {
+	// Kubeconfig is a file with access to the cluster. Empty means the service account of the pod.
+	Kubeconfig string
+	LogLevel   slog.Level
+	// Metrics and Health are the addresses of /metrics, and of /healthz and /readyz. "0" serves none.
+	Metrics, Health string
+	// Elect makes the process wait with its controllers until it holds a Lease in namespace Leases.
+	Elect  bool
+	Leases string
+}
+
+// AddAccess adds --kubeconfig and --log-level.
+func (p *Process) AddAccess(flags *pflag.FlagSet) {
+	flags.StringVar(&p.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file with access to the cluster; empty inside of a cluster")
+	flags.TextVar(&p.LogLevel, "log-level", p.LogLevel, "least level that is logged: debug, info, warn or error")
+}
+
+// AddServing adds --health-probe-bind-address and --metrics-bind-address.
+func (p *Process) AddServing(flags *pflag.FlagSet) {
+	flags.StringVar(&p.Health, "health-probe-bind-address", p.Health, "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&p.Metrics, "metrics-bind-address", p.Metrics, "address of /metrics; 0 for none")
+}
+
+// AddElection adds --leader-elect and --leader-elect-resource-namespace.
+func (p *Process) AddElection(flags *pflag.FlagSet) {
+	flags.BoolVar(&p.Elect, "leader-elect", p.Elect, "run controllers only while this process holds the Lease that all replicas share")
+	flags.StringVar(&p.Leases, "leader-elect-resource-namespace", p.Leases, "namespace of that Lease")
+}
+
+// ConfigUsage is what --config is, which webhook, controller and launcher must be given alike.
+const ConfigUsage = "file with a KubeVirt object or its spec.configuration; empty for the KubeVirt object of the cluster, or the defaults where " +
+	"there is none"

@@ -1,0 +1,45 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// Manager returns a manager by the flags. The options hold what is the process's own, such as its scheme and the name of its Lease.
+func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
+	// With an empty path this is the service account of the pod.
+	access, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
+	o.HealthProbeBindAddress = p.Health
+	o.Metrics = server.Options{BindAddress: p.Metrics}
+	o.LeaderElection, o.LeaderElectionNamespace = p.Elect, p.Leases
+	// The next replica need not wait for the Lease to end: nothing runs after the manager has stopped.
+	o.LeaderElectionReleaseOnCancel = true
+	return ctrl.NewManager(access, o)
+}
+
+// Probe serves health. /healthz answers as long as the process runs. /readyz is ok while all informers have synced and the context, which ends
+// when the process is asked to stop, has not ended; a process may add checks of its own.
+func Probe(ctx context.Context, mgr ctrl.Manager) error {
+	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("informers", func(r *http.Request) error {
+		if ctx.Err() != nil {
+			return errors.New("stopping")
+		}
+		brief, cancel := context.WithTimeout(r.Context(), 500*time.Millisecond)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(brief) {
+			return errors.New("informers have not synced")
+		}
+		return nil
+	}))
+}
