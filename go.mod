@@ -10,6 +10,7 @@ tool (
 
 require (
 	github.com/agnivade/levenshtein v1.2.2
+	github.com/bluekeyes/go-gitdiff v0.9.0
 	github.com/cavaliergopher/cpio v1.0.1
 	github.com/cert-manager/cert-manager v1.21.2
 	github.com/digitalocean/go-libvirt v0.0.0-20250512231903-57024326652b

@@ -6,7 +6,7 @@
 //	admitted.yaml         the explicit guest, or
 //	denied.txt            every cause of the refusal; beside admitted.yaml, of the host's
 //	frontend.xml          what the guest sees
-//	domain.xml            the complete domain
+//	domain.diff           the complete domain, as its difference to frontend.xml
 package corpus
 
 import (

@@ -2,15 +2,11 @@ package corpus
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/test/golden"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -18,9 +14,6 @@ import (
 
 // inputs of a case; every other file in it is golden.
 var inputs = []string{"vm.yaml", "vmi.yaml", "cluster.yaml", "host.yaml", "object.yaml", "stored.yaml", "request.yaml"}
-
-// rewrite tells whether the goldens are to be written ('make golden'), not compared.
-var rewrite = os.Getenv("GOLDEN") == "rewrite"
 
 func TestCorpus(t *testing.T) {
 	cases, err := Load(".")
@@ -30,11 +23,14 @@ func TestCorpus(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			golden := outputs(t, c)
-			for name, text := range golden {
-				compare(t, filepath.Join(c.Dir, name), text)
+			files, domain := outputs(t, c)
+			for name, text := range files {
+				golden.Compare(t, filepath.Join(c.Dir, name), text)
 			}
-			orphans(t, c.Dir, golden)
+			if domain != "" {
+				golden.CompareDomain(t, filepath.Join(c.Dir, "domain.diff"), domain)
+			}
+			golden.Orphans(t, c.Dir, files, inputs...)
 		})
 	}
 }
@@ -56,8 +52,8 @@ func TestRequests(t *testing.T) {
 				name = "denied.txt"
 			}
 			text = warned(verdict.Warnings) + text
-			compare(t, filepath.Join(r.Dir, name), text)
-			orphans(t, r.Dir, map[string]string{name: text})
+			golden.Compare(t, filepath.Join(r.Dir, name), text)
+			golden.Orphans(t, r.Dir, map[string]string{name: text}, inputs...)
 		})
 	}
 }
@@ -69,8 +65,8 @@ func warned(warnings []string) (text string) {
 	return text
 }
 
-// outputs is everything that a case leads to, by file name.
-func outputs(t *testing.T, c Case) map[string]string {
+// outputs is everything that a case leads to, by file name, and the complete domain, of which the files have the difference.
+func outputs(t *testing.T, c Case) (files map[string]string, domain string) {
 	t.Helper()
 	admitted, err := c.Admit(t.Context())
 	if err != nil {
@@ -78,30 +74,32 @@ func outputs(t *testing.T, c Case) map[string]string {
 	}
 	explicit, verdict, warnings := admitted.Explicit, admitted.Verdict, warned(admitted.Verdict.Warnings)
 	if !verdict.Allowed() {
-		return map[string]string{"denied.txt": warnings + causes(verdict.Errors)}
+		return map[string]string{"denied.txt": warnings + causes(verdict.Errors)}, ""
 	}
-	golden := map[string]string{"admitted.yaml": warnings + manifest(t, explicit)}
+	files = map[string]string{"admitted.yaml": warnings + manifest(t, explicit)}
 	if !admitted.Known {
-		return golden
+		return files, ""
 	}
 	rendered, errs, err := c.Render(explicit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(errs) > 0 {
-		golden["denied.txt"] = causes(errs)
-		return golden
+		files["denied.txt"] = causes(errs)
+		return files, ""
 	}
-	for name, document := range map[string]interface{ Marshal() (string, error) }{
-		"frontend.xml": rendered.Frontend, "domain.xml": rendered.Documents.Domain,
-	} {
-		text, err := document.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden[name] = text + "\n"
+	frontend, domain := printed(t, rendered.Frontend), printed(t, rendered.Documents.Domain)
+	files[golden.Frontend], files["domain.diff"] = frontend, golden.Difference(frontend, domain)
+	return files, domain
+}
+
+func printed(t *testing.T, document interface{ Marshal() (string, error) }) string {
+	t.Helper()
+	text, err := document.Marshal()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return golden
+	return text + "\n"
 }
 
 // causes are one a line.
@@ -133,44 +131,4 @@ func manifest(t *testing.T, vmi *v1.VirtualMachineInstance) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func compare(t *testing.T, path, got string) {
-	t.Helper()
-	want, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	if got == string(want) {
-		return
-	}
-	if rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Errorf("%s differs; 'make golden' writes it again, read every difference (-golden +now):\n%s", path, cmp.Diff(string(want), got))
-}
-
-// orphans are goldens that nothing leads to any more, and files that nobody reads.
-func orphans(t *testing.T, dir string, golden map[string]string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if _, wanted := golden[entry.Name()]; wanted || slices.Contains(inputs, entry.Name()) {
-			continue
-		}
-		path := filepath.Join(dir, entry.Name())
-		if rewrite {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		t.Errorf("%s: the case does not lead to this file; 'make golden' removes it", path)
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/test/golden"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -187,7 +188,7 @@ func TestRules(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	compare(t, rulesDoc, text.String())
+	golden.Compare(t, rulesDoc, text.String())
 }
 
 func (r *rule) kept() string {

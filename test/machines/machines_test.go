@@ -3,7 +3,7 @@
 //
 //	inputs/MACHINE.yaml            what a user asks for; MACHINE-ARCHITECTURE.yaml where that differs
 //	hosts/ARCHITECTURE-HOST.yaml   capabilities of a host, and bindings that are laid over the assumed ones
-//	goldens/ARCHITECTURE/MACHINE/  frontend.xml, digest, and a.xml and b.xml, the complete domains; or refused.txt
+//	goldens/ARCHITECTURE/MACHINE/  frontend.xml, digest, and a.diff and b.diff, the differences of the complete domains to it; or refused.txt
 package machines
 
 import (
@@ -12,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/golden"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -29,9 +29,6 @@ var (
 	machines      = []string{"minimal", "kitchen-sink", "windows-hyperv", "efi-secureboot", "numa-passthrough", "dedicated-realtime", "sev", "snp",
 		"tdx", "s390-pv", "virtiofs", "passt", "sriov", "vgpu", "usb", "cloud-init"}
 )
-
-// rewrite tells whether the goldens are to be written ('make golden'), not compared.
-var rewrite = os.Getenv("GOLDEN") == "rewrite"
 
 // gates of a cluster in which everything is allowed.
 var gates = []string{"DownwardMetrics", "EnableVirtioFsStorageVolumes", "HostDevices", "HostDisk", "PasstBinding", "SecureExecution", "VSOCK",
@@ -128,24 +125,29 @@ func TestGoldens(t *testing.T) {
 	t.Parallel()
 	for _, c := range cells(t) {
 		t.Run(c.name(), func(t *testing.T) {
-			texts := outputs(t, c)
-			for name, text := range texts {
-				compare(t, filepath.Join("goldens", c.name(), name), text)
+			dir := filepath.Join("goldens", c.name())
+			files, domains := outputs(t, c)
+			for name, text := range files {
+				golden.Compare(t, filepath.Join(dir, name), text)
 			}
-			orphans(t, c, texts)
+			for name, domain := range domains {
+				golden.CompareDomain(t, filepath.Join(dir, name), domain)
+			}
+			golden.Orphans(t, dir, files)
 		})
 	}
 }
 
-// outputs of a cell by file name. That both hosts show the guest the same is checked here: the digest is one.
-func outputs(t *testing.T, c cell) map[string]string {
+// outputs of a cell by file name, and the complete domains by the names of their differences. That both hosts show the guest
+// the same is checked here: the digest is one.
+func outputs(t *testing.T, c cell) (files, domains map[string]string) {
 	t.Helper()
 	if len(c.errs) > 0 {
 		var lines []string
 		for _, err := range c.errs {
 			lines = append(lines, err.Error())
 		}
-		return map[string]string{"refused.txt": strings.Join(lines, "\n") + "\n"}
+		return map[string]string{"refused.txt": strings.Join(lines, "\n") + "\n"}, nil
 	}
 	digest := abi.Digest(c.first.Frontend)
 	for name, r := range map[string]render.Result{"a": c.first, "b": c.second} {
@@ -153,58 +155,23 @@ func outputs(t *testing.T, c cell) map[string]string {
 			t.Errorf("on host %s the guest sees another machine: %q", name, abi.Changes(c.first.Frontend, r.Documents.Domain))
 		}
 	}
-	texts := map[string]string{"digest": digest + "\n"}
-	for name, dom := range map[string]interface{ Marshal() (string, error) }{
-		"frontend.xml": c.first.Frontend, "a.xml": c.first.Documents.Domain, "b.xml": c.second.Documents.Domain,
-	} {
-		text, err := dom.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[name] = text + "\n"
-	}
-	if texts["a.xml"] == texts["b.xml"] {
+	domains = map[string]string{"a.diff": printed(t, c.first.Documents.Domain), "b.diff": printed(t, c.second.Documents.Domain)}
+	if domains["a.diff"] == domains["b.diff"] {
 		t.Error("the two hosts are no different ones")
 	}
-	return texts
+	frontend := printed(t, c.first.Frontend)
+	files = map[string]string{"digest": digest + "\n", golden.Frontend: frontend}
+	for name, domain := range domains {
+		files[name] = golden.Difference(frontend, domain)
+	}
+	return files, domains
 }
 
-func compare(t *testing.T, path, text string) {
+func printed(t *testing.T, document interface{ Marshal() (string, error) }) string {
 	t.Helper()
-	if rewrite {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	golden, err := os.ReadFile(path)
+	text, err := document.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(golden), text); diff != "" {
-		t.Errorf("%s differs; 'make golden' writes it again, read every difference (-golden +now):\n%s", path, diff)
-	}
-}
-
-// orphans are files of a cell that is another one now.
-func orphans(t *testing.T, c cell, texts map[string]string) {
-	t.Helper()
-	entries, err := os.ReadDir(filepath.Join("goldens", c.name()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		path := filepath.Join("goldens", c.name(), entry.Name())
-		if _, known := texts[entry.Name()]; known {
-			continue
-		}
-		if !rewrite {
-			t.Errorf("%s is nobody's", path)
-		} else if err := os.Remove(path); err != nil {
-			t.Error(err)
-		}
-	}
+	return text + "\n"
 }
