@@ -28,6 +28,7 @@ var subjects = map[string]string{
 	"pkg/instancetype/requirement": "what a preference demands",
 	"pkg/instancetype/kinds":       "the words by which a matcher names a kind",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
+	"pkg/validate/rules":           "what is known about each rule, and all of them in one list",
 	"pkg/validate/catalog":         "sizes, preferences and presets",
 	"pkg/validate/counts":          "how many parts an object may have, asked before it is decoded",
 	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",

@@ -6,11 +6,79 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Instancetype judges a size; path is its spec.
+// Fields: the specs of instancetypes, preferences and presets.
+// An instancetype has some CPUs and some memory. A preference names what Kiln can spread. A preset is half a guest: what can only be judged
+// whole is left to the guest.
+
+type (
+	instancetypeRule = judgement[func(*v1beta1.VirtualMachineInstancetypeSpec, *field.Path) field.ErrorList]
+	preferenceRule   = judgement[func(*v1beta1.VirtualMachinePreferenceSpec, *field.Path) field.ErrorList]
+	presetRule       = judgement[func(*v1.VirtualMachineInstancePresetSpec, *field.Path) field.ErrorList]
+)
+
+var instancetypeRules = []instancetypeRule{
+	{instancetypeCPUs, []Rule{
+		{Name: "instancetype/cpus"},
+	}},
+	{instancetypeMemory, []Rule{
+		{Name: "instancetype/memory"},
+		{Name: "instancetype/overcommit"},
+		{Name: "instancetype/overcommit-hugepages"},
+	}},
+}
+
+var preferenceRules = []preferenceRule{
+	{preferredTopology, []Rule{
+		{Name: "preference/topology"},
+	}},
+	{spreadOptions, []Rule{
+		{Name: "preference/spread-zero"},
+		{Name: "preference/spread-across"},
+		{Name: "preference/spread-threads"},
+	}},
+}
+
+// presetRules: the rules of disks and firmware are those of guests.
+var presetRules = []presetRule{
+	{presetDomain, []Rule{
+		{Name: "preset/domain"},
+	}},
+	{presetDisks, nil},
+	{presetFirmware, nil},
+}
+
+// Instancetype judges an instancetype; path is its spec.
 func Instancetype(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
-	if spec.CPU.Guest < 1 {
-		errs = append(errs, field.Invalid(path.Child("cpu", "guest"), spec.CPU.Guest, "must be at least 1").WithOrigin("instancetype/cpus"))
+	for _, rule := range instancetypeRules {
+		errs = append(errs, rule.judge(spec, path)...)
 	}
+	return errs
+}
+
+// Preference judges a preference; path is its spec.
+func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
+	for _, rule := range preferenceRules {
+		errs = append(errs, rule.judge(spec, path)...)
+	}
+	return errs
+}
+
+// Preset judges a preset; path is its spec.
+func Preset(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {
+	for _, rule := range presetRules {
+		errs = append(errs, rule.judge(spec, path)...)
+	}
+	return errs
+}
+
+func instancetypeCPUs(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) field.ErrorList {
+	if spec.CPU.Guest >= 1 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("cpu", "guest"), spec.CPU.Guest, "must be at least 1").WithOrigin("instancetype/cpus")}
+}
+
+func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
 	memory, path := spec.Memory, path.Child("memory")
 	if memory.Guest.Sign() <= 0 {
 		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), "must be greater than 0").WithOrigin("instancetype/memory"))
@@ -32,20 +100,19 @@ var topologies = []v1beta1.PreferredCPUTopology{
 // threadRatio is how many threads a core has when vCPUs are spread over them: no x86 core has more than two.
 const threadRatio = 2
 
-// Preference judges a preference; path is its spec. A ratio of 0 would divide the vCPUs by nothing.
-func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
-	if spec.CPU == nil {
+func preferredTopology(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
+	if spec.CPU == nil || spec.CPU.PreferredCPUTopology == nil {
 		return nil
 	}
-	path = path.Child("cpu")
-	if topology := spec.CPU.PreferredCPUTopology; topology != nil {
-		errs = append(errs, supported(path.Child("preferredCPUTopology"), *topology, topologies...).WithOrigin("preference/topology")...)
+	return supported(path.Child("cpu", "preferredCPUTopology"), *spec.CPU.PreferredCPUTopology, topologies...).WithOrigin("preference/topology")
+}
+
+// spreadOptions: a ratio of 0 would divide the vCPUs by nothing.
+func spreadOptions(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
+	if spec.CPU == nil || spec.CPU.SpreadOptions == nil {
+		return nil
 	}
-	spread := spec.CPU.SpreadOptions
-	if spread == nil {
-		return errs
-	}
-	path = path.Child("spreadOptions")
+	spread, path := spec.CPU.SpreadOptions, path.Child("cpu", "spreadOptions")
 	if spread.Ratio != nil && *spread.Ratio == 0 {
 		errs = append(errs, field.Invalid(path.Child("ratio"), 0, "must be at least 1").WithOrigin("preference/spread-zero"))
 	}
@@ -60,16 +127,28 @@ func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (e
 	return errs
 }
 
-// Preset judges a preset; path is its spec. It is half a guest: what can only be judged whole is left to the guest.
-func Preset(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {
-	path = path.Child("domain")
-	if spec.Domain == nil {
-		return field.ErrorList{field.Required(path, "say what the preset fills").WithOrigin("preset/domain")}
+func presetDomain(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) field.ErrorList {
+	if spec.Domain != nil {
+		return nil
 	}
-	list, at := spec.Domain.Devices.Disks, path.Child("devices", "disks")
+	return field.ErrorList{field.Required(path.Child("domain"), "say what the preset fills").WithOrigin("preset/domain")}
+}
+
+func presetDisks(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {
+	if spec.Domain == nil {
+		return nil
+	}
+	list, at := spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks")
 	for _, judge := range []func([]v1.Disk, *field.Path) field.ErrorList{diskForms, diskBusForms, diskDriverForms, blockSizeForms} {
 		errs = append(errs, judge(list, at)...)
 	}
-	errs = append(errs, oneBootloader(spec.Domain.Firmware, path.Child("firmware", "bootloader"))...)
-	return append(errs, externalKernel(spec.Domain.Firmware, path.Child("firmware", "kernelBoot"))...)
+	return errs
+}
+
+func presetFirmware(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) field.ErrorList {
+	if spec.Domain == nil {
+		return nil
+	}
+	path = path.Child("domain", "firmware")
+	return append(oneBootloader(spec.Domain.Firmware, path.Child("bootloader")), externalKernel(spec.Domain.Firmware, path.Child("kernelBoot"))...)
 }

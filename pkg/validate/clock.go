@@ -9,6 +9,13 @@ import (
 // Fields: domain.clock.timer.
 // A timer is one that the architecture has, and does with ticks that the guest missed what QEMU's timer of that kind can do.
 
+var clockRules = []guestRule{
+	{timers, []Rule{
+		{Name: "clock/word"},
+		{Name: "clock/timer"},
+	}},
+}
+
 func timers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.Clock == nil || spec.Domain.Clock.Timer == nil {
 		return nil

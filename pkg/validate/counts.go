@@ -12,6 +12,14 @@ import (
 // gigabyte to decode them, and each would be judged by every rule. JSON is counted without types, so that a field of a newer API is
 // bounded too.
 
+var countRules = []judgement[func([]byte) *field.Error]{
+	{Counts, []Rule{
+		{Name: "request/depth"},
+		{Name: "request/elements"},
+		{Name: "request/parts"},
+	}},
+}
+
 // counts are limits on the parts of an object.
 type counts struct {
 	// elements of one list, and entries of one map.

@@ -15,6 +15,40 @@ import (
 // A guest with CPUs of its own says how many, in whole CPUs, once. What is built on own CPUs (an isolated emulator thread,
 // the host's NUMA layout, realtime) asks for them.
 
+var cpuRules = []guestRule{
+	{sockets, []Rule{
+		{Name: "cpu/sockets", MendedBy: byInstancetype | byPreference},
+	}},
+	{vcpuCount, []Rule{
+		{Name: "cpu/most", MendedBy: byInstancetype},
+	}},
+	{cpuFeatures, []Rule{
+		{Name: "cpu/feature-name", MendedBy: byInstancetype | byPreference},
+		{Name: "cpu/feature-twice", MendedBy: byInstancetype | byPreference},
+		{Name: "cpu/feature-policy", MendedBy: byInstancetype | byPreference},
+	}},
+	{cpuModel, []Rule{
+		{Name: "cpu/model-arm64", MendedBy: byInstancetype | byPreference},
+	}},
+	{dedicatedCPUs, []Rule{
+		{Name: "cpu/isolated-emulator", MendedBy: byCompletion | byInstancetype},
+		{Name: "cpu/dedicated-count", MendedBy: byCompletion | byInstancetype},
+		{Name: "cpu/dedicated-equal", MendedBy: byInstancetype},
+		{Name: "cpu/dedicated-one-count", MendedBy: byInstancetype},
+		{Name: "cpu/dedicated-threads", MendedBy: byInstancetype},
+		{Name: "cpu/dedicated-threads-arm64", MendedBy: byInstancetype},
+	}},
+	{numa, []Rule{
+		{Name: "cpu/numa-dedicated", MendedBy: byCompletion | byInstancetype},
+		{Name: "cpu/numa-hugepages", MendedBy: byCompletion | byInstancetype},
+	}},
+	{realtime, []Rule{
+		{Name: "cpu/realtime-dedicated", MendedBy: byCompletion | byInstancetype},
+		{Name: "cpu/realtime-numa", MendedBy: byCompletion | byInstancetype},
+		{Name: "cpu/realtime-mask", MendedBy: byInstancetype},
+	}},
+}
+
 // maxThreads per core of a guest with CPUs of its own: a vCPU thread is pinned to a hyperthread, and no x86 core has more.
 const maxThreads = 2
 

@@ -14,6 +14,16 @@ import (
 // Fields: the annotation kilnvm.io/numa-cells. "I want two NUMA cells": each has whole sockets and an equal share of the memory, in
 // whole huge pages, or in whole MiB, which is how QEMU deals memory out.
 
+var cellRules = []metadataRule{
+	{ownCells, []Rule{
+		{Name: "cpu/cells-architecture", MendedBy: byInstancetype},
+		{Name: "cpu/cells-mirrored", MendedBy: byInstancetype},
+		{Name: "cpu/cells-number", MendedBy: byInstancetype},
+		{Name: "cpu/sockets-of-cells", MendedBy: byCompletion | byInstancetype | byPreference},
+		{Name: "memory/cells", MendedBy: byCompletion | byInstancetype},
+	}},
+}
+
 func ownCells(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	text := vmi.Annotations[v1alpha1.AnnotationNUMACells]
 	if text == "" {

@@ -12,6 +12,39 @@ import (
 // Fields: domain.devices: inputs, sound, video, watchdog, panicDevices, downwardMetrics, autoattachVSOCK.
 // A device is of a model that QEMU has for the guest's architecture.
 
+var deviceRules = []guestRule{
+	{inputs, []Rule{
+		{Name: "devices/input-bus", MendedBy: byPreference},
+		{Name: "devices/input-type-given", MendedBy: byCompletion | byPreference},
+		{Name: "devices/input-type", MendedBy: byPreference},
+	}},
+	{sound, []Rule{
+		{Name: "devices/sound-arm64", MendedBy: byPreference},
+		{Name: "devices/sound-model", MendedBy: byPreference},
+		{Name: "devices/sound-name", MendedBy: byPreference},
+	}},
+	{video, []Rule{
+		{Name: "devices/video-graphics", MendedBy: byPreference},
+		{Name: "devices/video-type-given", MendedBy: byCompletion | byPreference},
+		{Name: "devices/video-type", MendedBy: byPreference},
+	}},
+	{watchdog, []Rule{
+		{Name: "devices/watchdog-action", MendedBy: byPreference},
+		{Name: "devices/watchdog-given", MendedBy: byCompletion | byPreference},
+		{Name: "devices/watchdog-arm64", MendedBy: byPreference},
+		{Name: "devices/watchdog-model", MendedBy: byPreference},
+	}},
+	{panicDevices, []Rule{
+		{Name: "devices/panic-s390x", MendedBy: byPreference},
+		{Name: "devices/panic-twice", MendedBy: byPreference},
+		{Name: "devices/panic-model", MendedBy: byPreference},
+	}},
+	{optionalDevices, []Rule{
+		{Name: "devices/vsock-gate", MendedBy: byPreference},
+		{Name: "devices/downward-metrics-gate", MendedBy: byPreference},
+	}},
+}
+
 func inputs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i, input := range spec.Domain.Devices.Inputs {
 		at := path.Child("domain", "devices", "inputs").Index(i)

@@ -10,6 +10,17 @@ import (
 // Fields: domain.devices, as far as the machine of an architecture decides. arm64's virt and the mainframe lack devices that
 // a PC has; what is refused here could not be started.
 
+var deviceArchitectureRules = []guestRule{
+	{mainframe, []Rule{
+		{Name: "devices/s390x", MendedBy: byPreference},
+		{Name: "devices/input-bus-s390x", MendedBy: byPreference},
+		{Name: "disks/bus-s390x", MendedBy: byPreference},
+	}},
+	{pciAddresses, []Rule{
+		{Name: "devices/pci-address", MendedBy: byPreference},
+	}},
+}
+
 // mainframe: an s390x guest has no USB, and none of what is built into a PC.
 func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Architecture != s390x {

@@ -12,6 +12,14 @@ import (
 // their own.
 // A device is found again by its name: by libvirt, which knows it by an alias, and by the record of its address.
 
+var deviceNameRules = []guestRule{
+	{deviceNames, []Rule{
+		{Name: "devices/name", MendedBy: byPreference},
+		{Name: "devices/name-form", MendedBy: byPreference},
+		{Name: "devices/name-twice", MendedBy: byPreference},
+	}},
+}
+
 // deviceName is what libvirt takes as an alias.
 var deviceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 

@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"fmt"
 	"iter"
 	"regexp"
 	"slices"
@@ -14,8 +13,29 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.disks: names, targets, buses, drivers. What a disk has to do with its volume is in disks_volumes.go.
-// A disk is one kind of target on a bus that this kind can use, with a driver that QEMU has.
+// Fields: domain.devices.disks: names, targets, buses. Drivers are in disks_drivers.go. What a disk has to do with its volume is in disks_volumes.go.
+// A disk is one kind of target on a bus that this kind can use.
+
+var diskRules = []guestRule{
+	{disks, []Rule{
+		{Name: "disks/name-twice"},
+		{Name: "disks/name"},
+		{Name: "disks/targets"},
+		{Name: "disks/serial"},
+		{Name: "disks/serial-length"},
+	}},
+	{diskBuses, []Rule{
+		{Name: "disks/bus-arm64", MendedBy: byPreference},
+		{Name: "disks/lun-bus"},
+		{Name: "disks/reservation"},
+		{Name: "disks/bus-ide", MendedBy: byPreference},
+		{Name: "disks/cdrom-virtio"},
+		{Name: "disks/bus", MendedBy: byPreference},
+		{Name: "disks/sata-readonly"},
+		{Name: "disks/pci-bus", MendedBy: byCompletion | byPreference},
+		{Name: "disks/pci-address"},
+	}},
+}
 
 // serialLimit is the reference's bound in characters. Guests see fewer (20 on virtio).
 const serialLimit = 256
@@ -164,40 +184,6 @@ func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, disk.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("disks/pci-address")}
 	}
 	return nil
-}
-
-// What QEMU's block layer knows.
-var (
-	caches        = []v1.DriverCache{v1.CacheNone, v1.CacheWriteThrough, v1.CacheWriteBack}
-	ioModes       = []v1.DriverIO{v1.IONative, v1.IOThreads}
-	errorPolicies = []v1.DiskErrorPolicy{v1.DiskErrorPolicyStop, v1.DiskErrorPolicyIgnore, v1.DiskErrorPolicyReport, v1.DiskErrorPolicyEnospace}
-)
-
-func diskDrivers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	return diskDriverForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
-}
-
-func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
-	for i := range list {
-		disk := &list[i]
-		at := func(name string) *field.Path { return below(path, i, name) }
-		if disk.Cache != "" && !slices.Contains(caches, disk.Cache) {
-			errs = append(errs, field.NotSupported(at("cache"), disk.Cache, caches).WithOrigin("disks/cache"))
-		}
-		if disk.IO != "" && !slices.Contains(ioModes, disk.IO) {
-			errs = append(errs, field.NotSupported(at("io"), disk.IO, ioModes).WithOrigin("disks/io"))
-		}
-		if disk.IO == v1.IONative && (disk.Cache == v1.CacheWriteBack || disk.Cache == v1.CacheWriteThrough) {
-			errs = append(errs, field.Invalid(at("io"), disk.IO, fmt.Sprintf("passes the host's page cache by, which cache '%s' uses: use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
-		}
-		if policy := disk.ErrorPolicy; policy != nil && !slices.Contains(errorPolicies, *policy) {
-			errs = append(errs, field.NotSupported(at("errorPolicy"), *policy, errorPolicies).WithOrigin("disks/error-policy"))
-		}
-		if bus, target := bus(disk); isTrue(disk.DedicatedIOThread) && target != "" && bus != "" && bus != v1.DiskBusVirtio {
-			errs = append(errs, field.Forbidden(at("dedicatedIOThread"), fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
-		}
-	}
-	return errs
 }
 
 // isClaim tells whether a volume is storage of the cluster, which is what LUNs can be passed from.

@@ -13,6 +13,18 @@ import (
 // Block sizes are powers of two that QEMU accepts (512 bytes to 2 MiB), no physical block is smaller than a logical one, and
 // SATA knows 512 only.
 
+var blockSizeRules = []guestRule{
+	{blockSizes, []Rule{
+		{Name: "disks/block-size-both", MendedBy: byPreference},
+		{Name: "disks/block-size-order", MendedBy: byPreference},
+		{Name: "disks/block-size-sata", MendedBy: byPreference},
+		{Name: "disks/discard-granularity"},
+		{Name: "disks/block-size-small", MendedBy: byPreference},
+		{Name: "disks/block-size-large", MendedBy: byPreference},
+		{Name: "disks/block-size-power", MendedBy: byPreference},
+	}},
+}
+
 const (
 	minBlock = 512
 	maxBlock = 2 << 20

@@ -12,6 +12,15 @@ import (
 // Fields: volumes[].cloudInitNoCloud, volumes[].cloudInitConfigDrive.
 // User data and network data each come from one place; what is large goes into a Secret.
 
+var cloudInitRules = []guestRule{
+	{cloudInits, []Rule{
+		{Name: "disks/cloudinit-empty"},
+		{Name: "disks/cloudinit-sources"},
+		{Name: "disks/cloudinit-base64"},
+		{Name: "disks/cloudinit-length"},
+	}},
+}
+
 // cloudInitLimit is how many bytes of data a spec may hold inline (KubeVirt's bound): each is stored with every copy of the
 // spec, and is readable by all who read VMs.
 const cloudInitLimit = 2048

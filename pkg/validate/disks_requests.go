@@ -3,6 +3,7 @@ package validate
 import (
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -12,10 +13,24 @@ import (
 // A request adds one volume or removes one. What is added to a running guest can be plugged: a disk on virtio or scsi, or a
 // LUN on scsi, which no other request adds too.
 
-func volumeRequests(vm *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+var volumeRequestRules = []vmRule{
+	{volumeRequests, []Rule{
+		{Name: "disks/request-both"},
+		{Name: "disks/request-empty"},
+		{Name: "disks/request-twice"},
+		{Name: "disks/request-conflict"},
+		{Name: "disks/request-disk"},
+		{Name: "disks/request-bus"},
+		{Name: "disks/request-lun-bus"},
+		{Name: "disks/request-target"},
+		{Name: "disks/request-boot-order"},
+	}},
+}
+
+func volumeRequests(vm, _ *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	added, removed := map[string]bool{}, map[string]bool{}
 	for i := range vm.Status.VolumeRequests {
-		request, at := &vm.Status.VolumeRequests[i], path.Index(i)
+		request, at := &vm.Status.VolumeRequests[i], field.NewPath("status", "volumeRequests").Index(i)
 		switch add, remove := request.AddVolumeOptions, request.RemoveVolumeOptions; {
 		case add != nil && remove != nil:
 			errs = append(errs, field.Forbidden(at.Child("removeVolumeOptions"), "cannot be together with addVolumeOptions: make it a request of its own").WithOrigin("disks/request-both"))

@@ -11,6 +11,36 @@ import (
 // Fields: volumes, utilityVolumes.
 // A volume has one source, and the source says where it is.
 
+var volumeRules = []guestRule{
+	{volumes, []Rule{
+		{Name: "disks/volume-name-twice"},
+		{Name: "disks/volume-source"},
+		{Name: "disks/volume-sources"},
+		{Name: "disks/volume-single"},
+	}},
+}
+
+var volumeSourceRules = []guestRule{
+	{volumeSources, []Rule{
+		{Name: "disks/volume-reference"},
+		{Name: "disks/downward-metrics-gate"},
+		{Name: "disks/pull-policy"},
+		{Name: "disks/container-disk-path"},
+		{Name: "disks/empty-disk-capacity"},
+		{Name: "disks/container-path-reserved"},
+		{Name: "disks/host-disk-gate"},
+		{Name: "disks/host-disk-path"},
+		{Name: "disks/host-disk-type"},
+		{Name: "disks/host-disk-capacity"},
+	}},
+}
+
+var utilityVolumeRules = []guestRule{
+	{utilityVolumes, []Rule{
+		{Name: "disks/utility-volumes"},
+	}},
+}
+
 // sources of a volume that are set, by field name: the first, and one that is too many. A new kind of source is one line here.
 func sources(v *v1.Volume) (first, second string) {
 	return firstTwo(

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -10,7 +11,21 @@ import (
 // Fields: dataVolumeTemplates of a VM.
 // A volume that is made with the VM is used by it, says how large it is, and what it starts with.
 
-func dataVolumeTemplates(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+var templateRules = []vmRule{
+	{dataVolumeTemplates, []Rule{
+		{Name: "disks/template-name"},
+		{Name: "disks/template-unused"},
+		{Name: "disks/template-namespace"},
+		{Name: "disks/template-size"},
+		{Name: "disks/template-sizes"},
+		{Name: "disks/template-populated"},
+		{Name: "disks/template-source"},
+		{Name: "disks/template-source-empty"},
+		{Name: "disks/template-sources"},
+	}},
+}
+
+func dataVolumeTemplates(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	used := map[string]bool{}
 	if vm.Spec.Template != nil {
 		for _, volume := range vm.Spec.Template.Spec.Volumes {
@@ -24,7 +39,7 @@ func dataVolumeTemplates(vm, old *v1.VirtualMachine, path *field.Path) (errs fie
 	}
 	unchanged := old != nil && equality.Semantic.DeepEqual(vm.Spec.DataVolumeTemplates, old.Spec.DataVolumeTemplates)
 	for i := range vm.Spec.DataVolumeTemplates {
-		template, at := &vm.Spec.DataVolumeTemplates[i], path.Index(i)
+		template, at := &vm.Spec.DataVolumeTemplates[i], ofVM.Child("dataVolumeTemplates").Index(i)
 		if template.Name == "" {
 			errs = append(errs, field.Required(at.Child("metadata", "name"), "name the volume").WithOrigin("disks/template-name"))
 		} else if !used[template.Name] {

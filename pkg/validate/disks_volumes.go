@@ -12,6 +12,39 @@ import (
 // Each disk has a volume (a CD-ROM may be empty), each volume is seen by the guest as a disk or a file system, and no two
 // devices are first in the boot order.
 
+var diskVolumeRules = []guestRule{
+	{diskVolumes, []Rule{
+		{Name: "disks/cdrom-volume"},
+		{Name: "disks/disk-volume"},
+		{Name: "disks/memory-dump"},
+		{Name: "disks/lun-volume"},
+		{Name: "disks/metrics-disk", MendedBy: byCompletion | byPreference},
+		{Name: "disks/metrics-bus", MendedBy: byPreference},
+	}},
+	{sharedDisks, []Rule{
+		{Name: "disks/shared-volume"},
+	}},
+	{bootOrder, []Rule{
+		{Name: "disks/boot-order"},
+		{Name: "disks/boot-order-twice"},
+	}},
+}
+
+var volumeUseRules = []guestRule{
+	{volumeUse, []Rule{
+		{Name: "disks/directory-as-disk"},
+		{Name: "disks/directory-unused"},
+		{Name: "disks/volume-unused", MendedBy: byCompletion},
+	}},
+}
+
+var filesystemRules = []guestRule{
+	{filesystems, []Rule{
+		{Name: "disks/filesystem-kind"},
+		{Name: "disks/filesystem-gate"},
+	}},
+}
+
 func volumeIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Volume {
 	index := make(map[string]*v1.Volume, len(spec.Volumes))
 	for i := range spec.Volumes {

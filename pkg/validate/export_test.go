@@ -3,16 +3,21 @@ package validate
 import (
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 )
 
-// Rules are the names of the functions that judge a guest, in their order.
-func Rules() (names []string) {
-	for _, judge := range rules {
-		names = append(names, function(judge))
+// Judges are the names of the functions that judge a guest, in their order.
+func Judges() (names []string) {
+	for _, rule := range guestRules {
+		names = append(names, function(rule.judge))
 	}
-	for _, judge := range metadataRules {
-		names = append(names, function(judge))
+	for _, rule := range metadataRules {
+		names = append(names, function(rule.judge))
 	}
 	return names
 }
@@ -22,19 +27,39 @@ func function(f any) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// Without calls judge while a rule is left out. Nothing else may judge meanwhile.
-func Without(name string, judge func()) {
-	all, allMetadata := rules, metadataRules
-	defer func() { rules, metadataRules = all, allMetadata }()
-	rules, metadataRules = others(all, name), others(allMetadata, name)
-	judge()
+// Without calls do while a function that judges guests is left out. Nothing else may judge meanwhile.
+func Without(name string, do func()) {
+	all, allMetadata := guestRules, metadataRules
+	defer func() { guestRules, metadataRules = all, allMetadata }()
+	guestRules, metadataRules = others(all, name), others(allMetadata, name)
+	do()
 }
 
-func others[R any](all []R, name string) (left []R) {
-	for _, judge := range all {
-		if function(judge) != name {
-			left = append(left, judge)
+func others[F any](all []judgement[F], name string) (left []judgement[F]) {
+	for _, rule := range all {
+		if function(rule.judge) != name {
+			left = append(left, rule)
 		}
 	}
 	return left
+}
+
+// Undeclared are the rules by which a function refuses a guest though its literal does not list them.
+func Undeclared(vmi *v1.VirtualMachineInstance, limits config.Limits) (names []string) {
+	for _, rule := range guestRules {
+		names = append(names, missing(rule.rules, rule.judge(&vmi.Spec, limits, field.NewPath("spec")))...)
+	}
+	for _, rule := range metadataRules {
+		names = append(names, missing(rule.rules, rule.judge(vmi, limits, nil))...)
+	}
+	return names
+}
+
+func missing(rules []Rule, errs field.ErrorList) (names []string) {
+	for _, err := range errs {
+		if !slices.ContainsFunc(rules, func(rule Rule) bool { return rule.Name == err.Origin }) {
+			names = append(names, err.Origin)
+		}
+	}
+	return names
 }

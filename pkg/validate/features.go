@@ -11,6 +11,27 @@ import (
 // Fields: domain.features, and the vmx feature of domain.cpu, which evmcs needs.
 // A Hyper-V feature that is on needs others; mutate has switched on those that nobody has switched off. Passing through all of the host's features leaves nothing to choose.
 
+var featureRules = []guestRule{
+	{featuresOfPCs, []Rule{
+		{Name: "features/architecture", MendedBy: byPreference},
+	}},
+	{hyperv, []Rule{
+		{Name: "features/hyperv-needs", MendedBy: byCompletion | byPreference},
+	}},
+	{hypervPassthrough, []Rule{
+		{Name: "features/hyperv-passthrough-enabled", MendedBy: byPreference},
+		{Name: "features/hyperv-passthrough-alone", MendedBy: byPreference},
+	}},
+	{hypervValues, []Rule{
+		{Name: "features/hyperv-spinlocks", MendedBy: byPreference},
+		{Name: "features/hyperv-vendor-id", MendedBy: byPreference},
+	}},
+	{enlightenedVMCS, []Rule{
+		{Name: "features/evmcs-vmx", MendedBy: byCompletion | byPreference},
+		{Name: "features/evmcs-vmx-policy", MendedBy: byPreference},
+	}},
+}
+
 // featuresOfPCs cannot be had on other architectures. To say that they are off is right everywhere.
 func featuresOfPCs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	f := spec.Domain.Features

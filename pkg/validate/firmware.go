@@ -16,6 +16,41 @@ import (
 // One bootloader, which the architecture has; Secure Boot only where System Management Mode (or TDX) protects its
 // variables; an external kernel comes from a container image; ACPI tables come from Secrets.
 
+var firmwareRules = []guestRule{
+	{bootloader, []Rule{
+		{Name: "firmware/bios-arm64", MendedBy: byPreference},
+		{Name: "firmware/efi-s390x", MendedBy: byPreference},
+		{Name: "firmware/bootloaders", MendedBy: byPreference},
+	}},
+	{secureBoot, []Rule{
+		{Name: "firmware/secure-boot-arm64", MendedBy: byPreference},
+		{Name: "firmware/secure-boot-smm", MendedBy: byCompletion | byInstancetype | byPreference},
+	}},
+	{kernelBoot, []Rule{
+		{Name: "firmware/kernel-args", MendedBy: byPreference},
+		{Name: "firmware/kernel-image", MendedBy: byPreference},
+		{Name: "firmware/kernel-files", MendedBy: byPreference},
+		{Name: "firmware/pull-policy", MendedBy: byPreference},
+		{Name: "firmware/kernel-path", MendedBy: byPreference},
+		{Name: "firmware/initrd-path", MendedBy: byPreference},
+	}},
+	{firmwareUUID, []Rule{
+		{Name: "firmware/uuid", MendedBy: byPreference},
+	}},
+	{acpiTables, []Rule{
+		{Name: "firmware/acpi-empty", MendedBy: byPreference},
+		{Name: "firmware/acpi-volume", MendedBy: byPreference},
+		{Name: "firmware/acpi-secret", MendedBy: byPreference},
+	}},
+	{serialFirmware, []Rule{
+		{Name: "firmware/serial-port", MendedBy: byPreference},
+		{Name: "firmware/serial-s390x", MendedBy: byPreference},
+	}},
+	{firmwareTables, []Rule{
+		{Name: "firmware/efi-acpi", MendedBy: byPreference},
+	}},
+}
+
 func bootloader(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	firmware := spec.Domain.Firmware
 	if firmware == nil || firmware.Bootloader == nil {

@@ -12,6 +12,28 @@ import (
 // Fields: domain.devices.gpus, domain.devices.hostDevices. Claims of dynamic resource drivers are in hostdevices_claims.go.
 // A device comes either from a device plugin (deviceName) or from a claim (claimName and requestName).
 
+var hostdeviceRules = []guestRule{
+	{gpus, append([]Rule{
+		{Name: "hostdevices/gpus-mixed", MendedBy: byInstancetype},
+		{Name: "hostdevices/gpu-ramfb", MendedBy: byInstancetype | byPreference},
+	}, sourceRules...)},
+	{hostDevices, append([]Rule{
+		{Name: "hostdevices/gate", MendedBy: byInstancetype},
+	}, sourceRules...)},
+	{passthrough, []Rule{
+		{Name: "hostdevices/s390x", MendedBy: byInstancetype},
+	}},
+}
+
+// sourceRules are those of both lists.
+var sourceRules = []Rule{
+	{Name: "hostdevices/source", MendedBy: byInstancetype},
+	{Name: "hostdevices/sources", MendedBy: byInstancetype},
+	{Name: "hostdevices/claim-gate", MendedBy: byInstancetype},
+	{Name: "hostdevices/request-claim", MendedBy: byInstancetype},
+	{Name: "hostdevices/request-name", MendedBy: byInstancetype},
+}
+
 // passed is one device of either list: they differ in type only.
 type passed struct {
 	name, deviceName string

@@ -12,6 +12,22 @@ import (
 // Fields: resourceClaims, and claimName and requestName of domain.devices.gpus, hostDevices and networks.
 // A claim is declared once, comes from a claim or a template that exists by name, and each of its requests is one device.
 
+var claimRules = []guestRule{
+	{claims, []Rule{
+		{Name: "hostdevices/claim-name-given", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-twice", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-name", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-source", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-sources", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-resource", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-template", MendedBy: byInstancetype},
+	}},
+	{claimPairs, []Rule{
+		{Name: "hostdevices/request-twice", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-undeclared", MendedBy: byInstancetype},
+	}},
+}
+
 func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	seen := map[string]bool{}
 	for i, claim := range spec.ResourceClaims {

@@ -14,6 +14,18 @@ import (
 // These GPUs share their memory with the host's CPUs coherently, which works only for an arm64 guest that mirrors the
 // host's PCI and NUMA layout.
 
+var graceRules = []metadataRule{
+	{grace, []Rule{
+		{Name: "hostdevices/grace-gate", MendedBy: byInstancetype},
+		{Name: "hostdevices/grace-ambiguous", MendedBy: byInstancetype},
+		{Name: "hostdevices/grace-arm64", MendedBy: byInstancetype},
+		{Name: "hostdevices/grace-machine", MendedBy: byInstancetype},
+		{Name: "hostdevices/grace-dedicated", MendedBy: byInstancetype},
+		{Name: "hostdevices/grace-needs-gates", MendedBy: byInstancetype},
+		{Name: "hostdevices/grace-annotations", MendedBy: byInstancetype},
+	}},
+}
+
 // graceIDs are the PCI ids of GPUs that hang on a Grace CPU, as Linux's nvgrace-gpu driver lists them: GH200, GB200, GB300.
 var graceIDs = []string{"10de:2342", "10de:2345", "10de:2348", "10de:2941", "10de:31c2"}
 

@@ -11,6 +11,15 @@ import (
 // Fields: domain.ioThreadsPolicy, domain.ioThreads.
 // A pool of threads besides those of the disks says how many threads it has.
 
+var iothreadRules = []guestRule{
+	{ioThreads, []Rule{
+		{Name: "iothreads/policy", MendedBy: byInstancetype},
+		{Name: "iothreads/pool-given", MendedBy: byInstancetype},
+		{Name: "iothreads/pool", MendedBy: byInstancetype},
+		{Name: "iothreads/pool-most", MendedBy: byInstancetype},
+	}},
+}
+
 func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	policy := spec.Domain.IOThreadsPolicy
 	if policy == nil {

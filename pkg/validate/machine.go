@@ -13,6 +13,22 @@ import (
 // Fields: architecture, domain.machine.type, domain.rebootPolicy.
 // A guest's architecture is one that QEMU has a machine for here, and its machine type one that the administrator allows.
 
+var machineRules = []guestRule{
+	{architecture, []Rule{
+		{Name: "machine/architecture", MendedBy: byCompletion | byPreference},
+	}},
+	{machineType, []Rule{
+		{Name: "machine/type", MendedBy: byCompletion | byPreference},
+	}},
+	{machineBoard, []Rule{
+		{Name: "machine/board", MendedBy: byCompletion | byPreference},
+	}},
+	{rebootPolicy, []Rule{
+		{Name: "machine/reboot-policy-gate", MendedBy: byPreference},
+		{Name: "machine/reboot-policy", MendedBy: byPreference},
+	}},
+}
+
 // The architectures, in Go's spelling, as the API has them.
 const (
 	amd64 = "amd64"

@@ -13,6 +13,28 @@ import (
 // Fields: domain.memory.
 // A guest has some memory, more than none, in whole huge pages if it wants those.
 
+var memoryRules = []guestRule{
+	{memoryGiven, []Rule{
+		{Name: "memory/given", MendedBy: byCompletion | byInstancetype},
+	}},
+	{hugepages, []Rule{
+		{Name: "memory/page-size-given", MendedBy: byInstancetype},
+		{Name: "memory/page-size", MendedBy: byInstancetype},
+	}},
+	{guestMemory, []Rule{
+		{Name: "memory/max-guest", MendedBy: byInstancetype},
+		{Name: "memory/guest", MendedBy: byInstancetype},
+		{Name: "memory/guest-max", MendedBy: byInstancetype},
+		{Name: "memory/guest-limit", MendedBy: byInstancetype},
+	}},
+}
+
+var overheadRules = []guestRule{
+	{memoryOverhead, []Rule{
+		{Name: "memory/overhead-gate", MendedBy: byInstancetype},
+	}},
+}
+
 // memoryGiven wants one of the three fields that can say how much memory there is.
 func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory

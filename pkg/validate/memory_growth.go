@@ -11,9 +11,30 @@ import (
 // Fields: domain.memory.maxGuest of a VM.
 // A guest that is to grow while it runs is one whose memory can: plugged in blocks, on x86, neither encrypted nor pinned.
 
+var numaGrowthRules = []guestRule{
+	{numaGrowth, []Rule{
+		{Name: "memory/numa-pages", MendedBy: byInstancetype},
+		{Name: "memory/numa-growth", MendedBy: byInstancetype},
+	}},
+}
+
+var growthRules = []metadataRule{
+	{growth, []Rule{
+		{Name: "memory/growth-guest", MendedBy: byInstancetype},
+		{Name: "memory/growth", MendedBy: byInstancetype},
+	}},
+}
+
 // Growth judges how far the guest of a VM may grow while it runs. path is as for Guest. An explicit guest whose owner asked
 // for nothing has a ceiling only if it can be used.
-func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
+func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	for _, rule := range growthRules {
+		errs = append(errs, rule.judge(vmi, limits, path)...)
+	}
+	return errs
+}
+
+func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	memory := vmi.Spec.Domain.Memory
 	if limits.LiveUpdate == nil || memory == nil || memory.MaxGuest == nil {
 		return nil

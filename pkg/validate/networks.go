@@ -12,6 +12,33 @@ import (
 // Fields: networks. Interfaces are in networks_interfaces.go, their ports in networks_ports.go.
 // A network is of one type, has a name of its own and one interface; at most one is the pod's default network.
 
+var networkRules = []guestRule{
+	{networks, []Rule{
+		{Name: "networks/type"},
+		{Name: "networks/types"},
+		{Name: "networks/multus-name"},
+	}},
+	{networkDefaults, []Rule{
+		{Name: "networks/pod-twice"},
+		{Name: "networks/default-twice"},
+		{Name: "networks/pod-and-default"},
+	}},
+	{networkPairs, []Rule{
+		{Name: "networks/name-twice"},
+		{Name: "networks/interface-missing"},
+		{Name: "networks/interface-twice"},
+		{Name: "networks/network-missing"},
+	}},
+	{networkClaims, []Rule{
+		{Name: "networks/claim-gate"},
+		{Name: "networks/claim-and-multus"},
+		{Name: "networks/claim-name"},
+		{Name: "networks/claim-undeclared"},
+		{Name: "networks/claim-request"},
+		{Name: "networks/claim-binding"},
+	}},
+}
+
 func networks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Networks {
 		network := &spec.Networks[i]

@@ -10,6 +10,12 @@ import (
 
 // Fields: domain.devices.interfaces[].acpiIndex, of all interfaces together.
 
+var acpiIndexRules = []guestRule{
+	{acpiIndexes, []Rule{
+		{Name: "networks/acpi-index-twice"},
+	}},
+}
+
 func acpiIndexes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	taken := map[int]int{}
 	for i, nic := range spec.Domain.Devices.Interfaces {

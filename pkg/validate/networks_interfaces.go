@@ -2,7 +2,6 @@ package validate
 
 import (
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,8 +11,35 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.interfaces, but for their ports.
+// Fields: domain.devices.interfaces, but for their ports and DHCP options.
 // An interface has a name that a device alias can hold, a model that QEMU has, and one binding, which its network allows.
+
+var interfaceRules = []guestRule{
+	{interfaces, []Rule{
+		{Name: "networks/interface-name"},
+		{Name: "networks/model"},
+		{Name: "networks/mac"},
+		{Name: "networks/mac-multicast"},
+		{Name: "networks/acpi-index"},
+		{Name: "networks/pci-address"},
+	}},
+	{interfaceBindings, []Rule{
+		{Name: "networks/binding", MendedBy: byCompletion | byPreference},
+		{Name: "networks/bindings", MendedBy: byPreference},
+		{Name: "networks/binding-retired", MendedBy: byPreference},
+		{Name: "networks/masquerade-pod", MendedBy: byPreference},
+		{Name: "networks/masquerade-mac", MendedBy: byPreference},
+		{Name: "networks/bridge-pod", MendedBy: byPreference},
+		{Name: "networks/passt-gate"},
+		{Name: "networks/passt-pod"},
+	}},
+	{interfaceStates, []Rule{
+		{Name: "networks/state-sriov"},
+		{Name: "networks/absent-bridge", MendedBy: byCompletion | byPreference},
+		{Name: "networks/absent-default"},
+		{Name: "networks/state"},
+	}},
+}
 
 // reservedMAC is the address of the bridge inside a pod with masquerade: a guest that has it too cannot reach its gateway.
 const reservedMAC = "02:00:00:00:00:00"
@@ -174,39 +200,6 @@ func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 			}
 		default:
 			errs = append(errs, field.NotSupported(at, nic.State, []v1.InterfaceState{v1.InterfaceStateAbsent, v1.InterfaceStateLinkDown, v1.InterfaceStateLinkUp}).WithOrigin("networks/state"))
-		}
-	}
-	return errs
-}
-
-// Private DHCP options are those that RFC 2132 leaves to a site.
-const (
-	firstPrivateOption = 224
-	lastPrivateOption  = 254
-)
-
-func dhcp(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	for i := range spec.Domain.Devices.Interfaces {
-		nic := &spec.Domain.Devices.Interfaces[i]
-		if nic.DHCPOptions == nil {
-			continue
-		}
-		at := nicPath(path, i, "dhcpOptions")
-		seen := map[int]bool{}
-		for j, private := range nic.DHCPOptions.PrivateOptions {
-			at := at.Child("privateOptions").Index(j).Child("option")
-			switch {
-			case seen[private.Option]:
-				errs = append(errs, field.Duplicate(at, private.Option).WithOrigin("networks/dhcp-option-twice"))
-			case private.Option < firstPrivateOption || private.Option > lastPrivateOption:
-				errs = append(errs, field.Invalid(at, private.Option, "must be between 224 and 254").WithOrigin("networks/dhcp-option"))
-			}
-			seen[private.Option] = true
-		}
-		for j, server := range nic.DHCPOptions.NTPServers {
-			if address, err := netip.ParseAddr(server); err != nil || !address.Is4() {
-				errs = append(errs, field.Invalid(at.Child("ntpServers").Index(j), server, "must be an IPv4 address").WithOrigin("networks/ntp-server"))
-			}
 		}
 	}
 	return errs

@@ -13,6 +13,27 @@ import (
 // Fields: domain.devices.interfaces[].ports and portRanges.
 // Ports are what masquerade lets through to the guest: numbers from 1 to 65535, of TCP or UDP, named once.
 
+var portRules = []guestRule{
+	{ports, []Rule{
+		{Name: "networks/port-name-twice"},
+		{Name: "networks/port-name"},
+		{Name: "networks/port-protocol"},
+		{Name: "networks/port-given"},
+		{Name: "networks/port"},
+	}},
+	{portRanges, []Rule{
+		{Name: "networks/ranges-gate"},
+		{Name: "networks/ranges-and-ports"},
+		{Name: "networks/ranges-masquerade", MendedBy: byCompletion | byPreference},
+		{Name: "networks/ranges-count"},
+		{Name: "networks/range-protocol"},
+		{Name: "networks/range-start"},
+		{Name: "networks/range-end"},
+		{Name: "networks/range-order"},
+		{Name: "networks/range-overlap"},
+	}},
+}
+
 const (
 	maxPort = 65535
 	// maxRanges is how many ranges an interface may have (KubeVirt's bound: each is a rule in the pod).

@@ -76,6 +76,9 @@ func spec(fragment string) given {
 func vmi(fragment string) given {
 	return func(t testing.TB, limits config.Limits) field.ErrorList {
 		guest := object[v1.VirtualMachineInstance](t, legalVMI, fragment)
+		if names := validate.Undeclared(guest, limits); len(names) > 0 {
+			t.Errorf("functions refuse by rules that their literals do not list: %v", names)
+		}
 		return append(validate.Guest(guest, limits, nil), validate.VMI(guest)...)
 	}
 }

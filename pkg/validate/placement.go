@@ -14,6 +14,35 @@ import (
 // and spreading are in placement_affinity.go, DNS in placement_dns.go.
 // What the pod around a guest is called, when it starts, and how it is known to work.
 
+var nameRules = []guestRule{
+	{names, []Rule{
+		{Name: "placement/hostname"},
+		{Name: "placement/subdomain"},
+	}},
+	{serviceAccount, []Rule{
+		{Name: "placement/service-account"},
+		{Name: "placement/service-account-volume"},
+	}},
+}
+
+var placementRules = []guestRule{
+	{strategies, []Rule{
+		{Name: "placement/eviction-strategy"},
+		{Name: "placement/start-strategy"},
+		{Name: "placement/paused-liveness"},
+	}},
+	{tolerations, []Rule{
+		{Name: "placement/toleration-operator"},
+		{Name: "placement/toleration-effect"},
+	}},
+	{probes, []Rule{
+		{Name: "placement/probe-scheme"},
+		{Name: "placement/probe-network", MendedBy: byCompletion | byPreference},
+		{Name: "placement/probe-handler"},
+		{Name: "placement/probe-handlers"},
+	}},
+}
+
 func names(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Hostname != "" {
 		errs = append(errs, named(path.Child("hostname"), spec.Hostname, validation.IsDNS1123Label).WithOrigin("placement/hostname")...)

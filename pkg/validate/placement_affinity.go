@@ -16,6 +16,35 @@ import (
 // They go into the pod as they are, so that the rules are a pod's: Kubernetes would refuse the pod, long after the guest was
 // accepted.
 
+var affinityRules = []guestRule{
+	{affinity, []Rule{
+		{Name: "placement/node-terms"},
+		{Name: "placement/node-weight"},
+		{Name: "placement/node-operator"},
+		{Name: "placement/node-key"},
+		{Name: "placement/node-values"},
+		{Name: "placement/node-no-values"},
+		{Name: "placement/node-one-value"},
+		{Name: "placement/field-operator"},
+		{Name: "placement/field-values"},
+		{Name: "placement/field-key"},
+		{Name: "placement/field-value"},
+		{Name: "placement/pod-weight"},
+		{Name: "placement/pod-selector"},
+		{Name: "placement/pod-namespace-selector"},
+		{Name: "placement/pod-namespace"},
+		{Name: "placement/pod-topology-key"},
+	}},
+	{spreadConstraints, []Rule{
+		{Name: "placement/spread-skew"},
+		{Name: "placement/spread-topology-key"},
+		{Name: "placement/spread-unsatisfiable"},
+		{Name: "placement/spread-selector"},
+		{Name: "placement/spread-twice"},
+		{Name: "placement/spread-policy"},
+	}},
+}
+
 func affinity(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Affinity == nil {
 		return nil

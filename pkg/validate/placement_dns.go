@@ -14,6 +14,19 @@ import (
 // Fields: dnsPolicy, dnsConfig.
 // The limits are those of a pod (and of a resolver's search list as Kubernetes first allowed it).
 
+var dnsRules = []guestRule{
+	{dns, []Rule{
+		{Name: "placement/dns-policy"},
+		{Name: "placement/dns-config"},
+		{Name: "placement/dns-nameservers"},
+		{Name: "placement/dns-nameserver"},
+		{Name: "placement/dns-searches"},
+		{Name: "placement/dns-searches-length"},
+		{Name: "placement/dns-search"},
+		{Name: "placement/dns-option"},
+	}},
+}
+
 const (
 	maxNameservers = 3
 	maxSearches    = 6

@@ -14,6 +14,29 @@ import (
 // Requests and limits are those of the pod that runs the guest: neither is negative, none requests more than its limit, and
 // memory comes in whole huge pages.
 
+var resourcesRules = []guestRule{
+	{memoryResources, append([]Rule{
+		{Name: "resources/memory-unit", MendedBy: byInstancetype},
+	}, requestRules...)},
+	{pageMultiple, []Rule{
+		{Name: "resources/page-size", MendedBy: byInstancetype},
+		{Name: "resources/page-multiple", MendedBy: byInstancetype},
+	}},
+	{cpuResources, requestRules},
+	{dedicatedResources, []Rule{
+		{Name: "resources/dedicated-whole", MendedBy: byInstancetype},
+		{Name: "resources/dedicated-memory", MendedBy: byCompletion | byInstancetype},
+		{Name: "resources/dedicated-memory-equal", MendedBy: byInstancetype},
+	}},
+}
+
+// requestRules are those of requests and limits of every resource.
+var requestRules = []Rule{
+	{Name: "resources/request-negative", MendedBy: byInstancetype},
+	{Name: "resources/limit-negative", MendedBy: byInstancetype},
+	{Name: "resources/request-over-limit", MendedBy: byInstancetype},
+}
+
 // minMemory is the least memory request, which Kubernetes' own pods have no reason to go below; smaller ones are a
 // forgotten unit ("64" is 64 bytes).
 var minMemory = resource.MustParse("1M")

@@ -10,14 +10,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/validate"
 )
 
 // withoutTable are files that have no table yet. A rule of theirs needs no case.
 var withoutTable = strings.Fields(`
 	catalog counts cpu cpu_cells devices devices_architecture devices_names
-	disks disks_blocksize disks_cloudinit disks_requests disks_sources disks_templates disks_volumes
+	disks disks_blocksize disks_cloudinit disks_drivers disks_requests disks_sources disks_templates disks_volumes
 	features firmware hostdevices hostdevices_claims hostdevices_grace iothreads machine memory memory_growth
-	networks networks_addresses networks_interfaces networks_ports
+	networks networks_addresses networks_dhcp networks_interfaces networks_ports
 	placement placement_affinity placement_dns resources security security_credentials security_metadata security_record
 	updates vm vm_state
 `)
@@ -62,49 +65,123 @@ func TestEachFileHasItsTest(t *testing.T) {
 	}
 }
 
+// TestEachNameHasOneLiteral: an error bears a name that one literal declares, and a name that is declared is borne by some error.
+func TestEachNameHasOneLiteral(t *testing.T) {
+	borne, literals := map[string]bool{}, map[string]int{}
+	for _, file := range sources(t) {
+		for _, name := range origins(t, file) {
+			borne[name] = true
+		}
+		for _, name := range literalNames(t, file) {
+			literals[name]++
+		}
+	}
+	for name, times := range literals {
+		if times > 1 {
+			t.Errorf("rule '%s' has %d literals", name, times)
+		}
+	}
+	var names []string
+	for _, rule := range validate.Rules() {
+		names = append(names, rule.Name)
+		if rule.Area() == "" || rule.Area() == rule.Name {
+			t.Errorf("rule '%s' is of no area", rule.Name)
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(literals)), names); diff != "" {
+		t.Errorf("literals that Rules does not know (-), or rules without literal (+):\n%s", diff)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(borne)), names); diff != "" {
+		t.Errorf("errors of rules that are not declared (-), or rules of no error (+):\n%s", diff)
+	}
+}
+
 // namesByFile are the names of the rules, by the file that marks errors with them.
 func namesByFile(t *testing.T) map[string][]string {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	names := map[string][]string{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
+	for name, file := range sources(t) {
 		of := map[string]bool{}
-		for _, name := range origins(t, file) {
-			of[name] = true
+		for _, origin := range origins(t, file) {
+			of[origin] = true
 		}
 		if len(of) > 0 {
-			names[strings.TrimSuffix(file, ".go")] = slices.Sorted(maps.Keys(of))
+			names[strings.TrimSuffix(name, ".go")] = slices.Sorted(maps.Keys(of))
 		}
 	}
 	return names
 }
 
-// origins are the texts that errors of a file are marked with.
-func origins(t *testing.T, file string) (names []string) {
+// sources are the files of the package without its tests.
+func sources(t *testing.T) map[string]*ast.File {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ast.Inspect(parsed, func(n ast.Node) bool {
-		call, is := n.(*ast.CallExpr)
-		if !is {
-			return true
+	files := map[string]*ast.File{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
 		}
-		if method, is := call.Fun.(*ast.SelectorExpr); is && method.Sel.Name == "WithOrigin" {
-			name, err := strconv.Unquote(call.Args[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
+		if files[name], err = parser.ParseFile(token.NewFileSet(), name, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// origins are the texts that errors of a file are marked with.
+func origins(t *testing.T, file *ast.File) (names []string) {
+	t.Helper()
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, is := n.(*ast.CallExpr); is {
+			if method, is := call.Fun.(*ast.SelectorExpr); is && method.Sel.Name == "WithOrigin" {
+				names = append(names, text(t, call.Args[0]))
 			}
-			names = append(names, name)
 		}
 		return true
 	})
 	return names
+}
+
+// literalNames are the names of the rules that are written in a file.
+func literalNames(t *testing.T, file *ast.File) (names []string) {
+	t.Helper()
+	ast.Inspect(file, func(n ast.Node) bool {
+		list, is := n.(*ast.CompositeLit)
+		if !is {
+			return true
+		}
+		if array, is := list.Type.(*ast.ArrayType); !is || !isRule(array.Elt) {
+			return true
+		}
+		for _, element := range list.Elts {
+			for _, part := range element.(*ast.CompositeLit).Elts {
+				if pair := part.(*ast.KeyValueExpr); pair.Key.(*ast.Ident).Name == "Name" {
+					names = append(names, text(t, pair.Value))
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+func isRule(expr ast.Expr) bool {
+	name, is := expr.(*ast.Ident)
+	return is && name.Name == "Rule"
+}
+
+func text(t *testing.T, expr ast.Expr) string {
+	t.Helper()
+	literal, is := expr.(*ast.BasicLit)
+	if !is {
+		t.Fatal("the name of a rule is no literal")
+	}
+	value, err := strconv.Unquote(literal.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }

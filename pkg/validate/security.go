@@ -12,6 +12,20 @@ import (
 // Memory encryption is one of SEV, SNP and TDX, needs EFI firmware of its own, and excludes what the encrypted firmware
 // cannot do: SMM, boot from network, and (for those whose firmware is measured as a whole) variables that are kept.
 
+var encryptionRules = []guestRule{
+	{launchSecurity, []Rule{
+		{Name: "security/encryption-arm64", MendedBy: byInstancetype | byPreference},
+		{Name: "security/encryption-kind", MendedBy: byInstancetype | byPreference},
+		{Name: "security/encryption-gate", MendedBy: byInstancetype | byPreference},
+		{Name: "security/sev-attestation"},
+		{Name: "security/encryption-netboot", MendedBy: byInstancetype | byPreference},
+		{Name: "security/tdx-smm"},
+		{Name: "security/encryption-efi", MendedBy: byCompletion | byInstancetype | byPreference},
+		{Name: "security/encryption-secure-boot", MendedBy: byCompletion | byInstancetype | byPreference},
+		{Name: "security/encryption-persistent", MendedBy: byInstancetype | byPreference},
+	}},
+}
+
 func tdx(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.LaunchSecurity != nil && spec.Domain.LaunchSecurity.TDX != nil
 }

@@ -9,6 +9,19 @@ import (
 // Fields: accessCredentials.
 // A credential is one kind, from one source, by one way, and the way exists: a cloud-init volume for those that go by one.
 
+var credentialRules = []guestRule{
+	{accessCredentials, []Rule{
+		{Name: "security/credential-kinds"},
+		{Name: "security/credential-kind"},
+		{Name: "security/password-source"},
+		{Name: "security/password-method"},
+		{Name: "security/key-source"},
+		{Name: "security/key-volume"},
+		{Name: "security/key-users"},
+		{Name: "security/key-method"},
+	}},
+}
+
 func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i, credential := range spec.AccessCredentials {
 		at := path.Child("accessCredentials").Index(i)

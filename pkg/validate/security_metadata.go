@@ -10,6 +10,18 @@ import (
 // Labels by which KubeVirt's components find their guests are not for users to set; annotations that run things on the
 // host need their gates.
 
+var labelRules = []metadataRule{
+	{reservedLabels, []Rule{
+		{Name: "security/reserved-label", ControllersMay: true},
+	}},
+	{gatedAnnotations, []Rule{
+		{Name: "security/annotation-gate"},
+	}},
+	{ignition, []Rule{
+		{Name: "security/ignition-architecture"},
+	}},
+}
+
 // reserved labels steer controllers: whoever sets one on a guest hands it to another node or owner.
 var reserved = []string{
 	v1.CreatedByLabel,
@@ -53,6 +65,10 @@ func ignition(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path)
 		"architecture 's390x' has no fw_cfg device to give it by").WithOrigin("security/ignition-architecture")}
 }
 
+var quoteRules = []judgement[func(*v1.VirtualMachineInstance, config.Defaults, *field.Path) field.ErrorList]{
+	{QuoteSocket, []Rule{{Name: "security/quote-socket"}}},
+}
+
 // QuoteSocket judges which socket of its host an explicit TDX guest asks for quotes. defaults are those that made the guest
 // explicit, which may be older than the cluster's: a VM keeps its own.
 func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path *field.Path) field.ErrorList {
@@ -64,10 +80,10 @@ func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path 
 }
 
 // changedReserved finds reserved labels that an update sets, changes or removes.
-func changedReserved(vmi, old *v1.VirtualMachineInstance) (errs field.ErrorList) {
+func changedReserved(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	for _, label := range reserved {
-		value, set := vmi.Labels[label]
-		was, had := old.Labels[label]
+		value, set := change.New.Labels[label]
+		was, had := change.Old.Labels[label]
 		if set != had || value != was {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(label), "is reserved for controllers and cannot be changed").WithOrigin("security/reserved-label-change"))
 		}

@@ -14,6 +14,14 @@ import (
 // A guest may come with a record of the hardware that it had elsewhere: in the template of its VM, or on a VMI that is restored. The record
 // is its owner's word, so that it may ask for nothing that the spec could not.
 
+var recordRules = []metadataRule{
+	{hardwareRecord, []Rule{
+		{Name: "security/record"},
+		{Name: "security/record-machine", MendedBy: byPreference, ControllersMay: true},
+		{Name: "security/record-video", MendedBy: byPreference, ControllersMay: true},
+	}},
+}
+
 func hardwareRecord(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	text, at := vmi.Annotations[v1alpha1.AnnotationFrontend], path.Child("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
 	record, err := record.Parse(text)
@@ -41,6 +49,23 @@ func hardwareRecord(vmi *v1.VirtualMachineInstance, limits config.Limits, path *
 func recorded(entry string, err *field.Error) *field.Error {
 	err.Detail = entry + ": " + err.Detail
 	return err
+}
+
+var hardwareRules = []Rule{{Name: "security/hardware"}}
+
+func requestedHardware(change GuestChange, _ config.Limits) field.ErrorList {
+	return hardwareWord(change.New.Annotations, nil)
+}
+
+// hardwareOfVM judges what a VM asks for itself, and in the template.
+func hardwareOfVM(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
+	if vm.Spec.Template != nil {
+		errs = hardwareWord(vm.Spec.Template.ObjectMeta.Annotations, ofVM.Child("template"))
+	}
+	if old != nil {
+		return append(errs, HardwareChange(vm, old)...)
+	}
+	return append(errs, hardwareWord(vm.Annotations, nil)...)
 }
 
 // hardwareWord judges what an object asks of its later boots. path is the object that holds metadata.

@@ -30,11 +30,29 @@ type GuestChange struct {
 	By       Account
 }
 
-// forControllers are rules about what is written by controllers of guests alone.
-var forControllers = []string{
-	"security/record-machine", "security/record-video", "security/reserved-label", "security/reserved-label-change",
-	"update/annotation", "update/status", "vmi/owner",
-}
+var (
+	ownerRules  = []Rule{{Name: "vmi/owner", ControllersMay: true}}
+	nodeRules   = []Rule{{Name: "update/other-node"}}
+	writerRules = []Rule{{Name: "update/status", ControllersMay: true}}
+)
+
+var (
+	createRules = []changeRule{{newOwners, ownerRules}, {requestedHardware, hardwareRules}}
+	changeRules = []changeRule{
+		{changedReserved, []Rule{{Name: "security/reserved-label-change", ControllersMay: true}}},
+		{changedSpec, []Rule{{Name: "update/spec"}}},
+		{changedAnnotations, []Rule{{Name: "update/annotation", ControllersMay: true}}},
+		{newOwners, ownerRules},
+		{lostOwners, ownerRules},
+		{otherNode, nodeRules},
+	}
+	statusRules = []changeRule{
+		{changedStatus, writerRules},
+		{otherNode, nodeRules},
+		{movedNode, []Rule{{Name: "update/node"}}},
+	}
+	vmStatusRules = append([]vmRule{{changedVMStatus, writerRules}}, volumeRequestRules...)
+)
 
 // controlled are the annotations that tie a guest to what it was made from. Its controller copies them into what later guests are made
 // from, with rights that nobody else has.
@@ -46,47 +64,61 @@ func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorLis
 	if !slices.Contains(limits.Controllers, user) {
 		return errs
 	}
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return slices.Contains(forControllers, err.Origin) })
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return declared[err.Origin].ControllersMay })
 }
 
 // GuestUpdate judges a change of a VMI outside its status.
 func GuestUpdate(change GuestChange, limits config.Limits) field.ErrorList {
-	now, was := change.New, change.Old
-	errs := changedReserved(now, was)
-	if !equality.Semantic.DeepEqual(now.Spec, was.Spec) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec"))
-	}
-	errs = append(errs, changedAnnotations(now.Annotations, was.Annotations)...)
-	errs = append(errs, newOwners(now.OwnerReferences, was.OwnerReferences)...)
-	if !slices.Contains(limits.Collectors, change.By.Name) {
-		errs = append(errs, lostOwners(now.OwnerReferences, was.OwnerReferences)...)
-	}
-	errs = append(errs, otherNode(change, limits)...)
-	return For(change.By.Name, limits, errs)
+	return For(change.By.Name, limits, judged(changeRules, change, limits))
+}
+
+// GuestStatusUpdate judges a change of a VMI's status.
+func GuestStatusUpdate(change GuestChange, limits config.Limits) field.ErrorList {
+	return For(change.By.Name, limits, judged(statusRules, change, limits))
 }
 
 // VMI judges what only a VirtualMachineInstance has, when it is created.
 func VMI(vmi *v1.VirtualMachineInstance) field.ErrorList {
-	return append(newOwners(vmi.OwnerReferences, nil), hardwareWord(vmi.Annotations, nil)...)
+	return judged(createRules, GuestChange{New: vmi, Old: noGuest}, config.Limits{})
 }
 
-func changedAnnotations(now, was map[string]string) (errs field.ErrorList) {
+// noGuest is what was before a guest was created.
+var noGuest = &v1.VirtualMachineInstance{}
+
+func judged(rules []changeRule, change GuestChange, limits config.Limits) (errs field.ErrorList) {
+	for i := range rules {
+		errs = append(errs, rules[i].judge(change, limits)...)
+	}
+	return errs
+}
+
+// VMStatusUpdate judges a change of a VM's status, and the requests in it.
+func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
+	for i := range vmStatusRules {
+		errs = append(errs, vmStatusRules[i].judge(now, was, config.Limits{})...)
+	}
+	return errs
+}
+
+func changedSpec(change GuestChange, _ config.Limits) field.ErrorList {
+	if equality.Semantic.DeepEqual(change.New.Spec, change.Old.Spec) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec")}
+}
+
+func changedAnnotations(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	for _, key := range controlled {
-		value, set := now[key]
-		if before, had := was[key]; set != had || value != before {
+		value, set := change.New.Annotations[key]
+		if before, had := change.Old.Annotations[key]; set != had || value != before {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key), "is written by controllers only once the guest exists: leave it as it is").WithOrigin("update/annotation"))
 		}
 	}
 	return errs
 }
 
-// GuestStatusUpdate judges a change of a VMI's status.
-func GuestStatusUpdate(change GuestChange, limits config.Limits) (errs field.ErrorList) {
-	if !equality.Semantic.DeepEqual(change.New.Status, change.Old.Status) {
-		errs = append(errs, writtenStatus())
-	}
-	errs = append(errs, otherNode(change, limits)...)
-	return For(change.By.Name, limits, append(errs, movedNode(change, limits)...))
+func changedStatus(change GuestChange, _ config.Limits) field.ErrorList {
+	return writtenStatus(equality.Semantic.DeepEqual(change.New.Status, change.Old.Status))
 }
 
 // movedNode finds a guest that was given to another node, or to none: the node that has it would let go of a guest that runs on, and
@@ -99,23 +131,22 @@ func movedNode(change GuestChange, limits config.Limits) field.ErrorList {
 	return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"), "a guest stays on node '"+was+"' for as long as it exists: delete it, and create it again").WithOrigin("update/node")}
 }
 
-// VMStatusUpdate judges a change of a VM's status, and the requests in it.
-func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
-	if !equality.Semantic.DeepEqual(now.Status, was.Status) {
-		errs = append(errs, writtenStatus())
-	}
-	return append(errs, volumeRequests(now, field.NewPath("status", "volumeRequests"))...)
+func changedVMStatus(now, was *v1.VirtualMachine, _ config.Limits) field.ErrorList {
+	return writtenStatus(equality.Semantic.DeepEqual(now.Status, was.Status))
 }
 
-func writtenStatus() *field.Error {
-	return field.Forbidden(field.NewPath("status"), "is written by controllers only: say in spec what is wanted").WithOrigin("update/status")
+func writtenStatus(unchanged bool) field.ErrorList {
+	if unchanged {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("status"), "is written by controllers only: say in spec what is wanted").WithOrigin("update/status")}
 }
 
 // newOwners finds VirtualMachines that are made an owner: whoever owns a guest deletes it, records its hardware and gives its successor
 // its identity.
-func newOwners(now, was []metav1.OwnerReference) (errs field.ErrorList) {
-	for i, owner := range now {
-		if isVM(owner) && !slices.ContainsFunc(was, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
+func newOwners(change GuestChange, _ config.Limits) (errs field.ErrorList) {
+	for i, owner := range change.New.OwnerReferences {
+		if isVM(owner) && !slices.ContainsFunc(change.Old.OwnerReferences, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
 			at := field.NewPath("metadata", "ownerReferences").Index(i)
 			errs = append(errs, field.Forbidden(at, "only controllers make a VirtualMachine the owner of a guest").WithOrigin("vmi/owner"))
 		}
@@ -125,9 +156,12 @@ func newOwners(now, was []metav1.OwnerReference) (errs field.ErrorList) {
 
 // lostOwners finds VirtualMachines that are an owner no more. The garbage collector takes the reference when a VM is deleted and its guest
 // is to outlive it.
-func lostOwners(now, was []metav1.OwnerReference) (errs field.ErrorList) {
-	for _, owner := range was {
-		if isVM(owner) && !slices.ContainsFunc(now, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
+func lostOwners(change GuestChange, limits config.Limits) (errs field.ErrorList) {
+	if slices.Contains(limits.Collectors, change.By.Name) {
+		return nil
+	}
+	for _, owner := range change.Old.OwnerReferences {
+		if isVM(owner) && !slices.ContainsFunc(change.New.OwnerReferences, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences"), "the guest belongs to VirtualMachine '"+owner.Name+
 				"': delete that with --cascade=orphan if the guest is to outlive it").WithOrigin("vmi/owner"))
 		}

@@ -14,122 +14,21 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// rule judges one subject of a guest's spec. path is the spec's.
-type rule func(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList
-
-// rules in the order of their errors. They are independent: none relies on another having passed.
-var rules = []rule{
-	architecture,
-	machineType,
-	machineBoard,
-	rebootPolicy,
-	sockets,
-	vcpuCount,
-	cpuFeatures,
-	cpuModel,
-	dedicatedCPUs,
-	numa,
-	realtime,
-	memoryGiven,
-	hugepages,
-	guestMemory,
-	numaGrowth,
-	memoryOverhead,
-	memoryResources,
-	pageMultiple,
-	cpuResources,
-	dedicatedResources,
-	bootloader,
-	secureBoot,
-	kernelBoot,
-	firmwareUUID,
-	acpiTables,
-	serialFirmware,
-	firmwareTables,
-	timers,
-	disks,
-	diskBuses,
-	diskDrivers,
-	blockSizes,
-	diskVolumes,
-	sharedDisks,
-	bootOrder,
-	volumes,
-	volumeUse,
-	volumeSources,
-	cloudInits,
-	filesystems,
-	utilityVolumes,
-	networks,
-	networkDefaults,
-	networkPairs,
-	networkClaims,
-	interfaces,
-	interfaceBindings,
-	interfaceStates,
-	acpiIndexes,
-	ports,
-	portRanges,
-	dhcp,
-	gpus,
-	hostDevices,
-	passthrough,
-	claims,
-	claimPairs,
-	inputs,
-	sound,
-	video,
-	watchdog,
-	panicDevices,
-	optionalDevices,
-	deviceNames,
-	mainframe,
-	pciAddresses,
-	featuresOfPCs,
-	hyperv,
-	hypervPassthrough,
-	hypervValues,
-	enlightenedVMCS,
-	ioThreads,
-	launchSecurity,
-	accessCredentials,
-	names,
-	serviceAccount,
-	dns,
-	strategies,
-	tolerations,
-	probes,
-	affinity,
-	spreadConstraints,
-}
-
-// metadataRule judges what a guest's metadata says. path is the object that holds metadata and spec.
-type metadataRule func(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList
-
-var metadataRules = []metadataRule{
-	reservedLabels,
-	gatedAnnotations,
-	ignition,
-	grace,
-	ownCells,
-	hardwareRecord,
-}
-
 // Guest judges the spec and metadata of a guest. path is the object that holds metadata and spec: nil for a VMI,
 // spec.template for a VM. There are at most MostErrors errors.
 func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	spec := path.Child("spec")
-	for _, judge := range rules {
-		if errs = append(errs, judge(&vmi.Spec, limits, spec)...); len(errs) < MostErrors {
+	for i := range guestRules {
+		if errs = append(errs, guestRules[i].judge(&vmi.Spec, limits, spec)...); len(errs) < MostErrors {
 			continue
 		}
 		if errs = distinct(errs); len(errs) >= MostErrors {
 			return Most(errs)
 		}
 	}
-	for _, judge := range metadataRules {
-		errs = append(errs, judge(vmi, limits, path)...)
+	for i := range metadataRules {
+		errs = append(errs, metadataRules[i].judge(vmi, limits, path)...)
 	}
 	return Most(distinct(errs))
 }
@@ -173,17 +72,6 @@ func isTrue(set *bool) bool { return set != nil && *set }
 // isFalse tells whether an optional switch is off explicitly.
 func isFalse(set *bool) bool { return set != nil && !*set }
 
-// open are rules about what a size or a preference may still give: where one of them is not known yet, they say nothing.
-var open = map[string]bool{
-	"cpu/dedicated-count": true, "cpu/isolated-emulator": true, "cpu/numa-dedicated": true, "cpu/numa-hugepages": true,
-	"cpu/realtime-dedicated": true, "cpu/realtime-numa": true, "cpu/sockets-of-cells": true, "memory/cells": true, "devices/input-type-given": true, "devices/video-type-given": true,
-	"devices/watchdog-given": true, "disks/metrics-disk": true, "disks/pci-bus": true, "disks/volume-unused": true,
-	"features/evmcs-vmx": true, "features/hyperv-needs": true, "firmware/secure-boot-smm": true, "machine/architecture": true, "machine/board": true, "machine/type": true,
-	"memory/given": true, "networks/absent-bridge": true, "networks/binding": true,
-	"networks/ranges-masquerade": true, "placement/probe-network": true, "resources/dedicated-memory": true, "security/encryption-efi": true,
-	"security/encryption-secure-boot": true,
-}
-
 // Written judges a guest as it is written, whose size or preference is not known yet: what is wrong whatever they turn out
 // to be. path is as for Guest.
 func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
@@ -191,20 +79,9 @@ func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.P
 		if vmi.Spec.Architecture != "" && strings.HasPrefix(err.Origin, "machine/") {
 			return false // a machine type that is written fits the architecture that is written, or never will
 		}
-		return open[err.Origin]
+		return declared[err.Origin].MendedBy&byCompletion != 0
 	})
 }
-
-// Rules, by the beginning of their names, about what a size that is not known yet, or a preference, may still mend in a guest that
-// has all its defaults.
-var (
-	bySize       = []string{"cpu/", "memory/", "resources/", "iothreads/", "hostdevices/", "security/encryption", "firmware/secure-boot-smm"}
-	byPreference = []string{
-		"cpu/sockets", "cpu/feature", "cpu/model", "disks/pci-bus", "disks/block-size", "disks/dedicated-iothread", "disks/metrics", "disks/bus", "disks/cache", "disks/io",
-		"devices/", "features/", "firmware/", "machine/", "networks/binding", "networks/bridge-pod", "networks/absent-bridge",
-		"networks/masquerade", "networks/ranges-masquerade", "hostdevices/gpu-ramfb", "placement/probe-network", "security/encryption", "security/record-",
-	}
-)
 
 // Draft is a guest of which the size or the preference is not known yet: as it is written with the other applied, and explicit, with all
 // defaults too.
@@ -216,16 +93,16 @@ type Draft struct {
 
 // Known judges a draft: what is wrong whatever the rest turns out to be. path is as for Guest.
 func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList {
-	var open []string
+	var mender Mender
 	if draft.May.Size {
-		open = append(open, bySize...)
+		mender |= byInstancetype
 	}
 	if draft.May.Preference {
-		open = append(open, byPreference...)
+		mender |= byPreference
 	}
 	errs := Written(draft.Written, limits, path)
 	for _, err := range append(Guest(draft.Explicit, limits, path), Growth(draft.Explicit, limits, path)...) {
-		if !slices.ContainsFunc(open, func(rule string) bool { return strings.HasPrefix(err.Origin, rule) }) {
+		if declared[err.Origin].MendedBy&mender == 0 {
 			errs = append(errs, err)
 		}
 	}

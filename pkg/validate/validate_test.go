@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// TestEachRuleMatters leaves out one rule after the other and judges the corpus again: some case must have another answer.
-// A rule that says only what others say anyway, or nothing, fails it.
-func TestEachRuleMatters(t *testing.T) {
+// TestEachJudgeMatters leaves out one function after the other and judges the corpus again: some case must have another answer.
+// A function that says only what others say anyway, or nothing, fails it.
+func TestEachJudgeMatters(t *testing.T) {
 	judge := judges(t)
 	with := judge()
 	decisive := 0
-	names := validate.Rules()
+	names := validate.Judges()
 	for _, name := range names {
 		var without [][]string
 		validate.Without(name, func() { without = judge() })
 		if slices.EqualFunc(with, without, slices.Equal) {
-			t.Errorf("without rule '%s' every case has the same answer: add a case that needs it, or remove the rule", name)
+			t.Errorf("without '%s' every case has the same answer: add a case that needs it, or remove it", name)
 		}
 		for i := range with {
 			if len(with[i]) > 0 && len(without[i]) == 0 {
@@ -29,7 +29,7 @@ func TestEachRuleMatters(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d rules; without %d of them something wrong would be admitted", len(names), decisive)
+	t.Logf("%d functions; without %d of them something wrong would be admitted", len(names), decisive)
 }
 
 // judges is the judgement of all cases of the corpus: the errors of each.

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -9,36 +10,60 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+var vmRules = slices.Concat([]vmRule{
+	{templateGiven, []Rule{
+		{Name: "vm/template"},
+	}},
+	{runStrategy, []Rule{
+		{Name: "vm/running-and-strategy"},
+		{Name: "vm/strategy-given"},
+		{Name: "vm/strategy-gate"},
+		{Name: "vm/strategy"},
+	}},
+	{matchers, []Rule{
+		{Name: "vm/matcher-name"},
+		{Name: "vm/matcher-infer-name"},
+		{Name: "vm/matcher-infer-kind"},
+		{Name: "vm/matcher-kind"},
+		{Name: "vm/matcher-policy"},
+		{Name: "vm/revision-of-another"},
+	}},
+	{hardwareOfVM, hardwareRules},
+}, templateRules, []vmRule{
+	{inProgress, []Rule{
+		{Name: "vm/restore-running"},
+		{Name: "vm/snapshot-running"},
+		{Name: "vm/snapshot-volumes"},
+	}},
+}, volumeRequestRules)
+
+// ofVM is the path of a VM's spec.
+var ofVM = field.NewPath("spec")
+
 // VM judges what only a VirtualMachine has: template, run strategy, matchers, data volume templates. Its guest is for Guest
 // and Growth to judge. old is nil on create. Paths are those of the VM.
 func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList) {
-	spec := field.NewPath("spec")
-	if vm.Spec.Template == nil {
-		errs = append(errs, field.Required(spec.Child("template"), "describe the guest").WithOrigin("vm/template"))
+	for i := range vmRules {
+		errs = append(errs, vmRules[i].judge(vm, old, limits)...)
 	}
-	errs = append(errs, runStrategy(vm, limits, spec)...)
-	errs = append(errs, matchers(vm, old, spec)...)
+	return errs
+}
+
+func templateGiven(vm, _ *v1.VirtualMachine, _ config.Limits) field.ErrorList {
 	if vm.Spec.Template != nil {
-		errs = append(errs, hardwareWord(vm.Spec.Template.ObjectMeta.Annotations, spec.Child("template"))...)
+		return nil
 	}
-	if old == nil {
-		errs = append(errs, hardwareWord(vm.Annotations, nil)...)
-	} else {
-		errs = append(errs, HardwareChange(vm, old)...)
-	}
-	errs = append(errs, dataVolumeTemplates(vm, old, spec.Child("dataVolumeTemplates"))...)
-	errs = append(errs, inProgress(vm, old, spec)...)
-	return append(errs, volumeRequests(vm, field.NewPath("status", "volumeRequests"))...)
+	return field.ErrorList{field.Required(ofVM.Child("template"), "describe the guest").WithOrigin("vm/template")}
 }
 
 // runStrategies that a user can ask for. WaitAsReceiver is for migrations between clusters.
 var runStrategies = []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyOnce, v1.RunStrategyRerunOnFailure}
 
-func runStrategy(vm *v1.VirtualMachine, limits config.Limits, path *field.Path) field.ErrorList {
-	at := path.Child("runStrategy")
+func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList {
+	at := ofVM.Child("runStrategy")
 	switch strategy := vm.Spec.RunStrategy; {
 	case strategy != nil && vm.Spec.Running != nil:
-		return field.ErrorList{field.Forbidden(path.Child("running"), "cannot be together with runStrategy: remove running, which is deprecated").WithOrigin("vm/running-and-strategy")}
+		return field.ErrorList{field.Forbidden(ofVM.Child("running"), "cannot be together with runStrategy: remove running, which is deprecated").WithOrigin("vm/running-and-strategy")}
 	case strategy == nil && vm.Spec.Running == nil:
 		return field.ErrorList{field.Required(at, "say when the guest runs, for example 'Always' or 'Halted'").WithOrigin("vm/strategy-given")}
 	case strategy == nil:
@@ -51,22 +76,22 @@ func runStrategy(vm *v1.VirtualMachine, limits config.Limits, path *field.Path) 
 }
 
 // matchers judges the references to a size and a preference, whatever they resolve to.
-func matchers(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+func matchers(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	policies := []v1.InferFromVolumeFailurePolicy{v1.IgnoreInferFromVolumeFailure, v1.RejectInferFromVolumeFailure}
 	if m := vm.Spec.Instancetype; m != nil {
 		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy, instancetype.Kinds}
-		errs = append(errs, now.judge(policies, path.Child("instancetype"))...)
+		errs = append(errs, now.judge(policies, ofVM.Child("instancetype"))...)
 		if old != nil && old.Spec.Instancetype != nil {
 			was := old.Spec.Instancetype
-			errs = append(errs, now.changed(was.Name, was.RevisionName, path.Child("instancetype"))...)
+			errs = append(errs, now.changed(was.Name, was.RevisionName, ofVM.Child("instancetype"))...)
 		}
 	}
 	if m := vm.Spec.Preference; m != nil {
 		now := matcher{m.Name, m.Kind, m.RevisionName, m.InferFromVolume, m.InferFromVolumeFailurePolicy, instancetype.PreferenceKinds}
-		errs = append(errs, now.judge(policies, path.Child("preference"))...)
+		errs = append(errs, now.judge(policies, ofVM.Child("preference"))...)
 		if old != nil && old.Spec.Preference != nil {
 			was := old.Spec.Preference
-			errs = append(errs, now.changed(was.Name, was.RevisionName, path.Child("preference"))...)
+			errs = append(errs, now.changed(was.Name, was.RevisionName, ofVM.Child("preference"))...)
 		}
 	}
 	return errs

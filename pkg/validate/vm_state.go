@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -10,13 +11,13 @@ import (
 // What is being copied must hold still: a snapshot of disks that come and go, or of a guest that starts meanwhile, is worth
 // nothing, and a restore writes to disks that a guest must not have open.
 
-func inProgress(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorList) {
+func inProgress(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	if old == nil || vm.Spec.Template == nil || old.Spec.Template == nil {
 		return nil
 	}
-	at := path.Child("runStrategy")
+	at := ofVM.Child("runStrategy")
 	if vm.Spec.Running != nil {
-		at = path.Child("running")
+		at = ofVM.Child("running")
 	}
 	switched := !equality.Semantic.DeepEqual(vm.Spec.Running, old.Spec.Running) || !equality.Semantic.DeepEqual(vm.Spec.RunStrategy, old.Spec.RunStrategy)
 	if name := vm.Status.RestoreInProgress; name != nil && switched {
@@ -30,7 +31,7 @@ func inProgress(vm, old *v1.VirtualMachine, path *field.Path) (errs field.ErrorL
 		errs = append(errs, field.Forbidden(at, "cannot be changed until snapshot '"+*name+"' completes").WithOrigin("vm/snapshot-running"))
 	}
 	if !equality.Semantic.DeepEqual(vm.Spec.Template.Spec.Volumes, old.Spec.Template.Spec.Volumes) {
-		at := path.Child("template", "spec", "volumes")
+		at := ofVM.Child("template", "spec", "volumes")
 		errs = append(errs, field.Forbidden(at, "cannot be changed until snapshot '"+*name+"' completes").WithOrigin("vm/snapshot-volumes"))
 	}
 	return errs

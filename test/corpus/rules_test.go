@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/kilnvm/kiln/test/golden"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -21,8 +22,8 @@ import (
 // rulesDoc is the table of all rules: which there are comes from the code, what they say from the corpus.
 const rulesDoc = "../../docs/rules.md"
 
-// judging are the packages whose errors are rules.
-var judging = []string{"../../pkg/validate", "../../pkg/admit", "../../internal/resolve"}
+// judging are the packages besides validate whose errors bear names of rules.
+var judging = []string{"../../pkg/admit", "../../internal/resolve"}
 
 // shownElsewhere are rules that files cannot show, with the test that does.
 var shownElsewhere = map[string]rule{
@@ -44,9 +45,12 @@ type rule struct {
 	policies, schema bool
 }
 
-// declared are the names of all rules: the texts that errors are marked with.
+// declared are the names of all rules: those that validate lists, and the texts that other errors are marked with.
 func declared(t *testing.T) (names []string) {
 	t.Helper()
+	for _, rule := range validate.Rules() {
+		names = append(names, rule.Name)
+	}
 	for _, dir := range judging {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
@@ -130,6 +134,11 @@ func index(t *testing.T, all []shown) map[string]*rule {
 		r.name, r.policies = name, policies[name]
 		rules[name] = &r
 	}
+	for name := range policies {
+		if rules[name] == nil {
+			t.Errorf("a policy keeps rule '%s', which the engine does not have", name)
+		}
+	}
 	for _, c := range all {
 		for _, err := range c.errs {
 			r := rules[err.Origin]
@@ -171,7 +180,7 @@ func general(path string) string {
 	return strings.TrimPrefix(path, "spec.template.")
 }
 
-// TestRules: each rule has a case that it refuses, and the table says so. That cases need the rules is for TestEachRuleMatters of
+// TestRules: each rule has a case that it refuses, and the table says so. That cases need the rules is for TestEachJudgeMatters of
 // pkg/validate to show.
 func TestRules(t *testing.T) {
 	rules := index(t, everything(t))

@@ -1,0 +1,57 @@
+package validate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.disks[]: cache, io, errorPolicy, dedicatedIOThread.
+// A disk's driver is one that QEMU has, and its options fit each other.
+
+var driverRules = []guestRule{
+	{diskDrivers, []Rule{
+		{Name: "disks/cache", MendedBy: byPreference},
+		{Name: "disks/io", MendedBy: byPreference},
+		{Name: "disks/io-cache", MendedBy: byPreference},
+		{Name: "disks/error-policy"},
+		{Name: "disks/dedicated-iothread", MendedBy: byPreference},
+	}},
+}
+
+// What QEMU's block layer knows.
+var (
+	caches        = []v1.DriverCache{v1.CacheNone, v1.CacheWriteThrough, v1.CacheWriteBack}
+	ioModes       = []v1.DriverIO{v1.IONative, v1.IOThreads}
+	errorPolicies = []v1.DiskErrorPolicy{v1.DiskErrorPolicyStop, v1.DiskErrorPolicyIgnore, v1.DiskErrorPolicyReport, v1.DiskErrorPolicyEnospace}
+)
+
+func diskDrivers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
+	return diskDriverForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
+}
+
+func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
+	for i := range list {
+		disk := &list[i]
+		at := func(name string) *field.Path { return below(path, i, name) }
+		if disk.Cache != "" && !slices.Contains(caches, disk.Cache) {
+			errs = append(errs, field.NotSupported(at("cache"), disk.Cache, caches).WithOrigin("disks/cache"))
+		}
+		if disk.IO != "" && !slices.Contains(ioModes, disk.IO) {
+			errs = append(errs, field.NotSupported(at("io"), disk.IO, ioModes).WithOrigin("disks/io"))
+		}
+		if disk.IO == v1.IONative && (disk.Cache == v1.CacheWriteBack || disk.Cache == v1.CacheWriteThrough) {
+			errs = append(errs, field.Invalid(at("io"), disk.IO, fmt.Sprintf("passes the host's page cache by, which cache '%s' uses: use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
+		}
+		if policy := disk.ErrorPolicy; policy != nil && !slices.Contains(errorPolicies, *policy) {
+			errs = append(errs, field.NotSupported(at("errorPolicy"), *policy, errorPolicies).WithOrigin("disks/error-policy"))
+		}
+		if bus, target := bus(disk); isTrue(disk.DedicatedIOThread) && target != "" && bus != "" && bus != v1.DiskBusVirtio {
+			errs = append(errs, field.Forbidden(at("dedicatedIOThread"), fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
+		}
+	}
+	return errs
+}

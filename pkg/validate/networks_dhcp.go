@@ -1,0 +1,53 @@
+package validate
+
+import (
+	"net/netip"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.interfaces[].dhcpOptions.
+// A private option is one of those that a site may define, given once; a time server is an IPv4 address, as DHCP for IPv4 carries it.
+
+var dhcpRules = []guestRule{
+	{dhcp, []Rule{
+		{Name: "networks/dhcp-option-twice"},
+		{Name: "networks/dhcp-option"},
+		{Name: "networks/ntp-server"},
+	}},
+}
+
+// Private DHCP options are those that RFC 2132 leaves to a site.
+const (
+	firstPrivateOption = 224
+	lastPrivateOption  = 254
+)
+
+func dhcp(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	for i := range spec.Domain.Devices.Interfaces {
+		nic := &spec.Domain.Devices.Interfaces[i]
+		if nic.DHCPOptions == nil {
+			continue
+		}
+		at := nicPath(path, i, "dhcpOptions")
+		seen := map[int]bool{}
+		for j, private := range nic.DHCPOptions.PrivateOptions {
+			at := at.Child("privateOptions").Index(j).Child("option")
+			switch {
+			case seen[private.Option]:
+				errs = append(errs, field.Duplicate(at, private.Option).WithOrigin("networks/dhcp-option-twice"))
+			case private.Option < firstPrivateOption || private.Option > lastPrivateOption:
+				errs = append(errs, field.Invalid(at, private.Option, "must be between 224 and 254").WithOrigin("networks/dhcp-option"))
+			}
+			seen[private.Option] = true
+		}
+		for j, server := range nic.DHCPOptions.NTPServers {
+			if address, err := netip.ParseAddr(server); err != nil || !address.Is4() {
+				errs = append(errs, field.Invalid(at.Child("ntpServers").Index(j), server, "must be an IPv4 address").WithOrigin("networks/ntp-server"))
+			}
+		}
+	}
+	return errs
+}
