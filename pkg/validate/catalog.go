@@ -84,10 +84,12 @@ func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *fiel
 		errs = append(errs, field.Invalid(path.Child("guest"), memory.Guest.String(), "must be greater than 0").WithOrigin("instancetype/memory"))
 	}
 	if memory.OvercommitPercent < 0 || memory.OvercommitPercent > 100 {
-		errs = append(errs, field.Invalid(path.Child("overcommitPercent"), memory.OvercommitPercent, "must be between 0 and 100").WithOrigin("instancetype/overcommit"))
+		errs = append(errs, field.Invalid(path.Child("overcommitPercent"), memory.OvercommitPercent,
+			"must be between 0 and 100").WithOrigin("instancetype/overcommit"))
 	}
 	if memory.OvercommitPercent != 0 && memory.Hugepages != nil {
-		errs = append(errs, field.Forbidden(path.Child("overcommitPercent"), "huge pages cannot be overcommitted: remove one of them").WithOrigin("instancetype/overcommit-hugepages"))
+		errs = append(errs, field.Forbidden(path.Child("overcommitPercent"),
+			"huge pages cannot be overcommitted: remove one of them").WithOrigin("instancetype/overcommit-hugepages"))
 	}
 	return errs
 }
@@ -122,7 +124,8 @@ func spreadOptions(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path)
 	errs = append(errs, supported(path.Child("across"), *spread.Across,
 		v1beta1.SpreadAcrossSocketsCores, v1beta1.SpreadAcrossCoresThreads, v1beta1.SpreadAcrossSocketsCoresThreads).WithOrigin("preference/spread-across")...)
 	if *spread.Across == v1beta1.SpreadAcrossCoresThreads && spread.Ratio != nil && *spread.Ratio != threadRatio && *spread.Ratio != 0 {
-		errs = append(errs, field.Invalid(path.Child("ratio"), *spread.Ratio, "must be 2 across 'CoresThreads': a core has at most two threads").WithOrigin("preference/spread-threads"))
+		errs = append(errs, field.Invalid(path.Child("ratio"), *spread.Ratio,
+			"must be 2 across 'CoresThreads': a core has at most two threads").WithOrigin("preference/spread-threads"))
 	}
 	return errs
 }

@@ -104,14 +104,16 @@ func changedSpec(change GuestChange, _ config.Limits) field.ErrorList {
 	if equality.Semantic.DeepEqual(change.New.Spec, change.Old.Spec) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec")}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"),
+		"cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec")}
 }
 
 func changedAnnotations(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	for _, key := range controlled {
 		value, set := change.New.Annotations[key]
 		if before, had := change.Old.Annotations[key]; set != had || value != before {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key), "is written by controllers only once the guest exists: leave it as it is").WithOrigin("update/annotation"))
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key),
+				"is written by controllers only once the guest exists: leave it as it is").WithOrigin("update/annotation"))
 		}
 	}
 	return errs
@@ -128,7 +130,8 @@ func movedNode(change GuestChange, limits config.Limits) field.ErrorList {
 	if was == "" || was == now || slices.Contains(limits.Migrators, change.By.Name) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"), "a guest stays on node '"+was+"' for as long as it exists: delete it, and create it again").WithOrigin("update/node")}
+	return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"),
+		"a guest stays on node '"+was+"' for as long as it exists: delete it, and create it again").WithOrigin("update/node")}
 }
 
 func changedVMStatus(now, was *v1.VirtualMachine, _ config.Limits) field.ErrorList {
@@ -139,7 +142,8 @@ func writtenStatus(unchanged bool) field.ErrorList {
 	if unchanged {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("status"), "is written by controllers only: say in spec what is wanted").WithOrigin("update/status")}
+	return field.ErrorList{field.Forbidden(field.NewPath("status"),
+		"is written by controllers only: say in spec what is wanted").WithOrigin("update/status")}
 }
 
 // newOwners finds VirtualMachines that are made an owner: whoever owns a guest deletes it, records its hardware and gives its successor
@@ -188,7 +192,8 @@ func otherNode(change GuestChange, limits config.Limits) field.ErrorList {
 	}
 	for _, named := range []string{change.Old.Status.NodeName, change.New.Status.NodeName} {
 		if named != "" && named != node {
-			return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"), "a launcher of node '"+node+"' cannot write a guest of node '"+named+"'").WithOrigin("update/other-node")}
+			return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"),
+				"a launcher of node '"+node+"' cannot write a guest of node '"+named+"'").WithOrigin("update/other-node")}
 		}
 	}
 	return nil
