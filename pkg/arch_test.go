@@ -40,6 +40,11 @@ var never = []struct {
 	{from: "internal/", to: module + "cmd/", why: "processes compose edges"},
 	{from: "pkg/validate", to: module + "pkg/mutate", why: "a rule that needs a default shows that mutate left something implicit"},
 	{from: "pkg/mutate", to: module + "pkg/validate", why: "mutate cannot fail, so it has nothing to judge"},
+	{from: "pkg/validate", to: module + "pkg/domain", why: "a spec is legal or not whatever the XML looks like"},
+	{from: "pkg/record", to: module + "pkg/domain", why: "controllers read records and have no domains"},
+	{from: "pkg/address", to: module + "pkg/domain", why: "rules and records need addresses, and no domains"},
+	{from: "pkg/admit", to: module + "pkg/domain", why: "stage 1 ends with the explicit spec"},
+	{from: "pkg/domain/", to: module + "pkg/admit", why: "stage 2 begins with the explicit spec"},
 	{from: "pkg/domain/", to: module + "pkg/mutate", why: "domain only spells the explicit spec; defaults are over by then"},
 	{from: "pkg/domain/", to: module + "pkg/validate", why: "accepted implies renders is a property test, not an arrow"},
 	{from: "pkg/domain/", to: module + "pkg/instancetype", why: "sizes are applied before stage 2"},
@@ -123,6 +128,17 @@ func TestEngineNeedsNoCluster(t *testing.T) {
 			if strings.HasPrefix(dep, "k8s.io/client-go") || strings.HasPrefix(dep, "sigs.k8s.io/controller-runtime") {
 				t.Errorf("%s depends on %s, by whatever way: importers of the engine would get a cluster client", p.ImportPath, dep)
 			}
+		}
+	}
+}
+
+// withoutXML are what admission is made of: none of it links a renderer, by whatever way.
+var withoutXML = []string{"./pkg/admit", "./pkg/identity", "./pkg/patch", "./pkg/record", "./pkg/validate"}
+
+func TestAdmissionReachesNoXML(t *testing.T) {
+	for _, p := range list(t, withoutXML...) {
+		if slices.Contains(p.Deps, "libvirt.org/go/libvirtxml") {
+			t.Errorf("%s reaches libvirtxml: 'go list -deps' and 'go mod why' name the way", p.ImportPath)
 		}
 	}
 }

@@ -38,8 +38,8 @@ var subjects = map[string]string{
 	"pkg/domain/abi/freeze":        "a domain's record",
 	"pkg/domain/abi/project":       "what a guest sees of a domain",
 	"pkg/domain/abi/changes":       "the difference of two, in words",
-	"pkg/domain/address/numbers":   "positions on a bus",
-	"pkg/domain/address/pcie":      "root bus and root ports",
+	"pkg/address/numbers":          "positions on a bus",
+	"pkg/address/pcie":             "root bus and root ports",
 }
 
 func TestFilesAreAreas(t *testing.T) {

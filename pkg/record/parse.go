@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/kilnvm/kiln/pkg/domain/address"
+	"github.com/kilnvm/kiln/pkg/address"
 )
 
 // A record is stored in an annotation, which the owner of a guest may have written. It decides how many controllers are built and

@@ -1,8 +1,8 @@
 package validate
 
 import (
+	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/address"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )

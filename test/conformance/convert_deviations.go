@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/domain/address"
+	"github.com/kilnvm/kiln/pkg/address"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"

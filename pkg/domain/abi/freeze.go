@@ -1,9 +1,7 @@
 package abi
 
 import (
-	"fmt"
-
-	"github.com/kilnvm/kiln/pkg/domain/address"
+	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
@@ -58,10 +56,7 @@ func expander(c *libvirtxml.DomainController) string {
 	if c.PCI == nil || c.PCI.Target == nil || c.PCI.Target.BusNr == nil {
 		return ""
 	}
-	if cell := c.PCI.Target.NUMANode; cell != nil {
-		return fmt.Sprintf("%d:%d", *c.PCI.Target.BusNr, *cell)
-	}
-	return fmt.Sprintf("%d:", *c.PCI.Target.BusNr)
+	return address.Expander{BusNr: *c.PCI.Target.BusNr, Cell: c.PCI.Target.NUMANode}.String()
 }
 
 func freezeDevice(r *record.Record, d Device) {
@@ -95,13 +90,15 @@ func FromLibvirt(a *libvirtxml.DomainAddress) record.Address {
 	case a.PCI != nil:
 		return record.Address{PCI: address.PCI{Bus: value(a.PCI.Bus), Slot: value(a.PCI.Slot), Function: value(a.PCI.Function)}.String()}
 	case a.Drive != nil:
-		return record.Address{Drive: fmt.Sprintf("%d:%d:%d:%d", value(a.Drive.Controller), value(a.Drive.Bus), value(a.Drive.Target), value(a.Drive.Unit))}
+		at := address.Drive{Controller: value(a.Drive.Controller), Bus: value(a.Drive.Bus), Target: value(a.Drive.Target), Unit: value(a.Drive.Unit)}
+		return record.Address{Drive: at.String()}
 	case a.USB != nil:
-		return record.Address{USB: fmt.Sprintf("%d:%s", value(a.USB.Bus), a.USB.Port)}
+		return record.Address{USB: address.FormatUSB(value(a.USB.Bus), a.USB.Port)}
 	case a.VirtioSerial != nil:
-		return record.Address{Serial: fmt.Sprintf("%d:%d:%d", value(a.VirtioSerial.Controller), value(a.VirtioSerial.Bus), value(a.VirtioSerial.Port))}
+		at := address.Serial{Controller: value(a.VirtioSerial.Controller), Bus: value(a.VirtioSerial.Bus), Port: value(a.VirtioSerial.Port)}
+		return record.Address{Serial: at.String()}
 	case a.CCW != nil:
-		return record.Address{CCW: fmt.Sprintf("%x.%x.%04x", value(a.CCW.CSSID), value(a.CCW.SSID), value(a.CCW.DevNo))}
+		return record.Address{CCW: address.CCW{CSSID: value(a.CCW.CSSID), SSID: value(a.CCW.SSID), Device: value(a.CCW.DevNo)}.String()}
 	}
 	return record.Address{} // an ISA address is the model's own and never chosen
 }

@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/domain/address"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
@@ -130,7 +130,7 @@ func (p *placement) name() {
 			return target.Number, err == nil && target.Prefix == prefix
 		}
 		for d, n := range p.numbered(named, was) {
-			d.Disk.Target.Dev = prefix + address.Letters(n)
+			d.Disk.Target.Dev = address.Target{Prefix: prefix, Number: n}.String()
 		}
 	}
 }
@@ -145,14 +145,14 @@ func (p *placement) units(bus string, size uint) uint {
 	on := func(d abi.Device) bool { return d.Disk != nil && d.Bus == bus }
 	was := func(a record.Address) (uint, bool) {
 		at, err := address.ParseDrive(a.Drive)
-		// A unit that this bus has not is that of a disk which was on another bus.
-		return at.Controller*size + at.Unit, err == nil && at.Unit < size
+		n, ok := at.Number(size)
+		return n, err == nil && ok
 	}
 	controllers := uint(0)
 	for d, n := range p.numbered(on, was) {
-		controller, unit, zero := n/size, n%size, uint(0)
-		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &controller, Bus: &zero, Target: &zero, Unit: &unit}}
-		controllers = max(controllers, controller+1)
+		at := address.DriveAt(n, size)
+		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &at.Controller, Bus: &at.Bus, Target: &at.Target, Unit: &at.Unit}}
+		controllers = max(controllers, at.Controller+1)
 	}
 	return controllers
 }
@@ -164,12 +164,12 @@ func onUSB(d abi.Device) bool {
 func (p *placement) usb() {
 	was := func(a record.Address) (uint, bool) {
 		at, err := address.ParseUSB(a.USB)
-		return at.Bus*address.USBPorts + at.Port - 1, err == nil
+		return at.Number(), err == nil
 	}
 	for d, n := range p.numbered(onUSB, was) {
-		bus, port := n/address.USBPorts, n%address.USBPorts+1
-		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &bus, Port: strconv.FormatUint(uint64(port), 10)}}
-		p.usbBuses = max(p.usbBuses, bus+1)
+		at := address.USBAt(n)
+		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &at.Bus, Port: strconv.FormatUint(uint64(at.Port), 10)}}
+		p.usbBuses = max(p.usbBuses, at.Bus+1)
 	}
 	if p.arch.usb == usbAlways {
 		p.usbBuses = max(p.usbBuses, 1)
@@ -180,11 +180,11 @@ func (p *placement) serial() {
 	channel := func(d abi.Device) bool { return d.Kind == "channel" }
 	was := func(a record.Address) (uint, bool) {
 		at, err := address.ParseSerial(a.Serial)
-		return at.Controller*address.SerialPorts + at.Port - 1, err == nil
+		return at.Number(), err == nil
 	}
 	for d, n := range p.numbered(channel, was) {
-		controller, port, zero := n/address.SerialPorts, n%address.SerialPorts+1, uint(0)
-		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &controller, Bus: &zero, Port: &port}}
-		p.serials = max(p.serials, controller+1)
+		at := address.SerialAt(n)
+		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &at.Controller, Bus: &at.Bus, Port: &at.Port}}
+		p.serials = max(p.serials, at.Controller+1)
 	}
 }

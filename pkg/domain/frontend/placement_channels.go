@@ -1,8 +1,8 @@
 package frontend
 
 import (
+	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/domain/address"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -25,8 +25,8 @@ func (p *placement) ccw() {
 			continue
 		}
 		devices, keys = append(devices, d), append(keys, d.Key())
-		if number, err := address.ParseCCW(p.recorded(d.Key()).CCW); err == nil {
-			frozen[d.Key()] = number
+		if at, err := address.ParseCCW(p.recorded(d.Key()).CCW); err == nil {
+			frozen[d.Key()] = at.Device
 		}
 	}
 	numbers := address.Numbers(keys, frozen, 0)

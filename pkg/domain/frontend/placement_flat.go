@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/domain/address"
 	v1 "kubevirt.io/api/core/v1"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/pkg/domain/address"
+	"github.com/kilnvm/kiln/pkg/address"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 

@@ -1,4 +1,4 @@
-// Package address is Kiln's own allocator of guest addresses: PCI Express behind root ports, and everything that is a number
+// Package address is the format of guest addresses as texts, and Kiln's own allocator of them: PCI Express behind root ports, and everything that is a number
 // on a bus (drives, USB ports, virtio-serial ports, channel devices, disk names). What the user wrote is honoured first, what
 // an earlier boot recorded next; new devices take free places, and the places of removed devices stay free. The same
 // input gives the same addresses, in time linear in the number of devices.

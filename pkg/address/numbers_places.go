@@ -31,8 +31,8 @@ const (
 	targets = 26 + 26*26
 )
 
-// Drive is the place of a SATA or SCSI disk. Its bus and target are 0: Kiln's controllers have one of each.
-type Drive struct{ Controller, Unit uint }
+// Drive is the place of a SATA or SCSI disk. Bus and Target are 0 in domains of Kiln, whose controllers have one of each.
+type Drive struct{ Controller, Bus, Target, Unit uint }
 
 // ParseDrive reads controller:bus:target:unit, decimal.
 func ParseDrive(text string) (Drive, error) {
@@ -40,13 +40,28 @@ func ParseDrive(text string) (Drive, error) {
 	if err != nil {
 		return Drive{}, err
 	}
-	return Drive{n[0], n[3]}, nil
+	return Drive{Controller: n[0], Unit: n[3]}, nil
 }
 
-// USB is the place of a USB device.
+// String is the form that ParseDrive reads.
+func (d Drive) String() string {
+	return fmt.Sprintf("%d:%d:%d:%d", d.Controller, d.Bus, d.Target, d.Unit)
+}
+
+// DriveAt is the place of a number, counted over all controllers of so many units.
+func DriveAt(number, units uint) Drive {
+	return Drive{Controller: number / units, Unit: number % units}
+}
+
+// Number counts over all controllers of so many units. False means that they have no such unit: the place was on another bus.
+func (d Drive) Number(units uint) (uint, bool) {
+	return d.Controller*units + d.Unit, d.Unit < units
+}
+
+// USB is the place of a USB device. Ports count from 1.
 type USB struct{ Bus, Port uint }
 
-// ParseUSB reads bus:port, decimal. Ports count from 1.
+// ParseUSB reads bus:port, decimal.
 func ParseUSB(text string) (USB, error) {
 	n, err := numbers(text, []span{{"bus", 0, controllers - 1}, {"port", 1, USBPorts}})
 	if err != nil {
@@ -55,34 +70,63 @@ func ParseUSB(text string) (USB, error) {
 	return USB{n[0], n[1]}, nil
 }
 
-// Serial is the place of a channel on a virtio-serial controller. Its bus is 0.
-type Serial struct{ Controller, Port uint }
+// FormatUSB is the form that ParseUSB reads. libvirt's port is a text: below a hub, which Kiln's domains do not have, it is '1.2'.
+func FormatUSB(bus uint, port string) string { return fmt.Sprintf("%d:%s", bus, port) }
 
-// ParseSerial reads controller:bus:port, decimal. Ports count from 1.
+// USBAt is the place of a number, counted over all controllers.
+func USBAt(number uint) USB { return USB{number / USBPorts, number%USBPorts + 1} }
+
+// Number counts over all controllers.
+func (u USB) Number() uint { return u.Bus*USBPorts + u.Port - 1 }
+
+// Serial is the place of a channel on a virtio-serial controller. Bus is 0 in domains of Kiln. Ports count from 1.
+type Serial struct{ Controller, Bus, Port uint }
+
+// ParseSerial reads controller:bus:port, decimal.
 func ParseSerial(text string) (Serial, error) {
 	n, err := numbers(text, []span{{"controller", 0, controllers - 1}, {"bus", 0, 0}, {"port", 1, SerialPorts}})
 	if err != nil {
 		return Serial{}, err
 	}
-	return Serial{n[0], n[2]}, nil
+	return Serial{Controller: n[0], Port: n[2]}, nil
 }
 
-var ccwForm = regexp.MustCompile(`^[0-9a-fA-F]{1,2}\.[0-3]\.([0-9a-fA-F]{1,4})$`)
+// String is the form that ParseSerial reads.
+func (s Serial) String() string { return fmt.Sprintf("%d:%d:%d", s.Controller, s.Bus, s.Port) }
 
-// ParseCCW reads the device number of cssid.ssid.devno, hexadecimal. The other two are the same for all of a guest's devices.
-func ParseCCW(text string) (uint, error) {
+// SerialAt is the place of a number, counted over all controllers.
+func SerialAt(number uint) Serial {
+	return Serial{Controller: number / SerialPorts, Port: number%SerialPorts + 1}
+}
+
+// Number counts over all controllers.
+func (s Serial) Number() uint { return s.Controller*SerialPorts + s.Port - 1 }
+
+// CCW is the place of a channel device of s390x. The first two numbers are the same for all devices of a domain of Kiln.
+type CCW struct{ CSSID, SSID, Device uint }
+
+var ccwForm = regexp.MustCompile(`^([0-9a-fA-F]{1,2})\.([0-3])\.([0-9a-fA-F]{1,4})$`)
+
+// ParseCCW reads cssid.ssid.devno, hexadecimal.
+func ParseCCW(text string) (CCW, error) {
 	parts := ccwForm.FindStringSubmatch(text)
 	if parts == nil {
-		return 0, fmt.Errorf("not a channel address like 'fe.0.0001'")
+		return CCW{}, fmt.Errorf("not a channel address like 'fe.0.0001'")
 	}
-	return hex(parts[1]), nil
+	return CCW{hex(parts[1]), hex(parts[2]), hex(parts[3])}, nil
 }
+
+// String is the form that ParseCCW reads.
+func (c CCW) String() string { return fmt.Sprintf("%x.%x.%04x", c.CSSID, c.SSID, c.Device) }
 
 // Target is the name of a disk for libvirt: 'vd' or 'sd', and a number in letters.
 type Target struct {
 	Prefix string
 	Number uint
 }
+
+// String is the form that ParseTarget reads.
+func (t Target) String() string { return t.Prefix + Letters(t.Number) }
 
 // ParseTarget reads a name such as vda or sdab.
 func ParseTarget(text string) (Target, error) {
@@ -113,6 +157,14 @@ func ParseExpander(text string) (Expander, error) {
 		return Expander{}, err
 	}
 	return Expander{BusNr: n[0], Cell: &n[1]}, nil
+}
+
+// String is the form that ParseExpander reads.
+func (e Expander) String() string {
+	if e.Cell == nil {
+		return fmt.Sprintf("%d:", e.BusNr)
+	}
+	return fmt.Sprintf("%d:%d", e.BusNr, *e.Cell)
 }
 
 // span is what one number of a place may be.
