@@ -51,7 +51,7 @@ var never = []struct {
 	{from: "pkg/domain/", to: module + "pkg/preset", why: "presets are applied before stage 2"},
 	{from: "pkg/domain/backend", to: module + "pkg/domain/frontend", why: "stage 3 sees a finished frontend, not its making"},
 	{from: "pkg/domain/frontend", to: module + "pkg/domain/backend", why: "what the guest sees does not depend on the host"},
-	{from: "", to: "libvirt.org/go/libvirtxml", except: []string{"pkg/domain/", "pkg/render", "internal/launch", "internal/cli", "test/"},
+	{from: "", to: "libvirt.org/go/libvirtxml", except: []string{"pkg/domain/", "pkg/render", "internal/hypervisor", "internal/cli", "test/"},
 		why: "XML is the concern of stages 2 and 3 and of those who run or print them"},
 }
 

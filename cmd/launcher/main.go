@@ -5,17 +5,16 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/kilnvm/kiln/internal/launch"
 	"github.com/kilnvm/kiln/internal/version"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
-	cmd := launch.Command()
+	cmd := command()
 	version.Add(cmd)
 	err := cmd.ExecuteContext(ctrl.SetupSignalHandler())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
-	os.Exit(launch.ExitStatus(err))
+	os.Exit(exitStatus(err))
 }

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const explicit = `apiVersion: kubevirt.io/v1
+const explicitVMI = `apiVersion: kubevirt.io/v1
 kind: VirtualMachineInstance
 metadata: {name: web, namespace: shop, uid: 0d9c2f0e-0000-4000-8000-000000000001}
 spec:
@@ -49,8 +49,8 @@ func TestExitStatusAndStreams(t *testing.T) {
 		}
 		return file
 	}
-	vmi, bindings := write("vmi.yaml", explicit), write("bindings.yaml", given)
-	sparse := write("sparse.yaml", strings.Replace(explicit, "    machine: {type: q35}\n", "", 1))
+	vmi, bindings := write("vmi.yaml", explicitVMI), write("bindings.yaml", given)
+	sparse := write("sparse.yaml", strings.Replace(explicitVMI, "    machine: {type: q35}\n", "", 1))
 	wrong := write("wrong.yaml", "volume: {}")
 	none := filepath.Join(dir, "none")
 	for _, test := range []struct {

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/spf13/cobra"
+)
+
+func captureCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "capture (-f FILE | NAME)", Short: "Record the hardware of a domain that runs on this machine, for the VMI that takes it over",
+		Long: "Record the hardware of a domain that runs on this machine, started by whomever. What the VMI's spec does not match is\n" +
+			"refused with its field. The record is the value of the annotation " + v1alpha1.AnnotationFrontend + ".",
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
+	name := cmd.Flags().String("domain", "", "name of the domain; by default what the launcher would name that of the VMI")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.capture(cmd, args, *name) }
+	return cmd
+}
+
+func (o *options) capture(cmd *cobra.Command, args []string, name string) error {
+	machine, err := o.machine(cmd, args)
+	if err != nil {
+		return err
+	}
+	host, daemon, err := o.host(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if daemon == nil {
+		return fmt.Errorf("libvirt is not reachable at '%s'", o.socket)
+	}
+	defer daemon.Close()
+	if name == "" {
+		name = hypervisor.Owner{Namespace: machine.VMI.Namespace, Name: machine.VMI.Name}.Domain()
+	}
+	running, err := daemon.ActiveDomain(cmd.Context(), name)
+	if err != nil {
+		return err
+	}
+	machine.Host, machine.Bindings = host, backend.AssumedBindings(machine.VMI)
+	record, errs := render.Capture(machine, running)
+	if len(errs) > 0 {
+		return failed(errs.ToAggregate())
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(record)
+}

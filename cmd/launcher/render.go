@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	goruntime "runtime"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/internal/node"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/yaml"
+)
+
+func renderCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "render (-f FILE | NAME)", Short: "Print the libvirt documents of one VMI, from a file or the cluster",
+		Long: "Print the libvirt documents of one VMI, from a file ('-' is standard input) or the cluster.\n" +
+			"The host is this machine if its libvirt answers, else an assumed one. Nothing is made or started: file paths are those\n" +
+			"that the launcher assumes before it has bound anything, or what --bindings says. Secrets (without values), network filters\n" +
+			"and node devices of the domain stand before it, all below one root: <documents>.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.render(cmd, args) },
+	}
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
+	cmd.Flags().StringVar(&o.bindings, "bindings", "", "YAML file with what this start is given, in the place of what is assumed")
+	return cmd
+}
+
+func (o *options) render(cmd *cobra.Command, args []string) error {
+	machine, err := o.machine(cmd, args)
+	if err != nil {
+		return err
+	}
+	vmi := machine.VMI
+	machine.Frozen, err = record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
+	if err != nil {
+		return fmt.Errorf("annotation '%s': %w", v1alpha1.AnnotationFrontend, err)
+	}
+	host, daemon, err := o.host(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if daemon != nil {
+		defer daemon.Close()
+	}
+	machine.Host, machine.Bindings = host, backend.AssumedBindings(vmi)
+	if o.bindings != "" {
+		raw, err := os.ReadFile(o.bindings)
+		if err == nil {
+			err = yaml.UnmarshalStrict(raw, &machine.Bindings)
+		}
+		if err != nil {
+			return fmt.Errorf("--bindings %s: %w", o.bindings, err)
+		}
+	}
+	xml, err := bundle(machine)
+	if err == nil {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), xml)
+	}
+	return err
+}
+
+// machine is the VMI of a file or of the cluster, and what of the configuration it is rendered by.
+func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, err error) {
+	var reader client.Reader
+	switch {
+	case o.file != "" && len(args) == 0:
+		m.VMI, err = readVMI(o.file, cmd.InOrStdin())
+	case o.file == "" && len(args) == 1:
+		if reader, err = connect(); err != nil {
+			return m, err
+		}
+		m.VMI = &v1.VirtualMachineInstance{}
+		if err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, m.VMI); err == nil {
+			m.Profiles, err = node.Profiles(cmd.Context(), reader)
+		}
+	default:
+		err = errors.New("give either -f FILE or the name of a VMI")
+	}
+	if err != nil {
+		return m, err
+	}
+	configured, err := clusterconfig.Read(cmd.Context(), o.config, reader)
+	if err != nil {
+		return m, fmt.Errorf("configuration: %w", err)
+	}
+	m.Defaults = configured.Frontend
+	return m, nil
+}
+
+// bundle is the domain and all that libvirt must have before it, as one XML document.
+func bundle(machine render.Machine) (string, error) {
+	rendered, err := renderMachine(machine)
+	if err != nil {
+		return "", err
+	}
+	all, err := rendered.Side()
+	if err != nil {
+		return "", err
+	}
+	xml, err := rendered.Documents.Domain.Marshal()
+	if err != nil {
+		return "", err
+	}
+	return render.Bundle(append(all, render.Document{Kind: "domain", Name: rendered.Documents.Domain.Name, XML: xml}))
+}
+
+// renderMachine runs stages 2 and 3. The error of a spec that is not explicit names the command that makes it so.
+func renderMachine(machine render.Machine) (render.Result, error) {
+	rendered, errs := render.Domain(machine)
+	switch {
+	case len(errs) == 0:
+		return rendered, nil
+	case !node.Explicit(errs):
+		return rendered, failed(fmt.Errorf("the spec is not explicit; make it so with 'kubectl kiln expand -f FILE': %w", errs.ToAggregate()))
+	}
+	return rendered, failed(errs.ToAggregate())
+}
+
+func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {
+	raw, err := readFile(file, in)
+	if err != nil {
+		return nil, err
+	}
+	vmi := &v1.VirtualMachineInstance{}
+	if err := yaml.UnmarshalStrict(raw, vmi); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if vmi.Kind != "VirtualMachineInstance" {
+		return nil, fmt.Errorf("%s: kind is '%s', want one VirtualMachineInstance; 'kubectl kiln expand -f %s' makes it", file, vmi.Kind, file)
+	}
+	return vmi, nil
+}
+
+func readFile(path string, in io.Reader) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(path)
+}
+
+// connect reads the cluster of the kubeconfig, or of the pod.
+func connect() (client.Reader, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	cluster, err := kubeconfig.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(cluster, client.Options{Scheme: scheme})
+}
+
+// host is this machine as its libvirt describes it; without libvirt an assumed one and no connection.
+func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.Libvirt, error) {
+	if _, err := os.Stat(o.socket); err != nil {
+		return o.assumed(), nil, nil
+	}
+	daemon := hypervisor.New(o.socket)
+	facts, err := daemon.Capabilities(ctx, o.name, hypervisor.KVM(o.kvm))
+	if err != nil {
+		return backend.Capabilities{}, nil, err
+	}
+	facts.Labels = o.allLabels()
+	return facts, daemon, nil
+}
+
+// assumed is this machine before libvirt was asked.
+func (o *options) assumed() backend.Capabilities {
+	facts := backend.Assumed(goruntime.GOARCH)
+	facts.Labels = o.allLabels()
+	return facts
+}

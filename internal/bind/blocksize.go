@@ -1,0 +1,85 @@
+package bind
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"golang.org/x/sys/unix"
+)
+
+// Blocks that QEMU accepts, in bytes.
+const (
+	minBlock = 512
+	maxBlock = 2 << 20
+)
+
+// measure tells the size of a volume's blocks, for disks that match it. A file has the block size of its file system, which
+// knows no other; a file system of larger blocks than QEMU knows is left unknown.
+func measure(volume *backend.Volume) error {
+	if volume.Network != nil || volume.Adapter != nil {
+		return nil // only its server knows, and a LUN is not there before its adapter
+	}
+	info, err := os.Stat(volume.Path)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeDevice != 0 {
+		return measureDevice(volume)
+	}
+	var system unix.Statfs_t
+	if err := unix.Statfs(volume.Path, &system); err != nil {
+		return fmt.Errorf("block size of '%s': %w", filepath.Base(volume.Path), err)
+	}
+	if size := uint(system.Bsize); size >= minBlock && size <= maxBlock && size&(size-1) == 0 {
+		volume.LogicalBlock, volume.PhysicalBlock, volume.DiscardGranularity = size, size, size
+	}
+	return nil
+}
+
+func measureDevice(volume *backend.Volume) error {
+	var stat unix.Stat_t
+	if err := unix.Stat(volume.Path, &stat); err != nil {
+		return err
+	}
+	queue, err := queueOf("/sys", uint64(stat.Rdev))
+	if err != nil {
+		return err
+	}
+	for name, to := range map[string]*uint{"logical_block_size": &volume.LogicalBlock,
+		"physical_block_size": &volume.PhysicalBlock, "discard_granularity": &volume.DiscardGranularity} {
+		if *to, err = number(filepath.Join(queue, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queueOf is the folder with the limits of a block device; that of a partition is its disk's.
+func queueOf(sys string, device uint64) (string, error) {
+	own, err := filepath.EvalSymlinks(filepath.Join(sys, "dev", "block", fmt.Sprintf("%d:%d", unix.Major(device), unix.Minor(device))))
+	if err != nil {
+		return "", err
+	}
+	queue := filepath.Join(own, "queue")
+	if _, err := os.Stat(queue); err == nil {
+		return queue, nil
+	}
+	return filepath.Join(filepath.Dir(own), "queue"), nil
+}
+
+// number reads a file of sysfs. One that a driver does not have counts as 0.
+func number(file string) (uint, error) {
+	raw, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 32)
+	return uint(n), err
+}

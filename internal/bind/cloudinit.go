@@ -1,0 +1,92 @@
+package bind
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/kdomanski/iso9660"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// noCloud writes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data,
+// user-data and network-config. The instance id is the VMI's name and namespace, so that a restart is not a first boot.
+func noCloud(file string, vmi *v1.VirtualMachineInstance, source *v1.CloudInitNoCloudSource) error {
+	if source.UserDataSecretRef != nil || source.NetworkDataSecretRef != nil {
+		return fmt.Errorf("cloud-init data in a Secret is not served on a bare machine; put it into the manifest")
+	}
+	userData, err := text(source.UserData, source.UserDataBase64)
+	if err != nil {
+		return fmt.Errorf("userDataBase64: %w", err)
+	}
+	networkData, err := text(source.NetworkData, source.NetworkDataBase64)
+	if err != nil {
+		return fmt.Errorf("networkDataBase64: %w", err)
+	}
+	hostname := vmi.Spec.Hostname
+	if hostname == "" {
+		hostname, _, _ = strings.Cut(vmi.Name, ".")
+	}
+	metaData, err := yaml.Marshal(map[string]string{"instance-id": vmi.Name + "." + vmi.Namespace, "local-hostname": hostname})
+	if err != nil {
+		return err
+	}
+	files := map[string]string{"meta-data": string(metaData), "user-data": userData}
+	if networkData != "" {
+		files["network-config"] = networkData
+	}
+	return writeISO(file, "cidata", files)
+}
+
+func text(plain, encoded string) (string, error) {
+	if plain != "" {
+		return plain, nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	return string(raw), err
+}
+
+// writeISO gives equal bytes for equal files: what a start repeats must not change under its guest.
+func writeISO(file, label string, files map[string]string) error {
+	writer, err := iso9660.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer writer.Cleanup() //nolint:errcheck // its temporary folder; nothing to do about it
+	for name, content := range files {
+		if err := writer.AddFile(strings.NewReader(content), name); err != nil {
+			return err
+		}
+	}
+	var image bytes.Buffer
+	if err := writer.WriteTo(&image, label); err != nil {
+		return err
+	}
+	for _, at := range stamps {
+		copy(image.Bytes()[at:], stamp)
+	}
+	return write(file, image.Bytes()) // user data often holds a password
+}
+
+// stamps are where a volume says when it was created, was modified and took effect (ECMA-119, 8.4.26 to 8.4.29). Its descriptor is in
+// sector 16, of 2048 bytes. Those of its files are empty.
+var stamps = []int{16*2048 + 813, 16*2048 + 830, 16*2048 + 864}
+
+// stamp takes the place of the writer's clock: 1 January 2000, 0:00 UTC. It is not empty, since blkid makes a UUID of it.
+const stamp = "2000010100000000\x00"
+
+// bindIgnition puts the configuration of Ignition, which often holds a password, where only root and libvirt's guests may read.
+func bindIgnition(vmi *v1.VirtualMachineInstance, dir string, bindings *backend.Bindings) error {
+	data := vmi.Annotations[v1.IgnitionAnnotation]
+	if data == "" {
+		return nil
+	}
+	file := filepath.Join(dir, "ignition.json")
+	bindings.FirmwareFiles = map[string]string{abi.Ignition: file}
+	return write(file, []byte(data))
+}

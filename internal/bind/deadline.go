@@ -1,0 +1,90 @@
+package bind
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// bindDeadline bounds how long the host resources of one guest may take to find.
+const bindDeadline = 2 * time.Minute
+
+// running are the guests whose host resources are being looked for. A file on a server that is gone cannot be given up once it is
+// being opened: the one who opens it stays behind, and is waited for before another is sent.
+type running struct {
+	sync.Mutex
+	guests map[types.UID]struct{}
+	// limit is bindDeadline unless it is set.
+	limit time.Duration
+}
+
+// result is what bind returns.
+type result struct {
+	backend.Bindings
+	errs field.ErrorList
+}
+
+// Bind makes or finds every host resource that the VMI needs, within a deadline. qemu is the account that QEMU runs as, nil where it is not
+// known. Errors name the volume or interface that this machine cannot serve, all at once.
+func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (backend.Bindings, field.ErrorList) {
+	hangs := func(when string) (backend.Bindings, field.ErrorList) {
+		err := fmt.Errorf("the storage of its volumes %s: a server may be gone; it is tried again", when)
+		return backend.Bindings{}, field.ErrorList{field.InternalError(field.NewPath("spec", "volumes"), err)}
+	}
+	if !h.running.begin(vmi.UID) {
+		return hangs("still does not answer")
+	}
+	done := make(chan result, 1)
+	go func(vmi *v1.VirtualMachineInstance) {
+		found := h.recovered(vmi, qemu)
+		h.running.end(vmi.UID) // before it is told: whoever is told may ask again at once
+		done <- found
+	}(vmi.DeepCopy())
+	limit := cmp.Or(h.running.limit, bindDeadline)
+	select {
+	case b := <-done:
+		return b.Bindings, b.errs
+	case <-time.After(limit):
+		return hangs(fmt.Sprintf("did not answer within %s", limit))
+	case <-ctx.Done():
+		return hangs("did not answer before the launcher ended")
+	}
+}
+
+// recovered is what bind returns; a panic becomes an error. It would end the launcher, since nobody else recovers a goroutine.
+func (h *BareMachine) recovered(vmi *v1.VirtualMachineInstance, qemu *backend.Account) (found result) {
+	defer func() {
+		if r := recover(); r != nil {
+			found.errs = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("panic: %v", r))}
+		}
+	}()
+	found.Bindings, found.errs = h.bind(vmi, qemu)
+	return found
+}
+
+// begin is false for a guest that is there already.
+func (r *running) begin(uid types.UID) bool {
+	r.Lock()
+	defer r.Unlock()
+	if _, there := r.guests[uid]; there {
+		return false
+	}
+	if r.guests == nil {
+		r.guests = map[types.UID]struct{}{}
+	}
+	r.guests[uid] = struct{}{}
+	return true
+}
+
+func (r *running) end(uid types.UID) {
+	r.Lock()
+	defer r.Unlock()
+	delete(r.guests, uid)
+}

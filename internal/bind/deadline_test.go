@@ -1,0 +1,28 @@
+package bind
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/test/explicit"
+)
+
+// TestHangingStorage: a guest whose storage hangs is told so, and is not looked for a second time while the first look hangs.
+func TestHangingStorage(t *testing.T) {
+	t.Parallel()
+	machine := &BareMachine{State: t.TempDir()}
+	vmi := explicit.Plain(t, "hangs")
+	machine.running.limit = 50 * time.Millisecond
+	if !machine.running.begin(vmi.UID) {
+		t.Fatal("somebody looks for it already")
+	}
+	if _, errs := machine.Bind(t.Context(), vmi, nil); len(errs) != 1 || !strings.Contains(errs[0].Error(), "still does not answer") {
+		t.Errorf("errors are %v", errs)
+	}
+	machine.running.end(vmi.UID)
+	machine.running.limit = 0
+	if bindings, errs := machine.Bind(t.Context(), vmi, nil); len(errs) > 0 || bindings.NVRAM == "" {
+		t.Errorf("%+v, %v when the storage answers again", bindings, errs)
+	}
+}

@@ -1,0 +1,65 @@
+package bind
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Files that a start writes are there as a whole or not at all, whenever the launcher dies, and are for their owner alone. None is ever
+// written over: QEMU may have it open.
+
+// replace puts a file in the place of the one that is there. fill writes a draft; who has the old file open keeps that.
+func replace(file string, fill func(draft string) error) error {
+	return settle(file, fill, os.Rename)
+}
+
+// once makes a file unless it is there.
+func once(file string, fill func(draft string) error) error {
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := settle(file, fill, os.Link) // fails where a file is
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func settle(file string, fill func(draft string) error, name func(from, to string) error) error {
+	draft, err := os.CreateTemp(filepath.Dir(file), ".draft-") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	err = fill(draft.Name())
+	if err := errors.Join(err, draft.Sync(), draft.Close()); err != nil {
+		return err
+	}
+	return name(draft.Name(), file)
+}
+
+// ReadFile reads a file of the VMI's own folder. What is not there is an fs.ErrNotExist.
+func (h *BareMachine) ReadFile(vmi *v1.VirtualMachineInstance, name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(h.Folder(vmi), name))
+}
+
+// WriteFile keeps a file in the VMI's own folder, for as long as the VMI lives.
+func (h *BareMachine) WriteFile(vmi *v1.VirtualMachineInstance, name string, content []byte) error {
+	if err := os.MkdirAll(h.Folder(vmi), 0o700); err != nil { // Bind opens it to QEMU
+		return err
+	}
+	return write(filepath.Join(h.Folder(vmi), name), content)
+}
+
+// write replaces a file, unless it holds just that content.
+func write(file string, content []byte) error {
+	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, content) {
+		return nil
+	}
+	return replace(file, func(draft string) error { return os.WriteFile(draft, content, 0o600) })
+}

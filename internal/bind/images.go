@@ -1,0 +1,145 @@
+package bind
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+)
+
+// A bare machine has no container runtime. The tree of image 'registry.example/demo:1' is the folder
+// containers/registry.example/demo:1 below --volume-root, unpacked there by its administrator.
+
+const imagesDir = "containers"
+
+// image opens the tree of an image. Its author is not to be trusted: nothing in it leads out of it.
+func (r *Root) image(name string) (*Root, error) {
+	if r == nil {
+		return nil, errNoRoot
+	}
+	if _, err := reference.Parse(name); err != nil {
+		return nil, fmt.Errorf("'%s' is not the name of an image: %w", name, err)
+	}
+	rel := path.Join(imagesDir, name)
+	real, err := r.resolve(rel)
+	if err != nil {
+		return nil, err
+	}
+	if real != rel { // 'registry:1/tag' may be in the tree of image 'registry:1', whose author then made the link
+		return nil, fmt.Errorf("image '%s' is behind a link; the folder of an image must be none", name)
+	}
+	dir := filepath.Join(r.dir, real)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, r.explain(real, err)
+	}
+	return &Root{root: root, dir: dir, name: fmt.Sprintf("image '%s'", name)}, nil
+}
+
+// imageFile is the path of a regular file in an image's tree. An empty file means the one disk in /disk.
+func (r *Root) imageFile(image, file string) (string, error) {
+	tree, err := r.image(image)
+	if err != nil {
+		return "", err
+	}
+	defer tree.root.Close()
+	rel := strings.TrimPrefix(path.Join("/", file), "/")
+	if file == "" {
+		disks, err := tree.Glob("disk", ".img", ".qcow2", ".raw")
+		if err != nil {
+			return "", err
+		}
+		if len(disks) != 1 {
+			return "", fmt.Errorf("image '%s' has %d disks in /disk, want one; name it with 'path'", image, len(disks))
+		}
+		rel = disks[0]
+	}
+	real, info, err := tree.File(cmp.Or(rel, "."))
+	if err == nil && !info.Mode().IsRegular() { // a device of the host's
+		err = fmt.Errorf("'%s' of image '%s' is not a regular file", file, image)
+	}
+	return real, err
+}
+
+// probe asks qemu-img for the format of an image that is not to be trusted: one that refers to further files is refused,
+// since a guest would read them with QEMU's rights.
+func probe(file string) (string, error) {
+	out, err := runQemuImg("info", "--output=json", "--", file)
+	if err != nil {
+		return "", fmt.Errorf("qemu-img cannot read '%s': %w", filepath.Base(file), err)
+	}
+	var info struct {
+		Format   string `json:"format"`
+		Backing  string `json:"backing-filename"`
+		Specific struct {
+			Data struct {
+				DataFile string `json:"data-file"`
+			} `json:"data"`
+		} `json:"format-specific"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil {
+		return "", fmt.Errorf("qemu-img: %w", err)
+	}
+	if info.Backing != "" || info.Specific.Data.DataFile != "" {
+		return "", fmt.Errorf("image '%s' refers to another file, which is not served", filepath.Base(file))
+	}
+	if info.Format != "raw" && info.Format != "qcow2" {
+		return "", fmt.Errorf("image '%s' has format '%s', want raw or qcow2", filepath.Base(file), info.Format)
+	}
+	return info.Format, nil
+}
+
+// overlay makes a qcow2 file over a read-only image, so that a guest's writes last as long as its VMI.
+func overlay(file, base, format string) (backend.Volume, error) {
+	volume := backend.Volume{Path: file, Format: "qcow2", Backing: base, BackingFormat: format}
+	return volume, once(file, func(draft string) error {
+		return qemuImg("create", "-q", "-f", "qcow2", "-F", format, "-b", base, "--", draft)
+	})
+}
+
+// emptyDisk makes a sparse qcow2 file of size bytes.
+func emptyDisk(file string, size int64) (backend.Volume, error) {
+	return backend.Volume{Path: file, Format: "qcow2"}, once(file, func(draft string) error {
+		return qemuImg("create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(size))
+	})
+}
+
+func qemuImg(args ...string) error {
+	if _, err := runQemuImg(args...); err != nil {
+		return fmt.Errorf("qemu-img %s: %w", args[0], err)
+	}
+	return nil
+}
+
+// qemuImgDeadline bounds a call of qemu-img, which hangs when the server of an image does. What it does here takes a moment.
+const qemuImgDeadline = time.Minute
+
+func runQemuImg(args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), qemuImgDeadline)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "qemu-img", args...).Output()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("it did not end within %s: the server of the image may hang", qemuImgDeadline)
+	case err != nil:
+		return nil, execError(err)
+	}
+	return out, nil
+}
+
+// execError prefers what the program said over its exit status.
+func execError(err error) error {
+	if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%s", strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package bind
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Root is a folder whose files a machine serves. Every access goes through os.Root, so that absolute paths, '..' and symbolic
+// links cannot leave it, whatever a manifest or an image says.
+type Root struct {
+	root *os.Root
+	dir  string
+	name string // in messages
+}
+
+// OpenRoot opens the folder of --volume-root, below which disks and images are. An empty dir serves nothing.
+func OpenRoot(dir string) (*Root, error) { return openRoot(dir, "--volume-root") }
+
+// OpenClaims opens the folder of --claims. An empty dir serves nothing.
+func OpenClaims(dir string) (*Root, error) { return openRoot(dir, "--claims") }
+
+func openRoot(dir, flag string) (*Root, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return &Root{root: root, dir: dir, name: "the launcher's " + flag}, nil
+}
+
+// errNoRoot is what a launcher without --volume-root says to each file volume.
+var errNoRoot = errors.New("this launcher serves no files: it was started without --volume-root")
+
+// Below turns an absolute path of a manifest into one relative to the root.
+func (r *Root) Below(absolute string) (string, error) {
+	if r == nil {
+		return "", errNoRoot
+	}
+	rel, err := filepath.Rel(r.dir, path.Clean(absolute))
+	if !path.IsAbs(absolute) || err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return "", fmt.Errorf("path '%s' is not below %s", absolute, r.name)
+	}
+	return rel, nil
+}
+
+// File is the path, behind all links, of an existing regular file or block device below the root: QEMU gets that, and a link that is
+// exchanged later leads nowhere else. Nothing is opened: that would wait at a pipe.
+func (r *Root) File(rel string) (string, fs.FileInfo, error) {
+	if r == nil {
+		return "", nil, errNoRoot
+	}
+	info, err := r.root.Stat(rel)
+	if err != nil {
+		return "", nil, r.explain(rel, err)
+	}
+	if kind := info.Mode().Type(); kind != 0 && kind != fs.ModeDevice {
+		return "", nil, fmt.Errorf("'%s' is not a regular file or block device", rel)
+	}
+	real, err := r.resolve(rel)
+	return filepath.Join(r.dir, real), info, err
+}
+
+// resolve is the path below the root, behind all links, of what is there.
+func (r *Root) resolve(rel string) (string, error) {
+	real, err := filepath.EvalSymlinks(filepath.Join(r.dir, rel))
+	if err != nil {
+		return "", r.explain(rel, err)
+	}
+	below, err := filepath.Rel(r.dir, real)
+	if err != nil || !filepath.IsLocal(below) {
+		return "", fmt.Errorf("'%s' leads out of %s", rel, r.name)
+	}
+	return below, nil
+}
+
+// Create makes a sparse file of size bytes below the root, unless it exists. One that cannot have that size is not there afterwards.
+func (r *Root) Create(rel string, size int64) error {
+	if r == nil {
+		return errNoRoot
+	}
+	if _, err := r.root.Lstat(rel); err == nil {
+		return nil
+	}
+	draft := path.Join(path.Dir(rel), ".draft-"+rand.Text())
+	file, err := r.root.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return r.explain(path.Dir(rel), err)
+	}
+	defer r.root.Remove(draft)
+	err = file.Truncate(size)
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("'%s' cannot have %d bytes: %w", rel, size, cause(err))
+	}
+	if err := r.root.Link(draft, rel); err != nil && !errors.Is(err, fs.ErrExist) {
+		return r.explain(rel, err)
+	}
+	return nil
+}
+
+// Glob lists regular files in a folder below the root whose names end in one of the suffixes.
+func (r *Root) Glob(dir string, suffixes ...string) ([]string, error) {
+	entries, err := fs.ReadDir(r.root.FS(), dir)
+	if err != nil {
+		return nil, r.explain(dir, err)
+	}
+	var found []string
+	for _, entry := range entries {
+		for _, suffix := range suffixes {
+			if entry.Type().IsRegular() && strings.HasSuffix(entry.Name(), suffix) {
+				found = append(found, path.Join(dir, entry.Name()))
+			}
+		}
+	}
+	return found, nil
+}
+
+// maxRead bounds what is read as a whole: descriptions and keys.
+const maxRead = 64 << 10
+
+// Read returns a small file below the root.
+func (r *Root) Read(rel string) ([]byte, error) {
+	if _, _, err := r.File(rel); err != nil {
+		return nil, err
+	}
+	file, err := r.root.Open(rel)
+	if err != nil {
+		return nil, r.explain(rel, err)
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxRead))
+}
+
+// explain says in the user's words why a path cannot be served; it never tells what lies outside the root.
+func (r *Root) explain(rel string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("'%s' does not exist below %s", rel, r.name)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("'%s' may not be read by the launcher", rel)
+	}
+	return fmt.Errorf("'%s' cannot be served from %s: %w", rel, r.name, cause(err))
+}
+
+// cause leaves out the paths that the errors of package os begin with.
+func cause(err error) error { return cmp.Or(errors.Unwrap(err), err) }

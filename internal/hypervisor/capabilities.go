@@ -1,0 +1,208 @@
+package hypervisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"libvirt.org/go/libvirtxml"
+)
+
+// architectures maps libvirt's names to Kubernetes' names.
+var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x"}
+
+// Capabilities gathers the facts of this host from libvirt and from QEMU's firmware descriptors.
+func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (backend.Capabilities, error) {
+	var text, libvirtVersion, qemuVersion string
+	// The first question has a new libvirt try every QEMU that is installed, which takes a minute on a busy machine.
+	err := l.within(ctx, l.act, func(rpc *libvirt.Libvirt) (err error) {
+		if text, err = rpc.ConnectGetCapabilities(); err != nil {
+			return err
+		}
+		if v, err := rpc.ConnectGetLibVersion(); err == nil {
+			libvirtVersion = version(v)
+		}
+		if v, err := rpc.ConnectGetVersion(); err == nil {
+			qemuVersion = version(v)
+		}
+		return nil
+	})
+	if err != nil {
+		return backend.Capabilities{}, err
+	}
+	var caps libvirtxml.Caps
+	if err := caps.Unmarshal(text); err != nil {
+		return backend.Capabilities{}, fmt.Errorf("libvirt's capabilities: %w", err)
+	}
+	host := hostFacts(caps, allowKVM)
+	host.NodeName, host.LibvirtVersion, host.QEMUVersion = node, libvirtVersion, qemuVersion
+	host.Firmware, err = firmwares(firmwareDirs)
+	return host, err
+}
+
+// KVM is the administrator's word on hardware virtualization: a present /dev/kvm does not prove that guests run under it.
+type KVM string
+
+// Values of KVM.
+const (
+	KVMAuto  KVM = "auto"
+	KVMNever KVM = "never"
+)
+
+// version prints libvirt's packed form, 1,000,000 x major + 1,000 x minor + release.
+func version(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1000000, v/1000%1000, v%1000) }
+
+func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
+	host := backend.Capabilities{Emulators: map[string]string{}, Machines: map[string]map[string]string{}}
+	if caps.Host.CPU != nil {
+		host.Architecture = architectures[caps.Host.CPU.Arch]
+	}
+	for _, guest := range caps.Guests {
+		arch := architectures[guest.Arch.Name]
+		if arch == "" || guest.OSType != "hvm" {
+			continue
+		}
+		host.Emulators[arch] = guest.Arch.Emulator
+		host.Machines[arch] = aliases(guest.Arch)
+		for _, domain := range guest.Arch.Domains {
+			if arch == host.Architecture && domain.Type == "kvm" && allowKVM != KVMNever && !slices.Contains(host.VirtTypes, "kvm") {
+				host.VirtTypes = append(host.VirtTypes, "kvm")
+			}
+		}
+	}
+	host.VirtTypes = append(host.VirtTypes, "qemu")
+	host.QEMU = account(caps.Host.SecModel)
+	if caps.Host.NUMA != nil && caps.Host.NUMA.Cells != nil {
+		for _, cell := range caps.Host.NUMA.Cells.Cells {
+			host.NUMA = append(host.NUMA, numaCell(cell))
+		}
+	}
+	return host
+}
+
+// account is the user that libvirt's DAC driver runs QEMU as: its label is +UID:+GID.
+func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
+	for _, model := range models {
+		for _, label := range model.Labels {
+			var found backend.Account
+			if n, err := fmt.Sscanf(label.Value, "+%d:+%d", &found.UID, &found.GID); model.Name == "dac" && err == nil && n == 2 {
+				return &found
+			}
+		}
+	}
+	return nil
+}
+
+// aliases maps each machine type to the versioned one that it stands for, which may be itself.
+func aliases(arch libvirtxml.CapsGuestArch) map[string]string {
+	machines := map[string]string{}
+	lists := [][]libvirtxml.CapsGuestMachine{arch.Machines}
+	for _, domain := range arch.Domains {
+		lists = append(lists, domain.Machines)
+	}
+	for _, list := range lists {
+		for _, machine := range list {
+			if machines[machine.Name] == "" || machine.Canonical != "" {
+				machines[machine.Name] = machine.Name
+				if machine.Canonical != "" {
+					machines[machine.Name] = machine.Canonical
+				}
+			}
+		}
+	}
+	return machines
+}
+
+// firmwareDirs in order of precedence; a file name in an earlier one hides that name in later ones (QEMU's
+// docs/interop/firmware.json).
+var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}
+
+// firmwareDescriptor is the part of QEMU's firmware descriptor that matters here.
+type firmwareDescriptor struct {
+	Interfaces []string `json:"interface-types"`
+	Mapping    struct {
+		Device     string       `json:"device"`
+		Executable firmwareFile `json:"executable"`
+		NVRAM      firmwareFile `json:"nvram-template"`
+		Filename   string       `json:"filename"`
+	} `json:"mapping"`
+	Targets []struct {
+		Architecture string   `json:"architecture"`
+		Machines     []string `json:"machines"`
+	} `json:"targets"`
+	Features []string `json:"features"`
+}
+
+type firmwareFile struct {
+	Filename string `json:"filename"`
+	Format   string `json:"format"`
+}
+
+// firmwares reads the descriptors in the order that QEMU gives them: by file name, the lowest first.
+func firmwares(dirs []string) ([]backend.Firmware, error) {
+	files := map[string]string{}
+	for _, dir := range slices.Backward(dirs) {
+		found, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+		for _, path := range found {
+			files[filepath.Base(path)] = path
+		}
+	}
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var all []backend.Firmware
+	for _, name := range names {
+		raw, err := os.ReadFile(files[name])
+		if err != nil {
+			return nil, err
+		}
+		var d firmwareDescriptor
+		if len(raw) == 0 {
+			continue // an empty file masks one of the same name
+		}
+		if err := json.Unmarshal(raw, &d); err != nil {
+			return nil, fmt.Errorf("firmware descriptor '%s': %w", files[name], err)
+		}
+		all = append(all, d.builds()...)
+	}
+	return all, nil
+}
+
+func (d firmwareDescriptor) builds() []backend.Firmware {
+	if !slices.Contains(d.Interfaces, "uefi") {
+		return nil
+	}
+	switch d.Mapping.Device {
+	case "flash":
+	case "memory": // without variables, for encrypted guests
+		d.Mapping.Executable = firmwareFile{Filename: d.Mapping.Filename, Format: "raw"}
+	default:
+		return nil
+	}
+	var builds []backend.Firmware
+	for _, target := range d.Targets {
+		arch := architectures[target.Architecture]
+		if arch == "" || !readable(d.Mapping.Executable.Filename) {
+			continue
+		}
+		builds = append(builds, backend.Firmware{
+			Architecture: arch, Machines: target.Machines, Features: d.Features,
+			Code: d.Mapping.Executable.Filename, VarsTemplate: d.Mapping.NVRAM.Filename,
+			Format: strings.ToLower(d.Mapping.Executable.Format),
+		})
+	}
+	return builds
+}
+
+func readable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

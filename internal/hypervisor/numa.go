@@ -1,0 +1,43 @@
+package hypervisor
+
+import (
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"libvirt.org/go/libvirtxml"
+)
+
+// numaCell reads one cell. libvirt prints memory and page sizes in KiB here, always.
+func numaCell(cell libvirtxml.CapsHostNUMACell) backend.Cell {
+	facts := backend.Cell{ID: cell.ID}
+	if cell.Memory != nil {
+		facts.MemoryKiB = cell.Memory.Size
+	}
+	for _, page := range cell.PageInfo {
+		if facts.Pages == nil {
+			facts.Pages = map[uint64]uint64{}
+		}
+		facts.Pages[uint64(page.Size)] = page.Count
+	}
+	if cell.Distances != nil {
+		facts.Distances = map[int]uint{}
+		for _, to := range cell.Distances.Siblings {
+			facts.Distances[to.ID] = uint(to.Value)
+		}
+	}
+	if cell.CPUS == nil {
+		return facts // memory without CPUs
+	}
+	for _, cpu := range cell.CPUS.CPUs {
+		if cpu.SocketID == nil && cpu.CoreID == nil && cpu.Siblings == "" {
+			continue // offline
+		}
+		facts.CPUs = append(facts.CPUs, backend.CPU{ID: cpu.ID, Socket: known(cpu.SocketID), Die: known(cpu.DieID), Core: known(cpu.CoreID)})
+	}
+	return facts
+}
+
+func known(id *int) int {
+	if id == nil {
+		return 0
+	}
+	return *id
+}

@@ -1,0 +1,28 @@
+package hypervisor
+
+import (
+	"context"
+
+	"github.com/digitalocean/go-libvirt"
+)
+
+// Owners are those of all domains of this machine that Kiln has made.
+func (l *Libvirt) Owners(ctx context.Context) (owners []Owner, err error) {
+	err = l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+		domains, _, err := rpc.ConnectListAllDomains(1, 0)
+		if err != nil {
+			return err
+		}
+		for _, domain := range domains {
+			owner, err := marked(rpc, domain)
+			if err = tolerate(err, libvirt.ErrNoDomain); err != nil {
+				return err
+			}
+			if owner != nil {
+				owners = append(owners, *owner)
+			}
+		}
+		return nil
+	})
+	return owners, err
+}

@@ -1,0 +1,63 @@
+package hypervisor
+
+import (
+	"context"
+
+	"github.com/digitalocean/go-libvirt"
+	"k8s.io/utils/cpuset"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Pinned are the CPUs that active domains other than one are pinned to, whoever made those.
+func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet, err error) {
+	err = l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+		domains, _, err := rpc.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
+		if err != nil {
+			return err
+		}
+		for _, domain := range domains {
+			if domain.Name == except {
+				continue
+			}
+			xml, err := rpc.DomainGetXMLDesc(domain, 0)
+			if libvirt.IsNotFound(err) {
+				continue // it has just ended
+			}
+			if err != nil {
+				return err
+			}
+			var document libvirtxml.Domain
+			if err := document.Unmarshal(xml); err != nil {
+				return err
+			}
+			all = all.Union(Pins(document.CPUTune))
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Pins are the CPUs that a domain's vCPUs, emulator and IO threads are pinned to.
+func Pins(tune *libvirtxml.DomainCPUTune) cpuset.CPUSet {
+	all := cpuset.New()
+	if tune == nil {
+		return all
+	}
+	var lists []string
+	for _, pin := range tune.VCPUPin {
+		lists = append(lists, pin.CPUSet)
+	}
+	for _, pin := range tune.IOThreadPin {
+		lists = append(lists, pin.CPUSet)
+	}
+	if tune.EmulatorPin != nil {
+		lists = append(lists, tune.EmulatorPin.CPUSet)
+	}
+	for _, list := range lists {
+		// libvirt may write exclusions ('0-3,^2'), which are not of this form; it never does so when it prints.
+		if cpus, err := cpuset.Parse(list); err == nil {
+			all = all.Union(cpus)
+		}
+	}
+	return all
+}

@@ -1,0 +1,33 @@
+package node
+
+import (
+	"context"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/render"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// documentFile is in the VMI's own folder.
+const documentFile = "domain.xml"
+
+// writeDocument leaves what would be started in the VMI's folder, for a machine without libvirt, and tells whether it is new.
+func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	profiles, err := Profiles(ctx, n.Client)
+	if err != nil {
+		return false, err
+	}
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.facts(),
+		Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
+	if len(errs) > 0 {
+		return false, errs.ToAggregate()
+	}
+	xml, err := rendered.Documents.Domain.Marshal()
+	if err != nil {
+		return false, err
+	}
+	if before, err := n.Machine.ReadFile(vmi, documentFile); err == nil && string(before) == xml {
+		return false, nil
+	}
+	return true, n.Machine.WriteFile(vmi, documentFile, []byte(xml))
+}

@@ -1,0 +1,63 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/test/libvirt"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// TestLibvirtStartedLater: what was only assumed of a machine is replaced by what its libvirt says as soon as that is there, and again
+// after it was started anew.
+func TestLibvirtStartedLater(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "kiln-later-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	vmi := claimed(t, "later")
+	vmi.Status.NodeName, vmi.Status.Phase = "", v1.Pending
+	api := holding(t, vmi)
+	first, second := libvirt.Start(t), libvirt.Start(t)
+	n := node(t, connected(t, first), api, api)
+	n.Libvirt, n.Labels, n.KVM = hypervisor.New(socket), map[string]string{"rack": "1"}, hypervisor.KVMNever
+	n.learned.Store(nil)
+	n.Assumed = backend.Assumed("amd64")
+	t.Cleanup(n.Libvirt.Close)
+	if after := run(t, n, vmi); after.Status.NodeName != "" {
+		t.Errorf("claimed by '%s' without a libvirt", after.Status.NodeName)
+	}
+	if _, err := os.Stat(filepath.Join(n.Machine.Folder(vmi), "domain.xml")); err != nil {
+		t.Errorf("what would be started is not told: %v", err)
+	}
+	if err := n.Learn(t.Context()); err == nil {
+		t.Error("a libvirt was found that is not there")
+	}
+	if err := os.Symlink(first.Socket, socket); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := run(t, n, vmi); after.Status.NodeName != "here" {
+		t.Errorf("claimed by '%s', want 'here'", after.Status.NodeName)
+	}
+	if got := n.facts(); got.LibvirtVersion == "" || got.Labels["rack"] != "1" {
+		t.Errorf("the machine is %+v", got)
+	}
+	lost := n.Libvirt.Lost()
+	if err := errors.Join(first.Close(), os.Remove(socket), os.Symlink(second.Socket, socket)); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the loss is noticed", func() bool { return n.Libvirt.Lost() > lost })
+	if err := n.Learn(t.Context()); err != nil {
+		t.Errorf("the new libvirt is not asked: %v", err)
+	}
+}

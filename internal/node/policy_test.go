@@ -1,0 +1,67 @@
+package node
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// TestChangedProfilesAreTold: a guest that runs stays as it was started, and its condition names what the next start will change.
+func TestChangedProfilesAreTold(t *testing.T) {
+	t.Parallel()
+	vmi := claimed(t, "runs")
+	spec := func(text string) (spec v1alpha1.HostProfileSpec) {
+		t.Helper()
+		if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
+			t.Fatal(err)
+		}
+		return spec
+	}
+	profile := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}")}
+	profile.Name = "first"
+	cluster := holding(t, vmi, profile)
+	n := node(t, daemon(t), cluster, cluster)
+	if after := run(t, n, vmi); after.Status.Phase != v1.Running {
+		t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
+	}
+	const told = "host profiles have changed since the guest was started; its next start goes by their "
+	for _, c := range []struct{ why, spec, reason, message string }{
+		{"as they were", "{lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}", "", ""},
+		{"another priority of the same", "{priority: 3, lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}", "", ""},
+		{"a value", "{lifecycle: {onCrash: destroy}, rng: {source: /dev/random}}", reasonNextStart, told + "lifecycle.onCrash"},
+		{"a part less, and one more", "{lifecycle: {onCrash: preserve}, cache: {l3Kib: [1024]}}", reasonNextStart, told + "cache.l3Kib, rng.source"},
+		{"two that disagree", "{lifecycle: {onCrash: restart}}", reasonRefused, "would not start again: hostProfile.lifecycle.onCrash: Forbidden"},
+		{"for other guests", "{vmSelector: {matchLabels: {other: guest}}, lifecycle: {onCrash: preserve}}", reasonNextStart, told + "rng.source, lifecycle.onCrash"},
+		{"as they were, again", "{lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}", "", ""},
+	} {
+		profile.Spec = spec(c.spec)
+		if err := cluster.Update(t.Context(), profile); err != nil {
+			t.Fatal(err)
+		}
+		second := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: destroy}}")}
+		second.Name = "second"
+		if c.reason == reasonRefused {
+			if err := cluster.Create(t.Context(), second); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := client.IgnoreNotFound(cluster.Delete(t.Context(), second)); err != nil {
+			t.Fatal(err)
+		}
+		after := run(t, n, vmi)
+		i := slices.IndexFunc(after.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == policyChanged })
+		switch {
+		case (i < 0) != (c.reason == ""):
+			t.Errorf("%s: conditions %v", c.why, after.Status.Conditions)
+		case i >= 0 && (after.Status.Conditions[i].Reason != c.reason || !strings.Contains(after.Status.Conditions[i].Message, c.message)):
+			t.Errorf("%s: condition %v", c.why, after.Status.Conditions[i])
+		}
+		if got := active(t, n, "default_runs").OnCrash; got != "preserve" {
+			t.Errorf("%s: the guest runs with on_crash '%s'", c.why, got)
+		}
+	}
+}

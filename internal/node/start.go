@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// refusal is why this machine does not start a VMI, for its owner to read.
+type refusal struct{ reason, message string }
+
+func (r *refusal) Error() string { return r.reason + ": " + r.message }
+
+// start begins what has not begun. A start that is repeated because its report was lost finds the guest there, and touches no file
+// that the guest has open.
+func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
+	status, err := n.Libvirt.State(ctx, n.owner(vmi))
+	if err == nil && (status.State == hypervisor.Undefined || status.State == hypervisor.Inactive) {
+		if begun, err := n.begin(ctx, vmi); err != nil || !begun {
+			return n.refused(ctx, vmi, err)
+		}
+		status, err = n.Libvirt.State(ctx, n.owner(vmi))
+	}
+	if err != nil {
+		return n.refused(ctx, vmi, err)
+	}
+	return n.follow(ctx, vmi, status)
+}
+
+// begin binds, renders, records the frontend, and only then defines and starts the domain: a guest whose hardware is not
+// recorded must never have run. It returns false where something else comes first.
+func (n *Node) begin(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	profiles, err := Profiles(ctx, n.Client)
+	if err != nil {
+		return false, err
+	}
+	defer n.cpus.release(vmi.UID)
+	rendered, err := n.render(ctx, vmi, profiles)
+	if err != nil {
+		return false, err
+	}
+	changed, err := recordFrontend(vmi, rendered.Record)
+	if err != nil {
+		return false, err
+	}
+	if changed {
+		return false, n.keepRecord(ctx, vmi)
+	}
+	if wanted, err := n.wanted(ctx, vmi); err != nil || !wanted {
+		return false, err
+	}
+	values, err := n.Machine.Secrets(vmi, rendered.Documents.Secrets)
+	if err != nil {
+		return false, &refusal{reasonNotBindable, err.Error()}
+	}
+	if err := n.notePolicy(vmi, profiles); err != nil {
+		return false, err
+	}
+	strategy := vmi.Spec.StartStrategy
+	guest := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered.Documents, Values: values, Paused: strategy != nil && *strategy == v1.StartStrategyPaused}
+	err = n.Libvirt.Start(ctx, guest)
+	var taken *hypervisor.TakenError
+	if err != nil && !errors.As(err, &taken) {
+		err = &refusal{reasonStartFailed, err.Error()}
+	}
+	return err == nil, err
+}
+
+// render makes the documents of a VMI from what this machine has for it. A guest with CPUs of its own is promised them.
+func (n *Node) render(ctx context.Context, vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) (render.Result, error) {
+	none := render.Result{}
+	frozen, err := record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
+	if err != nil {
+		return none, &refusal{reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", v1alpha1.AnnotationFrontend, err)}
+	}
+	bindings, errs := n.Machine.Bind(ctx, vmi, n.facts().QEMU)
+	if len(errs) > 0 {
+		return none, &refusal{reasonNotBindable, condition.Mistakes(errs)}
+	}
+	if dedicated(vmi) {
+		n.cpus.Lock()
+		defer n.cpus.Unlock()
+	}
+	if bindings.CPUs, err = n.ownCPUs(ctx, vmi, profiles); err != nil {
+		return none, err
+	}
+	rendered, errs := render.Domain(render.Machine{
+		VMI: vmi, Defaults: n.Configuration.Now().Frontend, Frozen: frozen, Host: n.facts(), Bindings: bindings, Profiles: profiles})
+	if len(errs) > 0 {
+		reason := reasonNotRenderable
+		if !Explicit(errs) {
+			reason = reasonNotExplicit
+		}
+		return none, &refusal{reason, condition.Mistakes(errs)}
+	}
+	if dedicated(vmi) {
+		n.cpus.promise(vmi.UID, hypervisor.Pins(rendered.Documents.Domain.CPUTune))
+	}
+	return rendered, nil
+}
+
+// wanted asks the API server itself whether the VMI is still to run here: the cache may lag behind its deletion, and a guest
+// that is started then would boot only to be shut down, or never be shut down if its VMI is gone.
+func (n *Node) wanted(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	if !n.acts() {
+		return false, errLeaseLost
+	}
+	now := &v1.VirtualMachineInstance{}
+	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(vmi), now); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return now.UID == vmi.UID && now.DeletionTimestamp.IsZero() && now.Status.NodeName == n.Name, nil
+}
+
+// retryInterval is when a VMI that this machine could not start is tried again: an administrator may have put the file there.
+const retryInterval = 15 * time.Second
+
+// refused tells the user why the VMI does not run. It stays claimed and is tried again. Errors that are not the user's are returned.
+func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err error) (ctrl.Result, error) {
+	var why *refusal
+	var taken *hypervisor.TakenError
+	if errors.As(err, &taken) {
+		why = &refusal{taken.Reason, taken.Text}
+		if taken.By != nil {
+			n.wake() // it may be a stray
+		}
+	}
+	if why == nil && !errors.As(err, &why) {
+		return ctrl.Result{}, err
+	}
+	setSynchronized(vmi, corev1.ConditionFalse, why.reason, why.message)
+	setReady(vmi, corev1.ConditionFalse, hypervisor.Cause{Reason: why.reason})
+	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
+}

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"slices"
+
+	bounds "github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Reasons of the Synchronized condition: why a VMI does not run here.
+const (
+	reasonStarted       = "Started"
+	reasonNotExplicit   = "NotExplicit"
+	reasonNotBindable   = "NotBindable"
+	reasonNotRenderable = "NotRenderable"
+	reasonStartFailed   = "StartFailed"
+	reasonNotRecordable = "NotRecordable"
+)
+
+// setPhase moves the VMI to a phase and notes when.
+func setPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase) {
+	if vmi.Status.Phase == phase {
+		return
+	}
+	vmi.Status.Phase = phase
+	vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
+		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: phase, PhaseTransitionTimestamp: metav1.Now()})
+}
+
+// setCondition writes a condition; its transition time changes with its status only.
+func setCondition(vmi *v1.VirtualMachineInstance, condition v1.VirtualMachineInstanceCondition) {
+	condition.LastTransitionTime, condition.Message = metav1.Now(), bounds.Message(condition.Message)
+	i := slices.IndexFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == condition.Type })
+	if i < 0 {
+		vmi.Status.Conditions = append(vmi.Status.Conditions, condition)
+		return
+	}
+	if vmi.Status.Conditions[i].Status == condition.Status {
+		condition.LastTransitionTime = vmi.Status.Conditions[i].LastTransitionTime
+	}
+	vmi.Status.Conditions[i] = condition
+}
+
+// clearCondition takes a condition away and tells whether it was there.
+func clearCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
+	before := len(vmi.Status.Conditions)
+	vmi.Status.Conditions = slices.DeleteFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == kind })
+	return len(vmi.Status.Conditions) < before
+}
+
+// setSynchronized says whether the machine does what the spec says, and if not, why.
+func setSynchronized(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, reason, message string) {
+	setCondition(vmi, v1.VirtualMachineInstanceCondition{
+		Type: v1.VirtualMachineInstanceSynchronized, Status: status, Reason: reason, Message: message})
+}
+
+func setReady(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, why hypervisor.Cause) {
+	setCondition(vmi, v1.VirtualMachineInstanceCondition{
+		Type: v1.VirtualMachineInstanceReady, Status: status, Reason: why.Reason, Message: why.Message})
+}
+
+// setStanding says whether the guest executes anything.
+func setStanding(vmi *v1.VirtualMachineInstance, status hypervisor.Status) {
+	if status.State != hypervisor.Paused {
+		clearCondition(vmi, v1.VirtualMachineInstancePaused)
+		setReady(vmi, corev1.ConditionTrue, hypervisor.Cause{Reason: reasonStarted})
+		return
+	}
+	setReady(vmi, corev1.ConditionFalse, status.Cause)
+	setCondition(vmi, v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue,
+		Reason: status.Cause.Reason, Message: status.Cause.Message})
+}
+
+// Explicit reports whether the errors of a rendering are those of an explicit spec: what a spec that is not explicit lacks is Required.
+func Explicit(errs field.ErrorList) bool {
+	return !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeRequired })
+}
+
+// ignoreConflict drops the error of a lost race: another node was faster, or a newer event is on its way.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,219 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/test/libvirt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// recordFinalizer stands for the controller, which holds a VMI until its last phase.
+const recordFinalizer = "kilnvm.io/record"
+
+func deleted(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) {
+	t.Helper()
+	if err := n.Delete(t.Context(), vmi); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNeverStarted: a VMI that was claimed and never started gets a last phase when it is deleted, and says why, since others wait
+// for that. It does so also where the launcher has not come to its own finalizer yet.
+func TestNeverStarted(t *testing.T) {
+	t.Parallel()
+	l := daemon(t)
+	for name, finalizers := range map[string][]string{
+		"wrong": {v1.VirtualMachineInstanceFinalizer, recordFinalizer}, "early": {recordFinalizer},
+	} {
+		vmi := claimed(t, name)
+		vmi.Finalizers = finalizers
+		setSynchronized(vmi, "False", reasonNotBindable, "no such image")
+		api := holding(t, vmi)
+		n := node(t, l, api, api)
+		deleted(t, n, vmi)
+		after := run(t, n, vmi)
+		if len(after.Finalizers) != 1 || after.Finalizers[0] != recordFinalizer {
+			t.Errorf("%s: finalizers are %v", name, after.Finalizers)
+		}
+		ended(t, n, after, v1.Failed, "NeverStarted")
+		if ready := conditionOf(after, v1.VirtualMachineInstanceReady); !strings.Contains(ready.Message, "no such image") {
+			t.Errorf("%s: Ready is %+v; want what was wrong", name, ready)
+		}
+	}
+}
+
+// TestStopSurvivesEveryDeath: the phase is written first, and whichever write fails, the next attempt ends as it should.
+func TestStopSurvivesEveryDeath(t *testing.T) {
+	t.Parallel()
+	d := libvirt.Start(t)
+	l := connected(t, d)
+	died := errors.New("the launcher has died")
+	for _, fails := range []string{"status", "object"} {
+		vmi := claimed(t, "dies-"+fails)
+		vmi.Finalizers = append(vmi.Finalizers, recordFinalizer)
+		zero := int64(0)
+		vmi.Spec.TerminationGracePeriodSeconds = &zero
+		api := holding(t, vmi)
+		n := node(t, l, api, api)
+		if first := run(t, n, vmi); first.Status.Phase != v1.Running {
+			t.Fatalf("phase is '%s': %v", first.Status.Phase, first.Status.Conditions)
+		}
+		deleted(t, n, vmi)
+		dying := node(t, l, interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, options ...client.SubResourceUpdateOption) error {
+				if fails == "status" {
+					return died
+				}
+				return c.SubResource(sub).Update(ctx, object, options...)
+			},
+			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return died },
+		}), api)
+		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)}
+		for {
+			result, err := dying.Reconcile(t.Context(), request)
+			if errors.Is(err, died) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.RequeueAfter == 0 {
+				t.Fatal("nothing was written")
+			}
+		}
+		now := &v1.VirtualMachineInstance{}
+		if err := api.Get(t.Context(), request.NamespacedName, now); err != nil {
+			t.Fatal(err)
+		}
+		if len(now.Finalizers) != 2 || now.IsFinal() != (fails == "object") {
+			t.Errorf("%s: finalizers %v, phase '%s'", fails, now.Finalizers, now.Status.Phase)
+		}
+		after := run(t, n, vmi)
+		if len(after.Finalizers) != 1 || after.Status.Phase != v1.Succeeded {
+			t.Errorf("%s: finalizers %v, phase '%s', want it stopped", fails, after.Finalizers, after.Status.Phase)
+		}
+		if _, err := d.State("default_" + vmi.Name); err == nil {
+			t.Errorf("%s: the domain stays", fails)
+		}
+	}
+}
+
+// TestGracePeriod: it is the launcher's own clock that counts, from when it sees the deletion, and no period overflows.
+func TestGracePeriod(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int64]time.Duration{
+		0: 0, 30: 30 * time.Second, math.MaxInt64: math.MaxInt64 / time.Second * time.Second, math.MaxInt64 / int64(time.Second): math.MaxInt64 / time.Second * time.Second,
+		18446744074: math.MaxInt64 / time.Second * time.Second, // times 1e9 it is 0.3 s past 2^64
+	} {
+		vmi := &v1.VirtualMachineInstance{}
+		vmi.Spec.TerminationGracePeriodSeconds = &seconds
+		if got := grace(vmi); got != want {
+			t.Errorf("%d s are %s, want %s", seconds, got, want)
+		}
+	}
+	d := libvirt.Start(t)
+	vmi := claimed(t, "late")
+	api := holding(t, vmi)
+	n := node(t, connected(t, d), api, api)
+	run(t, n, vmi)
+	// For the launcher, whose clock is an hour ahead, the deletion was an hour ago.
+	ago := claimed(t, "late")
+	ago.Status.Phase, ago.DeletionTimestamp = v1.Running, &metav1.Time{Time: time.Now().Add(-time.Hour)}
+	late := holding(t, ago)
+	n.Client, n.Live = late, late
+	run(t, n, vmi)
+	if state, err := d.State("default_late"); err != nil || state != "running" {
+		t.Errorf("the guest is '%s' (%v) at once, want its grace period kept", state, err)
+	}
+}
+
+// virsh does by hand what an administrator may do to a domain.
+func virsh(t *testing.T, d *libvirt.Daemon, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("virsh", append([]string{"-c", d.URI}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("virsh %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// TestSnapshotsDoNotKeepADomain: an administrator's snapshot goes with the domain.
+func TestSnapshotsDoNotKeepADomain(t *testing.T) {
+	t.Parallel()
+	d := libvirt.Start(t)
+	l := connected(t, d)
+	vmi := claimed(t, "snapped")
+	disk := v1.Disk{Name: "data", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}
+	vmi.Spec.Domain.Devices.Disks = []v1.Disk{disk}
+	empty := v1.EmptyDiskSource{}
+	empty.Capacity.Set(1 << 20)
+	vmi.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDisk: &empty}}}
+	api := holding(t, vmi)
+	n := node(t, l, api, api)
+	if first := run(t, n, vmi); first.Status.Phase != v1.Running {
+		t.Fatalf("phase is '%s': %v", first.Status.Phase, first.Status.Conditions)
+	}
+	virsh(t, d, "snapshot-create-as", "default_snapped", "before-the-upgrade")
+	if err := l.Remove(t.Context(), n.owner(vmi)); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.State("default_snapped"); err == nil {
+		t.Error("the domain stays")
+	}
+}
+
+// TestNotes: an event's note is what the API server takes, whatever a tenant has written into the message.
+func TestNotes(t *testing.T) {
+	const longestNote = 1024 // bytes, of the API server
+	t.Parallel()
+	vmi := claimed(t, "long")
+	setSynchronized(vmi, "False", reasonNotBindable, strings.Repeat("ä%s", 2000))
+	phase, why := last(vmi, hypervisor.Status{})
+	api := holding(t, vmi)
+	n := &Node{Client: api, Events: events.NewFakeRecorder(1)}
+	if err := n.end(t.Context(), vmi, phase, why); err != nil {
+		t.Fatal(err)
+	}
+	note := <-n.Events.(*events.FakeRecorder).Events
+	if len(note) > longestNote+len("Warning NeverStarted ") || !strings.Contains(note, "never started: ä%s") || strings.ToValidUTF8(note, "") != note {
+		t.Errorf("the note has %d bytes: %.200s", len(note), note)
+	}
+}
+
+// TestPromisedCPUs: a guest that is being started has its CPUs, though libvirt does not tell of it yet.
+func TestPromisedCPUs(t *testing.T) {
+	t.Parallel()
+	first, second := claimed(t, "first"), claimed(t, "second")
+	second.UID = types.UID("5d307ca9-b3ef-428c-8861-06e72d69f221")
+	api := holding(t, first, second)
+	n := node(t, daemon(t), api, api)
+	promises := map[types.UID]string{}
+	for _, vmi := range []*v1.VirtualMachineInstance{first, second} {
+		vmi.Spec.Domain.CPU.DedicatedCPUPlacement = true
+		all, err := n.render(t.Context(), vmi, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		promises[vmi.UID] = hypervisor.Pins(all.Documents.Domain.CPUTune).String()
+	}
+	if promises[first.UID] == promises[second.UID] || promises[first.UID] == "" {
+		t.Errorf("two guests that start at the same time get CPUs '%s' and '%s'", promises[first.UID], promises[second.UID])
+	}
+	n.cpus.release(first.UID)
+	if free, err := n.ownCPUs(t.Context(), second, nil); err != nil || len(free) == 0 {
+		t.Errorf("no CPU is free again after a start has ended: %v, %v", free, err)
+	}
+}

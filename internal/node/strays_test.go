@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestJudge: a domain goes only when the API server itself says that its VMI is gone or elsewhere. Whatever else it answers keeps it.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	vmi := claimed(t, "guest")
+	other := vmi.DeepCopy()
+	other.UID = "99999999-6d2a-4c7b-9a43-8f3e1d2c7b6a"
+	moved := vmi.DeepCopy()
+	moved.Status.NodeName = "there"
+	unclaimed := vmi.DeepCopy()
+	unclaimed.Status.NodeName = ""
+	resource := schema.GroupResource{Group: "kubevirt.io", Resource: "virtualmachineinstances"}
+	fails := func(err error) client.Client {
+		return interceptor.NewClient(holding(t).(client.WithWatch), interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return err
+			}})
+	}
+	for _, c := range []struct {
+		why  string
+		live client.Client
+		node string
+		of   types.UID // the cluster
+		want fate
+	}{
+		{"it is here", holding(t, vmi), "here", "ours", keep},
+		{"it is gone", holding(t), "here", "ours", retire},
+		{"another has its name", holding(t, other), "here", "ours", retire},
+		{"another node has claimed it", holding(t, moved), "here", "ours", cut},
+		{"nobody has claimed it", holding(t, unclaimed), "here", "ours", keep},
+		{"a launcher of another name has made it", holding(t), "there", "ours", keep},
+		{"a launcher of another cluster has made it", holding(t), "here", "theirs", keep},
+		{"somebody has marked it by hand", holding(t), "here", "", keep},
+		{"no answer", fails(errors.New("connection refused")), "here", "ours", keep},
+		{"no right", fails(apierrors.NewForbidden(resource, "guest", errors.New("no"))), "here", "ours", keep},
+		{"too busy", fails(apierrors.NewTooManyRequests("later", 1)), "here", "ours", keep},
+		{"the kind itself is not served, as while a cluster starts",
+			fails(apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "guest", "404 page not found", 0, true)), "here", "ours", keep},
+	} {
+		n := &Node{Name: "here", Cluster: "ours", Live: c.live}
+		owner := n.owner(vmi)
+		owner.Node, owner.Cluster = c.node, c.of
+		if got, err := n.judge(t.Context(), owner); got != c.want || err != nil && got != keep {
+			t.Errorf("%s: fate %d, %v; want %d", c.why, got, err, c.want)
+		}
+	}
+}
+
+// TestStrayOfAnotherNode: a guest whose VMI runs elsewhere is ended at once, with its files; that of a VMI which cannot be looked up, and
+// one that Kiln did not make, stay.
+func TestStrayOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	l := daemon(t)
+	stray, stays := claimed(t, "stray"), claimed(t, "stays")
+	stays.UID, stays.Spec.Domain.Firmware.UUID = "99999999-6d2a-4c7b-9a43-8f3e1d2c7b6a", "99999999-6d2a-4c7b-9a43-8f3e1d2c7b6a"
+	api := holding(t, stray, stays)
+	n := node(t, l, api, api)
+	for _, vmi := range []*v1.VirtualMachineInstance{stray, stays} {
+		if after := run(t, n, vmi); after.Status.Phase != v1.Running {
+			t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
+		}
+	}
+	moved := stray.DeepCopy()
+	moved.Status.NodeName = "there"
+	n.Live = interceptor.NewClient(holding(t, moved).(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if key.Name == "stays" {
+				return errors.New("connection refused")
+			}
+			return c.Get(ctx, key, object, options...)
+		}})
+	n.endStrays(t.Context())
+	for vmi, want := range map[*v1.VirtualMachineInstance]hypervisor.State{stray: hypervisor.Undefined, stays: hypervisor.Running} {
+		if status, err := l.State(t.Context(), n.owner(vmi)); err != nil || status.State != want {
+			t.Errorf("'%s' is %+v, %v; want %d", vmi.Name, status, err, want)
+		}
+	}
+}
