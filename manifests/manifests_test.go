@@ -34,6 +34,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("statuses and guests have few writers", func(t *testing.T) { writers(t, p) })
 	t.Run("profiles whose selectors hosts cannot read are refused", func(t *testing.T) { hostProfiles(t, p) })
 	t.Run("guests have no owner of a user's choice", func(t *testing.T) { newOwners(t, p) })
+	t.Run("the hardware of guests has few writers", func(t *testing.T) { hardwareWriters(t, p) })
 	t.Run("administrators mend statuses", func(t *testing.T) { administrators(t, p) })
 	t.Run("names, columns and descriptions", func(t *testing.T) { appearance(t, p) })
 	t.Run("manifests are accepted whole", func(t *testing.T) { accepted(t, p) })
@@ -43,8 +44,8 @@ func TestOnServer(t *testing.T) {
 func structural(t *testing.T, p plane) {
 	const each = `{range .items[*]}{.metadata.name}{range .status.conditions[?(@.status=="True")]} {.type}{end}{"\n"}{end}`
 	lines := strings.Split(strings.TrimSpace(p.kubectl(t, "", "get", "crd", "-o", "jsonpath="+each)), "\n")
-	if len(lines) != 8 {
-		t.Errorf("%d definitions, want 8: %v", len(lines), lines)
+	if len(lines) != 9 {
+		t.Errorf("%d definitions, want 9: %v", len(lines), lines)
 	}
 	for _, line := range lines {
 		if !strings.HasSuffix(line, " NamesAccepted Established") {

@@ -1,4 +1,4 @@
-// Package v1alpha1 holds Kiln's own kinds: HostProfile.
+// Package v1alpha1 holds Kiln's own kinds: HostProfile and GuestHardware.
 // +kubebuilder:object:generate=true
 // +groupName=kilnvm.io
 package v1alpha1
@@ -14,7 +14,7 @@ var (
 	GroupVersion = schema.GroupVersion{Group: "kilnvm.io", Version: "v1alpha1"}
 	// SchemeBuilder registers the kinds.
 	SchemeBuilder = runtime.NewSchemeBuilder(func(scheme *runtime.Scheme) error {
-		scheme.AddKnownTypes(GroupVersion, &HostProfile{}, &HostProfileList{})
+		scheme.AddKnownTypes(GroupVersion, &HostProfile{}, &HostProfileList{}, &GuestHardware{}, &GuestHardwareList{})
 		metav1.AddToGroupVersion(scheme, GroupVersion)
 		return nil
 	})

@@ -6,5 +6,5 @@ import "embed"
 
 // Files are one YAML file a kind, named by its plural in lower case.
 //
-//go:embed virtualmachine*.yaml hostprofiles/hostprofiles.yaml
+//go:embed virtualmachine*.yaml hostprofiles/hostprofiles.yaml guesthardwares/guesthardwares.yaml
 var Files embed.FS

@@ -23,6 +23,7 @@ func TestUpToDate(t *testing.T) {
 		}
 	}
 	for directory, generated := range map[string]string{"../crds": crds, "../crds/hostprofiles": filepath.Join(crds, "hostprofiles"),
+		"../crds/guesthardwares":   filepath.Join(crds, "guesthardwares"),
 		"../overlays/cert-manager": overlay, "../../api/v1alpha1": copies} {
 		files, err := filepath.Glob(filepath.Join(generated, "*.*"))
 		if err != nil || len(files) == 0 {

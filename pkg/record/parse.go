@@ -44,7 +44,7 @@ func Parse(text string) (*Record, error) {
 		return nil, fmt.Errorf("not a frozen frontend: %s", shortened(err.Error(), 4*longestValue))
 	}
 	var found findings
-	record.judge(&found)
+	judge(record, &found)
 	if err := found.err(); err != nil {
 		return nil, fmt.Errorf("not a frozen frontend: %w", err)
 	}
@@ -92,7 +92,7 @@ func shortened(text string, most int) string {
 	return text
 }
 
-func (r *Record) judge(f *findings) {
+func judge(r *Record, f *findings) {
 	for _, word := range []struct {
 		name, value string
 		form        *regexp.Regexp
@@ -122,7 +122,7 @@ func (r *Record) judge(f *findings) {
 	}
 	for _, name := range sorted(r.BlockSizes) {
 		f.add("blockSizes", name, formed(nameForm, name, "the name of a disk"))
-		f.add("blockSizes["+name+"]", r.BlockSizes[name], r.BlockSizes[name].judge())
+		f.add("blockSizes["+name+"]", r.BlockSizes[name], judgeBlockSize(r.BlockSizes[name]))
 	}
 	if len(r.Devices) > mostDevices {
 		f.add("devices", len(r.Devices), fmt.Errorf("at most %d entries are legal", mostDevices))
@@ -130,13 +130,13 @@ func (r *Record) judge(f *findings) {
 	}
 	for _, key := range sorted(r.Devices) {
 		f.add("devices", key, formed(keyForm, key, "a kind and a name such as 'disk.root'"))
-		r.Devices[key].judge("devices["+key+"]", f)
+		judgeAddress(r.Devices[key], "devices["+key+"]", f)
 	}
 	judgeCells(r.NUMA, f)
 }
 
 // judge names what of an address the allocator cannot give.
-func (a Address) judge(entry string, f *findings) {
+func judgeAddress(a Address, entry string, f *findings) {
 	for _, place := range []struct {
 		name, text string
 		parse      func(string) error

@@ -73,7 +73,7 @@ func distancesOf(cell int, distances []uint, cells int) error {
 	return nil
 }
 
-func (b BlockSize) judge() error {
+func judgeBlockSize(b BlockSize) error {
 	for _, size := range []uint{b.Logical, b.Physical} {
 		if size < smallestBlock || size > largestBlock || size&(size-1) != 0 {
 			return fmt.Errorf("must be powers of 2 from %d to %d", smallestBlock, largestBlock)

@@ -28,6 +28,7 @@ var bodies = map[string][]string{
 	"virtualmachineclusterinstancetypes": {"{spec: {cpu: {guest: 1}, memory: {guest: 64Mi}}}"},
 	"virtualmachinepreferences":          {"{spec: {devices: {preferredDiskBus: virtio}}}"},
 	"hostprofiles":                       {"{spec: {priority: 2000, disk: {cache: none}}}"},
+	"guesthardwares":                     {"{spec: {hardware: {defaults: a, digest: a, machine: pc-q35-9.2}}}", "{spec: {identity: a, hardware: {defaults: a, digest: a, devices: {disk.data: {drive: '4000000000:0:0:0'}}}}}"},
 	"controllerrevisions":                {"{revision: 1, data: {apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: size}, spec: {cpu: {guest: 1}, memory: {guest: 64Mi}}}}"},
 	"secrets":                            {"{stringData: {userdata: '#cloud-config'}}", "{type: kubernetes.io/service-account-token}"},
 	"configmaps":                         {"{data: {writers: 'system:serviceaccount:walk-home:alice'}}"},

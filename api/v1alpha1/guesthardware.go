@@ -1,0 +1,71 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// GuestHardware is the hardware that a guest finds again at each boot. It has the name of the guest: of a VirtualMachine, or of a
+// VirtualMachineInstance without one. Kiln makes it at the first boot and removes it with the guest. It has no owner reference: a VM that
+// is restored from a backup has another UID, and the garbage collector would remove what refers to the old one.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=guesthardwares,singular=guesthardware,shortName=gh,categories=kiln
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.hardware.machine`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.guest.nodeName`
+// +kubebuilder:printcolumn:name="Boots",type=integer,JSONPath=`.status.boots`
+// +kubebuilder:printcolumn:name="Last Boot",type=date,JSONPath=`.status.lastBoot.time`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type GuestHardware struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              GuestHardwareSpec   `json:"spec,omitempty"`
+	Status            GuestHardwareStatus `json:"status,omitempty"`
+}
+
+// GuestHardwareSpec is what backups carry.
+type GuestHardwareSpec struct {
+	// identity is the seed of the guest: annotation kilnvm.io/identity of its VM. A VM that was restored boots with this hardware if it
+	// has the same seed. Empty stands for whichever guest has the name.
+	// +kubebuilder:validation:MaxLength=262144
+	Identity string `json:"identity,omitempty"`
+	// hardware is absent until the first boot.
+	Hardware *HardwareRecord `json:"hardware,omitempty"`
+}
+
+// GuestHardwareStatus is what Kiln has observed. A restored object has none until its guest starts.
+type GuestHardwareStatus struct {
+	// virtualMachineUID is the UID of the VM that the hardware is of; empty for a VirtualMachineInstance without VM.
+	VirtualMachineUID types.UID `json:"virtualMachineUID,omitempty"`
+	// guest is the VirtualMachineInstance that starts or runs with the hardware, or did last.
+	Guest *HardwareUser `json:"guest,omitempty"`
+	// boots counts the guests that have run with the hardware.
+	Boots int64 `json:"boots,omitempty"`
+	// lastBoot is the last guest that has run.
+	LastBoot *HardwareBoot `json:"lastBoot,omitempty"`
+}
+
+// HardwareUser is a guest, and the node that it is on. The launcher of that node writes the hardware before it starts the guest.
+type HardwareUser struct {
+	// uid of the VirtualMachineInstance.
+	UID      types.UID `json:"uid"`
+	NodeName string    `json:"nodeName"`
+}
+
+// HardwareBoot is a guest that has run.
+type HardwareBoot struct {
+	// uid of the VirtualMachineInstance.
+	UID types.UID `json:"uid"`
+	// digest of the hardware that it found.
+	Digest string `json:"digest,omitempty"`
+	// time at which Kiln's controller first saw it run.
+	Time metav1.Time `json:"time"`
+}
+
+// GuestHardwareList is a list of them.
+// +kubebuilder:object:root=true
+type GuestHardwareList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []GuestHardware `json:"items"`
+}

@@ -1,0 +1,89 @@
+package v1alpha1
+
+import "strings"
+
+// HardwareRecord is what a guest found at its first boot and finds again at later ones: the frozen frontend. A device that is removed leaves
+// the record with the next boot, and its place is free for new ones.
+type HardwareRecord struct {
+	// defaults is the version of the FrontendDefaults that made it.
+	Defaults string `json:"defaults"`
+	// digest is that of all that the guest sees.
+	Digest string `json:"digest"`
+	UUID   string `json:"uuid,omitempty"`
+	Serial string `json:"serial,omitempty"`
+	// machine is the versioned machine type, such as pc-q35-7.2, where an alias could be resolved.
+	Machine string `json:"machine,omitempty"`
+	// smbios are the system strings of the DMI table by libvirt's names, without uuid and serial.
+	SMBIOS map[string]string `json:"smbios,omitempty"`
+	// generationID reports whether the guest is told of its restorations. The ID itself is another one after each.
+	GenerationID bool `json:"generationID,omitempty"`
+	// video is the model of the video adapter.
+	Video string `json:"video,omitempty"`
+	// freePorts is the number of PCIe root ports without a device.
+	FreePorts int `json:"freePorts,omitempty"`
+	// vsock is the context identifier on the host's vsock.
+	VSOCK string `json:"vsock,omitempty"`
+	// tsc is the frequency of the time stamp counter in Hz.
+	TSC uint64 `json:"tsc,omitempty"`
+	// numa are the guest's NUMA nodes in their order, where they mirror those of a host.
+	// +listType=atomic
+	NUMA []GuestNUMANode `json:"numa,omitempty"`
+	// blockSizes by disk name, of disks that match a volume.
+	BlockSizes map[string]GuestBlockSize `json:"blockSizes,omitempty"`
+	// macs by interface name.
+	MACs map[string]string `json:"macs,omitempty"`
+	// devices maps each device's key, its kind and name such as 'disk.root', to its address.
+	Devices map[string]GuestAddress `json:"devices,omitempty"`
+}
+
+// GuestAddress is the address of a device by kind, and for disks the target name.
+type GuestAddress struct {
+	// pci is domain:bus:slot.function, hexadecimal.
+	PCI string `json:"pci,omitempty"`
+	// drive is controller:bus:target:unit, decimal.
+	Drive string `json:"drive,omitempty"`
+	// usb is bus:port, decimal.
+	USB string `json:"usb,omitempty"`
+	// serial is controller:bus:port, decimal.
+	Serial string `json:"serial,omitempty"`
+	// ccw is cssid.ssid.devno, hexadecimal.
+	CCW string `json:"ccw,omitempty"`
+	// target is the name of a disk, such as vda.
+	Target string `json:"target,omitempty"`
+	// index is that of a controller.
+	Index *uint `json:"index,omitempty"`
+	// expander is, for an expander bus, its bus number and the guest's NUMA node, decimal: 240:1; 240: where it has no node.
+	Expander string `json:"expander,omitempty"`
+}
+
+// GuestBlockSize is that of a disk, in bytes.
+type GuestBlockSize struct {
+	Logical  uint `json:"logical"`
+	Physical uint `json:"physical"`
+	Discard  uint `json:"discard,omitempty"`
+}
+
+// GuestNUMANode is one of a guest that mirrors the nodes of the host of its first boot.
+type GuestNUMANode struct {
+	// cpus of the guest, those to be added later included, in Linux' list format: 0-3,8-11.
+	CPUs      string `json:"cpus"`
+	MemoryKiB uint64 `json:"memoryKiB"`
+	// distances to each node in their order, 10 to itself; empty where the host told none.
+	// +listType=atomic
+	Distances []uint `json:"distances,omitempty"`
+}
+
+// String is the address for people.
+func (a GuestAddress) String() string {
+	text := a.PCI + a.Drive + a.USB + a.Serial + a.CCW
+	if number, _, _ := strings.Cut(a.Expander, ":"); number != "" {
+		text += " with bus number " + number
+	}
+	if a.Target != "" && text != "" {
+		return a.Target + " at " + text
+	}
+	if text == "" && a.Target == "" {
+		return "no address"
+	}
+	return text + a.Target
+}
