@@ -7,7 +7,7 @@ PACKAGES := ./...
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test check lint manifests golden fuzz conformance bench deps controlplane clean
+.PHONY: help build run test check lint manifests golden fuzz nightly conformance bench deps controlplane clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -43,6 +43,11 @@ golden: ## write test/corpus, test/machines and docs/fields.md again; read every
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \
 	  go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x "$$(dirname "$$file")" || exit 1; done
+
+nightly: ## what takes hours: every condition of pkg/validate changed, properties with PROPS=100000, every fuzz target for 10m
+	MUTANTS=0 go test -count=1 -v ./test/mutation
+	PROPS=100000 go test -count=1 -v -timeout 4h -run 'TestLaws' ./test/corpus
+	$(MAKE) fuzz FUZZTIME=10m
 
 conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
 	go run ./test/conformance -corpus $(CORPUS) -only "$(ONLY)"

@@ -12,6 +12,9 @@ import (
 // TestEachJudgeMatters leaves out one function after the other and judges the corpus again: some case must have another answer.
 // A function that says only what others say anyway, or nothing, fails it.
 func TestEachJudgeMatters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("judges the corpus once for each function")
+	}
 	judge := judges(t)
 	with := judge()
 	decisive := 0
