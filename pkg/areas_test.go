@@ -19,6 +19,7 @@ var subjects = map[string]string{
 	"pkg/patch/shapes":             "what the writer must know of the API's types",
 	"pkg/record/parse":             "a stored record, read as hostile input",
 	"pkg/record/compare":           "the difference of two records",
+	"pkg/record/part":              "what a record or a domain consists of besides devices",
 	"pkg/record/verdict":           "what a difference means for a guest",
 	"pkg/render/capture":           "a running domain back into a record (design)",
 	"pkg/render/documents":         "the documents besides the domain, in libvirt's order",

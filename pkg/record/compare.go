@@ -40,7 +40,7 @@ func Compare(before, after Record) (changes []Change) {
 	for _, fact := range facts {
 		old, now := fact.of(before), fact.of(after)
 		if !reflect.DeepEqual(old, now) {
-			changes = append(changes, Change{Part: fact.name, Text: fmt.Sprintf("%s changes from '%v' to '%v'", fact.name, old, now), Verdict: fact.verdict})
+			changes = append(changes, Change{Part: fact.part, Text: fmt.Sprintf("%s from '%v' to '%v'", fact.part.Changes(), old, now), Verdict: fact.part.Verdict()})
 		}
 	}
 	return changes
@@ -52,19 +52,18 @@ func called(key string) string {
 	return fmt.Sprintf("%s '%s'", kind, name)
 }
 
-// facts of a record beside its devices, by the names that platform has for them.
+// facts of a record beside its devices.
 var facts = []struct {
-	name    string
-	verdict Verdict
-	of      func(Record) any
+	part Part
+	of   func(Record) any
 }{
-	{"the UUID", Breaks, func(r Record) any { return r.UUID }},
-	{"the generation ID", NeedsRestart, func(r Record) any { return map[bool]string{false: "none", true: "given"}[r.GenerationID] }},
-	{"the serial", Breaks, func(r Record) any { return r.Serial }},
-	{"the machine", Breaks, func(r Record) any { return r.Machine }},
-	{"the system information (SMBIOS)", Breaks, func(r Record) any { return r.SMBIOS }},
-	{"the video model", Breaks, func(r Record) any { return r.Video }},
-	{"the context identifier of the vsock", Breaks, func(r Record) any { return r.VSOCK }},
-	{"the frequency of the time stamp counter", Breaks, func(r Record) any { return r.TSC }},
-	{"the NUMA cells", Breaks, func(r Record) any { return r.NUMA }},
+	{PartUUID, func(r Record) any { return r.UUID }},
+	{PartGenerationID, func(r Record) any { return map[bool]string{false: "none", true: "given"}[r.GenerationID] }},
+	{PartSerial, func(r Record) any { return r.Serial }},
+	{PartMachine, func(r Record) any { return r.Machine }},
+	{PartSMBIOS, func(r Record) any { return r.SMBIOS }},
+	{PartVideo, func(r Record) any { return r.Video }},
+	{PartVSOCK, func(r Record) any { return r.VSOCK }},
+	{PartTSC, func(r Record) any { return r.TSC }},
+	{PartNUMA, func(r Record) any { return r.NUMA }},
 }

@@ -16,8 +16,8 @@ const (
 type Change struct {
 	// Device is the key of records, e.g. disk.root; empty for the platform.
 	Device string `json:"device,omitempty"`
-	// Part of the platform, e.g. 'the memory'; empty for devices.
-	Part string `json:"part,omitempty"`
+	// Part is what changes besides devices; empty for devices.
+	Part Part `json:"part,omitempty"`
 	// Text is the change in plain words.
 	Text    string  `json:"text"`
 	Verdict Verdict `json:"verdict"`

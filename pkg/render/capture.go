@@ -118,25 +118,12 @@ func expanded(running, spec *libvirtxml.Domain) {
 	running.CPU = &cpu
 }
 
-// origins are the fields of the spec that parts of the platform come from.
-var origins = []struct{ part, field string }{
-	{"the UUID", "firmware.uuid"}, {"the system information (SMBIOS)", "firmware"}, {"the machine or firmware", "machine"},
-	{"what the firmware boots", "firmware"}, {"the memory", "memory"}, {"the NUMA cells", "memory"}, {"the number of CPUs", "cpu"},
-	{"the CPU topology", "cpu"}, {"the CPU", "cpu"}, {"the features", "features"}, {"the clock", "clock"}, {"the launch security", "launchSecurity"},
-}
-
 // origin is the field that a difference comes from, or the nearest above it.
 func origin(spec *v1.VirtualMachineInstanceSpec, change record.Change) *field.Path {
-	domain := field.NewPath("spec", "domain")
-	if change.Part == abi.FirmwareFiles {
-		return field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
+	if change.Part != "" {
+		return change.Part.Path()
 	}
-	for _, o := range origins {
-		if o.part == change.Part {
-			return domain.Child(o.field)
-		}
-	}
-	devices := domain.Child("devices")
+	devices := field.NewPath("spec", "domain", "devices")
 	kind, name, _ := strings.Cut(change.Device, ".")
 	for list, names := range listed(&spec.Domain.Devices)[kind] {
 		if at := slices.Index(names, name); at >= 0 {

@@ -76,7 +76,7 @@ func TestGenerations(t *testing.T) {
 		switch {
 		case test.same && len(changes) > 0:
 			t.Errorf("%s: the guest finds changes: %v", test.why, changes)
-		case !test.same && (len(changes) != 1 || changes[0].Part != "the generation ID" || changes[0].Verdict != record.NeedsRestart):
+		case !test.same && (len(changes) != 1 || changes[0].Part != record.PartGenerationID || changes[0].Verdict != record.NeedsRestart):
 			t.Errorf("%s: want another generation ID and nothing else, got %v", test.why, changes)
 		}
 	}

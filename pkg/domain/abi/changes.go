@@ -2,7 +2,6 @@ package abi
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
@@ -23,7 +22,7 @@ func Compare(before, after *libvirtxml.Domain) []record.Change {
 	changes := deviceChanges(was, is)
 	for _, part := range platform {
 		if text(part.of(was)) != text(part.of(is)) {
-			changes = append(changes, record.Change{Part: part.name, Text: part.changes() + part.words(was, is), Verdict: part.verdict})
+			changes = append(changes, record.Change{Part: part.id, Text: part.id.Changes() + part.words(was, is), Verdict: part.id.Verdict()})
 		}
 	}
 	return changes
@@ -38,23 +37,11 @@ func text(parts []any) string {
 	return string(out)
 }
 
-// part is one part of the platform. words may give the values.
+// part is where one part of the platform is. words may give the values.
 type part struct {
-	name    string
-	verdict record.Verdict
-	of      func(*libvirtxml.Domain) []any
-	words   func(was, is *libvirtxml.Domain) string
-}
-
-// plural are the parts of which there are several.
-var plural = []string{"the NUMA cells", "the features", "the memory devices or IOMMU"}
-
-// changes is the part with the verb that its number asks for.
-func (p part) changes() string {
-	if slices.Contains(plural, p.name) {
-		return p.name + " change"
-	}
-	return p.name + " changes"
+	id    record.Part
+	of    func(*libvirtxml.Domain) []any
+	words func(was, is *libvirtxml.Domain) string
 }
 
 func silent(_, _ *libvirtxml.Domain) string { return "" }
@@ -78,33 +65,29 @@ func quoted(value string) string {
 	return "'" + value + "'"
 }
 
-// platform is everything but devices. What software binds itself to, or a boot depends on, breaks; more or less of what guests
-// find out anew at each boot does not.
+// platform is everything but devices.
 var platform = []part{
-	{"the UUID", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
-	{"the generation ID", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, silent},
-	{"the machine or firmware", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
-	{"what the firmware boots", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, silent},
-	{"the memory", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
-	{"the number of CPUs", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
-	{"the CPU topology", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
-	{"the CPU", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
-	{"the NUMA cells", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
-	{"the system information (SMBIOS)", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, silent},
-	{FirmwareFiles, record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, silent},
-	{"the features", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
-	{"the clock", record.NeedsRestart, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
-	{"the launch security", record.Breaks, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
-	{"the memory devices or IOMMU", record.NeedsRestart, func(d *libvirtxml.Domain) []any {
+	{record.PartUUID, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
+	{record.PartGenerationID, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, silent},
+	{record.PartPlatform, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
+	{record.PartBoot, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, silent},
+	{record.PartMemory, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
+	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
+	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
+	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
+	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
+	{record.PartSMBIOS, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, silent},
+	{record.PartFirmwareFiles, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, silent},
+	{record.PartFeatures, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
+	{record.PartClock, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
+	{record.PartLaunchSecurity, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
+	{record.PartMemoryDevices, func(d *libvirtxml.Domain) []any {
 		if d.Devices == nil {
 			return nil
 		}
 		return []any{d.Devices.Memorydevs, d.Devices.IOMMUs}
 	}, silent},
 }
-
-// FirmwareFiles is the part of the platform that Ignition reads.
-const FirmwareFiles = "the configuration that the firmware hands on (fw_cfg)"
 
 func machineOf(d *libvirtxml.Domain) string {
 	if d.OS == nil || d.OS.Type == nil {
