@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/kilnvm/kiln/test/corpus"
@@ -61,13 +60,21 @@ func kinds() []judged {
 }
 
 func judgeVMI(t *testing.T, object []byte) field.ErrorList {
-	_, verdict := corpus.Admit(nil, decoded[v1.VirtualMachineInstance](t, object), admit.Input{Cluster: config.Default()})
-	return verdict.Errors
+	return engine(t, corpus.Case{VMI: decoded[v1.VirtualMachineInstance](t, object)})
 }
 
 func judgeVM(t *testing.T, object []byte) field.ErrorList {
-	_, verdict := corpus.Admit(decoded[v1.VirtualMachine](t, object), nil, admit.Input{Cluster: config.Default()})
-	return verdict.Errors
+	return engine(t, corpus.Case{VM: decoded[v1.VirtualMachine](t, object)})
+}
+
+// engine judges an object in a cluster without any other.
+func engine(t *testing.T, c corpus.Case) field.ErrorList {
+	c.Cluster = config.Default()
+	admitted, err := c.Admit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return admitted.Verdict.Errors
 }
 
 func decoded[T any](t *testing.T, raw []byte) *T {

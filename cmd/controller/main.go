@@ -52,7 +52,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	machines := &lifecycle.Controller{
-		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Events: engine.GetEventRecorder("kiln"), Now: time.Now,
+		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
+		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
 	}
 	if err := machines.Register(engine); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,7 +51,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	server := &admission.Server{
-		Resolver: engine.Resolver, Cluster: engine.Configuration.Now, Review: admission.Reviewer(engine.Live),
+		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now},
+		MayRead:  admission.AccessReview(engine.Live),
 		Write: func(ctx context.Context, drafts ...revision.Draft) error {
 			return revision.Write(ctx, engine.Live, drafts...)
 		},

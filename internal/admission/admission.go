@@ -1,5 +1,5 @@
 // Package admission is stage 1 as webhooks: it makes objects explicit, judges them and pins what they were made from.
-// Handlers only decode, resolve, call the engine and answer; what is right or wrong is not for them to say.
+// Its verbs only decode, review, patch and answer; what is right or wrong is for the engine to say.
 package admission
 
 import (
@@ -9,22 +9,21 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/patch"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Server holds what the handlers need besides the request.
 type Server struct {
-	Resolver resolve.Resolver
-	// Review tells what the caller of a request may read.
-	Review Review
+	Reviewer review.Reviewer
+	// MayRead reports what the caller of a request may read.
+	MayRead MayRead
 	// Write stores the snapshots that a guest is pinned to, before the guest exists. It is never called in a dry run.
 	Write func(context.Context, ...revision.Draft) error
-	// Cluster is the configuration in force.
-	Cluster func() config.Cluster
 }
 
 // The paths of the webhook configurations.
@@ -91,8 +90,27 @@ func decodeOld[T any](request *admissionv1.AdmissionRequest) (*T, error) {
 	return decode[T](request.OldObject.Raw)
 }
 
-// verdict turns a judgement into an answer.
-func verdict(v admit.Verdict) (answer, error) {
+// change is an object as it was sent and as it is to be stored, with the revisions that have to exist before it.
+type change struct {
+	sent, stored any
+	drafts       []revision.Draft
+	warnings     []string
+}
+
+// patched answers with the change as a patch, after its revisions have been written.
+func (s *Server) patched(ctx context.Context, request *admissionv1.AdmissionRequest, c change) (answer, error) {
+	patch, err := patch.Write(request.Object.Raw, c.sent, c.stored)
+	if err == nil && (request.DryRun == nil || !*request.DryRun) {
+		err = s.Write(ctx, c.drafts...)
+	}
+	return answer{patch: patch, warnings: c.warnings}, err
+}
+
+// answered turns a verdict into an answer; err is why there is none.
+func answered(v admit.Verdict, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
 	if !v.Allowed() {
 		return answer{warnings: v.Warnings}, &resolve.Refusal{Errors: v.Errors}
 	}

@@ -38,5 +38,5 @@ func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (a
 }
 
 func judged(mistakes field.ErrorList, warnings []string) (answer, error) {
-	return verdict(admit.Verdict{Errors: mistakes, Warnings: warnings})
+	return answered(admit.Verdict{Errors: mistakes, Warnings: warnings}, nil)
 }

@@ -12,6 +12,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -61,7 +62,7 @@ func newCluster(t *testing.T, documents ...string) *cluster {
 		}
 		known = append(known, object)
 	}
-	c := &cluster{Server: Server{Resolver: resolve.Resolver{Cached: objects.New(scheme, known...)}, Cluster: config.Default}}
+	c := &cluster{Server: Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, known...)}, Configuration: config.Default}}}
 	c.Write = func(_ context.Context, drafts ...revision.Draft) error {
 		c.written = append(c.written, drafts...)
 		return nil

@@ -73,7 +73,7 @@ func TestPolicies(t *testing.T) {
 			c := newCluster(t, catalog, preferring, kubeVirts)
 			cluster := config.Default()
 			cluster.Policy = test.policy
-			c.Cluster = func() config.Cluster { return cluster }
+			c.Reviewer.Configuration = func() config.Cluster { return cluster }
 			pin := pinOf(t, c)
 			before, after := strings.ReplaceAll(test.before, "PIN", pin), strings.ReplaceAll(test.after, "PIN", pin)
 			request := create(t, after)
@@ -110,9 +110,9 @@ func TestPolicies(t *testing.T) {
 // pinOf is the revision that a VM of the catalog's size is pinned to.
 func pinOf(t *testing.T, c *cluster) string {
 	t.Helper()
-	cluster := c.Cluster
-	defer func() { c.Cluster = cluster }()
-	c.Cluster = config.Default
+	cluster := c.Reviewer.Configuration
+	defer func() { c.Reviewer.Configuration = cluster }()
+	c.Reviewer.Configuration = config.Default
 	response := ask(t, c.Hooks()[MutateVM], create(t, sparse))
 	if len(c.written) != 1 || !response.Allowed {
 		t.Fatalf("%d revisions", len(c.written))
@@ -126,7 +126,7 @@ func TestExpandedTemplates(t *testing.T) {
 	c := newCluster(t, catalog, preferring)
 	cluster := config.Default()
 	cluster.Policy = v1.Expand
-	c.Cluster = func() config.Cluster { return cluster }
+	c.Reviewer.Configuration = func() config.Cluster { return cluster }
 	request := create(t, strings.Replace(sparse, "instancetype: {name: small}", `instancetype: {name: small}
   preference: {name: fast}
   dataVolumeTemplates:

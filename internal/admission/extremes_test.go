@@ -16,7 +16,7 @@ func extremes(t testing.TB) map[string][]byte {
 	t.Helper()
 	guest := func(spec string) []byte {
 		object := fmt.Sprintf(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"a"},"spec":%s}`, spec)
-		return review(t, &admissionv1.AdmissionRequest{UID: "review-1", Operation: admissionv1.Create, Name: "a", Namespace: "team", Object: runtime.RawExtension{Raw: []byte(object)}})
+		return marshalled(t, &admissionv1.AdmissionRequest{UID: "review-1", Operation: admissionv1.Create, Name: "a", Namespace: "team", Object: runtime.RawExtension{Raw: []byte(object)}})
 	}
 	const nested = 9000 // encoding/json reads 10,000 levels
 	faulty := func(disks int) string {

@@ -89,12 +89,13 @@ func again(t *testing.T, c *cluster, path string, request *admissionv1.Admission
 	}
 	second := *request
 	second.Object.Raw = after
-	if response := send(t, c, path, review(t, &second)); response != nil && response.Patch != nil {
+	if response := send(t, c, path, marshalled(t, &second)); response != nil && response.Patch != nil {
 		t.Errorf("%s: admitting what was admitted changes it: %s", path, response.Patch)
 	}
 }
 
-func review(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
+// marshalled is the review of a request, as an API server sends it.
+func marshalled(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	t.Helper()
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -150,7 +151,7 @@ func FuzzObject(f *testing.F) {
 		if len(old) > 2 {
 			request.Operation, request.OldObject.Raw = admissionv1.Update, old
 		}
-		again(t, c, path, request, send(t, c, path, review(t, request)))
+		again(t, c, path, request, send(t, c, path, marshalled(t, request)))
 		if dry && len(c.written) > 0 {
 			t.Errorf("%s: a dry run wrote %d revisions", path, len(c.written))
 		}

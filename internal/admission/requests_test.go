@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	appsv1 "k8s.io/api/apps/v1"
@@ -61,7 +62,7 @@ func counted(t *testing.T, stored, cached []*unstructured.Unstructured) (*Server
 	}
 	live := builder.Build()
 	write := func(ctx context.Context, drafts ...revision.Draft) error { return revision.Write(ctx, live, drafts...) }
-	return &Server{Resolver: resolve.Resolver{Cached: objects.New(scheme, cached...), Live: live}, Write: write, Cluster: config.Default}, made
+	return &Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, cached...), Live: live}, Configuration: config.Default}, Write: write}, made
 }
 
 func TestRequestsThatLeaveTheProcess(t *testing.T) {

@@ -55,7 +55,7 @@ func TestWhoMayInfer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t, append(test.objects, catalog)...)
 			reviews := 0
-			c.Review = func(_ context.Context, user authenticationv1.UserInfo, source resolve.Source) (bool, error) {
+			c.MayRead = func(_ context.Context, user authenticationv1.UserInfo, source resolve.Source) (bool, error) {
 				reviews++
 				return user.Username == "ann", nil
 			}

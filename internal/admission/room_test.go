@@ -183,14 +183,14 @@ func TestWorkEndsWithItsRequest(t *testing.T) {
 		c := newCluster(t, catalog)
 		ctx, hangUp := context.WithCancel(t.Context())
 		reviews := 0
-		c.Review = func(context.Context, authenticationv1.UserInfo, resolve.Source) (bool, error) {
+		c.MayRead = func(context.Context, authenticationv1.UserInfo, resolve.Source) (bool, error) {
 			reviews++
 			hangUp()
 			return true, nil
 		}
 		c.Write = func(context.Context, ...revision.Draft) error { t.Error("a revision was written"); return nil }
 		request := create(t, inferring)
-		raw, err := c.Hooks()[path].Answer(ctx, review(t, request))
+		raw, err := c.Hooks()[path].Answer(ctx, marshalled(t, request))
 		var answered admissionv1.AdmissionReview
 		if err != nil || json.Unmarshal(raw, &answered) != nil || answered.Response.Allowed || answered.Response.Result.Code != http.StatusServiceUnavailable || reviews != 1 {
 			t.Errorf("%s: %d reviews, %v %s", path, reviews, err, raw)
@@ -199,7 +199,7 @@ func TestWorkEndsWithItsRequest(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	vmi := create(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}")
-	if raw, err := newCluster(t).Hooks()[MutateVMI].Answer(ctx, review(t, vmi)); err != nil || !strings.Contains(string(raw), "context canceled") {
+	if raw, err := newCluster(t).Hooks()[MutateVMI].Answer(ctx, marshalled(t, vmi)); err != nil || !strings.Contains(string(raw), "context canceled") {
 		t.Errorf("%v %s", err, raw)
 	}
 }

@@ -1,109 +1,55 @@
 package admission
 
 import (
-	"cmp"
 	"context"
-	"errors"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/patch"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// mutateVM pins a VM to revisions. Its spec stays as its owner wrote it, unless the cluster's policy is to expand it.
+// mutateVM pins a VM to revisions. Its spec stays as its owner wrote it, unless the cluster's policy is to expand it. A VM that is wrong is
+// refused here already: the API server asks policies before validating webhooks, and a policy names one mistake without its value.
 func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, err := readVM(request)
 	if err != nil || settled(vm, old) {
 		return answer{}, err
 	}
-	after := *vm // what is changed below is copied first
-	keepIdentity(&after, old)
-	var resolved resolve.Answer
-	granted := ""
-	if _, repinned := vm.Annotations[v1alpha1.AnnotationPins]; old != nil && !repinned && equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
-		// 'kubectl replace' with a manifest that has no pins. Nothing is resolved, so that it works without a catalog.
-		resolved.Pins, granted = resolve.ReadPins(old), old.Annotations[v1alpha1.AnnotationInference]
-		resolved.Set.Architecture = old.Annotations[v1alpha1.AnnotationArchitecture]
-	} else {
-		resolver := s.resolver(request, vm, old)
-		resolved, err = resolver.VM(ctx, vm, old)
-		if errors.As(err, new(*resolve.Refusal)) {
-			return s.judgeVM(ctx, request, change{vm, old, resolved, err}) // with all else that is wrong
-		}
-		if err != nil {
-			return answer{}, err
-		}
-		if refused, err := s.judgeVM(ctx, request, change{vm, old, resolved, nil}); err != nil {
-			return refused, err // before a policy does, which tells less; see mutateVMI
-		}
-		if resolved.Waiting {
-			granted = authorised(vm, old, resolver.Rights)
-		}
+	reviewed, err := s.Reviewer.Written(ctx, vm, old, s.asker(request))
+	if err != nil || !reviewed.Allowed() {
+		return answered(reviewed.Verdict, err)
 	}
-	if err := ctx.Err(); err != nil {
-		return answer{}, err
-	}
-	if s.expands(old) {
-		s.expand(&after, &resolved)
-	}
-	annotate(&after, v1alpha1.AnnotationInference, granted)
-	annotate(&after, v1alpha1.AnnotationArchitecture, resolved.Set.Architecture)
-	resolve.WritePins(&after, resolved.Pins)
-	patch, err := patch.Write(request.Object.Raw, vm, &after)
-	if err != nil {
-		return answer{}, err
-	}
-	if request.DryRun == nil || !*request.DryRun {
-		err = s.Write(ctx, resolved.Drafts...)
-	}
-	return answer{patch: patch, warnings: resolved.Warnings}, err
+	stored, drafts := reviewed.Stored()
+	return s.patched(ctx, request, change{vm, stored, drafts, reviewed.Resolved.Warnings})
 }
 
-// validateVM judges a VM and the guest that it would boot.
+// validateVM judges a VM and the VMI that it would boot. Where only labels and the like changed, rules that came since then must not keep
+// anybody from changing them.
 func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, err := readVM(request)
-	if err != nil || vm.DeletionTimestamp != nil {
+	switch {
+	case err != nil || vm.DeletionTimestamp != nil:
 		return answer{}, err
-	}
-	if old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old) {
-		// Labels and the like: rules that came since then must not keep anybody from changing them.
+	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
 		return judged(validate.HardwareChange(vm, old), nil)
 	}
-	resolved, err := s.resolver(request, vm, old).VM(ctx, vm, old)
-	return s.judgeVM(ctx, request, change{vm, old, resolved, err})
+	reviewed, err := s.Reviewer.VM(ctx, vm, old, s.asker(request))
+	return answered(reviewed.Verdict, err)
 }
 
-// change is a VM with what its references were resolved to, or the error of that.
-type change struct {
-	vm, old  *v1.VirtualMachine
-	resolved resolve.Answer
-	err      error
-}
-
-// judgeVM judges a VM. A mistake in its references is one among others.
-func (s *Server) judgeVM(ctx context.Context, request *admissionv1.AdmissionRequest, c change) (answer, error) {
-	var mistakes *resolve.Refusal
-	if c.err != nil && !errors.As(c.err, &mistakes) {
-		return answer{}, c.err
-	}
-	in, err := s.Resolver.Input(ctx, request.Namespace, c.resolved, s.Cluster())
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+// validateVMStatus judges who writes the status of a VM.
+func (s *Server) validateVMStatus(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	vm, old, err := readVM(request)
+	if err != nil || old == nil {
 		return answer{}, err
 	}
-	if in.User = request.UserInfo.Username; mistakes != nil {
-		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, mistakes.Errors
-	}
-	_, judged := admit.VM(resolve.Effective(c.vm, c.resolved.Pins), c.old, in)
-	judged.Warnings = append(c.resolved.Warnings, judged.Warnings...)
-	return verdict(judged)
+	return judged(validate.For(request.UserInfo.Username, s.Reviewer.Configuration().Limits, validate.VMStatusUpdate(vm, old)), nil)
 }
 
-// samePins tells whether the pins of a VM stay. That its circumstances are pinned for the first time changes nothing in what they are.
+// samePins reports whether the pins of a VM stay. That its circumstances are pinned for the first time changes nothing in what they are.
 func samePins(vm, old *v1.VirtualMachine) bool {
 	now, was := resolve.ReadPins(vm), resolve.ReadPins(old)
 	if was.Presets == nil {
@@ -127,7 +73,7 @@ func readVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, 
 	return vm, old, nil
 }
 
-// settled tells whether there is nothing to decide: a VM on its way out, whose finalizers must go whatever became of the
+// settled reports whether there is nothing to decide: a VM on its way out, whose finalizers must go whatever became of the
 // catalog, or one in which nothing changed that matters here.
 func settled(vm, old *v1.VirtualMachine) bool {
 	if vm.DeletionTimestamp != nil || old == nil {
@@ -142,11 +88,5 @@ func settled(vm, old *v1.VirtualMachine) bool {
 	return equality.Semantic.DeepEqual(vm.Spec, old.Spec)
 }
 
-// keepIdentity restores the seed of UUID, serial and MACs that 'kubectl replace' with the original manifest would drop: a
-// guest that was restored under another UID would become another machine.
-func keepIdentity(vm, old *v1.VirtualMachine) {
-	if old == nil || old.Annotations[v1alpha1.AnnotationIdentity] == "" || vm.Annotations[v1alpha1.AnnotationIdentity] != "" {
-		return
-	}
-	annotate(vm, v1alpha1.AnnotationIdentity, old.Annotations[v1alpha1.AnnotationIdentity])
-}
+// ours are the annotations of a VM that admission reads.
+var ours = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationInference}

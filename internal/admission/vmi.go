@@ -1,65 +1,70 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/patch"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// mutateVMI makes a VMI explicit: the size and preference of its pins, presets, defaults.
+// mutateVMI makes a VMI explicit: the instancetype and preference of its pins, presets, defaults. One that is wrong is refused here already,
+// see mutateVM; the validating webhook judges again what other webhooks made of it.
 func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	vmi, err := decode[v1.VirtualMachineInstance](request.Object.Raw)
+	vmi, _, err := readVMI(request)
 	if err != nil || request.Operation != admissionv1.Create {
 		return answer{}, err
 	}
-	vmi.Namespace = request.Namespace
-	resolved, err := s.Resolver.VMI(ctx, vmi)
-	if err != nil {
-		return answer{}, err
+	reviewed, err := s.Reviewer.VMI(ctx, vmi, s.asker(request))
+	if err != nil || !reviewed.Allowed() {
+		return answered(reviewed.Verdict, err)
 	}
-	in, err := s.Resolver.Input(ctx, request.Namespace, resolved, s.Cluster())
-	if err = cmp.Or(err, ctx.Err()); err != nil {
-		return answer{}, err
-	}
-	explicit, agreed := admit.VMI(vmi, in)
-	agreed.Warnings = append(resolved.Warnings, agreed.Warnings...)
-	given, err := verdict(agreed)
-	if err = cmp.Or(err, ctx.Err()); err != nil {
-		return given, err
-	}
-	// The API server asks policies before validating webhooks, and a policy tells one mistake without its value. So all of them
-	// are told here; the validating webhook judges again what other webhooks made of the guest.
-	if refused, err := verdict(admit.Judge(explicit, admit.Input{Cluster: s.Cluster(), User: request.UserInfo.Username})); err != nil {
-		return refused, err
-	}
-	if given.patch, err = patch.Write(request.Object.Raw, vmi, explicit); err == nil && (request.DryRun == nil || !*request.DryRun) {
-		err = s.Write(ctx, resolved.Drafts...) // a revision that the collector has marked stays
-	}
-	return given, err
+	// The drafts of pins that exist are of revisions which the collector has marked: written again, they stay.
+	return s.patched(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, reviewed.Merged.Warnings})
 }
 
-// validateVMI judges an explicit VMI, and what was changed in one that exists.
+// validateVMI judges an explicit VMI, and what was changed in one that exists. That includes one that is being deleted: its hardware is
+// recorded before it goes. That finalizers and the like change is no rule's business.
 func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	vmi, err := decode[v1.VirtualMachineInstance](request.Object.Raw)
-	if err != nil {
-		return answer{}, err
-	}
-	vmi.Namespace = request.Namespace
-	old, err := decodeOld[v1.VirtualMachineInstance](request)
+	vmi, old, err := readVMI(request)
 	if err != nil {
 		return answer{}, err
 	}
 	if old == nil {
-		return verdict(admit.Judge(vmi, admit.Input{Cluster: s.Cluster(), User: request.UserInfo.Username}))
+		return answered(s.Reviewer.Judge(vmi, s.asker(request)), nil)
 	}
-	// One that is being deleted too: its hardware is recorded before it goes. That finalizers and the like change is no rule's business.
 	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
-	return judged(validate.GuestUpdate(change, s.Cluster().Limits), nil)
+	return judged(validate.GuestUpdate(change, s.Reviewer.Configuration().Limits), nil)
+}
+
+// validateVMIStatus judges who writes the status of a VMI.
+func (s *Server) validateVMIStatus(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	vmi, old, err := readVMI(request)
+	if err != nil || old == nil {
+		return answer{}, err
+	}
+	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
+	return judged(validate.GuestStatusUpdate(change, s.Reviewer.Configuration().Limits), nil)
+}
+
+// validateStatus judges who writes the status of a VM or a VMI.
+func (s *Server) validateStatus(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	if request.Kind.Kind == v1.VirtualMachineGroupVersionKind.Kind {
+		return s.validateVMStatus(ctx, request)
+	}
+	return s.validateVMIStatus(ctx, request)
+}
+
+// readVMI reads the VMI and, on update, the old one.
+func readVMI(request *admissionv1.AdmissionRequest) (vmi, old *v1.VirtualMachineInstance, err error) {
+	if vmi, err = decode[v1.VirtualMachineInstance](request.Object.Raw); err != nil {
+		return nil, nil, err
+	}
+	if old, err = decodeOld[v1.VirtualMachineInstance](request); err != nil {
+		return nil, nil, err
+	}
+	vmi.Namespace = request.Namespace
+	return vmi, old, nil
 }
 
 // nodeClaim is what an API server says of a token that is bound to a pod: the node that the pod is on.
@@ -72,24 +77,4 @@ func account(request *admissionv1.AdmissionRequest) validate.Account {
 		by.Node = nodes[0]
 	}
 	return by
-}
-
-// validateStatus judges who writes the status of a VM or a VMI.
-func (s *Server) validateStatus(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	if request.Kind.Kind == v1.VirtualMachineGroupVersionKind.Kind {
-		vm, old, err := readVM(request)
-		if err != nil || old == nil {
-			return answer{}, err
-		}
-		return judged(validate.For(request.UserInfo.Username, s.Cluster().Limits, validate.VMStatusUpdate(vm, old)), nil)
-	}
-	vmi, err := decode[v1.VirtualMachineInstance](request.Object.Raw)
-	if err != nil {
-		return answer{}, err
-	}
-	old, err := decodeOld[v1.VirtualMachineInstance](request)
-	if err != nil || old == nil {
-		return answer{}, err
-	}
-	return judged(validate.GuestStatusUpdate(validate.GuestChange{New: vmi, Old: old, By: account(request)}, s.Cluster().Limits), nil)
 }

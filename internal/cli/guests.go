@@ -9,6 +9,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/patch"
@@ -59,9 +60,8 @@ func (o *options) judge(ctx context.Context, in inputs, stage stageOne) ([]guest
 	if err != nil {
 		return nil, err
 	}
-	stage.cluster = now.Cluster
-	// A wish for a new pin of the configuration, in a dry run, leads to one that is stored nowhere.
-	stage.resolver = resolve.Resolver{Cached: in.reader, Cluster: func() config.Cluster { return now.Cluster }}
+	stage.reader = in.reader
+	stage.reviewer = review.Reviewer{Resolver: resolve.Resolver{Cached: in.reader}, Configuration: func() config.Cluster { return now.Cluster }}
 	profiles := func() ([]v1alpha1.HostProfile, error) { return o.hostProfiles(ctx, in) }
 	var guests []guest
 	for _, object := range in.named {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -126,8 +127,8 @@ func online(t *testing.T, o *options, in inputs, g guest) judgement {
 		t.Fatal(err)
 	}
 	server := &admission.Server{
-		Resolver: resolve.Resolver{Cached: in.reader}, Cluster: func() config.Cluster { return now.Cluster },
-		Write: func(context.Context, ...revision.Draft) error { return nil },
+		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: in.reader}, Configuration: func() config.Cluster { return now.Cluster }},
+		Write:    func(context.Context, ...revision.Draft) error { return nil },
 	}
 	raw, err := g.MarshalJSON()
 	if err != nil {
@@ -135,7 +136,7 @@ func online(t *testing.T, o *options, in inputs, g guest) judgement {
 	}
 	said := judgement{Object: g.name(), Allowed: true, Causes: []cause{}, Warnings: []string{}}
 	for _, path := range webhooks[g.GetKind()] {
-		response := review(t, server, path, g, raw)
+		response := send(t, server, path, g, raw)
 		said.Warnings = append(said.Warnings, response.Warnings...)
 		if !response.Allowed {
 			said.Allowed = false
@@ -153,7 +154,7 @@ func online(t *testing.T, o *options, in inputs, g guest) judgement {
 	return said
 }
 
-func review(t *testing.T, server *admission.Server, path string, g guest, raw []byte) *admissionv1.AdmissionResponse {
+func send(t *testing.T, server *admission.Server, path string, g guest, raw []byte) *admissionv1.AdmissionResponse {
 	t.Helper()
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},

@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/validate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,10 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stageOne resolves references and runs stage 1, as the webhook does.
+// stageOne reviews objects as the webhook does.
 type stageOne struct {
-	resolver resolve.Resolver
-	cluster  config.Cluster
+	reviewer review.Reviewer
+	// reader has the objects that the named ones refer to.
+	reader client.Reader
 	// old is the VM that is updated, if it has the same name.
 	old *v1.VirtualMachine
 }
@@ -50,30 +49,18 @@ func (s stageOne) vm(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMach
 	if old != nil && (old.Name != vm.Name || old.Namespace != vm.Namespace) {
 		old = nil
 	}
-	answer, mistaken := s.resolver.VM(ctx, vm, old)
-	var mistakes *resolve.Refusal
-	if mistaken != nil && !errors.As(mistaken, &mistakes) {
-		return nil, mistaken
-	}
-	in, err := s.resolver.Input(ctx, vm.Namespace, answer, s.cluster)
+	reviewed, err := s.reviewer.VM(ctx, vm, old, review.Asker{})
 	if err != nil {
 		return nil, err
 	}
-	g.vm, g.missing = vm, answer.Missing
-	vm = resolve.Effective(vm, answer.Pins)
-	if mistakes != nil {
-		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, mistakes.Errors
-	}
-	g.unknown = vm.Spec.Instancetype != nil && answer.Set.Instancetype == nil || vm.Spec.Preference != nil && answer.Set.Preference == nil
-	g.explicit, g.verdict = admit.VM(vm, old, in)
-	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
+	g.vm, g.missing, g.unknown = vm, reviewed.Resolved.Missing, reviewed.Unknown()
+	g.explicit, g.verdict, g.input = reviewed.Explicit, reviewed.Verdict, reviewed.Input
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
-	g.input = in
-	g.explain = func() (admit.Explanation, error) { return admit.ExplainVM(vm, in), nil }
-	g.admit = func() ([]byte, error) { return s.admit(ctx, vm, raw) }
-	return admit.Instance(vm), g.remember(ctx, s.resolver.Cached)
+	g.explain = func() (admit.Explanation, error) { return reviewed.Explain(), nil }
+	g.admit = func() ([]byte, error) { return admitted(vm, reviewed, raw) }
+	return admit.Instance(reviewed.Meant), g.remember(ctx, s.reader)
 }
 
 // vmi makes a VMI explicit and judges it.
@@ -82,34 +69,24 @@ func (s stageOne) vmi(ctx context.Context, g *guest, raw []byte) (*v1.VirtualMac
 	if err := json.Unmarshal(raw, vmi); err != nil {
 		return nil, err
 	}
-	answer, err := s.resolver.VMI(ctx, vmi)
-	if err != nil {
-		return nil, err
-	}
-	in, err := s.resolver.Input(ctx, vmi.Namespace, answer, s.cluster)
-	if err != nil {
-		return nil, err
-	}
+	var asker review.Asker
 	if g.stored {
 		// What only controllers may write, such as the owner, was written by them: the cluster has admitted it.
-		in.User = s.cluster.Limits.Controllers[0]
+		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
 	}
-	g.explicit, g.verdict = admit.VMI(vmi, in)
-	g.verdict.Warnings = append(answer.Warnings, g.verdict.Warnings...)
-	if g.verdict.Allowed() {
-		judged := admit.Judge(g.explicit, in)
-		g.verdict.Errors = judged.Errors
-		g.verdict.Warnings = append(g.verdict.Warnings, judged.Warnings...)
+	reviewed, err := s.reviewer.VMI(ctx, vmi, asker)
+	if err != nil {
+		return nil, err
 	}
-	g.input = in
+	g.explicit, g.verdict, g.input = reviewed.Explicit, reviewed.Verdict, reviewed.Input
 	g.explain = func() (admit.Explanation, error) {
 		vm, err := s.owner(ctx, vmi)
-		if err != nil || vm == nil {
-			return admit.ExplainVMI(vmi, in), err
+		if err != nil {
+			return admit.Explanation{}, err
 		}
-		return admit.ExplainGuest(g.explicit, resolve.Effective(vm, answer.Pins), g.frozen, in), nil
+		return reviewed.Explain(vm, g.frozen), nil
 	}
-	return vmi, g.remember(ctx, s.resolver.Cached)
+	return vmi, g.remember(ctx, s.reader)
 }
 
 // owner is the VM that made a VMI; nil if none did, or it is gone or not to be read.
@@ -119,7 +96,7 @@ func (s stageOne) owner(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v
 		return nil, nil
 	}
 	vm := &v1.VirtualMachine{}
-	err := s.resolver.Cached.Get(ctx, client.ObjectKey{Namespace: vmi.Namespace, Name: by.Name}, vm)
+	err := s.reader.Get(ctx, client.ObjectKey{Namespace: vmi.Namespace, Name: by.Name}, vm)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && (vm.UID != by.UID || vm.Spec.Template == nil) {
 		return nil, nil
 	}

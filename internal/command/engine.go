@@ -53,7 +53,7 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 	e.Configuration = &clusterconfig.Watcher{
 		File: file, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
 	}
-	e.Resolver = resolve.Resolver{Cached: mgr.GetCache(), Live: e.Live, Memo: resolve.NewMemo(), Cluster: e.Configuration.Now}
+	e.Resolver = resolve.Resolver{Cached: mgr.GetCache(), Live: e.Live, Memo: resolve.NewMemo()}
 	if err := e.Configuration.Load(ctx); err != nil {
 		return nil, err
 	}

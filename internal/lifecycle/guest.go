@@ -27,7 +27,7 @@ func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error
 	if vm.Annotations[v1alpha1.AnnotationIdentity] != "" && was.Presets != nil && was.Configuration != "" {
 		return nil
 	}
-	pins, drafts, err := c.Resolver.Surround(ctx, vm, was)
+	pins, drafts, err := c.resolver().Surround(ctx, vm, was)
 	if mistakes := (*resolve.Refusal)(nil); errors.As(err, &mistakes) {
 		pins, err = was, nil // the guest is refused when it is to start, by which its owner hears of it
 	}
@@ -48,13 +48,23 @@ func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error
 	})
 }
 
+// resolver resolves by the configuration that is in force when it is asked for.
+func (c *Controller) resolver() resolve.Resolver {
+	resolver := c.Resolver
+	if c.Configuration != nil {
+		now := c.Configuration()
+		resolver.Defaults = &now.Defaults
+	}
+	return resolver
+}
+
 // refresh pins anew, before a start, what a VM gets afresh at each: with hardware 'latest'.
 func (c *Controller) refresh(ctx context.Context, vm *v1.VirtualMachine) (*v1.VirtualMachine, error) {
 	if vm.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		return vm, nil
 	}
 	was := resolve.ReadPins(vm)
-	pins, drafts, err := c.Resolver.Surround(ctx, vm, v1alpha1.Pins{Instancetype: was.Instancetype, Preference: was.Preference})
+	pins, drafts, err := c.resolver().Surround(ctx, vm, v1alpha1.Pins{Instancetype: was.Instancetype, Preference: was.Preference})
 	if err != nil || pins.Equal(was) {
 		return vm, err
 	}
@@ -85,7 +95,7 @@ func (c *Controller) pin(ctx context.Context, s *state) {
 		return
 	}
 	c.waiting.note(key, s.vm)
-	resolver := c.Resolver
+	resolver := c.resolver()
 	resolver.Rights = resolve.RecordedRights(s.vm)
 	resolved, err := resolver.VM(ctx, s.vm, s.vm)
 	if err == nil && !resolved.Pins.Equal(resolve.ReadPins(s.vm)) {

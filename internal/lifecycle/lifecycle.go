@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -27,8 +28,10 @@ type Controller struct {
 	// Live reads from the API server: what must not be missed because a cache lags behind.
 	Live     client.Client
 	Resolver resolve.Resolver
-	Events   events.EventRecorder
-	Now      func() time.Time
+	// Configuration returns the configuration in force, to which VMs are pinned. Nil: they are pinned to none.
+	Configuration func() config.Cluster
+	Events        events.EventRecorder
+	Now           func() time.Time
 
 	recorded recorded
 	// adopted are the restored VMs that have records of their own.

@@ -142,7 +142,7 @@ func TestCircumstancesOfAVM(t *testing.T) {
 			vm.Annotations = map[string]string{v1alpha1.AnnotationHardware: test.hardware}
 			c := newCluster(t, vm)
 			model := "Haswell"
-			c.controller.Resolver.Cluster = func() config.Cluster {
+			c.controller.Configuration = func() config.Cluster {
 				cluster := config.Default()
 				cluster.Defaults.CPUModel = model
 				return cluster

@@ -104,10 +104,10 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*conte
 
 // configuration is the configuration in force, as its snapshot; none where nobody says which one is.
 func (r Resolver) configuration(ctx context.Context, namespace string) ([]*content, error) {
-	if r.Cluster == nil {
+	if r.Defaults == nil {
 		return nil, nil
 	}
-	object, err := config.Snapshot(r.Cluster().Defaults)
+	object, err := config.Snapshot(*r.Defaults)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
-	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,8 +30,8 @@ func labelled(app string, changes ...func(*v1.VirtualMachine)) *v1.VirtualMachin
 	}}, changes...)...)
 }
 
-// configuredWith is the configuration of a cluster with a CPU model, and its revision.
-func configuredWith(t *testing.T, model string) (func() config.Cluster, *unstructured.Unstructured) {
+// configuredWith are the defaults of a cluster with a CPU model, and its revision.
+func configuredWith(t *testing.T, model string) (*config.Defaults, *unstructured.Unstructured) {
 	t.Helper()
 	cluster := config.Default()
 	cluster.Defaults.CPUModel = model
@@ -40,13 +39,13 @@ func configuredWith(t *testing.T, model string) (func() config.Cluster, *unstruc
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() config.Cluster { return cluster }, stored(t, &unstructured.Unstructured{Object: object})
+	return &cluster.Defaults, stored(t, &unstructured.Unstructured{Object: object})
 }
 
 func TestPinsOfCircumstances(t *testing.T) {
 	was, is, second, others := presetFor("p", "web", "shared"), presetFor("p", "web", "auto"), presetFor("q", "db", "auto"), presetFor("r", "web", "auto")
 	old, current, b, r := stored(t, was), stored(t, is), stored(t, second), stored(t, others)
-	cluster, now := configuredWith(t, "Nehalem")
+	defaults, now := configuredWith(t, "Nehalem")
 	_, before := configuredWith(t, "Haswell")
 	pinsOf := func(configuration *unstructured.Unstructured, presets ...*unstructured.Unstructured) string {
 		names := []string{}
@@ -90,7 +89,7 @@ func TestPinsOfCircumstances(t *testing.T) {
 		{name: "lost, unchanged since", why: "the preset still holds what the guest was made from", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answer, err := Resolver{Cached: objects.New(scheme(t), test.objects...), Cluster: cluster}.VM(t.Context(), test.vm, test.old)
+			answer, err := Resolver{Cached: objects.New(scheme(t), test.objects...), Defaults: defaults}.VM(t.Context(), test.vm, test.old)
 			refused := ""
 			if test.refused {
 				refused = "metadata.annotations[kilnvm.io/pins]"
@@ -109,9 +108,9 @@ func TestPinsOfCircumstances(t *testing.T) {
 
 // TestSurround: what a VM lacks is pinned to what is there now, once.
 func TestSurround(t *testing.T) {
-	cluster, now := configuredWith(t, "Nehalem")
+	defaults, now := configuredWith(t, "Nehalem")
 	p, q := presetFor("p", "web", "auto"), presetFor("q", "db", "auto")
-	r := Resolver{Cached: objects.New(scheme(t), p, q), Cluster: cluster}
+	r := Resolver{Cached: objects.New(scheme(t), p, q), Defaults: defaults}
 	pins, drafts, err := r.Surround(t.Context(), labelled("web"), v1alpha1.Pins{Instancetype: "s"})
 	want := v1alpha1.Pins{Instancetype: "s", Presets: []string{stored(t, p).GetName()}, Configuration: now.GetName()}
 	if diff := cmp.Diff(want, pins); err != nil || diff != "" || len(drafts) != 2 {
@@ -128,40 +127,5 @@ func TestSurround(t *testing.T) {
 	broken.Object["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"-": "-"}}
 	if _, _, err := (Resolver{Cached: objects.New(scheme(t), broken)}).Surround(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
 		t.Errorf("a selector that matches nothing known: %v, want what the owner is told", err)
-	}
-}
-
-// TestGuestKeepsItsCircumstances: a VMI is made from what its VM is pinned to.
-func TestGuestKeepsItsCircumstances(t *testing.T) {
-	was, is := presetFor("p", "web", "shared"), presetFor("p", "web", "auto")
-	cluster, _ := configuredWith(t, "Nehalem")
-	_, before := configuredWith(t, "Haswell")
-	r := Resolver{Cached: objects.New(scheme(t), is, stored(t, was), before), Cluster: cluster}
-	for _, test := range []struct{ name, pins, policy, model string }{
-		{"pinned", `{"presets":["` + stored(t, was).GetName() + `"],"configuration":"` + before.GetName() + `"}`, "shared", "Haswell"},
-		{"pinned to no preset", `{"presets":[]}`, "", "Nehalem"},
-		{"of an earlier release", `{"instancetype":"(none)"}`, "auto", "Nehalem"},
-	} {
-		vmi := admit.Instance(labelled("web", annotated(test.pins)))
-		answer, err := r.VMI(t.Context(), vmi)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := r.Input(t.Context(), namespace, answer, cluster())
-		if err != nil {
-			t.Fatal(err)
-		}
-		explicit, verdict := admit.VMI(vmi, in)
-		policy := ""
-		if p := explicit.Spec.Domain.IOThreadsPolicy; p != nil {
-			policy = string(*p)
-		}
-		if !verdict.Allowed() || policy != test.policy || explicit.Spec.Domain.CPU.Model != test.model {
-			t.Errorf("%s: policy '%s', model '%s', %v; want '%s', '%s'", test.name, policy, explicit.Spec.Domain.CPU.Model, verdict.Errors, test.policy, test.model)
-		}
-	}
-	lost := admit.Instance(labelled("web", annotated(`{"configuration":"gone"}`)))
-	if _, err := r.VMI(t.Context(), lost); err == nil || errors.As(err, new(*Refusal)) {
-		t.Errorf("%v, want a fault of ours", err)
 	}
 }

@@ -28,8 +28,9 @@ type Resolver struct {
 	Memo *Memo
 	// Rights bound what an inference may read in other namespaces. Nil where whoever asks reads with rights of their own.
 	Rights *Rights
-	// Cluster is the configuration in force; nil where none is to be pinned.
-	Cluster func() config.Cluster
+	// Defaults are those of the configuration that VMs are pinned to; nil where none is to be pinned. Who resolves for one object reads the
+	// configuration once, and sets them.
+	Defaults *config.Defaults
 }
 
 // Answer is what the references of one guest resolve to.

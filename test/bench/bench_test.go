@@ -16,6 +16,7 @@ import (
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -67,7 +68,10 @@ func server(b *testing.B) *admission.Server {
 	}
 	cluster := config.Default()
 	return &admission.Server{
-		Resolver: resolve.Resolver{Cached: cache{objects.New(scheme, known...), revisions}, Memo: resolve.NewMemo()}, Cluster: func() config.Cluster { return cluster },
+		Reviewer: review.Reviewer{
+			Resolver:      resolve.Resolver{Cached: cache{objects.New(scheme, known...), revisions}, Memo: resolve.NewMemo()},
+			Configuration: func() config.Cluster { return cluster },
+		},
 		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
@@ -23,7 +22,7 @@ func replayConvert(c record, cluster config.Cluster) outcome {
 	if err := json.Unmarshal(c.VMI, vmi); err != nil {
 		return differs("unreadable: %v", err)
 	}
-	if refused := admit.Judge(vmi, admit.Input{Cluster: cluster}).Errors; len(refused) > 0 {
+	if refused := judge(vmi, cluster, ""); len(refused) > 0 {
 		return refusedGuest(c, answer{errs: refused})
 	}
 	rendered, errs := render.Domain(c.Context.machine(vmi, cluster.Frontend))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -31,16 +32,17 @@ func replayMutate(c record, cluster config.Cluster) outcome {
 	if errs := c.decode(c.VMI, vmi); len(errs) > 0 {
 		return verdict(c, c.VMI, answer{errs: errs})
 	}
-	var presets []v1.VirtualMachineInstancePreset
-	for _, preset := range c.Presets {
-		if preset.Namespace == vmi.Namespace {
-			presets = append(presets, preset)
-		}
+	reviewer, err := c.reviewer(nil, cluster)
+	if err != nil {
+		return differs("fault: %v", err)
 	}
-	in := admit.Input{Presets: presets, Cluster: cluster, User: c.User}
-	explicit, given := admit.VMI(vmi, in)
-	if given.Allowed() && !c.Expect.Allowed {
-		given = admit.Judge(explicit, in) // what the reference finds while it mutates, Kiln finds when it validates
+	reviewed, err := reviewer.VMI(context.Background(), vmi, review.Asker{Name: c.User})
+	if err != nil {
+		return differs("fault: %v", err)
+	}
+	explicit, given := reviewed.Explicit, reviewed.Merged
+	if !c.Expect.Allowed {
+		given = reviewed.Verdict // what the reference finds while it mutates, Kiln finds when it validates
 	}
 	if !given.Allowed() || !c.Expect.Allowed {
 		return verdict(c, c.VMI, answer{errs: given.Errors})
@@ -116,7 +118,11 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 	}
 	explicit := given.explicit
 	if given.unknown != (unknown{}) { // the guest as it is while nobody has said what size it has
-		explicit, _ = admit.VM(knownOnly(vm, given.set), nil, admit.Input{Set: given.set, Cluster: cluster})
+		known, err := judgeVM(c, knownOnly(vm, given.set), cluster)
+		if err != nil {
+			return differs("fault: %v", err)
+		}
+		explicit = known.explicit
 	}
 	identity.Fill(explicit, seed)
 	guest, err := untyped(map[string]any{"metadata": explicit.ObjectMeta, "spec": explicit.Spec})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
@@ -68,7 +68,7 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
 	errs := c.decode(c.VMI, vmi)
 	if len(errs) == 0 {
-		errs = admit.Judge(vmi, admit.Input{Cluster: cluster, User: c.User}).Errors
+		errs = judge(vmi, cluster, c.User)
 	}
 	return verdict(c, c.VMI, answer{errs: errs})
 }
@@ -93,6 +93,12 @@ func replayVM(c record, cluster config.Cluster) outcome {
 	return o
 }
 
+// judge reviews an explicit VMI.
+func judge(vmi *v1.VirtualMachineInstance, cluster config.Cluster, user string) field.ErrorList {
+	reviewer := review.Reviewer{Configuration: func() config.Cluster { return cluster }}
+	return reviewer.Judge(vmi, review.Asker{Name: user}).Errors
+}
+
 // unknown says which of the two a VM names that the case does not hold.
 type unknown struct{ size, preference bool }
 
@@ -107,12 +113,6 @@ type answer struct {
 }
 
 func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given answer, err error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, appsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return given, err
-		}
-	}
 	var old *v1.VirtualMachine
 	if c.Old != nil {
 		old = &v1.VirtualMachine{}
@@ -120,28 +120,42 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 			return given, err
 		}
 	}
+	reviewer, err := c.reviewer(vm, cluster)
+	if err != nil {
+		return given, err
+	}
+	reviewed, err := reviewer.VM(context.Background(), vm, old, review.Asker{Name: c.User})
+	if err != nil {
+		return given, err
+	}
+	set := reviewed.Input.Set
+	missing := unknown{reviewed.Meant.Spec.Instancetype != nil && set.Instancetype == nil, reviewed.Meant.Spec.Preference != nil && set.Preference == nil}
+	return answer{errs: reviewed.Errors, unknown: missing, explicit: reviewed.Explicit, set: set, refused: len(reviewed.Input.Mistakes) > 0}, nil
+}
+
+// reviewer reviews in the cluster of a case. owner is the VM that KubeVirt's revisions in it belong to.
+func (c record) reviewer(owner *v1.VirtualMachine, cluster config.Cluster) (review.Reviewer, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(v1.AddToScheme(scheme), appsv1.AddToScheme(scheme))
 	var known []*unstructured.Unstructured
 	for _, list := range [][]unstructured.Unstructured{c.Instancetypes, c.Preferences, c.Objects} {
 		for i := range list {
 			if list[i].GetKind() == "ControllerRevision" {
-				own(&list[i], vm)
+				own(&list[i], owner)
 			}
 			known = append(known, &list[i])
 		}
 	}
-	resolved, err := resolve.Resolver{Cached: objects.New(scheme, known...)}.VM(context.Background(), vm, old)
-	var refusal *resolve.Refusal
-	if err != nil && !errors.As(err, &refusal) {
-		return given, err
+	for i := range c.Presets {
+		object, failed := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.Presets[i])
+		preset := &unstructured.Unstructured{Object: object}
+		preset.SetGroupVersionKind(v1.VirtualMachineInstancePresetGroupVersionKind)
+		known, err = append(known, preset), errors.Join(err, failed)
 	}
-	in := admit.Input{Set: resolved.Set, Presets: c.Presets, Cluster: cluster, User: c.User}
-	if refusal != nil {
-		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
-	}
-	vm = resolve.Effective(vm, resolved.Pins)
-	explicit, verdict := admit.VM(vm, old, in)
-	missing := unknown{vm.Spec.Instancetype != nil && in.Set.Instancetype == nil, vm.Spec.Preference != nil && in.Set.Preference == nil}
-	return answer{errs: verdict.Errors, unknown: missing, explicit: explicit, set: in.Set, refused: refusal != nil}, nil
+	return review.Reviewer{
+		Resolver:      resolve.Resolver{Cached: objects.New(scheme, known...)},
+		Configuration: func() config.Cluster { return cluster },
+	}, err
 }
 
 // own gives a recorded revision the owner that KubeVirt's controller gives each, and by which Kiln knows that it is one of

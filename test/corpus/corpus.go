@@ -11,17 +11,16 @@ package corpus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,33 +71,6 @@ func Load(dir string) ([]Case, error) {
 	return cases, nil
 }
 
-// Input is what stage 1 needs besides the object, from the resolver that the webhook uses. The verdict is that of the
-// resolution: its warnings, and for a VMI a Refusal. For a VM that is one mistake among others.
-func (c Case) Input(ctx context.Context) (admit.Input, admit.Verdict, error) {
-	resolver := resolve.Resolver{Cached: objects.New(scheme, c.Objects...)}
-	var answer resolve.Answer
-	var err error
-	if c.VM != nil {
-		answer, err = resolver.VM(ctx, c.VM, nil)
-	} else {
-		answer, err = resolver.VMI(ctx, c.VMI)
-	}
-	verdict := admit.Verdict{Warnings: answer.Warnings}
-	var refusal *resolve.Refusal
-	if err != nil && !errors.As(err, &refusal) {
-		return admit.Input{}, verdict, err
-	}
-	in, err := resolver.Input(ctx, namespace, answer, c.Cluster)
-	switch {
-	case refusal == nil:
-	case c.VM != nil:
-		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
-	default:
-		verdict.Errors = refusal.Errors
-	}
-	return in, verdict, err
-}
-
 // Admitted is what stage 1 makes of a case.
 type Admitted struct {
 	// Explicit is the guest; nil when its references are refused.
@@ -106,34 +78,30 @@ type Admitted struct {
 	Verdict  admit.Verdict
 	// Known is false when the size or preference does not exist yet: the guest is then admitted as it was written.
 	Known bool
+	// Input is what the engine judged the case by.
+	Input admit.Input
+	// Explain tells where the fields of the guest come from.
+	Explain func() admit.Explanation
 }
 
-// Admit runs stage 1 as the webhooks of VMs and VMIs do.
+// Admit reviews a case as the webhooks of VMs and VMIs do.
 func (c Case) Admit(ctx context.Context) (Admitted, error) {
-	in, resolved, err := c.Input(ctx)
-	if err != nil || !resolved.Allowed() {
-		return Admitted{Verdict: resolved}, err
+	reviewer := reviewer(c.Objects, c.Cluster)
+	if c.VM != nil {
+		reviewed, err := reviewer.VM(ctx, c.VM, nil, review.Asker{})
+		return Admitted{reviewed.Explicit, reviewed.Verdict, err == nil && !reviewed.Unknown(), reviewed.Input, reviewed.Explain}, err
 	}
-	explicit, verdict := Admit(c.VM, c.VMI, in)
-	verdict.Warnings = append(resolved.Warnings, verdict.Warnings...)
-	return Admitted{Explicit: explicit, Verdict: verdict, Known: c.VM == nil || known(c.VM, in.Set)}, nil
+	reviewed, err := reviewer.VMI(ctx, c.VMI, review.Asker{})
+	explain := func() admit.Explanation { return reviewed.Explain(nil, nil) }
+	return Admitted{reviewed.Explicit, reviewed.Verdict, true, reviewed.Input, explain}, err
 }
 
-func known(vm *v1.VirtualMachine, set instancetype.Set) bool {
-	return (vm.Spec.Instancetype == nil || set.Instancetype != nil) && (vm.Spec.Preference == nil || set.Preference != nil)
-}
-
-// Admit judges a VM, or without one a VMI.
-func Admit(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in admit.Input) (*v1.VirtualMachineInstance, admit.Verdict) {
-	if vm != nil {
-		return admit.VM(vm, nil, in)
+// reviewer reviews by the objects and the configuration of a cluster.
+func reviewer(known []*unstructured.Unstructured, cluster config.Cluster) review.Reviewer {
+	return review.Reviewer{
+		Resolver:      resolve.Resolver{Cached: objects.New(scheme, known...)},
+		Configuration: func() config.Cluster { return cluster },
 	}
-	explicit, verdict := admit.VMI(vmi, in)
-	if verdict.Allowed() {
-		judged := admit.Judge(explicit, in)
-		verdict.Errors, verdict.Warnings = judged.Errors, append(verdict.Warnings, judged.Warnings...)
-	}
-	return explicit, verdict
 }
 
 // Start is what the launcher adds to an explicit guest: the facts of a host.

@@ -8,6 +8,7 @@ import (
 	jsonpatch5 "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/patch"
 	jsonpatch4 "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -34,9 +35,9 @@ type judged struct {
 func stageOne(s subject) (judged, findings) {
 	var broken findings
 	before := s.given()
-	explicit, verdict := Admit(s.vm, s.vmi, s.in)
+	explicit, verdict := stage1(s)
 	out := judged{explicit: explicit, errs: verdict.Errors, known: s.vm == nil || known(s.vm, s.in.Set)}
-	again, secondly := Admit(s.vm, s.vmi, s.in)
+	again, secondly := stage1(s)
 	if diff := cmp.Diff(messages(verdict), messages(secondly)); diff != "" {
 		broken.add("two runs say the same in the same order", "%s", diff)
 	}
@@ -59,6 +60,23 @@ func stageOne(s subject) (judged, findings) {
 		broken.add("nothing given is modified or aliased", "%s", cmp.Diff(before, after))
 	}
 	return out, broken
+}
+
+// stage1 runs the engine alone, on what a neighbour of a case refers to.
+func stage1(s subject) (*v1.VirtualMachineInstance, admit.Verdict) {
+	if s.vm != nil {
+		return admit.VM(s.vm, nil, s.in)
+	}
+	explicit, verdict := admit.VMI(s.vmi, s.in)
+	if verdict.Allowed() {
+		judged := admit.Judge(explicit, s.in)
+		verdict.Errors, verdict.Warnings = judged.Errors, append(verdict.Warnings, judged.Warnings...)
+	}
+	return explicit, verdict
+}
+
+func known(vm *v1.VirtualMachine, set instancetype.Set) bool {
+	return (vm.Spec.Instancetype == nil || set.Instancetype != nil) && (vm.Spec.Preference == nil || set.Preference != nil)
 }
 
 // admitted tries what holds of guests that were let in.

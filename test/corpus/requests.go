@@ -2,13 +2,11 @@ package corpus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/kilnvm/kiln/internal/objects"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -103,7 +101,7 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 			return admit.Verdict{}, err
 		}
 		if r.Stored == nil {
-			return admit.Judge(&now, admit.Input{Cluster: r.cluster.Cluster, User: r.By.User}), nil
+			return reviewer(nil, r.cluster.Cluster).Judge(&now, review.Asker{Name: r.By.User}), nil
 		}
 		change := validate.GuestChange{New: &now, Old: &was, By: validate.Account{Name: r.By.User, Node: r.By.Node}}
 		if r.By.Subresource == "status" {
@@ -138,22 +136,8 @@ func (r Request) judgeVM(ctx context.Context) (admit.Verdict, error) {
 		errs := validate.For(r.By.User, r.cluster.Cluster.Limits, validate.VMStatusUpdate(now, was))
 		return admit.Verdict{Errors: errs}, nil
 	}
-	resolver := resolve.Resolver{Cached: objects.New(scheme, r.cluster.Objects...)}
-	resolved, err := resolver.VM(ctx, now, was)
-	var refusal *resolve.Refusal
-	if err != nil && !errors.As(err, &refusal) {
-		return admit.Verdict{}, err
-	}
-	in, err := resolver.Input(ctx, namespace, resolved, r.cluster.Cluster)
-	if err != nil {
-		return admit.Verdict{}, err
-	}
-	if in.User = r.By.User; refusal != nil {
-		in.Set.Instancetype, in.Set.Preference, in.Mistakes = nil, nil, refusal.Errors
-	}
-	_, verdict := admit.VM(resolve.Effective(now, resolved.Pins), was, in)
-	verdict.Warnings = append(resolved.Warnings, verdict.Warnings...)
-	return verdict, nil
+	reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).VM(ctx, now, was, review.Asker{Name: r.By.User})
+	return reviewed.Verdict, err
 }
 
 func (r Request) decode(now, was any) error {

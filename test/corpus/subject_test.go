@@ -73,14 +73,14 @@ func subjects(t testing.TB) (found []subject) {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		in, verdict, err := c.Input(t.Context())
+		admitted, err := c.Admit(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !verdict.Allowed() || len(in.Mistakes) > 0 {
+		if len(admitted.Input.Mistakes) > 0 {
 			continue
 		}
-		s := subject{name: c.Name, vm: c.VM, vmi: c.VMI, in: in}
+		s := subject{name: c.Name, vm: c.VM, vmi: c.VMI, in: admitted.Input}
 		if err := s.reread(); err != nil {
 			t.Fatal(err)
 		}

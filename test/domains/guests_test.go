@@ -2,12 +2,14 @@ package domains
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -77,28 +79,20 @@ func cluster(t *testing.T) config.Cluster {
 	return c
 }
 
-// expand makes the guest of a VM or VMI explicit and judges it.
+// expand reviews a VM or VMI and returns the explicit guest.
 func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Resolver) (*v1.VirtualMachineInstance, error) {
 	t.Helper()
 	vm, vmi, err := typed(object)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := admit.Input{Cluster: cluster(t)}
+	reviewer := review.Reviewer{Resolver: resolver, Configuration: func() config.Cluster { return cluster(t) }}
 	if vm != nil {
-		answer, err := resolver.VM(t.Context(), vm, nil)
-		if err != nil {
-			return nil, err
-		}
-		in.Set = answer.Set
-		explicit, verdict := admit.VM(vm, nil, in)
-		return explicit, failed(verdict)
+		reviewed, err := reviewer.VM(t.Context(), vm, nil, review.Asker{})
+		return reviewed.Explicit, errors.Join(err, failed(reviewed.Verdict))
 	}
-	explicit, verdict := admit.VMI(vmi, in)
-	if verdict.Allowed() {
-		verdict = admit.Judge(explicit, in)
-	}
-	return explicit, failed(verdict)
+	reviewed, err := reviewer.VMI(t.Context(), vmi, review.Asker{})
+	return reviewed.Explicit, errors.Join(err, failed(reviewed.Verdict))
 }
 
 // identified is an explicit guest that admission accepts, with its identity.

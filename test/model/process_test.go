@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,12 +40,12 @@ func (m *model) newProcess() *process {
 	live.admit = func(vmi *v1.VirtualMachineInstance) error { return p.admitGuest(t, vmi) }
 	p.admitting.refresh(t, kinds...)
 	p.collecting.refresh(t, kinds...)
-	resolver := resolve.Resolver{Cached: p.admitting, Live: live, Memo: resolve.NewMemo(), Cluster: m.cluster}
-	hooks := &admission.Server{Resolver: resolver, Cluster: m.cluster, Write: func(ctx context.Context, drafts ...revision.Draft) error {
+	resolver := resolve.Resolver{Cached: p.admitting, Live: live, Memo: resolve.NewMemo()}
+	hooks := &admission.Server{Reviewer: review.Reviewer{Resolver: resolver, Configuration: m.cluster}, Write: func(ctx context.Context, drafts ...revision.Draft) error {
 		return revision.Write(ctx, live, drafts...)
 	}}
 	p.hooks = hooks.Hooks()
-	p.controller = &lifecycle.Controller{Client: lagging{live, p.admitting}, Live: live, Resolver: resolver, Events: &events.FakeRecorder{}, Now: now}
+	p.controller = &lifecycle.Controller{Client: lagging{live, p.admitting}, Live: live, Resolver: resolver, Configuration: m.cluster, Events: &events.FakeRecorder{}, Now: now}
 	p.collector = &revision.Collector{Cached: p.collecting, Live: live, Grace: revision.LeastGrace, Now: now}
 	return p
 }

@@ -1,0 +1,108 @@
+// Package review owns stage 1 at the edge. It resolves what a VM or VMI refers to, reads the cluster's configuration once, and has the
+// engine make the object explicit and judge it. Webhooks, the command line and the corpora judge alike because all of them call this package:
+// a test refuses other callers of the engine's stage 1.
+package review
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Reviewer has what a review needs besides the object.
+type Reviewer struct {
+	Resolver resolve.Resolver
+	// Configuration returns the configuration in force. Each review calls it once, so that one object is pinned to the configuration that it
+	// is judged by, also when another one comes into force meanwhile.
+	Configuration func() config.Cluster
+}
+
+// Asker is the account that sends an object. The zero value asks nobody's permission: it reads with rights of its own, and may write what
+// every user may.
+type Asker struct {
+	Name string
+	// MayRead reports whether the account may read a source in another namespace. Nil: the reader refuses what it may not read.
+	MayRead func(context.Context, resolve.Source) (bool, error)
+}
+
+// VM is a VM after its review.
+type VM struct {
+	// Verdict is on the VM and on the guest that it would boot.
+	admit.Verdict
+	// Meant is the VM as its pins mean it, see resolve.Effective.
+	Meant *v1.VirtualMachine
+	// Explicit is the VMI that would boot; nil without a template. It is a draft while Unknown.
+	Explicit *v1.VirtualMachineInstance
+	// Resolved is what the VM refers to, with the revisions that it is pinned to.
+	Resolved resolve.Answer
+	// Input is what the engine judged the VM by.
+	Input admit.Input
+
+	given, old    *v1.VirtualMachine
+	configuration config.Cluster
+	// authorised is the value of the annotation that records what the owner may read.
+	authorised string
+}
+
+// VM reviews a VM that is written; old is nil on create. The VM must have its namespace. Mistakes in its references are part of the
+// verdict. An error means that there is no verdict.
+func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
+	reviewed := VM{given: vm, old: old, configuration: r.Configuration()}
+	resolver := r.resolver(reviewed.configuration)
+	resolver.Rights = rights(vm, old, asker)
+	var err error
+	reviewed.Resolved, err = resolver.VM(ctx, vm, old)
+	var mistakes *resolve.Refusal
+	if err != nil && !errors.As(err, &mistakes) {
+		return reviewed, err
+	}
+	reviewed.Input, err = resolver.Input(ctx, vm.Namespace, reviewed.Resolved, reviewed.configuration)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return reviewed, err
+	}
+	reviewed.Input.User = asker.Name
+	if mistakes != nil {
+		reviewed.Input.Set.Instancetype, reviewed.Input.Set.Preference = nil, nil
+		reviewed.Input.Mistakes = mistakes.Errors
+	}
+	if reviewed.Resolved.Waiting {
+		reviewed.authorised = authorised(vm, old, resolver.Rights)
+	}
+	reviewed.Meant = resolve.Effective(vm, reviewed.Resolved.Pins)
+	reviewed.Explicit, reviewed.Verdict = admit.VM(reviewed.Meant, old, reviewed.Input)
+	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
+	return reviewed, ctx.Err()
+}
+
+// Unknown reports whether the VM refers to an instancetype or a preference that does not exist yet. It is admitted, and cannot start.
+func (v VM) Unknown() bool {
+	return v.Meant.Spec.Instancetype != nil && v.Input.Set.Instancetype == nil || v.Meant.Spec.Preference != nil && v.Input.Set.Preference == nil
+}
+
+// Explain returns where each field of the explicit VMI comes from. The VM must be allowed and have a template.
+func (v VM) Explain() admit.Explanation { return admit.ExplainVM(v.Meant, v.Input) }
+
+// resolver pins to the given configuration.
+func (r Reviewer) resolver(now config.Cluster) resolve.Resolver {
+	resolver := r.Resolver
+	resolver.Defaults = &now.Defaults
+	return resolver
+}
+
+// rights bound what an inference may read in other namespaces: what the asker may read. An update that asks for no inference, such as one by
+// Kiln's controller, reads no more than was authorised before.
+func rights(vm, old *v1.VirtualMachine, asker Asker) *resolve.Rights {
+	switch {
+	case asker.MayRead == nil:
+		return nil
+	case old != nil && !resolve.Asks(vm, old):
+		return resolve.RecordedRights(old)
+	}
+	return &resolve.Rights{May: asker.MayRead}
+}
