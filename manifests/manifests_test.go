@@ -33,6 +33,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("and nothing more", func(t *testing.T) { nothingMore(t, p) })
 	t.Run("statuses and guests have few writers", func(t *testing.T) { writers(t, p) })
 	t.Run("profiles whose selectors hosts cannot read are refused", func(t *testing.T) { hostProfiles(t, p) })
+	t.Run("policies of profiles that hosts cannot read are refused", func(t *testing.T) { hostPolicies(t, p) })
 	t.Run("guests have no owner of a user's choice", func(t *testing.T) { newOwners(t, p) })
 	t.Run("the hardware of guests has few writers", func(t *testing.T) { hardwareWriters(t, p) })
 	t.Run("administrators mend statuses", func(t *testing.T) { administrators(t, p) })

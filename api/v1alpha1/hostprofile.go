@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HostProfile is an administrator's policy for how hosts run guests. It says what guests do not see: caches, limits, pinning,
-// placement. What the owner of a VM has written in the VM wins over it, and it never changes a guest's hardware.
+// HostProfile is an administrator's policy for how hosts run guests. It sets what guests do not see: caches, limits, pinning,
+// placement. What the owner of a VM has written in the VM wins over it. It never changes a guest's hardware.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=hp,categories=kiln
 // +kubebuilder:subresource:status
@@ -44,34 +44,52 @@ type HostProfileList struct {
 	Items           []HostProfile `json:"items"`
 }
 
-// HostProfileSpec says for which guests on which hosts the policy is, and which of several counts.
+// HostProfileSpec is a policy, and which VMIs on which hosts it is for.
 type HostProfileSpec struct {
-	// vmSelector selects VirtualMachineInstances by their labels; absent selects all. The owner of a VM chooses its labels.
-	VMSelector *metav1.LabelSelector `json:"vmSelector,omitempty"`
-	// nodeSelector selects hosts by their labels; absent selects all.
+	// vmiSelector selects VirtualMachineInstances by their labels. The owner of a VM chooses its labels. Default: all VMIs.
+	VMISelector *metav1.LabelSelector `json:"vmiSelector,omitempty"`
+	// nodeSelector selects hosts by the labels that their launcher has. Default: all hosts.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// priority decides field by field: of the profiles that set one, that of the highest priority counts. Two of one priority must
-	// not differ.
+	// priority decides field by field: of the profiles that set a field, the one with the highest priority counts. Two profiles of one
+	// priority must not differ in a field. -1000000000 to 1000000000. Default: 0.
+	// +kubebuilder:validation:Minimum=-1000000000
+	// +kubebuilder:validation:Maximum=1000000000
 	Priority   int32 `json:"priority,omitempty"`
 	HostPolicy `json:",inline"`
 }
 
-// HostPolicy is what profiles are merged into. What is absent is left to Kiln, libvirt and QEMU.
+// HostPolicy is what profiles are merged into. Kiln, libvirt and QEMU decide what it leaves out.
 type HostPolicy struct {
-	Disk          *DiskPolicy      `json:"disk,omitempty"`
-	DiskLimits    *DiskLimits      `json:"diskLimits,omitempty"`
-	BlockIO       *BlockIOPolicy   `json:"blkio,omitempty"`
-	IOThreads     *IOThreadsPolicy `json:"ioThreads,omitempty"`
-	CPU           *CPUPolicy       `json:"cpu,omitempty"`
-	Cache         *CachePolicy     `json:"cache,omitempty"`
-	Memory        *MemoryPolicy    `json:"memory,omitempty"`
-	NUMA          *NUMAPolicy      `json:"numa,omitempty"`
-	Net           *NetPolicy       `json:"net,omitempty"`
-	Balloon       *BalloonPolicy   `json:"balloon,omitempty"`
-	RNG           *RNGPolicy       `json:"rng,omitempty"`
-	Graphics      *GraphicsPolicy  `json:"graphics,omitempty"`
-	SerialLog     *SerialLogPolicy `json:"serialLog,omitempty"`
-	Security      *SecurityPolicy  `json:"security,omitempty"`
-	PathTemplates *PathTemplates   `json:"pathTemplates,omitempty"`
-	Lifecycle     *LifecyclePolicy `json:"lifecycle,omitempty"`
+	// disk is for disks whose VMI does not say otherwise. Domain: devices/disk/driver.
+	Disk *DiskPolicy `json:"disk,omitempty"`
+	// diskLimits bound each disk, or a group of disks. Domain: devices/disk/iotune.
+	DiskLimits *DiskLimits `json:"diskLimits,omitempty"`
+	// blockIO is the guest's share of the host's disks. Domain: blkiotune.
+	BlockIO *BlockIOPolicy `json:"blockIO,omitempty"`
+	// ioThreads are the threads that serve virtio disks. Domain: iothreads and iothreadids.
+	IOThreads *IOThreadsPolicy `json:"ioThreads,omitempty"`
+	// cpu is where and how much the guest's CPUs run. Domain: cputune.
+	CPU *CPUPolicy `json:"cpu,omitempty"`
+	// cache is the guest's part of the processor's cache and memory bandwidth. Domain: cputune/cachetune and cputune/memorytune.
+	Cache *CachePolicy `json:"cache,omitempty"`
+	// memory is what backs the guest's memory. Domain: memoryBacking and memtune.
+	Memory *MemoryPolicy `json:"memory,omitempty"`
+	// numa is where the memory of a VMI with dedicated CPUs comes from. Domain: numatune.
+	NUMA *NUMAPolicy `json:"numa,omitempty"`
+	// net is the host's side of interfaces. Domain: devices/interface.
+	Net *NetPolicy `json:"net,omitempty"`
+	// balloon is for memory statistics. Domain: devices/memballoon.
+	Balloon *BalloonPolicy `json:"balloon,omitempty"`
+	// rng is for random number generators. Domain: devices/rng.
+	RNG *RNGPolicy `json:"rng,omitempty"`
+	// graphics is for VNC. Domain: devices/graphics.
+	Graphics *GraphicsPolicy `json:"graphics,omitempty"`
+	// serialLog keeps what guests write to their serial console. Domain: devices/serial/log.
+	SerialLog *SerialLogPolicy `json:"serialLog,omitempty"`
+	// security is the confinement of QEMU. Domain: seclabel, resource, tpm/backend/encryption and interface/filterref.
+	Security *SecurityPolicy `json:"security,omitempty"`
+	// pathTemplates are paths of sockets and files of the guest. Domain: the sources of devices, and os/nvram.
+	PathTemplates *PathTemplates `json:"pathTemplates,omitempty"`
+	// lifecycle is what happens when a guest crashes. Domain: on_crash and memory@dumpCore.
+	Lifecycle *LifecyclePolicy `json:"lifecycle,omitempty"`
 }

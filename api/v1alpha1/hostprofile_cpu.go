@@ -1,90 +1,127 @@
 package v1alpha1
 
-// CPUPolicy is for where and how much a guest's CPUs run.
+import "k8s.io/apimachinery/pkg/api/resource"
+
+// CPUPolicy says where and how much a guest's CPUs run. Domain: cputune.
 type CPUPolicy struct {
-	// shares of the guest against others, 1024 being usual.
+	// shares weighs the guest's CPU time against that of others when CPUs are scarce. No unit; 2 to 262144. Default: that of the
+	// host's cgroup, usually 1024. Domain: cputune/shares.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=262144
 	Shares *int64 `json:"shares,omitempty"`
-	// periodUs is the period of quotas in microseconds.
+	// periodMicroseconds is the period of both quotas, in microseconds; 1000 to 1000000. Default: libvirt's, 100000.
+	// Domain: cputune/period and cputune/emulator_period.
 	// +kubebuilder:validation:Minimum=1000
 	// +kubebuilder:validation:Maximum=1000000
-	PeriodUs *int64 `json:"periodUs,omitempty"`
-	// quotaUs is how long each CPU of the guest may run in a period, in microseconds.
+	PeriodMicroseconds *int64 `json:"periodMicroseconds,omitempty"`
+	// quotaMicroseconds is how long each vCPU may run in a period, in microseconds; 1000 to 17592186044415. Default: no limit.
+	// Domain: cputune/quota.
 	// +kubebuilder:validation:Minimum=1000
-	QuotaUs *int64 `json:"quotaUs,omitempty"`
-	// emulatorQuotaUs is how long QEMU's other threads may run in a period, in microseconds.
+	// +kubebuilder:validation:Maximum=17592186044415
+	QuotaMicroseconds *int64 `json:"quotaMicroseconds,omitempty"`
+	// emulatorQuotaMicroseconds is how long QEMU's other threads together may run in a period, in microseconds; 1000 to 17592186044415.
+	// Default: no limit. Domain: cputune/emulator_quota.
 	// +kubebuilder:validation:Minimum=1000
-	EmulatorQuotaUs *int64 `json:"emulatorQuotaUs,omitempty"`
-	// vcpuSched is the scheduler of the guest's CPUs.
-	VCPUSched *SchedPolicy `json:"vcpuSched,omitempty"`
-	// emulatorCpus are the host's CPUs that QEMU's other threads run on, unless the guest isolates them. Such as '0-1'.
-	EmulatorCPUs string `json:"emulatorCpus,omitempty"`
-	// reservedHostCpus are given to no guest with dedicated CPUs.
-	ReservedHostCPUs string `json:"reservedHostCpus,omitempty"`
-	// pinStrategy of guests with dedicated CPUs: 'compact' fills whole cores of one NUMA cell, 'spread' takes cores of their own before
-	// second threads, 'none' lets CPUs float among those that the guest may have.
-	// +kubebuilder:validation:Enum=compact;spread;none
+	// +kubebuilder:validation:Maximum=17592186044415
+	EmulatorQuotaMicroseconds *int64 `json:"emulatorQuotaMicroseconds,omitempty"`
+	// vcpuScheduler is the scheduler of the threads that run vCPUs. A VMI with realtime has its own. Domain: cputune/vcpusched.
+	VCPUScheduler *SchedulerPolicy `json:"vcpuScheduler,omitempty"`
+	// emulatorCPUs are the host CPUs of QEMU's other threads, unless the VMI isolates them: a list such as '0-1,8'. Default: all that the
+	// guest may have. Domain: cputune/emulatorpin.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') && self.split(',').all(r, !r.contains('-') || int(r.split('-')[0]) <= int(r.split('-')[1]))`,message="must be a list of CPUs such as '0-3,8'"
+	EmulatorCPUs string `json:"emulatorCPUs,omitempty"`
+	// reservedHostCPUs are the host CPUs that no VMI with dedicated CPUs gets: a list such as '0-1,8'. Default: none. Domain: none; it
+	// limits the choice for cputune/vcpupin.
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') && self.split(',').all(r, !r.contains('-') || int(r.split('-')[0]) <= int(r.split('-')[1]))`,message="must be a list of CPUs such as '0-3,8'"
+	ReservedHostCPUs string `json:"reservedHostCPUs,omitempty"`
+	// pinStrategy is how a VMI with dedicated CPUs gets them. 'Compact' fills whole cores of one NUMA node; 'Spread' takes a core for each
+	// before second threads of cores; 'None' lets vCPUs float among the CPUs that the VMI has. Default: Compact. Domain: cputune/vcpupin, and
+	// vcpu@cpuset for 'None'.
+	// +kubebuilder:validation:Enum=Compact;Spread;None
 	PinStrategy string `json:"pinStrategy,omitempty"`
-	// allowCellCrossing tells whether dedicated CPUs may come from several NUMA cells when none has enough; true if absent.
-	AllowCellCrossing *bool `json:"allowCellCrossing,omitempty"`
+	// allowNUMANodeCrossing reports whether dedicated CPUs may come from several NUMA nodes where no single one has enough. 'false' refuses
+	// the start instead. Default: true. Domain: none; it limits the choice for cputune/vcpupin.
+	AllowNUMANodeCrossing *bool `json:"allowNUMANodeCrossing,omitempty"`
 }
 
-// SchedPolicy is a scheduler of Linux.
-type SchedPolicy struct {
-	// +kubebuilder:validation:Enum=fifo;rr;batch;idle
+// SchedulerPolicy is a scheduler of Linux. Domain: cputune/vcpusched.
+// +kubebuilder:validation:XValidation:rule=`!has(self.priority) || !has(self.policy) || self.policy in ['FIFO', 'RoundRobin']`,message="only policies FIFO and RoundRobin have a priority",fieldPath=`.priority`
+type SchedulerPolicy struct {
+	// policy is the scheduler's name. Default: the host's own. Domain: cputune/vcpusched@scheduler.
+	// +kubebuilder:validation:Enum=FIFO;RoundRobin;Batch;Idle
 	Policy string `json:"policy,omitempty"`
-	// priority of 'fifo' and 'rr'.
+	// priority is for 'FIFO' and 'RoundRobin' alone; 1 to 99, the highest first. Domain: cputune/vcpusched@priority.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
 	Priority *int32 `json:"priority,omitempty"`
 }
 
-// CachePolicy gives the guest's CPUs parts of the processor's cache and memory bandwidth (resctrl), one entry for each cache or
-// NUMA node of the host, in their order.
+// CachePolicy gives a guest's CPUs parts of the processor's cache and of memory bandwidth (resctrl). Hosts that emulate refuse it.
 type CachePolicy struct {
-	// l3Kib is in KiB; 0 leaves a cache out.
+	// l3Sizes are the guest's parts of each level 3 cache of the host, in the host's order, in bytes, rounded up to KiB. 0 leaves a cache to
+	// all. At most 64. Default: no part of its own. Domain: cputune/cachetune/cache@size.
 	// +listType=atomic
-	L3KiB []int64 `json:"l3Kib,omitempty"`
-	// memBwPercent is in percent; 0 leaves a node out.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:XValidation:rule=`quantity(string(self)).isInteger() && quantity(string(self)).asInteger() >= 0`,message="must be 0 or a positive whole number, such as 512Ki or 2Mi"
+	L3Sizes []resource.Quantity `json:"l3Sizes,omitempty"`
+	// memoryBandwidthPercents are the guest's parts of the bandwidth of each NUMA node of the host, in the host's order, in percent; 0 to
+	// 100. 0 leaves a NUMA node to all. At most 64. Default: no part of its own. Domain: cputune/memorytune/node@bandwidth.
 	// +listType=atomic
-	MemBwPercent []int32 `json:"memBwPercent,omitempty"`
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=100
+	MemoryBandwidthPercents []int32 `json:"memoryBandwidthPercents,omitempty"`
 }
 
-// MemoryPolicy is for what backs a guest's memory.
+// MemoryPolicy says what backs a guest's memory. Domain: memoryBacking and memtune.
+// +kubebuilder:validation:XValidation:rule=`!has(self.hardLimit) || !has(self.swapHardLimit) || quantity(string(self.swapHardLimit)).compareTo(quantity(string(self.hardLimit))) >= 0`,message="must not be below hardLimit, which it includes",fieldPath=`.swapHardLimit`
 type MemoryPolicy struct {
-	// hugepagePreference are sizes of huge pages, such as 1Gi, for guests that ask for none: the first that divides the guest's memory and
-	// that the host has enough of.
+	// hugePageSizes are sizes of huge pages, in bytes, for a VMI that asks for none: the first one counts that divides the guest's memory and
+	// of which the host has enough pages. At least 1Ki each; at most 8. Default: ordinary pages. Domain: memoryBacking/hugepages/page@size.
 	// +listType=atomic
-	HugepagePreference []string `json:"hugepagePreference,omitempty"`
-	// +kubebuilder:validation:Enum=memfd;file;anon
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:XValidation:rule=`quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Ki')) >= 0`,message="must be a size such as '2Mi'"
+	HugePageSizes []resource.Quantity `json:"hugePageSizes,omitempty"`
+	// backing is where QEMU gets the memory from. Default: QEMU's choice, and 'Memfd' where another process maps the memory.
+	// Domain: memoryBacking/source@type.
+	// +kubebuilder:validation:Enum=Memfd;File;Anonymous
 	Backing string `json:"backing,omitempty"`
-	// locked keeps memory from being swapped out.
+	// locked keeps the guest's memory from being swapped out. Default: false. Domain: memoryBacking/locked.
 	Locked *bool `json:"locked,omitempty"`
-	// nosharepages keeps the kernel from merging equal pages.
-	NoSharePages *bool `json:"nosharepages,omitempty"`
-	// allocation of memory: all at the start, or when it is used.
-	// +kubebuilder:validation:Enum=immediate;ondemand
+	// disablePageMerging keeps the kernel (KSM) from merging equal pages of several guests. Default: false; a VMI with realtime has true.
+	// Domain: memoryBacking/nosharepages.
+	DisablePageMerging *bool `json:"disablePageMerging,omitempty"`
+	// allocation is when the host sets memory aside: all at the start, or a page when it is first used. Default: OnDemand; Immediate for a VMI
+	// whose NUMA nodes mirror the host's. Domain: memoryBacking/allocation@mode.
+	// +kubebuilder:validation:Enum=Immediate;OnDemand
 	Allocation string `json:"allocation,omitempty"`
-	// allocThreads is the number of threads that allocate.
+	// allocationThreads is the number of threads that set memory aside; 1 to 1024. Default: QEMU's. Domain: memoryBacking/allocation@threads.
 	// +kubebuilder:validation:Minimum=1
-	AllocThreads *int32 `json:"allocThreads,omitempty"`
-	// Limits of the whole process in KiB, memory and all that QEMU needs besides.
-	// +kubebuilder:validation:Minimum=1
-	HardLimitKiB *int64 `json:"hardLimitKiB,omitempty"`
-	// +kubebuilder:validation:Minimum=1
-	SoftLimitKiB *int64 `json:"softLimitKiB,omitempty"`
-	// +kubebuilder:validation:Minimum=1
-	SwapHardLimitKiB *int64 `json:"swapHardLimitKiB,omitempty"`
-	// discard throws the content of the memory away when the guest ends, and does not write it to a file.
+	// +kubebuilder:validation:Maximum=1024
+	AllocationThreads *int32 `json:"allocationThreads,omitempty"`
+	// hardLimit is the most memory that the whole QEMU process may use, the guest's memory included, in bytes, rounded up to KiB. The kernel
+	// kills a guest above it; one whose memory does not fit is refused. Default: no limit. Domain: memtune/hard_limit.
+	HardLimit *resource.Quantity `json:"hardLimit,omitempty"`
+	// softLimit is the memory that the QEMU process keeps when the host is short of memory, in bytes, rounded up to KiB. Default: no limit.
+	// Domain: memtune/soft_limit.
+	SoftLimit *resource.Quantity `json:"softLimit,omitempty"`
+	// swapHardLimit is the most memory and swap together that the QEMU process may use, in bytes, rounded up to KiB. Default: no limit.
+	// Domain: memtune/swap_hard_limit.
+	SwapHardLimit *resource.Quantity `json:"swapHardLimit,omitempty"`
+	// discard throws the content of the memory away when the guest ends, instead of writing it back to a file. Default: false.
+	// Domain: memoryBacking/discard.
 	Discard *bool `json:"discard,omitempty"`
 }
 
-// NUMAPolicy is for where the memory of guests with dedicated CPUs comes from.
+// NUMAPolicy says where the memory of a VMI with dedicated CPUs comes from. Domain: numatune.
 type NUMAPolicy struct {
-	// mode of taking memory from the cells of the guest's CPUs.
-	// +kubebuilder:validation:Enum=strict;preferred;interleave
+	// mode is how memory is taken from the NUMA nodes of the guest's CPUs. Default: no rule; 'Strict' for a VMI whose NUMA nodes mirror the
+	// host's, which no other value may replace. Domain: numatune/memory@mode.
+	// +kubebuilder:validation:Enum=Strict;Preferred;Interleave
 	Mode string `json:"mode,omitempty"`
-	// followDevices takes CPUs from the cell of the guest's host devices first.
+	// followDevices takes CPUs of the NUMA node of the VMI's host devices first. Default: false. Domain: none; it orders the choice for
+	// cputune/vcpupin.
 	FollowDevices *bool `json:"followDevices,omitempty"`
 }

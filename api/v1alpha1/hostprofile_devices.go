@@ -1,111 +1,151 @@
 package v1alpha1
 
-// NetPolicy is for the host's side of interfaces.
+import "k8s.io/apimachinery/pkg/api/resource"
+
+// NetPolicy is for the host's side of interfaces. Domain: devices/interface.
 type NetPolicy struct {
-	// vhost has the kernel serve virtio interfaces (true) or QEMU (false).
-	VHost    *bool          `json:"vhost,omitempty"`
-	Inbound  *BandwidthRate `json:"inbound,omitempty"`
-	Outbound *BandwidthRate `json:"outbound,omitempty"`
-	// filterRef is a network filter that libvirt has on the host, such as clean-traffic.
+	// vhost has the host's kernel serve virtio interfaces (true), or QEMU (false). Default: libvirt's choice. Domain: interface/driver@name.
+	VHost *bool `json:"vhost,omitempty"`
+	// inbound limits what the guest receives. Domain: interface/bandwidth/inbound.
+	Inbound *BandwidthPolicy `json:"inbound,omitempty"`
+	// outbound limits what the guest sends. Domain: interface/bandwidth/outbound.
+	Outbound *BandwidthPolicy `json:"outbound,omitempty"`
+	// filterRef names a network filter that libvirt has on the host, such as clean-traffic. Default: none. Domain: interface/filterref@filter.
+	// +kubebuilder:validation:MaxLength=253
 	FilterRef string `json:"filterRef,omitempty"`
-	// trustRx lets the guest change the host's filters of received packets.
+	// trustRx lets the guest change which packets the host's macvtap receives for it. Default: false.
+	// Domain: interface@trustGuestRxFilters.
 	TrustRx *bool `json:"trustRx,omitempty"`
-	// coalesceFrames is how many received frames one interrupt is for.
+	// coalesceFrames is how many received frames one interrupt is for; at least 1. Default: the host's. Domain:
+	// interface/coalesce/rx/frames@max.
 	// +kubebuilder:validation:Minimum=1
 	CoalesceFrames *int32 `json:"coalesceFrames,omitempty"`
-	// isolated guests do not reach others on their bridge that are isolated too.
+	// isolated keeps a guest from reaching other isolated guests on its bridge. Default: false. Domain: interface/port@isolated.
 	Isolated *bool `json:"isolated,omitempty"`
 }
 
-// BandwidthRate limits one direction.
-type BandwidthRate struct {
-	// +kubebuilder:validation:Minimum=1
-	AverageKBps *int32 `json:"averageKBps,omitempty"`
-	// +kubebuilder:validation:Minimum=1
-	PeakKBps *int32 `json:"peakKBps,omitempty"`
-	// burstKB is what passes at peak rate.
-	// +kubebuilder:validation:Minimum=1
-	BurstKB *int32 `json:"burstKB,omitempty"`
+// BandwidthPolicy limits one direction of each interface. The merged policy must have averageBytesPerSecond where it has one of the others.
+type BandwidthPolicy struct {
+	// averageBytesPerSecond is the rate that is kept in the long run, in bytes per second, rounded up to kilobytes (1000 bytes). Default: no
+	// limit. Domain: inbound@average or outbound@average.
+	AverageBytesPerSecond *resource.Quantity `json:"averageBytesPerSecond,omitempty"`
+	// peakBytesPerSecond is the highest rate of a burst, in bytes per second, rounded up to kilobytes (1000 bytes). Default: no limit.
+	// Domain: inbound@peak or outbound@peak.
+	PeakBytesPerSecond *resource.Quantity `json:"peakBytesPerSecond,omitempty"`
+	// burstSize is how much passes at the peak rate, in bytes, rounded up to KiB. Default: that of the host's kernel. Domain:
+	// inbound@burst or outbound@burst.
+	BurstSize *resource.Quantity `json:"burstSize,omitempty"`
 }
 
-// BalloonPolicy is for memory statistics.
+// BalloonPolicy is for memory statistics. Domain: devices/memballoon.
 type BalloonPolicy struct {
-	// statsPeriodSec is how often the guest is asked, in seconds; 0 never.
+	// statsPeriodSeconds is how often the guest is asked for its memory statistics, in seconds; 0 never asks. Default: 10.
+	// Domain: memballoon/stats@period.
 	// +kubebuilder:validation:Minimum=0
-	StatsPeriodSec *int32 `json:"statsPeriodSec,omitempty"`
+	StatsPeriodSeconds *int32 `json:"statsPeriodSeconds,omitempty"`
 }
 
-// RNGPolicy is for random number generators.
+// RNGPolicy is for random number generators. Domain: devices/rng.
 type RNGPolicy struct {
-	// source is a device of the host.
+	// source is the device of the host that random bytes come from. Default: /dev/urandom. Domain: rng/backend.
 	// +kubebuilder:validation:Enum=/dev/urandom;/dev/random;/dev/hwrng
 	Source string `json:"source,omitempty"`
-	// rateBytes is how much the guest gets in a period, in bytes.
+	// bytesPerPeriod is how much the guest gets in a period, in bytes, up to 2Gi less one. Default: no limit. Domain: rng/rate@bytes.
+	// +kubebuilder:validation:XValidation:rule=`quantity(string(self)).isInteger() && quantity(string(self)).asInteger() > 0 && quantity(string(self)).isLessThan(quantity('2Gi'))`,message="must be a positive whole number below 2Gi"
+	BytesPerPeriod *resource.Quantity `json:"bytesPerPeriod,omitempty"`
+	// periodMilliseconds is the period of bytesPerPeriod, in milliseconds; at least 1. Default: 1000. Domain: rng/rate@period.
 	// +kubebuilder:validation:Minimum=1
-	RateBytes *int32 `json:"rateBytes,omitempty"`
-	// ratePeriodMs is the period in milliseconds, 1000 if absent.
-	// +kubebuilder:validation:Minimum=1
-	RatePeriodMs *int32 `json:"ratePeriodMs,omitempty"`
+	PeriodMilliseconds *int32 `json:"periodMilliseconds,omitempty"`
 }
 
-// GraphicsPolicy is for VNC.
+// GraphicsPolicy is for VNC. Domain: devices/graphics.
 type GraphicsPolicy struct {
-	// listen is 'socket', or the IP address of the host to listen on.
+	// listen is 'Socket', or the IP address of the host that VNC listens on, where whoever reaches it sees the screen. Default: Socket, in the
+	// guest's own folder. Domain: graphics/listen.
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule=`self in ['', 'Socket'] || isIP(self)`,message="must be 'Socket' or an IP address"
 	Listen string `json:"listen,omitempty"`
 }
 
-// SerialLogPolicy keeps what guests write to their serial console.
+// SerialLogPolicy keeps what guests write to their serial console. Domain: devices/serial.
 type SerialLogPolicy struct {
-	// dir is the folder; the file is NAMESPACE_NAME.log.
-	// +kubebuilder:validation:Pattern=`^/`
+	// dir is the folder of the host for the files, an absolute path; a file's name is NAMESPACE_NAME.log. Default: no file.
+	// Domain: serial/log@file.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^/[^[:cntrl:]]*$') && !('..' in self.split('/'))`,message="must be an absolute path without '..'"
 	Dir string `json:"dir,omitempty"`
-	// append goes on with the file of an earlier boot; true if absent.
+	// append goes on with the file of an earlier boot; 'false' overwrites it. Default: true. Domain: serial/log@append.
 	Append *bool `json:"append,omitempty"`
 }
 
 // SecurityPolicy is for the confinement of QEMU.
 type SecurityPolicy struct {
-	SecLabel *SecLabel `json:"seclabel,omitempty"`
-	// resourcePartition is the cgroup of guests, such as /machine/production.
-	// +kubebuilder:validation:Pattern=`^/`
+	// secLabel is the label that QEMU runs with. Domain: seclabel.
+	SecLabel *SecLabelPolicy `json:"secLabel,omitempty"`
+	// resourcePartition is the cgroup of guests, an absolute path such as /machine/production. Default: libvirt's, /machine.
+	// Domain: resource/partition.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^/[^[:cntrl:]]*$') && !('..' in self.split('/'))`,message="must be an absolute path without '..'"
 	ResourcePartition string `json:"resourcePartition,omitempty"`
-	// vtpmSecret is the UUID of libvirt's secret that encrypts the state of TPMs.
+	// vtpmSecret is the UUID of the secret in libvirt that encrypts the state of TPMs. Default: the key of the launcher's --tpm-keys, where
+	// it has one. Domain: tpm/backend/encryption@secret.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 	VTPMSecret string `json:"vtpmSecret,omitempty"`
-	// nwfilter 'spoofing' keeps guests on taps and bridges from sending under other MAC addresses than their own, with filters that Kiln
-	// writes; 'none' leaves them, whatever the launcher's --guard says. Needs ebtables on the host.
-	// +kubebuilder:validation:Enum=spoofing;none
-	NWFilter string `json:"nwfilter,omitempty"`
+	// nwFilter 'AntiSpoofing' keeps guests on taps and bridges from sending under other MAC addresses than their own, with filters that Kiln
+	// writes; the host needs ebtables. 'None' leaves them, whatever the launcher's --guard says. Default: as --guard says.
+	// Domain: interface/filterref, and nwfilter documents.
+	// +kubebuilder:validation:Enum=AntiSpoofing;None
+	NWFilter string `json:"nwFilter,omitempty"`
 }
 
-// SecLabel is a label of a security driver of the host.
-type SecLabel struct {
-	// +kubebuilder:validation:Enum=dynamic;static;none
+// SecLabelPolicy is a label of a security driver of the host. Domain: seclabel.
+// +kubebuilder:validation:XValidation:rule=`!has(self.label) || self.label == ” || !has(self.type) || self.type == 'Static'`,message="is for type Static alone",fieldPath=`.label`
+type SecLabelPolicy struct {
+	// type is whether libvirt makes the label, the profile gives it, or there is none. Default: libvirt's, Dynamic. Domain: seclabel@type.
+	// +kubebuilder:validation:Enum=Dynamic;Static;None
 	Type string `json:"type,omitempty"`
-	// model is the driver.
-	// +kubebuilder:validation:Enum=selinux;apparmor;dac
+	// model is the security driver. Default: the host's first. Domain: seclabel@model.
+	// +kubebuilder:validation:Enum=SELinux;AppArmor;DAC
 	Model string `json:"model,omitempty"`
-	// label of QEMU with type 'static'.
+	// label is QEMU's label with type 'Static', as the driver spells it. Domain: seclabel/label.
+	// +kubebuilder:validation:MaxLength=1024
 	Label string `json:"label,omitempty"`
-	// relabel tells whether images get a label too.
+	// relabel reports whether images get a label too. Default: libvirt's: true, and false with type 'Static'. Domain: seclabel@relabel.
 	Relabel *bool `json:"relabel,omitempty"`
 }
 
-// PathTemplates are Go templates of paths with .Namespace, .Name and .UID, and for channels .Channel. Folders must exist.
+// PathTemplates are absolute paths of the host in which {{.Namespace}}, {{.Name}} and {{.UID}} stand for the VMI's. The folder must exist.
+// A template that does not name the VMI gives all that the profile selects one and the same file.
 type PathTemplates struct {
-	VNC     string `json:"vnc,omitempty"`
-	Serial  string `json:"serial,omitempty"`
+	// vnc is the socket of VNC. Default: in the guest's own folder. Domain: graphics@socket.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
+	VNC string `json:"vnc,omitempty"`
+	// serial is the socket of the serial console. Default: in the guest's own folder. Domain: serial/source@path and console/source@path.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
+	Serial string `json:"serial,omitempty"`
+	// channel is the socket of a channel; {{.Channel}} stands for its name. Default: libvirt's own. Domain: channel/source@path.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID|Channel) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}}, {{.UID}} and {{.Channel}} may stand in it"
 	Channel string `json:"channel,omitempty"`
-	NVRAM   string `json:"nvram,omitempty"`
-	// swtpm is the folder of a TPM's state. Who changes it, or nvram, moves the files of guests that have run: else these find an empty TPM,
-	// or no boot entries.
+	// nvram is the file of the EFI variables. Before you change it, move the files of guests that have run: else these lose their boot entries.
+	// Default: in the guest's own folder. Domain: os/nvram.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
+	NVRAM string `json:"nvram,omitempty"`
+	// swtpm is the folder of a TPM's state. Before you change it, move the folders of guests that have run: else these find an empty TPM.
+	// Default: below the launcher's --tpm-states. Domain: tpm/backend/source@path.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
 	SWTPM string `json:"swtpm,omitempty"`
 }
 
 // LifecyclePolicy is for crashes of a guest.
 type LifecyclePolicy struct {
-	// +kubebuilder:validation:Enum=destroy;restart;preserve;coredump-destroy;coredump-restart
+	// onCrash is what libvirt does when the guest crashes. Default: Destroy. Domain: on_crash.
+	// +kubebuilder:validation:Enum=Destroy;Restart;Preserve;CoredumpDestroy;CoredumpRestart
 	OnCrash string `json:"onCrash,omitempty"`
-	// coreDump tells whether memory of the guest is part of a dump of QEMU.
+	// coreDump reports whether the guest's memory is part of a dump of the QEMU process. Default: QEMU's. Domain: memory@dumpCore.
 	CoreDump *bool `json:"coreDump,omitempty"`
 }

@@ -37,7 +37,7 @@ spec:
 apiVersion: kilnvm.io/v1alpha1
 kind: HostProfile
 metadata: {name: guard}
-spec: {security: {nwfilter: spoofing}}
+spec: {security: {nwFilter: AntiSpoofing}}
 ---
 apiVersion: v1
 kind: Secret

@@ -119,7 +119,7 @@ func (o *options) readProfiles() ([]v1alpha1.HostProfile, error) {
 func (o *options) elsewhere(profiles []v1alpha1.HostProfile, guest labels.Set) {
 	var names []string
 	for _, p := range profiles {
-		if p.Spec.NodeSelector != nil && mayBeFor(p.Spec.VMSelector, guest) {
+		if p.Spec.NodeSelector != nil && mayBeFor(p.Spec.VMISelector, guest) {
 			names = append(names, p.Name)
 		}
 	}

@@ -15,8 +15,8 @@ func TestRenderWithWhatLiesBeside(t *testing.T) {
 	profile := func(name, spec string) string {
 		return "apiVersion: kilnvm.io/v1alpha1\nkind: HostProfile\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
 	}
-	_, file := write(t, size, vm, kubevirt, profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaUs: 5000}}"),
-		profile("of-others", "{vmSelector: {matchLabels: {of: others}}, nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaUs: 6000}}"))
+	_, file := write(t, size, vm, kubevirt, profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaMicroseconds: 5000}}"),
+		profile("of-others", "{vmiSelector: {matchLabels: {of: others}}, nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaMicroseconds: 6000}}"))
 	_, others := write(t, profile("c", "{cpu: {shares: 4096}}"))
 	got := call(t, "", "render", "-f", file)
 	if got.err != nil || !strings.Contains(got.out, "<shares>2048</shares>") || !strings.Contains(got.out, "Forge") || strings.Contains(got.out, "5000") ||
@@ -32,8 +32,8 @@ func TestRenderWithWhatLiesBeside(t *testing.T) {
 // TestProfilesAreJudged: by the schema, and by what no schema says.
 func TestProfilesAreJudged(t *testing.T) {
 	for _, c := range []struct{ why, spec, field string }{
-		{"right", "{vmSelector: {matchExpressions: [{key: tier, operator: Exists}]}, cpu: {shares: 2048}}", ""},
-		{"an operator that there is not", "{vmSelector: {matchExpressions: [{key: tier, operator: Like}]}}", "spec.vmSelector.matchExpressions[0].operator: Unsupported value"},
+		{"right", "{vmiSelector: {matchExpressions: [{key: tier, operator: Exists}]}, cpu: {shares: 2048}}", ""},
+		{"an operator that there is not", "{vmiSelector: {matchExpressions: [{key: tier, operator: Like}]}}", "spec.vmiSelector.matchExpressions[0].operator: Unsupported value"},
 		{"the key of no label", "{nodeSelector: {matchLabels: {'a b': c}}}", "spec.nodeSelector.matchLabels: Invalid"},
 		{"a value out of bounds", "{cpu: {shares: 1}}", "spec.cpu.shares: Invalid"},
 		{"a field that there is not", "{disk: {queueSize: 256}}", "spec.disk.queueSize: Forbidden: unknown field"},
@@ -68,7 +68,7 @@ func TestRenderWithProfiles(t *testing.T) {
 		{"a disagreement", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{cpu: {shares: 4096}}")}, "hostProfile.cpu.shares: Forbidden: host profiles 'a' and 'b' of priority 0 differ here: 2048 and 4096", true},
 		{"an unknown field", []string{profile("a", "{cpu: {share: 2048}}")}, "spec.cpu.share: Forbidden: unknown field", false},
 		{"an unknown value", []string{profile("a", "{disk: {cachePolicy: quick}}")}, "spec.disk.cachePolicy: Unsupported value", false},
-		{"a selector that cannot be read", []string{profile("a", "{vmSelector: {matchExpressions: [{key: tier, operator: In}]}}")}, "HostProfile a: spec.vmSelector.matchExpressions[0].values: Required", false},
+		{"a selector that cannot be read", []string{profile("a", "{vmiSelector: {matchExpressions: [{key: tier, operator: In}]}}")}, "HostProfile a: spec.vmiSelector.matchExpressions[0].values: Required", false},
 		{"another kind", []string{vm}, "holds a VirtualMachine, want HostProfiles of kilnvm.io/v1alpha1", false},
 	} {
 		_, profiles := write(t, test.profiles...)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -66,7 +65,7 @@ func (n *Node) comparePolicy(ctx context.Context, vmi *v1.VirtualMachineInstance
 	}
 	is, errs := backend.Policy(profiles, vmi, n.facts())
 	condition := v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: reasonNextStart}
-	fields := differences(reflect.ValueOf(was), reflect.ValueOf(is), "")
+	fields := backend.PolicyChanges(was, is)
 	switch {
 	case len(errs) > 0:
 		condition.Reason, condition.Message = reasonRefused, "the guest runs on, and would not start again: "+errs.ToAggregate().Error()
@@ -78,30 +77,6 @@ func (n *Node) comparePolicy(ctx context.Context, vmi *v1.VirtualMachineInstance
 	before := slices.Clone(vmi.Status.Conditions)
 	setCondition(vmi, condition)
 	return !slices.Equal(before, vmi.Status.Conditions), nil
-}
-
-// differences are the fields in which two policies differ, such as cpu.shares. Lists count as a whole, as in merging.
-func differences(a, b reflect.Value, at string) (fields []string) {
-	for i := range a.NumField() {
-		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
-		x, y := a.Field(i), b.Field(i)
-		switch {
-		case reflect.DeepEqual(x.Interface(), y.Interface()):
-		case x.Kind() == reflect.Pointer && x.Type().Elem().Kind() == reflect.Struct:
-			fields = append(fields, differences(pointed(x), pointed(y), at+name+".")...)
-		default:
-			fields = append(fields, at+name)
-		}
-	}
-	return fields
-}
-
-// pointed is what a pointer to a struct points to; the empty struct for nil.
-func pointed(pointer reflect.Value) reflect.Value {
-	if pointer.IsNil() {
-		return reflect.Zero(pointer.Type().Elem())
-	}
-	return pointer.Elem()
 }
 
 // Profiles are all host profiles of a cluster; none where that kind is not served.

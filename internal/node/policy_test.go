@@ -22,7 +22,7 @@ func TestChangedProfilesAreTold(t *testing.T) {
 		}
 		return spec
 	}
-	profile := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}")}
+	profile := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}")}
 	profile.Name = "first"
 	cluster := holding(t, vmi, profile)
 	n := node(t, daemon(t), cluster, cluster)
@@ -31,19 +31,19 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	}
 	const told = "host profiles have changed since the guest was started; its next start goes by their "
 	for _, c := range []struct{ why, spec, reason, message string }{
-		{"as they were", "{lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}", "", ""},
-		{"another priority of the same", "{priority: 3, lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}", "", ""},
-		{"a value", "{lifecycle: {onCrash: destroy}, rng: {source: /dev/random}}", reasonNextStart, told + "lifecycle.onCrash"},
-		{"a part less, and one more", "{lifecycle: {onCrash: preserve}, cache: {l3Kib: [1024]}}", reasonNextStart, told + "cache.l3Kib, rng.source"},
-		{"two that disagree", "{lifecycle: {onCrash: restart}}", reasonRefused, "would not start again: hostProfile.lifecycle.onCrash: Forbidden"},
-		{"for other guests", "{vmSelector: {matchLabels: {other: guest}}, lifecycle: {onCrash: preserve}}", reasonNextStart, told + "rng.source, lifecycle.onCrash"},
-		{"as they were, again", "{lifecycle: {onCrash: preserve}, rng: {source: /dev/random}}", "", ""},
+		{"as they were", "{lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
+		{"another priority of the same", "{priority: 3, lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
+		{"a value", "{lifecycle: {onCrash: Destroy}, rng: {source: /dev/random}}", reasonNextStart, told + "lifecycle.onCrash"},
+		{"a part less, and one more", "{lifecycle: {onCrash: Preserve}, cache: {l3Sizes: [1Mi]}}", reasonNextStart, told + "cache.l3Sizes, rng.source"},
+		{"two that disagree", "{lifecycle: {onCrash: Restart}}", reasonRefused, "would not start again: hostProfile.lifecycle.onCrash: Forbidden"},
+		{"for other guests", "{vmiSelector: {matchLabels: {other: guest}}, lifecycle: {onCrash: Preserve}}", reasonNextStart, told + "rng.source, lifecycle.onCrash"},
+		{"as they were, again", "{lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
 	} {
 		profile.Spec = spec(c.spec)
 		if err := cluster.Update(t.Context(), profile); err != nil {
 			t.Fatal(err)
 		}
-		second := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: destroy}}")}
+		second := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: Destroy}}")}
 		second.Name = "second"
 		if c.reason == reasonRefused {
 			if err := cluster.Create(t.Context(), second); err != nil {

@@ -35,12 +35,12 @@ spec:
 kind: HostProfile
 metadata: {name: databases}
 spec:
-  vmSelector: {matchLabels: {tier: database}}
-  disk: {cachePolicy: writethrough, ioPolicy: threads, discard: ignore, errorPolicy: report}
-  ioThreads: {policy: shared}
-  memory: {backing: memfd, nosharepages: true}
-  rng: {source: /dev/random, rateBytes: 4096}
-  balloon: {statsPeriodSec: 7}
+  vmiSelector: {matchLabels: {tier: database}}
+  disk: {cachePolicy: WriteThrough, ioPolicy: Threads, discard: Ignore, errorPolicy: report}
+  ioThreads: {policy: Shared}
+  memory: {backing: Memfd, disablePageMerging: true}
+  rng: {source: /dev/random, bytesPerPeriod: 4096}
+  balloon: {statsPeriodSeconds: 7}
   serialLog: {append: true}
 `
 )

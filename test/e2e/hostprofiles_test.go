@@ -12,7 +12,7 @@ const profilesCRD = "crd/hostprofiles.kilnvm.io"
 
 // misread is a profile of the name with a mistyped selector.
 func misread(name string) string {
-	return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + name + "}, spec: {vmSelector: {matchExpressions: [{key: tier, operator: Like, values: [a]}]}, cpu: {shares: 4096}}}"
+	return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + name + "}, spec: {vmiSelector: {matchExpressions: [{key: tier, operator: Like, values: [a]}]}, cpu: {shares: 4096}}}"
 }
 
 // TestMistypedProfileStopsNobody: a profile that was stored before its selectors were judged is left out by hosts, says so in its status, and can be
@@ -21,7 +21,7 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 	t.Parallel()
 	a := newAlone(t)
 	s := newSpaceOn(t, a.Cluster)
-	a.refuses("a selector that hosts cannot read", "spec.vmSelector.matchExpressions[0].operator", misread("typo"), "create", "-f", "-")
+	a.refuses("a selector that hosts cannot read", "spec.vmiSelector.matchExpressions[0].operator", misread("typo"), "create", "-f", "-")
 	a.unjudged(func() bool {
 		_, _, err := a.Kubectl(t.Context(), misread("typo"), "create", "-f", "-")
 		return err == nil
@@ -38,7 +38,7 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 	}
 	a.eventually("the status tells of the mistake", func() bool {
 		text := accepted("typo")
-		return strings.HasPrefix(text, "False InvalidSelector 1 ") && strings.Contains(text, "spec.vmSelector.matchExpressions[0].operator")
+		return strings.HasPrefix(text, "False InvalidSelector 1 ") && strings.Contains(text, "spec.vmiSelector.matchExpressions[0].operator")
 	})
 	a.eventually("the other one is accepted", func() bool { return strings.TrimSpace(accepted("right")) == "True Accepted 1" })
 
@@ -54,7 +54,7 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 		t.Errorf("of the two profiles the one that can be read does not count:\n%s", got.stdout)
 	}
 
-	a.accepts("mending it", "", "patch", "hostprofile", "typo", "--type=merge", `-p={"spec":{"vmSelector":{"matchExpressions":[{"key":"tier","operator":"In","values":["a"]}]}}}`)
+	a.accepts("mending it", "", "patch", "hostprofile", "typo", "--type=merge", `-p={"spec":{"vmiSelector":{"matchExpressions":[{"key":"tier","operator":"In","values":["a"]}]}}}`)
 	a.eventually("the status tells that it is mended", func() bool { return strings.TrimSpace(accepted("typo")) == "True Accepted 2" })
 }
 

@@ -30,7 +30,7 @@ func administered(s space) {
 	s.must(s.kubectl(kubevirts, "apply", "--server-side", "-f", "-"))
 	s.must(s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/kubevirts.kubevirt.io"))
 	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: kubevirt}, spec: {configuration: {cpuModel: Nehalem, smbios: {manufacturer: Forge}}}}`, "create", "-f", "-"))
-	s.must(s.kubectl(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: `+s.name+`}, spec: {vmSelector: {matchLabels: {of: `+s.name+`}}, cpu: {shares: 2048}}}`, "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: `+s.name+`}, spec: {vmiSelector: {matchLabels: {of: `+s.name+`}}, cpu: {shares: 2048}}}`, "create", "-f", "-"))
 	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "kubevirt/kubevirt", "--wait=false") })
 }
 
@@ -162,10 +162,10 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
 	profile := func(spec string) string {
-		return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + s.name + "}, spec: {vmSelector: {matchLabels: {of: " + s.name + "}}, nodeSelector: {matchLabels: {machine: " + m.name + "}}, " + spec + "}}"
+		return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + s.name + "}, spec: {vmiSelector: {matchLabels: {of: " + s.name + "}}, nodeSelector: {matchLabels: {machine: " + m.name + "}}, " + spec + "}}"
 	}
 	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "--wait=false", "--ignore-not-found") })
-	s.must(s.kubectl(profile("lifecycle: {onCrash: preserve}"), "apply", "-f", "-"))
+	s.must(s.kubectl(profile("lifecycle: {onCrash: Preserve}"), "apply", "-f", "-"))
 	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
 	guest = strings.Replace(guest, "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:", 1)
 	s.must(s.kubectl(guest, "create", "-f", "-"))
@@ -178,9 +178,9 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	if got := told(); got != "" {
 		t.Errorf("nothing has changed, and the guest is told '%s'", got)
 	}
-	s.must(s.kubectl(profile("lifecycle: {onCrash: destroy}, balloon: {statsPeriodSec: 5}"), "apply", "-f", "-"))
+	s.must(s.kubectl(profile("lifecycle: {onCrash: Destroy}, balloon: {statsPeriodSeconds: 5}"), "apply", "-f", "-"))
 	s.eventually("the condition names what has changed", func() bool {
-		return strings.HasSuffix(told(), "its next start goes by their balloon.statsPeriodSec, lifecycle.onCrash")
+		return strings.HasSuffix(told(), "its next start goes by their balloon.statsPeriodSeconds, lifecycle.onCrash")
 	})
 	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false")) // it is started again
 	s.eventually("the next guest runs by them", func() bool {

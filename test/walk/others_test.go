@@ -64,7 +64,7 @@ items:
 - apiVersion: kilnvm.io/v1alpha1
   kind: HostProfile
   metadata: {name: profile, annotations: {note: CANARY}}
-  spec: {nodeSelector: {matchLabels: {rack: CANARY}}, vmSelector: {matchLabels: {rack: CANARY}}}
+  spec: {nodeSelector: {matchLabels: {rack: CANARY}}, vmiSelector: {matchLabels: {rack: CANARY}}}
 `
 
 // edit are rights of Kubernetes' role of that name, in one namespace. The aggregated role is empty here: nothing aggregates.

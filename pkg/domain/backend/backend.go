@@ -36,7 +36,8 @@ type Documents struct {
 
 // Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
 func Render(in Input) (Documents, field.ErrorList) {
-	h := &host{Input: in, spec: &in.VMI.Spec, policy: complete(in.Policy), domain: field.NewPath("spec", "domain")}
+	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
+	h.policy, h.errs = complete(in.Policy)
 	h.plan = h.planThreads()
 	h.paths()
 	h.outdated()
@@ -97,7 +98,7 @@ func unaltered(front, complete *libvirtxml.Domain) error {
 type host struct {
 	Input
 	spec     *v1.VirtualMachineInstanceSpec
-	policy   v1alpha1.HostPolicy // with a struct for each part
+	policy   v1alpha1.HostPolicy // in libvirt's words, with a struct for each part
 	domain   *field.Path         // spec.domain
 	plan     threadPlan
 	nicKinds []string // how each interface of the frontend is bound

@@ -43,7 +43,7 @@ func (h *host) emulatorPin() *libvirtxml.DomainCPUTuneEmulatorPin {
 	if h.pins != nil && len(h.pins.emulator) > 0 {
 		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpuset.New(h.pins.emulator...).String()}
 	}
-	if cpus := h.cpus(h.policy.CPU.EmulatorCPUs, "emulatorCpus"); !cpus.IsEmpty() {
+	if cpus := h.cpus(h.policy.CPU.EmulatorCPUs, "emulatorCPUs"); !cpus.IsEmpty() {
 		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpus.String()}
 	}
 	return nil
@@ -64,15 +64,15 @@ func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
 	if p.Shares != nil {
 		out.Shares = &libvirtxml.DomainCPUTuneShares{Value: uint(*p.Shares)}
 	}
-	if p.PeriodUs != nil {
-		out.Period = &libvirtxml.DomainCPUTunePeriod{Value: uint64(*p.PeriodUs)}
-		out.EmulatorPeriod = &libvirtxml.DomainCPUTunePeriod{Value: uint64(*p.PeriodUs)}
+	if p.PeriodMicroseconds != nil {
+		out.Period = &libvirtxml.DomainCPUTunePeriod{Value: uint64(*p.PeriodMicroseconds)}
+		out.EmulatorPeriod = &libvirtxml.DomainCPUTunePeriod{Value: uint64(*p.PeriodMicroseconds)}
 	}
-	if p.QuotaUs != nil {
-		out.Quota = &libvirtxml.DomainCPUTuneQuota{Value: *p.QuotaUs}
+	if p.QuotaMicroseconds != nil {
+		out.Quota = &libvirtxml.DomainCPUTuneQuota{Value: *p.QuotaMicroseconds}
 	}
-	if p.EmulatorQuotaUs != nil {
-		out.EmulatorQuota = &libvirtxml.DomainCPUTuneQuota{Value: *p.EmulatorQuotaUs}
+	if p.EmulatorQuotaMicroseconds != nil {
+		out.EmulatorQuota = &libvirtxml.DomainCPUTuneQuota{Value: *p.EmulatorQuotaMicroseconds}
 	}
 	out.VCPUSched = h.scheduler()
 	return out.Shares != nil || out.Period != nil || out.Quota != nil || out.EmulatorQuota != nil || out.VCPUSched != nil
@@ -84,7 +84,7 @@ const realtimePriority = 1
 // scheduler is that of a realtime guest, on the CPUs of its mask, else the administrator's.
 func (h *host) scheduler() []libvirtxml.DomainCPUTuneVCPUSched {
 	sched := libvirtxml.DomainCPUTuneVCPUSched{VCPUs: h.everyVCPU()}
-	switch c, policy := h.spec.Domain.CPU, h.policy.CPU.VCPUSched; {
+	switch c, policy := h.spec.Domain.CPU, h.policy.CPU.VCPUScheduler; {
 	case c != nil && c.Realtime != nil:
 		priority := realtimePriority
 		sched.VCPUs, sched.Scheduler, sched.Priority = cmp.Or(c.Realtime.Mask, sched.VCPUs), "fifo", &priority
@@ -110,13 +110,13 @@ func (h *host) everyVCPU() string {
 // resctrl gives the guest's CPUs parts of cache and bandwidth; it tells whether there are any.
 func (h *host) resctrl(out *libvirtxml.DomainCPUTune) bool {
 	caches := libvirtxml.DomainCPUCacheTune{VCPUs: h.everyVCPU()}
-	for id, size := range h.policy.Cache.L3KiB {
-		if size > 0 {
+	for id, size := range h.policy.Cache.L3Sizes {
+		if size := kibibytes(size); size > 0 {
 			caches.Cache = append(caches.Cache, libvirtxml.DomainCPUCacheTuneCache{ID: uint(id), Level: 3, Type: "both", Size: uint(size), Unit: "KiB"})
 		}
 	}
 	nodes := libvirtxml.DomainCPUMemoryTune{VCPUs: h.everyVCPU()}
-	for id, percent := range h.policy.Cache.MemBwPercent {
+	for id, percent := range h.policy.Cache.MemoryBandwidthPercents {
 		if percent > 0 {
 			nodes.Nodes = append(nodes.Nodes, libvirtxml.DomainCPUMemoryTuneNode{ID: uint(id), Bandwidth: uint(percent)})
 		}

@@ -47,9 +47,9 @@ func (h *host) pinning() *pinning {
 		rooms = append(slices.DeleteFunc(slices.Clone(rooms), away), rooms...) // the guest's own cells first
 	} else {
 		d := demand{vcpus / h.threads(), h.threads(), extra}
-		if crossing := h.policy.CPU.AllowCellCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(rooms, d.fits) {
+		if crossing := h.policy.CPU.AllowNUMANodeCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(rooms, d.fits) {
 			h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true, fmt.Sprintf(
-				"the guest needs %d CPUs of one NUMA cell, since hostProfile.cpu.allowCellCrossing is 'false'; %s has: %s", vcpus+extra, h.node(), offered(rooms))))
+				"the guest needs %d CPUs of one NUMA cell, since hostProfile.cpu.allowNUMANodeCrossing is 'false'; %s has: %s", vcpus+extra, h.node(), offered(rooms))))
 			return nil
 		}
 		p.vcpus, rooms = local(rooms, d)
@@ -211,7 +211,7 @@ func rank(r *room) int {
 
 // freeCPUs are those that the guest may have, without those that the administrator keeps for the host.
 func (h *host) freeCPUs() cpuset.CPUSet {
-	return cpuset.New(h.Bindings.CPUs...).Difference(h.cpus(h.policy.CPU.ReservedHostCPUs, "reservedHostCpus"))
+	return cpuset.New(h.Bindings.CPUs...).Difference(h.cpus(h.policy.CPU.ReservedHostCPUs, "reservedHostCPUs"))
 }
 
 // deviceCells are the cells of the guest's host devices, where its CPUs are to follow them.

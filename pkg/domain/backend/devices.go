@@ -72,7 +72,7 @@ func (h *host) graphics() []libvirtxml.DomainGraphic {
 		if out[i].VNC == nil {
 			continue
 		}
-		if listen := h.policy.Graphics.Listen; listen != "" && listen != "socket" {
+		if listen := h.policy.Graphics.Listen; listen != "" && listen != "Socket" {
 			at := &libvirtxml.DomainGraphicListenerAddress{Address: listen}
 			out[i].VNC = &libvirtxml.DomainGraphicVNC{Port: -1, AutoPort: "yes", Listeners: []libvirtxml.DomainGraphicListener{{Address: at}}}
 			continue
@@ -122,8 +122,8 @@ func (h *host) rngs() []libvirtxml.DomainRNG {
 	p := h.policy.RNG
 	for i := range out {
 		out[i].Backend = &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: cmp.Or(p.Source, "/dev/urandom")}}
-		if p.RateBytes != nil {
-			out[i].Rate = &libvirtxml.DomainRNGRate{Bytes: number(p.RateBytes), Period: number(p.RatePeriodMs)}
+		if p.BytesPerPeriod != nil {
+			out[i].Rate = &libvirtxml.DomainRNGRate{Bytes: uint(bytes(p.BytesPerPeriod)), Period: number(p.PeriodMilliseconds)}
 		}
 	}
 	return out
@@ -138,7 +138,7 @@ func (h *host) balloon() *libvirtxml.DomainMemBalloon {
 		return front
 	}
 	out, period := *front, uint(statsPeriod)
-	if p := h.policy.Balloon.StatsPeriodSec; p != nil {
+	if p := h.policy.Balloon.StatsPeriodSeconds; p != nil {
 		period = uint(*p)
 	}
 	if period > 0 {

@@ -14,7 +14,7 @@ import (
 func (h *host) tune(out *libvirtxml.DomainDisk, spec v1.Disk, volume Volume, at *field.Path) {
 	p, driver := h.policy.Disk, out.Driver
 	driver.Cache = h.cache(spec, volume, at)
-	driver.IO = cmp.Or(string(spec.IO), set(p.IOPolicy))
+	driver.IO = cmp.Or(string(spec.IO), p.IOPolicy)
 	// Native asynchronous IO pays on block devices; on sparse files it blocks when blocks must be allocated.
 	if driver.IO == "" && driver.Cache == "none" && volume.Block {
 		driver.IO = string(v1.IONative)
@@ -26,8 +26,8 @@ func (h *host) tune(out *libvirtxml.DomainDisk, spec v1.Disk, volume Volume, at 
 	if spec.ErrorPolicy != nil {
 		driver.ErrorPolicy, driver.RErrorPolicy = string(*spec.ErrorPolicy), ""
 	}
-	if p.MetadataCacheBytes != nil && volume.Format == "qcow2" {
-		size := libvirtxml.DomainDiskMetadataCacheSize{Unit: "bytes", Value: int(*p.MetadataCacheBytes)}
+	if p.MetadataCacheSize != nil && volume.Format == "qcow2" {
+		size := libvirtxml.DomainDiskMetadataCacheSize{Unit: "bytes", Value: int(bytes(p.MetadataCacheSize))}
 		driver.MetadataCache = &libvirtxml.DomainDiskMetadataCache{MaxSize: &size}
 	}
 	// Commands of a LUN go past QEMU's throttle to the device.
@@ -36,18 +36,10 @@ func (h *host) tune(out *libvirtxml.DomainDisk, spec v1.Disk, volume Volume, at 
 	}
 }
 
-// set is a policy that says something: 'auto' leaves the choice to Kiln.
-func set(policy string) string {
-	if policy == "auto" {
-		return ""
-	}
-	return policy
-}
-
 // cache: the page cache of the host is passed by wherever the file system can, so that a write is on the disk when the
 // guest is told so and memory is not used twice.
 func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
-	shared, policy := isTrue(disk.Shareable), set(h.policy.Disk.CachePolicy)
+	shared, policy := isTrue(disk.Shareable), h.policy.Disk.CachePolicy
 	asked := cmp.Or(string(disk.Cache), policy)
 	switch {
 	case volume.NoDirectIO && (asked == "none" || asked == "directsync" || shared):
@@ -68,11 +60,11 @@ func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
 func (h *host) ioTune() *libvirtxml.DomainDiskIOTune {
 	p := h.policy.DiskLimits
 	out := libvirtxml.DomainDiskIOTune{
-		TotalBytesSec: wide(p.TotalBytesPerSec), ReadBytesSec: wide(p.ReadBytesPerSec), WriteBytesSec: wide(p.WriteBytesPerSec),
-		TotalIopsSec: wide(p.TotalIopsPerSec), ReadIopsSec: wide(p.ReadIopsPerSec), WriteIopsSec: wide(p.WriteIopsPerSec),
-		TotalBytesSecMax: wide(p.BurstTotalBytesPerSec), ReadBytesSecMax: wide(p.BurstReadBytesPerSec), WriteBytesSecMax: wide(p.BurstWriteBytesPerSec),
-		TotalIopsSecMax: wide(p.BurstTotalIopsPerSec), ReadIopsSecMax: wide(p.BurstReadIopsPerSec), WriteIopsSecMax: wide(p.BurstWriteIopsPerSec),
-		SizeIopsSec: wide(p.SizeIopsBytes),
+		TotalBytesSec: bytes(p.TotalBytesPerSecond), ReadBytesSec: bytes(p.ReadBytesPerSecond), WriteBytesSec: bytes(p.WriteBytesPerSecond),
+		TotalIopsSec: wide(p.TotalIOPS), ReadIopsSec: wide(p.ReadIOPS), WriteIopsSec: wide(p.WriteIOPS),
+		TotalBytesSecMax: bytes(p.BurstTotalBytesPerSecond), ReadBytesSecMax: bytes(p.BurstReadBytesPerSecond), WriteBytesSecMax: bytes(p.BurstWriteBytesPerSecond),
+		TotalIopsSecMax: wide(p.BurstTotalIOPS), ReadIopsSecMax: wide(p.BurstReadIOPS), WriteIopsSecMax: wide(p.BurstWriteIOPS),
+		SizeIopsSec: bytes(p.OperationSize),
 	}
 	if out == (libvirtxml.DomainDiskIOTune{}) {
 		return nil
@@ -86,7 +78,7 @@ func (h *host) ioTune() *libvirtxml.DomainDiskIOTune {
 		{out.TotalIopsSecMax, &out.TotalIopsSecMaxLength}, {out.ReadIopsSecMax, &out.ReadIopsSecMaxLength}, {out.WriteIopsSecMax, &out.WriteIopsSecMaxLength},
 	} {
 		if burst.rate > 0 { // libvirt takes a length with its burst only
-			*burst.length = wide(p.BurstLengthSec)
+			*burst.length = wide(p.BurstLengthSeconds)
 		}
 	}
 	return &out

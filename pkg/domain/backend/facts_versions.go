@@ -57,17 +57,17 @@ var features = []struct {
 		return asks
 	}},
 	{"polling of IO threads", "9.4.0", "", func(h *host) []*field.Path {
-		return when(h.policy.IOThreads.PollMaxNs != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNs"))
+		return when(h.policy.IOThreads.PollMaxNanoseconds != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNanoseconds"))
 	}},
 	{"a number of workers of IO threads", "8.5.0", "7.1.0", func(h *host) []*field.Path {
 		p := h.policy.IOThreads
 		return when((p.PoolMin != nil || p.PoolMax != nil) && h.plan.count > 0, policyPath("ioThreads", "poolMin"))
 	}},
 	{"threads that allocate memory", "8.2.0", "5.0.0", func(h *host) []*field.Path {
-		return when(h.policy.Memory.AllocThreads != nil, policyPath("memory", "allocThreads"))
+		return when(h.policy.Memory.AllocationThreads != nil, policyPath("memory", "allocationThreads"))
 	}},
 	{"a cache for tables of images", "7.0.0", "", func(h *host) []*field.Path {
-		return when(h.policy.Disk.MetadataCacheBytes != nil, policyPath("disk", "metadataCacheBytes"))
+		return when(h.policy.Disk.MetadataCacheSize != nil, policyPath("disk", "metadataCacheSize"))
 	}},
 	{"IO by io_uring", "6.3.0", "5.0.0", func(h *host) []*field.Path {
 		return when(h.policy.Disk.IOPolicy == "io_uring", policyPath("disk", "ioPolicy"))

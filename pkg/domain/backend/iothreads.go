@@ -17,14 +17,14 @@ func (h *host) ioThreads() uint { return h.plan.count }
 // ioThreadIDs says how each thread works, where that is to differ from QEMU's own way.
 func (h *host) ioThreadIDs() *libvirtxml.DomainIOThreadIDs {
 	p, count := h.policy.IOThreads, h.plan.count
-	if count == 0 || p.PollMaxNs == nil && p.PoolMin == nil && p.PoolMax == nil {
+	if count == 0 || p.PollMaxNanoseconds == nil && p.PoolMin == nil && p.PoolMax == nil {
 		return nil
 	}
 	out := &libvirtxml.DomainIOThreadIDs{}
 	for id := uint(1); id <= count; id++ {
 		thread := libvirtxml.DomainIOThread{ID: id, PoolMin: unsigned(p.PoolMin), PoolMax: unsigned(p.PoolMax)}
-		if p.PollMaxNs != nil {
-			thread.Poll = &libvirtxml.DomainIOThreadPoll{Max: unsigned(p.PollMaxNs)}
+		if p.PollMaxNanoseconds != nil {
+			thread.Poll = &libvirtxml.DomainIOThreadPoll{Max: unsigned(p.PollMaxNanoseconds)}
 		}
 		out.IOThreads = append(out.IOThreads, thread)
 	}
@@ -43,7 +43,7 @@ func unsigned[T int32 | int64](n *T) *uint {
 // ioThreadsPolicy is the user's, else the administrator's; nil is none.
 func (h *host) ioThreadsPolicy() *v1.IOThreadsPolicy {
 	policy := h.spec.Domain.IOThreadsPolicy
-	if name := v1.IOThreadsPolicy(h.policy.IOThreads.Policy); policy == nil && name != "" && name != "none" {
+	if name := v1.IOThreadsPolicy(h.policy.IOThreads.Policy); policy == nil && name != "" {
 		policy = &name
 	}
 	return policy
@@ -153,9 +153,9 @@ func (h *host) requestedCPUs() uint {
 // them, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
 func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
 	plan, pins := h.plan, h.pins
-	all, err := cpuset.Parse(h.policy.IOThreads.Pin)
+	all, err := cpuset.Parse(h.policy.IOThreads.CPUs)
 	if err != nil {
-		h.fail(field.Invalid(policyPath("ioThreads", "pin"), h.policy.IOThreads.Pin, "must be a list of CPUs such as '0-3,8'"))
+		h.fail(field.Invalid(policyPath("ioThreads", "cpus"), h.policy.IOThreads.CPUs, "must be a list of CPUs such as '0-3,8'"))
 	}
 	if pins == nil && all.IsEmpty() {
 		return nil

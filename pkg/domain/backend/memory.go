@@ -22,7 +22,7 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 		out.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{Hugepages: h.hugePages(uint(size))}
 	}
 	// A page that was merged is copied at the next write: a delay, which realtime guests must not have.
-	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil || isTrue(p.NoSharePages) {
+	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil || isTrue(p.DisablePageMerging) {
 		out.MemoryNosharepages = &libvirtxml.DomainMemoryNosharepages{}
 	}
 	if isTrue(p.Locked) {
@@ -75,8 +75,8 @@ func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	if out.Mode == "" && h.pins != nil && len(h.pins.cells) > 0 {
 		out.Mode = "immediate"
 	}
-	if p.AllocThreads != nil {
-		out.Threads = uint(*p.AllocThreads)
+	if p.AllocationThreads != nil {
+		out.Threads = uint(*p.AllocationThreads)
 	}
 	if out == (libvirtxml.DomainMemoryAllocation{}) {
 		return nil
@@ -97,13 +97,13 @@ func (h *host) memory() *libvirtxml.DomainMemory {
 
 func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 	p := h.policy.Memory
-	limit := func(kib *int64) *libvirtxml.DomainMemoryTuneLimit {
-		if kib == nil {
+	limit := func(q *resource.Quantity) *libvirtxml.DomainMemoryTuneLimit {
+		if q == nil {
 			return nil
 		}
-		return &libvirtxml.DomainMemoryTuneLimit{Value: uint64(*kib), Unit: "KiB"}
+		return &libvirtxml.DomainMemoryTuneLimit{Value: kibibytes(*q), Unit: "KiB"}
 	}
-	out := libvirtxml.DomainMemoryTune{HardLimit: limit(p.HardLimitKiB), SoftLimit: limit(p.SoftLimitKiB), SwapHardLimit: limit(p.SwapHardLimitKiB)}
+	out := libvirtxml.DomainMemoryTune{HardLimit: limit(p.HardLimit), SoftLimit: limit(p.SoftLimit), SwapHardLimit: limit(p.SwapHardLimit)}
 	if out == (libvirtxml.DomainMemoryTune{}) {
 		return nil
 	}
@@ -113,13 +113,11 @@ func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 // preferredPageKiB is the first of the administrator's sizes that divides the guest's memory, of which the host has enough pages;
 // 0 if there is none. What others use of them only the start can tell.
 func (h *host) preferredPageKiB() uint64 {
-	for i, text := range h.policy.Memory.HugepagePreference {
-		quantity, err := resource.ParseQuantity(text)
-		if err != nil || quantity.Value() < 1024 {
-			h.fail(field.Invalid(policyPath("memory", "hugepagePreference").Index(i), text, "must be a size such as '2Mi'"))
-			return 0
-		}
+	for _, quantity := range h.policy.Memory.HugePageSizes {
 		size, pages := uint64(quantity.Value()/1024), uint64(0)
+		if size == 0 {
+			continue // Illegible
+		}
 		for _, cell := range h.Host.NUMA {
 			pages += cell.Pages[size]
 		}

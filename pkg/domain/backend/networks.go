@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -113,16 +114,17 @@ func (h *host) regulate(out *libvirtxml.DomainInterface) {
 	}
 }
 
-func rate(r *v1alpha1.BandwidthRate) *libvirtxml.DomainInterfaceBandwidthParams {
+func rate(r *v1alpha1.BandwidthPolicy) *libvirtxml.DomainInterfaceBandwidthParams {
 	if r == nil {
 		return nil
 	}
-	signed := func(n *int32) *int {
-		if n == nil {
+	in := func(unit uint64, q *resource.Quantity) *int {
+		if q == nil {
 			return nil
 		}
-		value := int(*n)
+		value := int(rounded(*q, unit))
 		return &value
 	}
-	return &libvirtxml.DomainInterfaceBandwidthParams{Average: signed(r.AverageKBps), Peak: signed(r.PeakKBps), Burst: signed(r.BurstKB)}
+	// libvirt hands these to tc, whose kilobytes are 1000 bytes in rates and 1024 in sizes.
+	return &libvirtxml.DomainInterfaceBandwidthParams{Average: in(1000, r.AverageBytesPerSecond), Peak: in(1000, r.PeakBytesPerSecond), Burst: in(1024, r.BurstSize)}
 }

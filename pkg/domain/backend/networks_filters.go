@@ -12,7 +12,7 @@ import (
 // Documents: network filters, one for each guarded interface. Element: interface/filterref.
 //
 // A guest sends under its own MAC address alone, in Ethernet and in ARP, and where its addresses are known under these alone. The rules are
-// written out: the filters that distributions bring along are not on every host. Host profile: security.nwfilter says for which guests;
+// written out: the filters that distributions bring along are not on every host. Host profile: security.nwFilter says for which guests;
 // net.filterRef adds what the host has.
 
 func (h *host) filterName(name string) string { return "kiln-" + h.owner() + "-" + name }

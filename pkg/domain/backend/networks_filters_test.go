@@ -22,12 +22,12 @@ func TestWhoseFilter(t *testing.T) {
 	}{
 		{"nobody wants one", "bridge", false, "{}", "", nil},
 		{"the host wants it", "bridge", true, "{}", own, nil},
-		{"the profile wants it", "tap", false, "{security: {nwfilter: spoofing}}", own, nil},
-		{"the profile does not want it", "bridge", true, "{security: {nwfilter: none}}", "", nil},
-		{"no frame leaves QEMU", "user", false, "{security: {nwfilter: spoofing}}", "", nil},
+		{"the profile wants it", "tap", false, "{security: {nwFilter: AntiSpoofing}}", own, nil},
+		{"the profile does not want it", "bridge", true, "{security: {nwFilter: None}}", "", nil},
+		{"no frame leaves QEMU", "user", false, "{security: {nwFilter: AntiSpoofing}}", "", nil},
 		{"one that the host has", "bridge", false, "{net: {filterRef: clean-traffic}}", others, nil},
 		{"one that the host has, beside ours", "bridge", true, "{net: {filterRef: clean-traffic}}", own, []string{others}},
-		{"one that the host has, instead of ours", "bridge", true, "{net: {filterRef: clean-traffic}, security: {nwfilter: none}}", others, nil},
+		{"one that the host has, instead of ours", "bridge", true, "{net: {filterRef: clean-traffic}, security: {nwFilter: None}}", others, nil},
 	} {
 		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
 		m.Bindings.NICs["default"] = backend.NIC{Kind: c.kind, Device: "br0", Guarded: c.guarded}

@@ -2,18 +2,16 @@ package backend
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"path"
 	"reflect"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -23,22 +21,15 @@ func policyPath(names ...string) *field.Path { return field.NewPath("hostProfile
 
 var profileRoot = policyPath()
 
-// Unreadable are the mistakes in a profile's selectors, below the path of its spec. Nobody can tell whom such a profile is for.
-func Unreadable(spec *v1alpha1.HostProfileSpec, path *field.Path) field.ErrorList {
-	strict := metavalidation.LabelSelectorValidationOptions{}
-	return append(metavalidation.ValidateLabelSelector(spec.VMSelector, strict, path.Child("vmSelector")),
-		metavalidation.ValidateLabelSelector(spec.NodeSelector, strict, path.Child("nodeSelector"))...)
-}
-
-// Policy merges the profiles that select a guest on a host, field by field: the highest priority counts. Profiles that are Unreadable are
-// left out: one mistake must not stop the guests of all. Its errors are fields in which two profiles of one priority differ: which of
-// them counts would be chance.
+// Policy merges the profiles that select a VMI on a host, field by field: the highest priority counts. Profiles that are Unreadable and fields that
+// are Illegible are left out: one mistake must not stop the guests of all. The errors are fields in which two profiles of one priority differ:
+// which of them counts would be chance.
 func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, host Capabilities) (v1alpha1.HostPolicy, field.ErrorList) {
 	var chosen []*v1alpha1.HostProfile
 	m := merge{from: map[string]*v1alpha1.HostProfile{}}
 	for i := range profiles {
 		p := &profiles[i]
-		if selects(p.Spec.VMSelector, vmi.Labels) && selects(p.Spec.NodeSelector, host.Labels) && len(Unreadable(&p.Spec, policyPath())) == 0 {
+		if selects(p.Spec.VMISelector, vmi.Labels) && selects(p.Spec.NodeSelector, host.Labels) && len(Unreadable(&p.Spec, policyPath())) == 0 {
 			chosen = append(chosen, p)
 		}
 	}
@@ -47,7 +38,7 @@ func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, hos
 	})
 	var policy v1alpha1.HostPolicy
 	for _, p := range chosen {
-		m.fill(reflect.ValueOf(&policy).Elem(), reflect.ValueOf(p.Spec.HostPolicy.DeepCopy()).Elem(), place{p, policyPath()})
+		m.fill(reflect.ValueOf(&policy).Elem(), reflect.ValueOf(legible(&p.Spec)).Elem(), place{p, policyPath()})
 	}
 	return policy, m.errs
 }
@@ -63,24 +54,14 @@ type place struct {
 	path *field.Path
 }
 
-// selects by labels; an absent selector selects all, and one that cannot be read none.
-func selects(selector *metav1.LabelSelector, of map[string]string) bool {
-	if selector == nil {
-		return true
-	}
-	parsed, err := metav1.LabelSelectorAsSelector(selector)
-	return err == nil && parsed.Matches(labels.Set(of))
-}
-
 // fill sets what is unset. Structs are merged, everything else is taken as a whole.
 func (m *merge) fill(to, from reflect.Value, at place) {
 	for i := range from.NumField() {
-		name, _, _ := strings.Cut(from.Type().Field(i).Tag.Get("json"), ",")
-		value, target, path := from.Field(i), to.Field(i), at.path.Child(name)
+		value, target, path := from.Field(i), to.Field(i), at.path.Child(fieldName(from.Type().Field(i)))
 		if value.IsZero() {
 			continue
 		}
-		if value.Kind() == reflect.Pointer && value.Elem().Kind() == reflect.Struct {
+		if isPart(value.Type()) {
 			if target.IsNil() {
 				target.Set(reflect.New(value.Type().Elem()))
 			}
@@ -91,31 +72,11 @@ func (m *merge) fill(to, from reflect.Value, at place) {
 		case first == nil:
 			target.Set(value)
 			m.from[path.String()] = at.HostProfile
-		case first.Spec.Priority == at.Spec.Priority && !reflect.DeepEqual(target.Interface(), value.Interface()):
+		case first.Spec.Priority == at.Spec.Priority && !equality.Semantic.DeepEqual(target.Interface(), value.Interface()):
 			m.errs = append(m.errs, field.Forbidden(path, fmt.Sprintf("host profiles '%s' and '%s' of priority %d differ here: %v and %v",
-				first.Name, at.Name, at.Spec.Priority, reflect.Indirect(target), reflect.Indirect(value))))
+				first.Name, at.Name, at.Spec.Priority, printed(target), printed(value))))
 		}
 	}
-}
-
-// complete has a struct for each part, so that readers need not ask.
-func complete(p v1alpha1.HostPolicy) v1alpha1.HostPolicy {
-	if p == (v1alpha1.HostPolicy{}) {
-		return noPolicy
-	}
-	return filled(p)
-}
-
-var noPolicy = filled(v1alpha1.HostPolicy{}) // read by all, written by none
-
-func filled(p v1alpha1.HostPolicy) v1alpha1.HostPolicy {
-	value := reflect.ValueOf(&p).Elem()
-	for i := range value.NumField() {
-		if part := value.Field(i); part.IsNil() {
-			part.Set(reflect.New(part.Type().Elem()))
-		}
-	}
-	return p
 }
 
 // paths puts the administrator's paths in the place of the bound ones.
@@ -123,9 +84,14 @@ func (h *host) paths() {
 	t := h.policy.PathTemplates
 	for _, p := range []struct {
 		name, text string
+		has        bool // what the path is for
 		to         *string
-	}{{"vnc", t.VNC, &h.Bindings.VNC}, {"serial", t.Serial, &h.Bindings.Serial}, {"nvram", t.NVRAM, &h.Bindings.NVRAM}, {"swtpm", t.SWTPM, &h.Bindings.TPMState}} {
-		if p.text != "" {
+	}{
+		{"vnc", t.VNC, true, &h.Bindings.VNC}, {"serial", t.Serial, true, &h.Bindings.Serial},
+		{"nvram", t.NVRAM, h.Frontend.OS.Firmware == "efi", &h.Bindings.NVRAM},
+		{"swtpm", t.SWTPM, len(h.Frontend.Devices.TPMs) > 0, &h.Bindings.TPMState},
+	} {
+		if p.has && p.text != "" {
 			*p.to = h.expand(policyPath("pathTemplates", p.name), p.text, "")
 		}
 	}
@@ -139,17 +105,51 @@ func (h *host) paths() {
 	}
 }
 
+// expand puts the VMI's names in the place of a template's. What they lead to is judged again: a name is a tenant's.
 func (h *host) expand(at *field.Path, text, channel string) string {
-	var out strings.Builder
-	parsed, err := template.New("").Parse(text)
-	if err == nil {
-		err = parsed.Execute(&out, struct{ Namespace, Name, UID, Channel string }{h.VMI.Namespace, h.VMI.Name, string(h.VMI.UID), channel})
+	var pairs []string
+	for name, value := range map[string]string{"Namespace": h.VMI.Namespace, "Name": h.VMI.Name, "UID": string(h.VMI.UID), "Channel": channel} {
+		pairs = append(pairs, "{{."+name+"}}", value, "{{ ."+name+" }}", value)
 	}
-	if err == nil && path.Clean(out.String()) != out.String() || err == nil && !path.IsAbs(out.String()) {
-		err = fmt.Errorf("leads to '%s', want an absolute path without '..'", out.String())
+	out := strings.NewReplacer(pairs...).Replace(text)
+	if form := forms[strings.TrimPrefix(at.String(), "hostProfile.")]; !form.fits(text) || path.Clean(out) != out {
+		h.fail(field.Invalid(at, text, form.words))
 	}
+	return out
+}
+
+// printed is a value as a user writes it.
+func printed(value reflect.Value) string {
+	text, err := json.Marshal(value.Interface())
 	if err != nil {
-		h.fail(field.Invalid(at, text, err.Error()))
+		return err.Error()
 	}
-	return out.String()
+	return strings.Trim(string(text), `"`)
+}
+
+// PolicyChanges returns the fields in which two policies differ, such as cpu.shares. Lists count as a whole, as in merging.
+func PolicyChanges(a, b v1alpha1.HostPolicy) []string {
+	return changes(reflect.ValueOf(a), reflect.ValueOf(b), "")
+}
+
+func changes(a, b reflect.Value, at string) (fields []string) {
+	for i := range a.NumField() {
+		name, x, y := at+fieldName(a.Type().Field(i)), a.Field(i), b.Field(i)
+		switch {
+		case equality.Semantic.DeepEqual(x.Interface(), y.Interface()):
+		case isPart(x.Type()):
+			fields = append(fields, changes(pointed(x), pointed(y), name+".")...)
+		default:
+			fields = append(fields, name)
+		}
+	}
+	return fields
+}
+
+// pointed is what a pointer to a struct points to; the empty struct for nil.
+func pointed(pointer reflect.Value) reflect.Value {
+	if pointer.IsNil() {
+		return reflect.Zero(pointer.Type().Elem())
+	}
+	return pointer.Elem()
 }

@@ -2,7 +2,7 @@ package backend
 
 import "libvirt.org/go/libvirtxml"
 
-// Elements: blkiotune. Host profile: blkio.
+// Elements: blkiotune. Host profile: blockIO.
 
 // blockIOTune is the guest's share of the host's disks.
 func (h *host) blockIOTune() *libvirtxml.DomainBlockIOTune {
@@ -13,8 +13,8 @@ func (h *host) blockIOTune() *libvirtxml.DomainBlockIOTune {
 	out := &libvirtxml.DomainBlockIOTune{Weight: number(p.Weight)}
 	for _, d := range p.PerDevice {
 		out.Device = append(out.Device, libvirtxml.DomainBlockIOTuneDevice{
-			Path: d.Path, Weight: number(d.Weight), ReadIopsSec: number(d.ReadIopsPerSec), WriteIopsSec: number(d.WriteIopsPerSec),
-			ReadBytesSec: number(d.ReadBytesPerSec), WriteBytesSec: number(d.WriteBytesPerSec),
+			Path: d.Path, Weight: number(d.Weight), ReadIopsSec: number(d.ReadIOPS), WriteIopsSec: number(d.WriteIOPS),
+			ReadBytesSec: uint(bytes(d.ReadBytesPerSecond)), WriteBytesSec: uint(bytes(d.WriteBytesPerSecond)),
 		})
 	}
 	return out

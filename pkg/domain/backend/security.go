@@ -9,7 +9,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: seclabel. Host profile: security.seclabel. The couplings between what the guest sees and what the host gives are here too:
+// Elements: seclabel. Host profile: security.secLabel. The couplings between what the guest sees and what the host gives are here too:
 // most guard the guest or the host from each other.
 
 func (h *host) secLabels() []libvirtxml.DomainSecLabel {
@@ -58,13 +58,13 @@ var coupled = []struct {
 		return when(len(h.Frontend.Devices.IOMMUs) > 0 && h.virtType() == "qemu", h.domain, "cpu")
 	}, "more than 255 vCPUs on amd64, those to be plugged in counted, need hardware virtualization, and this host emulates"},
 	{func(h *host) []*field.Path {
-		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anon", h.domain, "devices", "filesystems")
-	}, "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'anon'; use 'memfd' or 'file'"},
+		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anonymous", h.domain, "devices", "filesystems")
+	}, "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
-			return kind == "vhostuser" && h.policy.Memory.Backing == "anon"
+			return kind == "vhostuser" && h.policy.Memory.Backing == "anonymous"
 		})
-	}, "this host binds the interface to vhost-user, which needs memory that another process can map, and hostProfile.memory.backing is 'anon'"},
+	}, "this host binds the interface to vhost-user, which needs memory that another process can map, and hostProfile.memory.backing is 'Anonymous'"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
 			return kind == "vhostuser" && !virtio(&nic)
@@ -89,7 +89,7 @@ var coupled = []struct {
 		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
 			return h.policy.Security.NWFilter == "spoofing" && (kind == "direct" || kind == "vhostuser")
 		})
-	}, "hostProfile.security.nwfilter is 'spoofing', and this host binds the interface without a tap, so that nothing filters it; use a tap or bridge"},
+	}, "hostProfile.security.nwFilter is 'AntiSpoofing', and this host binds the interface without a tap, so that nothing filters it; use a tap or bridge"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
 			return isTrue(h.policy.Net.TrustRx) && (kind != "direct" || !virtio(&nic))
@@ -102,38 +102,38 @@ var coupled = []struct {
 	}, "hostProfile.net.isolated needs a port of a bridge, and coalesceFrames a device of the host's kernel, which this interface is not bound to"},
 	{func(h *host) []*field.Path {
 		return when(h.policy.CPU.PinStrategy == "none" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
-	}, "the guest's NUMA cells need pinned CPUs, and hostProfile.cpu.pinStrategy is 'none'"},
+	}, "the guest's NUMA cells need pinned CPUs, and hostProfile.cpu.pinStrategy is 'None'"},
 	{func(h *host) []*field.Path {
 		mode := h.policy.NUMA.Mode
 		return when(mode != "" && mode != "strict" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
-	}, "the guest's NUMA cells need the memory of their cells of the host, and hostProfile.numa.mode is not 'strict'"},
+	}, "the guest's NUMA cells need the memory of their cells of the host, and hostProfile.numa.mode is not 'Strict'"},
 	{func(h *host) []*field.Path {
-		limit := h.policy.Memory.HardLimitKiB
-		return when(limit != nil && uint64(*limit) <= uint64(h.Frontend.Memory.Value), h.domain, "memory", "guest")
-	}, "the guest's memory does not fit below hostProfile.memory.hardLimitKiB, which is for all of QEMU: its kernel would kill it"},
+		limit := h.policy.Memory.HardLimit
+		return when(limit != nil && kibibytes(*limit) <= uint64(h.Frontend.Memory.Value), h.domain, "memory", "guest")
+	}, "the guest's memory does not fit below hostProfile.memory.hardLimit, which is for all of QEMU: its kernel would kill it"},
 	{func(h *host) []*field.Path { return h.native() },
 		"native IO needs cache 'none' or 'directsync', and the disk or hostProfile.disk.cachePolicy has another"},
 	{func(h *host) []*field.Path {
 		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", profileRoot, "disk", "detectZeroes")
-	}, "'unmap' needs hostProfile.disk.discard 'unmap'"},
+	}, "'Unmap' needs hostProfile.disk.discard 'Unmap'"},
 	{func(h *host) []*field.Path {
 		p := h.policy.DiskLimits
-		return append(when(p.TotalBytesPerSec != nil && (p.ReadBytesPerSec != nil || p.WriteBytesPerSec != nil), profileRoot, "diskLimits", "totalBytesPerSec"),
-			when(p.TotalIopsPerSec != nil && (p.ReadIopsPerSec != nil || p.WriteIopsPerSec != nil), profileRoot, "diskLimits", "totalIopsPerSec")...)
+		return append(when(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits", "totalBytesPerSecond"),
+			when(p.TotalIOPS != nil && (p.ReadIOPS != nil || p.WriteIOPS != nil), profileRoot, "diskLimits", "totalIOPS")...)
 	}, "a limit of the total cannot be together with one of reads or writes"},
 	{func(h *host) []*field.Path {
 		p := h.policy.IOThreads
 		return when(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), profileRoot, "ioThreads", "poolMin")
 	}, "needs hostProfile.ioThreads.poolMax, and must not be greater"},
 	{func(h *host) (paths []*field.Path) {
-		rates := []*v1alpha1.BandwidthRate{h.policy.Net.Inbound, h.policy.Net.Outbound}
+		rates := []*v1alpha1.BandwidthPolicy{h.policy.Net.Inbound, h.policy.Net.Outbound}
 		for i, name := range []string{"inbound", "outbound"} {
-			paths = append(paths, when(rates[i] != nil && rates[i].AverageKBps == nil, profileRoot, "net", name, "averageKBps")...)
+			paths = append(paths, when(rates[i] != nil && rates[i].AverageBytesPerSecond == nil, profileRoot, "net", name, "averageBytesPerSecond")...)
 		}
 		return paths
 	}, "peak and burst are above an average, which must be given with hostProfile.net.inbound and outbound"},
 	{func(h *host) []*field.Path {
-		return when((len(h.policy.Cache.L3KiB) > 0 || len(h.policy.Cache.MemBwPercent) > 0) && h.virtType() == "qemu", profileRoot, "cache")
+		return when((len(h.policy.Cache.L3Sizes) > 0 || len(h.policy.Cache.MemoryBandwidthPercents) > 0) && h.virtType() == "qemu", profileRoot, "cache")
 	}, "parts of caches and bandwidth need hardware virtualization, and this host emulates the guest"},
 }
 
@@ -160,14 +160,14 @@ func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (
 // native are the disks with native IO over a cache, which QEMU refuses.
 func (h *host) native() (paths []*field.Path) {
 	for i, disk := range h.spec.Domain.Devices.Disks {
-		cache := cmp.Or(string(disk.Cache), set(h.policy.Disk.CachePolicy), "none")
+		cache := cmp.Or(string(disk.Cache), h.policy.Disk.CachePolicy, "none")
 		if isTrue(disk.Shareable) {
 			cache = "none"
 		}
 		if volume, bound := h.Bindings.Volumes[disk.Name]; bound && disk.Cache == "" && volume.NoDirectIO && cache == "none" {
 			cache = "writethrough"
 		}
-		if io := cmp.Or(string(disk.IO), set(h.policy.Disk.IOPolicy)); io == "native" && cache != "none" && cache != "directsync" {
+		if io := cmp.Or(string(disk.IO), h.policy.Disk.IOPolicy); io == "native" && cache != "none" && cache != "directsync" {
 			paths = append(paths, h.domain.Child("devices", "disks").Index(i).Child("io"))
 		}
 	}
