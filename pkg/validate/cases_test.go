@@ -33,7 +33,12 @@ type given func(testing.TB, config.Limits) field.ErrorList
 
 // tables are the cases, by the file that they are about.
 var tables = map[string][]testCase{
-	"clock": clockCases,
+	"clock":         clockCases,
+	"cpu":           slices.Concat(cpuCases, cpuDedicatedCases, cpuNUMACases),
+	"cpu_cells":     cpuCellsCases,
+	"memory":        memoryCases,
+	"memory_growth": memoryGrowthCases,
+	"resources":     resourcesCases,
 }
 
 func TestCases(t *testing.T) {
@@ -103,3 +108,8 @@ func gates(names ...string) func(*config.Limits) {
 		}
 	}
 }
+
+// staged is a cluster where changes of a VM wait for its next start, liveUpdate one where memory and CPUs do not.
+func staged(limits *config.Limits) { limits.LiveUpdate = nil }
+
+func liveUpdate(limits *config.Limits) { limits.LiveUpdate = &config.LiveUpdate{} }

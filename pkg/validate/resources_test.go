@@ -1,0 +1,215 @@
+package validate_test
+
+var resourcesCases = []testCase{
+	{
+		why:   "a negative request of memory",
+		rule:  "resources/request-negative",
+		given: spec(`domain: {resources: {requests: {memory: "-1"}}}`),
+		want:  invalid("spec.domain.resources.requests.memory"),
+	},
+	{
+		why:   "a negative request of CPUs",
+		rule:  "resources/request-negative",
+		given: spec("domain: {resources: {requests: {cpu: -1m}}}"),
+		want:  invalid("spec.domain.resources.requests.cpu"),
+	},
+	{
+		why:   "requests of none",
+		rule:  "resources/request-negative",
+		given: spec(`domain: {resources: {requests: {memory: "0", cpu: "0"}}}`),
+	},
+	{
+		why:   "a negative limit of memory",
+		rule:  "resources/limit-negative",
+		given: spec(`domain: {resources: {limits: {memory: "-1"}}}`),
+		want:  invalid("spec.domain.resources.limits.memory"),
+	},
+	{
+		why:   "a negative limit of CPUs",
+		rule:  "resources/limit-negative",
+		given: spec("domain: {resources: {limits: {cpu: -1m}}}"),
+		want:  invalid("spec.domain.resources.limits.cpu"),
+	},
+	{
+		why:   "limits of none are no limits",
+		rule:  "resources/limit-negative",
+		given: spec(`domain: {resources: {requests: {memory: 1Gi, cpu: "1"}, limits: {memory: "0", cpu: "0"}}}`),
+	},
+	{
+		why:   "more CPUs requested than allowed",
+		rule:  "resources/request-over-limit",
+		given: spec(`domain: {resources: {requests: {cpu: 1001m}, limits: {cpu: "1"}}}`),
+		want:  invalid("spec.domain.resources.requests.cpu"),
+	},
+	{
+		why:   "more memory requested than allowed",
+		rule:  "resources/request-over-limit",
+		given: spec("domain: {resources: {requests: {memory: 1025Mi}, limits: {memory: 1Gi}}}"),
+		want:  invalid("spec.domain.resources.requests.memory"),
+	},
+	{
+		why:   "as much requested as allowed",
+		rule:  "resources/request-over-limit",
+		given: spec(`domain: {resources: {requests: {cpu: "1", memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}}`),
+	},
+	{
+		why:    "a negative limit is refused as such alone",
+		rule:   "resources/request-over-limit",
+		given:  spec(`domain: {resources: {requests: {cpu: "1"}, limits: {cpu: "-1"}}}`),
+		others: []string{"resources/limit-negative"},
+	},
+	{
+		why:   "a request below one megabyte",
+		rule:  "resources/memory-unit",
+		given: spec(`domain: {resources: {requests: {memory: "999999"}}}`),
+		want:  invalid("spec.domain.resources.requests.memory"),
+	},
+	{
+		why:   "a request of one megabyte",
+		rule:  "resources/memory-unit",
+		given: spec("domain: {resources: {requests: {memory: 1M}}}"),
+	},
+	{
+		why:   "a request of none",
+		rule:  "resources/memory-unit",
+		given: spec(`domain: {resources: {requests: {memory: "0"}}}`),
+	},
+	{
+		why:   "less requested than a huge page",
+		rule:  "resources/page-size",
+		given: spec("domain: {memory: {hugepages: {pageSize: 2Mi}}, resources: {requests: {memory: 2047Ki}}}"),
+		want:  invalid("spec.domain.resources.requests.memory"),
+	},
+	{
+		why:   "one huge page requested",
+		rule:  "resources/page-size",
+		given: spec("domain: {memory: {hugepages: {pageSize: 2Mi}}, resources: {requests: {memory: 2Mi}}}"),
+	},
+	{
+		why:   "less memory than a huge page, where nothing is requested",
+		rule:  "resources/page-size",
+		given: spec("domain: {memory: {guest: 1Mi, hugepages: {pageSize: 2Mi}}}"),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "a lower limit than a huge page, where nothing else is said",
+		rule:  "resources/page-size",
+		given: spec("domain: {memory: {guest: null, hugepages: {pageSize: 2Mi}}, resources: {limits: {memory: 1Mi}}}"),
+		want:  invalid("spec.domain.resources.limits.memory"),
+	},
+	{
+		why:   "nothing is said",
+		rule:  "resources/page-size",
+		given: spec("domain: {memory: {guest: null, hugepages: {pageSize: 2Mi}}}"),
+	},
+	{
+		why:   "the request counts, not the guest's memory",
+		rule:  "resources/page-size",
+		given: spec("domain: {memory: {guest: 3Mi, hugepages: {pageSize: 2Mi}}, resources: {requests: {memory: 4Mi}}}"),
+	},
+	{
+		why:    "memory of none is refused as such alone",
+		rule:   "resources/page-size",
+		given:  spec(`domain: {memory: {guest: "0", hugepages: {pageSize: 2Mi}}}`),
+		others: []string{"memory/guest"},
+	},
+	{
+		why:    "pages of no size are refused as such alone",
+		rule:   "resources/page-size",
+		given:  spec("domain: {memory: {hugepages: {pageSize: many}}}"),
+		others: []string{"memory/page-size"},
+	},
+	{
+		why:    "pages of a negative size are refused as such alone",
+		rule:   "resources/page-size",
+		given:  spec("domain: {memory: {hugepages: {pageSize: -2Mi}}}"),
+		others: []string{"memory/page-size"},
+	},
+	{
+		why:   "half a huge page too much",
+		rule:  "resources/page-multiple",
+		given: spec("domain: {memory: {guest: 3Mi, hugepages: {pageSize: 2Mi}}}"),
+		want:  invalid("spec.domain.memory.guest"),
+	},
+	{
+		why:   "two huge pages",
+		rule:  "resources/page-multiple",
+		given: spec("domain: {memory: {guest: 4Mi, hugepages: {pageSize: 2Mi}}}"),
+	},
+	{
+		why:   "half a CPU requested",
+		rule:  "resources/dedicated-whole",
+		given: spec("domain: {cpu: {dedicatedCpuPlacement: true}, resources: {requests: {cpu: 1500m}}}"),
+		want:  invalid("spec.domain.resources.requests.cpu"),
+	},
+	{
+		why:   "half a CPU allowed",
+		rule:  "resources/dedicated-whole",
+		given: spec("domain: {cpu: {dedicatedCpuPlacement: true}, resources: {limits: {cpu: 1500m}}}"),
+		want:  invalid("spec.domain.resources.limits.cpu"),
+	},
+	{
+		why:   "whole CPUs",
+		rule:  "resources/dedicated-whole",
+		given: spec(`domain: {cpu: {dedicatedCpuPlacement: true}, resources: {requests: {cpu: 2000m}, limits: {cpu: "2"}}}`),
+	},
+	{
+		why:   "half a CPU without dedicated ones",
+		rule:  "resources/dedicated-whole",
+		given: spec("domain: {resources: {requests: {cpu: 1500m}}}"),
+	},
+	{
+		why:   "memory is not known",
+		rule:  "resources/dedicated-memory",
+		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: null}"),
+		want:  required("spec.domain.resources.limits"),
+	},
+	{
+		why:   "memory is not known, beside another limit",
+		rule:  "resources/dedicated-memory",
+		given: spec(`domain: {cpu: {dedicatedCpuPlacement: true}, memory: {guest: null}, resources: {limits: {cpu: "1"}}}`),
+		want:  required("spec.domain.resources.limits.memory"),
+	},
+	{
+		why:   "memory is requested",
+		rule:  "resources/dedicated-memory",
+		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: null, resources: {requests: {memory: 1Gi}}}"),
+	},
+	{
+		why:    "memory is limited",
+		rule:   "resources/dedicated-memory",
+		given:  spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: null, resources: {limits: {memory: 1Gi}}}"),
+		others: []string{"memory/given"},
+	},
+	{
+		why:   "memory is given",
+		rule:  "resources/dedicated-memory",
+		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}}"),
+	},
+	{
+		why:   "memory comes in huge pages",
+		rule:  "resources/dedicated-memory",
+		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: {guest: null, hugepages: {pageSize: 2Mi}}}"),
+	},
+	{
+		why:   "less requested than allowed",
+		rule:  "resources/dedicated-memory-equal",
+		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: 1Gi}, limits: {memory: 2Gi}}}"),
+		want:  invalid("spec.domain.resources.requests.memory"),
+	},
+	{
+		why:   "as much requested as allowed",
+		rule:  "resources/dedicated-memory-equal",
+		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: 1Gi}, limits: {memory: 1024Mi}}}"),
+	},
+	{
+		why:   "no limit",
+		rule:  "resources/dedicated-memory-equal",
+		given: spec(`domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: 1Gi}, limits: {memory: "0"}}}`),
+	},
+	{
+		why:   "no request",
+		rule:  "resources/dedicated-memory-equal",
+		given: spec(`domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: "0"}, limits: {memory: 1Gi}}}`),
+	},
+}
