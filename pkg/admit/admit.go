@@ -12,8 +12,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/mutate"
-	"github.com/kilnvm/kiln/pkg/preset"
 	"github.com/kilnvm/kiln/pkg/validate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -53,7 +51,8 @@ func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, 
 	explicit := vmi.DeepCopy()
 	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, nil).WithOrigin("vmi/instancetype-difference")}
 	if verdict.Allowed() {
-		verdict = expand(explicit, in)
+		done := expand(explicit, in, nil)
+		verdict = done.verdict()
 	}
 	return explicit, verdict
 }
@@ -84,7 +83,8 @@ func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdi
 		return explicit, verdict
 	}
 	placeIdentity(explicit)
-	expanded := expand(explicit, in)
+	done := expand(explicit, in, nil)
+	expanded := done.verdict()
 	for _, err := range expanded.Errors {
 		err.Field = template.Child(err.Field).String()
 		verdict.Errors = append(verdict.Errors, err)
@@ -110,7 +110,7 @@ func draft(vm *v1.VirtualMachine, guest *v1.VirtualMachineInstance, in Input) va
 	draft.May.Size = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
 	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
 	instancetype.Apply(in.Set, draft.Written)
-	expand(draft.Explicit, in)
+	expand(draft.Explicit, in, nil)
 	return draft
 }
 
@@ -134,18 +134,6 @@ func unknown(vm *v1.VirtualMachine, set instancetype.Set) bool {
 	return vm.Spec.Instancetype != nil && set.Instancetype == nil || vm.Spec.Preference != nil && set.Preference == nil
 }
 
-// expand runs size, preference, presets and defaults on the guest itself. Error paths start at the guest.
-func expand(vmi *v1.VirtualMachineInstance, in Input) Verdict {
-	instancetype.Attach(in.Set, vmi)
-	mutate.Attach(vmi, in.defaults())
-	instancetype.Apply(in.Set, vmi)
-	name(in.Set, vmi)
-	warnings, errs := preset.Apply(in.Presets, vmi)
-	errs = errs.WithOrigin("preset/conflict")
-	mutate.Apply(vmi, in.defaults())
-	return Verdict{Errors: append(errs, validate.QuoteSocket(vmi, in.defaults(), nil)...), Warnings: warnings}
-}
-
 // sourceAnnotations say, for people and dashboards, which size and preference a VMI has. They are information only.
 var sourceAnnotations = map[string]string{
 	"VirtualMachineInstancetype":        v1.InstancetypeAnnotation,
@@ -154,13 +142,9 @@ var sourceAnnotations = map[string]string{
 	"VirtualMachineClusterPreference":   v1.ClusterPreferenceAnnotation,
 }
 
-func name(set instancetype.Set, vmi *v1.VirtualMachineInstance) {
-	if set.Instancetype != nil {
-		annotate(vmi, sourceAnnotations[set.Instancetype.Kind], set.Instancetype.Name)
-	}
-	if set.Preference != nil {
-		annotate(vmi, sourceAnnotations[set.Preference.Kind], set.Preference.Name)
-	}
+// name says from what a VMI was made.
+func name(vmi *v1.VirtualMachineInstance, source instancetype.Source) {
+	annotate(vmi, sourceAnnotations[source.Kind], source.Name)
 }
 
 func annotate(object metav1.Object, key, value string) {

@@ -1,14 +1,9 @@
 package admit
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/mutate"
-	"github.com/kilnvm/kiln/pkg/preset"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -157,41 +152,12 @@ func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[st
 // Steps runs stage 1 on the guest itself and calls back after each step: the instancetype, the preference, each preset and each
 // pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none. The
 // preference comes twice, around the devices that a guest has without naming them: it says whether, and then which.
-// What it leads to is what VMI gives, which a test compares; it returns the fields of presets that were not applied.
+// It returns the fields of presets that were not applied.
 func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skipped []Skipped) {
-	size, preference := instancetype.Set{Instancetype: in.Set.Instancetype}, instancetype.Set{Preference: in.Set.Preference}
-	instancetype.ApplySize(in.Set, vmi)
-	name(size, vmi)
-	origin := Origin{Kind: FromInstancetype}
-	if s := in.Set.Instancetype; s != nil {
-		origin.Name, origin.Revision = s.Name, s.Revision
+	// Errors are the verdict's to tell: a guest whose presets disagree has no explanation.
+	for _, s := range expand(vmi, in, after).left {
+		skipped = append(skipped, Skipped{Origin{Kind: FromPreset, Name: s.Preset}, s.Field, s.Reason})
 	}
-	after(origin)
-	origin = Origin{Kind: FromPreference}
-	if p := in.Set.Preference; p != nil {
-		origin.Name, origin.Revision = p.Name, p.Revision
-	}
-	instancetype.Attach(in.Set, vmi)
-	after(origin)
-	mutate.Attach(vmi, in.defaults())
-	after(Origin{Kind: FromDefault, Name: "attached devices"})
-	instancetype.ApplyPreference(in.Set, vmi)
-	name(preference, vmi)
-	after(origin)
-	presets := slices.SortedFunc(slices.Values(in.Presets), func(a, b v1.VirtualMachineInstancePreset) int { return cmp.Compare(a.Name, b.Name) })
-	if len(presets) == 0 {
-		after(Origin{Kind: FromPreset})
-	}
-	for i := range presets {
-		origin := Origin{Kind: FromPreset, Name: presets[i].Name}
-		// Errors are the verdict's to tell: a guest whose presets disagree has no explanation.
-		left, _ := preset.Fill(presets[i:i+1], vmi)
-		for _, s := range left {
-			skipped = append(skipped, Skipped{origin, s.Field, s.Reason})
-		}
-		after(origin)
-	}
-	mutate.Each(vmi, in.defaults(), func(pass string) { after(Origin{Kind: FromDefault, Name: pass}) })
 	return skipped
 }
 

@@ -62,7 +62,7 @@ func sameGuest(a, b *v1.VirtualMachineInstance) bool {
 // ascribe notes which values others than the preference would not have given without it. vmi is the guest before stage 1.
 func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Origin) {
 	in.Set = instancetype.Set{Instancetype: in.Set.Instancetype, Architecture: in.Set.Architecture}
-	expand(vmi, in)
+	expand(vmi, in, nil)
 	without := map[string]string{}
 	for _, l := range guestLeaves(vmi) {
 		without[l.Key] = l.Text()

@@ -23,7 +23,7 @@ func TestEveryFieldIsFilledOrTold(t *testing.T) {
 		var domain v1.DomainSpec
 		something(at(reflect.ValueOf(&domain).Elem(), path))
 		vmi := web()
-		skipped, errs := Fill([]v1.VirtualMachineInstancePreset{preset("a", domain)}, vmi)
+		skipped, errs := Fill([]v1.VirtualMachineInstancePreset{preset("a", domain)}, vmi, func(string) {})
 		told := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.Field == path && s.Reason == uncovered })
 		applied := reflect.DeepEqual(vmi.Spec.Domain, domain)
 		tested++
@@ -43,10 +43,10 @@ func TestEveryFieldIsFilledOrTold(t *testing.T) {
 // A guest that is admitted again still has what a preset gave it, with defaults since then: nothing is to be told.
 func TestAppliedBefore(t *testing.T) {
 	vmi, presets := web(), []v1.VirtualMachineInstancePreset{preset("a", v1.DomainSpec{Features: &v1.Features{SMM: &v1.FeatureState{}}})}
-	Apply(presets, vmi)
+	apply(presets, vmi)
 	vmi.Spec.Domain.Features.ACPI.Enabled = new(true)
 	again := vmi.DeepCopy()
-	if warnings, errs := Apply(presets, again); len(warnings)+len(errs) > 0 || !reflect.DeepEqual(vmi, again) {
+	if warnings, errs := apply(presets, again); len(warnings)+len(errs) > 0 || !reflect.DeepEqual(vmi, again) {
 		t.Errorf("told %v %v", warnings, errs)
 	}
 }

@@ -19,11 +19,11 @@ func numbered(n int, cores func(int) int) (all []v1.VirtualMachineInstancePreset
 
 func TestAtMost64Match(t *testing.T) {
 	alike := func(int) int { return 2 }
-	if _, errs := Apply(numbered(MaxMatching, alike), web()); len(errs) > 0 {
+	if _, errs := apply(numbered(MaxMatching, alike), web()); len(errs) > 0 {
 		t.Errorf("%d presets: %v", MaxMatching, errs)
 	}
 	vmi := web()
-	_, errs := Apply(numbered(2000, alike), vmi)
+	_, errs := apply(numbered(2000, alike), vmi)
 	if len(errs) != 1 || errs[0].Type != "FieldValueTooMany" || errs[0].Field != "metadata.labels" || vmi.Spec.Domain.CPU != nil {
 		t.Fatalf("2000 presets: %v", errs)
 	}
@@ -39,7 +39,7 @@ func TestAtMost64Match(t *testing.T) {
 	for i := range elsewhere[1:] {
 		elsewhere[i+1].Spec.Selector.MatchLabels = map[string]string{"tier": "db"}
 	}
-	if _, errs := Apply(elsewhere, web()); len(errs) > 0 {
+	if _, errs := apply(elsewhere, web()); len(errs) > 0 {
 		t.Errorf("one of 2000 matches: %v", errs)
 	}
 }
@@ -56,7 +56,7 @@ func TestDisagreementsAreOneForEachPreset(t *testing.T) {
 		{"the last another", func(i int) int { return 1 + i/9 }, 1},
 		{"the first another", func(i int) int { return min(i, 1) }, 9},
 	} {
-		_, errs := Apply(numbered(10, test.cores), web())
+		_, errs := apply(numbered(10, test.cores), web())
 		if len(errs) != test.want {
 			t.Errorf("%s: %d mistakes, want %d: %v", test.name, len(errs), test.want, errs)
 		}
@@ -90,7 +90,7 @@ func TestDisagreementsAreBounded(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, errs := Apply(all, web())
+	_, errs := apply(all, web())
 	runtime.ReadMemStats(&after)
 	size := 0
 	for _, err := range errs {

@@ -42,24 +42,16 @@ func (s Skipped) String() string {
 	return fmt.Sprintf("preset '%s': %s not applied, %s", s.Preset, s.Field, s.Reason)
 }
 
-// Apply fills matching presets, in name order, into the guest, and annotates it with those applied. Errors are invalid
-// selectors and presets that disagree: nothing is filled then. Warnings name each preset field not applied and why.
-func Apply(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (warnings []string, errs field.ErrorList) {
-	skipped, errs := Fill(presets, vmi)
-	for _, s := range skipped {
-		warnings = append(warnings, s.String())
-	}
-	return warnings, errs
-}
-
-// Fill is Apply for those who want to know what was skipped, field by field.
-func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (skipped []Skipped, errs field.ErrorList) {
+// Fill fills matching presets, in name order, into the guest, annotates it with those applied, and calls back after each. Errors are
+// invalid selectors and presets that disagree: nothing is filled then. Each preset field that was not applied is returned, and why.
+func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, after func(name string)) (skipped []Skipped, errs field.ErrorList) {
 	matching, errs := match(presets, vmi)
 	if errs = append(errs, disagreements(matching)...); len(errs) > 0 {
 		return nil, errs
 	}
 	for _, p := range matching {
 		skipped = append(skipped, fill(p.Name, p.Spec.Domain.DeepCopy(), vmi)...)
+		after(p.Name)
 	}
 	return skipped, nil
 }
@@ -89,7 +81,7 @@ func fill(name string, domain *v1.DomainSpec, vmi *v1.VirtualMachineInstance) (s
 	return append(skipped, ignored(name, domain)...)
 }
 
-// Match returns the presets that Apply would fill in, in name order.
+// Match returns the presets that Fill would fill in, in name order.
 func Match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) ([]v1.VirtualMachineInstancePreset, field.ErrorList) {
 	return match(presets, vmi)
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -19,13 +20,22 @@ func requestsOf(name corev1.ResourceName, value string) v1.DomainSpec {
 	return v1.DomainSpec{Resources: v1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse(value)}}}
 }
 
+// apply is Fill with what was skipped in words.
+func apply(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (warnings []string, errs field.ErrorList) {
+	skipped, errs := Fill(presets, vmi, func(string) {})
+	for _, s := range skipped {
+		warnings = append(warnings, s.String())
+	}
+	return warnings, errs
+}
+
 func web() *v1.VirtualMachineInstance {
 	return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"tier": "web"}}}
 }
 
 func TestRequestsMergeByKey(t *testing.T) {
 	vmi := web()
-	warnings, errs := Apply([]v1.VirtualMachineInstancePreset{preset("b", requestsOf("memory", "1Gi")), preset("a", requestsOf("cpu", "2"))}, vmi)
+	warnings, errs := apply([]v1.VirtualMachineInstancePreset{preset("b", requestsOf("memory", "1Gi")), preset("a", requestsOf("cpu", "2"))}, vmi)
 	if len(errs) > 0 || len(warnings) > 0 || len(vmi.Spec.Domain.Resources.Requests) != 2 {
 		t.Errorf("one preset gives CPU, the other memory: %v %v %v", vmi.Spec.Domain.Resources.Requests, warnings, errs)
 	}
@@ -37,7 +47,7 @@ func TestRequestsMergeByKey(t *testing.T) {
 func TestTheGuestsOwnValueWins(t *testing.T) {
 	vmi := web()
 	vmi.Spec.Domain.CPU = &v1.CPU{Cores: 1}
-	warnings, errs := Apply([]v1.VirtualMachineInstancePreset{preset("a", v1.DomainSpec{CPU: &v1.CPU{Cores: 8}})}, vmi)
+	warnings, errs := apply([]v1.VirtualMachineInstancePreset{preset("a", v1.DomainSpec{CPU: &v1.CPU{Cores: 8}})}, vmi)
 	if len(errs) > 0 || vmi.Spec.Domain.CPU.Cores != 1 || len(vmi.Annotations) > 0 {
 		t.Errorf("nothing of the preset was applied: %+v %v %v", vmi.Spec.Domain.CPU, vmi.Annotations, errs)
 	}
@@ -49,7 +59,7 @@ func TestTheGuestsOwnValueWins(t *testing.T) {
 func TestDisagreementIsRefused(t *testing.T) {
 	for range 20 { // whatever order maps are walked in
 		vmi := web()
-		_, errs := Apply([]v1.VirtualMachineInstancePreset{preset("b", requestsOf("memory", "1Gi")), preset("a", requestsOf("memory", "2Gi"))}, vmi)
+		_, errs := apply([]v1.VirtualMachineInstancePreset{preset("b", requestsOf("memory", "1Gi")), preset("a", requestsOf("memory", "2Gi"))}, vmi)
 		if len(errs) != 1 || errs[0].Field != "metadata.labels" {
 			t.Fatalf("got %v", errs)
 		}
@@ -71,19 +81,19 @@ func TestWhoIsMeant(t *testing.T) {
 	excluded := web()
 	excluded.Annotations = map[string]string{Exclude: "true"}
 	for name, vmi := range map[string]*v1.VirtualMachineInstance{"labels do not match": other, "excluded": excluded} {
-		if _, errs := Apply([]v1.VirtualMachineInstancePreset{preset("a", cpu)}, vmi); len(errs) > 0 || vmi.Spec.Domain.CPU != nil {
+		if _, errs := apply([]v1.VirtualMachineInstancePreset{preset("a", cpu)}, vmi); len(errs) > 0 || vmi.Spec.Domain.CPU != nil {
 			t.Errorf("%s: %+v %v", name, vmi.Spec.Domain.CPU, errs)
 		}
 	}
 	bad := preset("bad", cpu)
 	bad.Spec.Selector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-	if _, errs := Apply([]v1.VirtualMachineInstancePreset{bad}, web()); len(errs) != 1 || !strings.Contains(errs[0].Detail, "'bad'") {
+	if _, errs := apply([]v1.VirtualMachineInstancePreset{bad}, web()); len(errs) != 1 || !strings.Contains(errs[0].Detail, "'bad'") {
 		t.Errorf("an invalid selector names its preset: %v", errs)
 	}
 }
 
 func TestUncoveredFieldsAreNamed(t *testing.T) {
-	warnings, _ := Apply([]v1.VirtualMachineInstancePreset{preset("a", v1.DomainSpec{Machine: &v1.Machine{Type: "q35"}})}, web())
+	warnings, _ := apply([]v1.VirtualMachineInstancePreset{preset("a", v1.DomainSpec{Machine: &v1.Machine{Type: "q35"}})}, web())
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "spec.domain.machine") {
 		t.Errorf("KubeVirt drops it in silence: %q", warnings)
 	}
@@ -91,7 +101,7 @@ func TestUncoveredFieldsAreNamed(t *testing.T) {
 
 func TestPresetsAreNotAliased(t *testing.T) {
 	vmi, presets := web(), []v1.VirtualMachineInstancePreset{preset("a", v1.DomainSpec{CPU: &v1.CPU{Cores: 2}})}
-	Apply(presets, vmi)
+	apply(presets, vmi)
 	vmi.Spec.Domain.CPU.Cores = 99
 	if presets[0].Spec.Domain.CPU.Cores != 2 {
 		t.Error("the guest shares the preset's memory")
