@@ -78,7 +78,8 @@ func nodeCommand(o *options) *cobra.Command {
 func (o *options) runNode(ctx context.Context) error {
 	log := zap.New(zap.ConsoleEncoder())
 	ctrl.SetLogger(log)
-	n, err := o.node()
+	libvirt := hypervisor.New(o.socket)
+	n, err := o.node(libvirt)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (o *options) runNode(ctx context.Context) error {
 	if err := n.Learn(first); err != nil {
 		log.Info("libvirt is not reachable: until it is, documents are rendered into the state folder, and nothing is claimed or started", "reason", err.Error())
 	}
-	defer n.Libvirt.Close()
+	defer libvirt.Close()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (o *options) runNode(ctx context.Context) error {
 }
 
 // node is this machine. What libvirt says of it is still to be learned.
-func (o *options) node() (*node.Node, error) {
+func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
 	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
 		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}
 	}
@@ -141,7 +142,7 @@ func (o *options) node() (*node.Node, error) {
 		return nil, err
 	}
 	machine := &bind.BareMachine{Volumes: volumes, Claims: claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates, Bridges: o.bridges, Guard: o.guard}
-	return &node.Node{Name: o.name, Labels: o.allLabels(), KVM: hypervisor.KVM(o.kvm), Libvirt: hypervisor.New(o.socket), Assumed: o.assumed(), Machine: machine}, nil
+	return &node.Node{Name: o.name, Labels: o.allLabels(), KVM: hypervisor.KVM(o.kvm), Hypervisor: libvirt, Assumed: o.assumed(), Machine: machine}, nil
 }
 
 // allLabels have the name among them, as on a node of Kubernetes, so that a VMI can ask for one machine.

@@ -216,3 +216,12 @@ func (l *Libvirt) ActiveDomain(ctx context.Context, name string) (*libvirtxml.Do
 	}
 	return running, nil
 }
+
+// MachineType is that of the owner's domain as it runs, such as pc-q35-7.2.
+func (l *Libvirt) MachineType(ctx context.Context, owner Owner) (string, error) {
+	domain, err := l.ActiveDomain(ctx, owner.Domain())
+	if err != nil || domain.OS == nil || domain.OS.Type == nil {
+		return "", err
+	}
+	return domain.OS.Type.Machine, nil
+}

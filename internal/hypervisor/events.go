@@ -8,20 +8,29 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// A QEMU that gets SIGTERM, as all do when their machine shuts down, ends as if its guest had powered off: libvirt gives both the
-// same reason afterwards. Only its event tells them apart.
+// libvirt sends an event for each step in the life of a domain: defined, started, suspended, resumed, shut down, stopped, crashed, undefined.
+// Whoever follows domains need not ask for their states again and again.
 
-// retryInterval is when a stream of events that was lost is asked for again.
-const retryInterval = 5 * time.Second
+// Event says that the state of a domain may have changed. One without a domain says that a stream of events begins: what happened before is
+// not in it, so that every domain is to be looked at.
+type Event struct{ Domain string }
 
-// Listen hears libvirt's events until the context ends, over a connection that is made anew when it is lost.
-func (l *Libvirt) Listen(ctx context.Context) error {
+// retryInterval is when a stream of events that has ended is asked for again. The daemon is started anew in seconds.
+const retryInterval = time.Second
+
+// Watch calls observe for each event, one after the other, until the context ends. A stream that ends, since the daemon does, is followed by a
+// new one.
+func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 	log := ctrl.LoggerFrom(ctx).WithName("events")
-	for {
-		open, heard, err := l.subscribe(ctx)
+	for ctx.Err() == nil {
+		open, events, err := l.subscribe(ctx)
 		if err == nil {
 			hang := context.AfterFunc(ctx, func() { open.conn.Close() })
-			l.note(heard)
+			observe(Event{})
+			for event := range events {
+				l.noteSignal(event)
+				observe(Event{Domain: event.Dom.Name})
+			}
 			hang()
 			open.conn.Close()
 		} else {
@@ -29,7 +38,6 @@ func (l *Libvirt) Listen(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(retryInterval):
 		}
 	}
@@ -54,22 +62,21 @@ func (l *Libvirt) subscribe(ctx context.Context) (open *line, heard <-chan libvi
 	return open, heard, nil
 }
 
-// note keeps in mind whose QEMU was ended by a signal.
-func (l *Libvirt) note(heard <-chan libvirt.DomainEventLifecycleMsg) {
-	for event := range heard {
-		l.mutex.Lock()
-		switch libvirt.DomainEventType(event.Event) {
-		case libvirt.DomainEventShutdown:
-			if libvirt.DomainEventShutdownDetailType(event.Detail) == libvirt.DomainEventShutdownHost {
-				if l.signalled == nil {
-					l.signalled = map[libvirt.UUID]bool{}
-				}
-				l.signalled[event.Dom.UUID] = true
+// noteSignal keeps in mind whose QEMU was ended by a signal. A QEMU that gets SIGTERM, as all do when their machine shuts down, ends as if its
+// guest had powered off: libvirt gives both the same reason afterwards. Only its event tells them apart.
+func (l *Libvirt) noteSignal(event libvirt.DomainEventLifecycleMsg) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	switch libvirt.DomainEventType(event.Event) {
+	case libvirt.DomainEventShutdown:
+		if libvirt.DomainEventShutdownDetailType(event.Detail) == libvirt.DomainEventShutdownHost {
+			if l.signalled == nil {
+				l.signalled = map[libvirt.UUID]bool{}
 			}
-		case libvirt.DomainEventStarted, libvirt.DomainEventUndefined:
-			delete(l.signalled, event.Dom.UUID)
+			l.signalled[event.Dom.UUID] = true
 		}
-		l.mutex.Unlock()
+	case libvirt.DomainEventStarted, libvirt.DomainEventUndefined:
+		delete(l.signalled, event.Dom.UUID)
 	}
 }
 

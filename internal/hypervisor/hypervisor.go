@@ -39,7 +39,6 @@ type Libvirt struct {
 
 	mutex sync.Mutex
 	idle  []*line
-	lost  int
 	// signalled are the domains whose QEMU a signal has ended, until they start again.
 	signalled map[libvirt.UUID]bool
 }
@@ -141,18 +140,8 @@ func (l *Libvirt) prune() {
 			return false
 		}
 		open.conn.Close()
-		l.lost++
 		return true
 	})
-}
-
-// Lost counts the idle connections that the daemon has closed. When it grows, the daemon was started anew, perhaps as another
-// version.
-func (l *Libvirt) Lost() int {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.prune()
-	return l.lost
 }
 
 // Close ends the connections that are idle; guests go on.

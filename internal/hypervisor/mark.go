@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/pkg/identity"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -32,7 +33,7 @@ type markElement struct {
 }
 
 // Domain is the name that stage 2 gives to the VMI's domain.
-func (o Owner) Domain() string { return o.Namespace + "_" + o.Name }
+func (o Owner) Domain() string { return identity.DomainName(o.Namespace, o.Name) }
 
 // Reasons of a TakenError.
 const (

@@ -18,7 +18,7 @@ func (n *Node) ownCPUs(ctx context.Context, vmi *v1.VirtualMachineInstance, prof
 	if !dedicated(vmi) {
 		return nil, nil
 	}
-	taken, err := n.Libvirt.Pinned(ctx, n.owner(vmi).Domain())
+	taken, err := n.Hypervisor.Pinned(ctx, n.owner(vmi).Domain())
 	if err != nil {
 		return nil, err
 	}

@@ -21,12 +21,14 @@ import (
 
 // What becomes of a guest after its start: the VMI follows what libvirt says of the domain, until its owner deletes it.
 
-// pollInterval is how often an active domain is looked at.
-const pollInterval = 2 * time.Second
+// resyncInterval is how often an active domain is looked at without an event. libvirt reports each change of its state, and a stream of events that
+// was lost is followed by a look at all; but it sends none when somebody takes a domain's mark away, and a HostProfile of a kind that was installed
+// after the launcher is not watched.
+const resyncInterval = time.Minute
 
 // look asks what has become of the VMI's domain. One that is somebody else's by now is gone.
 func (n *Node) look(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Status, error) {
-	status, err := n.Libvirt.State(ctx, n.owner(vmi))
+	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	var taken *hypervisor.TakenError
 	if errors.As(err, &taken) {
 		return hypervisor.Status{Cause: hypervisor.Cause{Reason: taken.Reason, Message: "the guest's domain is gone: " + taken.Text}}, nil
@@ -53,11 +55,11 @@ func (n *Node) follow(ctx context.Context, vmi *v1.VirtualMachineInstance, statu
 	}
 	before := vmi.Status.DeepCopy()
 	if vmi.Status.Machine == nil {
-		running, err := n.Libvirt.ActiveDomain(ctx, n.owner(vmi).Domain())
+		machine, err := n.Hypervisor.MachineType(ctx, n.owner(vmi))
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		vmi.Status.Machine = &v1.Machine{Type: running.OS.Type.Machine}
+		vmi.Status.Machine = &v1.Machine{Type: machine}
 	}
 	setPhase(vmi, v1.Running)
 	setSynchronized(vmi, corev1.ConditionTrue, reasonStarted, "")
@@ -66,9 +68,9 @@ func (n *Node) follow(ctx context.Context, vmi *v1.VirtualMachineInstance, statu
 		return ctrl.Result{}, err
 	}
 	if equality.Semantic.DeepEqual(*before, vmi.Status) {
-		return ctrl.Result{RequeueAfter: pollInterval}, nil
+		return ctrl.Result{RequeueAfter: resyncInterval}, nil
 	}
-	return ctrl.Result{RequeueAfter: pollInterval}, n.Status().Update(ctx, vmi)
+	return ctrl.Result{RequeueAfter: resyncInterval}, n.Status().Update(ctx, vmi)
 }
 
 // end gives a VMI its last phase, and tells its owner why.
@@ -97,9 +99,9 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 	}
 	if status.Active() {
 		if n.leaving.since(vmi.UID) < grace(vmi) {
-			return ctrl.Result{RequeueAfter: time.Second}, n.Libvirt.Shutdown(ctx, owner)
+			return ctrl.Result{RequeueAfter: time.Second}, n.Hypervisor.Shutdown(ctx, owner)
 		}
-		if err := n.Libvirt.Destroy(ctx, owner); err != nil {
+		if err := n.Hypervisor.Destroy(ctx, owner); err != nil {
 			return ctrl.Result{}, err
 		}
 		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: causeStopped}
@@ -111,7 +113,7 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 		}
 	}
 	var taken *hypervisor.TakenError
-	if err := n.Libvirt.Remove(ctx, owner); err != nil && !errors.As(err, &taken) {
+	if err := n.Hypervisor.Remove(ctx, owner); err != nil && !errors.As(err, &taken) {
 		return ctrl.Result{}, err
 	}
 	if err := n.Machine.Forget(vmi); err != nil {

@@ -7,20 +7,26 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/identity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Node runs the VMIs of one machine. It claims an unassigned VMI by a status update with its resource version, so that of
@@ -36,7 +42,8 @@ type Node struct {
 	Name    string
 	Labels  map[string]string
 	KVM     hypervisor.KVM
-	Libvirt *hypervisor.Libvirt
+	// Hypervisor is the libvirt of this machine.
+	Hypervisor Hypervisor
 	// Assumed are the facts of this machine until libvirt has told its own.
 	Assumed backend.Capabilities
 	Machine *bind.BareMachine
@@ -48,8 +55,8 @@ type Node struct {
 	cpus    promised
 	learned atomic.Pointer[backend.Capabilities]
 	leaving leaving
-	// inTheWay wakes who ends strays.
-	inTheWay chan struct{}
+	// connected wakes Learn's loop when the daemon is heard anew, strayInTheWay that of strays when a name is taken.
+	connected, strayInTheWay chan struct{}
 }
 
 // workers reconcile at the same time, each another VMI: a guest whose image hangs must not keep others from being watched and
@@ -58,13 +65,54 @@ const workers = 8
 
 // SetupWithManager lets the manager call the node for each VMI, and look after the machine.
 func (n *Node) SetupWithManager(mgr ctrl.Manager) error {
-	n.inTheWay = make(chan struct{}, 1)
-	err := ctrl.NewControllerManagedBy(mgr).For(&v1.VirtualMachineInstance{}).Named("launcher").
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(n)
-	for _, work := range []manager.RunnableFunc{n.study, n.clear, n.Libvirt.Listen} {
+	n.connected, n.strayInTheWay = make(chan struct{}, 1), make(chan struct{}, 1)
+	builder := ctrl.NewControllerManagedBy(mgr).For(&v1.VirtualMachineInstance{}).Named("launcher").
+		WatchesRawSource(source.Func(n.queueChanges)).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	_, err := mgr.GetRESTMapper().RESTMapping(v1alpha1.GroupVersion.WithKind("HostProfile").GroupKind())
+	switch {
+	case err == nil:
+		builder = builder.Watches(&v1alpha1.HostProfile{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []ctrl.Request {
+			return n.claimed(ctx)
+		}))
+	case !meta.IsNoMatchError(err):
+		return err
+	}
+	err = builder.Complete(n)
+	for _, work := range []manager.RunnableFunc{n.keepLearning, n.keepEndingStrays} {
 		err = errors.Join(err, mgr.Add(work))
 	}
 	return err
+}
+
+// queueChanges queues the VMI of each domain whose state has changed, and all of this node when changes may have been missed.
+func (n *Node) queueChanges(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	go n.Hypervisor.Watch(ctx, func(event hypervisor.Event) {
+		if event.Domain != "" {
+			if vmi, known := identity.OfDomain(event.Domain); known {
+				queue.Add(ctrl.Request{NamespacedName: vmi})
+			}
+			return
+		}
+		signal(n.connected)
+		for _, request := range n.claimed(ctx) {
+			queue.Add(request)
+		}
+	})
+	return nil
+}
+
+// claimed are the VMIs of this node.
+func (n *Node) claimed(ctx context.Context) (requests []ctrl.Request) {
+	var all v1.VirtualMachineInstanceList
+	if err := n.List(ctx, &all); err != nil {
+		ctrl.LoggerFrom(ctx).Info("the VMIs of this node cannot be listed: each is looked at within "+resyncInterval.String(), "reason", err.Error())
+	}
+	for i := range all.Items {
+		if all.Items[i].Status.NodeName == n.Name {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return requests
 }
 
 // Reconcile moves one VMI a step further. A conflict means that somebody else was faster: their change comes in as an event of

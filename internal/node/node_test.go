@@ -74,7 +74,7 @@ func node(t *testing.T, daemon *hypervisor.Libvirt, cached, live client.Client) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	n := &Node{Client: cached, Live: live, Events: events.NewFakeRecorder(100), Name: "here", Libvirt: daemon, Configuration: &clusterconfig.Watcher{},
+	n := &Node{Client: cached, Live: live, Events: events.NewFakeRecorder(100), Name: "here", Hypervisor: daemon, Configuration: &clusterconfig.Watcher{},
 		Machine: &bind.BareMachine{State: state}}
 	n.learned.Store(&facts)
 	return n
@@ -109,7 +109,7 @@ func TestGuestStarts(t *testing.T) {
 	if after.Status.Phase != v1.Running || after.Annotations[v1alpha1.AnnotationFrontend] == "" {
 		t.Errorf("phase is '%s' (%v), recorded '%s'", after.Status.Phase, after.Status.Conditions, after.Annotations[v1alpha1.AnnotationFrontend])
 	}
-	if status, err := n.Libvirt.State(t.Context(), n.owner(vmi)); err != nil || status.State != hypervisor.Running {
+	if status, err := n.Hypervisor.State(t.Context(), n.owner(vmi)); err != nil || status.State != hypervisor.Running {
 		t.Errorf("status is %+v, %v", status, err)
 	}
 	if active := active(t, n, "default_starts"); active.OnCrash != "preserve" {
@@ -120,7 +120,7 @@ func TestGuestStarts(t *testing.T) {
 // active is what libvirt runs.
 func active(t *testing.T, n *Node, name string) (running libvirtxml.Domain) {
 	t.Helper()
-	document, err := n.Libvirt.ActiveDomain(t.Context(), name)
+	document, err := n.Hypervisor.(*hypervisor.Libvirt).ActiveDomain(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestDedicatedCPUs(t *testing.T) {
 		}
 		taken = taken.Union(own)
 	}
-	if err := n.Libvirt.Remove(t.Context(), n.owner(guests[0].(*v1.VirtualMachineInstance))); err != nil {
+	if err := n.Hypervisor.Remove(t.Context(), n.owner(guests[0].(*v1.VirtualMachineInstance))); err != nil {
 		t.Fatal(err)
 	}
 	if after := run(t, n, guests[2].(*v1.VirtualMachineInstance)); after.Status.Phase != v1.Running {
@@ -196,7 +196,7 @@ func TestDeletedGuestIsNotStarted(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			n := node(t, shared, c.cached, c.live)
 			after := run(t, n, claimed(t, "deleted"))
-			if status, err := n.Libvirt.State(t.Context(), n.owner(claimed(t, "deleted"))); err != nil || status.State != hypervisor.Undefined {
+			if status, err := n.Hypervisor.State(t.Context(), n.owner(claimed(t, "deleted"))); err != nil || status.State != hypervisor.Undefined {
 				t.Errorf("status is %+v, %v; libvirt must not know it", status, err)
 			}
 			if after.DeletionTimestamp.IsZero() && len(after.Status.Conditions) > 0 {

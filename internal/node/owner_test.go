@@ -215,7 +215,7 @@ func TestMarkByHand(t *testing.T) {
 	if after := run(t, n, vmi); after.Status.Phase != v1.Running || conditionOf(after, v1.VirtualMachineInstanceReady).Status != corev1.ConditionTrue {
 		t.Errorf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 	}
-	if err := n.Libvirt.Remove(t.Context(), n.owner(vmi)); err != nil {
+	if err := n.Hypervisor.Remove(t.Context(), n.owner(vmi)); err != nil {
 		t.Error(err)
 	}
 	if _, err := d.State("default_old"); err == nil {

@@ -11,7 +11,7 @@ import (
 // A launcher looks after its machine also when no VMI changes.
 
 const (
-	// learnInterval is how soon a libvirt daemon that was started, or started anew, is found.
+	// learnInterval is how soon a libvirt daemon is asked again that did not answer.
 	learnInterval = 5 * time.Second
 	// learnAgain is when the machine's capabilities are read again all the same: a QEMU is upgraded without a new libvirt daemon.
 	learnAgain = 5 * time.Minute
@@ -21,7 +21,7 @@ const (
 
 // Learn asks libvirt what this machine offers.
 func (n *Node) Learn(ctx context.Context) error {
-	facts, err := n.Libvirt.Capabilities(ctx, n.Name, n.KVM)
+	facts, err := n.Hypervisor.Capabilities(ctx, n.Name, n.KVM)
 	if err != nil {
 		return err
 	}
@@ -42,49 +42,49 @@ func (n *Node) facts() backend.Capabilities {
 // known reports whether libvirt was ever asked.
 func (n *Node) known() bool { return n.learned.Load() != nil }
 
-// study keeps what is known of this machine up to date, until the context ends.
-func (n *Node) study(ctx context.Context) error {
+// keepLearning keeps what is known of this machine up to date, until the context ends. A daemon that was started anew may be another version.
+func (n *Node) keepLearning(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("machine")
-	lost, learned, silent := n.Libvirt.Lost(), time.Time{}, !n.known()
-	for every(ctx, learnInterval, nil) {
-		now := n.Libvirt.Lost()
-		if now == lost && time.Since(learned) < learnAgain {
-			continue
-		}
+	answers, again := n.known(), learnInterval
+	for waited(ctx, again, n.connected) {
 		err := n.Learn(ctx)
-		if err == nil {
-			lost, learned = now, time.Now()
+		again = learnAgain
+		if err != nil {
+			again = learnInterval
 		}
-		if (err != nil) != silent {
-			silent = err != nil
-			log.Info(map[bool]string{true: "libvirt does not answer", false: "libvirt answers"}[silent])
+		switch {
+		case err != nil && answers:
+			log.Info("libvirt does not answer", "reason", err.Error())
+		case err == nil && !answers:
+			log.Info("libvirt answers")
 		}
+		answers = err == nil
 	}
 	return nil
 }
 
-// clear ends strays, soon after the start and whenever one is in the way, until the context ends.
-func (n *Node) clear(ctx context.Context) error {
-	for every(ctx, learnInterval, nil) && !n.known() {
+// keepEndingStrays ends strays soon after the start, every strayInterval, and whenever one may be in the way, until the context ends.
+func (n *Node) keepEndingStrays(ctx context.Context) error {
+	for waited(ctx, learnInterval, nil) && !n.known() {
 	}
 	for {
 		n.endStrays(ctx)
-		if !every(ctx, strayInterval, n.inTheWay) {
+		if !waited(ctx, strayInterval, n.strayInTheWay) {
 			return nil
 		}
 	}
 }
 
-// wake has clear look now.
-func (n *Node) wake() {
+// signal wakes who waits on a channel of one place. A second signal before that adds nothing.
+func signal(wake chan<- struct{}) {
 	select {
-	case n.inTheWay <- struct{}{}:
-	default: // it is awake, or there is none
+	case wake <- struct{}{}:
+	default: // there is one already, or nobody waits
 	}
 }
 
-// every waits for an interval, or until it is woken. It is false when the context has ended.
-func every(ctx context.Context, interval time.Duration, wake <-chan struct{}) bool {
+// waited waits for an interval, or for a signal. It reports false when the context has ended.
+func waited(ctx context.Context, interval time.Duration, wake <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():
 		return false

@@ -27,10 +27,11 @@ func TestLibvirtStartedLater(t *testing.T) {
 	api := holding(t, vmi)
 	first, second := libvirt.Start(t), libvirt.Start(t)
 	n := node(t, connected(t, first), api, api)
-	n.Libvirt, n.Labels, n.KVM = hypervisor.New(socket), map[string]string{"rack": "1"}, hypervisor.KVMNever
+	l := hypervisor.New(socket)
+	n.Hypervisor, n.Labels, n.KVM = l, map[string]string{"rack": "1"}, hypervisor.KVMNever
 	n.learned.Store(nil)
 	n.Assumed = backend.Assumed("amd64")
-	t.Cleanup(n.Libvirt.Close)
+	t.Cleanup(l.Close)
 	if after := run(t, n, vmi); after.Status.NodeName != "" {
 		t.Errorf("claimed by '%s' without a libvirt", after.Status.NodeName)
 	}
@@ -52,11 +53,9 @@ func TestLibvirtStartedLater(t *testing.T) {
 	if got := n.facts(); got.LibvirtVersion == "" || got.Labels["rack"] != "1" {
 		t.Errorf("the machine is %+v", got)
 	}
-	lost := n.Libvirt.Lost()
 	if err := errors.Join(first.Close(), os.Remove(socket), os.Symlink(second.Socket, socket)); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the loss is noticed", func() bool { return n.Libvirt.Lost() > lost })
 	if err := n.Learn(t.Context()); err != nil {
 		t.Errorf("the new libvirt is not asked: %v", err)
 	}

@@ -36,7 +36,7 @@ func TestGuestPowersOff(t *testing.T) {
 	if n.Machine.Volumes, err = bind.OpenRoot(volumes); err != nil {
 		t.Fatal(err)
 	}
-	go l.Listen(t.Context()) //nolint:errcheck // it returns none
+	listening(t, l)
 	running := func(boots int) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)

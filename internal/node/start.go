@@ -25,12 +25,12 @@ func (r *refusal) Error() string { return r.reason + ": " + r.message }
 // start begins what has not begun. A start that is repeated because its report was lost finds the guest there, and touches no file
 // that the guest has open.
 func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
-	status, err := n.Libvirt.State(ctx, n.owner(vmi))
+	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	if err == nil && (status.State == hypervisor.Undefined || status.State == hypervisor.Inactive) {
 		if begun, err := n.begin(ctx, vmi); err != nil || !begun {
 			return n.refused(ctx, vmi, err)
 		}
-		status, err = n.Libvirt.State(ctx, n.owner(vmi))
+		status, err = n.Hypervisor.State(ctx, n.owner(vmi))
 	}
 	if err != nil {
 		return n.refused(ctx, vmi, err)
@@ -69,7 +69,7 @@ func (n *Node) begin(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool,
 	}
 	strategy := vmi.Spec.StartStrategy
 	guest := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered.Documents, Values: values, Paused: strategy != nil && *strategy == v1.StartStrategyPaused}
-	err = n.Libvirt.Start(ctx, guest)
+	err = n.Hypervisor.Start(ctx, guest)
 	var taken *hypervisor.TakenError
 	if err != nil && !errors.As(err, &taken) {
 		err = &refusal{reasonStartFailed, err.Error()}
@@ -133,7 +133,7 @@ func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err 
 	if errors.As(err, &taken) {
 		why = &refusal{taken.Reason, taken.Text}
 		if taken.By != nil {
-			n.wake() // it may be a stray
+			signal(n.strayInTheWay)
 		}
 	}
 	if why == nil && !errors.As(err, &why) {

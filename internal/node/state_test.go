@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestHowGuestsEnd(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
 	l := connected(t, d)
-	go l.Listen(t.Context()) //nolint:errcheck // it returns none
+	listening(t, l)
 	for _, c := range []struct {
 		name   string
 		happen func(t *testing.T, domain string)
@@ -51,6 +52,15 @@ func TestHowGuestsEnd(t *testing.T) {
 	}
 }
 
+// listening returns when libvirt's events are heard.
+func listening(t *testing.T, l *hypervisor.Libvirt) {
+	t.Helper()
+	heard := make(chan struct{})
+	var once sync.Once
+	go l.Watch(t.Context(), func(hypervisor.Event) { once.Do(func() { close(heard) }) })
+	<-heard
+}
+
 // TestGuestAfterTheHostRestarted: libvirt knows the domain, which is off, and nothing of its run.
 func TestGuestAfterTheHostRestarted(t *testing.T) {
 	t.Parallel()
@@ -60,7 +70,7 @@ func TestGuestAfterTheHostRestarted(t *testing.T) {
 	api := holding(t, vmi)
 	n := node(t, connected(t, d), api, api)
 	guest := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered(t, n, vmi)}
-	if err := n.Libvirt.Start(t.Context(), guest); err != nil {
+	if err := n.Hypervisor.Start(t.Context(), guest); err != nil {
 		t.Fatal(err)
 	}
 	text := virsh(t, d, "dumpxml", "--inactive", "default_rebooted")

@@ -60,7 +60,7 @@ func (n *Node) endStrays(ctx context.Context) {
 		return
 	}
 	log := ctrl.LoggerFrom(ctx).WithName("strays")
-	owners, err := n.Libvirt.Owners(ctx)
+	owners, err := n.Hypervisor.Owners(ctx)
 	if err != nil {
 		log.Info("domains cannot be listed", "reason", err.Error())
 		return
@@ -86,11 +86,11 @@ func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict fat
 	log := ctrl.LoggerFrom(ctx).WithName("strays").WithValues("domain", owner.Domain(), "uid", owner.UID)
 	log.Info("the VMI of a domain is gone: it is ended", "atOnce", verdict == cut)
 	for end := time.Now().Add(strayGrace); verdict == retire && time.Now().Before(end); {
-		status, err := n.Libvirt.State(ctx, owner)
+		status, err := n.Hypervisor.State(ctx, owner)
 		if err != nil || !status.Active() {
 			break
 		}
-		if err := n.Libvirt.Shutdown(ctx, owner); err != nil {
+		if err := n.Hypervisor.Shutdown(ctx, owner); err != nil {
 			break
 		}
 		select {
@@ -104,7 +104,7 @@ func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict fat
 		return
 	}
 	if err == nil {
-		err = n.Libvirt.Remove(ctx, owner)
+		err = n.Hypervisor.Remove(ctx, owner)
 	}
 	if err == nil {
 		vmi := &v1.VirtualMachineInstance{}

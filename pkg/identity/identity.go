@@ -15,6 +15,15 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// DomainName is the name of a VMI's libvirt domain, as KubeVirt has it. No namespace and no name of a VMI has an underscore.
+func DomainName(namespace, name string) string { return namespace + "_" + name }
+
+// OfDomain is the VMI whose domain would have this name. It reports false for a name that no VMI's domain has.
+func OfDomain(domain string) (types.NamespacedName, bool) {
+	namespace, name, found := strings.Cut(domain, "_")
+	return types.NamespacedName{Namespace: namespace, Name: name}, found && namespace != "" && name != "" && !strings.Contains(name, "_")
+}
+
 // Fill fills firmware UUID, serial and MACs that are unset, derived from the seed. The same seed gives the same
 // values, so a guest that is restored, or re-created from Git with its seed, is the same machine to its licences and its
 // network. Values that the user set stay.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/identity"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -25,7 +26,7 @@ func (h *host) serials() []libvirtxml.DomainSerial {
 func (h *host) serialLog() *libvirtxml.DomainChardevLog {
 	p, file := h.policy.SerialLog, h.Bindings.SerialLog
 	if p.Dir != "" {
-		file = path.Join(p.Dir, h.VMI.Namespace+"_"+h.VMI.Name+".log") // no name has an underscore
+		file = path.Join(p.Dir, identity.DomainName(h.VMI.Namespace, h.VMI.Name)+".log")
 	}
 	if file == "" {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/identity"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -97,7 +98,7 @@ var profiles = map[string]profile{
 }
 
 // name is unique on a host; libvirt shows it.
-func (g *guest) name() string { return g.VMI.Namespace + "_" + g.VMI.Name }
+func (g *guest) name() string { return identity.DomainName(g.VMI.Namespace, g.VMI.Name) }
 
 func (g *guest) osType() *libvirtxml.DomainOSType {
 	return &libvirtxml.DomainOSType{Arch: g.arch.libvirt, Machine: g.machine(), Type: "hvm"}

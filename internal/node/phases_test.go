@@ -1,0 +1,368 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/cpuset"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// fakeHypervisor is a libvirt in memory, whose domains are in the states that a test gives them. calls are what changed something.
+type fakeHypervisor struct {
+	sync.Mutex
+	domains map[string]hypervisor.Status
+	calls   []string
+	// fails is what State answers, if it is not nil.
+	fails  error
+	events chan hypervisor.Event
+}
+
+func (f *fakeHypervisor) Capabilities(context.Context, string, hypervisor.KVM) (backend.Capabilities, error) {
+	return backend.Assumed("amd64"), f.fails
+}
+
+func (f *fakeHypervisor) Watch(ctx context.Context, observe func(hypervisor.Event)) {
+	for {
+		select {
+		case event := <-f.events:
+			observe(event)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *fakeHypervisor) State(_ context.Context, owner hypervisor.Owner) (hypervisor.Status, error) {
+	f.Lock()
+	defer f.Unlock()
+	return f.domains[owner.Domain()], f.fails
+}
+
+// becomes notes a call that leaves the domain in a state.
+func (f *fakeHypervisor) becomes(call string, owner hypervisor.Owner, state hypervisor.State) error {
+	f.Lock()
+	defer f.Unlock()
+	f.calls = append(f.calls, call)
+	if _, there := f.domains[owner.Domain()]; there || call == "start" {
+		f.domains[owner.Domain()] = hypervisor.Status{State: state, Cause: hypervisor.Cause{Reason: "Fake", Message: call}}
+	}
+	return nil
+}
+
+func (f *fakeHypervisor) Start(_ context.Context, guest hypervisor.Guest) error {
+	if guest.Documents.Domain == nil || guest.Documents.Domain.Name != guest.Owner.Domain() {
+		return fmt.Errorf("the domain of '%s' is %v", guest.Owner.Domain(), guest.Documents.Domain)
+	}
+	state := hypervisor.Running
+	if guest.Paused {
+		state = hypervisor.Paused
+	}
+	return f.becomes("start", guest.Owner, state)
+}
+
+// Shutdown asks a guest that does not listen.
+func (f *fakeHypervisor) Shutdown(context.Context, hypervisor.Owner) error {
+	f.Lock()
+	defer f.Unlock()
+	f.calls = append(f.calls, "shutdown")
+	return nil
+}
+
+func (f *fakeHypervisor) Destroy(_ context.Context, owner hypervisor.Owner) error {
+	return f.becomes("destroy", owner, hypervisor.Destroyed)
+}
+
+func (f *fakeHypervisor) Remove(_ context.Context, owner hypervisor.Owner) error {
+	f.Lock()
+	defer f.Unlock()
+	f.calls = append(f.calls, "remove")
+	delete(f.domains, owner.Domain())
+	return nil
+}
+
+func (f *fakeHypervisor) MachineType(context.Context, hypervisor.Owner) (string, error) {
+	return "pc-q35-fake", nil
+}
+
+func (f *fakeHypervisor) Owners(context.Context) ([]hypervisor.Owner, error) { return nil, nil }
+
+func (f *fakeHypervisor) Pinned(context.Context, string) (cpuset.CPUSet, error) {
+	return cpuset.New(), nil
+}
+
+// faked is a node above a libvirt in memory.
+func faked(t *testing.T, api client.Client) (*Node, *fakeHypervisor) {
+	t.Helper()
+	libvirt := &fakeHypervisor{domains: map[string]hypervisor.Status{}, events: make(chan hypervisor.Event)}
+	n := &Node{Client: api, Live: api, Events: events.NewFakeRecorder(100), Name: "here", Hypervisor: libvirt, Configuration: &clusterconfig.Watcher{},
+		Machine: &bind.BareMachine{State: t.TempDir()}, Labels: map[string]string{corev1.LabelHostname: "here"}}
+	if err := n.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n, libvirt
+}
+
+// reconcile is one call, and the VMI after it.
+func reconcile(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) (ctrl.Result, *v1.VirtualMachineInstance) {
+	t.Helper()
+	result, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := &v1.VirtualMachineInstance{}
+	if err := n.Get(t.Context(), client.ObjectKeyFromObject(vmi), after); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return result, after
+}
+
+// TestClaims: a node claims what it can run and nobody has claimed, and writes nothing else.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		why    string
+		change func(*v1.VirtualMachineInstance)
+		want   string
+	}{
+		{"nobody has claimed it", func(*v1.VirtualMachineInstance) {}, "here"},
+		{"it names this machine", func(vmi *v1.VirtualMachineInstance) {
+			vmi.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "here"}
+		}, "here"},
+		{"it names another machine", func(vmi *v1.VirtualMachineInstance) {
+			vmi.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "there"}
+		}, ""},
+		{"this machine has no emulator for it", func(vmi *v1.VirtualMachineInstance) { vmi.Spec.Architecture = "sparc64" }, ""},
+		{"another machine has claimed it", func(vmi *v1.VirtualMachineInstance) {
+			vmi.Status.NodeName, vmi.Status.Phase = "there", v1.Scheduled
+		}, "there"},
+		{"it has ended", func(vmi *v1.VirtualMachineInstance) { vmi.Status.Phase = v1.Failed }, ""},
+		{"it is being deleted", func(vmi *v1.VirtualMachineInstance) { vmi.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, ""},
+	} {
+		vmi := claimed(t, "new")
+		vmi.Status.NodeName, vmi.Status.Phase = "", v1.Pending
+		c.change(vmi)
+		n, libvirt := faked(t, holding(t, vmi))
+		if _, after := reconcile(t, n, vmi); after.Status.NodeName != c.want || (c.want == "here") != (after.Status.Phase == v1.Scheduled && vmi.Status.Phase != v1.Scheduled) {
+			t.Errorf("%s: claimed by '%s' in phase '%s', want '%s'", c.why, after.Status.NodeName, after.Status.Phase, c.want)
+		}
+		if len(libvirt.calls) > 0 {
+			t.Errorf("%s: libvirt was told %q", c.why, libvirt.calls)
+		}
+	}
+}
+
+// TestPhases: what a domain is in makes the VMI's phase and conditions, and only a guest that powers off has succeeded.
+func TestPhases(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[hypervisor.State]struct {
+		phase v1.VirtualMachineInstancePhase
+		ready corev1.ConditionStatus
+		again time.Duration
+	}{
+		hypervisor.Running:    {v1.Running, corev1.ConditionTrue, resyncInterval},
+		hypervisor.Paused:     {v1.Running, corev1.ConditionFalse, resyncInterval},
+		hypervisor.PoweredOff: {v1.Succeeded, corev1.ConditionFalse, 0},
+		hypervisor.Destroyed:  {v1.Failed, corev1.ConditionFalse, 0},
+		hypervisor.Failed:     {v1.Failed, corev1.ConditionFalse, 0},
+		hypervisor.Inactive:   {v1.Failed, corev1.ConditionFalse, 0},
+		hypervisor.Undefined:  {v1.Failed, corev1.ConditionFalse, 0},
+	} {
+		vmi := claimed(t, "guest")
+		vmi.Status.Phase = v1.Running
+		n, libvirt := faked(t, holding(t, vmi))
+		libvirt.domains["default_guest"] = hypervisor.Status{State: state, Cause: hypervisor.Cause{Reason: "Why", Message: "for a reason"}}
+		result, after := reconcile(t, n, vmi)
+		if after.Status.Phase != want.phase || conditionOf(after, v1.VirtualMachineInstanceReady).Status != want.ready || result.RequeueAfter != want.again {
+			t.Errorf("state %d: phase '%s', conditions %+v, again after %s", state, after.Status.Phase, after.Status.Conditions, result.RequeueAfter)
+		}
+		if paused := conditionOf(after, v1.VirtualMachineInstancePaused).Status == corev1.ConditionTrue; paused != (state == hypervisor.Paused) {
+			t.Errorf("state %d: Paused is %t", state, paused)
+		}
+		if len(libvirt.calls) > 0 {
+			t.Errorf("state %d: libvirt was told %q", state, libvirt.calls)
+		}
+		if ended := after.IsFinal(); ended != (len(n.Events.(*events.FakeRecorder).Events) == 1) {
+			t.Errorf("state %d: an event of its end: %t", state, !ended)
+		}
+	}
+}
+
+// TestRecordBeforeStart: whichever write fails, a guest is started once, and never before its record is kept.
+func TestRecordBeforeStart(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []string{"record", "status"} {
+		vmi := claimed(t, "guest")
+		api := holding(t, vmi)
+		died, deaths := errors.New("the launcher has died"), 0
+		dying := interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
+			Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+				if fails == "record" && deaths < 2 {
+					deaths++
+					return died
+				}
+				return c.Update(ctx, object, options...)
+			},
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, options ...client.SubResourceUpdateOption) error {
+				if fails == "status" && deaths < 2 {
+					deaths++
+					return died
+				}
+				return c.SubResource(sub).Update(ctx, object, options...)
+			},
+		})
+		n, libvirt := faked(t, dying)
+		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)}
+		for range 5 {
+			_, err := n.Reconcile(t.Context(), request)
+			if err != nil && !errors.Is(err, died) {
+				t.Fatal(err)
+			}
+			now := &v1.VirtualMachineInstance{}
+			if err := api.Get(t.Context(), request.NamespacedName, now); err != nil {
+				t.Fatal(err)
+			}
+			if len(libvirt.calls) > 0 && now.Annotations[v1alpha1.AnnotationFrontend] == "" {
+				t.Errorf("%s: started without a record", fails)
+			}
+		}
+		_, after := reconcile(t, n, vmi)
+		if after.Status.Phase != v1.Running || !slices.Equal(libvirt.calls, []string{"start"}) || deaths != 2 {
+			t.Errorf("%s: phase '%s' after %q and %d deaths", fails, after.Status.Phase, libvirt.calls, deaths)
+		}
+	}
+}
+
+// TestStop: a guest is asked to power off until its grace period is over, then ended, and its VMI goes last.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	vmi := claimed(t, "guest")
+	vmi.Status.Phase = v1.Running
+	grace := int64(30)
+	vmi.Spec.TerminationGracePeriodSeconds = &grace
+	api := holding(t, vmi)
+	n, libvirt := faked(t, api)
+	libvirt.domains["default_guest"] = hypervisor.Status{State: hypervisor.Running}
+	if err := api.Delete(t.Context(), vmi); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if result, after := reconcile(t, n, vmi); after.IsFinal() || result.RequeueAfter != time.Second {
+			t.Errorf("phase '%s', again after %s", after.Status.Phase, result.RequeueAfter)
+		}
+	}
+	n.leaving.guests[vmi.UID] = time.Now().Add(-time.Minute)
+	if _, after := reconcile(t, n, vmi); after.UID != "" {
+		t.Errorf("the VMI stays: phase '%s', finalizers %v", after.Status.Phase, after.Finalizers)
+	}
+	if want := []string{"shutdown", "shutdown", "destroy", "remove"}; !slices.Equal(libvirt.calls, want) {
+		t.Errorf("libvirt was told %q, want %q", libvirt.calls, want)
+	}
+	if event := <-n.Events.(*events.FakeRecorder).Events; !strings.HasPrefix(event, "Warning Stopped ") {
+		t.Errorf("the event is '%s'", event)
+	}
+}
+
+// TestNothingWithoutAnswers: a node that cannot ask libvirt, lost a race or lost its Lease leaves phase and domain as they are.
+func TestNothingWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	conflict := apierrors.NewConflict(schema.GroupResource{Group: "kubevirt.io", Resource: "virtualmachineinstances"}, "guest", errors.New("changed"))
+	for _, c := range []struct {
+		why    string
+		change func(*Node, *fakeHypervisor)
+		fails  bool
+	}{
+		{"libvirt does not answer", func(_ *Node, f *fakeHypervisor) { f.fails = errors.New("no answer") }, true},
+		{"somebody was faster", func(n *Node, _ *fakeHypervisor) {
+			n.Client = interceptor.NewClient(n.Client.(client.WithWatch), interceptor.Funcs{
+				SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error { return conflict },
+			})
+		}, false},
+		{"the Lease is not held", func(n *Node, _ *fakeHypervisor) { n.Lease = &Lease{} }, false},
+	} {
+		vmi := claimed(t, "guest")
+		vmi.Status.Phase = v1.Running
+		api := holding(t, vmi)
+		n, libvirt := faked(t, api)
+		libvirt.domains["default_guest"] = hypervisor.Status{State: hypervisor.Failed}
+		c.change(n, libvirt)
+		result, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
+		if (err != nil) != c.fails || err == nil && result.RequeueAfter != time.Second {
+			t.Errorf("%s: %+v, %v; want it tried again", c.why, result, err)
+		}
+		after := &v1.VirtualMachineInstance{}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(vmi), after); err != nil {
+			t.Fatal(err)
+		}
+		if after.Status.Phase != v1.Running || len(libvirt.calls) > 0 {
+			t.Errorf("%s: phase '%s', libvirt was told %q", c.why, after.Status.Phase, libvirt.calls)
+		}
+	}
+}
+
+// TestRefused: a guest that this machine cannot serve stays claimed, says why, and is tried again, though no event comes.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	vmi := claimed(t, "guest")
+	vmi.Spec.Volumes = []v1.Volume{{Name: "root", VolumeSource: v1.VolumeSource{HostDisk: &v1.HostDisk{Path: "/etc/shadow", Type: v1.HostDiskExists}}}}
+	vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "root", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: v1.DiskBusVirtio}}}}
+	n, libvirt := faked(t, holding(t, vmi))
+	result, after := reconcile(t, n, vmi)
+	refused := conditionOf(after, v1.VirtualMachineInstanceSynchronized)
+	if refused.Reason != reasonNotBindable || !strings.Contains(refused.Message, "spec.volumes[0]") || after.Status.Phase != v1.Scheduled {
+		t.Errorf("phase '%s', Synchronized is %+v", after.Status.Phase, refused)
+	}
+	if result.RequeueAfter != retryInterval || len(libvirt.calls) > 0 {
+		t.Errorf("again after %s, libvirt was told %q", result.RequeueAfter, libvirt.calls)
+	}
+}
+
+// TestEventsQueueVMIs: an event queues the VMI of its domain alone, and a stream that begins anew all that this node has claimed.
+func TestEventsQueueVMIs(t *testing.T) {
+	t.Parallel()
+	here, there := claimed(t, "here"), claimed(t, "there")
+	there.Status.NodeName = "there"
+	n, libvirt := faked(t, holding(t, here, there))
+	n.connected = make(chan struct{}, 1)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	defer queue.ShutDown()
+	if err := n.queueChanges(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ domain, want string }{
+		{"shop_web", "shop/web"}, {"", "default/here"}, {"an-administrators", ""}, {"of_an_administrator", ""}, {"shop_db", "shop/db"},
+	} {
+		libvirt.events <- hypervisor.Event{Domain: c.domain}
+		if c.want == "" {
+			continue // the next one would not be the first in the queue
+		}
+		request, _ := queue.Get()
+		queue.Done(request)
+		if request.String() != c.want || queue.Len() > 0 {
+			t.Errorf("domain '%s' queues '%s' and %d others, want '%s'", c.domain, request, queue.Len(), c.want)
+		}
+	}
+	if len(n.connected) != 1 {
+		t.Error("the machine's capabilities are not read again")
+	}
+}
