@@ -3,10 +3,11 @@
 package bind
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -56,74 +57,25 @@ func (h *BareMachine) makeDir(vmi *v1.VirtualMachineInstance, qemu *backend.Acco
 	return errors.Join(os.Chown(own, -1, qemu.GID), os.Chmod(own, 0o710), os.Chown(sockets, qemu.UID, qemu.GID), os.Chmod(sockets, 0o700))
 }
 
-// bind makes or finds every host resource that the VMI needs. Errors name the volume or interface that this machine
-// cannot serve, all at once.
-func (h *BareMachine) bind(vmi *v1.VirtualMachineInstance, qemu *backend.Account) (backend.Bindings, field.ErrorList) {
-	dir, spec := h.Folder(vmi), field.NewPath("spec")
-	bindings := backend.Bindings{Volumes: map[string]backend.Volume{}, NICs: map[string]backend.NIC{}}
+// bind makes or finds every host resource that the VMI needs, one kind after the other.
+func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (backend.Bindings, field.ErrorList) {
 	if vmi.UID == "" {
-		return bindings, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "only a VMI of a cluster can be bound to this machine")}
+		return backend.Bindings{}, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "only a VMI of a cluster can be bound to this machine")}
 	}
 	if err := h.makeDir(vmi, qemu); err != nil {
-		return bindings, field.ErrorList{field.InternalError(spec, err)}
+		return backend.Bindings{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
-	var errs field.ErrorList
-	for i, volume := range vmi.Spec.Volumes {
-		bound, err := h.bindVolume(vmi, volume, dir)
-		if err != nil {
-			errs = append(errs, field.Invalid(spec.Child("volumes").Index(i), volume.Name, err.Error()))
-			continue
-		}
-		if err := measure(&bound); err != nil {
-			errs = append(errs, field.Invalid(spec.Child("volumes").Index(i), volume.Name, err.Error()))
-		}
-		bindings.Volumes[volume.Name] = bound
-	}
-	for i, nic := range vmi.Spec.Domain.Devices.Interfaces {
-		bound, err := h.bindNIC(vmi, nic)
-		if err != nil {
-			errs = append(errs, field.Invalid(spec.Child("domain", "devices", "interfaces").Index(i), nic.Name, err.Error()))
-			continue
-		}
-		bindings.NICs[nic.Name] = bound
-	}
-	if firmware := vmi.Spec.Domain.Firmware; firmware != nil && firmware.KernelBoot != nil && firmware.KernelBoot.Container != nil {
-		if err := h.bindKernel(firmware.KernelBoot.Container, &bindings); err != nil {
-			path := spec.Child("domain", "firmware", "kernelBoot", "container")
-			errs = append(errs, field.Invalid(path, firmware.KernelBoot.Container.Image, err.Error()))
-		}
-	}
-	return bindings, append(errs, h.bindFirmware(vmi, dir, &bindings)...)
-}
-
-// bindFirmware is what firmware, TPM and consoles have of their own.
-func (h *BareMachine) bindFirmware(vmi *v1.VirtualMachineInstance, dir string, bindings *backend.Bindings) (errs field.ErrorList) {
-	if err := bindIgnition(vmi, dir, bindings); err != nil {
-		errs = append(errs, field.InternalError(field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation), err))
-	}
-	if err := h.bindTPM(vmi, bindings); err != nil {
-		errs = append(errs, field.InternalError(field.NewPath("spec", "domain", "devices", "tpm"), err))
-	}
-	bindings.NVRAM = filepath.Join(dir, "nvram.fd")
-	bindings.VNC = filepath.Join(h.sockets(vmi), "vnc.sock")
-	bindings.Serial = filepath.Join(dir, "serial.sock")
-	bindings.SerialLog = filepath.Join(dir, "serial.log")
-	return errs
-}
-
-// bindNIC chooses the host side of an interface: user-mode NAT for masquerade on the pod network, a bridge that the
-// administrator named for the bridge binding.
-func (h *BareMachine) bindNIC(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC, error) {
-	switch {
-	case nic.Masquerade != nil:
-		return backend.NIC{Kind: "user"}, nil
-	case nic.Bridge != nil:
-		if bridge := h.Bridges[nic.Name]; bridge != "" {
-			return backend.NIC{Kind: "bridge", Device: bridge, Guarded: h.Guard}, nil
-		}
-		return backend.NIC{}, fmt.Errorf("no bridge of this machine is named for network '%s' (launcher flag --bridge %s=BRIDGE); or use masquerade", nic.Name, nic.Name)
-	}
-	return backend.NIC{}, errors.New("this binding needs a cluster's network, which a bare machine does not have; use masquerade or bridge")
+	dir := h.Folder(vmi)
+	volumes, wrongVolumes := h.volumes(ctx, vmi)
+	nics, wrongNICs := h.nics(vmi.Spec.Domain.Devices.Interfaces)
+	boot, wrongBoot := h.kernelBoot(vmi.Spec.Domain.Firmware)
+	files, wrongFiles := firmwareFiles(vmi, dir)
+	tpm, wrongTPM := h.tpm(vmi)
+	return backend.Bindings{
+		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: files, TPMState: tpm.state, TPMEncrypted: tpm.encrypted,
+		NVRAM: filepath.Join(dir, "nvram.fd"), VNC: filepath.Join(h.sockets(vmi), "vnc.sock"),
+		Serial: filepath.Join(dir, "serial.sock"), SerialLog: filepath.Join(dir, "serial.log"),
+	}, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFiles, wrongTPM)
 }
 
 // Forget removes what lived as long as the VMI.

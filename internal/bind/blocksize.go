@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,45 +18,43 @@ const (
 	maxBlock = 2 << 20
 )
 
-// measure tells the size of a volume's blocks, for disks that match it. A file has the block size of its file system, which
-// knows no other; a file system of larger blocks than QEMU knows is left unknown.
-func measure(volume *backend.Volume) error {
+// measured is a volume with the size of its blocks, for disks that match it. A file has the block size of its file system, which knows no other; a
+// file system of larger blocks than QEMU knows is left unknown.
+func measured(volume backend.Volume) (backend.Volume, error) {
 	if volume.Network != nil || volume.Adapter != nil {
-		return nil // only its server knows, and a LUN is not there before its adapter
+		return volume, nil // only its server knows, and a LUN is not there before its adapter
 	}
 	info, err := os.Stat(volume.Path)
 	if err != nil {
-		return err
+		return volume, err
 	}
 	if info.Mode()&os.ModeDevice != 0 {
-		return measureDevice(volume)
+		return measuredDevice(volume)
 	}
 	var system unix.Statfs_t
 	if err := unix.Statfs(volume.Path, &system); err != nil {
-		return fmt.Errorf("block size of '%s': %w", filepath.Base(volume.Path), err)
+		return volume, fmt.Errorf("block size of '%s': %w", filepath.Base(volume.Path), err)
 	}
 	if size := uint(system.Bsize); size >= minBlock && size <= maxBlock && size&(size-1) == 0 {
 		volume.LogicalBlock, volume.PhysicalBlock, volume.DiscardGranularity = size, size, size
 	}
-	return nil
+	return volume, nil
 }
 
-func measureDevice(volume *backend.Volume) error {
+func measuredDevice(volume backend.Volume) (backend.Volume, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(volume.Path, &stat); err != nil {
-		return err
+		return volume, err
 	}
 	queue, err := queueOf("/sys", uint64(stat.Rdev))
 	if err != nil {
-		return err
+		return volume, err
 	}
-	for name, to := range map[string]*uint{"logical_block_size": &volume.LogicalBlock,
-		"physical_block_size": &volume.PhysicalBlock, "discard_granularity": &volume.DiscardGranularity} {
-		if *to, err = number(filepath.Join(queue, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	var errs [3]error
+	volume.LogicalBlock, errs[0] = number(filepath.Join(queue, "logical_block_size"))
+	volume.PhysicalBlock, errs[1] = number(filepath.Join(queue, "physical_block_size"))
+	volume.DiscardGranularity, errs[2] = number(filepath.Join(queue, "discard_granularity"))
+	return volume, errors.Join(errs[:]...)
 }
 
 // queueOf is the folder with the limits of a block device; that of a partition is its disk's.

@@ -19,14 +19,14 @@ func TestBlockSizeOfFile(t *testing.T) {
 	if err := unix.Statfs(file, &system); err != nil {
 		t.Fatal(err)
 	}
-	volume := backend.Volume{Path: file}
-	if err := measure(&volume); err != nil {
+	volume, err := measured(backend.Volume{Path: file})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if size := uint(system.Bsize); volume.LogicalBlock != size || volume.PhysicalBlock != size || volume.DiscardGranularity != size {
 		t.Errorf("blocks are %d/%d/%d bytes, those of the file system %d", volume.LogicalBlock, volume.PhysicalBlock, volume.DiscardGranularity, size)
 	}
-	if err := measure(&backend.Volume{Path: file + ".not"}); err == nil {
+	if _, err := measured(backend.Volume{Path: file + ".not"}); err == nil {
 		t.Error("a file that is not there has blocks")
 	}
 }

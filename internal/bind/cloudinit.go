@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/kdomanski/iso9660"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/domain/backend"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -79,14 +76,3 @@ var stamps = []int{16*2048 + 813, 16*2048 + 830, 16*2048 + 864}
 
 // stamp takes the place of the writer's clock: 1 January 2000, 0:00 UTC. It is not empty, since blkid makes a UUID of it.
 const stamp = "2000010100000000\x00"
-
-// bindIgnition puts the configuration of Ignition, which often holds a password, where only root and libvirt's guests may read.
-func bindIgnition(vmi *v1.VirtualMachineInstance, dir string, bindings *backend.Bindings) error {
-	data := vmi.Annotations[v1.IgnitionAnnotation]
-	if data == "" {
-		return nil
-	}
-	file := filepath.Join(dir, "ignition.json")
-	bindings.FirmwareFiles = map[string]string{abi.Ignition: file}
-	return write(file, []byte(data))
-}

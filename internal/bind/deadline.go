@@ -3,6 +3,7 @@ package bind
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -41,31 +42,34 @@ func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	if !h.running.begin(vmi.UID) {
 		return hangs("still does not answer")
 	}
+	limit := cmp.Or(h.running.limit, bindDeadline)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("did not answer within %s", limit))
+	defer cancel() // qemu-img ends; an open file does not
 	done := make(chan result, 1)
 	go func(vmi *v1.VirtualMachineInstance) {
-		found := h.recovered(vmi, qemu)
+		found := h.recovered(ctx, vmi, qemu)
 		h.running.end(vmi.UID) // before it is told: whoever is told may ask again at once
 		done <- found
 	}(vmi.DeepCopy())
-	limit := cmp.Or(h.running.limit, bindDeadline)
 	select {
 	case b := <-done:
 		return b.Bindings, b.errs
-	case <-time.After(limit):
-		return hangs(fmt.Sprintf("did not answer within %s", limit))
 	case <-ctx.Done():
-		return hangs("did not answer before the launcher ended")
 	}
+	if cause := context.Cause(ctx); errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return hangs(cause.Error())
+	}
+	return hangs("did not answer before the launcher ended")
 }
 
 // recovered is what bind returns; a panic becomes an error. It would end the launcher, since nobody else recovers a goroutine.
-func (h *BareMachine) recovered(vmi *v1.VirtualMachineInstance, qemu *backend.Account) (found result) {
+func (h *BareMachine) recovered(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (found result) {
 	defer func() {
 		if r := recover(); r != nil {
 			found.errs = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("panic: %v", r))}
 		}
 	}()
-	found.Bindings, found.errs = h.bind(vmi, qemu)
+	found.Bindings, found.errs = h.bind(ctx, vmi, qemu)
 	return found
 }
 

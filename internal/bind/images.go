@@ -72,8 +72,8 @@ func (r *Root) imageFile(image, file string) (string, error) {
 
 // probe asks qemu-img for the format of an image that is not to be trusted: one that refers to further files is refused,
 // since a guest would read them with QEMU's rights.
-func probe(file string) (string, error) {
-	out, err := runQemuImg("info", "--output=json", "--", file)
+func probe(ctx context.Context, file string) (string, error) {
+	out, err := runQemuImg(ctx, "info", "--output=json", "--", file)
 	if err != nil {
 		return "", fmt.Errorf("qemu-img cannot read '%s': %w", filepath.Base(file), err)
 	}
@@ -99,22 +99,22 @@ func probe(file string) (string, error) {
 }
 
 // overlay makes a qcow2 file over a read-only image, so that a guest's writes last as long as its VMI.
-func overlay(file, base, format string) (backend.Volume, error) {
+func overlay(ctx context.Context, file, base, format string) (backend.Volume, error) {
 	volume := backend.Volume{Path: file, Format: "qcow2", Backing: base, BackingFormat: format}
 	return volume, once(file, func(draft string) error {
-		return qemuImg("create", "-q", "-f", "qcow2", "-F", format, "-b", base, "--", draft)
+		return qemuImg(ctx, "create", "-q", "-f", "qcow2", "-F", format, "-b", base, "--", draft)
 	})
 }
 
 // emptyDisk makes a sparse qcow2 file of size bytes.
-func emptyDisk(file string, size int64) (backend.Volume, error) {
+func emptyDisk(ctx context.Context, file string, size int64) (backend.Volume, error) {
 	return backend.Volume{Path: file, Format: "qcow2"}, once(file, func(draft string) error {
-		return qemuImg("create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(size))
+		return qemuImg(ctx, "create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(size))
 	})
 }
 
-func qemuImg(args ...string) error {
-	if _, err := runQemuImg(args...); err != nil {
+func qemuImg(ctx context.Context, args ...string) error {
+	if _, err := runQemuImg(ctx, args...); err != nil {
 		return fmt.Errorf("qemu-img %s: %w", args[0], err)
 	}
 	return nil
@@ -123,12 +123,14 @@ func qemuImg(args ...string) error {
 // qemuImgDeadline bounds a call of qemu-img, which hangs when the server of an image does. What it does here takes a moment.
 const qemuImgDeadline = time.Minute
 
-func runQemuImg(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), qemuImgDeadline)
+func runQemuImg(ctx context.Context, args ...string) ([]byte, error) {
+	within, cancel := context.WithTimeout(ctx, qemuImgDeadline)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "qemu-img", args...).Output()
+	out, err := exec.CommandContext(within, "qemu-img", args...).Output()
 	switch {
 	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil && within.Err() != nil:
 		return nil, fmt.Errorf("it did not end within %s: the server of the image may hang", qemuImgDeadline)
 	case err != nil:
 		return nil, execError(err)

@@ -1,13 +1,15 @@
 package bind
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"golang.org/x/sys/unix"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -27,7 +29,7 @@ func TestImagesStayBelowTheirRoot(t *testing.T) {
 		{name: "unknown image", image: "registry.example/none", want: "does not exist"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			volume, err := host.containerDisk(&v1.ContainerDiskSource{Image: test.image, Path: test.path}, file)
+			volume, err := host.containerDisk(t.Context(), &v1.ContainerDiskSource{Image: test.image, Path: test.path}, file)
 			switch {
 			case test.want == "" && (err != nil || volume.Backing != filepath.Join(dir, "containers/registry.example/demo:1/disk/root.img")):
 				t.Errorf("got %+v, %v", volume, err)
@@ -46,10 +48,10 @@ func TestImagesMayNotReferToOtherFiles(t *testing.T) {
 	if err := os.WriteFile(base, make1MiB(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := qemuImg("create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, evil); err != nil {
+	if err := qemuImg(t.Context(), "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, evil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := probe(evil); err == nil || !strings.Contains(err.Error(), "refers to another file") {
+	if _, err := probe(t.Context(), evil); err == nil || !strings.Contains(err.Error(), "refers to another file") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -98,13 +100,13 @@ func TestImageLeadsNowhereElse(t *testing.T) {
 		{"a name that is a link", "outside", "/disk.img", "behind a link"},
 	} {
 		file := filepath.Join(t.TempDir(), "overlay.qcow2")
-		volume, err := host.containerDisk(&v1.ContainerDiskSource{Image: c.image, Path: c.path}, file)
+		volume, err := host.containerDisk(t.Context(), &v1.ContainerDiskSource{Image: c.image, Path: c.path}, file)
 		refused(t, c.why, c.want, err)
 		if want := filepath.Join(evil, "disk", "real.img"); c.want == "" && volume.Backing != want {
 			t.Errorf("%s: the overlay is of '%s', want '%s'", c.why, volume.Backing, want)
 		}
-		var bound backend.Bindings
-		refused(t, c.why+", as initrd", c.want, host.bindKernel(&v1.KernelBootContainer{Image: c.image, InitrdPath: c.path}, &bound))
+		_, err = host.bootFiles(&v1.KernelBootContainer{Image: c.image, InitrdPath: c.path})
+		refused(t, c.why+", as initrd", c.want, err)
 	}
 }
 
@@ -122,11 +124,11 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 	dir := t.TempDir()
 	for name, make := range map[string]func(file string) error{
 		"overlay": func(file string) error {
-			_, err := host.containerDisk(&v1.ContainerDiskSource{Image: "registry.example/demo:1"}, file)
+			_, err := host.containerDisk(t.Context(), &v1.ContainerDiskSource{Image: "registry.example/demo:1"}, file)
 			return err
 		},
 		"empty": func(file string) error {
-			_, err := emptyDisk(file, 1<<20)
+			_, err := emptyDisk(t.Context(), file, 1<<20)
 			return err
 		},
 	} {
@@ -147,7 +149,7 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 			t.Errorf("%s: made again over what the guest has written: %d bytes, %v", name, len(got), err)
 		}
 	}
-	if _, err := emptyDisk(filepath.Join(dir, "huge"), -1); err == nil {
+	if _, err := emptyDisk(t.Context(), filepath.Join(dir, "huge"), -1); err == nil {
 		t.Error("a disk of less than nothing was made")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
@@ -159,5 +161,20 @@ func needQemuImg(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("qemu-img"); err != nil {
 		t.Fatal("qemu-img is missing: install qemu-utils")
+	}
+}
+
+// TestQemuImgIsGivenUp: qemu-img hangs when the server of an image does, and ends with the context of its guest's start.
+func TestQemuImgIsGivenUp(t *testing.T) {
+	needQemuImg(t)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("the start is given up")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, gone)
+	defer cancel()
+	if _, err := probe(ctx, pipe); !errors.Is(err, gone) {
+		t.Errorf("error '%v', want '%v'", err, gone)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"regexp"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -47,19 +47,29 @@ func tpmName(vmi *v1.VirtualMachineInstance) (string, error) {
 
 func set(flag *bool) bool { return flag != nil && *flag }
 
-// bindTPM finds state and key of a guest's TPM. Nothing is made yet.
-func (h *BareMachine) bindTPM(vmi *v1.VirtualMachineInstance, bindings *backend.Bindings) error {
+// tpm is where the state of a guest's TPM lies, and whether it is encrypted.
+type tpm struct {
+	state     string
+	encrypted bool
+}
+
+// tpm finds state and key of a guest's TPM. Nothing is made yet.
+func (h *BareMachine) tpm(vmi *v1.VirtualMachineInstance) (tpm, field.ErrorList) {
 	if vmi.Spec.Domain.Devices.TPM == nil {
-		return nil
+		return tpm{}, nil
 	}
 	name, err := tpmName(vmi)
 	if err != nil {
-		return err
+		return tpm{}, field.ErrorList{field.InternalError(tpmPath, err)}
 	}
-	bindings.TPMState = h.tpmState(name)
-	bindings.TPMEncrypted, err = h.encryptsTPM(name)
-	return err
+	encrypted, err := h.encryptsTPM(name)
+	if err != nil {
+		return tpm{}, field.ErrorList{field.InternalError(tpmPath, err)}
+	}
+	return tpm{h.tpmState(name), encrypted}, nil
 }
+
+var tpmPath = field.NewPath("spec", "domain", "devices", "tpm")
 
 // tpmState is the folder of a TPM's state, as libvirt would name it in a folder of the guest's own.
 func (h *BareMachine) tpmState(name string) string {

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -10,21 +11,39 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// bindVolume makes or finds what a volume of the VMI is on this machine. dir holds what lives as long as the VMI.
-func (h *BareMachine) bindVolume(vmi *v1.VirtualMachineInstance, volume v1.Volume, dir string) (backend.Volume, error) {
-	own := func(suffix string) string { return filepath.Join(dir, volume.Name+suffix) }
+// volumes are what the VMI's volumes are on this machine, by name, with the size of their blocks.
+func (h *BareMachine) volumes(ctx context.Context, vmi *v1.VirtualMachineInstance) (map[string]backend.Volume, field.ErrorList) {
+	volumes, path, errs := map[string]backend.Volume{}, field.NewPath("spec", "volumes"), field.ErrorList(nil)
+	for i, volume := range vmi.Spec.Volumes {
+		bound, err := h.volume(ctx, vmi, volume)
+		if err == nil {
+			bound, err = measured(bound)
+		}
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), volume.Name, err.Error()))
+			continue
+		}
+		volumes[volume.Name] = bound
+	}
+	return volumes, errs
+}
+
+// volume makes or finds what a volume of the VMI is on this machine. What lives as long as the VMI is in its own folder.
+func (h *BareMachine) volume(ctx context.Context, vmi *v1.VirtualMachineInstance, volume v1.Volume) (backend.Volume, error) {
+	own := func(suffix string) string { return filepath.Join(h.Folder(vmi), volume.Name+suffix) }
 	switch {
 	case volume.HostDisk != nil:
 		return h.hostDisk(volume.HostDisk)
 	case claimName(volume) != "":
 		return h.claim(vmi.Namespace, claimName(volume))
 	case volume.ContainerDisk != nil:
-		return h.containerDisk(volume.ContainerDisk, own(".qcow2"))
+		return h.containerDisk(ctx, volume.ContainerDisk, own(".qcow2"))
 	case volume.EmptyDisk != nil:
-		return emptyDisk(own(".qcow2"), volume.EmptyDisk.Capacity.Value())
+		return emptyDisk(ctx, own(".qcow2"), volume.EmptyDisk.Capacity.Value())
 	case volume.CloudInitNoCloud != nil:
 		file := own(".iso")
 		return backend.Volume{Path: file, Format: "raw"}, noCloud(file, vmi, volume.CloudInitNoCloud)
@@ -92,30 +111,14 @@ func (h *BareMachine) createDisk(rel string, source *v1.HostDisk) error {
 }
 
 // containerDisk serves the disk of an image's tree read-only below an overlay.
-func (h *BareMachine) containerDisk(source *v1.ContainerDiskSource, file string) (backend.Volume, error) {
+func (h *BareMachine) containerDisk(ctx context.Context, source *v1.ContainerDiskSource, file string) (backend.Volume, error) {
 	base, err := h.Volumes.imageFile(source.Image, source.Path)
 	if err != nil {
 		return backend.Volume{}, err
 	}
-	format, err := probe(base)
+	format, err := probe(ctx, base)
 	if err != nil {
 		return backend.Volume{}, err
 	}
-	return overlay(file, base, format)
-}
-
-// bindKernel finds the kernel and initrd of kernelBoot in an image's tree.
-func (h *BareMachine) bindKernel(container *v1.KernelBootContainer, bindings *backend.Bindings) (err error) {
-	for _, file := range []struct {
-		path string
-		to   *string
-	}{{container.KernelPath, &bindings.Kernel}, {container.InitrdPath, &bindings.Initrd}} {
-		if file.path == "" {
-			continue
-		}
-		if *file.to, err = h.Volumes.imageFile(container.Image, file.path); err != nil {
-			return err
-		}
-	}
-	return nil
+	return overlay(ctx, file, base, format)
 }

@@ -170,7 +170,7 @@ func TestNoRootServesNoFiles(t *testing.T) {
 	if _, err := host.hostDisk(&v1.HostDisk{Path: "/etc/passwd"}); err == nil || !strings.Contains(err.Error(), "--volume-root") {
 		t.Errorf("got %v, want the flag's name", err)
 	}
-	if _, err := host.containerDisk(&v1.ContainerDiskSource{Image: "demo"}, "x"); err == nil || !strings.Contains(err.Error(), "--volume-root") {
+	if _, err := host.containerDisk(t.Context(), &v1.ContainerDiskSource{Image: "demo"}, "x"); err == nil || !strings.Contains(err.Error(), "--volume-root") {
 		t.Errorf("got %v, want the flag's name", err)
 	}
 }

@@ -1,0 +1,39 @@
+package bind
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// nics are the host sides of interfaces, by name.
+func (h *BareMachine) nics(interfaces []v1.Interface) (map[string]backend.NIC, field.ErrorList) {
+	nics, path, errs := map[string]backend.NIC{}, field.NewPath("spec", "domain", "devices", "interfaces"), field.ErrorList(nil)
+	for i, nic := range interfaces {
+		bound, err := h.nic(nic)
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), nic.Name, err.Error()))
+			continue
+		}
+		nics[nic.Name] = bound
+	}
+	return nics, errs
+}
+
+// nic chooses the host side of an interface: user-mode NAT for masquerade on the pod network, a bridge that the
+// administrator named for the bridge binding.
+func (h *BareMachine) nic(nic v1.Interface) (backend.NIC, error) {
+	switch {
+	case nic.Masquerade != nil:
+		return backend.NIC{Kind: "user"}, nil
+	case nic.Bridge != nil:
+		if bridge := h.Bridges[nic.Name]; bridge != "" {
+			return backend.NIC{Kind: "bridge", Device: bridge, Guarded: h.Guard}, nil
+		}
+		return backend.NIC{}, fmt.Errorf("no bridge of this machine is named for network '%s' (launcher flag --bridge %s=BRIDGE); or use masquerade", nic.Name, nic.Name)
+	}
+	return backend.NIC{}, errors.New("this binding needs a cluster's network, which a bare machine does not have; use masquerade or bridge")
+}
