@@ -101,7 +101,7 @@ func TestGuestStarts(t *testing.T) {
 	vmi := claimed(t, "starts")
 	profile := &v1alpha1.HostProfile{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
 	profile.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "1"}}
-	profile.Spec.Lifecycle = &v1alpha1.LifecyclePolicy{OnCrash: "preserve"}
+	profile.Spec.Lifecycle = &v1alpha1.LifecyclePolicy{OnCrash: "Preserve"}
 	cluster := holding(t, vmi, profile)
 	n := node(t, daemon(t), cluster, cluster)
 	n.learned.Load().Labels = map[string]string{"rack": "1"}

@@ -295,7 +295,9 @@ func TestNothingWithoutAnswers(t *testing.T) {
 		{"libvirt does not answer", func(_ *Node, f *fakeHypervisor) { f.fails = errors.New("no answer") }, true},
 		{"somebody was faster", func(n *Node, _ *fakeHypervisor) {
 			n.Client = interceptor.NewClient(n.Client.(client.WithWatch), interceptor.Funcs{
-				SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error { return conflict },
+				SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+					return conflict
+				},
 			})
 		}, false},
 		{"the Lease is not held", func(n *Node, _ *fakeHypervisor) { n.Lease = &Lease{} }, false},
