@@ -36,6 +36,9 @@ var tables = map[string][]testCase{
 	"clock":         clockCases,
 	"cpu":           slices.Concat(cpuCases, cpuDedicatedCases, cpuNUMACases),
 	"cpu_cells":     cpuCellsCases,
+	"features":      featuresCases,
+	"firmware":      slices.Concat(firmwareCases, firmwareKernelCases),
+	"machine":       machineCases,
 	"memory":        memoryCases,
 	"memory_growth": memoryGrowthCases,
 	"resources":     resourcesCases,
@@ -113,3 +116,10 @@ func gates(names ...string) func(*config.Limits) {
 func staged(limits *config.Limits) { limits.LiveUpdate = nil }
 
 func liveUpdate(limits *config.Limits) { limits.LiveUpdate = &config.LiveUpdate{} }
+
+// machines are the patterns of machine types that guests of any architecture may have.
+func machines(patterns ...string) func(*config.Limits) {
+	return func(limits *config.Limits) {
+		limits.EmulatedMachines = map[string][]string{"amd64": patterns, "arm64": patterns, "s390x": patterns}
+	}
+}

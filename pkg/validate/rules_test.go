@@ -19,7 +19,7 @@ import (
 var withoutTable = strings.Fields(`
 	catalog counts devices devices_architecture devices_names
 	disks disks_blocksize disks_cloudinit disks_drivers disks_requests disks_sources disks_templates disks_volumes
-	features firmware hostdevices hostdevices_claims hostdevices_grace iothreads machine
+	hostdevices hostdevices_claims hostdevices_grace iothreads
 	networks networks_addresses networks_dhcp networks_interfaces networks_ports
 	placement placement_affinity placement_dns security security_credentials security_metadata security_record
 	updates vm vm_state
