@@ -33,15 +33,19 @@ type given func(testing.TB, config.Limits) field.ErrorList
 
 // tables are the cases, by the file that they are about.
 var tables = map[string][]testCase{
-	"clock":         clockCases,
-	"cpu":           slices.Concat(cpuCases, cpuDedicatedCases, cpuNUMACases),
-	"cpu_cells":     cpuCellsCases,
-	"features":      featuresCases,
-	"firmware":      slices.Concat(firmwareCases, firmwareKernelCases),
-	"machine":       machineCases,
-	"memory":        memoryCases,
-	"memory_growth": memoryGrowthCases,
-	"resources":     resourcesCases,
+	"clock":                clockCases,
+	"cpu":                  slices.Concat(cpuCases, cpuDedicatedCases, cpuNUMACases),
+	"cpu_cells":            cpuCellsCases,
+	"features":             featuresCases,
+	"firmware":             slices.Concat(firmwareCases, firmwareKernelCases),
+	"machine":              machineCases,
+	"memory":               memoryCases,
+	"memory_growth":        memoryGrowthCases,
+	"resources":            resourcesCases,
+	"security":             securityCases,
+	"security_credentials": securityCredentialsCases,
+	"security_metadata":    securityMetadataCases,
+	"updates":              slices.Concat(updatesCases, updatesStatusCases),
 }
 
 func TestCases(t *testing.T) {

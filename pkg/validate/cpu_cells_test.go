@@ -18,10 +18,15 @@ var cpuCellsCases = []testCase{
 		given: vmi("{spec: {architecture: s390x}}"),
 	},
 	{
-		why:   "nodes of its own, and those of the host",
-		rule:  "cpu/cells-mirrored",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "1"}}, spec: {domain: {cpu: {numa: {guestMappingPassthrough: {}}}}}}`),
-		want:  forbidden("metadata.annotations[kilnvm.io/numa-cells]"),
+		why:  "nodes of its own, and those of the host",
+		rule: "cpu/cells-mirrored",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "1"}}
+spec:
+  domain:
+    cpu: {numa: {guestMappingPassthrough: {}}}
+`),
+		want: forbidden("metadata.annotations[kilnvm.io/numa-cells]"),
 	},
 	{
 		why:   "nodes of its own alone",
@@ -68,58 +73,94 @@ var cpuCellsCases = []testCase{
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 4}}}}`),
 	},
 	{
-		why:   "less than a MiB for each node",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: 1Mi}}}}`),
-		want:  invalid("spec.domain.memory.guest"),
+		why:  "less than a MiB for each node",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec: {domain: {cpu: {sockets: 2}, memory: {guest: 1Mi}}}
+`),
+		want: invalid("spec.domain.memory.guest"),
 	},
 	{
-		why:   "a MiB for each node",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2Mi}}}}`),
+		why:  "a MiB for each node",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2Mi}}}
+`),
 	},
 	{
-		why:   "what is left over of a MiB is no matter without huge pages",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2049Ki}}}}`),
+		why:  "what is left over of a MiB is no matter without huge pages",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2049Ki}}}
+`),
 	},
 	{
-		why:   "half a huge page",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: 5Mi, hugepages: {pageSize: 2Mi}}}}}`),
-		want:  invalid("spec.domain.memory.guest"),
+		why:  "half a huge page",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec:
+  domain: {cpu: {sockets: 2}, memory: {guest: 5Mi, hugepages: {pageSize: 2Mi}}}
+`),
+		want: invalid("spec.domain.memory.guest"),
 	},
 	{
-		why:   "one huge page for two nodes",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2Mi, hugepages: {pageSize: 2Mi}}}}}`),
-		want:  invalid("spec.domain.memory.guest"),
+		why:  "one huge page for two nodes",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec:
+  domain: {cpu: {sockets: 2}, memory: {guest: 2Mi, hugepages: {pageSize: 2Mi}}}
+`),
+		want: invalid("spec.domain.memory.guest"),
 	},
 	{
-		why:   "a huge page for each node",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: 4Mi, hugepages: {pageSize: 2Mi}}}}}`),
+		why:  "a huge page for each node",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec:
+  domain: {cpu: {sockets: 2}, memory: {guest: 4Mi, hugepages: {pageSize: 2Mi}}}
+`),
 	},
 	{
-		why:    "pages of no size are refused as such alone",
-		rule:   "memory/cells",
-		given:  vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: 4Mi, hugepages: {pageSize: many}}}}}`),
+		why:  "pages of no size are refused as such alone",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec:
+  domain: {cpu: {sockets: 2}, memory: {guest: 4Mi, hugepages: {pageSize: many}}}
+`),
 		others: []string{"memory/page-size"},
 	},
 	{
-		why:   "memory that is not given",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: null}, resources: {requests: {memory: 1Gi}}}}}`),
+		why:  "memory that is not given",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec:
+  domain: {cpu: {sockets: 2}, memory: {guest: null}, resources: {requests: {memory: 1Gi}}}
+`),
 	},
 	{
-		why:   "memory that is said by the request alone",
-		rule:  "memory/cells",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: null, resources: {requests: {memory: 1Gi}}}}}`),
+		why:  "memory that is said by the request alone",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec:
+  domain: {cpu: {sockets: 2}, memory: null, resources: {requests: {memory: 1Gi}}}
+`),
 	},
 	{
-		why:    "no memory is refused as such alone",
-		rule:   "memory/cells",
-		given:  vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 2}, memory: {guest: "0"}}}}`),
+		why:  "no memory is refused as such alone",
+		rule: "memory/cells",
+		given: vmi(`
+metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
+spec: {domain: {cpu: {sockets: 2}, memory: {guest: "0"}}}
+`),
 		others: []string{"memory/guest"},
 	},
 }

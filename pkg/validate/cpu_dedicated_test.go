@@ -72,9 +72,13 @@ var cpuDedicatedCases = []testCase{
 		want:  invalid("spec.domain.cpu.dedicatedCpuPlacement"),
 	},
 	{
-		why:   "topology and request say the same",
-		rule:  "cpu/dedicated-one-count",
-		given: spec(`domain: {cpu: {cores: 2, threads: 2, sockets: 3, dedicatedCpuPlacement: true}, resources: {requests: {cpu: "12"}}}`),
+		why:  "topology and request say the same",
+		rule: "cpu/dedicated-one-count",
+		given: spec(`
+domain:
+  cpu: {cores: 2, threads: 2, sockets: 3, dedicatedCpuPlacement: true}
+  resources: {requests: {cpu: "12"}}
+`),
 	},
 	{
 		why:   "topology and limit say the same",

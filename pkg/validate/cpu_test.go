@@ -101,9 +101,18 @@ var cpuCases = []testCase{
 		want:  notSupported("spec.domain.cpu.features[0].policy"),
 	},
 	{
-		why:   "every policy of libvirt",
-		rule:  "cpu/feature-policy",
-		given: spec("domain: {cpu: {features: [{name: a, policy: force}, {name: b, policy: require}, {name: c, policy: optional}, {name: d, policy: disable}, {name: e, policy: forbid}]}}"),
+		why:  "every policy of libvirt",
+		rule: "cpu/feature-policy",
+		given: spec(`
+domain:
+  cpu:
+    features:
+    - {name: a, policy: force}
+    - {name: b, policy: require}
+    - {name: c, policy: optional}
+    - {name: d, policy: disable}
+    - {name: e, policy: forbid}
+`),
 	},
 	{
 		why:   "a named model on arm64",

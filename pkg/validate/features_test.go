@@ -40,9 +40,13 @@ var featuresCases = []testCase{
 		want:  invalid("spec.domain.features.hyperv.evmcs"),
 	},
 	{
-		why:   "evmcs with vapic",
-		rule:  "features/hyperv-needs",
-		given: spec("domain: {features: {hyperv: {evmcs: {enabled: true}, vapic: {enabled: true}}}, cpu: {features: [{name: vmx, policy: require}]}}"),
+		why:  "evmcs with vapic",
+		rule: "features/hyperv-needs",
+		given: spec(`
+domain:
+  features: {hyperv: {evmcs: {enabled: true}, vapic: {enabled: true}}}
+  cpu: {features: [{name: vmx, policy: require}]}
+`),
 	},
 	{
 		why:   "what is needed is off",
@@ -51,9 +55,17 @@ var featuresCases = []testCase{
 		want:  invalid("spec.domain.features.hyperv.ipi"),
 	},
 	{
-		why:   "features that are off need nothing",
-		rule:  "features/hyperv-needs",
-		given: spec("domain: {features: {hyperv: {ipi: {enabled: false}, tlbflush: {enabled: false}, synictimer: {enabled: false}, synic: {enabled: false}}}}"),
+		why:  "features that are off need nothing",
+		rule: "features/hyperv-needs",
+		given: spec(`
+domain:
+  features:
+    hyperv:
+      ipi: {enabled: false}
+      tlbflush: {enabled: false}
+      synictimer: {enabled: false}
+      synic: {enabled: false}
+`),
 	},
 	{
 		why:   "all that need vpindex, without it",
@@ -62,9 +74,17 @@ var featuresCases = []testCase{
 		want:  invalid("spec.domain.features.hyperv.ipi", "spec.domain.features.hyperv.tlbflush", "spec.domain.features.hyperv.synic"),
 	},
 	{
-		why:   "all that need vpindex, with it",
-		rule:  "features/hyperv-needs",
-		given: spec("domain: {features: {hyperv: {ipi: {enabled: true}, tlbflush: {enabled: true}, synic: {enabled: true}, vpindex: {enabled: true}}}}"),
+		why:  "all that need vpindex, with it",
+		rule: "features/hyperv-needs",
+		given: spec(`
+domain:
+  features:
+    hyperv:
+      ipi: {enabled: true}
+      tlbflush: {enabled: true}
+      synic: {enabled: true}
+      vpindex: {enabled: true}
+`),
 	},
 	{
 		why:   "synictimer without synic",
@@ -175,8 +195,12 @@ var featuresCases = []testCase{
 		want:  invalid("spec.domain.cpu.features[1].policy"),
 	},
 	{
-		why:   "other features may be optional",
-		rule:  "features/evmcs-vmx-policy",
-		given: spec("domain: {features: {hyperv: {evmcs: {}}}, cpu: {features: [{name: aes, policy: optional}, {name: vmx, policy: require}]}}"),
+		why:  "other features may be optional",
+		rule: "features/evmcs-vmx-policy",
+		given: spec(`
+domain:
+  features: {hyperv: {evmcs: {}}}
+  cpu: {features: [{name: aes, policy: optional}, {name: vmx, policy: require}]}
+`),
 	},
 }

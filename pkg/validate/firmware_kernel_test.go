@@ -40,15 +40,22 @@ var firmwareKernelCases = []testCase{
 		given: spec("domain: {firmware: {kernelBoot: {container: {image: kernels, kernelPath: /boot/vmlinuz}}}}"),
 	},
 	{
-		why:   "a word that is none",
-		rule:  "firmware/pull-policy",
-		given: spec("domain: {firmware: {kernelBoot: {container: {image: kernels, kernelPath: /boot/vmlinuz, imagePullPolicy: Sometimes}}}}"),
-		want:  notSupported("spec.domain.firmware.kernelBoot.container.imagePullPolicy"),
+		why:  "a word that is none",
+		rule: "firmware/pull-policy",
+		given: spec(`
+domain:
+  firmware:
+    kernelBoot: {container: {image: kernels, kernelPath: /boot/vmlinuz, imagePullPolicy: Sometimes}}
+`),
+		want: notSupported("spec.domain.firmware.kernelBoot.container.imagePullPolicy"),
 	},
 	{
-		why:   "a policy of pods",
-		rule:  "firmware/pull-policy",
-		given: spec("domain: {firmware: {kernelBoot: {container: {image: kernels, kernelPath: /boot/vmlinuz, imagePullPolicy: Never}}}}"),
+		why:  "a policy of pods",
+		rule: "firmware/pull-policy",
+		given: spec(`
+domain:
+  firmware: {kernelBoot: {container: {image: kernels, kernelPath: /boot/vmlinuz, imagePullPolicy: Never}}}
+`),
 	},
 	{
 		why:   "the root directory",
@@ -112,14 +119,24 @@ var firmwareKernelCases = []testCase{
 		want:  required("spec.domain.firmware.acpi"),
 	},
 	{
-		why:   "one table",
-		rule:  "firmware/acpi-empty",
-		given: spec("{domain: {firmware: {acpi: {slicNameRef: slic}}, devices: {disks: [{name: slic}]}}, volumes: [{name: slic, secret: {secretName: slic}}]}"),
+		why:  "one table",
+		rule: "firmware/acpi-empty",
+		given: spec(`
+domain:
+  firmware: {acpi: {slicNameRef: slic}}
+  devices: {disks: [{name: slic}]}
+volumes: [{name: slic, secret: {secretName: slic}}]
+`),
 	},
 	{
-		why:   "the other table",
-		rule:  "firmware/acpi-empty",
-		given: spec("{domain: {firmware: {acpi: {msdmNameRef: msdm}}, devices: {disks: [{name: msdm}]}}, volumes: [{name: msdm, secret: {secretName: msdm}}]}"),
+		why:  "the other table",
+		rule: "firmware/acpi-empty",
+		given: spec(`
+domain:
+  firmware: {acpi: {msdmNameRef: msdm}}
+  devices: {disks: [{name: msdm}]}
+volumes: [{name: msdm, secret: {secretName: msdm}}]
+`),
 	},
 	{
 		why:   "no such volumes",
@@ -128,20 +145,35 @@ var firmwareKernelCases = []testCase{
 		want:  notFound("spec.domain.firmware.acpi.slicNameRef", "spec.domain.firmware.acpi.msdmNameRef"),
 	},
 	{
-		why:   "a volume of the name",
-		rule:  "firmware/acpi-volume",
-		given: spec("{domain: {firmware: {acpi: {slicNameRef: slic}}, devices: {disks: [{name: slic}]}}, volumes: [{name: slic, secret: {secretName: slic}}]}"),
+		why:  "a volume of the name",
+		rule: "firmware/acpi-volume",
+		given: spec(`
+domain:
+  firmware: {acpi: {slicNameRef: slic}}
+  devices: {disks: [{name: slic}]}
+volumes: [{name: slic, secret: {secretName: slic}}]
+`),
 	},
 	{
-		why:   "a volume that is no secret",
-		rule:  "firmware/acpi-secret",
-		given: spec("{domain: {firmware: {acpi: {msdmNameRef: msdm}}, devices: {disks: [{name: msdm}]}}, volumes: [{name: msdm, configMap: {name: msdm}}]}"),
-		want:  invalid("spec.domain.firmware.acpi.msdmNameRef"),
+		why:  "a volume that is no secret",
+		rule: "firmware/acpi-secret",
+		given: spec(`
+domain:
+  firmware: {acpi: {msdmNameRef: msdm}}
+  devices: {disks: [{name: msdm}]}
+volumes: [{name: msdm, configMap: {name: msdm}}]
+`),
+		want: invalid("spec.domain.firmware.acpi.msdmNameRef"),
 	},
 	{
-		why:    "a volume that is a secret",
-		rule:   "firmware/acpi-secret",
-		given:  spec("{domain: {firmware: {acpi: {msdmNameRef: msdm}}, devices: {disks: [{name: msdm}]}}, volumes: [{name: other, secret: {secretName: other}}, {name: msdm, secret: {secretName: msdm}}]}"),
+		why:  "a volume that is a secret",
+		rule: "firmware/acpi-secret",
+		given: spec(`
+domain:
+  firmware: {acpi: {msdmNameRef: msdm}}
+  devices: {disks: [{name: msdm}]}
+volumes: [{name: other, secret: {secretName: other}}, {name: msdm, secret: {secretName: msdm}}]
+`),
 		others: []string{"disks/volume-unused"},
 	},
 }

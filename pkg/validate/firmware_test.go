@@ -71,9 +71,14 @@ var firmwareCases = []testCase{
 		given: spec("{architecture: arm64, domain: {firmware: {bootloader: {efi: {}}}, features: {smm: {}}}}"),
 	},
 	{
-		why:    "Secure Boot without features is refused for want of SMM",
-		rule:   "firmware/secure-boot-arm64",
-		given:  spec("{architecture: arm64, domain: {firmware: {bootloader: {efi: {secureBoot: true}}}, features: {smm: {enabled: false}}}}"),
+		why:  "Secure Boot without features is refused for want of SMM",
+		rule: "firmware/secure-boot-arm64",
+		given: spec(`
+architecture: arm64
+domain:
+  firmware: {bootloader: {efi: {secureBoot: true}}}
+  features: {smm: {enabled: false}}
+`),
 		others: []string{"firmware/secure-boot-smm"},
 	},
 	{
@@ -159,9 +164,14 @@ var firmwareCases = []testCase{
 		given: spec("domain: {firmware: {bootloader: {bios: {}}}, features: {acpi: {enabled: false}}}"),
 	},
 	{
-		why:    "s390x has neither, and is refused for EFI alone",
-		rule:   "firmware/efi-acpi",
-		given:  spec("{architecture: s390x, domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, features: {acpi: {enabled: false}}}}"),
+		why:  "s390x has neither, and is refused for EFI alone",
+		rule: "firmware/efi-acpi",
+		given: spec(`
+architecture: s390x
+domain:
+  firmware: {bootloader: {efi: {secureBoot: false}}}
+  features: {acpi: {enabled: false}}
+`),
 		others: []string{"firmware/efi-s390x"},
 	},
 }

@@ -2,37 +2,61 @@ package validate_test
 
 var memoryGrowthCases = []testCase{
 	{
-		why:   "half a page",
-		rule:  "memory/numa-pages",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1025Mi, hugepages: {pageSize: 2Mi}}}"),
-		want:  invalid("spec.domain.memory.guest"),
+		why:  "half a page",
+		rule: "memory/numa-pages",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}
+  memory: {guest: 1025Mi, hugepages: {pageSize: 2Mi}}
+`),
+		want: invalid("spec.domain.memory.guest"),
 	},
 	{
-		why:   "whole pages",
-		rule:  "memory/numa-pages",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1024Mi, hugepages: {pageSize: 2Mi}}}"),
+		why:  "whole pages",
+		rule: "memory/numa-pages",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}
+  memory: {guest: 1024Mi, hugepages: {pageSize: 2Mi}}
+`),
 	},
 	{
-		why:    "pages of no size are refused as such alone",
-		rule:   "memory/numa-pages",
-		given:  spec(`domain: {cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1024Mi, hugepages: {pageSize: "0"}}}`),
+		why:  "pages of no size are refused as such alone",
+		rule: "memory/numa-pages",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}
+  memory: {guest: 1024Mi, hugepages: {pageSize: "0"}}
+`),
 		others: []string{"memory/page-size"},
 	},
 	{
-		why:   "memory that the request says",
-		rule:  "memory/numa-pages",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: null, hugepages: {pageSize: 2Mi}}}"),
+		why:  "memory that the request says",
+		rule: "memory/numa-pages",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}
+  memory: {guest: null, hugepages: {pageSize: 2Mi}}
+`),
 	},
 	{
-		why:   "a ceiling above the memory",
-		rule:  "memory/numa-growth",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi, maxGuest: 2Gi, hugepages: {pageSize: 2Mi}}}"),
-		want:  forbidden("spec.domain.memory.maxGuest"),
+		why:  "a ceiling above the memory",
+		rule: "memory/numa-growth",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}
+  memory: {guest: 1Gi, maxGuest: 2Gi, hugepages: {pageSize: 2Mi}}
+`),
+		want: forbidden("spec.domain.memory.maxGuest"),
 	},
 	{
-		why:   "a ceiling that is no room",
-		rule:  "memory/numa-growth",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi, maxGuest: 1Gi, hugepages: {pageSize: 2Mi}}}"),
+		why:  "a ceiling that is no room",
+		rule: "memory/numa-growth",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}
+  memory: {guest: 1Gi, maxGuest: 1Gi, hugepages: {pageSize: 2Mi}}
+`),
 	},
 	{
 		why:   "a ceiling without the host's NUMA nodes",

@@ -192,24 +192,40 @@ var resourcesCases = []testCase{
 		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, memory: {guest: null, hugepages: {pageSize: 2Mi}}}"),
 	},
 	{
-		why:   "less requested than allowed",
-		rule:  "resources/dedicated-memory-equal",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: 1Gi}, limits: {memory: 2Gi}}}"),
-		want:  invalid("spec.domain.resources.requests.memory"),
+		why:  "less requested than allowed",
+		rule: "resources/dedicated-memory-equal",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true}
+  resources: {requests: {memory: 1Gi}, limits: {memory: 2Gi}}
+`),
+		want: invalid("spec.domain.resources.requests.memory"),
 	},
 	{
-		why:   "as much requested as allowed",
-		rule:  "resources/dedicated-memory-equal",
-		given: spec("domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: 1Gi}, limits: {memory: 1024Mi}}}"),
+		why:  "as much requested as allowed",
+		rule: "resources/dedicated-memory-equal",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true}
+  resources: {requests: {memory: 1Gi}, limits: {memory: 1024Mi}}
+`),
 	},
 	{
-		why:   "no limit",
-		rule:  "resources/dedicated-memory-equal",
-		given: spec(`domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: 1Gi}, limits: {memory: "0"}}}`),
+		why:  "no limit",
+		rule: "resources/dedicated-memory-equal",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true}
+  resources: {requests: {memory: 1Gi}, limits: {memory: "0"}}
+`),
 	},
 	{
-		why:   "no request",
-		rule:  "resources/dedicated-memory-equal",
-		given: spec(`domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}, resources: {requests: {memory: "0"}, limits: {memory: 1Gi}}}`),
+		why:  "no request",
+		rule: "resources/dedicated-memory-equal",
+		given: spec(`
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true}
+  resources: {requests: {memory: "0"}, limits: {memory: 1Gi}}
+`),
 	},
 }

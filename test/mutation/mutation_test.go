@@ -22,8 +22,8 @@ var withoutTable = strings.Fields(`
 	disks.go disks_blocksize.go disks_cloudinit.go disks_drivers.go disks_requests.go disks_sources.go disks_templates.go disks_volumes.go
 	hostdevices.go hostdevices_claims.go hostdevices_grace.go iothreads.go
 	networks.go networks_addresses.go networks_dhcp.go networks_interfaces.go networks_ports.go
-	placement.go placement_affinity.go placement_dns.go security.go security_credentials.go security_metadata.go security_record.go
-	updates.go validate.go vm.go vm_changes.go vm_state.go warnings.go
+	placement.go placement_affinity.go placement_dns.go security_record.go
+	validate.go vm.go vm_changes.go vm_state.go warnings.go
 `)
 
 // TestConditionsOfValidate changes conditions of pkg/validate, MUTANTS of them (12 by default, 0 is all). The tables of that package notice

@@ -1,0 +1,47 @@
+package validate_test
+
+import (
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Who asks for changes. A user is nobody special; a launcher and a migrator are controllers too.
+var (
+	user       = validate.Account{Name: "user"}
+	controller = validate.Account{Name: "controller"}
+	launcher   = validate.Account{Name: "launcher", Node: "here"}
+	migrator   = validate.Account{Name: "migrator"}
+	collector  = validate.Account{Name: "collector"}
+)
+
+// accounts is a cluster that knows them.
+func accounts(limits *config.Limits) {
+	limits.Controllers = []string{controller.Name, launcher.Name, migrator.Name}
+	limits.Launchers = []string{launcher.Name}
+	limits.Migrators = []string{migrator.Name}
+	limits.Collectors = []string{collector.Name}
+}
+
+// quoting is a VMI with this in its metadata and spec, where TDX guests ask /run/quotes for quotes.
+func quoting(fragment string) given {
+	return func(t testing.TB, _ config.Limits) field.ErrorList {
+		return validate.QuoteSocket(object[v1.VirtualMachineInstance](t, legalVMI, fragment), config.Defaults{QuoteSocket: "/run/quotes"}, nil)
+	}
+}
+
+// Owners of a guest.
+const (
+	ownedByNone = "metadata: {ownerReferences: []}"
+	ownedByPod  = "metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: p}]}"
+	ownedByVM   = "metadata: {ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: a, uid: u}]}"
+	ownedByBoth = `
+metadata:
+  ownerReferences:
+  - {apiVersion: v1, kind: Pod, name: p, uid: p}
+  - {apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: a, uid: u}
+`
+)

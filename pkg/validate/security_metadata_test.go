@@ -1,0 +1,102 @@
+package validate_test
+
+var securityMetadataCases = []testCase{
+	{
+		why:   "a label by which a node finds its guests",
+		rule:  "security/reserved-label",
+		given: vmi("metadata: {labels: {kubevirt.io/nodeName: here}}"),
+		want:  forbidden("metadata.labels[kubevirt.io/nodeName]"),
+	},
+	{
+		why:   "another label of the domain",
+		rule:  "security/reserved-label",
+		given: vmi("metadata: {labels: {kubevirt.io/domain: guest}}"),
+	},
+	{
+		why:   "an Ignition configuration",
+		rule:  "security/annotation-gate",
+		given: vmi(`metadata: {annotations: {kubevirt.io/ignitiondata: "{}"}}`),
+		want:  forbidden("metadata.annotations[kubevirt.io/ignitiondata]"),
+	},
+	{
+		why:    "the gate of sidecars is not that of Ignition",
+		rule:   "security/annotation-gate",
+		given:  vmi(`metadata: {annotations: {hooks.kubevirt.io/hookSidecars: "[]"}}`),
+		limits: gates("ExperimentalIgnitionSupport"),
+		want:   forbidden("metadata.annotations[hooks.kubevirt.io/hookSidecars]"),
+	},
+	{
+		why:    "the gates are on",
+		rule:   "security/annotation-gate",
+		given:  vmi(`metadata: {annotations: {kubevirt.io/ignitiondata: "{}", hooks.kubevirt.io/hookSidecars: "[]"}}`),
+		limits: gates("ExperimentalIgnitionSupport", "Sidecar"),
+	},
+	{
+		why:   "annotations of nothing",
+		rule:  "security/annotation-gate",
+		given: vmi(`metadata: {annotations: {kubevirt.io/ignitiondata: "", hooks.kubevirt.io/hookSidecars: ""}}`),
+	},
+	{
+		why:    "s390x cannot read it",
+		rule:   "security/ignition-architecture",
+		given:  vmi(`{metadata: {annotations: {kubevirt.io/ignitiondata: "{}"}}, spec: {architecture: s390x}}`),
+		limits: gates("ExperimentalIgnitionSupport"),
+		want:   forbidden("metadata.annotations[kubevirt.io/ignitiondata]"),
+	},
+	{
+		why:    "arm64 can",
+		rule:   "security/ignition-architecture",
+		given:  vmi(`{metadata: {annotations: {kubevirt.io/ignitiondata: "{}"}}, spec: {architecture: arm64}}`),
+		limits: gates("ExperimentalIgnitionSupport"),
+	},
+	{
+		why:   "s390x without it",
+		rule:  "security/ignition-architecture",
+		given: vmi(`{metadata: {annotations: {kubevirt.io/ignitiondata: ""}}, spec: {architecture: s390x}}`),
+	},
+	{
+		why:   "a TDX guest with a socket of its own choice",
+		rule:  "security/quote-socket",
+		given: quoting("{metadata: {annotations: {kubevirt.io/qgs-socket-path: /run/mine}}, spec: {domain: {launchSecurity: {tdx: {}}}}}"),
+		want:  invalid("metadata.annotations[kubevirt.io/qgs-socket-path]"),
+	},
+	{
+		why:   "a TDX guest with the cluster's socket",
+		rule:  "security/quote-socket",
+		given: quoting("{metadata: {annotations: {kubevirt.io/qgs-socket-path: /run/quotes}}, spec: {domain: {launchSecurity: {tdx: {}}}}}"),
+	},
+	{
+		why:   "a guest that asks for no quotes",
+		rule:  "security/quote-socket",
+		given: quoting("{metadata: {annotations: {kubevirt.io/qgs-socket-path: /run/mine}}, spec: {domain: {launchSecurity: {snp: {}}}}}"),
+	},
+	{
+		why:   "a label that is set",
+		rule:  "security/reserved-label-change",
+		given: vmiChange(user, "", "metadata: {labels: {kubevirt.io/nodeName: here}}"),
+		want:  forbidden("metadata.labels[kubevirt.io/nodeName]"),
+	},
+	{
+		why:   "a label that is set to nothing",
+		rule:  "security/reserved-label-change",
+		given: vmiChange(user, "", `metadata: {labels: {kubevirt.io/nodeName: ""}}`),
+		want:  forbidden("metadata.labels[kubevirt.io/nodeName]"),
+	},
+	{
+		why:   "a label that is changed",
+		rule:  "security/reserved-label-change",
+		given: vmiChange(user, "metadata: {labels: {kubevirt.io/created-by: a}}", "metadata: {labels: {kubevirt.io/created-by: b}}"),
+		want:  forbidden("metadata.labels[kubevirt.io/created-by]"),
+	},
+	{
+		why:   "a label that stays",
+		rule:  "security/reserved-label-change",
+		given: vmiChange(user, "metadata: {labels: {kubevirt.io/nodeName: here}}", "metadata: {labels: {mine: yes-please}}"),
+	},
+	{
+		why:    "a controller sets it",
+		rule:   "security/reserved-label-change",
+		given:  vmiChange(controller, "", "metadata: {labels: {kubevirt.io/nodeName: here}}"),
+		limits: accounts,
+	},
+}
