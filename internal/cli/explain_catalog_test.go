@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/test/samples"
 	"sigs.k8s.io/yaml"
 )
 
@@ -18,14 +19,10 @@ type entry struct {
 	text     string
 }
 
-// published are the objects of a kind in a catalog that is not part of this repository.
-func published(t *testing.T, file, kind string) (found []entry) {
+// entries are the objects of a kind in a catalog.
+func entries(t *testing.T, path, kind string) (found []entry) {
 	t.Helper()
-	path := shared("catalog", file)
 	raw, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		t.Skipf("no published catalog at '%s'; set KILN_SHARED to the directory that holds it", path)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,17 +39,27 @@ func published(t *testing.T, file, kind string) (found []entry) {
 }
 
 // usual are sizes that fit most preferences, the last one first.
-var usual = []string{"u1.8xlarge", "u1.2xlarge", "u1.large"}
+var usual = []string{"u1.8xlarge", "u1.2xlarge", "u1.large", "samples.large"}
 
-// TestNotAppliedOfPublishedPreferences is TestNotAppliedIfNothingChanges for each published preference, on a size that fits it.
-func TestNotAppliedOfPublishedPreferences(t *testing.T) {
+// TestNotAppliedOfCatalogs is TestNotAppliedIfNothingChanges for each preference of our catalog and of the published one, on a size
+// that fits it.
+func TestNotAppliedOfCatalogs(t *testing.T) {
 	t.Parallel()
-	preferences := published(t, "cluster-preferences.yaml", "VirtualMachineClusterPreference")
-	sizes := published(t, "cluster-instancetypes.yaml", "VirtualMachineClusterInstancetype")
+	for _, set := range samples.Sets(t) {
+		t.Run(set.Name, func(t *testing.T) {
+			t.Parallel()
+			notAppliedOf(t, set)
+		})
+	}
+}
+
+func notAppliedOf(t *testing.T, set samples.Set) {
+	preferences := entries(t, set.Path("catalog", "cluster-preferences.yaml"), "VirtualMachineClusterPreference")
+	sizes := entries(t, set.Path("catalog", "cluster-instancetypes.yaml"), "VirtualMachineClusterInstancetype")
 	slices.SortStableFunc(sizes, func(a, b entry) int {
 		return cmp.Compare(-slices.Index(usual, a.Metadata.Name), -slices.Index(usual, b.Metadata.Name))
 	})
-	if len(preferences) < 50 || len(sizes) < 50 {
+	if least := map[bool]int{true: 50, false: 15}[set.Published()]; len(preferences) < least || len(sizes) < least {
 		t.Fatalf("%d preferences and %d sizes: the test looks at the wrong files", len(preferences), len(sizes))
 	}
 	for _, p := range preferences {
@@ -60,7 +67,7 @@ func TestNotAppliedOfPublishedPreferences(t *testing.T) {
 			t.Parallel()
 			c, found := fitting(t, candidate{preference: p.Spec, guest: "sparse"}, sizes)
 			if !found {
-				t.Fatal("it fits no published size")
+				t.Fatal("it fits no size of the catalog")
 			}
 			applied, left := tried(t, c)
 			t.Logf("%d fields applied, %d not", applied, left)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,13 +46,4 @@ func copied(t *testing.T, spec map[string]any) (c map[string]any) {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// shared is a directory that is not part of this repository.
-func shared(parts ...string) string {
-	dir := os.Getenv("KILN_SHARED")
-	if dir == "" {
-		dir = "../../../shared"
-	}
-	return filepath.Join(append([]string{dir}, parts...)...)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/test/samples"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,16 +61,11 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// exampleFiles are published manifests, which are not part of this repository.
-func exampleFiles(t *testing.T) []string {
+// exampleFiles are our own and, where they are, the published ones.
+func exampleFiles(t *testing.T) (files []string) {
 	t.Helper()
-	pattern := shared("examples", "*.yaml")
-	files, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Logf("no published examples at '%s'; set KILN_SHARED to the directory that holds them", pattern)
+	for _, set := range samples.Sets(t) {
+		files = append(files, set.Examples(t)...)
 	}
 	return files
 }

@@ -1,26 +1,23 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/test/samples"
 )
 
 // TestAcceptedRenders: a guest that admission lets in can be rendered. Only the host could still refuse it, and the assumed host
 // has everything.
 func TestAcceptedRenders(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("KILN_SHARED")
-	if dir == "" {
-		dir = "../../../shared"
-	}
-	dir = filepath.Join(dir, "conformance")
-	if _, err := os.Stat(dir); err != nil {
+	shared := samples.Shared(t)
+	if shared == "" {
 		t.Skip("no recorded answers here: set KILN_SHARED to a folder with conformance/")
 	}
+	dir := filepath.Join(shared, "conformance")
 	count := map[string]int{}
 	err := eachAccepted(dir, func(corpus string, guest acceptedGuest) error {
 		count[corpus]++

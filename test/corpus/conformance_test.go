@@ -13,17 +13,16 @@ import (
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/test/samples"
 )
 
 // recorded is the folder of the recorded answers of the reference implementation, which is no part of the project.
-func recorded() string {
-	return filepath.Join(cmp.Or(os.Getenv("KILN_SHARED"), "../../../shared"), "conformance")
-}
+func recorded(t *testing.T) string { return filepath.Join(samples.Shared(t), "conformance") }
 
 // TestLawsOnRecordedGuests tries the laws on the guests of the recorded answers, on PROPS of each file at most.
 func TestLawsOnRecordedGuests(t *testing.T) {
-	if _, err := os.Stat(recorded()); err != nil {
-		t.Skipf("no recorded answers: %v", err)
+	if samples.Shared(t) == "" {
+		t.Skip("no recorded answers here: set KILN_SHARED to a folder with conformance/")
 	}
 	clusters := configurations(t)
 	g := newGenerator(t, rand.New(rand.NewPCG(number("SEED", 1), 0)))
@@ -57,7 +56,7 @@ type recordedCase struct {
 // each reads the cases of a file of JSON lines.
 func each(t *testing.T, name string, do func(recordedCase)) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(recorded(), name+".jsonl.gz"))
+	file, err := os.Open(filepath.Join(recorded(t), name+".jsonl.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,7 @@ func each(t *testing.T, name string, do func(recordedCase)) {
 // configurations are the clusters of the cases, by name.
 func configurations(t *testing.T) map[string]config.Cluster {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(recorded(), "configs.json"))
+	raw, err := os.ReadFile(filepath.Join(recorded(t), "configs.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// inputs of a case; every other file in it is golden.
-var inputs = []string{"vm.yaml", "vmi.yaml", "cluster.yaml", "host.yaml", "object.yaml", "stored.yaml", "request.yaml"}
+// caseFiles of a case; every other file in it is golden.
+var caseFiles = []string{"vm.yaml", "vmi.yaml", "cluster.yaml", "host.yaml", "object.yaml", "stored.yaml", "request.yaml"}
 
 func TestCorpus(t *testing.T) {
 	cases, err := Load(".")
@@ -30,7 +30,7 @@ func TestCorpus(t *testing.T) {
 			if domain != "" {
 				golden.CompareDomain(t, filepath.Join(c.Dir, "domain.diff"), domain)
 			}
-			golden.Orphans(t, c.Dir, files, inputs...)
+			golden.Orphans(t, c.Dir, files, caseFiles...)
 		})
 	}
 }
@@ -53,7 +53,7 @@ func TestRequests(t *testing.T) {
 			}
 			text = warned(verdict.Warnings) + text
 			golden.Compare(t, filepath.Join(r.Dir, name), text)
-			golden.Orphans(t, r.Dir, map[string]string{name: text}, inputs...)
+			golden.Orphans(t, r.Dir, map[string]string{name: text}, caseFiles...)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
+	"github.com/kilnvm/kiln/test/samples"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -118,10 +119,11 @@ func newer(dom *libvirtxml.Domain) string {
 // acceptedGuests asks the conformance tool, which knows the form of the answers.
 func acceptedGuests(t *testing.T) map[string]*v1.VirtualMachineInstance {
 	t.Helper()
-	corpus, err := filepath.Abs(filepath.Join(shared(t), "conformance"))
-	if err != nil {
-		t.Fatal(err)
+	shared := samples.Shared(t)
+	if shared == "" {
+		t.Skip("no recorded answers here: set KILN_SHARED to a folder with conformance/")
 	}
+	corpus := filepath.Join(shared, "conformance")
 	path := filepath.Join(t.TempDir(), "accepted")
 	tool := exec.Command("go", "run", "./test/conformance", "-corpus", corpus, "-accepted", path)
 	tool.Dir = "../.."

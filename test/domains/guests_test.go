@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,26 +25,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// shared is the folder with published manifests. Users do not have it.
-func shared(t *testing.T) string {
+// read decodes all YAML documents of files.
+func read(t *testing.T, files ...string) (objects []*unstructured.Unstructured) {
 	t.Helper()
-	dir := os.Getenv("KILN_SHARED")
-	if dir == "" {
-		dir = "../../../shared"
-	}
-	if _, err := os.Stat(filepath.Join(dir, "catalog")); err != nil {
-		t.Skip("no published manifests here: set KILN_SHARED to a folder with catalog/ and examples/")
-	}
-	return dir
-}
-
-// read decodes all YAML documents of the files that match.
-func read(t *testing.T, pattern string) (objects []*unstructured.Unstructured) {
-	t.Helper()
-	files, err := filepath.Glob(pattern)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files match %s: %v", pattern, err)
-	}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {

@@ -2,30 +2,13 @@ package e2e
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/test/samples"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-// examples is the directory of the published manifests, which are not part of this repository.
-func examples(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("KILN_SHARED")
-	if dir == "" {
-		dir = "../../../shared"
-	}
-	dir, err := filepath.Abs(filepath.Join(dir, "examples")) // kubectl runs in another directory
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no published examples at '%s'; set KILN_SHARED to the directory that holds them", dir)
-	}
-	return dir
-}
 
 // objects reads the objects of a manifest, none when it has a kind that this cluster does not serve.
 func (s space) objects(file string) []unstructured.Unstructured {
@@ -60,14 +43,16 @@ func (s space) createSize(object unstructured.Unstructured) {
 	s.Cleanup(func() { s.kubectlAfter("delete", object.GetKind(), object.GetName()) })
 }
 
-// Every manifest that people know, through the running webhook: what is admitted stays as it is when it is admitted again.
-func TestPatchesOfThePublishedExamples(t *testing.T) {
-	dir := examples(t)
-	s := newSpace(t)
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no manifests in '%s': %v", dir, err)
+// Every example, and every manifest that people know, through the running webhook: what is admitted stays as it is when it is
+// admitted again.
+func TestPatchesOfExamples(t *testing.T) {
+	for _, set := range samples.Sets(t) {
+		t.Run(set.Name, func(t *testing.T) { patchesOf(t, set.Examples(t)) })
 	}
+}
+
+func patchesOf(t *testing.T, files []string) {
+	s := newSpace(t)
 	patched, unchanged, refused := 0, 0, 0
 	all := map[string][]unstructured.Unstructured{}
 	for _, file := range files {

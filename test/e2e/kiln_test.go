@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/test/samples"
 )
 
 // kiln runs the kubectl plugin in the namespace of the test.
@@ -157,14 +158,17 @@ func TestDiffAgainstTheCluster(t *testing.T) {
 	}
 }
 
-// TestOfflineVerdictsOfThePublishedExamples: 'kubectl kiln validate' says of each manifest that people know what 'kubectl create' does.
-func TestOfflineVerdictsOfThePublishedExamples(t *testing.T) {
-	dir := examples(t)
-	s := newSpace(t)
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no manifests in '%s': %v", dir, err)
+// TestOfflineVerdictsOfExamples: 'kubectl kiln validate' says of each example, and of each manifest that people know, what
+// 'kubectl create' does.
+func TestOfflineVerdictsOfExamples(t *testing.T) {
+	for _, set := range samples.Sets(t) {
+		t.Run(set.Name, func(t *testing.T) { offlineVerdictsOf(t, set) })
 	}
+}
+
+func offlineVerdictsOf(t *testing.T, set samples.Set) {
+	s := newSpace(t)
+	files, dir := set.Examples(t), set.Path("examples")
 	for _, file := range files {
 		for _, object := range s.objects(file) {
 			s.createSize(object)

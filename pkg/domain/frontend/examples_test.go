@@ -13,38 +13,32 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/mutate"
+	"github.com/kilnvm/kiln/test/samples"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// shared is where the reference's inputs lie, outside of the repository.
-func shared(t testing.TB, parts ...string) string {
-	t.Helper()
-	root := os.Getenv("KILN_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "..", "shared")
-	}
-	path := filepath.Join(append([]string{root}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("inputs of the reference are absent: %v (see KILN_SHARED)", err)
-	}
-	return path
-}
-
-// TestExamples: every guest of the reference's examples that stage 1 has made explicit renders. Those of a size need
-// instancetypes, which the corpus adds.
+// TestExamples: every guest of the examples that stage 1 has made explicit renders. Those of a size need instancetypes, which
+// the corpus adds.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(shared(t, "examples"), "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no examples: %v", err)
+	for _, set := range samples.Sets(t) {
+		t.Run(set.Name, func(t *testing.T) {
+			if guests := rendersAll(t, set.Examples(t)); guests < map[bool]int{true: 20, false: 14}[set.Published()] {
+				t.Errorf("the examples hold %d guests only", guests)
+			}
+		})
 	}
+}
+
+// rendersAll renders the guests of files and counts them.
+func rendersAll(t *testing.T, files []string) (guests int) {
+	t.Helper()
 	cluster, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	guests := 0
 	for _, file := range files {
 		for _, vmi := range guestsIn(t, file) {
 			guests++
@@ -67,9 +61,7 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	if guests < 20 {
-		t.Errorf("%d guests, expected the examples to hold at least 20", guests)
-	}
+	return guests
 }
 
 // guestsIn reads the VMIs of a file, and the templates of its VMs that have no size.

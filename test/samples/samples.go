@@ -1,0 +1,72 @@
+// Package samples finds manifests that tests take whole: a catalog of instancetypes and preferences, and examples of guests. There are
+// two sets of one layout. Ours lies beside this file. The published one is KubeVirt's own, which is not part of this repository;
+// where it is, tests take both.
+//
+//	catalog/cluster-instancetypes.yaml, catalog/cluster-preferences.yaml
+//	examples/*.yaml
+package samples
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Set is a folder of that layout.
+type Set struct {
+	// Name is "ours" or "published".
+	Name string
+	dir  string
+}
+
+// Published reports whether a test may count on what is in KubeVirt's manifests.
+func (s Set) Published() bool { return s.Name == "published" }
+
+// Path is that of a file or a folder of the set. It is absolute.
+func (s Set) Path(parts ...string) string {
+	return filepath.Join(append([]string{s.dir}, parts...)...)
+}
+
+// Examples are the files of guests.
+func (s Set) Examples(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(s.Path("examples", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples in '%s': %v", s.Path("examples"), err)
+	}
+	return files
+}
+
+// Sets are all that there are here: ours, and the published one where KILN_SHARED names a folder that holds it, or '../shared'
+// beside the repository does.
+func Sets(t testing.TB) []Set {
+	t.Helper()
+	_, file, _, known := runtime.Caller(0)
+	if !known {
+		t.Fatal("the folder of this package is not known")
+	}
+	sets := []Set{{"ours", filepath.Dir(file)}}
+	if dir := Shared(t); dir != "" {
+		sets = append(sets, Set{"published", dir})
+	} else {
+		t.Log("the published manifests are not here (KILN_SHARED): ours alone are taken")
+	}
+	return sets
+}
+
+// Shared is the folder with the published manifests and with the recorded answers of the reference implementation. It is empty where
+// there is none.
+func Shared(t testing.TB) string {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("KILN_SHARED"), filepath.Join(filepath.Dir(file), "../../../shared")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "catalog")); err != nil {
+		return ""
+	}
+	return dir
+}
