@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -31,20 +29,6 @@ import (
 
 // sizes of the inputs: two disks and two NICs, and thirty and eight.
 var sizes = []string{"mid", "large"}
-
-// input reads a benchmark input. Users do not have them.
-func input(b *testing.B, name string) []byte {
-	b.Helper()
-	dir := os.Getenv("KILN_SHARED")
-	if dir == "" {
-		dir = "../../../shared"
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "bench", name))
-	if err != nil {
-		b.Skip("no benchmark inputs here: set KILN_SHARED to a folder with bench/")
-	}
-	return raw
-}
 
 // server has what the inputs refer to, and its revisions, in its caches: no request leaves it.
 func server(b *testing.B) *admission.Server {
