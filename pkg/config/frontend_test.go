@@ -31,8 +31,9 @@ func TestSMBIOS(t *testing.T) {
 	}{
 		{name: "all", why: "a product of its own", given: v1.SMBiosConfiguration{Manufacturer: "Acme", Product: "Cloud", Family: "C", Version: "2", Sku: "c-2"},
 			want: config.SMBIOS{Manufacturer: "Acme", Product: "Cloud", Family: "C", Version: "2", SKU: "c-2"}},
-		{name: "some", why: "what is not said stays KubeVirt's, as KubeVirt lays its configuration over its defaults", given: v1.SMBiosConfiguration{Manufacturer: "Acme"},
-			want: config.SMBIOS{Manufacturer: "Acme", Product: "None", Family: "KubeVirt"}},
+		{name: "some", why: "what is not said stays KubeVirt's, as KubeVirt lays its configuration over its defaults",
+			given: v1.SMBiosConfiguration{Manufacturer: "Acme"},
+			want:  config.SMBIOS{Manufacturer: "Acme", Product: "None", Family: "KubeVirt"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cluster, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{SMBIOSConfig: &test.given})

@@ -21,7 +21,8 @@ func TestGates(t *testing.T) {
 	}{
 		{name: "alpha", why: "off unless asked for", gate: "VSOCK", stage: config.Alpha, listed: true},
 		{name: "beta", why: "on until somebody disables it", gate: "PasstBinding", stage: config.Beta, unsaid: true, listed: true},
-		{name: "general", why: "part of the API by now, so that nothing switches it off", gate: "NUMA", stage: config.GA, unsaid: true, listed: true, switchOff: true},
+		{name: "general", why: "part of the API by now, so that nothing switches it off", gate: "NUMA", stage: config.GA, unsaid: true, listed: true,
+			switchOff: true},
 		{name: "deprecated", why: "on only where somebody still lists it", gate: "HotplugVolumes", stage: config.Deprecated, listed: true},
 		{name: "discontinued", why: "listing it still says what was wanted: rules tell that it is gone", gate: "Macvtap", stage: config.Discontinued, listed: true},
 		{name: "unknown", why: "a gate of a newer KubeVirt says nothing to this version", gate: "FromTheFuture"},
@@ -54,7 +55,8 @@ func TestGateWarnings(t *testing.T) {
 	}{
 		{name: "nothing", why: "there is nothing to warn of"},
 		{name: "fine", why: "both lists do what they say", cfg: developer([]string{"VSOCK"}, []string{"PasstBinding"})},
-		{name: "unknown", why: "a typing error in either list would go unnoticed", cfg: developer([]string{"FromTheFuture"}, []string{"FromTheFuture"}), want: []string{unknown, unknown}},
+		{name: "unknown", why: "a typing error in either list would go unnoticed", cfg: developer([]string{"FromTheFuture"}, []string{"FromTheFuture"}),
+			want: []string{unknown, unknown}},
 		{name: "general", why: "it stays on, against the word of the list", cfg: developer(nil, []string{"NUMA"}),
 			want: []string{"feature gate 'NUMA' is generally available and cannot be disabled"}},
 	} {

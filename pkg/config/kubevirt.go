@@ -219,7 +219,8 @@ func quoteSocket(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) fie
 	}
 	socket := *cc.TDX.Attestation.QgsSocketPath
 	if !path.IsAbs(socket) || path.Clean(socket) != socket {
-		return field.ErrorList{field.Invalid(root.Child("confidentialCompute", "tdx", "attestation", "qgsSocketPath"), socket, "must be an absolute path without '.' and '..'")}
+		return field.ErrorList{field.Invalid(root.Child("confidentialCompute", "tdx", "attestation", "qgsSocketPath"), socket,
+			"must be an absolute path without '.' and '..'")}
 	}
 	c.Defaults.QuoteSocket = socket
 	return nil

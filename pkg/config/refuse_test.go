@@ -16,23 +16,32 @@ func TestWrongConfiguration(t *testing.T) {
 	}{
 		{name: "architecture", why: "guests of another architecture render nowhere", text: "architectureConfiguration: {defaultArchitecture: ppc64le}",
 			want: []string{"FieldValueNotSupported spec.configuration.architectureConfiguration.defaultArchitecture: s390x"}},
-		{name: "globs", why: "a glob that matches nothing forbids every machine", text: "{emulatedMachines: ['q35*', '[q'], architectureConfiguration: {arm64: {emulatedMachines: ['[v']}}}",
-			want: []string{"FieldValueInvalid spec.configuration.emulatedMachines[1]: glob pattern", "FieldValueInvalid spec.configuration.architectureConfiguration.arm64.emulatedMachines[0]: glob pattern"}},
+		{name: "globs", why: "a glob that matches nothing forbids every machine",
+			text: "{emulatedMachines: ['q35*', '[q'], architectureConfiguration: {arm64: {emulatedMachines: ['[v']}}}",
+			want: []string{"FieldValueInvalid spec.configuration.emulatedMachines[1]: glob pattern",
+				"FieldValueInvalid spec.configuration.architectureConfiguration.arm64.emulatedMachines[0]: glob pattern"}},
 		{name: "request", why: "no pod could be made", text: "cpuRequest: -1", want: []string{"FieldValueInvalid spec.configuration.cpuRequest: negative"}},
-		{name: "eviction", why: "every guest would be refused for it", text: "evictionStrategy: Maybe", want: []string{"FieldValueNotSupported spec.configuration.evictionStrategy: LiveMigrate"}},
+		{name: "eviction", why: "every guest would be refused for it", text: "evictionStrategy: Maybe",
+			want: []string{"FieldValueNotSupported spec.configuration.evictionStrategy: LiveMigrate"}},
 		{name: "slirp", why: "the API no longer has it", text: "network: {defaultNetworkInterface: slirp}",
 			want: []string{"FieldValueNotSupported spec.configuration.network.defaultNetworkInterface: masquerade"}},
-		{name: "rollout", why: "neither meaning can be guessed", text: "vmRolloutStrategy: Sometimes", want: []string{"FieldValueNotSupported spec.configuration.vmRolloutStrategy: Stage"}},
-		{name: "ceiling", why: "every guest would be larger", text: "liveUpdateConfiguration: {maxGuest: 0}", want: []string{"FieldValueInvalid spec.configuration.liveUpdateConfiguration.maxGuest: greater than 0"}},
-		{name: "policy", why: "neither meaning can be guessed", text: "instancetype: {referencePolicy: copy}", want: []string{"FieldValueNotSupported spec.configuration.instancetype.referencePolicy: expandAll"}},
+		{name: "rollout", why: "neither meaning can be guessed", text: "vmRolloutStrategy: Sometimes",
+			want: []string{"FieldValueNotSupported spec.configuration.vmRolloutStrategy: Stage"}},
+		{name: "ceiling", why: "every guest would be larger", text: "liveUpdateConfiguration: {maxGuest: 0}",
+			want: []string{"FieldValueInvalid spec.configuration.liveUpdateConfiguration.maxGuest: greater than 0"}},
+		{name: "policy", why: "neither meaning can be guessed", text: "instancetype: {referencePolicy: copy}",
+			want: []string{"FieldValueNotSupported spec.configuration.instancetype.referencePolicy: expandAll"}},
 		{name: "relative socket", why: "relative to what", text: "confidentialCompute: {tdx: {attestation: {qgsSocketPath: qgs}}}",
 			want: []string{"FieldValueInvalid spec.configuration.confidentialCompute.tdx.attestation.qgsSocketPath: absolute path"}},
 		{name: "climbing socket", why: "no path that leads elsewhere", text: "confidentialCompute: {tdx: {attestation: {qgsSocketPath: /run/../etc}}}",
 			want: []string{"FieldValueInvalid spec.configuration.confidentialCompute.tdx.attestation.qgsSocketPath: '..'"}},
-		{name: "gate in both lists", why: "either reading would surprise somebody", text: "developerConfiguration: {featureGates: [VSOCK], disabledFeatureGates: [Snapshot, VSOCK]}",
+		{name: "gate in both lists", why: "either reading would surprise somebody",
+			text: "developerConfiguration: {featureGates: [VSOCK], disabledFeatureGates: [Snapshot, VSOCK]}",
 			want: []string{"FieldValueForbidden spec.configuration.developerConfiguration.disabledFeatureGates[1]: one of them"}},
-		{name: "everything at once", why: "nobody wants to correct one mistake a restart", text: "{cpuRequest: -1, evictionStrategy: Maybe, vmRolloutStrategy: Sometimes}",
-			want: []string{"FieldValueInvalid spec.configuration.cpuRequest: negative", "FieldValueNotSupported spec.configuration.evictionStrategy: None", "FieldValueNotSupported spec.configuration.vmRolloutStrategy: LiveUpdate"}},
+		{name: "everything at once", why: "nobody wants to correct one mistake a restart",
+			text: "{cpuRequest: -1, evictionStrategy: Maybe, vmRolloutStrategy: Sometimes}",
+			want: []string{"FieldValueInvalid spec.configuration.cpuRequest: negative", "FieldValueNotSupported spec.configuration.evictionStrategy: None",
+				"FieldValueNotSupported spec.configuration.vmRolloutStrategy: LiveUpdate"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, errs := config.FromKubeVirt(parse(t, test.text))
@@ -56,7 +65,8 @@ func TestWrongConfiguration(t *testing.T) {
 
 // The configuration belongs to its reader: what it is read from stays as it is, and two readings share nothing.
 func TestNothingIsShared(t *testing.T) {
-	text := "{emulatedMachines: [q35*], liveUpdateConfiguration: {maxGuest: 4Gi, maxCpuSockets: 8}, cpuRequest: 1, permittedHostDevices: {usb: [{resourceName: a}]}}"
+	text := "{emulatedMachines: [q35*], liveUpdateConfiguration: {maxGuest: 4Gi, maxCpuSockets: 8}, cpuRequest: 1, " +
+		"permittedHostDevices: {usb: [{resourceName: a}]}}"
 	cfg := parse(t, text)
 	cluster, _ := config.FromKubeVirt(cfg)
 	cluster.Limits.EmulatedMachines["amd64"][0] = "changed"

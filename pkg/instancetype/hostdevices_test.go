@@ -20,9 +20,11 @@ func TestDevicesAppliedBefore(t *testing.T) {
 		want      []string
 	}{
 		{"as applied", "", func(*v1.Devices) {}, nil},
-		{"display filled", "a default came after the size", func(d *v1.Devices) { d.GPUs[0].VirtualGPUOptions.Display.RamFB = &v1.FeatureState{Enabled: new(true)} }, nil},
+		{"display filled", "a default came after the size",
+			func(d *v1.Devices) { d.GPUs[0].VirtualGPUOptions.Display.RamFB = &v1.FeatureState{Enabled: new(true)} }, nil},
 		{"another GPU", "", func(d *v1.Devices) { d.GPUs[0].DeviceName = "vendor.com/b" }, []string{"spec.domain.devices.gpus"}},
-		{"a GPU by claim", "another device may be behind it", func(d *v1.Devices) { d.GPUs[0].ClaimRequest = &v1.ClaimRequest{ClaimName: "c"} }, []string{"spec.domain.devices.gpus"}},
+		{"a GPU by claim", "another device may be behind it", func(d *v1.Devices) { d.GPUs[0].ClaimRequest = &v1.ClaimRequest{ClaimName: "c"} },
+			[]string{"spec.domain.devices.gpus"}},
 		{"a GPU more", "", func(d *v1.Devices) { d.GPUs = append(d.GPUs, v1.GPU{Name: "b"}) }, []string{"spec.domain.devices.gpus"}},
 		{"another host device", "", func(d *v1.Devices) { d.HostDevices[0].Tag = "t" }, []string{"spec.domain.devices.hostDevices"}},
 	} {

@@ -58,7 +58,8 @@ func TestArrange(t *testing.T) {
 		{"cores and threads", "", 8, arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossCoresThreads, 2)), Arrangement{1, 4, 2}},
 		{"threads of a core by the old field", "the author of the preference has said how many", 8, preference(func(p *v1beta1.VirtualMachinePreferenceSpec) {
 			p.PreferSpreadSocketToCoreRatio = 4
-			p.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: new(v1beta1.DeprecatedPreferSpread), SpreadOptions: &v1beta1.SpreadOptions{Across: new(v1beta1.SpreadAcrossCoresThreads)}}
+			p.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: new(v1beta1.DeprecatedPreferSpread),
+				SpreadOptions: &v1beta1.SpreadOptions{Across: new(v1beta1.SpreadAcrossCoresThreads)}}
 		}), Arrangement{1, 2, 4}},
 		{"indivisible", "no vCPU is lost", 7, arranged(v1beta1.Spread, nil), Arrangement{7, 1, 1}},
 	} {
@@ -108,7 +109,8 @@ func TestConflicts(t *testing.T) {
 			vmi: guest(func(d *v1.DomainSpec) {
 				d.CPU, d.Memory = &v1.CPU{Sockets: 4, Cores: 1, Threads: 1}, &v1.Memory{Guest: gibibytes(2)}
 			}),
-			vm: []string{"spec.template.spec.domain.cpu.sockets", "spec.template.spec.domain.cpu.cores", "spec.template.spec.domain.cpu.threads", "spec.template.spec.domain.memory.guest"},
+			vm: []string{"spec.template.spec.domain.cpu.sockets", "spec.template.spec.domain.cpu.cores", "spec.template.spec.domain.cpu.threads",
+				"spec.template.spec.domain.memory.guest"},
 		},
 		{
 			name: "node selector", why: "an empty one says 'any node', which is another answer",
@@ -119,7 +121,8 @@ func TestConflicts(t *testing.T) {
 			}(),
 			vm: []string{"spec.template.spec.nodeSelector"}, sameVMI: []string{"spec.nodeSelector"},
 		},
-		{name: "what the size leaves open", why: "the CPU's model is the guest's to choose", vmi: guest(func(d *v1.DomainSpec) { d.CPU = &v1.CPU{Model: "Haswell"} })},
+		{name: "what the size leaves open", why: "the CPU's model is the guest's to choose",
+			vmi: guest(func(d *v1.DomainSpec) { d.CPU = &v1.CPU{Model: "Haswell"} })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			set := Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.NodeSelector = map[string]string{"zone": "a"} })}

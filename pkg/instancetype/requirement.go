@@ -39,7 +39,8 @@ type need struct {
 // missed is the error about what has too little of something: the size, or else the guest's field.
 func (n need) missed(guest *field.Path, have any, required string) *field.Error {
 	if size := n.Instancetype; size != nil {
-		return field.Invalid(n.path.Child("instancetype"), size.Name, fmt.Sprintf("%s has %v, and %s requires %s: choose a larger one", size.Source, have, n.Preference.Source, required))
+		return field.Invalid(n.path.Child("instancetype"), size.Name,
+			fmt.Sprintf("%s has %v, and %s requires %s: choose a larger one", size.Source, have, n.Preference.Source, required))
 	}
 	return field.Invalid(guest, have, fmt.Sprintf("%s requires %s: give the guest more", n.Preference.Source, required))
 }
@@ -100,8 +101,9 @@ func Unspread(set Set, path *field.Path) field.ErrorList {
 	if unit == "" {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, set.Preference.Name, fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %d: choose an instancetype with a multiple of that",
-		set.Preference.Source, unit, set.Instancetype.Source, count))}
+	return field.ErrorList{field.Invalid(path, set.Preference.Name,
+		fmt.Sprintf("%s spreads vCPUs in units of %s, and %s has %d: choose an instancetype with a multiple of that",
+			set.Preference.Source, unit, set.Instancetype.Source, count))}
 }
 
 // unspread is the unit that a number of vCPUs is no multiple of, or empty. A single vCPU is in no need of spreading.

@@ -44,7 +44,8 @@ func TestRequirements(t *testing.T) {
 			[]string{"spec.template.spec.domain.cpu.sockets", "spec.template.spec.domain.memory", "spec.template.spec.architecture"}},
 		{"no CPU written", "a path ends where the user's object does", Set{Preference: wanting("", vcpus(2))}, nil, []string{"spec.template.spec.domain.cpu"}},
 		{"size of enough", "", Set{Instancetype: size(), Preference: wanting(v1beta1.Cores, vcpus(4))}, nil, nil},
-		{"cores count", "4 sockets are no cores", Set{Preference: wanting(v1beta1.Cores, vcpus(4))}, &v1.CPU{Sockets: 4, Cores: 1, Threads: 1}, []string{"spec.template.spec.domain.cpu.cores"}},
+		{"cores count", "4 sockets are no cores", Set{Preference: wanting(v1beta1.Cores, vcpus(4))}, &v1.CPU{Sockets: 4, Cores: 1, Threads: 1},
+			[]string{"spec.template.spec.domain.cpu.cores"}},
 		{"threads count", "", Set{Preference: wanting(v1beta1.Threads, vcpus(2))}, &v1.CPU{Sockets: 4}, []string{"spec.template.spec.domain.cpu.threads"}},
 		{"any counts the product", "", Set{Preference: wanting(v1beta1.Any, vcpus(8))}, &v1.CPU{Sockets: 2, Cores: 2, Threads: 2}, nil},
 		{"left out is one", "4 cores of the one socket that is meant", Set{Preference: wanting(v1beta1.Any, vcpus(4))}, &v1.CPU{Cores: 4}, nil},
@@ -53,7 +54,8 @@ func TestRequirements(t *testing.T) {
 		{"cores and threads", "sockets do not count", Set{Preference: threads}, &v1.CPU{Sockets: 2, Cores: 2, Threads: 2}, []string{"spec.template.spec.domain.cpu"}},
 		{"sockets, cores and threads", "", Set{Preference: everything}, &v1.CPU{Sockets: 2, Cores: 2, Threads: 2}, []string{"spec.template.spec.domain.cpu"}},
 		{"size that cannot be spread", "7 vCPUs are no pairs; it is told whatever is required",
-			Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.CPU.Guest = 7 }), Preference: arranged(v1beta1.Spread, nil)}, nil, []string{"spec.preference"}},
+			Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.CPU.Guest = 7 }),
+				Preference: arranged(v1beta1.Spread, nil)}, nil, []string{"spec.preference"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			written := v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: test.written}}

@@ -135,7 +135,8 @@ func read[Spec any](revision string, data []byte, kinds ...string) (stored[Spec]
 		return s, Source{}, fmt.Errorf("revision '%s': %w", revision, err)
 	}
 	if s.APIVersion != v1beta1.SchemeGroupVersion.String() || !slices.Contains(kinds, s.Kind) {
-		return s, Source{}, fmt.Errorf("revision '%s' holds %s %s, want %s of %s", revision, s.APIVersion, s.Kind, strings.Join(kinds, " or "), v1beta1.SchemeGroupVersion)
+		return s, Source{}, fmt.Errorf("revision '%s' holds %s %s, want %s of %s", revision, s.APIVersion, s.Kind, strings.Join(kinds, " or "),
+			v1beta1.SchemeGroupVersion)
 	}
 	return s, Source{Kind: s.Kind, Name: s.Metadata.Name, Revision: revision}, nil
 }

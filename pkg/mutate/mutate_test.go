@@ -102,8 +102,9 @@ func TestApply(t *testing.T) {
 		},
 		{
 			name: "input devices of the user's", why: "whoever describes one has it",
-			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Devices: v1.Devices{AutoattachInputDevice: new(true), Inputs: []v1.Input{{Name: "mine", Bus: "virtio"}}}}},
-			got:   func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Devices.Inputs }, want: []v1.Input{{Name: "mine", Bus: "virtio", Type: "tablet"}},
+			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Devices: v1.Devices{AutoattachInputDevice: new(true),
+				Inputs: []v1.Input{{Name: "mine", Bus: "virtio"}}}}},
+			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Devices.Inputs }, want: []v1.Input{{Name: "mine", Bus: "virtio", Type: "tablet"}},
 		},
 		{
 			name: "input wanted", why: "autoattachInputDevice: true and none named",

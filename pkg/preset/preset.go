@@ -99,7 +99,8 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 	for _, p := range presets {
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector)
 		if err != nil {
-			if errs = append(errs, field.Invalid(labelsPath, p.Name, fmt.Sprintf("preset '%s' has an invalid selector: %s", p.Name, short(err.Error())))); len(errs) == maxMistakes {
+			if errs = append(errs, field.Invalid(labelsPath, p.Name,
+				fmt.Sprintf("preset '%s' has an invalid selector: %s", p.Name, short(err.Error())))); len(errs) == maxMistakes {
 				return nil, errs
 			}
 			continue
@@ -111,7 +112,8 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 	slices.SortFunc(matching, func(a, b v1.VirtualMachineInstancePreset) int { return strings.Compare(a.Name, b.Name) })
 	if len(matching) > MaxMatching {
 		many := field.TooMany(labelsPath, len(matching), MaxMatching)
-		many.BadValue, many.Detail = field.OmitValueType{}, fmt.Sprintf("%d presets match, at most %d may: %s; change the labels so that fewer match", len(matching), MaxMatching, names(matching))
+		many.BadValue, many.Detail = field.OmitValueType{}, fmt.Sprintf("%d presets match, at most %d may: %s; change the labels so that fewer match",
+			len(matching), MaxMatching, names(matching))
 		return nil, append(errs, many)
 	}
 	return matching, errs
@@ -154,7 +156,8 @@ func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.Error
 					first[path] = setting{p.Name, value}
 				} else if !same(was.value, value) && len(errs) < maxMistakes {
 					errs = append(errs, field.Invalid(labelsPath, was.preset+", "+p.Name, fmt.Sprintf(
-						"presets '%s' and '%s' disagree on %s: %s and %s; change the labels so that one of them matches", was.preset, p.Name, path, print(was.value), print(value))))
+						"presets '%s' and '%s' disagree on %s: %s and %s; change the labels so that one of them matches",
+						was.preset, p.Name, path, print(was.value), print(value))))
 				}
 			}
 		}

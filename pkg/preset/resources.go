@@ -21,8 +21,10 @@ var areas = []area{
 	{"clock", clockOffset, fillClockOffset},
 	{"clock.timer", timer, fillTimer},
 	{"features", one(func(d *v1.DomainSpec) **v1.Features { return &d.Features }), copied(func(d *v1.DomainSpec) **v1.Features { return &d.Features })},
-	{"devices.watchdog", one(func(d *v1.DomainSpec) **v1.Watchdog { return &d.Devices.Watchdog }), copied(func(d *v1.DomainSpec) **v1.Watchdog { return &d.Devices.Watchdog })},
-	{"ioThreadsPolicy", one(func(d *v1.DomainSpec) **v1.IOThreadsPolicy { return &d.IOThreadsPolicy }), copied(func(d *v1.DomainSpec) **v1.IOThreadsPolicy { return &d.IOThreadsPolicy })},
+	{"devices.watchdog", one(func(d *v1.DomainSpec) **v1.Watchdog { return &d.Devices.Watchdog }),
+		copied(func(d *v1.DomainSpec) **v1.Watchdog { return &d.Devices.Watchdog })},
+	{"ioThreadsPolicy", one(func(d *v1.DomainSpec) **v1.IOThreadsPolicy { return &d.IOThreadsPolicy }),
+		copied(func(d *v1.DomainSpec) **v1.IOThreadsPolicy { return &d.IOThreadsPolicy })},
 }
 
 func (a area) path(key string) string {
