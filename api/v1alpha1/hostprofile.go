@@ -9,6 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Conflicting",type=string,JSONPath=`.status.conditions[?(@.type=="Conflicting")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type HostProfile struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -19,21 +20,35 @@ type HostProfile struct {
 
 // HostProfileStatus is what Kiln's controller says of a profile.
 type HostProfileStatus struct {
-	// conditions are of type Accepted: False when no host takes notice of the profile, with the reason.
+	// conditions are of type Accepted, which is False when hosts leave the profile or one of its fields out, and of type Conflicting, which is
+	// True when another profile of the same priority says otherwise. Both name the reason.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConditionAccepted reports whether hosts apply a profile.
-const ConditionAccepted = "Accepted"
+const (
+	// ConditionAccepted reports whether hosts apply all of a profile.
+	ConditionAccepted = "Accepted"
+	// ConditionConflicting reports whether another profile of the same priority may select the same VMI on the same host and differs in a
+	// field. Such a VMI does not start.
+	ConditionConflicting = "Conflicting"
+)
 
-// Reasons of ConditionAccepted.
 const (
 	// ReasonAccepted is that of a profile that can be read.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalidSelector is that of a profile of which nobody can tell whom it is for: hosts leave it out.
+	// ReasonInvalidSelector is that of a profile with a selector that cannot be read: hosts leave the profile out.
 	ReasonInvalidSelector = "InvalidSelector"
+	// ReasonInvalidField is that of a profile with a field that cannot be read: hosts leave the field out, or refuse the VMIs that the profile
+	// selects where a start without the field would do harm.
+	ReasonInvalidField = "InvalidField"
+	// ReasonFieldsDiffer is that of a profile in conflict.
+	ReasonFieldsDiffer = "FieldsDiffer"
+	// ReasonNoConflict is that of a profile without one.
+	ReasonNoConflict = "NoConflict"
+	// ReasonTooManyProfiles is that of a profile which could not be compared with all others of its priority.
+	ReasonTooManyProfiles = "TooManyProfiles"
 )
 
 // HostProfileList is a list of profiles.

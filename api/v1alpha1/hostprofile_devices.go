@@ -99,7 +99,7 @@ type SecurityPolicy struct {
 }
 
 // SecLabelPolicy is a label of a security driver of the host. Domain: seclabel.
-// +kubebuilder:validation:XValidation:rule=`!has(self.label) || self.label == ” || !has(self.type) || self.type == 'Static'`,message="is for type Static alone",fieldPath=`.label`
+// +kubebuilder:validation:XValidation:rule=`!has(self.label) || size(self.label) == 0 || !has(self.type) || self.type == 'Static'`,message="is for type Static alone",fieldPath=`.label`
 type SecLabelPolicy struct {
 	// type is whether libvirt makes the label, the profile gives it, or there is none. Default: libvirt's, Dynamic. Domain: seclabel@type.
 	// +kubebuilder:validation:Enum=Dynamic;Static;None

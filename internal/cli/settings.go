@@ -108,7 +108,7 @@ func (o *options) readProfiles() ([]v1alpha1.HostProfile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), err)
 		}
-		if mistakes := backend.Unreadable(&profiles[i].Spec, field.NewPath("spec")); len(mistakes) > 0 {
+		if mistakes := backend.Mistakes(&profiles[i].Spec, field.NewPath("spec")); len(mistakes) > 0 {
 			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), mistakes.ToAggregate())
 		}
 	}

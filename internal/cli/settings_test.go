@@ -35,6 +35,8 @@ func TestProfilesAreJudged(t *testing.T) {
 		{"right", "{vmiSelector: {matchExpressions: [{key: tier, operator: Exists}]}, cpu: {shares: 2048}}", ""},
 		{"an operator that there is not", "{vmiSelector: {matchExpressions: [{key: tier, operator: Like}]}}", "spec.vmiSelector.matchExpressions[0].operator: Unsupported value"},
 		{"the key of no label", "{nodeSelector: {matchLabels: {'a b': c}}}", "spec.nodeSelector.matchLabels: Invalid"},
+		{"a list of CPUs that is none", "{cpu: {emulatorCPUs: 3-1}}", "spec.cpu.emulatorCPUs: Invalid"},
+		{"a template of what no VMI has", "{pathTemplates: {vnc: '/{{.Owner}}'}}", "spec.pathTemplates.vnc: Invalid"},
 		{"a value out of bounds", "{cpu: {shares: 1}}", "spec.cpu.shares: Invalid"},
 		{"a field that there is not", "{disk: {queueSize: 256}}", "spec.disk.queueSize: Forbidden: unknown field"},
 	} {

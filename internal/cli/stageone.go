@@ -125,10 +125,10 @@ func (s stageOne) preference(_ context.Context, g *guest, raw []byte) (*v1.Virtu
 	return nil, err
 }
 
-// profile is judged by itself: hosts leave out one whose selectors cannot be read.
+// profile is judged by itself: hosts leave out what cannot be read.
 func (s stageOne) profile(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
-	g.verdict.Errors = backend.Unreadable(&object.Spec, field.NewPath("spec"))
+	g.verdict.Errors = backend.Mistakes(&object.Spec, field.NewPath("spec"))
 	return nil, err
 }

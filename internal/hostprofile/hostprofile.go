@@ -1,42 +1,63 @@
-// Package hostprofile tells in the status of each HostProfile whether hosts take notice of it.
+// Package hostprofile writes into the status of each HostProfile whether hosts apply it, and with which other profiles it is in conflict.
 package hostprofile
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Controller writes the condition Accepted. The API server refuses selectors that cannot be read, so that it finds only those that were
-// stored before it did. Launchers do not read the condition: they judge each profile in the same way.
+// Controller writes the conditions Accepted and Conflicting. The API server refuses what cannot be read in a profile, so that Accepted is False only
+// for profiles that were stored before it did. Launchers do not read the conditions: they judge profiles in the same way.
 type Controller struct{ Client client.Client }
 
 // Register starts the controller with a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("hostprofile").For(&v1alpha1.HostProfile{}).Complete(c)
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("hostprofile").Watches(&v1alpha1.HostProfile{}, all).Complete(c)
 }
 
-// Reconcile judges one profile.
-func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	profile := &v1alpha1.HostProfile{}
-	if err := c.Client.Get(ctx, request.NamespacedName, profile); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+// Reconcile judges all profiles, whatever the request: one profile that changes may end or begin conflicts of many others.
+func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	var list v1alpha1.HostProfileList
+	if err := c.Client.List(ctx, &list); err != nil {
+		return ctrl.Result{}, err
 	}
+	conflicts, complete := backend.Conflicts(list.Items)
+	var errs []error
+	for i := range list.Items {
+		profile := &list.Items[i]
+		errs = append(errs, c.write(ctx, profile, accepted(profile), conflicting(profile, conflicts[profile.Name], complete)))
+	}
+	return ctrl.Result{}, errors.Join(errs...)
+}
+
+// write patches a status that is not yet so.
+func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
 	judged := profile.DeepCopy()
-	meta.SetStatusCondition(&judged.Status.Conditions, accepted(profile))
+	for _, condition := range conditions {
+		meta.SetStatusCondition(&judged.Status.Conditions, condition)
+	}
 	if equality.Semantic.DeepEqual(profile.Status, judged.Status) {
-		return ctrl.Result{}, nil
+		return nil
 	}
 	err := c.Client.Status().Patch(ctx, judged, client.MergeFromWithOptions(profile, client.MergeFromWithOptimisticLock{}))
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(err)
 }
 
 // longest is what the API server takes as the message of a condition, in characters.
@@ -46,9 +67,34 @@ func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: profile.Generation,
 	}
-	if mistakes := backend.Unreadable(&profile.Spec, field.NewPath("spec")); len(mistakes) > 0 {
+	spec := field.NewPath("spec")
+	if mistakes := backend.Unreadable(&profile.Spec, spec); len(mistakes) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector
 		condition.Message = fmt.Sprintf("%.*s", longest, "hosts leave this profile out: "+mistakes.ToAggregate().Error())
+	} else if mistakes := backend.Illegible(&profile.Spec, spec); len(mistakes) > 0 {
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidField
+		condition.Message = fmt.Sprintf("%.*s", longest, "hosts leave these fields out, or refuse VMIs that need them: "+mistakes.ToAggregate().Error())
+	}
+	return condition
+}
+
+// conflicting names the other profiles, each with the fields. The message is bounded by what backend.Conflicts returns: ten names of 253 characters.
+func conflicting(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, complete bool) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: profile.Generation,
+	}
+	var others []string
+	for _, c := range conflicts {
+		others = append(others, fmt.Sprintf("'%s' (%s)", c.Profile, strings.Join(c.Fields, ", ")))
+	}
+	switch {
+	case len(others) > 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonFieldsDiffer
+		condition.Message = fmt.Sprintf("VMIs that this profile and one of these select do not start, since both have priority %d and differ: %s",
+			profile.Spec.Priority, strings.Join(others, ", "))
+	case !complete:
+		condition.Status, condition.Reason = metav1.ConditionUnknown, v1alpha1.ReasonTooManyProfiles
+		condition.Message = "there are too many profiles of one priority to compare each with all others"
 	}
 	return condition
 }

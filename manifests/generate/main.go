@@ -1,6 +1,6 @@
 // Command generate writes the manifests that have a source elsewhere: the custom resource
 // definitions, from the Go types of kubevirt.io/api and the patches beside them and from those of
-// api/v1alpha1, with the DeepCopy functions of the latter, and the overlay for cert-manager, from
+// api/v1alpha1, with the DeepCopy functions of the latter and the table of HostProfile's fields, and the overlay for cert-manager, from
 // the typed objects of package certs.
 //
 // Run it at the root of the repository: go run ./manifests/generate
@@ -26,6 +26,9 @@ func generate() error {
 		return err
 	}
 	if err := writeOwnDefinitions("manifests/crds"); err != nil {
+		return err
+	}
+	if err := writeFields("manifests/crds/hostprofiles/hostprofiles.yaml", "docs/host-profiles.md"); err != nil {
 		return err
 	}
 	if err := writeCopies("api/v1alpha1"); err != nil {

@@ -38,6 +38,11 @@ func Illegible(spec *v1alpha1.HostProfileSpec, path *field.Path) (errs field.Err
 	return errs
 }
 
+// Mistakes returns all that cannot be read in a profile, below the path of its spec.
+func Mistakes(spec *v1alpha1.HostProfileSpec, path *field.Path) field.ErrorList {
+	return append(Unreadable(spec, path), Illegible(spec, path)...)
+}
+
 func illegible(name string, value reflect.Value, path *field.Path) (errs field.ErrorList) {
 	for _, part := range strings.Split(name, ".") {
 		path = path.Child(part)
