@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -51,7 +51,7 @@ func (s *Server) validateVMStatus(_ context.Context, request *admissionv1.Admiss
 
 // samePins reports whether the pins of a VM stay. That its circumstances are pinned for the first time changes nothing in what they are.
 func samePins(vm, old *v1.VirtualMachine) bool {
-	now, was := resolve.ReadPins(vm), resolve.ReadPins(old)
+	now, was := pin.Read(vm), pin.Read(old)
 	if was.Presets == nil {
 		now.Presets = nil
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/spf13/cobra"
@@ -137,7 +137,7 @@ func (o *options) repinOne(ctx context.Context, in inputs, keys []string, dry bo
 			return err
 		}
 	}
-	was, is := resolve.ReadPins(in.named[0]), resolve.ReadPins(result)
+	was, is := pin.Read(in.named[0]), pin.Read(result)
 	if before.vm.Spec.Instancetype != nil {
 		answer.Instancetype = &repin{was.Instancetype, is.Instancetype}
 	}
@@ -193,14 +193,14 @@ func (o *options) alone(ctx context.Context, in inputs) (guest, error) {
 func ask(ctx context.Context, in inputs, keys []string, options ...client.PatchOption) (*unstructured.Unstructured, error) {
 	before := in.named[0].Unstructured
 	after := before.DeepCopy()
-	if err := resolve.Repin(after, keys...); err != nil {
+	if err := pin.Ask(after, keys...); err != nil {
 		return nil, err
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := in.cluster.Patch(ctx, after, patch, options...); err != nil {
 		return nil, err
 	}
-	if pins := after.GetAnnotations()[v1alpha1.AnnotationPins]; pins == "" || strings.Contains(pins, `:""`) {
+	if pin.Unanswered(after) {
 		return nil, errors.New("nobody has answered the wish for a new pin: does the VM have an instancetype or preference, and does Kiln's webhook run?")
 	}
 	return after, nil

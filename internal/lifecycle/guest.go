@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -23,11 +24,11 @@ import (
 // introduce gives a VM at first sight its identity and the pins of its circumstances, which its guests keep. A VM that was restored,
 // or re-created from Git, brings its own.
 func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error {
-	was := resolve.ReadPins(vm)
+	was := pin.Read(vm)
 	if vm.Annotations[v1alpha1.AnnotationIdentity] != "" && was.Presets != nil && was.Configuration != "" {
 		return nil
 	}
-	pins, drafts, err := c.resolver().Surround(ctx, vm, was)
+	pins, drafts, err := c.resolver().Complete(ctx, vm, was)
 	if mistakes := (*resolve.Refusal)(nil); errors.As(err, &mistakes) {
 		pins, err = was, nil // the guest is refused when it is to start, by which its owner hears of it
 	}
@@ -44,7 +45,7 @@ func (c *Controller) introduce(ctx context.Context, vm *v1.VirtualMachine) error
 		if annotated.Annotations[v1alpha1.AnnotationIdentity] == "" {
 			annotated.Annotations[v1alpha1.AnnotationIdentity] = string(vm.UID)
 		}
-		resolve.WritePins(annotated, pins)
+		pin.Write(annotated, pins)
 	})
 }
 
@@ -63,8 +64,8 @@ func (c *Controller) refresh(ctx context.Context, vm *v1.VirtualMachine) (*v1.Vi
 	if vm.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		return vm, nil
 	}
-	was := resolve.ReadPins(vm)
-	pins, drafts, err := c.resolver().Surround(ctx, vm, v1alpha1.Pins{Instancetype: was.Instancetype, Preference: was.Preference})
+	was := pin.Read(vm)
+	pins, drafts, err := c.resolver().Complete(ctx, vm, v1alpha1.Pins{Instancetype: was.Instancetype, Preference: was.Preference})
 	if err != nil || pins.Equal(was) {
 		return vm, err
 	}
@@ -72,7 +73,7 @@ func (c *Controller) refresh(ctx context.Context, vm *v1.VirtualMachine) (*v1.Vi
 		return vm, err
 	}
 	fresh := vm.DeepCopy()
-	err = c.annotate(ctx, fresh, func(vm *v1.VirtualMachine) { resolve.WritePins(vm, pins) })
+	err = c.annotate(ctx, fresh, func(vm *v1.VirtualMachine) { pin.Write(vm, pins) })
 	return fresh, err
 }
 
@@ -98,10 +99,10 @@ func (c *Controller) pin(ctx context.Context, s *state) {
 	resolver := c.resolver()
 	resolver.Rights = resolve.RecordedRights(s.vm)
 	resolved, err := resolver.VM(ctx, s.vm, s.vm)
-	if err == nil && !resolved.Pins.Equal(resolve.ReadPins(s.vm)) {
+	if err == nil && !resolved.Pins.Equal(pin.Read(s.vm)) {
 		if err = c.write(ctx, resolved.Drafts...); err == nil {
 			pinned := s.vm.DeepCopy()
-			err = c.annotate(ctx, pinned, func(vm *v1.VirtualMachine) { resolve.WritePins(vm, resolved.Pins) })
+			err = c.annotate(ctx, pinned, func(vm *v1.VirtualMachine) { pin.Write(vm, resolved.Pins) })
 			if err == nil {
 				s.vm = pinned
 			}
@@ -116,7 +117,7 @@ func (c *Controller) pin(ctx context.Context, s *state) {
 
 // unpinned is the reason why a VM cannot start, in KubeVirt's words, or empty.
 func unpinned(vm *v1.VirtualMachine) string {
-	pins := resolve.ReadPins(vm)
+	pins := pin.Read(vm)
 	switch {
 	case vm.Spec.Instancetype != nil && pins.Instancetype == "":
 		return v1alpha1.ReasonFailedFindInstancetype
@@ -168,7 +169,7 @@ func (c *Controller) start(ctx context.Context, s *state) {
 		return
 	}
 	s.vm = vm
-	vmi := admit.Instance(resolve.Effective(vm, resolve.ReadPins(vm)))
+	vmi := admit.Instance(resolve.Effective(vm, pin.Read(vm)))
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	vmi.Finalizers = []string{v1alpha1.FinalizerRecord}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,7 +35,7 @@ func TestPinsBeforeTheFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest := c.guest()
-	if guest == nil || resolve.ReadPins(guest).Instancetype != draft.Name || resolve.ReadPins(c.vm()).Instancetype != draft.Name {
+	if guest == nil || pin.Read(guest).Instancetype != draft.Name || pin.Read(c.vm()).Instancetype != draft.Name {
 		t.Fatalf("guest %+v, want one pinned to '%s'", guest, draft.Name)
 	}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: draft.Name}, &appsv1.ControllerRevision{}); err != nil {
@@ -58,8 +58,8 @@ func TestStatusOfKubeVirtIsKept(t *testing.T) {
 	c := newCluster(t, vm, size())
 	kept := func() string { return c.vm().Status.InstancetypeRef.ControllerRevisionRef.Name }
 	_, _ = c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}) // the revision cannot be read: an error
-	if kept() != "a-small-v1beta1-uid-1" || resolve.ReadPins(c.vm()).Instancetype != "" {
-		t.Fatalf("status %s, pins %v: a VM must not get the current size in the place of the one that it was made from", kept(), resolve.ReadPins(c.vm()))
+	if kept() != "a-small-v1beta1-uid-1" || pin.Read(c.vm()).Instancetype != "" {
+		t.Fatalf("status %s, pins %v: a VM must not get the current size in the place of the one that it was made from", kept(), pin.Read(c.vm()))
 	}
 	draft, err := revision.NewDraft(key.Namespace, size())
 	if err != nil {
@@ -71,8 +71,8 @@ func TestStatusOfKubeVirtIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.step()
-	if kept() != r.Name || resolve.ReadPins(c.vm()).Instancetype != r.Name {
-		t.Errorf("status %s, pins %v; want '%s'", kept(), resolve.ReadPins(c.vm()), r.Name)
+	if kept() != r.Name || pin.Read(c.vm()).Instancetype != r.Name {
+		t.Errorf("status %s, pins %v; want '%s'", kept(), pin.Read(c.vm()), r.Name)
 	}
 }
 
@@ -148,9 +148,9 @@ func TestCircumstancesOfAVM(t *testing.T) {
 				return cluster
 			}
 			c.step()
-			first := resolve.ReadPins(c.guest())
-			if first.Configuration == "" || first.Presets == nil || !first.Equal(resolve.ReadPins(c.vm())) {
-				t.Fatalf("the guest has pins %+v, its VM %+v", first, resolve.ReadPins(c.vm()))
+			first := pin.Read(c.guest())
+			if first.Configuration == "" || first.Presets == nil || !first.Equal(pin.Read(c.vm())) {
+				t.Fatalf("the guest has pins %+v, its VM %+v", first, pin.Read(c.vm()))
 			}
 			revision := &appsv1.ControllerRevision{}
 			if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: first.Configuration}, revision); err != nil {
@@ -158,13 +158,13 @@ func TestCircumstancesOfAVM(t *testing.T) {
 			}
 			model = "Nehalem"
 			c.step()
-			if got := resolve.ReadPins(c.vm()); !got.Equal(first) {
+			if got := pin.Read(c.vm()); !got.Equal(first) {
 				t.Errorf("pins of a running VM moved to %+v", got)
 			}
 			c.shutDown()
 			c.step()
-			if got := resolve.ReadPins(c.guest()); got.Equal(first) == test.moves || !got.Equal(resolve.ReadPins(c.vm())) {
-				t.Errorf("the next guest has pins %+v, its VM %+v, the first had %+v", got, resolve.ReadPins(c.vm()), first)
+			if got := pin.Read(c.guest()); got.Equal(first) == test.moves || !got.Equal(pin.Read(c.vm())) {
+				t.Errorf("the next guest has pins %+v, its VM %+v, the first had %+v", got, pin.Read(c.vm()), first)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,7 +34,7 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	status.ObservedGeneration, status.DesiredGeneration = s.startedFrom(), s.vm.Generation
 	status.Conditions = s.conditions()
 	// What KubeVirt recorded stays until the VM is pinned: it is what the pin will come from.
-	pins, recorded := resolve.ReadPins(s.vm), resolve.Recorded(s.vm)
+	pins, recorded := pin.Read(s.vm), resolve.Recorded(s.vm)
 	status.InstancetypeRef, status.PreferenceRef = nil, nil
 	if m := s.vm.Spec.Instancetype; m != nil {
 		status.InstancetypeRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume}, cmp.Or(pins.Instancetype, recorded.Instancetype))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,7 +57,7 @@ func (w *waiting) requests(_ context.Context, object client.Object) (found []ctr
 
 // awaits tells whether a VM may wait for an object of this name. What an inference leads to is known only when it is there.
 func awaits(vm *v1.VirtualMachine, name string) bool {
-	pins := resolve.ReadPins(vm)
+	pins := pin.Read(vm)
 	if m := vm.Spec.Instancetype; m != nil && pins.Instancetype == "" && (m.InferFromVolume != "" || m.Name == name || m.RevisionName == name) {
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -205,6 +206,11 @@ func Asks(vm, old *v1.VirtualMachine) bool {
 		}
 		return a
 	}
-	now, before := readPins(vm), readPins(old)
-	return now.size.asks(before.size) || now.preference.asks(before.preference) || !equality.Semantic.DeepEqual(of(vm), of(old))
+	now, was := pin.Parse(vm), pin.Parse(old)
+	return asks(now.Instancetype, was.Instancetype) || asks(now.Preference, was.Preference) || !equality.Semantic.DeepEqual(of(vm), of(old))
+}
+
+// asks reports whether a pin is to be another one. The first pin of a VM is the controller's to write.
+func asks(now, was pin.Entry) bool {
+	return now.Asks() || now.Pinned() && was.Pinned() && !now.Equal(was)
 }

@@ -5,9 +5,9 @@ package resolve
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -61,40 +61,32 @@ func (r *Refusal) Error() string { return r.Errors.ToAggregate().Error() }
 func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, error) {
 	var answer Answer
 	var refused field.ErrorList
-	now, before := readPins(vm), pins{}
-	if now.malformed {
+	now, was := pin.Parse(vm), pin.Written{}
+	if now.Malformed {
 		if old != nil {
-			return answer, &Refusal{field.ErrorList{foreignPin(vm.Annotations[v1alpha1.AnnotationPins])}}
+			return answer, &Refusal{field.ErrorList{exchanged(vm.Annotations[v1alpha1.AnnotationPins])}}
 		}
 		answer.warn("annotation '%s' cannot be read and was dropped", v1alpha1.AnnotationPins)
 	}
-	size, preference := references(vm)
-	var oldSize, oldPreference *reference
 	if old != nil {
-		before = readPins(old)
-		oldSize, oldPreference = references(old)
+		was = pin.Parse(old)
 	}
-	for _, w := range []wish{
-		wanted(size, oldSize, now.size, before.size),
-		wanted(preference, oldPreference, now.preference, before.preference),
-	} {
-		if w.ref == nil {
-			continue
+	for _, m := range matchers(vm, old, now, was) {
+		found, errs, err := r.match(ctx, m, &answer)
+		if err != nil {
+			return answer, err
 		}
-		found, errs, err := r.grant(ctx, w, &answer)
+		if refused = append(refused, errs...); found != nil {
+			answer.take(m.family, []*content{found})
+		}
+	}
+	for _, i := range r.implicits(ctx, vm, old) {
+		found, errs, err := r.imply(ctx, i, &answer)
 		if err != nil {
 			return answer, err
 		}
 		refused = append(refused, errs...)
-		answer.take(w.ref.family, found)
-	}
-	for _, c := range r.changes(ctx, vm, old) {
-		found, errs, err := r.circumstance(ctx, c, &answer)
-		if err != nil {
-			return answer, err
-		}
-		refused = append(refused, errs...)
-		answer.surround(c.family, found)
+		answer.take(i.family, found)
 	}
 	if len(refused) > 0 {
 		return answer, &Refusal{refused}
@@ -107,45 +99,27 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 	return answer, err
 }
 
-// changes are those of the circumstances of a VM.
-func (r Resolver) changes(ctx context.Context, vm, old *v1.VirtualMachine) []change {
-	now, was := readPins(vm), pins{}
-	if old != nil {
-		was = readPins(old)
-	}
-	return []change{
-		{presets, vm, old, now.presets, was.presets, sync.OnceValues(func() ([]*content, error) { return r.matching(ctx, vm) })},
-		{configurations, vm, old, now.configuration, was.configuration, sync.OnceValues(func() ([]*content, error) { return r.configuration(ctx, vm.Namespace) })},
-	}
-}
-
 // VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither size nor preference.
 func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answer, error) {
 	answer := Answer{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
-	named := readPins(vmi)
-	if named.malformed {
+	written := pin.Parse(vmi)
+	if written.Malformed {
 		answer.warn("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
 	}
-	for _, p := range []struct {
+	for _, pinned := range []struct {
 		family
-		pinList
+		pin.Entry
 	}{
-		{sizes, named.size.list()}, {preferences, named.preference.list()}, {presets, named.presets}, {configurations, named.configuration},
+		{instancetypes, written.Instancetype}, {preferences, written.Preference}, {presets, written.Presets}, {configurations, written.Configuration},
 	} {
-		if p.asked() {
+		if pinned.Asks() {
 			continue
 		}
-		found, err := r.all(ctx, vmi.Namespace, p.family, p.names)
+		found, err := r.all(ctx, vmi.Namespace, pinned.family, pinned.Names)
 		if err != nil {
 			return answer, err
 		}
-		if p.field == presets.field || p.field == configurations.field {
-			answer.surround(p.family, found)
-			continue
-		}
-		for _, c := range found {
-			answer.take(p.family, c)
-		}
+		answer.take(pinned.family, found)
 	}
 	return answer, nil
 }
@@ -199,37 +173,15 @@ func (a *Answer) warn(format string, args ...any) {
 	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (a *Answer) take(f family, found *content) {
+// take pins contents of a family and notes which revisions do not exist yet. Nil: none of the family are pinned yet.
+func (a *Answer) take(f family, found []*content) {
 	if found == nil {
 		return
-	}
-	if found.draft != nil {
-		a.Drafts = append(a.Drafts, *found.draft)
-	}
-	if f.field == sizes.field {
-		a.Set.Instancetype, a.Pins.Instancetype = found.size, found.revision
-	} else {
-		a.Set.Preference, a.Pins.Preference = found.preference, found.revision
-	}
-}
-
-// surround takes what circumstances are pinned to; nil when they are not pinned.
-func (a *Answer) surround(f family, found []*content) {
-	if found == nil {
-		return
-	}
-	if f.field == presets.field {
-		a.Presets, a.Pins.Presets = []v1.VirtualMachineInstancePreset{}, revisions(found)
 	}
 	for _, c := range found {
 		if c.draft != nil {
 			a.Drafts = append(a.Drafts, *c.draft)
 		}
-		switch {
-		case c.preset != nil:
-			a.Presets = append(a.Presets, *c.preset)
-		case c.defaults != nil:
-			a.Defaults, a.Pins.Configuration = c.defaults, c.revision
-		}
 	}
+	f.pin(a, found)
 }

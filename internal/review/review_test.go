@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/admit"
@@ -106,7 +107,7 @@ func TestConfigurationIsReadOnce(t *testing.T) {
 		{"a VM whose owner asks for new pins", func(r Reviewer) (string, string, error) {
 			reviewed, err := r.VM(t.Context(), machine(t, ""), machine(t, `{"configuration":"old"}`), Asker{})
 			vm, _ := reviewed.Stored()
-			return reviewed.Explicit.Spec.Domain.CPU.Model, resolve.ReadPins(vm).Configuration, err
+			return reviewed.Explicit.Spec.Domain.CPU.Model, pin.Read(vm).Configuration, err
 		}, first.GetName()},
 		{"a VM that is expanded", func(r Reviewer) (string, string, error) {
 			reviewed, err := r.Written(t.Context(), expanding, nil, Asker{})
@@ -116,7 +117,7 @@ func TestConfigurationIsReadOnce(t *testing.T) {
 		{"a VM that lost its pins", func(r Reviewer) (string, string, error) {
 			reviewed, err := r.Written(t.Context(), machine(t, "none"), machine(t, `{"configuration":"old"}`), Asker{})
 			vm, _ := reviewed.Stored()
-			return "Haswell", resolve.ReadPins(vm).Configuration, err
+			return "Haswell", pin.Read(vm).Configuration, err
 		}, "old"},
 		{"a VMI", func(r Reviewer) (string, string, error) {
 			reviewed, err := r.VMI(t.Context(), vmi, Asker{})

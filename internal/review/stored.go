@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/admit"
@@ -22,7 +23,7 @@ func (r Reviewer) Written(ctx context.Context, vm, old *v1.VirtualMachine, asker
 		return r.VM(ctx, vm, old, asker)
 	}
 	reviewed := VM{given: vm, old: old, configuration: r.Configuration(), authorised: old.Annotations[v1alpha1.AnnotationInference]}
-	reviewed.Resolved.Pins = resolve.ReadPins(old)
+	reviewed.Resolved.Pins = pin.Read(old)
 	reviewed.Resolved.Set.Architecture = old.Annotations[v1alpha1.AnnotationArchitecture]
 	reviewed.Meant = resolve.Effective(vm, reviewed.Resolved.Pins)
 	return reviewed, ctx.Err()
@@ -43,7 +44,7 @@ func (v VM) Stored() (*v1.VirtualMachine, []revision.Draft) {
 	}
 	annotate(&stored, v1alpha1.AnnotationInference, v.authorised)
 	annotate(&stored, v1alpha1.AnnotationArchitecture, architecture)
-	resolve.WritePins(&stored, pins)
+	pin.Write(&stored, pins)
 	return &stored, drafts
 }
 
@@ -55,7 +56,7 @@ func (v VM) expands() bool {
 		if v.old == nil {
 			return true
 		}
-		pins, recorded := resolve.ReadPins(v.old), resolve.Recorded(v.old)
+		pins, recorded := pin.Read(v.old), resolve.Recorded(v.old)
 		return pins.Instancetype+pins.Preference+recorded.Instancetype+recorded.Preference == ""
 	case v1.ExpandAll:
 		return true

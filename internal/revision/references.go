@@ -2,10 +2,10 @@ package revision
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -46,28 +46,14 @@ func (u *used) add(user metav1.Object, name string) {
 	}
 }
 
-// pins adds all values of the annotation, whatever their keys: those of a newer release are not known here, but hold too.
+// pins adds all names of the annotation.
 func (u *used) pins(object metav1.Object) {
-	text := object.GetAnnotations()[v1alpha1.AnnotationPins]
-	if text == "" {
-		return
-	}
-	var keys map[string]any
-	if json.Unmarshal([]byte(text), &keys) != nil {
+	names, legible := pin.Names(object)
+	if !legible {
 		u.opaque[object.GetNamespace()] = true
 	}
-	for _, value := range keys {
-		list, several := value.([]any)
-		if !several {
-			list = []any{value}
-		}
-		for _, one := range list {
-			name, legible := one.(string)
-			if !legible && one != nil {
-				u.opaque[object.GetNamespace()] = true
-			}
-			u.add(object, name)
-		}
+	for _, name := range names {
+		u.add(object, name)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/pin"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
@@ -187,7 +187,7 @@ func (m *model) repin() {
 		return
 	}
 	vm := old.DeepCopy()
-	m.must(resolve.Repin(vm))
+	m.must(pin.Ask(vm))
 	m.admit(vm, old)
 }
 

@@ -1,28 +1,15 @@
 package resolve
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
-	api "kubevirt.io/api/instancetype"
 )
 
-// family is one of the two things that a VirtualMachine refers to: a size or a preference.
-type family struct {
-	// field is the name of the matcher in the spec of a VM.
-	field string
-	instancetype.KindNames
-	// label of a volume's source recommends one by name; with '-kind' appended, by kind.
-	label string
-}
-
-var (
-	sizes       = family{field: "instancetype", KindNames: instancetype.Kinds, label: api.DefaultInstancetypeLabel}
-	preferences = family{field: "preference", KindNames: instancetype.PreferenceKinds, label: api.DefaultPreferenceLabel}
-)
-
-// reference is the matcher of a VM, size or preference alike.
+// reference is the matcher of a VM, for an instancetype or a preference.
 type reference struct {
 	family
 	kind, name, revision, inferFrom string
@@ -37,14 +24,14 @@ type reference struct {
 }
 
 // references are the two matchers of a VM; nil where it has none.
-func references(vm *v1.VirtualMachine) (size, preference *reference) {
+func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	if vm == nil {
 		return nil, nil
 	}
 	if m := vm.Spec.Instancetype; m != nil {
-		size = &reference{
-			family: sizes, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
-			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.InstancetypeRef, namespace: vm.Namespace, path: field.NewPath("spec", sizes.field),
+		instancetype = &reference{
+			family: instancetypes, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
+			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.InstancetypeRef, namespace: vm.Namespace, path: field.NewPath("spec", instancetypes.field),
 		}
 	}
 	if m := vm.Spec.Preference; m != nil {
@@ -53,16 +40,16 @@ func references(vm *v1.VirtualMachine) (size, preference *reference) {
 			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.PreferenceRef, namespace: vm.Namespace, path: field.NewPath("spec", preferences.field),
 		}
 	}
-	return size, preference
+	return instancetype, preference
 }
 
-// same tells whether two matchers mean the same, so that what was resolved for one holds for the other.
+// same reports whether two matchers mean the same, so that what was resolved for one holds for the other.
 func (r *reference) same(other *reference) bool {
 	return r != nil && other != nil && r.family.Canonical(r.kind) == other.family.Canonical(other.kind) &&
 		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignores() == other.ignores()
 }
 
-// fits tells whether a snapshot is of the object that the matcher names.
+// fits reports whether a snapshot is of the object that the matcher names.
 func (r *reference) fits(s instancetype.Source) bool {
 	if r.inferFrom != "" && !r.inferred {
 		return true // the matcher names no object; whatever was inferred is in the pin
@@ -82,12 +69,56 @@ func (r *reference) statusRevision() string {
 
 // Recorded are the revisions that the status of a VM records for its matchers, by Kiln's controller or KubeVirt's.
 func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
-	size, preference := references(vm)
-	if size != nil {
-		recorded.Instancetype = size.statusRevision()
+	instancetype, preference := references(vm)
+	if instancetype != nil {
+		recorded.Instancetype = instancetype.statusRevision()
 	}
 	if preference != nil {
 		recorded.Preference = preference.statusRevision()
 	}
 	return recorded
+}
+
+// known reports whether the kind of a matcher is one of its family. What a user wrote is for validation to refuse; of what a volume
+// recommends a warning tells.
+func (r *reference) known(answer *Answer) bool {
+	if r.Canonical(r.kind) != "" {
+		return true
+	}
+	if r.inferred {
+		answer.warn("label '%s-kind' of the source of volume '%s' '%s' is unknown: use '%s', or leave it out", r.label, r.inferFrom, r.kind, r.Namespaced)
+	}
+	return false
+}
+
+// String is how people call what a matcher refers to.
+func (r *reference) String() string {
+	if r.name == "" {
+		return fmt.Sprintf("what volume '%s' recommends as %s", r.inferFrom, r.field)
+	}
+	return fmt.Sprintf("%s '%s'", r.field, r.name)
+}
+
+// scope is the namespace that an object was looked for in; empty if it has none.
+func (r *reference) scope() string {
+	if r.family.Canonical(r.kind) == r.Cluster {
+		return ""
+	}
+	return r.namespace
+}
+
+// where says in which namespace an object was looked for, if it has one.
+func (r *reference) where() string {
+	if r.scope() == "" {
+		return ""
+	}
+	return " in namespace '" + r.namespace + "'"
+}
+
+// at is the field that names the object, or the volume that recommends it.
+func (r *reference) at() *field.Path {
+	if r.inferred {
+		return r.path.Child("inferFromVolume")
+	}
+	return r.path.Child("name")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/pkg/config"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,7 +43,7 @@ func configuredWith(t *testing.T, model string) (*config.Defaults, *unstructured
 	return &cluster.Defaults, stored(t, &unstructured.Unstructured{Object: object})
 }
 
-func TestPinsOfCircumstances(t *testing.T) {
+func TestPinsOfImplicits(t *testing.T) {
 	was, is, second, others := presetFor("p", "web", "shared"), presetFor("p", "web", "auto"), presetFor("q", "db", "auto"), presetFor("r", "web", "auto")
 	old, current, b, r := stored(t, was), stored(t, is), stored(t, second), stored(t, others)
 	defaults, now := configuredWith(t, "Nehalem")
@@ -84,6 +85,8 @@ func TestPinsOfCircumstances(t *testing.T) {
 		{name: "new pins, second call", why: "admission is called with its own answer", vm: labelled("web", annotated(pinsOf(now, current, r))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, others, old, before}, want: pinsOf(now, current, r), drafts: 3},
 		{name: "new pin asked for by key", why: "the presets stay", vm: labelled("web", annotated(strings.Replace(kept, before.GetName(), "", 1))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, now}, want: pinsOf(now, old)},
 		{name: "new presets asked for", why: "the configuration stays", vm: labelled("web", annotated(strings.Replace(kept, `["`+old.GetName()+`"]`, `""`, 1))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, current}, want: pinsOf(before, current)},
+		{name: "a request that nobody processed", why: "it pinned nothing, and the first pin is the controller's", vm: labelled("web"),
+			old: labelled("web", annotated("")), objects: []*unstructured.Unstructured{is, old, before}},
 		{name: "foreign", why: "a guest must not change behind its owner's back", vm: labelled("web", annotated(pinsOf(before, r))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, r}, refused: true},
 		{name: "lost", why: "never another in its place", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, before}, failed: "does not exist any more"},
 		{name: "lost, unchanged since", why: "the preset still holds what the guest was made from", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
@@ -95,7 +98,7 @@ func TestPinsOfCircumstances(t *testing.T) {
 				refused = "metadata.annotations[kilnvm.io/pins]"
 			}
 			check(t, test.why, err, refused, test.failed)
-			WritePins(test.vm, answer.Pins)
+			pin.Write(test.vm, answer.Pins)
 			if got := test.vm.Annotations[v1alpha1.AnnotationPins]; err == nil && got != test.want {
 				t.Errorf("%s: pins %s, want %s", test.why, got, test.want)
 			}
@@ -106,26 +109,26 @@ func TestPinsOfCircumstances(t *testing.T) {
 	}
 }
 
-// TestSurround: what a VM lacks is pinned to what is there now, once.
-func TestSurround(t *testing.T) {
+// TestComplete: what a VM lacks is pinned to what is there now, once.
+func TestComplete(t *testing.T) {
 	defaults, now := configuredWith(t, "Nehalem")
 	p, q := presetFor("p", "web", "auto"), presetFor("q", "db", "auto")
 	r := Resolver{Cached: objects.New(scheme(t), p, q), Defaults: defaults}
-	pins, drafts, err := r.Surround(t.Context(), labelled("web"), v1alpha1.Pins{Instancetype: "s"})
+	pins, drafts, err := r.Complete(t.Context(), labelled("web"), v1alpha1.Pins{Instancetype: "s"})
 	want := v1alpha1.Pins{Instancetype: "s", Presets: []string{stored(t, p).GetName()}, Configuration: now.GetName()}
 	if diff := cmp.Diff(want, pins); err != nil || diff != "" || len(drafts) != 2 {
 		t.Errorf("%d drafts, %v (-want +got):\n%s", len(drafts), err, diff)
 	}
-	again, drafts, err := r.Surround(t.Context(), labelled("db"), pins)
+	again, drafts, err := r.Complete(t.Context(), labelled("db"), pins)
 	if err != nil || !again.Equal(pins) || len(drafts) != 0 {
 		t.Errorf("what is pinned changes to %+v, %d drafts, %v", again, len(drafts), err)
 	}
-	if pins, _, err = r.Surround(t.Context(), labelled("other"), v1alpha1.Pins{}); err != nil || pins.Presets == nil || len(pins.Presets) != 0 {
+	if pins, _, err = r.Complete(t.Context(), labelled("other"), v1alpha1.Pins{}); err != nil || pins.Presets == nil || len(pins.Presets) != 0 {
 		t.Errorf("presets %#v, %v; want none, and that as known", pins.Presets, err)
 	}
 	broken := presetFor("p", "web", "auto")
 	broken.Object["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"-": "-"}}
-	if _, _, err := (Resolver{Cached: objects.New(scheme(t), broken)}).Surround(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
+	if _, _, err := (Resolver{Cached: objects.New(scheme(t), broken)}).Complete(t.Context(), labelled("web"), v1alpha1.Pins{}); !errors.As(err, new(*Refusal)) {
 		t.Errorf("a selector that matches nothing known: %v, want what the owner is told", err)
 	}
 }

@@ -1,0 +1,142 @@
+package resolve
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/instancetype"
+)
+
+// content is one instancetype, preference, preset or configuration, from a revision or from a live object.
+type content struct {
+	source       instancetype.Source
+	instancetype *instancetype.Instancetype
+	preference   *instancetype.Preference
+	preset       *v1.VirtualMachineInstancePreset
+	defaults     *config.Defaults
+	revision     string
+	// draft is set when the revision does not exist yet.
+	draft *revision.Draft
+}
+
+// family is one of the four things that a VM is pinned to.
+type family struct {
+	// field is its key in the annotation with the pins, and the name of the matcher in the spec of a VM if it has one.
+	field string
+	instancetype.KindNames
+	// label of a volume's source recommends one by name; with '-kind' appended, by kind.
+	label string
+	// byLabels: which ones a VM gets depends on the labels of its VMI.
+	byLabels bool
+	// decode fills its part of a content from a snapshot.
+	decode func(*content, []byte) error
+	// pin takes contents over into an answer.
+	pin func(*Answer, []*content)
+}
+
+var (
+	instancetypes = family{
+		field: pin.Instancetype, KindNames: instancetype.Kinds, label: api.DefaultInstancetypeLabel,
+		decode: func(c *content, data []byte) (err error) {
+			if c.instancetype, err = instancetype.ReadInstancetype(c.revision, data); err == nil {
+				c.source = c.instancetype.Source
+			}
+			return err
+		},
+		pin: func(a *Answer, found []*content) {
+			for _, c := range found {
+				a.Set.Instancetype, a.Pins.Instancetype = c.instancetype, c.revision
+			}
+		},
+	}
+	preferences = family{
+		field: pin.Preference, KindNames: instancetype.PreferenceKinds, label: api.DefaultPreferenceLabel,
+		decode: func(c *content, data []byte) (err error) {
+			if c.preference, err = instancetype.ReadPreference(c.revision, data); err == nil {
+				c.source = c.preference.Source
+			}
+			return err
+		},
+		pin: func(a *Answer, found []*content) {
+			for _, c := range found {
+				a.Set.Preference, a.Pins.Preference = c.preference, c.revision
+			}
+		},
+	}
+	presets = family{
+		field: pin.Presets, KindNames: instancetype.KindNames{Namespaced: v1.VirtualMachineInstancePresetGroupVersionKind.Kind}, byLabels: true,
+		decode: func(c *content, data []byte) error {
+			err := json.Unmarshal(data, &c.preset)
+			if err == nil && c.preset != nil {
+				c.source = instancetype.Source{Kind: v1.VirtualMachineInstancePresetGroupVersionKind.Kind, Name: c.preset.Name, Revision: c.revision}
+			}
+			return err
+		},
+		pin: func(a *Answer, found []*content) {
+			a.Presets, a.Pins.Presets = []v1.VirtualMachineInstancePreset{}, revisions(found)
+			for _, c := range found {
+				a.Presets = append(a.Presets, *c.preset)
+			}
+		},
+	}
+	// configurations have no API: their snapshots are all there is of them.
+	configurations = family{
+		field: pin.Configuration, KindNames: instancetype.KindNames{Namespaced: v1alpha1.KindClusterConfiguration},
+		decode: func(c *content, data []byte) (err error) {
+			c.source = instancetype.Source{Kind: v1alpha1.KindClusterConfiguration, Revision: c.revision}
+			c.defaults, err = config.ReadDefaults(data)
+			return err
+		},
+		pin: func(a *Answer, found []*content) {
+			for _, c := range found {
+				a.Defaults, a.Pins.Configuration = c.defaults, c.revision
+			}
+		},
+	}
+)
+
+// read decodes a snapshot of the family. Nil when it is of another one.
+func (f family) read(name string, data []byte) (*content, error) {
+	var object unstructured.Unstructured
+	if err := object.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("reading revision '%s': %w", name, err)
+	}
+	if f.Canonical(object.GetKind()) == "" {
+		return nil, nil
+	}
+	found := &content{revision: name}
+	if err := f.decode(found, data); err != nil {
+		return nil, fmt.Errorf("reading revision '%s': %w", name, err)
+	}
+	return found, nil
+}
+
+// revisions are the names of contents; never nil.
+func revisions(found []*content) []string {
+	names := make([]string, 0, len(found))
+	for _, c := range found {
+		names = append(names, c.revision)
+	}
+	return names
+}
+
+// lost is the fault that a revision is gone which a VM was made from: another one must not silently take its place.
+func lost(name string, of any) error {
+	return fmt.Errorf("revision '%s', which this guest was made from, does not exist any more: set annotation '%s' to '' to use the current %s",
+		name, v1alpha1.AnnotationPins, of)
+}
+
+// exchanged refuses names that took the place of the recorded ones.
+func exchanged(names ...string) *field.Error {
+	return field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPins), strings.Join(names, ", "),
+		"the recorded revision cannot be exchanged for another: name an older one in revisionName, or set the annotation to '' for the current one").WithOrigin("vm/pin")
+}
