@@ -1,0 +1,195 @@
+package validate_test
+
+var placementPodsCases = []testCase{
+	{
+		why:   "a weight of 0",
+		rule:  "placement/pod-weight",
+		given: weighted("podAffinity", "{weight: 0, podAffinityTerm: {topologyKey: zone}}"),
+		want:  invalid("spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight"),
+	},
+	{
+		why:   "a weight of 1",
+		rule:  "placement/pod-weight",
+		given: weighted("podAffinity", "{weight: 1, podAffinityTerm: {topologyKey: zone}}"),
+	},
+	{
+		why:  "a word that is none",
+		rule: "placement/pod-selector",
+		given: spec(`
+affinity:
+  podAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+    - topologyKey: zone
+      labelSelector: {matchExpressions: [{key: a, operator: Is}]}
+`),
+		want: invalid("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector.matchExpressions[0].operator"),
+	},
+	{
+		why:  "labels",
+		rule: "placement/pod-selector",
+		given: spec(`
+affinity:
+  podAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+    - {topologyKey: zone, labelSelector: {matchLabels: {a: b}}}
+`),
+	},
+	{
+		why:  "a word that is none",
+		rule: "placement/pod-namespace-selector",
+		given: spec(`
+affinity:
+  podAntiAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+    - topologyKey: zone
+      namespaceSelector: {matchExpressions: [{key: a, operator: Is}]}
+`),
+		want: invalid("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector.matchExpressions[0].operator"),
+	},
+	{
+		why:  "all namespaces",
+		rule: "placement/pod-namespace-selector",
+		given: spec(`
+affinity:
+  podAntiAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaceSelector: {}}]
+`),
+	},
+	{
+		why:  "a name that no namespace has",
+		rule: "placement/pod-namespace",
+		given: spec(`
+affinity:
+  podAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaces: [a, b.example]}]
+`),
+		want: invalid("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaces[1]"),
+	},
+	{
+		why:  "a name",
+		rule: "placement/pod-namespace",
+		given: spec(`
+affinity:
+  podAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, namespaces: [a]}]
+`),
+	},
+	{
+		why:   "no key",
+		rule:  "placement/pod-topology-key",
+		given: weighted("podAntiAffinity", `{weight: 1, podAffinityTerm: {topologyKey: ""}}`),
+		want:  required("spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey"),
+	},
+	{
+		why:   "a key of two slashes",
+		rule:  "placement/pod-topology-key",
+		given: weighted("podAntiAffinity", "{weight: 1, podAffinityTerm: {topologyKey: a/b/c}}"),
+		want:  invalid("spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey"),
+	},
+	{
+		why:   "a key",
+		rule:  "placement/pod-topology-key",
+		given: weighted("podAntiAffinity", "{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname}}"),
+	},
+	{
+		why:   "a skew of 0",
+		rule:  "placement/spread-skew",
+		given: spec("topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]"),
+		want:  invalid("spec.topologySpreadConstraints[0].maxSkew"),
+	},
+	{
+		why:   "a skew of 1",
+		rule:  "placement/spread-skew",
+		given: spec("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]"),
+	},
+	{
+		why:   "no key",
+		rule:  "placement/spread-topology-key",
+		given: spec(`topologySpreadConstraints: [{maxSkew: 1, topologyKey: "", whenUnsatisfiable: DoNotSchedule}]`),
+		want:  required("spec.topologySpreadConstraints[0].topologyKey"),
+	},
+	{
+		why:   "a key",
+		rule:  "placement/spread-topology-key",
+		given: spec("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]"),
+	},
+	{
+		why:   "no word",
+		rule:  "placement/spread-unsatisfiable",
+		given: spec("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone}]"),
+		want:  notSupported("spec.topologySpreadConstraints[0].whenUnsatisfiable"),
+	},
+	{
+		why:   "a word",
+		rule:  "placement/spread-unsatisfiable",
+		given: spec("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]"),
+	},
+	{
+		why:  "a word that is none",
+		rule: "placement/spread-selector",
+		given: spec(`
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: zone
+  whenUnsatisfiable: DoNotSchedule
+  labelSelector: {matchExpressions: [{key: a, operator: Is}]}
+`),
+		want: invalid("spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator"),
+	},
+	{
+		why:  "labels",
+		rule: "placement/spread-selector",
+		given: spec(`
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: zone
+  whenUnsatisfiable: DoNotSchedule
+  labelSelector: {matchLabels: {a: b}}
+`),
+	},
+	{
+		why:  "words that are none",
+		rule: "placement/spread-policy",
+		given: spec(`
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: zone
+  whenUnsatisfiable: DoNotSchedule
+  nodeAffinityPolicy: Honour
+  nodeTaintsPolicy: honor
+`),
+		want: notSupported("spec.topologySpreadConstraints[0].nodeAffinityPolicy", "spec.topologySpreadConstraints[0].nodeTaintsPolicy"),
+	},
+	{
+		why:  "words",
+		rule: "placement/spread-policy",
+		given: spec(`
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: zone
+  whenUnsatisfiable: DoNotSchedule
+  nodeAffinityPolicy: Honor
+  nodeTaintsPolicy: Ignore
+`),
+	},
+	{
+		why:  "the last of three counts",
+		rule: "placement/spread-twice",
+		given: spec(`
+topologySpreadConstraints:
+- {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
+- {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
+- {maxSkew: 3, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
+`),
+		want: duplicate("spec.topologySpreadConstraints[0]", "spec.topologySpreadConstraints[1]"),
+	},
+	{
+		why:  "one key with both words",
+		rule: "placement/spread-twice",
+		given: spec(`
+topologySpreadConstraints:
+- {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
+- {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
+`),
+	},
+}
