@@ -4,7 +4,6 @@ package admit
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -76,14 +75,14 @@ func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdi
 	verdict.Errors = append(verdict.Errors, conflicts...)
 	if unknown(vm, in.Set) {
 		// What the guest will be is not known: the rest is judged when the controller pins it.
-		drafted := draft(vm, explicit, in)
+		drafted, done := draft(vm, explicit, in)
 		judged := validate.Known(drafted, in.Cluster.Limits, template)
 		verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
-		verdict.Errors = actionable(validate.Most(verdict.Errors), vm, drafted.Explicit, in)
+		verdict.Errors = actionable(validate.Most(verdict.Errors), vm, done)
 		return explicit, verdict
 	}
 	placeIdentity(explicit)
-	done := expand(explicit, in, nil)
+	done := traced(explicit, in)
 	expanded := done.verdict()
 	for _, err := range expanded.Errors {
 		err.Field = template.Child(err.Field).String()
@@ -93,7 +92,7 @@ func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdi
 	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")...)
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
-	verdict.Errors = actionable(validate.Most(verdict.Errors), vm, explicit, in)
+	verdict.Errors = actionable(validate.Most(verdict.Errors), vm, done)
 	return explicit, verdict
 }
 
@@ -105,13 +104,12 @@ func placeIdentity(vmi *v1.VirtualMachineInstance) {
 }
 
 // draft is a guest of which the size or the preference is not known yet.
-func draft(vm *v1.VirtualMachine, guest *v1.VirtualMachineInstance, in Input) validate.Draft {
+func draft(vm *v1.VirtualMachine, guest *v1.VirtualMachineInstance, in Input) (validate.Draft, *run) {
 	draft := validate.Draft{Written: guest.DeepCopy(), Explicit: guest.DeepCopy()}
 	draft.May.Size = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
 	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
 	instancetype.Apply(in.Set, draft.Written)
-	expand(draft.Explicit, in, nil)
-	return draft
+	return draft, traced(draft.Explicit, in)
 }
 
 // elsewhere leaves out errors at fields that conflict with the size: the guest was judged with the size's values there, so
@@ -147,16 +145,17 @@ func name(vmi *v1.VirtualMachineInstance, source instancetype.Source) {
 	annotate(vmi, sourceAnnotations[source.Kind], source.Name)
 }
 
+// annotate writes into the object's own annotations, which nobody else may hold.
 func annotate(object metav1.Object, key, value string) {
 	if key == "" || value == "" {
 		return
 	}
-	annotations := maps.Clone(object.GetAnnotations())
+	annotations := object.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
+		object.SetAnnotations(annotations)
 	}
 	annotations[key] = value
-	object.SetAnnotations(annotations)
 }
 
 // inherited are the annotations that a VM hands to its VMI.

@@ -24,6 +24,7 @@ func takesEffect(t *testing.T, leaf, want string, set instancetype.Set) {
 		vm.Spec.Template.Spec.Domain.Devices.GPUs = nil
 	}
 	in := Input{Set: set, Cluster: config.Default()}
+	sameFillers(t, &vm, in)
 	switch {
 	case want == "":
 		t.Errorf("%s: no case", leaf)
@@ -75,4 +76,28 @@ func ownFields(of reflect.Type, at string, visit func(string)) (count int) {
 		count += ownFields(of.Field(f.Index).Type, strings.Trim(at+"."+f.Name, "."), visit)
 	}
 	return count
+}
+
+// sameFillers checks that what steps note while they fill is what comparing the guest after each of them says.
+func sameFillers(t *testing.T, vm *v1.VirtualMachine, in Input) (named int) {
+	t.Helper()
+	vmi, h := written(vm)
+	h.follow(vmi, in, nil)
+	explicit := Instance(vm)
+	placeIdentity(explicit)
+	done := traced(explicit, in)
+	for _, fact := range h.facts(vmi) {
+		if strings.HasPrefix(fact.Path, "metadata.annotations[") && fact.Origin.Kind != FromUser && strings.Contains(fact.Path, "kubevirt.io/") {
+			continue // information about the sources, which nothing judges
+		}
+		want := filler{}
+		if k := fact.Origin.Kind; k == FromInstancetype || k == FromPreference || k == FromPreset {
+			want = filler{kind: k, name: fact.Origin.Name}
+			named++
+		}
+		if got := done.filledBy(fact.Path); got.kind != want.kind || got.name != want.name {
+			t.Errorf("%s is noted as filled by '%s %s', and comparing says '%s %s'", fact.Path, got.kind, got.name, want.kind, want.name)
+		}
+	}
+	return named
 }

@@ -16,17 +16,15 @@ import (
 
 // finder moves errors to where a user can act.
 type finder struct {
-	vm       *v1.VirtualMachine
-	explicit *v1.VirtualMachineInstance
-	in       Input
-	sent     any    // its JSON, decoded once: errors may be many, and each is looked up
-	facts    []Fact // nil until somebody needs them
+	vm   *v1.VirtualMachine
+	done *run
+	sent any // the VM's JSON, decoded once: errors may be many, and each is looked up
 }
 
 const templatePrefix = "spec.template."
 
-// actionable changes paths below the template that the VM does not have. explicit is the guest that was judged.
-func actionable(errs field.ErrorList, vm *v1.VirtualMachine, explicit *v1.VirtualMachineInstance, in Input) field.ErrorList {
+// actionable changes paths below the template that the VM does not have. done is what made the guest that was judged.
+func actionable(errs field.ErrorList, vm *v1.VirtualMachine, done *run) field.ErrorList {
 	if len(errs) == 0 {
 		return errs
 	}
@@ -34,7 +32,7 @@ func actionable(errs field.ErrorList, vm *v1.VirtualMachine, explicit *v1.Virtua
 	if err != nil {
 		return errs // a VM that was read can be written
 	}
-	f := finder{vm: vm, explicit: explicit, in: in}
+	f := finder{vm: vm, done: done}
 	if err := json.Unmarshal(raw, &f.sent); err != nil {
 		return errs
 	}
@@ -84,25 +82,14 @@ func part(value any, key string) any {
 
 // blamed points an error at the reference to the size, preference or preset that gave the guest the field.
 func (f *finder) blamed(err *field.Error, below string) bool {
-	if f.facts == nil {
-		vmi, h := written(f.vm)
-		h.follow(vmi, f.in, nil)
-		f.facts = h.facts(vmi)
+	from := f.done.filledBy(below)
+	at := map[string]string{FromInstancetype: "spec.instancetype", FromPreference: "spec.preference", FromPreset: templatePrefix + "metadata.labels"}[from.kind]
+	if at == "" {
+		return false
 	}
-	for _, fact := range f.facts {
-		rest, found := strings.CutPrefix(fact.Path, below)
-		if !found || rest != "" && rest[0] != '.' && rest[0] != '[' {
-			continue
-		}
-		at := map[string]string{FromInstancetype: "spec.instancetype", FromPreference: "spec.preference", FromPreset: templatePrefix + "metadata.labels"}[fact.Origin.Kind]
-		if at == "" {
-			continue
-		}
-		err.Field = at
-		err.Detail = strings.TrimSuffix(fmt.Sprintf("%s '%s' sets %s: %s", fact.Origin.Kind, fact.Origin.Name, below, err.Detail), ": ")
-		return true
-	}
-	return false
+	err.Field = at
+	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s '%s' sets %s: %s", from.kind, from.name, below, err.Detail), ": ")
+	return true
 }
 
 var madeDisk = regexp.MustCompile(`^spec\.template\.spec\.domain\.devices\.disks\[(\d+)\]`)
@@ -114,11 +101,11 @@ func (f *finder) volume(path, otherwise string) string {
 		return otherwise
 	}
 	at, err := strconv.Atoi(found[1])
-	if err != nil || at < len(f.vm.Spec.Template.Spec.Domain.Devices.Disks) || at >= len(f.explicit.Spec.Domain.Devices.Disks) {
+	if err != nil || at < len(f.vm.Spec.Template.Spec.Domain.Devices.Disks) || at >= len(f.done.vmi.Spec.Domain.Devices.Disks) {
 		return otherwise
 	}
 	for i, volume := range f.vm.Spec.Template.Spec.Volumes {
-		if volume.Name == f.explicit.Spec.Domain.Devices.Disks[at].Name {
+		if volume.Name == f.done.vmi.Spec.Domain.Devices.Disks[at].Name {
 			return field.NewPath("spec", "template", "spec", "volumes").Index(i).String()
 		}
 	}

@@ -83,6 +83,21 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
+// TestFillersAreNoted: with all three sources at once, and defaults that fill what they left open inside of their objects.
+func TestFillersAreNoted(t *testing.T) {
+	t.Parallel()
+	vm := decode[v1.VirtualMachine](t, explained)
+	in := explainedInput(t, `{devices: {preferredDiskBus: virtio, preferredTPM: {}}, features: {preferredHyperv: {relaxed: {}, spinlocks: {}}},
+		firmware: {preferredUseEfi: true}, clock: {preferredTimer: {hpet: {}}}, cpu: {preferredCPUFeatures: [{name: vmx}]}, annotations: {a: b}}`)
+	in.Presets = append(in.Presets, decode[v1.VirtualMachineInstancePreset](t, `
+metadata: {name: patient}
+spec: {selector: {matchLabels: {tier: front}}, domain: {resources: {requests: {cpu: 100m}}, ioThreadsPolicy: auto, devices: {watchdog: {name: dog, i6300esb: {}}}}}
+`))
+	if named := sameFillers(t, &vm, in); named < 12 {
+		t.Errorf("%d fields have one of the three sources: the example shows too little", named)
+	}
+}
+
 // TestBecauseOfAPreference: what others give only because of the preference names both.
 func TestBecauseOfAPreference(t *testing.T) {
 	t.Parallel()

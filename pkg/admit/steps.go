@@ -1,7 +1,10 @@
 package admit
 
 import (
+	"strings"
+
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"github.com/kilnvm/kiln/pkg/mutate"
 	"github.com/kilnvm/kiln/pkg/preset"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -25,28 +28,74 @@ type run struct {
 	in  Input
 	// observe is called after each step with the origin of what the step gave; nil where nobody asks.
 	observe func(Origin)
+	// log notes what instancetype, preference and presets fill; nil where no error can have to name them.
+	log *filled.Log
+	// fillers are those who filled something, in the order of the log.
+	fillers []filler
+	room    [4]filler // for all of them, mostly
 	// left are fields of presets that were not applied.
 	left []preset.Skipped
 	errs field.ErrorList
 }
 
+// filler is who filled the entries of the log up to end, from where the filler before it ends.
+type filler struct {
+	kind, name string
+	end        int
+}
+
 // expand runs all steps on the guest itself. observe may be nil.
-func expand(vmi *v1.VirtualMachineInstance, in Input, observe func(Origin)) run {
-	r := run{vmi: vmi, in: in, observe: observe}
+func expand(vmi *v1.VirtualMachineInstance, in Input, observe func(Origin)) *run {
+	r := &run{vmi: vmi, in: in, observe: observe}
+	return r.all()
+}
+
+// traced is expand for a guest of which an error may have to name who filled a field.
+func traced(vmi *v1.VirtualMachineInstance, in Input) *run {
+	r := &run{vmi: vmi, in: in}
+	if in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 {
+		r.log, r.fillers = filled.New(), r.room[:0]
+	}
+	return r.all()
+}
+
+func (r *run) all() *run {
 	for _, step := range steps {
-		step(&r)
+		step(r)
 	}
 	return r
 }
 
+// filledBy returns who filled the first field at or below a path of the guest, empty where the user or a default did.
+func (r *run) filledBy(path string) filler {
+	at := filled.None
+	switch {
+	case r.log.Len() == 0:
+	case strings.HasPrefix(path, "metadata.annotations"):
+		annotations := hardwareAnnotations(r.vmi)
+		at = r.log.Find(&annotations, "metadata.annotations", path)
+	default:
+		at = r.log.Find(&r.vmi.Spec, "spec", path)
+	}
+	for _, s := range r.fillers {
+		if at != filled.None && at < s.end {
+			return s
+		}
+	}
+	return filler{}
+}
+
 func (r *run) gave(origin Origin) {
+	if r.log.Len() > 0 && origin.Kind != FromDefault {
+		r.fillers = append(r.fillers, filler{origin.Kind, origin.Name, r.log.Len()})
+	}
 	if r.observe != nil {
 		r.observe(origin)
 	}
 }
 
 func (r *run) size() {
-	instancetype.ApplySize(r.in.Set, r.vmi)
+	instancetype.ApplySize(r.in.Set, r.vmi, r.log)
 	origin := Origin{Kind: FromInstancetype}
 	if s := r.in.Set.Instancetype; s != nil {
 		name(r.vmi, s.Source)
@@ -56,7 +105,7 @@ func (r *run) size() {
 }
 
 func (r *run) preferredDevices() {
-	instancetype.Attach(r.in.Set, r.vmi)
+	instancetype.Attach(r.in.Set, r.vmi, r.log)
 	r.gave(r.byPreference())
 }
 
@@ -66,7 +115,7 @@ func (r *run) attachedDevices() {
 }
 
 func (r *run) preference() {
-	instancetype.ApplyPreference(r.in.Set, r.vmi)
+	instancetype.ApplyPreference(r.in.Set, r.vmi, r.log)
 	if p := r.in.Set.Preference; p != nil {
 		name(r.vmi, p.Source)
 	}
@@ -83,19 +132,27 @@ func (r *run) byPreference() Origin {
 
 // presets are observed one by one; a guest that none matches has the step all the same.
 func (r *run) presets() {
-	filled := false
-	left, errs := preset.Fill(r.in.Presets, r.vmi, func(name string) {
-		filled = true
+	if len(r.in.Presets) == 0 {
+		r.gave(Origin{Kind: FromPreset})
+		return
+	}
+	some := false
+	left, errs := preset.Fill(r.in.Presets, r.vmi, preset.Observer{Log: r.log, After: func(name string) {
+		some = true
 		r.gave(Origin{Kind: FromPreset, Name: name})
-	})
+	}})
 	r.left, r.errs = left, append(r.errs, errs.WithOrigin("preset/conflict")...)
-	if !filled {
+	if !some {
 		r.gave(Origin{Kind: FromPreset})
 	}
 }
 
 func (r *run) defaults() {
-	mutate.Each(r.vmi, r.in.defaults(), func(pass string) { r.gave(Origin{Kind: FromDefault, Name: pass}) })
+	if r.observe == nil {
+		mutate.Apply(r.vmi, r.in.defaults())
+	} else {
+		mutate.Each(r.vmi, r.in.defaults(), func(pass string) { r.observe(Origin{Kind: FromDefault, Name: pass}) })
+	}
 	r.errs = append(r.errs, validate.QuoteSocket(r.vmi, r.in.defaults(), nil)...)
 }
 

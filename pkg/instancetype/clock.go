@@ -1,11 +1,14 @@
 package instancetype
 
-import v1 "kubevirt.io/api/core/v1"
+import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
+	v1 "kubevirt.io/api/core/v1"
+)
 
 // Fields of a preference: clock.preferredClockOffset, preferredTimer.
 
-func preferClock(p *Preference, vmi *v1.VirtualMachineInstance) {
-	want := p.Spec.Clock.DeepCopy()
+func preferClock(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+	want := p.Spec.Clock
 	if want == nil {
 		return
 	}
@@ -14,7 +17,8 @@ func preferClock(p *Preference, vmi *v1.VirtualMachineInstance) {
 	}
 	clock := vmi.Spec.Domain.Clock
 	if want.PreferredClockOffset != nil && clock.ClockOffset == (v1.ClockOffset{}) {
-		clock.ClockOffset = *want.PreferredClockOffset
+		clock.ClockOffset = *want.PreferredClockOffset.DeepCopy()
+		log.Note(&clock.ClockOffset, want.PreferredClockOffset)
 	}
-	fill(&clock.Timer, want.PreferredTimer)
+	fillCopy(log, &clock.Timer, want.PreferredTimer)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -84,31 +85,35 @@ func flag(path *field.Path, given, size *bool) []claim {
 	return []claim{{path: path, given: true, size: *size, same: *size}}
 }
 
-func applyCPU(set Set, vmi *v1.VirtualMachineInstance) {
+func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	size := set.Instancetype.Spec.CPU
 	if vmi.Spec.Domain.CPU == nil {
 		vmi.Spec.Domain.CPU = &v1.CPU{}
 	}
 	cpu := vmi.Spec.Domain.CPU
 	want := Arrange(size.Guest, set.Preference)
-	cpu.Sockets, cpu.Cores, cpu.Threads = want.Sockets, want.Cores, want.Threads
+	put(log, &cpu.Sockets, want.Sockets)
+	put(log, &cpu.Cores, want.Cores)
+	put(log, &cpu.Threads, want.Threads)
 	if size.Model != nil && *size.Model != "" {
-		cpu.Model = *size.Model
+		put(log, &cpu.Model, *size.Model)
 	}
 	if size.DedicatedCPUPlacement != nil {
-		cpu.DedicatedCPUPlacement = *size.DedicatedCPUPlacement
+		put(log, &cpu.DedicatedCPUPlacement, *size.DedicatedCPUPlacement)
 	}
 	if size.IsolateEmulatorThread != nil {
-		cpu.IsolateEmulatorThread = *size.IsolateEmulatorThread
+		put(log, &cpu.IsolateEmulatorThread, *size.IsolateEmulatorThread)
 	}
 	if size.NUMA != nil {
 		cpu.NUMA = size.NUMA.DeepCopy()
+		log.Note(&cpu.NUMA, size.NUMA)
 	}
 	if size.Realtime != nil {
 		cpu.Realtime = size.Realtime.DeepCopy()
+		log.Note(&cpu.Realtime, size.Realtime)
 	}
 	if size.MaxSockets != nil && *size.MaxSockets > 0 {
-		cpu.MaxSockets = room(*size.MaxSockets, want, vmi.Spec.Architecture)
+		put(log, &cpu.MaxSockets, room(*size.MaxSockets, want, vmi.Spec.Architecture))
 	}
 }
 
@@ -216,7 +221,7 @@ func (s spread) arrange(units uint32) Arrangement {
 
 // preferCPUFeatures adds those that the guest does not mention. One that a preference has twice is added twice, so that validation
 // finds it: which of the two is meant, nobody knows.
-func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance) {
+func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.CPU == nil || len(p.Spec.CPU.PreferredCPUFeatures) == 0 {
 		return
 	}
@@ -229,5 +234,8 @@ func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance) {
 		if !slices.ContainsFunc(mentioned, func(f v1.CPUFeature) bool { return f.Name == feature.Name }) {
 			cpu.Features = append(slices.Clip(cpu.Features), feature)
 		}
+	}
+	for i := len(mentioned); i < len(cpu.Features); i++ { // all are in their final place now
+		log.Note(&cpu.Features[i], nil)
 	}
 }

@@ -1,6 +1,9 @@
 package instancetype
 
-import v1 "kubevirt.io/api/core/v1"
+import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
+	v1 "kubevirt.io/api/core/v1"
+)
 
 // Fields of a preference: devices.preferredAutoattach*, preferredDisableHotplug, preferredUseVirtioTransitional,
 // preferredBlockMultiQueue, preferredNetworkInterfaceMultiQueue, preferredSoundModel, preferredInputBus, preferredInputType,
@@ -8,61 +11,57 @@ import v1 "kubevirt.io/api/core/v1"
 
 // Attach fills what a preference says of devices that a guest has without naming them: whether it has them comes before what
 // they are like.
-func Attach(set Set, vmi *v1.VirtualMachineInstance) {
+func Attach(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Preference == nil || set.Preference.Spec.Devices == nil {
 		return
 	}
 	want, devices := set.Preference.Spec.Devices, &vmi.Spec.Domain.Devices
-	fill(&devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
-	fill(&devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
+	fill(log, &devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
+	fill(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
 }
 
-func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance) {
+func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want, devices := p.Spec.Devices, &vmi.Spec.Domain.Devices
 	if want == nil {
 		return
 	}
-	fill(&devices.AutoattachGraphicsDevice, want.PreferredAutoattachGraphicsDevice)
-	fill(&devices.AutoattachMemBalloon, want.PreferredAutoattachMemBalloon)
-	fill(&devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
-	fill(&devices.AutoattachSerialConsole, want.PreferredAutoattachSerialConsole)
-	fill(&devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
-	fill(&devices.UseVirtioTransitional, want.PreferredUseVirtioTransitional)
-	fill(&devices.BlockMultiQueue, want.PreferredBlockMultiQueue)
-	fill(&devices.NetworkInterfaceMultiQueue, want.PreferredNetworkInterfaceMultiQueue)
+	fill(log, &devices.AutoattachGraphicsDevice, want.PreferredAutoattachGraphicsDevice)
+	fill(log, &devices.AutoattachMemBalloon, want.PreferredAutoattachMemBalloon)
+	fill(log, &devices.AutoattachPodInterface, want.PreferredAutoattachPodInterface)
+	fill(log, &devices.AutoattachSerialConsole, want.PreferredAutoattachSerialConsole)
+	fill(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
+	fill(log, &devices.UseVirtioTransitional, want.PreferredUseVirtioTransitional)
+	fill(log, &devices.BlockMultiQueue, want.PreferredBlockMultiQueue)
+	fill(log, &devices.NetworkInterfaceMultiQueue, want.PreferredNetworkInterfaceMultiQueue)
 	// The API cannot tell a user's false from silence; true is the user's word either way.
 	if want.PreferredDisableHotplug != nil && *want.PreferredDisableHotplug {
-		devices.DisableHotplug = true
+		put(log, &devices.DisableHotplug, true)
 	}
 	if devices.Sound != nil {
-		fillText(&devices.Sound.Model, want.PreferredSoundModel)
+		fillText(log, &devices.Sound.Model, want.PreferredSoundModel)
 	}
-	if devices.Rng == nil {
-		devices.Rng = want.PreferredRng.DeepCopy()
-	}
-	if devices.TPM == nil {
-		devices.TPM = want.PreferredTPM.DeepCopy()
-	}
+	fillCopy(log, &devices.Rng, want.PreferredRng)
+	fillCopy(log, &devices.TPM, want.PreferredTPM)
 	for i := range devices.Inputs {
-		fillText(&devices.Inputs[i].Bus, want.PreferredInputBus)
-		fillText(&devices.Inputs[i].Type, want.PreferredInputType)
+		fillText(log, &devices.Inputs[i].Bus, want.PreferredInputBus)
+		fillText(log, &devices.Inputs[i].Type, want.PreferredInputType)
 	}
-	preferVideo(want.PreferredVideoType, devices)
-	preferPanic(want.PreferredPanicDeviceModel, devices)
+	preferVideo(want.PreferredVideoType, devices, log)
+	preferPanic(want.PreferredPanicDeviceModel, devices, log)
 }
 
-func preferVideo(model *string, devices *v1.Devices) {
+func preferVideo(model *string, devices *v1.Devices, log *filled.Log) {
 	if model == nil {
 		return
 	}
 	if devices.Video == nil {
 		devices.Video = &v1.VideoDevice{}
 	}
-	fillText(&devices.Video.Type, *model)
+	fillText(log, &devices.Video.Type, *model)
 }
 
 // preferPanic adds a panic device where there is none, and gives those without a model the preferred one.
-func preferPanic(model *v1.PanicDeviceModel, devices *v1.Devices) {
+func preferPanic(model *v1.PanicDeviceModel, devices *v1.Devices, log *filled.Log) {
 	if model == nil {
 		return
 	}
@@ -70,6 +69,6 @@ func preferPanic(model *v1.PanicDeviceModel, devices *v1.Devices) {
 		devices.PanicDevices = []v1.PanicDevice{{}}
 	}
 	for i := range devices.PanicDevices {
-		fill(&devices.PanicDevices[i].Model, model)
+		fill(log, &devices.PanicDevices[i].Model, model)
 	}
 }

@@ -1,6 +1,7 @@
 package instancetype
 
 import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -17,41 +18,39 @@ func PreferVolumes(set Set, templates []v1.DataVolumeTemplateSpec) {
 	class := &set.Preference.Spec.Volumes.PreferredStorageClassName
 	for i := range templates {
 		if claim := templates[i].Spec.PVC; claim != nil {
-			fill(&claim.StorageClassName, class)
+			fill(nil, &claim.StorageClassName, class)
 		}
 		if storage := templates[i].Spec.Storage; storage != nil {
-			fill(&storage.StorageClassName, class)
+			fill(nil, &storage.StorageClassName, class)
 		}
 	}
 }
 
-func preferDisks(p *Preference, vmi *v1.VirtualMachineInstance) {
+func preferDisks(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Devices == nil {
 		return
 	}
 	for i := range vmi.Spec.Domain.Devices.Disks {
-		preferDisk(p.Spec.Devices, &vmi.Spec.Domain.Devices.Disks[i])
+		preferDisk(p.Spec.Devices, &vmi.Spec.Domain.Devices.Disks[i], log)
 	}
 }
 
-func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk) {
+func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk, log *filled.Log) {
 	if disk.Disk == nil && disk.CDRom == nil && disk.LUN == nil {
 		disk.Disk = &v1.DiskTarget{}
 	}
 	switch {
 	case disk.Disk != nil: // also where a CD-ROM is given beside it, which is refused
-		fillText(&disk.Disk.Bus, want.PreferredDiskBus)
-		fillText(&disk.Cache, want.PreferredDiskCache)
-		fillText(&disk.IO, want.PreferredDiskIO)
-		if disk.BlockSize == nil {
-			disk.BlockSize = want.PreferredDiskBlockSize.DeepCopy()
-		}
+		fillText(log, &disk.Disk.Bus, want.PreferredDiskBus)
+		fillText(log, &disk.Cache, want.PreferredDiskCache)
+		fillText(log, &disk.IO, want.PreferredDiskIO)
+		fillCopy(log, &disk.BlockSize, want.PreferredDiskBlockSize)
 		if disk.Disk.Bus == v1.DiskBusVirtio { // no other bus has IO threads of its own
-			fill(&disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
+			fill(log, &disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
 		}
 	case disk.CDRom != nil:
-		fillText(&disk.CDRom.Bus, want.PreferredCdromBus)
+		fillText(log, &disk.CDRom.Bus, want.PreferredCdromBus)
 	default:
-		fillText(&disk.LUN.Bus, want.PreferredLunBus)
+		fillText(log, &disk.LUN.Bus, want.PreferredLunBus)
 	}
 }

@@ -1,12 +1,15 @@
 package instancetype
 
-import v1 "kubevirt.io/api/core/v1"
+import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
+	v1 "kubevirt.io/api/core/v1"
+)
 
 // Fields of a preference: features.preferredAcpi, preferredApic, preferredHyperv (each of its features for itself),
 // preferredKvm, preferredPvspinlock, preferredSmm.
 
-func preferFeatures(p *Preference, vmi *v1.VirtualMachineInstance) {
-	want := p.Spec.Features.DeepCopy()
+func preferFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+	want := p.Spec.Features
 	if want == nil {
 		return
 	}
@@ -15,34 +18,35 @@ func preferFeatures(p *Preference, vmi *v1.VirtualMachineInstance) {
 	}
 	have := vmi.Spec.Domain.Features
 	if want.PreferredAcpi != nil && have.ACPI.Enabled == nil {
-		have.ACPI = *want.PreferredAcpi
+		have.ACPI = *want.PreferredAcpi.DeepCopy()
+		log.Note(&have.ACPI, want.PreferredAcpi)
 	}
-	fill(&have.APIC, want.PreferredApic)
-	fill(&have.KVM, want.PreferredKvm)
-	fill(&have.Pvspinlock, want.PreferredPvspinlock)
-	fill(&have.SMM, want.PreferredSmm)
+	fillCopy(log, &have.APIC, want.PreferredApic)
+	fillCopy(log, &have.KVM, want.PreferredKvm)
+	fillCopy(log, &have.Pvspinlock, want.PreferredPvspinlock)
+	fillCopy(log, &have.SMM, want.PreferredSmm)
 	if want.PreferredHyperv == nil {
 		return
 	}
 	if have.Hyperv == nil {
 		have.Hyperv = &v1.FeatureHyperv{}
 	}
-	preferHyperv(have.Hyperv, want.PreferredHyperv)
+	preferHyperv(have.Hyperv, want.PreferredHyperv, log)
 }
 
-func preferHyperv(have, want *v1.FeatureHyperv) {
-	fill(&have.Relaxed, want.Relaxed)
-	fill(&have.VAPIC, want.VAPIC)
-	fill(&have.Spinlocks, want.Spinlocks)
-	fill(&have.VPIndex, want.VPIndex)
-	fill(&have.Runtime, want.Runtime)
-	fill(&have.SyNIC, want.SyNIC)
-	fill(&have.SyNICTimer, want.SyNICTimer)
-	fill(&have.Reset, want.Reset)
-	fill(&have.VendorID, want.VendorID)
-	fill(&have.Frequencies, want.Frequencies)
-	fill(&have.Reenlightenment, want.Reenlightenment)
-	fill(&have.TLBFlush, want.TLBFlush)
-	fill(&have.IPI, want.IPI)
-	fill(&have.EVMCS, want.EVMCS)
+func preferHyperv(have, want *v1.FeatureHyperv, log *filled.Log) {
+	fillCopy(log, &have.Relaxed, want.Relaxed)
+	fillCopy(log, &have.VAPIC, want.VAPIC)
+	fillCopy(log, &have.Spinlocks, want.Spinlocks)
+	fillCopy(log, &have.VPIndex, want.VPIndex)
+	fillCopy(log, &have.Runtime, want.Runtime)
+	fillCopy(log, &have.SyNIC, want.SyNIC)
+	fillCopy(log, &have.SyNICTimer, want.SyNICTimer)
+	fillCopy(log, &have.Reset, want.Reset)
+	fillCopy(log, &have.VendorID, want.VendorID)
+	fillCopy(log, &have.Frequencies, want.Frequencies)
+	fillCopy(log, &have.Reenlightenment, want.Reenlightenment)
+	fillCopy(log, &have.TLBFlush, want.TLBFlush)
+	fillCopy(log, &have.IPI, want.IPI)
+	fillCopy(log, &have.EVMCS, want.EVMCS)
 }

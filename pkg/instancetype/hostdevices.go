@@ -3,6 +3,7 @@ package instancetype
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,17 +39,19 @@ func names[T any](list []T, name func(T) string) []string {
 	return all
 }
 
-func applyHostDevices(set Set, vmi *v1.VirtualMachineInstance) {
+func applyHostDevices(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	devices, size := &vmi.Spec.Domain.Devices, set.Instancetype.Spec.DeepCopy()
 	if len(devices.GPUs) == 0 {
 		devices.GPUs = size.GPUs
+		log.Note(&devices.GPUs, set.Instancetype.Spec.GPUs)
 	}
 	if len(devices.HostDevices) == 0 {
 		devices.HostDevices = size.HostDevices
+		log.Note(&devices.HostDevices, set.Instancetype.Spec.HostDevices)
 	}
 }
 
-func preferHostDevices(p *Preference, vmi *v1.VirtualMachineInstance) {
+func preferHostDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Devices == nil || p.Spec.Devices.PreferredVirtualGPUOptions == nil {
 		return
 	}
@@ -63,5 +66,6 @@ func preferHostDevices(p *Preference, vmi *v1.VirtualMachineInstance) {
 			options.Display.RamFB = &v1.FeatureState{Enabled: new(false)}
 		}
 		gpus[i].VirtualGPUOptions, shown = options, shown || vm.BootDisplay(options)
+		log.Note(&gpus[i].VirtualGPUOptions, p.Spec.Devices.PreferredVirtualGPUOptions)
 	}
 }

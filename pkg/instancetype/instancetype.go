@@ -5,6 +5,7 @@ package instancetype
 import (
 	"fmt"
 
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -44,7 +45,7 @@ type Preference struct {
 type area struct {
 	// claims are the fields that the size owns, with what the guest has in them.
 	claims func(Set, *v1.VirtualMachineInstance, *field.Path) []claim
-	apply  func(Set, *v1.VirtualMachineInstance)
+	apply  func(Set, *v1.VirtualMachineInstance, *filled.Log)
 }
 
 // areas in the order in which their conflicts are reported.
@@ -59,7 +60,7 @@ var areas = []area{
 }
 
 // advice is what a preference fills, in this order; each fills only what is still unset.
-var advice = []func(*Preference, *v1.VirtualMachineInstance){
+var advice = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
 	preferCPUFeatures,
 	preferDevices,
 	preferDisks,
@@ -121,39 +122,57 @@ func (c claim) conflict(source Source) *field.Error {
 // Apply fills size, then preference, into the guest. What is set stays. The set is neither changed nor aliased. Conflicts
 // or Differences must have been empty.
 func Apply(set Set, vmi *v1.VirtualMachineInstance) {
-	ApplySize(set, vmi)
-	ApplyPreference(set, vmi)
+	ApplySize(set, vmi, nil)
+	ApplyPreference(set, vmi, nil)
 }
 
 // ApplySize is the first half of Apply. It needs the preference too, which says how the size's vCPUs are arranged.
-func ApplySize(set Set, vmi *v1.VirtualMachineInstance) {
+func ApplySize(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype != nil {
 		for _, a := range areas {
-			a.apply(set, vmi)
+			a.apply(set, vmi, log)
 		}
 	}
 }
 
 // ApplyPreference is the second half of Apply.
-func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance) {
+func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Preference != nil {
 		for _, prefer := range advice {
-			prefer(set.Preference, vmi)
+			prefer(set.Preference, vmi, log)
 		}
 	}
 }
 
 // fill sets a pointer that is nil to a copy of the given one.
-func fill[T any](set **T, from *T) {
+func fill[T any](log *filled.Log, set **T, from *T) {
 	if *set == nil && from != nil {
 		copied := *from
 		*set = &copied
+		log.Note(set, from)
 	}
 }
 
+// fillCopy is fill for objects that hold pointers themselves.
+func fillCopy[T any, From interface {
+	*T
+	DeepCopy() *T
+}](log *filled.Log, set **T, from From) {
+	if *set == nil && from != nil {
+		*set = from.DeepCopy()
+		log.Note(set, (*T)(from))
+	}
+}
+
+// put sets a field that has nothing inside.
+func put[T any](log *filled.Log, set *T, value T) {
+	*set = value
+	log.Note(set, nil)
+}
+
 // fillText sets a string that is empty.
-func fillText[T ~string](set *T, from T) {
-	if *set == "" {
-		*set = from
+func fillText[T ~string](log *filled.Log, set *T, from T) {
+	if *set == "" && from != "" {
+		put(log, set, from)
 	}
 }

@@ -1,6 +1,7 @@
 package instancetype
 
 import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -33,13 +34,13 @@ func poolSize(threads *v1.DiskIOThreads) *uint32 {
 	return threads.SupplementalPoolThreadCount
 }
 
-func applyIOThreads(set Set, vmi *v1.VirtualMachineInstance) {
+func applyIOThreads(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	domain := &vmi.Spec.Domain
 	if count := poolSize(set.Instancetype.Spec.IOThreads); count != nil {
 		if domain.IOThreads == nil {
 			domain.IOThreads = &v1.DiskIOThreads{}
 		}
-		fill(&domain.IOThreads.SupplementalPoolThreadCount, count)
+		fill(log, &domain.IOThreads.SupplementalPoolThreadCount, count)
 	}
-	fill(&domain.IOThreadsPolicy, set.Instancetype.Spec.IOThreadsPolicy)
+	fill(log, &domain.IOThreadsPolicy, set.Instancetype.Spec.IOThreadsPolicy)
 }

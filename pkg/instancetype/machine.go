@@ -1,17 +1,20 @@
 package instancetype
 
-import v1 "kubevirt.io/api/core/v1"
+import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
+	v1 "kubevirt.io/api/core/v1"
+)
 
 // Fields of a preference: machine.preferredMachineType, preferredArchitecture.
 
-func preferMachine(p *Preference, vmi *v1.VirtualMachineInstance) {
+func preferMachine(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Machine != nil && p.Spec.Machine.PreferredMachineType != "" {
 		if vmi.Spec.Domain.Machine == nil {
 			vmi.Spec.Domain.Machine = &v1.Machine{}
 		}
-		fillText(&vmi.Spec.Domain.Machine.Type, p.Spec.Machine.PreferredMachineType)
+		fillText(log, &vmi.Spec.Domain.Machine.Type, p.Spec.Machine.PreferredMachineType)
 	}
 	if p.Spec.PreferredArchitecture != nil {
-		fillText(&vmi.Spec.Architecture, *p.Spec.PreferredArchitecture)
+		fillText(log, &vmi.Spec.Architecture, *p.Spec.PreferredArchitecture)
 	}
 }

@@ -3,6 +3,7 @@ package instancetype
 import (
 	"math/big"
 
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -53,25 +54,27 @@ func podMemory(list corev1.ResourceList, path *field.Path, guest resource.Quanti
 	return c
 }
 
-func applyMemory(set Set, vmi *v1.VirtualMachineInstance) {
+func applyMemory(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	size, domain := set.Instancetype.Spec.Memory, &vmi.Spec.Domain
 	if domain.Memory == nil {
 		domain.Memory = &v1.Memory{}
 	}
 	guest := size.Guest.DeepCopy()
-	domain.Memory.Guest = &guest
+	put(log, &domain.Memory.Guest, &guest)
 	if size.OvercommitPercent > 0 {
 		if domain.Resources.Requests == nil {
 			domain.Resources.Requests = corev1.ResourceList{}
 		}
 		domain.Resources.Requests[corev1.ResourceMemory] = overcommitted(size.Guest, size.OvercommitPercent)
+		log.Key("spec.domain.resources.requests", string(corev1.ResourceMemory))
 	}
 	if size.Hugepages != nil {
 		domain.Memory.Hugepages = size.Hugepages.DeepCopy()
+		log.Note(&domain.Memory.Hugepages, size.Hugepages)
 	}
 	if size.MaxGuest != nil {
 		ceiling := size.MaxGuest.DeepCopy()
-		domain.Memory.MaxGuest = &ceiling
+		put(log, &domain.Memory.MaxGuest, &ceiling)
 	}
 }
 

@@ -1,11 +1,14 @@
 package instancetype
 
-import v1 "kubevirt.io/api/core/v1"
+import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
+	v1 "kubevirt.io/api/core/v1"
+)
 
 // Fields of a preference: devices.preferredInterfaceModel, preferredInterfaceMasquerade (on the pod network only, and only for
 // an interface without a binding).
 
-func preferNetworks(p *Preference, vmi *v1.VirtualMachineInstance) {
+func preferNetworks(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Devices == nil {
 		return
 	}
@@ -17,10 +20,10 @@ func preferNetworks(p *Preference, vmi *v1.VirtualMachineInstance) {
 	}
 	for i := range vmi.Spec.Domain.Devices.Interfaces {
 		nic := &vmi.Spec.Domain.Devices.Interfaces[i]
-		fillText(&nic.Model, p.Spec.Devices.PreferredInterfaceModel)
+		fillText(log, &nic.Model, p.Spec.Devices.PreferredInterfaceModel)
 		unbound := nic.InterfaceBindingMethod == (v1.InterfaceBindingMethod{}) && nic.Binding == nil
 		if unbound && pod[nic.Name] && p.Spec.Devices.PreferredInterfaceMasquerade != nil {
-			nic.Masquerade = p.Spec.Devices.PreferredInterfaceMasquerade.DeepCopy()
+			fillCopy(log, &nic.Masquerade, p.Spec.Devices.PreferredInterfaceMasquerade)
 		}
 	}
 }

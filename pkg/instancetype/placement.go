@@ -3,6 +3,7 @@ package instancetype
 import (
 	"maps"
 
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -34,11 +35,11 @@ func text[T ~string](value T) any {
 	return value
 }
 
-func applyPlacement(set Set, vmi *v1.VirtualMachineInstance) {
+func applyPlacement(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype.Spec.NodeSelector != nil {
-		vmi.Spec.NodeSelector = maps.Clone(set.Instancetype.Spec.NodeSelector)
+		put(log, &vmi.Spec.NodeSelector, maps.Clone(set.Instancetype.Spec.NodeSelector))
 	}
-	fillText(&vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)
+	fillText(log, &vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)
 }
 
 func annotationClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
@@ -52,16 +53,16 @@ func annotationClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path)
 	return claims
 }
 
-func applyAnnotations(set Set, vmi *v1.VirtualMachineInstance) {
-	addAnnotations(vmi, set.Instancetype.Spec.Annotations)
+func applyAnnotations(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+	addAnnotations(vmi, set.Instancetype.Spec.Annotations, log)
 }
 
-func preferAnnotations(p *Preference, vmi *v1.VirtualMachineInstance) {
-	addAnnotations(vmi, p.Spec.Annotations)
+func preferAnnotations(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+	addAnnotations(vmi, p.Spec.Annotations, log)
 }
 
 // addAnnotations adds those whose keys are absent.
-func addAnnotations(vmi *v1.VirtualMachineInstance, from map[string]string) {
+func addAnnotations(vmi *v1.VirtualMachineInstance, from map[string]string, log *filled.Log) {
 	for key, value := range from {
 		if _, found := vmi.Annotations[key]; found {
 			continue
@@ -70,12 +71,13 @@ func addAnnotations(vmi *v1.VirtualMachineInstance, from map[string]string) {
 			vmi.Annotations = map[string]string{}
 		}
 		vmi.Annotations[key] = value
+		log.Key("metadata.annotations", key)
 	}
 }
 
-func preferPlacement(p *Preference, vmi *v1.VirtualMachineInstance) {
+func preferPlacement(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.PreferredSubdomain != nil {
-		fillText(&vmi.Spec.Subdomain, *p.Spec.PreferredSubdomain)
+		fillText(log, &vmi.Spec.Subdomain, *p.Spec.PreferredSubdomain)
 	}
-	fill(&vmi.Spec.TerminationGracePeriodSeconds, p.Spec.PreferredTerminationGracePeriodSeconds)
+	fill(log, &vmi.Spec.TerminationGracePeriodSeconds, p.Spec.PreferredTerminationGracePeriodSeconds)
 }

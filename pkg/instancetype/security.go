@@ -1,6 +1,7 @@
 package instancetype
 
 import (
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -16,14 +17,10 @@ func securityClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) [
 	return []claim{{path: path.Child("spec", "domain", "launchSecurity"), given: "set", same: equality.Semantic.DeepEqual(size, given)}}
 }
 
-func applySecurity(set Set, vmi *v1.VirtualMachineInstance) {
-	if vmi.Spec.Domain.LaunchSecurity == nil {
-		vmi.Spec.Domain.LaunchSecurity = set.Instancetype.Spec.LaunchSecurity.DeepCopy()
-	}
+func applySecurity(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+	fillCopy(log, &vmi.Spec.Domain.LaunchSecurity, set.Instancetype.Spec.LaunchSecurity)
 }
 
-func preferSecurity(p *Preference, vmi *v1.VirtualMachineInstance) {
-	if vmi.Spec.Domain.LaunchSecurity == nil {
-		vmi.Spec.Domain.LaunchSecurity = p.Spec.PreferredLaunchSecurity.DeepCopy()
-	}
+func preferSecurity(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+	fillCopy(log, &vmi.Spec.Domain.LaunchSecurity, p.Spec.PreferredLaunchSecurity)
 }

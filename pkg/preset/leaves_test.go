@@ -23,7 +23,7 @@ func TestEveryFieldIsFilledOrTold(t *testing.T) {
 		var domain v1.DomainSpec
 		something(at(reflect.ValueOf(&domain).Elem(), path))
 		vmi := web()
-		skipped, errs := Fill([]v1.VirtualMachineInstancePreset{preset("a", domain)}, vmi, func(string) {})
+		skipped, errs := Fill([]v1.VirtualMachineInstancePreset{preset("a", domain)}, vmi, Observer{})
 		told := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.Field == path && s.Reason == uncovered })
 		applied := reflect.DeepEqual(vmi.Spec.Domain, domain)
 		tested++

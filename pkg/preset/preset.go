@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,22 +43,33 @@ func (s Skipped) String() string {
 	return fmt.Sprintf("preset '%s': %s not applied, %s", s.Preset, s.Field, s.Reason)
 }
 
-// Fill fills matching presets, in name order, into the guest, annotates it with those applied, and calls back after each. Errors are
+// Observer learns what Fill does. Both may be nil.
+type Observer struct {
+	// Log notes what presets fill.
+	Log *filled.Log
+	// After is called after each preset that matches.
+	After func(name string)
+}
+
+// Fill fills matching presets, in name order, into the guest, and annotates it with those applied. Errors are
 // invalid selectors and presets that disagree: nothing is filled then. Each preset field that was not applied is returned, and why.
-func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, after func(name string)) (skipped []Skipped, errs field.ErrorList) {
+func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, by Observer) (skipped []Skipped, errs field.ErrorList) {
 	matching, errs := match(presets, vmi)
 	if errs = append(errs, disagreements(matching)...); len(errs) > 0 {
 		return nil, errs
 	}
 	for _, p := range matching {
-		skipped = append(skipped, fill(p.Name, p.Spec.Domain.DeepCopy(), vmi)...)
-		after(p.Name)
+		skipped = append(skipped, fill(p, vmi, by.Log)...)
+		if by.After != nil {
+			by.After(p.Name)
+		}
 	}
 	return skipped, nil
 }
 
-// fill fills one preset, of which the guest may keep every part, into the guest.
-func fill(name string, domain *v1.DomainSpec, vmi *v1.VirtualMachineInstance) (skipped []Skipped) {
+// fill fills a copy of one preset, of which the guest may keep every part, into the guest.
+func fill(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log *filled.Log) (skipped []Skipped) {
+	name, domain := p.Name, p.Spec.Domain.DeepCopy()
 	applied := vmi.Annotations[appliedPrefix+name] != "" // before: what it gave has got defaults since then, and no longer looks like it
 	again := applied
 	for _, a := range areas {
@@ -67,6 +79,7 @@ func fill(name string, domain *v1.DomainSpec, vmi *v1.VirtualMachineInstance) (s
 			switch {
 			case !found:
 				a.fill(&vmi.Spec.Domain, domain, key)
+				a.note(log, key, theirs[key])
 				applied = true
 			case same(have, theirs[key]):
 				applied = true

@@ -22,7 +22,7 @@ func requestsOf(name corev1.ResourceName, value string) v1.DomainSpec {
 
 // apply is Fill with what was skipped in words.
 func apply(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (warnings []string, errs field.ErrorList) {
-	skipped, errs := Fill(presets, vmi, func(string) {})
+	skipped, errs := Fill(presets, vmi, Observer{})
 	for _, s := range skipped {
 		warnings = append(warnings, s.String())
 	}

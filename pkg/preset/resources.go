@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/internal/filled"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
@@ -32,6 +33,15 @@ func (a area) path(key string) string {
 		return "spec.domain." + a.name
 	}
 	return "spec.domain." + a.name + "." + key
+}
+
+// note tells the log what was filled; a key is one of a map.
+func (a area) note(log *filled.Log, key string, value any) {
+	if key != "" {
+		log.Key(a.path(""), key)
+		return
+	}
+	log.Leaves(a.path(""), value)
 }
 
 // one is an area that is a single pointer.

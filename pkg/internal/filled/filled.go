@@ -1,0 +1,218 @@
+// Package filled knows who filled a field of a guest. Steps note the fields that they fill; whoever has to name one of them asks later.
+// Noting costs an append of two pointers, so that admission can afford it for each VM, of which few are refused.
+package filled
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
+)
+
+// Log holds what was filled, in order. A nil Log notes nothing.
+type Log struct {
+	entries []entry
+	room    [usual]entry
+}
+
+// entry is one field. at is a pointer into the guest, or the path of a key of a map. from is the source's own field, of the type that at
+// points to or a pointer to it: what a later step puts inside of an object is that step's. It is nil where at has nothing inside.
+type entry struct{ at, from any }
+
+// usual is how many fields an instancetype and a preference fill of a small guest.
+const usual = 32
+
+// New has room for what is usual.
+func New() *Log {
+	l := &Log{}
+	l.entries = l.room[:0]
+	return l
+}
+
+// Note takes a pointer to a field that was filled, and what it was filled with, which is not changed later.
+func (l *Log) Note(at, from any) {
+	if l != nil {
+		l.entries = append(l.entries, entry{at, from})
+	}
+}
+
+// Key notes a key of the map at a path.
+func (l *Log) Key(path, key string) {
+	if l != nil {
+		l.entries = append(l.entries, entry{at: path + "[" + key + "]"})
+	}
+}
+
+// Leaves notes those of a value that was put at a path.
+func (l *Log) Leaves(path string, value any) {
+	if l == nil {
+		return
+	}
+	for _, leaf := range leaves.Append(nil, path, value) {
+		l.entries = append(l.entries, entry{at: leaf.Path})
+	}
+}
+
+// Len is the number of entries so far.
+func (l *Log) Len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.entries)
+}
+
+// Find returns the index of the entry that filled the first leaf at or below a path, None where nothing of the log did. object is a pointer to
+// the part of the guest that is at root.
+func (l *Log) Find(object any, root, path string) int {
+	s := search{log: l, noted: make(map[any]int, l.Len()), path: path}
+	if l != nil {
+		for i, e := range l.entries {
+			s.noted[e.at] = i
+		}
+	}
+	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
+}
+
+// None is no entry of a log.
+const None = -1
+
+type search struct {
+	log   *Log
+	noted map[any]int
+	path  string
+}
+
+// within is the innermost noted field around a value, and what its source has in the value's place.
+type within struct {
+	entry int
+	// bounded says that from counts: a leaf that the source does not have is somebody else's.
+	bounded bool
+	from    reflect.Value
+}
+
+// enter looks whether a value was noted itself.
+func (s *search) enter(v reflect.Value, in within) within {
+	if !v.CanAddr() {
+		return in
+	}
+	i, found := s.noted[v.Addr().Interface()]
+	if !found {
+		return in
+	}
+	from := reflect.ValueOf(s.log.entries[i].from)
+	if from.IsValid() && from.Type() != v.Type() {
+		from = from.Elem() // a pointer to the source's field
+	}
+	return within{entry: i, bounded: from.IsValid(), from: from}
+}
+
+func (s *search) walk(at string, v reflect.Value, in within) int {
+	if !strings.HasPrefix(s.path, at) && !strings.HasPrefix(at, s.path) {
+		return None
+	}
+	in = s.enter(v, in)
+	switch {
+	case v.Kind() == reflect.Pointer:
+		if v.IsNil() {
+			return None
+		}
+		return s.pointed(at, v.Elem(), in.elem())
+	case leaves.Whole(v.Type()):
+		return s.leaf(at, v, in)
+	case v.Kind() == reflect.Struct:
+		return s.fields(at, v, in)
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			if found := s.pointed(at+"["+strconv.Itoa(i)+"]", v.Index(i), in.index(i)); found != None {
+				return found
+			}
+		}
+		return None
+	case v.Kind() == reflect.Map:
+		for _, key := range leaves.SortedKeys(v, v) {
+			if found := s.pointed(at+"["+key.String()+"]", v.MapIndex(key), in.key(key)); found != None {
+				return found
+			}
+		}
+		return None
+	}
+	return s.leaf(at, v, in)
+}
+
+func (s *search) fields(at string, v reflect.Value, in within) int {
+	for _, f := range leaves.Fields(v.Type()) {
+		below, part, inner := at, v.Field(f.Index), in.field(f.Index)
+		if f.Name != "" {
+			below += "." + f.Name
+		}
+		if found := s.walk(below, part, inner); found != None {
+			return found
+		}
+	}
+	return None
+}
+
+// pointed is what a pointer, list or map holds: a zero there is a value, and a struct without fields set an empty object.
+func (s *search) pointed(at string, v reflect.Value, in within) int {
+	in = s.enter(v, in)
+	if v.Kind() == reflect.Struct && !leaves.Whole(v.Type()) && !v.IsZero() {
+		return s.walk(at, v, in)
+	}
+	if in.bounded && !in.from.IsValid() {
+		in.entry = None
+	}
+	return s.found(at, in)
+}
+
+func (s *search) leaf(at string, v reflect.Value, in within) int {
+	if v.IsZero() {
+		return None
+	}
+	if in.bounded && (!in.from.IsValid() || in.from.IsZero()) {
+		in.entry = None
+	}
+	return s.found(at, in)
+}
+
+// found is the entry of a leaf, if the leaf is at or below the path.
+func (s *search) found(at string, in within) int {
+	rest, below := strings.CutPrefix(at, s.path)
+	if !below || rest != "" && rest[0] != '.' && rest[0] != '[' {
+		return None
+	}
+	if i, noted := s.noted[at]; noted {
+		return i
+	}
+	return in.entry
+}
+
+func (in within) elem() within {
+	if in.from.IsValid() {
+		in.from = in.from.Elem() // of a nil pointer: not valid
+	}
+	return in
+}
+
+func (in within) field(i int) within {
+	if in.from.IsValid() {
+		in.from = in.from.Field(i)
+	}
+	return in
+}
+
+func (in within) index(i int) within {
+	if !in.from.IsValid() || i >= in.from.Len() {
+		in.from = reflect.Value{}
+		return in
+	}
+	in.from = in.from.Index(i)
+	return in
+}
+
+func (in within) key(key reflect.Value) within {
+	if in.from.IsValid() {
+		in.from = in.from.MapIndex(key)
+	}
+	return in
+}
