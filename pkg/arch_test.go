@@ -133,7 +133,7 @@ func TestEngineNeedsNoCluster(t *testing.T) {
 }
 
 // withoutXML are what admission is made of: none of it links a renderer, by whatever way.
-var withoutXML = []string{"./pkg/admit", "./pkg/identity", "./pkg/patch", "./pkg/record", "./pkg/validate"}
+var withoutXML = []string{"./cmd/webhook", "./pkg/admit", "./pkg/identity", "./pkg/patch", "./pkg/record", "./pkg/validate"}
 
 func TestAdmissionReachesNoXML(t *testing.T) {
 	for _, p := range list(t, withoutXML...) {
