@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,6 +124,9 @@ func startProcess(t *testing.T, binary string, args ...string) {
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // should this process be killed before its clean-up
+	// The death signal is sent when the thread ends that started the process, so that this one stays until the test has ended.
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

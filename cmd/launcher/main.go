@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	cmd := command()
+	cmd := root()
 	version.Add(cmd)
 	err := cmd.ExecuteContext(ctrl.SetupSignalHandler())
 	if err != nil {

@@ -22,6 +22,11 @@ type Process struct {
 // AddAccess adds --kubeconfig and --log-level.
 func (p *Process) AddAccess(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file with access to the cluster; empty inside of a cluster")
+	p.AddLog(flags)
+}
+
+// AddLog adds --log-level.
+func (p *Process) AddLog(flags *pflag.FlagSet) {
 	flags.TextVar(&p.LogLevel, "log-level", p.LogLevel, "least level that is logged: debug, info, warn or error")
 }
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +74,9 @@ func start(t *testing.T, binary string) (*exec.Cmd, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The death signal is sent when the thread ends that started the process, so that this one stays until the test has ended.
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

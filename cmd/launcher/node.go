@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/internal/node"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+func nodeCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "node", Short: "Claim, define, start, stop and report the VMIs of this machine",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return failed(o.runNode(cmd.Context())) },
+	}
+	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
+	cmd.Flags().StringVar(&o.claims, "claims", "", "folder with what persistent volume claims are on this machine, and their keys; empty knows none")
+	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
+	cmd.Flags().StringVar(&o.tpmKeys, "tpm-keys", "", "folder of the keys that the states of TPMs are encrypted with, made at the first start of each; empty encrypts none")
+	cmd.Flags().StringVar(&o.leases, "lease-namespace", "kiln-launchers", "namespace of the Leases by which no two launchers of one --node run")
+	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", bind.DefaultTPMStates, "folder in which libvirt keeps the states of TPMs; those of guests are in its folder '"+bind.OwnTPMStates+"'")
+	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
+	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
+	o.AddLog(cmd.Flags())
+	o.AddServing(cmd.Flags())
+	return cmd
+}
+
+// runNode serves until the context ends. Until libvirt answers it claims nothing, and leaves what it would start in the state
+// folder.
+func (o *options) runNode(ctx context.Context) error {
+	log := command.Log(o.LogLevel)
+	libvirt := hypervisor.New(o.socket)
+	defer libvirt.Close()
+	n, err := o.node(libvirt)
+	if err != nil {
+		return err
+	}
+	first, cancel := context.WithTimeout(ctx, hypervisor.AskDeadline)
+	defer cancel()
+	if err := n.Learn(first); err != nil {
+		log.Info("libvirt is not reachable: until it is, documents are rendered into the state folder, and nothing is claimed or started", "reason", err.Error())
+	}
+	mgr, err := o.manager(ctx)
+	if err != nil {
+		return err
+	}
+	if n.Lease, err = node.NewLease(mgr.GetConfig(), o.leases, o.name); err != nil {
+		return err
+	}
+	n.Client, n.Live, n.Events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("kiln-launcher")
+	n.Configuration = &clusterconfig.Watcher{File: o.config, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: log.WithName("configuration")}
+	if err := n.Configuration.Load(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(mgr.Add(n.Configuration), n.SetupWithManager(mgr), metrics.Registry.Register(node.StraysEnded)); err != nil {
+		return err
+	}
+	return n.Lease.During(ctx, func(ctx context.Context) error {
+		if err := n.Identify(ctx); err != nil {
+			return err
+		}
+		return mgr.Start(ctx)
+	})
+}
+
+// manager reads and writes the cluster of the kubeconfig, and serves health and metrics.
+func (o *options) manager(ctx context.Context) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	access, err := kubeconfig.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(access, ctrl.Options{Scheme: scheme, HealthProbeBindAddress: o.Health, Metrics: metricsserver.Options{BindAddress: o.Metrics}})
+	if err != nil {
+		return nil, err
+	}
+	return mgr, command.Probe(ctx, mgr)
+}
+
+// node is this machine. What libvirt says of it is still to be learned.
+func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
+	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
+		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}
+	}
+	folders := bind.Folders{VolumeRoot: o.volumeRoot, Claims: o.claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates}
+	if err := folders.Prepare(); err != nil {
+		return nil, err
+	}
+	volumes, err := bind.OpenRoot(o.volumeRoot)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := bind.OpenClaims(o.claims)
+	if err != nil {
+		return nil, err
+	}
+	machine := &bind.BareMachine{Volumes: volumes, Claims: claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates, Bridges: o.bridges, Guard: o.guard}
+	return &node.Node{Name: o.name, Labels: o.allLabels(), KVM: hypervisor.KVM(o.kvm), Hypervisor: libvirt, Assumed: o.assumed(), Machine: machine}, nil
+}
