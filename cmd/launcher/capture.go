@@ -26,7 +26,7 @@ func captureCommand(o *options) *cobra.Command {
 }
 
 func (o *options) capture(cmd *cobra.Command, args []string, name string) error {
-	machine, err := o.machine(cmd, args)
+	machine, _, err := o.machine(cmd, args)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func renderCommand(o *options) *cobra.Command {
 }
 
 func (o *options) render(cmd *cobra.Command, args []string) error {
-	machine, err := o.machine(cmd, args)
+	machine, profiles, err := o.machine(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -66,44 +66,44 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("--bindings %s: %w", o.bindings, err)
 		}
 	}
-	xml, err := bundle(machine)
+	xml, err := bundle(machine, profiles)
 	if err == nil {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), xml)
 	}
 	return err
 }
 
-// machine is the VMI of a file or of the cluster, and what of the configuration it is rendered by.
-func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, err error) {
+// machine is the VMI of a file or of the cluster, and what of configuration and HostProfiles it is rendered by.
+func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, profiles []v1alpha1.HostProfile, err error) {
 	var reader client.Reader
 	switch {
 	case o.file != "" && len(args) == 0:
 		m.VMI, err = readVMI(o.file, cmd.InOrStdin())
 	case o.file == "" && len(args) == 1:
 		if reader, err = connect(); err != nil {
-			return m, err
+			return m, profiles, err
 		}
 		m.VMI = &v1.VirtualMachineInstance{}
 		if err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, m.VMI); err == nil {
-			m.Profiles, err = node.Profiles(cmd.Context(), reader)
+			profiles, err = node.Profiles(cmd.Context(), reader)
 		}
 	default:
 		err = errors.New("give either -f FILE or the name of a VMI")
 	}
 	if err != nil {
-		return m, err
+		return m, profiles, err
 	}
 	configured, err := clusterconfig.Read(cmd.Context(), o.config, reader)
 	if err != nil {
-		return m, fmt.Errorf("configuration: %w", err)
+		return m, profiles, fmt.Errorf("configuration: %w", err)
 	}
 	m.Defaults = configured.Frontend
-	return m, nil
+	return m, profiles, nil
 }
 
 // bundle is the domain and all that libvirt must have before it, as one XML document.
-func bundle(machine render.Machine) (string, error) {
-	rendered, err := renderMachine(machine)
+func bundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, error) {
+	rendered, err := renderMachine(machine, profiles)
 	if err != nil {
 		return "", err
 	}
@@ -119,8 +119,8 @@ func bundle(machine render.Machine) (string, error) {
 }
 
 // renderMachine runs stages 2 and 3. The error of a spec that is not explicit names the command that makes it so.
-func renderMachine(machine render.Machine) (render.Result, error) {
-	rendered, errs := render.Domain(machine)
+func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (render.Result, error) {
+	rendered, errs := render.UnderProfiles(machine, profiles)
 	switch {
 	case len(errs) == 0:
 		return rendered, nil

@@ -103,26 +103,27 @@ func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) err
 
 // boot renders a guest on a host, with the hardware of an earlier boot if there was one.
 func (o *options) boot(g guest, at placing, frozen *record.Record) (render.Result, field.ErrorList, error) {
-	machine, err := o.machine(g, at, frozen)
+	machine, profiles, err := o.machine(g, at, frozen)
 	if err != nil {
 		return render.Result{}, nil, err
 	}
-	rendered, errs := render.Domain(machine)
+	rendered, errs := render.UnderProfiles(machine, profiles)
 	return rendered, errs, nil
 }
 
-func (o *options) machine(g guest, at placing, frozen *record.Record) (m render.Machine, err error) {
+// machine is the guest on a host, and the HostProfiles that may select both.
+func (o *options) machine(g guest, at placing, frozen *record.Record) (m render.Machine, profiles []v1alpha1.HostProfile, err error) {
 	if g.forgotten != nil {
-		return m, fmt.Errorf("which hardware the guest had before is not known: %w", g.forgotten)
+		return m, profiles, fmt.Errorf("which hardware the guest had before is not known: %w", g.forgotten)
 	}
 	if m.Host, err = readHost(at.host, g.explicit.Spec.Architecture); err != nil {
-		return m, err
+		return m, profiles, err
 	}
-	if m.Profiles, err = g.profiles(); err != nil {
-		return m, err
+	if profiles, err = g.profiles(); err != nil {
+		return m, profiles, err
 	}
 	if at.host == "" {
-		o.elsewhere(m.Profiles, g.explicit.Labels)
+		o.elsewhere(profiles, g.explicit.Labels)
 	}
 	vmi := g.explicit.DeepCopy()
 	if frozen != nil {
@@ -131,7 +132,7 @@ func (o *options) machine(g guest, at placing, frozen *record.Record) (m render.
 	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
 	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, g.input.Cluster.Frontend, frozen, backend.AssumedBindings(vmi)
-	return m, readYAML(at.bindings, &m.Bindings)
+	return m, profiles, readYAML(at.bindings, &m.Bindings)
 }
 
 // readHost reads the capabilities of a host from a file; without one they are assumed for the guest's architecture.

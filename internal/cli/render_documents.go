@@ -13,7 +13,7 @@ import (
 
 // documentsOf are those of one guest: the side documents in the order of libvirt, if they are wanted, and the domain last.
 func (o *options) documentsOf(g guest, r renderOptions) ([]render.Document, error) {
-	machine, err := o.machine(g, r.placing, g.frozen)
+	machine, profiles, err := o.machine(g, r.placing, g.frozen)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func (o *options) documentsOf(g guest, r renderOptions) ([]render.Document, erro
 	if r.stage == stageFrontend {
 		rendered.Documents.Domain, errs = render.Frontend(machine)
 	} else {
-		rendered, errs = render.Domain(machine)
+		rendered, errs = render.UnderProfiles(machine, profiles)
 	}
 	if len(errs) > 0 {
 		g.verdict = admit.Verdict{Errors: errs} // its warnings have been told

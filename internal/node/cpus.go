@@ -4,33 +4,27 @@ import (
 	"context"
 	"sync"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// ownCPUs are the CPUs that a guest with dedicatedCpuPlacement may have: those of this machine that no other active domain is
-// pinned to, and that no profile keeps for the host. They are told before the guest's NUMA cells are chosen at its first boot. Nil
-// for other guests.
-func (n *Node) ownCPUs(ctx context.Context, vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) ([]int, error) {
-	if !dedicated(vmi) {
-		return nil, nil
-	}
-	taken, err := n.Hypervisor.Pinned(ctx, n.owner(vmi).Domain())
+// freeCPUs are the CPUs that a guest with dedicatedCpuPlacement may have: those of this machine that no other active domain is
+// pinned to, and that no profile keeps for the host. The guest's NUMA cells are chosen among them at its first boot.
+func (n *Node) freeCPUs(ctx context.Context, m render.Machine) ([]int, error) {
+	taken, err := n.Hypervisor.Pinned(ctx, n.owner(m.VMI).Domain())
 	if err != nil {
 		return nil, err
 	}
-	taken = taken.Union(n.cpus.others(vmi.UID))
-	facts := n.facts()
-	if policy, errs := backend.Policy(profiles, vmi, facts); len(errs) == 0 && policy.CPU != nil {
-		if reserved, err := cpuset.Parse(policy.CPU.ReservedHostCPUs); err == nil { // rendering reports what is wrong
+	taken = taken.Union(n.cpus.others(m.VMI.UID))
+	if m.Policy.CPU != nil {
+		if reserved, err := cpuset.Parse(m.Policy.CPU.ReservedHostCPUs); err == nil { // rendering reports what is wrong
 			taken = taken.Union(reserved)
 		}
 	}
 	var free []int
-	for _, cell := range facts.NUMA {
+	for _, cell := range m.Host.NUMA {
 		for _, cpu := range cell.CPUs {
 			if !taken.Contains(cpu.ID) {
 				free = append(free, cpu.ID)

@@ -17,8 +17,8 @@ func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance
 	if err != nil {
 		return false, err
 	}
-	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.facts(),
-		Bindings: backend.AssumedBindings(vmi), Profiles: profiles})
+	rendered, errs := render.UnderProfiles(render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.facts(),
+		Bindings: backend.AssumedBindings(vmi)}, profiles)
 	if len(errs) > 0 {
 		return false, errs.ToAggregate()
 	}

@@ -92,8 +92,8 @@ func (l *Lease) Held() bool {
 	return !l.renewed.IsZero() && time.Since(l.renewed) < renewDeadline
 }
 
-// acts tells whether the node may act on guests.
-func (n *Node) acts() bool { return n.Lease == nil || n.Lease.Held() }
+// holdsLease reports whether the node may act on guests.
+func (n *Node) holdsLease() bool { return n.Lease == nil || n.Lease.Held() }
 
 var errLeaseLost = errors.New("the Lease of this launcher's name has not been renewed")
 

@@ -148,7 +148,7 @@ func TestAPIServerIsAway(t *testing.T) {
 		if works, held := l.after(renewDeadline); !works || held {
 			t.Errorf("%s after the last renewal it works %t, acts %t", renewDeadline, works, held)
 		}
-		if (&Node{Lease: l.Lease}).acts() {
+		if (&Node{Lease: l.Lease}).holdsLease() {
 			t.Error("the node acts without its Lease")
 		}
 		if works, held := l.after(time.Hour); !works || held {

@@ -42,11 +42,11 @@ func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return n.follow(ctx, vmi, status)
+	return n.report(ctx, vmi, status)
 }
 
-// follow writes what libvirt says of a guest into its VMI.
-func (n *Node) follow(ctx context.Context, vmi *v1.VirtualMachineInstance, status hypervisor.Status) (ctrl.Result, error) {
+// report writes what libvirt says of a guest into its VMI.
+func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, status hypervisor.Status) (ctrl.Result, error) {
 	switch {
 	case status.State == hypervisor.PoweredOff:
 		return ctrl.Result{}, n.end(ctx, vmi, v1.Succeeded, status.Cause)
@@ -61,12 +61,14 @@ func (n *Node) follow(ctx context.Context, vmi *v1.VirtualMachineInstance, statu
 		}
 		vmi.Status.Machine = &v1.Machine{Type: machine}
 	}
+	if vmi.Status.Phase == v1.Running { // before, the guest was started by the policy of now
+		if err := n.setPolicyChanged(ctx, vmi); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	setPhase(vmi, v1.Running)
 	setSynchronized(vmi, corev1.ConditionTrue, reasonStarted, "")
 	setStanding(vmi, status)
-	if _, err := n.comparePolicy(ctx, vmi); err != nil {
-		return ctrl.Result{}, err
-	}
 	if equality.Semantic.DeepEqual(*before, vmi.Status) {
 		return ctrl.Result{RequeueAfter: resyncInterval}, nil
 	}

@@ -122,7 +122,7 @@ func (n *Node) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 	if err := n.Get(ctx, request.NamespacedName, vmi); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !n.acts() {
+	if !n.holdsLease() {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	if !n.Configuration.Synced() {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -32,12 +31,8 @@ const (
 // policyFile is in the VMI's own folder.
 const policyFile = "host-policy.json"
 
-// notePolicy keeps the policy that a guest is started with.
-func (n *Node) notePolicy(vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) error {
-	policy, errs := backend.Policy(profiles, vmi, n.facts())
-	if len(errs) > 0 {
-		return errs.ToAggregate() // rendering has refused it before
-	}
+// keepPolicy keeps the policy that a guest is started with.
+func (n *Node) keepPolicy(vmi *v1.VirtualMachineInstance, policy v1alpha1.HostPolicy) error {
 	raw, err := json.Marshal(policy)
 	if err != nil {
 		return err
@@ -45,23 +40,23 @@ func (n *Node) notePolicy(vmi *v1.VirtualMachineInstance, profiles []v1alpha1.Ho
 	return n.Machine.WriteFile(vmi, policyFile, raw)
 }
 
-// comparePolicy writes the condition into a VMI, or takes it away, and tells whether that changed anything. A guest whose policy is not
-// noted was started by an earlier release: nothing is known of it.
-func (n *Node) comparePolicy(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+// setPolicyChanged sets the condition HostPolicyChanged of a guest that runs, or removes it. A guest whose policy was not kept was started by an
+// earlier release: nothing is known of it.
+func (n *Node) setPolicyChanged(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	raw, err := n.Machine.ReadFile(vmi, policyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil
 	}
 	var was, is v1alpha1.HostPolicy
 	if err == nil {
 		err = json.Unmarshal(raw, &was)
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	profiles, err := Profiles(ctx, n.Client)
 	if err != nil {
-		return false, err
+		return err
 	}
 	is, errs := backend.Policy(profiles, vmi, n.facts())
 	condition := v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: reasonNextStart}
@@ -72,11 +67,11 @@ func (n *Node) comparePolicy(ctx context.Context, vmi *v1.VirtualMachineInstance
 	case len(fields) > 0:
 		condition.Message = "host profiles have changed since the guest was started; its next start goes by their " + strings.Join(fields, ", ")
 	default:
-		return clearCondition(vmi, policyChanged), nil
+		clearCondition(vmi, policyChanged)
+		return nil
 	}
-	before := slices.Clone(vmi.Status.Conditions)
 	setCondition(vmi, condition)
-	return !slices.Equal(before, vmi.Status.Conditions), nil
+	return nil
 }
 
 // Profiles are all host profiles of a cluster; none where that kind is not served.

@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +28,7 @@ func (r *refusal) Error() string { return r.reason + ": " + r.message }
 func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	if err == nil && (status.State == hypervisor.Undefined || status.State == hypervisor.Inactive) {
-		if begun, err := n.begin(ctx, vmi); err != nil || !begun {
+		if booted, err := n.boot(ctx, vmi); err != nil || !booted {
 			return n.refused(ctx, vmi, err)
 		}
 		status, err = n.Hypervisor.State(ctx, n.owner(vmi))
@@ -35,18 +36,18 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	if err != nil {
 		return n.refused(ctx, vmi, err)
 	}
-	return n.follow(ctx, vmi, status)
+	return n.report(ctx, vmi, status)
 }
 
-// begin binds, renders, records the frontend, and only then defines and starts the domain: a guest whose hardware is not
+// boot binds, renders, records the hardware, and only then defines and starts the domain: a guest whose hardware is not
 // recorded must never have run. It returns false where something else comes first.
-func (n *Node) begin(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
-	profiles, err := Profiles(ctx, n.Client)
+func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	machine, err := n.machine(ctx, vmi)
 	if err != nil {
 		return false, err
 	}
 	defer n.cpus.release(vmi.UID)
-	rendered, err := n.render(ctx, vmi, profiles)
+	rendered, err := n.render(ctx, machine)
 	if err != nil {
 		return false, err
 	}
@@ -57,14 +58,14 @@ func (n *Node) begin(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool,
 	if changed {
 		return false, n.keepRecord(ctx, vmi)
 	}
-	if wanted, err := n.wanted(ctx, vmi); err != nil || !wanted {
+	if wanted, err := n.stillClaimed(ctx, vmi); err != nil || !wanted {
 		return false, err
 	}
 	values, err := n.Machine.Secrets(vmi, rendered.Documents.Secrets)
 	if err != nil {
 		return false, &refusal{reasonNotBindable, err.Error()}
 	}
-	if err := n.notePolicy(vmi, profiles); err != nil {
+	if err := n.keepPolicy(vmi, machine.Policy); err != nil {
 		return false, err
 	}
 	strategy := vmi.Spec.StartStrategy
@@ -77,43 +78,57 @@ func (n *Node) begin(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool,
 	return err == nil, err
 }
 
-// render makes the documents of a VMI from what this machine has for it. A guest with CPUs of its own is promised them.
-func (n *Node) render(ctx context.Context, vmi *v1.VirtualMachineInstance, profiles []v1alpha1.HostProfile) (render.Result, error) {
-	none := render.Result{}
-	frozen, err := record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
+// machine is what a VMI is rendered from: its record, what this machine has for it, and the merged policy, by which the whole start goes.
+func (n *Node) machine(ctx context.Context, vmi *v1.VirtualMachineInstance) (render.Machine, error) {
+	m := render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.facts()}
+	profiles, err := Profiles(ctx, n.Client)
 	if err != nil {
-		return none, &refusal{reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", v1alpha1.AnnotationFrontend, err)}
+		return m, err
 	}
-	bindings, errs := n.Machine.Bind(ctx, vmi, n.facts().QEMU)
-	if len(errs) > 0 {
-		return none, &refusal{reasonNotBindable, condition.Mistakes(errs)}
+	if m.Frozen, err = record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend]); err != nil {
+		return m, &refusal{reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", v1alpha1.AnnotationFrontend, err)}
 	}
-	if dedicated(vmi) {
+	var errs field.ErrorList
+	if m.Bindings, errs = n.Machine.Bind(ctx, vmi, m.Host.QEMU); len(errs) > 0 {
+		return m, &refusal{reasonNotBindable, condition.Mistakes(errs)}
+	}
+	if m.Policy, errs = render.Policy(m, profiles); len(errs) > 0 {
+		return m, notRendered(errs)
+	}
+	return m, nil
+}
+
+// render makes the documents. A guest with CPUs of its own is promised them.
+func (n *Node) render(ctx context.Context, m render.Machine) (rendered render.Result, err error) {
+	if dedicated(m.VMI) {
 		n.cpus.Lock()
 		defer n.cpus.Unlock()
-	}
-	if bindings.CPUs, err = n.ownCPUs(ctx, vmi, profiles); err != nil {
-		return none, err
-	}
-	rendered, errs := render.Domain(render.Machine{
-		VMI: vmi, Defaults: n.Configuration.Now().Frontend, Frozen: frozen, Host: n.facts(), Bindings: bindings, Profiles: profiles})
-	if len(errs) > 0 {
-		reason := reasonNotRenderable
-		if !Explicit(errs) {
-			reason = reasonNotExplicit
+		if m.Bindings.CPUs, err = n.freeCPUs(ctx, m); err != nil {
+			return rendered, err
 		}
-		return none, &refusal{reason, condition.Mistakes(errs)}
 	}
-	if dedicated(vmi) {
-		n.cpus.promise(vmi.UID, hypervisor.Pins(rendered.Documents.Domain.CPUTune))
+	rendered, errs := render.Domain(m)
+	if len(errs) > 0 {
+		return rendered, notRendered(errs)
+	}
+	if dedicated(m.VMI) {
+		n.cpus.promise(m.VMI.UID, hypervisor.Pins(rendered.Documents.Domain.CPUTune))
 	}
 	return rendered, nil
 }
 
-// wanted asks the API server itself whether the VMI is still to run here: the cache may lag behind its deletion, and a guest
+// notRendered tells a spec that is not explicit from one that cannot be rendered here.
+func notRendered(errs field.ErrorList) *refusal {
+	if !Explicit(errs) {
+		return &refusal{reasonNotExplicit, condition.Mistakes(errs)}
+	}
+	return &refusal{reasonNotRenderable, condition.Mistakes(errs)}
+}
+
+// stillClaimed asks the API server itself whether the VMI is still to run here: the cache may lag behind its deletion, and a guest
 // that is started then would boot only to be shut down, or never be shut down if its VMI is gone.
-func (n *Node) wanted(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
-	if !n.acts() {
+func (n *Node) stillClaimed(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	if !n.holdsLease() {
 		return false, errLeaseLost
 	}
 	now := &v1.VirtualMachineInstance{}

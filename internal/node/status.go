@@ -46,11 +46,9 @@ func setCondition(vmi *v1.VirtualMachineInstance, condition v1.VirtualMachineIns
 	vmi.Status.Conditions[i] = condition
 }
 
-// clearCondition takes a condition away and tells whether it was there.
-func clearCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
-	before := len(vmi.Status.Conditions)
+// clearCondition removes a condition.
+func clearCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) {
 	vmi.Status.Conditions = slices.DeleteFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == kind })
-	return len(vmi.Status.Conditions) < before
 }
 
 // setSynchronized says whether the machine does what the spec says, and if not, why.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -203,7 +204,11 @@ func TestPromisedCPUs(t *testing.T) {
 	promises := map[types.UID]string{}
 	for _, vmi := range []*v1.VirtualMachineInstance{first, second} {
 		vmi.Spec.Domain.CPU.DedicatedCPUPlacement = true
-		all, err := n.render(t.Context(), vmi, nil)
+		machine, err := n.machine(t.Context(), vmi)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := n.render(t.Context(), machine)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +218,7 @@ func TestPromisedCPUs(t *testing.T) {
 		t.Errorf("two guests that start at the same time get CPUs '%s' and '%s'", promises[first.UID], promises[second.UID])
 	}
 	n.cpus.release(first.UID)
-	if free, err := n.ownCPUs(t.Context(), second, nil); err != nil || len(free) == 0 {
+	if free, err := n.freeCPUs(t.Context(), render.Machine{VMI: second, Host: n.facts()}); err != nil || len(free) == 0 {
 		t.Errorf("no CPU is free again after a start has ended: %v, %v", free, err)
 	}
 }

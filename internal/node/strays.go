@@ -56,7 +56,7 @@ func (n *Node) judge(ctx context.Context, owner hypervisor.Owner) (fate, error) 
 // endStrays ends every stray of this machine. One that cannot be ended is met again at the next look. Without the Lease of its name the
 // launcher ends none: another launcher may have started the domain.
 func (n *Node) endStrays(ctx context.Context) {
-	if !n.acts() {
+	if !n.holdsLease() {
 		return
 	}
 	log := ctrl.LoggerFrom(ctx).WithName("strays")
@@ -100,7 +100,7 @@ func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict fat
 		}
 	}
 	verdict, err := n.judge(ctx, owner)
-	if err == nil && (verdict == keep || !n.acts()) {
+	if err == nil && (verdict == keep || !n.holdsLease()) {
 		return
 	}
 	if err == nil {

@@ -27,8 +27,29 @@ type Machine struct {
 	Frozen   *record.Record
 	Host     backend.Capabilities
 	Bindings backend.Bindings
-	// Profiles are all of the cluster: those that select guest and host are merged.
-	Profiles []v1alpha1.HostProfile
+	// Policy is what the HostProfiles that select guest and host make together, see Policy.
+	Policy v1alpha1.HostPolicy
+}
+
+// Policy merges the HostProfiles of a cluster that select guest and host, once for all who need it. Errors are fields in which two of one priority
+// differ; those of a VMI that cannot be rendered on any host come first.
+func Policy(m Machine, profiles []v1alpha1.HostProfile) (v1alpha1.HostPolicy, field.ErrorList) {
+	policy, errs := backend.Policy(profiles, m.VMI, m.Host)
+	if len(errs) > 0 {
+		if _, wrong := Frontend(m); len(wrong) > 0 {
+			return policy, wrong
+		}
+	}
+	return policy, errs
+}
+
+// UnderProfiles runs stages 2 and 3 by the policy that the HostProfiles of a cluster make. Errors are those of Policy and of Domain.
+func UnderProfiles(m Machine, profiles []v1alpha1.HostProfile) (Result, field.ErrorList) {
+	var errs field.ErrorList
+	if m.Policy, errs = Policy(m, profiles); len(errs) > 0 {
+		return Result{}, errs
+	}
+	return Domain(m)
 }
 
 // Result is the result of stages 2 and 3.
@@ -64,11 +85,7 @@ func Domain(m Machine) (Result, field.ErrorList) {
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
-	policy, errs := backend.Policy(m.Profiles, vmi, m.Host)
-	if len(errs) > 0 {
-		return Result{}, errs
-	}
-	documents, errs := backend.Render(backend.Input{Frontend: front, VMI: vmi, Host: m.Host, Bindings: m.Bindings, Policy: policy})
+	documents, errs := backend.Render(backend.Input{Frontend: front, VMI: vmi, Host: m.Host, Bindings: m.Bindings, Policy: m.Policy})
 	if len(errs) > 0 {
 		return Result{}, errs
 	}

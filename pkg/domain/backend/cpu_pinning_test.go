@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"libvirt.org/go/libvirtxml"
 )
@@ -124,7 +123,7 @@ func TestRealtime(t *testing.T) {
 		"{mask: '1-2'}": `<vcpusched vcpus="1-2" scheduler="fifo" priority="1">`,
 	} {
 		m := on(machine(t, own("cores: 4, realtime: "+mask, "")), oneCell)
-		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{cpu: {vcpuScheduler: {policy: Batch}}}")} // the user's word counts
+		m.Policy = policyOf(t, m, profile(t, "p", "{cpu: {vcpuScheduler: {policy: Batch}}}")) // the user's word counts
 		if text := part(t, libvirtxml.Domain{CPUTune: rendered(t, m).CPUTune}); !strings.Contains(text, want) {
 			t.Errorf("realtime %s: no '%s' in %s", mask, want, text)
 		}

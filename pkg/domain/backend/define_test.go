@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
@@ -23,7 +22,7 @@ func TestProfilesAreDefined(t *testing.T) {
 	for _, c := range every {
 		m := tuned(t)
 		m.Host.VirtTypes, m.Host.LibvirtVersion = []string{"qemu"}, version
-		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{"+only(c.field, c.value, c.also)+"}")}
+		m.Policy = policyOf(t, m, profile(t, "p", "{"+only(c.field, c.value, c.also)+"}"))
 		out, errs := render.Domain(m)
 		switch {
 		case strings.HasPrefix(c.want, "refused"):

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/render"
 )
 
@@ -49,7 +48,7 @@ func TestOldHosts(t *testing.T) {
 				bind(m, "passt")
 			}
 			if strings.Contains(c.why, "place") {
-				m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{pathTemplates: {swtpm: '/tpm/{{.Name}}'}}")}
+				m.Policy = policyOf(t, m, profile(t, "p", "{pathTemplates: {swtpm: '/tpm/{{.Name}}'}}"))
 			}
 			refusal(t, m, c.want, c.words)
 		})

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
 )
@@ -31,7 +30,7 @@ func TestWhoseFilter(t *testing.T) {
 	} {
 		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
 		m.Bindings.NICs["default"] = backend.NIC{Kind: c.kind, Device: "br0", Guarded: c.guarded}
-		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", c.profile)}
+		m.Policy = policyOf(t, m, profile(t, "p", c.profile))
 		out, errs := render.Domain(m)
 		if len(errs) > 0 {
 			t.Errorf("%s: %v", c.why, errs.ToAggregate())

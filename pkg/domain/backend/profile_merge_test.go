@@ -59,7 +59,7 @@ func TestUserWins(t *testing.T) {
 	t.Parallel()
 	m := machine(t, `{architecture: amd64, domain: {ioThreadsPolicy: shared, cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}, cache: writethrough, io: threads, errorPolicy: ignore}]}},
  volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}`)
-	m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{disk: {cachePolicy: Unsafe, ioPolicy: IOUring, errorPolicy: Stop, readErrorPolicy: Report}, ioThreads: {policy: None}}")}
+	m.Policy = policyOf(t, m, profile(t, "p", "{disk: {cachePolicy: Unsafe, ioPolicy: IOUring, errorPolicy: Stop, readErrorPolicy: Report}, ioThreads: {policy: None}}"))
 	dom := rendered(t, m)
 	id := uint(1)
 	want := libvirtxml.DomainDiskDriver{Name: "qemu", Type: "qcow2", Cache: "writethrough", IO: "threads", ErrorPolicy: "ignore", Discard: "unmap", IOThread: &id}

@@ -22,6 +22,16 @@ func profile(t testing.TB, name, spec string) v1alpha1.HostProfile {
 	return p
 }
 
+// policyOf is the policy of one profile.
+func policyOf(t testing.TB, m render.Machine, profile v1alpha1.HostProfile) v1alpha1.HostPolicy {
+	t.Helper()
+	policy, errs := render.Policy(m, []v1alpha1.HostProfile{profile})
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	return policy
+}
+
 // every is what each field of a profile becomes, for the guest of tuned. also are fields that it needs beside it.
 var every = []struct{ field, value, also, want string }{
 	{"disk.cachePolicy", "DirectSync", "", `cache="directsync"`},
@@ -156,7 +166,7 @@ func TestEveryFieldOfAProfile(t *testing.T) {
 	for _, c := range every {
 		listed[c.field] = true
 		m := tuned(t)
-		m.Profiles = []v1alpha1.HostProfile{profile(t, "p", "{"+only(c.field, c.value, c.also)+"}")}
+		m.Policy = policyOf(t, m, profile(t, "p", "{"+only(c.field, c.value, c.also)+"}"))
 		out, errs := render.Domain(m)
 		if field, refused := strings.CutPrefix(c.want, "refused "); refused {
 			if got := causes(errs); got != "FieldValueInvalid "+field || !strings.Contains(errs[0].Detail, "hostProfile."+c.field) {

@@ -128,7 +128,11 @@ func TestProperties(t *testing.T) {
 				next = randomHost(r, guest)
 				next.Frozen = &booted.Record
 			}
-			next.Profiles = randomProfiles(t, r)
+			if next.Policy, errs = render.Policy(next, randomProfiles(t, r)); len(errs) > 0 {
+				never(t, errs)
+				refused++
+				continue
+			}
 			if again(t, next, booted) {
 				rendered++
 			} else {
@@ -174,11 +178,7 @@ func again(t *testing.T, m render.Machine, booted render.Result) bool {
 	if one.Record.Digest != booted.Record.Digest || abi.Digest(one.Documents.Domain) != booted.Record.Digest {
 		t.Errorf("the guest sees another machine: %q", abi.Changes(booted.Frontend, one.Documents.Domain))
 	}
-	policy, errs := backend.Policy(m.Profiles, m.VMI, m.Host)
-	if len(errs) > 0 {
-		t.Fatal(errs.ToAggregate())
-	}
-	done, errs := backend.Render(backend.Input{Frontend: one.Documents.Domain, VMI: m.VMI, Host: m.Host, Bindings: m.Bindings, Policy: policy})
+	done, errs := backend.Render(backend.Input{Frontend: one.Documents.Domain, VMI: m.VMI, Host: m.Host, Bindings: m.Bindings, Policy: m.Policy})
 	if len(errs) > 0 {
 		t.Errorf("its own result is refused: %v", errs.ToAggregate())
 	} else if got := part(t, *done.Domain); got != text {

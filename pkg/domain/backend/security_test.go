@@ -3,7 +3,6 @@ package backend_test
 import (
 	"testing"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/render"
 )
 
@@ -16,7 +15,7 @@ func TestCouplings(t *testing.T) {
 			if name != "" {
 				bind(*m, name)
 			}
-			m.Profiles = []v1alpha1.HostProfile{profile(t, "p", spec)}
+			m.Policy = policyOf(t, *m, profile(t, "p", spec))
 		}
 	}
 	nic, nicPath := "devices: {interfaces: [{name: default, masquerade: {}}]}", "FieldValueForbidden spec.domain.devices.interfaces[0]"
