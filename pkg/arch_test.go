@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
 )
 
 const module = "github.com/kilnvm/kiln/"
@@ -247,4 +249,17 @@ func root(e ast.Expr) *ast.Ident {
 		return root(e.X)
 	}
 	return nil
+}
+
+// TestCatalogKindsStandOnce: whoever lists the kinds of instancetypes and preferences by hand forgets one some day.
+func TestCatalogKindsStandOnce(t *testing.T) {
+	eachFile(t, "./...", func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			literal, ok := n.(*ast.BasicLit)
+			if ok && slices.Contains(instancetype.CatalogKinds(), strings.Trim(literal.Value, `"`)) && name != "pkg/instancetype/kinds.go" {
+				t.Errorf("%s spells the kind %s: take it from pkg/instancetype/kinds.go", name, literal.Value)
+			}
+			return true
+		})
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
@@ -15,9 +16,7 @@ import (
 // watch starts the informers that admission reads, so that no request has to wait for one.
 func watch(ctx context.Context, mgr ctrl.Manager) error {
 	objects := []client.Object{&appsv1.ControllerRevision{}, &v1.VirtualMachineInstancePreset{}}
-	for _, kind := range []string{
-		"VirtualMachineInstancetype", "VirtualMachineClusterInstancetype", "VirtualMachinePreference", "VirtualMachineClusterPreference",
-	} {
+	for _, kind := range instancetype.CatalogKinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
 		objects = append(objects, object)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -61,7 +62,7 @@ func (o *options) placed(all []object) []object {
 }
 
 // clusterKinds are the kinds of the catalog that have no namespace.
-var clusterKinds = map[string]bool{"VirtualMachineClusterInstancetype": true, "VirtualMachineClusterPreference": true, "HostProfile": true}
+var clusterKinds = map[string]bool{instancetype.Kinds.Cluster: true, instancetype.PreferenceKinds.Cluster: true, "HostProfile": true}
 
 // paths are the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
 // that match a pattern.

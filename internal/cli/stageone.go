@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,14 +30,14 @@ type stageOne struct {
 
 // judges are one function a kind. Each gives the sparse VMI of a guest, nil if there is none.
 var judges = map[schema.GroupKind]func(stageOne, context.Context, *guest, []byte) (*v1.VirtualMachineInstance, error){
-	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                               stageOne.vm,
-	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                       stageOne.vmi,
-	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                 stageOne.preset,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineInstancetype"}:        stageOne.size,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineClusterInstancetype"}: stageOne.size,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachinePreference"}:          stageOne.preference,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: "VirtualMachineClusterPreference"}:   stageOne.preference,
-	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                            stageOne.profile,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.vm,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.vmi,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                     stageOne.preset,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Namespaced}:           stageOne.size,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Cluster}:              stageOne.size,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Namespaced}: stageOne.preference,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Cluster}:    stageOne.preference,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.profile,
 }
 
 // vm judges a VM and leaves the guest that it would boot. The sparse VMI is what its controller would create.

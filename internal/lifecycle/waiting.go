@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,9 +69,7 @@ func awaits(vm *v1.VirtualMachine, name string) bool {
 // watch has a controller hear of everything that VMs wait for. Kinds that the cluster does not serve now are not watched.
 func (c *Controller) watch(b *builder.Builder, mapper meta.RESTMapper) error {
 	arrived := handler.EnqueueRequestsFromMapFunc(c.waiting.requests)
-	for _, kind := range []string{
-		"VirtualMachineInstancetype", "VirtualMachineClusterInstancetype", "VirtualMachinePreference", "VirtualMachineClusterPreference",
-	} {
+	for _, kind := range instancetype.CatalogKinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
 		b.Watches(object, arrived)

@@ -151,15 +151,12 @@ func unreadable(err error) string {
 	return ""
 }
 
-// clusterKinds have no namespace.
-var clusterKinds = []string{"VirtualMachineClusterInstancetype", "VirtualMachineClusterPreference"}
-
 // now is the name of the revision that would be taken of an object now.
 func (l lookup) now(ctx context.Context, namespace string, object *unstructured.Unstructured) (string, error) {
 	if name, found := l.unserved[object.GetKind()]; found {
 		return name, nil
 	}
-	if slices.Contains(clusterKinds, object.GetKind()) {
+	if kind := object.GetKind(); kind == instancetype.Kinds.Cluster || kind == instancetype.PreferenceKinds.Cluster {
 		namespace = ""
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: object.GetKind() + "/" + object.GetName()}

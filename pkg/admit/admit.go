@@ -134,10 +134,10 @@ func unknown(vm *v1.VirtualMachine, set instancetype.Set) bool {
 
 // sourceAnnotations say, for people and dashboards, which size and preference a VMI has. They are information only.
 var sourceAnnotations = map[string]string{
-	"VirtualMachineInstancetype":        v1.InstancetypeAnnotation,
-	"VirtualMachineClusterInstancetype": v1.ClusterInstancetypeAnnotation,
-	"VirtualMachinePreference":          v1.PreferenceAnnotation,
-	"VirtualMachineClusterPreference":   v1.ClusterPreferenceAnnotation,
+	instancetype.Kinds.Namespaced:           v1.InstancetypeAnnotation,
+	instancetype.Kinds.Cluster:              v1.ClusterInstancetypeAnnotation,
+	instancetype.PreferenceKinds.Namespaced: v1.PreferenceAnnotation,
+	instancetype.PreferenceKinds.Cluster:    v1.ClusterPreferenceAnnotation,
 }
 
 // name says from what a VMI was made.

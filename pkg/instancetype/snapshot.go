@@ -113,7 +113,7 @@ type stored[Spec any] struct {
 
 // ReadInstancetype decodes the data of a revision that holds an instancetype of either scope.
 func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
-	s, source, err := read[v1beta1.VirtualMachineInstancetypeSpec](revision, data, "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype")
+	s, source, err := read[v1beta1.VirtualMachineInstancetypeSpec](revision, data, Kinds.Both()...)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
 
 // ReadPreference decodes the data of a revision that holds a preference of either scope.
 func ReadPreference(revision string, data []byte) (*Preference, error) {
-	s, source, err := read[v1beta1.VirtualMachinePreferenceSpec](revision, data, "VirtualMachinePreference", "VirtualMachineClusterPreference")
+	s, source, err := read[v1beta1.VirtualMachinePreferenceSpec](revision, data, PreferenceKinds.Both()...)
 	if err != nil {
 		return nil, err
 	}

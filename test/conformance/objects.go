@@ -45,10 +45,10 @@ func replayApply(c record, _ config.Cluster) outcome {
 // sizes are the size and preference of a case.
 func sizes(c record) (set instancetype.Set) {
 	if c.Instancetype != nil {
-		set.Instancetype = &instancetype.Instancetype{Source: instancetype.Source{Kind: "VirtualMachineInstancetype", Name: "it"}, Spec: *c.Instancetype}
+		set.Instancetype = &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Namespaced, Name: "it"}, Spec: *c.Instancetype}
 	}
 	if c.Preference != nil {
-		set.Preference = &instancetype.Preference{Source: instancetype.Source{Kind: "VirtualMachinePreference", Name: "pref"}, Spec: *c.Preference}
+		set.Preference = &instancetype.Preference{Source: instancetype.Source{Kind: instancetype.PreferenceKinds.Namespaced, Name: "pref"}, Spec: *c.Preference}
 	}
 	return set
 }

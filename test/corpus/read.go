@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,13 +39,13 @@ var scheme = func() *runtime.Scheme {
 // kinds that cluster.yaml may hold besides KubeVirt, by name: each is decoded strictly, since a field with a typing error
 // would make the case prove something else.
 var kinds = map[string]func() any{
-	"VirtualMachineInstancetype":        func() any { return new(v1beta1.VirtualMachineInstancetype) },
-	"VirtualMachineClusterInstancetype": func() any { return new(v1beta1.VirtualMachineClusterInstancetype) },
-	"VirtualMachinePreference":          func() any { return new(v1beta1.VirtualMachinePreference) },
-	"VirtualMachineClusterPreference":   func() any { return new(v1beta1.VirtualMachineClusterPreference) },
-	"VirtualMachineInstancePreset":      func() any { return new(v1.VirtualMachineInstancePreset) },
-	"DataSource":                        func() any { return new(cdi.DataSource) },
-	"ControllerRevision":                func() any { return new(appsv1.ControllerRevision) },
+	instancetype.Kinds.Namespaced:           func() any { return new(v1beta1.VirtualMachineInstancetype) },
+	instancetype.Kinds.Cluster:              func() any { return new(v1beta1.VirtualMachineClusterInstancetype) },
+	instancetype.PreferenceKinds.Namespaced: func() any { return new(v1beta1.VirtualMachinePreference) },
+	instancetype.PreferenceKinds.Cluster:    func() any { return new(v1beta1.VirtualMachineClusterPreference) },
+	"VirtualMachineInstancePreset":          func() any { return new(v1.VirtualMachineInstancePreset) },
+	"DataSource":                            func() any { return new(cdi.DataSource) },
+	"ControllerRevision":                    func() any { return new(appsv1.ControllerRevision) },
 }
 
 func read(dir string) (Case, error) {

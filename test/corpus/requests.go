@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -112,11 +113,11 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 		var now, was v1.VirtualMachineInstancePreset
 		err := r.decode(&now, &was)
 		return admit.Verdict{Errors: validate.Preset(&now.Spec, spec), Warnings: validate.PresetWarnings()}, err
-	case "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype":
+	case instancetype.Kinds.Namespaced, instancetype.Kinds.Cluster:
 		var now, was v1beta1.VirtualMachineInstancetype
 		err := r.decode(&now, &was)
 		return admit.Verdict{Errors: validate.Instancetype(&now.Spec, spec)}, err
-	case "VirtualMachinePreference", "VirtualMachineClusterPreference":
+	case instancetype.PreferenceKinds.Namespaced, instancetype.PreferenceKinds.Cluster:
 		var now, was v1beta1.VirtualMachinePreference
 		err := r.decode(&now, &was)
 		return admit.Verdict{Errors: validate.Preference(&now.Spec, spec), Warnings: validate.PreferenceWarnings(&now.Spec)}, err
