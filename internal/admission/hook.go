@@ -120,13 +120,10 @@ func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) 
 	return answer{}, &resolve.Refusal{Errors: field.ErrorList{over}}
 }
 
-// maxWarning is the length of a warning that clients print whole, in characters. Only users' own long names get past it.
-const maxWarning = 120
-
 func short(warnings []string) []string {
 	for i, warning := range warnings {
-		if runes := []rune(warning); len(runes) > maxWarning {
-			warnings[i] = string(runes[:maxWarning-1]) + "…"
+		if runes := []rune(warning); len(runes) > validate.MaxWarning {
+			warnings[i] = string(runes[:validate.MaxWarning-1]) + "…"
 		}
 	}
 	return warnings

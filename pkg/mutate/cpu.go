@@ -19,7 +19,7 @@ func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		domain.CPU = &v1.CPU{}
 	}
 	cpu := domain.CPU
-	if cpu.Cores != 0 || cpu.Sockets != 0 || cpu.Threads != 0 {
+	if sockets, _, _ := vm.Topology(cpu); sockets != 0 {
 		return
 	}
 	count, found := domain.Resources.Limits[corev1.ResourceCPU]

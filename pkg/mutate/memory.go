@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
@@ -40,18 +41,11 @@ func given(list corev1.ResourceList) (memory resource.Quantity, found bool) {
 	return memory, !memory.IsZero()
 }
 
-// Memory is plugged in blocks of 2 MiB, with 1 GiB pages of 1 GiB (virtio-mem in QEMU), and only into guests of 1 GiB or more.
-const (
-	plugBlock     = 2 << 20
-	hugePlugBlock = 1 << 30
-	minPluggable  = 1 << 30
-)
-
 // maxMemory is how far a running guest may grow: the cluster's ceiling, else a multiple of what it starts with. Guests that
 // cannot be plugged get none.
 func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	memory := vmi.Spec.Domain.Memory
-	if d.LiveUpdate == nil || memory == nil || memory.Guest == nil || memory.MaxGuest != nil || !pluggable(vmi) {
+	if d.LiveUpdate == nil || memory == nil || memory.Guest == nil || memory.MaxGuest != nil {
 		return
 	}
 	ceiling := resource.NewQuantity(memory.Guest.Value()*int64(d.LiveUpdate.MaxHotplugRatio), resource.BinarySI)
@@ -59,28 +53,8 @@ func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 		copied := d.LiveUpdate.MaxGuest.DeepCopy()
 		ceiling = &copied
 	}
-	block := plugBlockOf(memory)
-	if ceiling.Cmp(*memory.Guest) < 0 || ceiling.Value()%block != 0 || memory.Guest.Value()%block != 0 {
+	if ceiling.Cmp(*memory.Guest) < 0 || vm.FixedMemory(&vmi.Spec, *ceiling) != "" {
 		return
 	}
 	memory.MaxGuest = ceiling
-}
-
-func pluggable(vmi *v1.VirtualMachineInstance) bool {
-	domain := vmi.Spec.Domain
-	if vmi.Spec.Architecture != "amd64" || domain.LaunchSecurity != nil || domain.Memory.Guest.Value() < minPluggable {
-		return false
-	}
-	if cpu := domain.CPU; cpu != nil {
-		passthrough := cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
-		return cpu.Realtime == nil && !passthrough
-	}
-	return true
-}
-
-func plugBlockOf(memory *v1.Memory) int64 {
-	if memory.Hugepages != nil && memory.Hugepages.PageSize == "1Gi" {
-		return hugePlugBlock
-	}
-	return plugBlock
 }

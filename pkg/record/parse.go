@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 )
 
 // A record is stored in an annotation, which the owner of a guest may have written. It decides how many controllers are built and
@@ -117,11 +118,11 @@ func judge(r *Record, f *findings) {
 		f.add("smbios["+name+"]", r.SMBIOS[name], legible(r.SMBIOS[name]))
 	}
 	for _, name := range sorted(r.MACs) {
-		f.add("macs", name, formed(nameForm, name, "the name of an interface"))
+		f.add("macs", name, named(name, "the name of an interface"))
 		f.add("macs["+name+"]", r.MACs[name], formed(macForm, r.MACs[name], "a unicast MAC address such as '02:1a:4b:00:00:01'"))
 	}
 	for _, name := range sorted(r.BlockSizes) {
-		f.add("blockSizes", name, formed(nameForm, name, "the name of a disk"))
+		f.add("blockSizes", name, named(name, "the name of a disk"))
 		f.add("blockSizes["+name+"]", r.BlockSizes[name], judgeBlockSize(r.BlockSizes[name]))
 	}
 	if len(r.Devices) > mostDevices {
@@ -177,7 +178,6 @@ var (
 	uuidForm    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
 	machineForm = regexp.MustCompile(`^[a-z][A-Za-z0-9._-]{0,63}$`)
 	videoForm   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	nameForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	// The second digit of a unicast address is even.
 	macForm = regexp.MustCompile(`^[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}$`)
 	// Kinds are not listed: one that a later version has, or that this guest has not, has no effect.
@@ -186,6 +186,13 @@ var (
 
 func formed(form *regexp.Regexp, text, like string) error {
 	if form.MatchString(text) {
+		return nil
+	}
+	return errors.New("must be " + like)
+}
+
+func named(name, like string) error {
+	if vm.IsDeviceName(name) {
 		return nil
 	}
 	return errors.New("must be " + like)

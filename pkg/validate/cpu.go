@@ -116,14 +116,6 @@ func cpuModel(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	return supported(path.Child("domain", "cpu", "model"), spec.Domain.CPU.Model, v1.CPUModeHostPassthrough).WithOrigin("cpu/model-arm64")
 }
 
-// vcpus is the product of the topology, with absent counts as one; 0 when there is none at all.
-func vcpus(cpu *v1.CPU) int64 {
-	if cpu == nil || cpu.Cores == 0 && cpu.Sockets == 0 && cpu.Threads == 0 {
-		return 0
-	}
-	return int64(max(cpu.Cores, 1)) * int64(max(cpu.Sockets, 1)) * int64(max(cpu.Threads, 1))
-}
-
 func dedicated(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.CPU != nil && spec.Domain.CPU.DedicatedCPUPlacement
 }
@@ -147,7 +139,7 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 		errs = append(errs, field.Invalid(at, true, fmt.Sprintf(why, args...)))
 		return errs[len(errs)-1]
 	}
-	given := vcpus(cpu)
+	given := vm.VCPUs(cpu)
 	switch {
 	case request.IsZero() && limit.IsZero() && given == 0:
 		invalid("needs a number of CPUs: set cores, or resources.requests.cpu").WithOrigin("cpu/dedicated-count")
@@ -168,7 +160,7 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 
 // numa mirrors the host's memory layout, which exists only for pinned CPUs and for memory that is allocated in pages of a cell.
 func numa(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
-	if !numaPassthrough(spec) {
+	if !vm.MirrorsNUMA(spec.Domain.CPU) {
 		return nil
 	}
 	at := path.Child("domain", "cpu", "numa", "guestMappingPassthrough")
@@ -179,11 +171,6 @@ func numa(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path
 		errs = append(errs, field.Invalid(at, "", "needs memory.hugepages").WithOrigin("cpu/numa-hugepages"))
 	}
 	return errs
-}
-
-func numaPassthrough(spec *v1.VirtualMachineInstanceSpec) bool {
-	cpu := spec.Domain.CPU
-	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
 }
 
 // cpuMask is libvirt's form of a set of CPUs.
@@ -198,7 +185,7 @@ func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	if !cpu.DedicatedCPUPlacement {
 		errs = append(errs, field.Required(path.Child("dedicatedCpuPlacement"), "realtime needs CPUs of its own").WithOrigin("cpu/realtime-dedicated"))
 	}
-	if !numaPassthrough(spec) {
+	if !vm.MirrorsNUMA(cpu) {
 		at := path.Child("numa")
 		if cpu.NUMA != nil {
 			at = at.Child("guestMappingPassthrough")

@@ -33,7 +33,7 @@ func ownCells(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path)
 	if vmi.Spec.Architecture == s390x {
 		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no NUMA cells").WithOrigin("cpu/cells-architecture"))
 	}
-	if numaPassthrough(&vmi.Spec) {
+	if vm.MirrorsNUMA(vmi.Spec.Domain.CPU) {
 		errs = append(errs, field.Forbidden(at, "the guest mirrors the host's NUMA cells (numa.guestMappingPassthrough): use one of the two").WithOrigin("cpu/cells-mirrored"))
 	}
 	cells, ok := vm.Cells(vmi)

@@ -3,6 +3,7 @@ package validate
 import (
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -31,7 +32,7 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	lacks := func(at *field.Path, what string) {
 		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no "+what).WithOrigin("devices/s390x"))
 	}
-	if numaPassthrough(spec) {
+	if vm.MirrorsNUMA(spec.Domain.CPU) {
 		lacks(numa, "NUMA cells")
 	}
 	if devices.TPM != nil && !isFalse(devices.TPM.Enabled) {

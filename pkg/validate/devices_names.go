@@ -1,9 +1,8 @@
 package validate
 
 import (
-	"regexp"
-
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -19,9 +18,6 @@ var deviceNameRules = []guestRule{
 		{Name: "devices/name-twice", MendedBy: byPreference},
 	}},
 }
-
-// deviceName is what libvirt takes as an alias.
-var deviceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // deviceNames are unique in each list; a GPU is a host device to the guest, so that these two are one.
 func deviceNames(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -54,7 +50,7 @@ func distinctName(taken map[string]bool, name string, at *field.Path) field.Erro
 	switch {
 	case name == "":
 		return field.ErrorList{field.Required(at, "give the device a name").WithOrigin("devices/name")}
-	case !deviceName.MatchString(name):
+	case !vm.IsDeviceName(name):
 		return field.ErrorList{field.Invalid(at, name, "must consist of letters, digits, '-' and '_'").WithOrigin("devices/name-form")}
 	case taken[name]:
 		return field.ErrorList{field.Duplicate(at, name).WithOrigin("devices/name-twice")}

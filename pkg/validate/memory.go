@@ -69,18 +69,6 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	return nil
 }
 
-// pageSize in bytes; 0 without huge pages, and for sizes that hugepages refuses.
-func pageSize(spec *v1.VirtualMachineInstanceSpec) int64 {
-	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
-		return 0
-	}
-	size, err := resource.ParseQuantity(spec.Domain.Memory.Hugepages.PageSize)
-	if err != nil {
-		return 0
-	}
-	return max(size.Value(), 0)
-}
-
 // guestMemory compares with the pod's limit only where a guest's memory cannot change while it runs (rollout strategy
 // Stage): with LiveUpdate the limit follows the guest.
 func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {

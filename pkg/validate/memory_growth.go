@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -46,7 +47,7 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	if memory.Guest.Cmp(*memory.MaxGuest) > 0 {
 		return nil // said by guestMemory, of every guest
 	}
-	if why := rigid(&vmi.Spec); why != "" {
+	if why := vm.FixedMemory(&vmi.Spec, *memory.MaxGuest); why != "" {
 		return field.ErrorList{field.Invalid(at.Child("guest"), memory.Guest.String(), why+": remove maxGuest").WithOrigin("memory/growth")}
 	}
 	return nil
@@ -55,10 +56,10 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 // numaGrowth: the cells of a guest that mirrors those of its host are as large as they are, and made of whole pages.
 func numaGrowth(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory
-	if !numaPassthrough(spec) || memory == nil || memory.Guest == nil {
+	if !vm.MirrorsNUMA(spec.Domain.CPU) || memory == nil || memory.Guest == nil {
 		return nil
 	}
-	if page := pageSize(spec); page > 0 && memory.Guest.Value()%page != 0 {
+	if page := vm.PageSize(memory); page > 0 && memory.Guest.Value()%page != 0 {
 		return field.ErrorList{field.Invalid(path.Child("domain", "memory", "guest"), memory.Guest.String(),
 			fmt.Sprintf("must be a multiple of the huge pages, '%s'", memory.Hugepages.PageSize)).WithOrigin("memory/numa-pages")}
 	}
@@ -66,37 +67,4 @@ func numaGrowth(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("domain", "memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow: remove it").WithOrigin("memory/numa-growth")}
-}
-
-// plugBlock is the unit in which memory is plugged (virtio-mem on x86); with pages of 1 GiB it is one page.
-const (
-	plugBlock = 2 << 20
-	largePage = 1 << 30
-	// minPluggable is the least memory of a guest that more can be plugged into: Linux places its first 32-bit devices above.
-	minPluggable = 1 << 30
-)
-
-// rigid says why a guest's memory cannot grow, empty if it can.
-func rigid(spec *v1.VirtualMachineInstanceSpec) string {
-	memory, block := spec.Domain.Memory, int64(plugBlock)
-	if pageSize(spec) == largePage {
-		block = largePage
-	}
-	switch guest := memory.Guest; {
-	case spec.Domain.CPU != nil && spec.Domain.CPU.Realtime != nil:
-		return "memory of a realtime guest cannot grow"
-	case numaPassthrough(spec):
-		return "memory of a guest with numa.guestMappingPassthrough cannot grow"
-	case spec.Domain.LaunchSecurity != nil:
-		return "memory of an encrypted guest cannot grow"
-	case guest.Value()%block != 0:
-		return fmt.Sprintf("must be a multiple of %d MiB to grow", block>>20)
-	case memory.MaxGuest.Value()%block != 0:
-		return fmt.Sprintf("maxGuest must be a multiple of %d MiB", block>>20)
-	case spec.Architecture != amd64:
-		return "memory of architecture '" + spec.Architecture + "' cannot grow"
-	case guest.Value() < minPluggable:
-		return "memory below 1Gi cannot grow"
-	}
-	return ""
 }

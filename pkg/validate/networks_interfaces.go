@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -45,7 +46,6 @@ var interfaceRules = []guestRule{
 const reservedMAC = "02:00:00:00:00:00"
 
 var (
-	nicName   = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	macForm   = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
 	nicModels = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", v1.VirtIO}
 )
@@ -57,7 +57,7 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
 		at := func(name string) *field.Path { return nicPath(path, i, name) }
-		if !nicName.MatchString(nic.Name) {
+		if !vm.IsDeviceName(nic.Name) {
 			errs = append(errs, field.Invalid(at("name"), nic.Name, "must consist of letters, digits, '-' and '_'").WithOrigin("networks/interface-name"))
 		}
 		if nic.Model != "" && !slices.Contains(nicModels, nic.Model) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -79,7 +80,7 @@ func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceNa
 // pageMultiple names the field that the memory comes from: the request, which the pod's huge pages are counted by, else the
 // guest's memory, else the limit.
 func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	page := pageSize(spec)
+	page := vm.PageSize(spec.Domain.Memory)
 	if page == 0 {
 		return nil
 	}

@@ -41,7 +41,7 @@ func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
 func listed(text string, names []string) string {
 	const rest = len(" and 99 more")
 	for i, name := range names {
-		if i > 0 && len(text)+len(", ")+len(name)+rest > maxWarning {
+		if i > 0 && len(text)+len(", ")+len(name)+rest > MaxWarning {
 			return fmt.Sprintf("%s and %d more", text, len(names)-i)
 		}
 		if i > 0 {

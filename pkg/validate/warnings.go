@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// maxWarning is the length that an API server's clients print whole (and Kubernetes asks for).
-const maxWarning = 120
+// MaxWarning is the length that an API server's clients print whole (and Kubernetes asks for).
+const MaxWarning = 120
 
 // versioned machine types end in a version: pc-q35-9.2, virt-9.2, pc-q35-rhel9.6.0.
 var versioned = regexp.MustCompile(`[0-9]+\.[0-9]+(\.[0-9]+)?$`)

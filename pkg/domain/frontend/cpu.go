@@ -17,10 +17,11 @@ import (
 // not written at 0 when at least one is; each of these is 1.
 func (g *guest) topology() (sockets, most, cores, threads uint) {
 	c := g.spec.Domain.CPU
-	if c == nil || (c.Sockets == 0 && c.Cores == 0 && c.Threads == 0) {
+	given, perSocket, perCore := vm.Topology(c)
+	if given == 0 {
 		return 1, 1, 1, 1 // vcpu reports it
 	}
-	sockets, cores, threads = max(1, uint(c.Sockets)), max(1, uint(c.Cores)), max(1, uint(c.Threads))
+	sockets, cores, threads = uint(given), uint(perSocket), uint(perCore)
 	if !g.arch.cpusGrow {
 		return sockets, sockets, cores, threads
 	}
@@ -39,8 +40,7 @@ func (g *guest) maxCPUs() uint {
 }
 
 func (g *guest) vcpu() *libvirtxml.DomainVCPU {
-	c := g.spec.Domain.CPU
-	if c == nil || (c.Sockets == 0 && c.Cores == 0 && c.Threads == 0) {
+	if given, _, _ := vm.Topology(g.spec.Domain.CPU); given == 0 {
 		g.fail(field.Required(g.path.Child("cpu", "cores"), "the topology must be explicit: cores, sockets or threads"))
 	}
 	v := &libvirtxml.DomainVCPU{Placement: "static", Value: g.maxCPUs()}

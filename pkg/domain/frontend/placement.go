@@ -2,11 +2,11 @@ package frontend
 
 import (
 	"iter"
-	"regexp"
 	"strconv"
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
@@ -43,15 +43,12 @@ type placement struct {
 	cells map[int]uint
 }
 
-// aliasForm is what libvirt takes after 'ua-'.
-var aliasForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
 // named judges the name of a device, which becomes its alias.
 func (g *guest) named(name string, path *field.Path) {
 	switch {
 	case name == "":
 		g.fail(field.Required(path.Child("name"), ""))
-	case !aliasForm.MatchString(name):
+	case !vm.IsDeviceName(name):
 		g.fail(field.Invalid(path.Child("name"), name, "must consist of letters, digits, '-' and '_'"))
 	}
 }

@@ -11,6 +11,17 @@ func Topology(cpu *v1.CPU) (sockets, cores, threads uint32) {
 	return max(cpu.Sockets, 1), max(cpu.Cores, 1), max(cpu.Threads, 1)
 }
 
+// VCPUs is the product of the counts: 0 when the guest gives none.
+func VCPUs(cpu *v1.CPU) int64 {
+	sockets, cores, threads := Topology(cpu)
+	return int64(sockets) * int64(cores) * int64(threads)
+}
+
+// MirrorsNUMA reports whether a guest asks for the NUMA nodes of its host.
+func MirrorsNUMA(cpu *v1.CPU) bool {
+	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
+}
+
 // WithoutIOMMU is the most vCPUs, those to be plugged in counted, that an amd64 guest has without an IOMMU: interrupts have eight
 // bits for a CPU, and one number means all.
 const WithoutIOMMU = 255

@@ -1,0 +1,53 @@
+package vm
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Memory is plugged in blocks (virtio-mem on x86): of 2 MiB, or of one page where pages have 1 GiB.
+const (
+	plugBlock = 2 << 20
+	largePage = 1 << 30
+	// minPluggable is the least memory of a guest that more can be plugged into: Linux places its first 32-bit devices above.
+	minPluggable = 1 << 30
+)
+
+// PageSize is the size of a guest's huge pages in bytes: 0 without any, and where the size is no quantity or negative.
+func PageSize(memory *v1.Memory) int64 {
+	if memory == nil || memory.Hugepages == nil {
+		return 0
+	}
+	size, err := resource.ParseQuantity(memory.Hugepages.PageSize)
+	if err != nil {
+		return 0
+	}
+	return max(size.Value(), 0)
+}
+
+// FixedMemory returns why the memory of a guest, which has memory.guest, cannot grow to a ceiling while it runs: empty if it can.
+func FixedMemory(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity) string {
+	guest, block := spec.Domain.Memory.Guest, int64(plugBlock)
+	if PageSize(spec.Domain.Memory) == largePage {
+		block = largePage
+	}
+	switch {
+	case spec.Domain.CPU != nil && spec.Domain.CPU.Realtime != nil:
+		return "memory of a realtime guest cannot grow"
+	case MirrorsNUMA(spec.Domain.CPU):
+		return "memory of a guest with numa.guestMappingPassthrough cannot grow"
+	case spec.Domain.LaunchSecurity != nil:
+		return "memory of an encrypted guest cannot grow"
+	case guest.Value()%block != 0:
+		return fmt.Sprintf("must be a multiple of %d MiB to grow", block>>20)
+	case ceiling.Value()%block != 0:
+		return fmt.Sprintf("maxGuest must be a multiple of %d MiB", block>>20)
+	case spec.Architecture != "amd64":
+		return "memory of architecture '" + spec.Architecture + "' cannot grow"
+	case guest.Value() < minPluggable:
+		return "memory below 1Gi cannot grow"
+	}
+	return ""
+}
