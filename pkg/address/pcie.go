@@ -77,7 +77,8 @@ const (
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
 // not to be had.
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
-	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1, bridge: 1, bridgeSlot: 1}
+	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1,
+		bridge: 1, bridgeSlot: 1}
 	b.plan = Plan{Devices: make(map[string]PCI, len(devices)), Multifunction: map[PCI]bool{}}
 	b.plan.Ports, b.plan.Occupied = make([]PCI, 0, len(devices)), make([]bool, 0, len(devices))
 	for _, slot := range t.Reserved {

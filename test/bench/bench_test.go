@@ -1,5 +1,6 @@
 // Package bench measures the webhook from raw review bytes to response bytes, and rendering, each beside its limit in the same
-// run: the metric x-limit is the ratio of times, x-allocs that of allocations. The limit of a webhook call is encoding/json alone: decode the review, decode its
+// run: the metric x-limit is the ratio of times, x-allocs that of allocations. The limit of a webhook call is encoding/json
+// alone: decode the review, decode its
 // object into the typed kind, and for a mutation encode it. The limit of rendering is marshalling the finished domain.
 package bench
 

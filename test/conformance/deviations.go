@@ -29,10 +29,12 @@ var deviations = []deviation{
 		return err.Field == j.base+".domain.cpu.sockets" && j.countsNothing()
 	}},
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
-		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") && (j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
+		return (j.unknown.size || j.unknown.preference) && strings.HasSuffix(c.Message, " not found") &&
+			(j.has("spec.instancetype.inferFromVolume") || j.has("spec.preference.inferFromVolume"))
 	}},
 	{name: "Requests for volumes", missing: func(j judged, c cause) bool {
-		return j.has("status.volumeRequests") && (strings.Contains(c.Message, "while VMI migration is in progress") || strings.Contains(c.Message, "on currently running vmi"))
+		return j.has("status.volumeRequests") && (strings.Contains(c.Message, "while VMI migration is in progress") ||
+			strings.Contains(c.Message, "on currently running vmi"))
 	}},
 	{name: partialCPUs, missing: func(j judged, c cause) bool {
 		return strings.Contains(c.Message, requirement) && countsZero(c.Message) && j.has(j.base+".domain.cpu")
@@ -100,11 +102,13 @@ var deviations = []deviation{
 		if j.Operation == "UPDATE" && strings.HasPrefix(err.Origin, "networks/") { // which the reference judges on creation alone
 			return true
 		}
-		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) && !j.has(diskPath.FindString(err.Field)+".disk.bus"))
+		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) &&
+			!j.has(diskPath.FindString(err.Field)+".disk.bus"))
 	}},
 	{name: "Hardware that cannot be had", added: origin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
 		"networks/acpi-index-twice", "networks/mac-multicast")},
-	{name: "Settings that exclude each other", added: origin("disks/io-cache", "disks/shared-volume", "firmware/efi-acpi", "firmware/serial-port", "memory/guest-max")},
+	{name: "Settings that exclude each other", added: origin("disks/io-cache", "disks/shared-volume", "firmware/efi-acpi", "firmware/serial-port",
+		"memory/guest-max")},
 	{name: "Ignition", added: origin("security/ignition-architecture")},
 	{name: "Words that libvirt does not know", added: origin("clock/word")},
 	{name: impossible, added: func(j judged, err *field.Error) bool {
@@ -133,7 +137,8 @@ var (
 	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
 	// What a size, or a preference, may give or decide that is not known yet.
 	sizeSubjects       = regexp.MustCompile(`^(domain\.(cpu|memory|resources|launchSecurity)\b|(domain\.devices\.(gpus|hostDevices)|resourceClaims)$)`)
-	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|machine\.type$|firmware\.bootloader\.efi\b|devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
+	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|machine\.type$|firmware\.bootloader\.efi\b|` +
+		`devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
 	// mended are mistakes that a preference may mend: it makes a disk of what is nothing yet, chooses a binding, and attaches no interface.
 	mended = regexp.MustCompile(`must be mapped to a disk, but disk is not set|only supported on masquerade|bridge interface is not enabled`)
 	// guestRules are those that the reference applies to VMIs alone: whether there is memory at all, what becomes of each volume, HyperV,
@@ -141,7 +146,8 @@ var (
 	guestRules = []string{
 		"memory/given", "disks/volume-unused", "disks/directory-as-disk", "disks/directory-unused", "disks/container-path-reserved",
 		"features/hyperv-needs", "features/hyperv-passthrough-alone", "features/evmcs-vmx", "features/evmcs-vmx-policy", "machine/architecture", "cpu/model-arm64",
-		"firmware/bios-arm64", "disks/bus-arm64", "devices/watchdog-model", "devices/watchdog-arm64", "devices/sound-arm64", "devices/video-type", "devices/video-type-given",
+		"firmware/bios-arm64", "disks/bus-arm64", "devices/watchdog-model", "devices/watchdog-arm64", "devices/sound-arm64",
+		"devices/video-type", "devices/video-type-given",
 	}
 	// defaultRules find wrong what the user left to a default that VMIs alone have in the reference: the bus of a disk.
 	defaultRules = []string{"disks/block-size-sata", "disks/dedicated-iothread", "disks/metrics-bus", "disks/pci-bus"}

@@ -140,7 +140,8 @@ func replayVMMutation(c record, cluster config.Cluster) outcome {
 		return differs("unreadable: %v", err)
 	}
 	differing := carried("", lookup(written, "spec.template"), lookup(after, "spec.template"), guest)
-	differing = append(differing, carried("dataVolumeTemplates", lookup(before, "spec.dataVolumeTemplates"), lookup(after, "spec.dataVolumeTemplates"), filled["list"])...)
+	differing = append(differing, carried("dataVolumeTemplates", lookup(before, "spec.dataVolumeTemplates"), lookup(after, "spec.dataVolumeTemplates"),
+		filled["list"])...)
 	return explainDifferences(c, append(differing, referred(before, after, given.set)...))
 }
 

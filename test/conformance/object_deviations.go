@@ -24,7 +24,8 @@ type objectDeviation struct {
 var objectDeviations = append([]objectDeviation{
 	{"`overcommitPercent`", imprecise},
 	{impossible, func(c record, d difference) bool {
-		return (topologyPath.MatchString(d.path) && d.want == float64(1) || strings.HasSuffix(d.path, ".cpu.maxSockets")) && c.Preference != nil && len(validate.Preference(c.Preference, nil)) > 0
+		return (topologyPath.MatchString(d.path) && d.want == float64(1) || strings.HasSuffix(d.path, ".cpu.maxSockets")) && c.Preference != nil &&
+			len(validate.Preference(c.Preference, nil)) > 0
 	}},
 	{unspreadable, func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && c.Expect.SpreadCheck != nil && (strings.HasSuffix(d.path, ".sockets") || d.got == float64(1))
@@ -34,11 +35,13 @@ var objectDeviations = append([]objectDeviation{
 		return d.path == "spec.domain.devices.inputs" && empty(d.want) && attach != nil && *attach
 	}},
 	{"`preferredVirtualGPUOptions`", func(c record, d difference) bool {
-		return gpuOptions.MatchString(d.path) && empty(d.want) && c.Preference != nil && c.Preference.Devices != nil && c.Preference.Devices.PreferredVirtualGPUOptions != nil
+		return gpuOptions.MatchString(d.path) && empty(d.want) && c.Preference != nil && c.Preference.Devices != nil &&
+			c.Preference.Devices.PreferredVirtualGPUOptions != nil
 	}},
 	{"`preferredAcpi` and `preferredDisableHotplug`", func(c record, d difference) bool {
 		own, _ := untyped(c.Spec)
-		return (d.path == "spec.domain.features.acpi.enabled" || d.path == "spec.domain.devices.disableHotplug") && d.got == lookup(map[string]any{"spec": own}, d.path)
+		return (d.path == "spec.domain.features.acpi.enabled" || d.path == "spec.domain.devices.disableHotplug") &&
+			d.got == lookup(map[string]any{"spec": own}, d.path)
 	}},
 	{"The ceiling of CPU hotplug", func(c record, d difference) bool {
 		want, _ := d.want.(float64)
@@ -64,7 +67,8 @@ var objectDeviations = append([]objectDeviation{
 	}},
 	{"The watchdog of another architecture", func(c record, d difference) bool {
 		want, err := recorded(c)
-		return watchdogKind.MatchString(d.path) && empty(d.got) && err == nil && want.Spec.Domain.Devices.Watchdog.I6300ESB != nil && want.Spec.Domain.Devices.Watchdog.Diag288 != nil
+		return watchdogKind.MatchString(d.path) && empty(d.got) && err == nil && want.Spec.Domain.Devices.Watchdog.I6300ESB != nil &&
+			want.Spec.Domain.Devices.Watchdog.Diag288 != nil
 	}},
 	{emptyBootloader, func(c record, d difference) bool {
 		firmware := c.guest().Domain.Firmware

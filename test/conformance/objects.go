@@ -96,7 +96,8 @@ const (
 )
 
 func memoryConflict(path string) bool {
-	return within(path, "spec.template.spec.domain.memory") || path == "spec.template.spec.domain.resources.requests.memory" || path == "spec.template.spec.domain.resources.limits.memory"
+	return within(path, "spec.template.spec.domain.memory") || path == "spec.template.spec.domain.resources.requests.memory" ||
+		path == "spec.template.spec.domain.resources.limits.memory"
 }
 
 // compareGuests compares spec, labels and annotations.

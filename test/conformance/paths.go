@@ -69,7 +69,8 @@ func truePath(cause cause, base string, object map[string]any) string {
 		}
 	}
 	// A request for a volume is judged by the reference as one disk more than there are.
-	if status, _ := object["status"].(map[string]any); status["volumeRequests"] != nil && existing(path, object) != path && within(path, base+".domain.devices.disks") {
+	if status, _ := object["status"].(map[string]any); status["volumeRequests"] != nil && existing(path, object) != path &&
+		within(path, base+".domain.devices.disks") {
 		return "status.volumeRequests"
 	}
 	return existing(path, object)

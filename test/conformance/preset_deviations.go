@@ -11,9 +11,10 @@ import (
 // presetDeviations are those of guests that presets fill.
 var presetDeviations = []objectDeviation{
 	{"Requests of presets", func(c record, d difference) bool {
-		return (empty(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
-			return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || requested(d.path, domain)
-		})
+		return (empty(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) &&
+			c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
+				return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || requested(d.path, domain)
+			})
 	}},
 	{"Clock offsets of presets", func(c record, d difference) bool {
 		return empty(d.want) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {

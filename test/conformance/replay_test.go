@@ -58,8 +58,10 @@ func TestReplay(t *testing.T) {
 		text  string
 		want  string
 	}{
-		{"an update that neither can read", replayMutate, `{"kind":"vmi","operation":"UPDATE","vmi":` + illegible + `,"expect":{"allowed":false,"message":"cannot unmarshal"}}`, agrees},
-		{"an update that only the reference cannot read", replayMutate, `{"kind":"vmi","operation":"UPDATE","vmi":` + legible + `,"expect":{"allowed":false,"message":"cannot unmarshal"}}`, unexplained},
+		{"an update that neither can read", replayMutate, `{"kind":"vmi","operation":"UPDATE","vmi":` + illegible +
+			`,"expect":{"allowed":false,"message":"cannot unmarshal"}}`, agrees},
+		{"an update that only the reference cannot read", replayMutate,
+			`{"kind":"vmi","operation":"UPDATE","vmi":` + legible + `,"expect":{"allowed":false,"message":"cannot unmarshal"}}`, unexplained},
 		{"a creation that neither can read", replayMutate, `{"kind":"vmi","vmi":` + illegible + `,"expect":{"allowed":false,"message":"cannot unmarshal"}}`, agrees},
 		{"what is no object", replayMutate, `{"kind":"vmi","vmi":[1],"expect":{"allowed":false,"message":"cannot unmarshal"}}`, agrees},
 		{"what is no object, to be validated", replayVMI, `{"vmi":"a","expect":{"allowed":false,"stage":"decode"}}`, agrees},
@@ -72,7 +74,8 @@ func TestReplay(t *testing.T) {
 		{"the same VM while it stays", replayVM, `{"vm":` + kept + `,"expect":{"allowed":true}}`, unexplained},
 		{"a guest of arm64 without a bootloader", replayConvert, arm(`{}`, ""), emptyBootloader},
 		{"one with an empty bootloader", replayConvert, arm(`{"bootloader":{}}`, ""), emptyBootloader},
-		{"one that the reference gave a firmware nevertheless", replayConvert, arm(`{}`, `<loader type='pflash'>/usr/share/AAVMF/AAVMF_CODE.fd</loader>`), unexplained},
+		{"one that the reference gave a firmware nevertheless", replayConvert, arm(`{}`, `<loader type='pflash'>/usr/share/AAVMF/AAVMF_CODE.fd</loader>`),
+			unexplained},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			o := guarded(test.judge, recordOf(t, test.text), config.Default())

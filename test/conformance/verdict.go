@@ -138,7 +138,8 @@ var afterwards = []string{"vm/restore-running", "vm/snapshot-running", "vm/snaps
 // later tells whether an error is of a stage after that of the guest, which is the one that the reference has come to, or of one
 // architecture's rules, which it has none of for an architecture that it does not know.
 func (j judged) later(err *field.Error) bool {
-	if err.Origin == "devices/video-type-given" && slices.ContainsFunc(j.Expect.Causes, func(c cause) bool { return strings.HasPrefix(c.Message, "unsupported architecture") }) {
+	if err.Origin == "devices/video-type-given" && slices.ContainsFunc(j.Expect.Causes,
+		func(c cause) bool { return strings.HasPrefix(c.Message, "unsupported architecture") }) {
 		return true
 	}
 	return j.VM != nil && (slices.Contains(afterwards, err.Origin) || within(err.Field, "status.volumeRequests"))
@@ -201,6 +202,7 @@ func (j judged) reachedGuest() bool {
 	}
 	return slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 		path := truePath(c, j.base, j.object)
-		return within(path, j.base) && !strings.Contains(c.Message, "conflicts with selected instance type") && !strings.Contains(c.Message, "preference requirements")
+		return within(path, j.base) && !strings.Contains(c.Message, "conflicts with selected instance type") &&
+			!strings.Contains(c.Message, "preference requirements")
 	})
 }

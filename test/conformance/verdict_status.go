@@ -17,10 +17,12 @@ func remembers(vm *v1.VirtualMachine, operation string) bool {
 // remembered is the VM whose user asks for the revisions that the status names.
 func remembered(vm *v1.VirtualMachine) *v1.VirtualMachine {
 	vm = vm.DeepCopy()
-	if ref, matcher := vm.Status.InstancetypeRef, vm.Spec.Instancetype; ref != nil && ref.ControllerRevisionRef != nil && matcher != nil && matcher.RevisionName == "" {
+	if ref, matcher := vm.Status.InstancetypeRef, vm.Spec.Instancetype; ref != nil && ref.ControllerRevisionRef != nil && matcher != nil &&
+		matcher.RevisionName == "" {
 		matcher.RevisionName = ref.ControllerRevisionRef.Name
 	}
-	if ref, matcher := vm.Status.PreferenceRef, vm.Spec.Preference; ref != nil && ref.ControllerRevisionRef != nil && matcher != nil && matcher.RevisionName == "" {
+	if ref, matcher := vm.Status.PreferenceRef, vm.Spec.Preference; ref != nil && ref.ControllerRevisionRef != nil && matcher != nil &&
+		matcher.RevisionName == "" {
 		matcher.RevisionName = ref.ControllerRevisionRef.Name
 	}
 	return vm

@@ -116,7 +116,8 @@ func (m mutator) donor(path string) any {
 }
 
 // texts are what people and machines write into fields of any meaning.
-var texts = []string{"", "a", "-1", "0", "1Gi", "512Mi", "100m", "1e3", "virtio", "scsi", "../x", "/x", "A b", "ü", "0000:00:00.0", "02:00:00:00:00:aa", strings.Repeat("x", 300)}
+var texts = []string{"", "a", "-1", "0", "1Gi", "512Mi", "100m", "1e3", "virtio", "scsi", "../x", "/x", "A b", "ü", "0000:00:00.0",
+	"02:00:00:00:00:aa", strings.Repeat("x", 300)}
 
 // altered is another value of the same JSON type, or null.
 func (m mutator) altered(value any) any {

@@ -31,8 +31,10 @@ var shownElsewhere = map[string]rule{
 		says: "the source of the volume is in a namespace that whoever asks may not read", cases: []string{"internal/admission: TestWhoMayInfer"}},
 	"request/elements": {paths: []string{"*"}, says: "a list or map has more than 512 elements, or dataVolumeTemplates more than 64; nothing else is judged",
 		cases: []string{"internal/admission: TestEveryListIsBounded"}},
-	"request/parts": {paths: []string{"*"}, says: "an object, or a part of it, has more than 16384 fields and elements; nothing else is judged", cases: []string{"internal/admission: TestParts"}},
-	"request/depth": {paths: []string{"*"}, says: "more than 64 objects and lists are inside of each other; nothing else is judged", cases: []string{"internal/admission: TestParts"}},
+	"request/parts": {paths: []string{"*"}, says: "an object, or a part of it, has more than 16384 fields and elements; nothing else is judged",
+		cases: []string{"internal/admission: TestParts"}},
+	"request/depth": {paths: []string{"*"}, says: "more than 64 objects and lists are inside of each other; nothing else is judged",
+		cases: []string{"internal/admission: TestParts"}},
 }
 
 // rule is what the corpus shows of one.

@@ -66,7 +66,8 @@ func run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w\n%s", step.what, err, d.Logs())
 		}
 	}
-	fmt.Printf("\nIt stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get vm,vmi; kubectl kiln render vm/demo; virsh -c '%s' list\n",
+	fmt.Printf("\nIt stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH\n"+
+		"  kubectl get vm,vmi; kubectl kiln render vm/demo; virsh -c '%s' list\n",
 		d.Kubeconfig, filepath.Dir(d.Program("kubectl")), d.libvirt.URI)
 	<-ctx.Done()
 	fmt.Println("\nstopping")
@@ -82,7 +83,8 @@ func (d *demo) machine(ctx context.Context) (err error) {
 	if _, _, err := guest.Build(filepath.Join(volumes, "containers/demo.example/guest:1")); err != nil {
 		return err
 	}
-	_, err = d.StartLauncher(ctx, cluster.Node{Name: "demo", Socket: d.libvirt.Socket, Volumes: volumes, TPMStates: d.libvirt.TPMStates(), State: filepath.Join(d.dir, "state")})
+	_, err = d.StartLauncher(ctx, cluster.Node{Name: "demo", Socket: d.libvirt.Socket, Volumes: volumes, TPMStates: d.libvirt.TPMStates(),
+		State: filepath.Join(d.dir, "state")})
 	return err
 }
 

@@ -18,7 +18,8 @@ func TestManyCPUs(t *testing.T) {
 		vmi.Spec.Domain.CPU = &cpu
 		vmi.Spec.Domain.Memory = &v1.Memory{Guest: bytesOf(1 << 30)}
 		explicit := identified(t, vmi, cluster(t))
-		rendered, errs := render.Domain(render.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: backend.Assumed("amd64"), Bindings: backend.AssumedBindings(explicit)})
+		rendered, errs := render.Domain(render.Machine{VMI: explicit, Defaults: cluster(t).Frontend, Host: backend.Assumed("amd64"),
+			Bindings: backend.AssumedBindings(explicit)})
 		if len(errs) > 0 {
 			t.Fatal(errs.ToAggregate())
 		}

@@ -54,7 +54,8 @@ func read(t *testing.T, files ...string) (objects []*unstructured.Unstructured) 
 // gates of a cluster that permits what the examples need.
 func cluster(t *testing.T) config.Cluster {
 	t.Helper()
-	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{DeveloperConfiguration: &v1.DeveloperConfiguration{FeatureGates: []string{"HostDisk", "HostDevices", "Sidecar"}}})
+	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{DeveloperConfiguration: &v1.DeveloperConfiguration{FeatureGates: []string{"HostDisk",
+		"HostDevices", "Sidecar"}}})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
@@ -142,7 +143,8 @@ func plain(name string) *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Name, vmi.Namespace = name, "default"
 	vmi.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "root"}}
-	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default", InterfaceBindingMethod: v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}}}
+	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default",
+		InterfaceBindingMethod: v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}}}
 	vmi.Spec.Networks = []v1.Network{*v1.DefaultPodNetwork()}
 	vmi.Spec.Volumes = []v1.Volume{{Name: "root", VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: "example/image:1"}}}}
 	return vmi

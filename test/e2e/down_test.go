@@ -80,14 +80,16 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 	const fails = "failed calling webhook"
 	a.refuses("a new VM", fails, vm("new"), "create", "-f", "-")
 	a.refuses("an edit of a spec", fails, "", "patch", "vm", "old", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`)
-	a.refuses("a guest without a VM", fails, `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare"},"spec":{"domain":{"devices":{}}}}`, "create", "-f", "-")
+	a.refuses("a guest without a VM", fails,
+		`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare"},"spec":{"domain":{"devices":{}}}}`, "create", "-f", "-")
 	a.accepts("somebody's annotation", "", "annotate", "vm/old", "example.com/note=x")
 	guest := parse(t, a.accepts("reading", "", "get", "vmi", "old", "-o", "json"))
 	if err := unstructured.SetNestedField(guest.Object, "n", "status", "nodeName"); err != nil {
 		t.Fatal(err)
 	}
 	a.accepts("what a launcher reports", mustJSON(t, guest), "replace", "--subresource=status", "-f", "-", launcher)
-	a.refuses("where a guest runs is a policy's affair, which", "kiln-statuses", "", "patch", "vmi", "old", "--subresource=status", "--type=merge", `-p={"status":{"nodeName":"m"}}`)
+	a.refuses("where a guest runs is a policy's affair, which", "kiln-statuses", "", "patch", "vmi", "old", "--subresource=status", "--type=merge",
+		`-p={"status":{"nodeName":"m"}}`)
 	a.accepts("reading the catalog", "", "get", "vmcf,vmcp")
 	a.accepts("deleting", "", "delete", "vm", "old", "--wait=false")
 

@@ -64,7 +64,8 @@ func TestKilledGuest(t *testing.T) {
 	s.says("vmi", "once", phase, "Failed")
 	s.says("vmi", "once", ready, "False Crashed the guest's kernel has panicked, or its QEMU")
 	s.longer("an event says how the guest has ended", func() bool {
-		return strings.Contains(s.kubectl("", "get", "events", "-o", `jsonpath={range .items[*]}{.involvedObject.kind}/{.involvedObject.name} {.type} {.reason}{"\n"}{end}`).stdout,
+		return strings.Contains(s.kubectl("", "get", "events", "-o",
+			`jsonpath={range .items[*]}{.involvedObject.kind}/{.involvedObject.name} {.type} {.reason}{"\n"}{end}`).stdout,
 			"VirtualMachineInstance/once Warning Crashed")
 	})
 	s.longer("the guest is run again", func() bool {

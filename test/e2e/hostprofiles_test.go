@@ -12,7 +12,8 @@ const profilesCRD = "crd/hostprofiles.kilnvm.io"
 
 // misread is a profile of the name with a mistyped selector.
 func misread(name string) string {
-	return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + name + "}, spec: {vmiSelector: {matchExpressions: [{key: tier, operator: Like, values: [a]}]}, cpu: {shares: 4096}}}"
+	return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + name +
+		"}, spec: {vmiSelector: {matchExpressions: [{key: tier, operator: Like, values: [a]}]}, cpu: {shares: 4096}}}"
 }
 
 // TestMistypedProfileStopsNobody: a profile that was stored before its selectors were judged is left out by hosts, says so in its status, and can be
@@ -30,7 +31,8 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 		_, _, err := a.Kubectl(t.Context(), misread("other"), "create", "--dry-run=server", "-f", "-")
 		return err != nil
 	})
-	a.accepts("one that can be read", "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: right}, spec: {cpu: {shares: 2048}}}", "create", "-f", "-")
+	a.accepts("one that can be read", "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: right}, spec: {cpu: {shares: 2048}}}",
+		"create", "-f", "-")
 
 	accepted := func(name string) string {
 		return a.accepts("the status", "", "get", "hostprofile", name, "-o",
@@ -43,7 +45,8 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 	a.eventually("the other one is accepted", func() bool { return strings.TrimSpace(accepted("right")) == "True Accepted 1" })
 
 	m := s.startMachine()
-	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
+	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}",
+		"terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	if !s.soon(func() bool {
 		return s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase}").stdout == "Running"
@@ -54,7 +57,8 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 		t.Errorf("of the two profiles the one that can be read does not count:\n%s", got.stdout)
 	}
 
-	a.accepts("mending it", "", "patch", "hostprofile", "typo", "--type=merge", `-p={"spec":{"vmiSelector":{"matchExpressions":[{"key":"tier","operator":"In","values":["a"]}]}}}`)
+	a.accepts("mending it", "", "patch", "hostprofile", "typo", "--type=merge",
+		`-p={"spec":{"vmiSelector":{"matchExpressions":[{"key":"tier","operator":"In","values":["a"]}]}}}`)
 	a.eventually("the status tells that it is mended", func() bool { return strings.TrimSpace(accepted("typo")) == "True Accepted 2" })
 }
 

@@ -77,7 +77,8 @@ func TestRepinAndRevisions(t *testing.T) {
 	}
 
 	dry := s.must(s.kiln("repin", "vm/web", "--dry-run"))
-	for _, text := range []string{"instancetype: " + first["instancetype"] + " -> own-", "preference: " + first["preference"] + ", unchanged", "the memory changes from '1 GiB' to '2 GiB'"} {
+	for _, text := range []string{"instancetype: " + first["instancetype"] + " -> own-", "preference: " + first["preference"] + ", unchanged",
+		"the memory changes from '1 GiB' to '2 GiB'"} {
 		if !strings.Contains(dry.stdout, text) {
 			t.Errorf("the dry run does not say '%s':\n%s", text, dry.stdout)
 		}
@@ -115,7 +116,8 @@ func TestRepinRefuses(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(ownSize, "create", "-f", "-"))
 	s.must(s.kubectl(own("web"), "create", "-f", "-"))
-	s.must(s.kubectl(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:", "domain:\n        memory: {guest: 1Gi}"), "create", "-f", "-"))
+	s.must(s.kubectl(vm("bare", "  instancetype: {name: small}\n", "", "  preference: {name: linux}\n", "", "domain:",
+		"domain:\n        memory: {guest: 1Gi}"), "create", "-f", "-"))
 	before := pins(t, s.get("vm", "web"))
 	if got := s.kiln("repin", "vm/bare", "--instancetype"); s.status(got) != 2 || !strings.Contains(got.stderr, "no instancetype to pin") {
 		t.Errorf("a VM without a size has none to pin: %v %s", got.err, got.stderr)

@@ -86,7 +86,8 @@ func TestInferenceElsewhere(t *testing.T) {
 	refused := func(when string) {
 		t.Helper()
 		a := s.kubectl(manifest, "create", "--as=ann", "-f", "-")
-		if a.err == nil || !strings.Contains(a.stderr, "spec.instancetype.inferFromVolume: Forbidden") || !strings.Contains(a.stderr, "spec.preference.inferFromVolume: Forbidden") {
+		if a.err == nil || !strings.Contains(a.stderr, "spec.instancetype.inferFromVolume: Forbidden") ||
+			!strings.Contains(a.stderr, "spec.preference.inferFromVolume: Forbidden") {
 			t.Errorf("%s: %v %s", when, a.err, a.stderr)
 		}
 	}

@@ -87,7 +87,8 @@ func TestTwoLaunchersOfOneName(t *testing.T) {
 
 	second := s.launch(node)
 	var exit *exec.ExitError
-	if err := s.end(second); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(second.said.String(), "error: another launcher of this name is alive: '"+was+"'") {
+	if err := s.end(second); !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+		!strings.Contains(second.said.String(), "error: another launcher of this name is alive: '"+was+"'") {
 		t.Errorf("the second launcher ends with %v, want exit status 1 and the holder '%s':\n%s", err, was, second.said.String())
 	}
 	if now := holder(); now != was {

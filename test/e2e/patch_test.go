@@ -129,7 +129,8 @@ func TestPatchesApplyWithBothLibraries(t *testing.T) {
 		{"vmi", mutateVMI, `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare"},
 			"spec":{"domain":{"devices":{"disks":[{"name":"data"}]},"memory":{"guest":"64Mi"},"newer":{"field":1}},
 			"volumes":[{"name":"data","emptyDisk":{"capacity":"1Gi"}}]}}`},
-		{"vmi without anything", mutateVMI, `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare"},"spec":{"domain":{"devices":null,"memory":{"guest":"64Mi"}}}}`},
+		{"vmi without anything", mutateVMI,
+			`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare"},"spec":{"domain":{"devices":null,"memory":{"guest":"64Mi"}}}}`},
 	} {
 		response := s.review(test.path, []byte(test.object))
 		if response.Patch == nil {

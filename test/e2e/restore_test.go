@@ -45,7 +45,8 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	was := pins(t, saved)
 	saveVM := backup(t, saved)
 	var saveRevisions []string
-	for _, revision := range append(s.list("controllerrevision", "-l", "instancetype.kubevirt.io/object-kind"), s.list("controllerrevision", "-l", "kilnvm.io/frontend-of")...) {
+	for _, revision := range append(s.list("controllerrevision", "-l", "instancetype.kubevirt.io/object-kind"),
+		s.list("controllerrevision", "-l", "kilnvm.io/frontend-of")...) {
 		saveRevisions = append(saveRevisions, backup(t, &revision))
 	}
 

@@ -112,7 +112,8 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 	s.must(s.kubectl(pinned, "create", "-f", "-"))
 	file := filepath.Join(shared.Dir, "configuration.yaml")
 	got := s.kiln("repin", "vm/web", "--configuration", "--dry-run", "--config", file)
-	for _, want := range []string{"configuration: " + draft.Name + " -> configuration-", "at the next start: breaks the guest's hardware", "-      model: Nehalem", "+      model: host-model"} {
+	for _, want := range []string{"configuration: " + draft.Name + " -> configuration-", "at the next start: breaks the guest's hardware",
+		"-      model: Nehalem", "+      model: host-model"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("no '%s' in\n%s%s", want, got.stdout, got.stderr)
 		}
@@ -162,11 +163,13 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
 	profile := func(spec string) string {
-		return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + s.name + "}, spec: {vmiSelector: {matchLabels: {of: " + s.name + "}}, nodeSelector: {matchLabels: {machine: " + m.name + "}}, " + spec + "}}"
+		return "{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: " + s.name + "}, spec: {vmiSelector: {matchLabels: {of: " + s.name +
+			"}}, nodeSelector: {matchLabels: {machine: " + m.name + "}}, " + spec + "}}"
 	}
 	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "--wait=false", "--ignore-not-found") })
 	s.must(s.kubectl(profile("lifecycle: {onCrash: Preserve}"), "apply", "-f", "-"))
-	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
+	guest := strings.Replace(vm("demo", running...), "nodeSelector: {machine: none}",
+		"terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
 	guest = strings.Replace(guest, "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:", 1)
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	s.eventually("the guest runs", func() bool {

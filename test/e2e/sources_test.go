@@ -49,7 +49,8 @@ func TestInferenceFromImages(t *testing.T) {
 	}
 	object := func(group, kind, metadata, spec string) {
 		t.Helper()
-		s.must(s.kubectl(fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {%s}, spec: {%s}}", group, kind, metadata, spec), "create", "-n", namespace(metadata), "-f", "-"))
+		s.must(s.kubectl(fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {%s}, spec: {%s}}", group, kind, metadata, spec), "create", "-n",
+			namespace(metadata), "-f", "-"))
 	}
 	const cdi, snapshots = "cdi.kubevirt.io/v1beta1", "snapshot.storage.k8s.io/v1"
 	at := func(name string) string { return "name: " + name + ", namespace: " + golden }
@@ -72,13 +73,15 @@ func TestInferenceFromImages(t *testing.T) {
 		{name: "claim", template: "source: {pvc: {" + at("image") + "}}", reads: []string{"persistentvolumeclaims image"}},
 		{name: "snapshot", template: "source: {snapshot: {" + at("image") + "}}", reads: []string{"volumesnapshots.snapshot.storage.k8s.io image"}},
 		{name: "source", template: "sourceRef: {kind: DataSource, " + at("labelled") + "}", reads: []string{"datasources.cdi.kubevirt.io labelled"}},
-		{name: "source-of-claim", template: "sourceRef: {kind: DataSource, " + at("of-claim") + "}", reads: []string{"datasources.cdi.kubevirt.io of-claim", "persistentvolumeclaims image"}},
+		{name: "source-of-claim", template: "sourceRef: {kind: DataSource, " + at("of-claim") + "}",
+			reads: []string{"datasources.cdi.kubevirt.io of-claim", "persistentvolumeclaims image"}},
 		{name: "source-of-source", template: "sourceRef: {kind: DataSource, " + at("of-another") + "}",
 			reads: []string{"datasources.cdi.kubevirt.io of-another", "datasources.cdi.kubevirt.io of-claim", "persistentvolumeclaims image"}},
 	} {
 		changes := append(inferred, "emptyDisk: {capacity: 1Gi}", "dataVolume: {name: "+cmp.Or(c.volume, "made")+"}")
 		if c.template != "" {
-			changes = append(changes, "  template:", "  dataVolumeTemplates: [{metadata: {name: made}, spec: {"+c.template+", storage: {resources: {requests: {storage: 1Gi}}}}}]\n  template:")
+			changes = append(changes, "  template:",
+				"  dataVolumeTemplates: [{metadata: {name: made}, spec: {"+c.template+", storage: {resources: {requests: {storage: 1Gi}}}}}]\n  template:")
 		}
 		manifest := vm(c.name, changes...)
 		create := func(args ...string) answer {
@@ -91,7 +94,8 @@ func TestInferenceFromImages(t *testing.T) {
 			}
 			a := create("--dry-run=server")
 			kind := strings.TrimSuffix(strings.SplitN(resource, ".", 2)[0], "s")
-			if a.err == nil || !strings.Contains(a.stderr, "spec.instancetype.inferFromVolume: Forbidden") || !strings.Contains(strings.ToLower(a.stderr), kind+" '"+golden+"/"+name+"'") {
+			if a.err == nil || !strings.Contains(a.stderr, "spec.instancetype.inferFromVolume: Forbidden") ||
+				!strings.Contains(strings.ToLower(a.stderr), kind+" '"+golden+"/"+name+"'") {
 				t.Errorf("%s without the right to %s: %v %s", c.name, read, a.err, a.stderr)
 			}
 			role[read] = true

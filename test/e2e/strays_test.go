@@ -55,7 +55,8 @@ func (s space) longer(what string, done func() bool) {
 
 // stranded is a VMI without a VM, which nobody makes again.
 func stranded(name string, m machine) string {
-	return `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: ` + name + `}, spec: {terminationGracePeriodSeconds: 300, nodeSelector: {machine: ` + m.name +
+	return `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: ` + name +
+		`}, spec: {terminationGracePeriodSeconds: 300, nodeSelector: {machine: ` + m.name +
 		`}, domain: {memory: {guest: 64Mi}, cpu: {model: qemu64}, devices: {autoattachPodInterface: false}}}}`
 }
 
@@ -78,7 +79,8 @@ func TestStrays(t *testing.T) {
 	s.longer("the successor has a guest of its own", func() bool {
 		return s.kubectl("", "get", "vmi", "zombie", "-o", "jsonpath="+phase).stdout == "Running"
 	})
-	if xml, err := m.ActiveXML(s.name + "_zombie"); err != nil || !strings.Contains(xml, string(s.get("vmi", "zombie").GetUID())) || strings.Contains(xml, ">1</vcpu>") {
+	if xml, err := m.ActiveXML(s.name + "_zombie"); err != nil || !strings.Contains(xml, string(s.get("vmi", "zombie").GetUID())) ||
+		strings.Contains(xml, ">1</vcpu>") {
 		t.Errorf("%v, or the successor runs as its predecessor:\n%s", err, xml)
 	}
 	if _, err := os.Stat(files); !os.IsNotExist(err) {

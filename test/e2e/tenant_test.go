@@ -30,10 +30,13 @@ func TestTenantWritesNoRecord(t *testing.T) {
 	owned := `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: owned, ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: ` + uid +
 		`, controller: true}]}, spec: {nodeSelector: {machine: none}, domain: {memory: {guest: 64Mi}, devices: {}}}}`
 	refused("a guest for another's VM", "metadata.ownerReferences[0]", owned, "create", "-f", "-")
-	refused("a guest without its VM", "the guest belongs to its VirtualMachine", "", "patch", "vmi", "demo", "--type=merge", `-p={"metadata":{"ownerReferences":null}}`)
+	refused("a guest without its VM", "the guest belongs to its VirtualMachine", "", "patch", "vmi", "demo", "--type=merge",
+		`-p={"metadata":{"ownerReferences":null}}`)
 	for _, test := range []struct{ why, from, to, want string }{
-		{"a captured record of nothing", "  template:\n", "  template:\n    metadata: {annotations: {kilnvm.io/frontend: garbage}}\n", "spec.template.metadata.annotations[kilnvm.io/frontend]"},
-		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}", "metadata.annotations[kilnvm.io/hardware]"},
+		{"a captured record of nothing", "  template:\n", "  template:\n    metadata: {annotations: {kilnvm.io/frontend: garbage}}\n",
+			"spec.template.metadata.annotations[kilnvm.io/frontend]"},
+		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}",
+			"metadata.annotations[kilnvm.io/hardware]"},
 		{"a kind that is none", "instancetype: {name: small}", "instancetype: {name: small, kind: foo}", "spec.instancetype.kind"},
 		{"a revision of nothing", "instancetype: {name: small}", "instancetype: {name: small, revisionName: nothing}", "spec.instancetype.revisionName"},
 	} {

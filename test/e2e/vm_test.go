@@ -132,7 +132,8 @@ func TestPresetBesideSizeDoesNotConflict(t *testing.T) {
 	s.must(s.kubectl(vm("demo", append(running, "template:\n    spec:", "template:\n    metadata: {labels: {tier: web}}\n    spec:")...), "create", "-f", "-"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	guest := s.get("vmi", "demo")
-	if sockets, cores := field(guest, "spec", "domain", "cpu", "sockets"), field(guest, "spec", "domain", "cpu", "cores"); sockets != int64(2) || cores != int64(1) {
+	if sockets, cores := field(guest, "spec", "domain", "cpu", "sockets"), field(guest, "spec", "domain", "cpu", "cores"); sockets != int64(2) ||
+		cores != int64(1) {
 		t.Errorf("the VMI has %v sockets of %v cores; the size's 2 of 1 win over the preset", sockets, cores)
 	}
 	if field(guest, "spec", "domain", "devices", "watchdog", "i6300esb", "action") != "reset" {
@@ -142,7 +143,8 @@ func TestPresetBesideSizeDoesNotConflict(t *testing.T) {
 
 func TestConflictIsRefusedWithEveryCause(t *testing.T) {
 	s := newSpace(t)
-	manifest := vm("demo", "domain:\n", "domain:\n        cpu: {cores: 4, model: Haswell}\n        memory: {guest: 2Gi}\n        resources: {requests: {memory: 3Gi}}\n")
+	manifest := vm("demo", "domain:\n",
+		"domain:\n        cpu: {cores: 4, model: Haswell}\n        memory: {guest: 2Gi}\n        resources: {requests: {memory: 3Gi}}\n")
 	refused := s.kubectl(manifest, "create", "-f", "-")
 	if refused.err == nil {
 		t.Fatal("a VM that sets what its size sets was admitted")

@@ -175,7 +175,8 @@ func TestEveryLeafIsAccountedFor(t *testing.T) {
 		text += "| `" + row[0] + "` | " + row[1] + " | " + row[2] + " |\n"
 	}
 	for _, e := range table {
-		if !slices.ContainsFunc(leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()), func(leaf string) bool { return entryOf(leaf) != nil && entryOf(leaf).prefix == e.prefix }) {
+		if !slices.ContainsFunc(leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()),
+			func(leaf string) bool { return entryOf(leaf) != nil && entryOf(leaf).prefix == e.prefix }) {
 			t.Errorf("%s: the table speaks of a field that the API does not have", e.prefix)
 		}
 	}

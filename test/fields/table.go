@@ -96,5 +96,7 @@ var table = []entry{
 	{"topologySpreadConstraints[]", pod, "the scheduler's"},
 	{"utilityVolumes[]", rejected, "on creation: they are added to running guests, which Kiln does not serve"},
 	{"volumes[].downwardMetrics", named, "a disk of metrics"},
-	{"volumes[]", bound, "what lies behind `devices/disk/source`. On a bare machine: containerDisk, emptyDisk, hostDisk, cloudInitNoCloud and described claims; others are refused at the start"},
+	{"volumes[]", bound,
+		"what lies behind `devices/disk/source`. On a bare machine: containerDisk, emptyDisk, hostDisk, cloudInitNoCloud and described claims; " +
+			"others are refused at the start"},
 }

@@ -30,9 +30,10 @@ func (r Report) Text() string {
 
 // shown maps areas to the facts that are hardware; "*" stands for all of an area.
 var shown = map[string][]string{
-	"acpi":       {"*"}, // size and SHA-256 of each table
-	"cpu":        {"*"},
-	"disk":       {"serial", "model", "sectors", "readonly", "removable", "logical", "physical", "queues", "rotational", "discard_granularity", "discard_max_bytes"},
+	"acpi": {"*"}, // size and SHA-256 of each table
+	"cpu":  {"*"},
+	"disk": {"serial", "model", "sectors", "readonly", "removable", "logical", "physical", "queues", "rotational", "discard_granularity",
+		"discard_max_bytes"},
 	"dmi":        {"*"},
 	"firmware":   {"*"},
 	"fwcfg":      {"*"}, // size and SHA-256 of each file
@@ -42,16 +43,17 @@ var shown = map[string][]string{
 	"namespace":  {"*"}, // what the ACPI tables define, by which a change of their digests can be told
 	"nic":        {"mac", "mtu", "queues"},
 	"node":       {"*"},
-	"pci":        {"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "bars", "interrupt", "capabilities", "vectors", "slot", "port", "hotplug"},
-	"port":       {"name"},
-	"possible":   {"*"},
-	"rng":        {"*"},
-	"serial":     {"*"},
-	"smbios":     {"*"}, // size and SHA-256 of the whole table
-	"tpm":        {"version"},
-	"usb":        {"vendor", "product", "name", "speed", "serial", "bcdDevice"},
-	"virtio":     {"device", "features"},
-	"watchdog":   {"identity"},
+	"pci": {"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "bars", "interrupt", "capabilities", "vectors",
+		"slot", "port", "hotplug"},
+	"port":     {"name"},
+	"possible": {"*"},
+	"rng":      {"*"},
+	"serial":   {"*"},
+	"smbios":   {"*"}, // size and SHA-256 of the whole table
+	"tpm":      {"version"},
+	"usb":      {"vendor", "product", "name", "speed", "serial", "bcdDevice"},
+	"virtio":   {"device", "features"},
+	"watchdog": {"identity"},
 }
 
 // omitted are the facts that are not in the text, by area and field, with the reason.
@@ -70,11 +72,12 @@ var omitted = map[string]string{
 	"pci.path":         "as disk.path",
 	"pci.driver":       "the guest's software",
 	"pci.resource":     "addresses that the firmware gives; the sizes are in 'bars'",
-	"pci.config":       "what of it is the device's is in 'interrupt', 'capabilities', 'vectors', 'port', 'hotplug' and 'slot'; the rest is written by firmware and kernel",
-	"virtio.path":      "as disk.path",
-	"usb.path":         "as disk.path",
-	"port.path":        "as disk.path",
-	"input.path":       "as disk.path",
+	"pci.config": "what of it is the device's is in 'interrupt', 'capabilities', 'vectors', 'port', 'hotplug' and 'slot'; " +
+		"the rest is written by firmware and kernel",
+	"virtio.path": "as disk.path",
+	"usb.path":    "as disk.path",
+	"port.path":   "as disk.path",
+	"input.path":  "as disk.path",
 }
 
 // shown are the facts of one device that are part of the text, with those that have to be worked out.

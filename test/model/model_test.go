@@ -81,7 +81,8 @@ type model struct {
 
 func newModel(t *testing.T, seed uint64, done *tally) *model {
 	t.Helper()
-	m := &model{T: t, Rand: rand.New(rand.NewPCG(seed, seed)), admitted: map[types.UID]map[string]any{}, held: map[string]string{}, built: map[string]string{}, cpuModel: "Haswell", done: done}
+	m := &model{T: t, Rand: rand.New(rand.NewPCG(seed, seed)), admitted: map[types.UID]map[string]any{}, held: map[string]string{},
+		built: map[string]string{}, cpuModel: "Haswell", done: done}
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("seed-%d-", seed)}}
 	m.must(server.Create(t.Context(), made))
 	m.namespace = made.Name

@@ -66,7 +66,8 @@ func (m *model) restore() {
 		m.restoreRevisions()
 	}
 	kept := pick(m, m.backups).vm
-	m.admit(&v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: kept.Name, Namespace: kept.Namespace, Annotations: maps.Clone(kept.Annotations)}, Spec: *kept.Spec.DeepCopy()}, nil)
+	m.admit(&v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: kept.Name, Namespace: kept.Namespace, Annotations: maps.Clone(kept.Annotations)},
+		Spec: *kept.Spec.DeepCopy()}, nil)
 }
 
 func (m *model) reconcile() {

@@ -41,11 +41,13 @@ func (m *model) newProcess() *process {
 	p.admitting.refresh(t, kinds...)
 	p.collecting.refresh(t, kinds...)
 	resolver := resolve.Resolver{Cached: p.admitting, Live: live, Memo: resolve.NewMemo()}
-	hooks := &admission.Server{Reviewer: review.Reviewer{Resolver: resolver, Configuration: m.cluster}, Write: func(ctx context.Context, drafts ...revision.Draft) error {
-		return revision.Write(ctx, live, drafts...)
-	}}
+	hooks := &admission.Server{Reviewer: review.Reviewer{Resolver: resolver, Configuration: m.cluster},
+		Write: func(ctx context.Context, drafts ...revision.Draft) error {
+			return revision.Write(ctx, live, drafts...)
+		}}
 	p.hooks = hooks.Hooks()
-	p.controller = &lifecycle.Controller{Client: lagging{live, p.admitting}, Live: live, Resolver: resolver, Configuration: m.cluster, Events: &events.FakeRecorder{}, Now: now}
+	p.controller = &lifecycle.Controller{Client: lagging{live, p.admitting}, Live: live, Resolver: resolver, Configuration: m.cluster,
+		Events: &events.FakeRecorder{}, Now: now}
 	p.collector = &revision.Collector{Cached: p.collecting, Live: live, Grace: revision.LeastGrace, Now: now}
 	return p
 }

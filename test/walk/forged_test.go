@@ -9,7 +9,8 @@ import (
 )
 
 // records of hardware: none of them was written by a launcher.
-var records = []string{`{`, `{}`, `garbage`, `{"devices":{"disk.data":{"drive":"4000000000:0:0:0"}}}`, `{"devices":{"disk.data":{"pci":"0000:ff:1f.7"}}}`, `{"machine":"pc-q35-99.0"}`,
+var records = []string{`{`, `{}`, `garbage`, `{"devices":{"disk.data":{"drive":"4000000000:0:0:0"}}}`,
+	`{"devices":{"disk.data":{"pci":"0000:ff:1f.7"}}}`, `{"machine":"pc-q35-99.0"}`,
 	`{"devices":{"x":{"drive":"9:9:9:9"}}}`, `{"numa":[{"cpus":"0-4000000000"}]}`, `{"video":"qxl"}`, `{"vsock":3}`}
 
 func forge(w walker, o map[string]any) {
@@ -42,7 +43,8 @@ func (w *world) forgedAreAnswered() {
 	w.Helper()
 	unanswered := ""
 	if !soon(func() bool {
-		unanswered = w.kubectl("", "get", "vmi", "-n", tenantSpace, "-o", `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{if or (not .status) (not .status.conditions)}}{{.metadata.name}} {{end}}{{end}}{{end}}`)
+		unanswered = w.kubectl("", "get", "vmi", "-n", tenantSpace, "-o",
+			`go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{if or (not .status) (not .status.conditions)}}{{.metadata.name}} {{end}}{{end}}{{end}}`)
 		return unanswered == ""
 	}) {
 		w.Errorf("the launcher does not answer these guests of forged records: %s", unanswered)

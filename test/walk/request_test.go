@@ -58,7 +58,8 @@ func (w walker) oneIn(n int) bool { return w.IntN(n) == 0 }
 // names that the tenant gives, few, so that requests meet. The others' are of others' objects, which the tenant may guess.
 var (
 	ownNames   = []string{"a", "b", "c"}
-	otherNames = []string{"web", "size", "preference", "preset", "image", "secret", "settings", "node", "profile", "kiln-revision-writers", "kiln-webhook-tls", "small", "linux"}
+	otherNames = []string{"web", "size", "preference", "preset", "image", "secret", "settings", "node", "profile", "kiln-revision-writers",
+		"kiln-webhook-tls", "small", "linux"}
 )
 
 func (w walker) name() string {
@@ -108,7 +109,8 @@ func (w walker) request(r resource) request {
 	switch verb {
 	case "get", "list":
 		if w.oneIn(3) {
-			sent.accept = oneOf(w, []string{"application/json;as=Table;v=v1;g=meta.k8s.io", "application/yaml", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"})
+			sent.accept = oneOf(w, []string{"application/json;as=Table;v=v1;g=meta.k8s.io", "application/yaml",
+				"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"})
 		}
 	case "watch":
 		query.Set("watch", "true")

@@ -18,8 +18,10 @@ type list = libvirtxml.DomainDeviceList
 var sights = []sight{
 	seen(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, disk, func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
 	seen(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
-	seen(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, filesystem, func(a, b *libvirtxml.DomainFilesystem) int { return byAlias(a.Alias, b.Alias) }),
-	seen(func(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }, nic, func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }),
+	seen(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, filesystem,
+		func(a, b *libvirtxml.DomainFilesystem) int { return byAlias(a.Alias, b.Alias) }),
+	seen(func(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }, nic,
+		func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }),
 	seen(func(l *list) *[]libvirtxml.DomainSerial { return &l.Serials }, serial, asGiven),
 	seen(func(l *list) *[]libvirtxml.DomainChannel { return &l.Channels }, channel, asGiven),
 	seen(func(l *list) *[]libvirtxml.DomainInput { return &l.Inputs }, input, func(a, b *libvirtxml.DomainInput) int { return byAlias(a.Alias, b.Alias) }),

@@ -67,13 +67,16 @@ func TestPinning(t *testing.T) {
 		{"one cell has room for all", own("cores: 2, threads: 2", ""), twoCells, []int{0, 1, 2, 3, 5, 6, 7}, "v 2 6 3 7"},
 		{"the fullest cell that has room, so that the roomy one stays for large guests", own("cores: 2", ""), uneven, nil, "v 0 6"},
 		{"the isolated emulator is in the guest's cell", own("cores: 3, isolateEmulatorThread: true", ""), uneven, nil, "v 4 10 5 e 11"},
-		{"a guest larger than a cell takes the roomiest first, and only whole cores across cells", own("cores: 4, threads: 2", ""), uneven, nil, "v 1 7 2 8 3 9 4 10"},
+		{"a guest larger than a cell takes the roomiest first, and only whole cores across cells", own("cores: 4, threads: 2", ""), uneven, nil,
+			"v 1 7 2 8 3 9 4 10"},
 		{"a host that tells no cells gives CPUs in their order", own("cores: 2, threads: 2", ""), nil, []int{3, 5, 6, 7}, "v 3 5 6 7"},
 		{"a shared IO thread runs on the guest's own CPUs", own("cores: 2", shared+", devices: {disks: ["+disks("a b")+"]}"), oneCell, nil, "v 0 4 i 0,4"},
-		{"IO threads run beside an isolated emulator", own("cores: 2, isolateEmulatorThread: true", shared+", devices: {disks: ["+disks("a")+"]}"), oneCell, nil, "v 0 4 e 1 i 1"},
+		{"IO threads run beside an isolated emulator", own("cores: 2, isolateEmulatorThread: true", shared+", devices: {disks: ["+disks("a")+"]}"), oneCell,
+			nil, "v 0 4 e 1 i 1"},
 		{"several IO threads spread evenly", own("cores: 4", ", ioThreadsPolicy: auto, devices: {disks: ["+disks("a b")+"]}"), oneCell, nil, "v 0 4 1 5 i 0,4 1,5"},
 		{"more IO threads than CPUs go around", own("cores: 2", ", ioThreadsPolicy: auto, devices: {disks: ["+disks("a b c")+"]}"), oneCell, nil, "v 0 4 i 0 4 0"},
-		{"each thread of a supplemental pool has a CPU", own("cores: 2", ", ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, devices: {disks: ["+disks("a")+"]}"), oneCell, nil, "v 0 4 i 1 5"},
+		{"each thread of a supplemental pool has a CPU", own("cores: 2",
+			", ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, devices: {disks: ["+disks("a")+"]}"), oneCell, nil, "v 0 4 i 1 5"},
 	} {
 		spec := strings.Replace(c.spec, "devices: {}, ioThreads", "ioThreads", 1)
 		m := on(machine(t, withVolumes(spec, "a b c")), c.host)

@@ -48,7 +48,8 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 		disk.Source = h.networkSource(name, volume.Network)
 	}
 	if volume.Encrypted {
-		disk.Source.Encryption = &libvirtxml.DomainDiskEncryption{Format: "luks", Secrets: []libvirtxml.DomainDiskSecret{{Type: "passphrase", UUID: h.secretUUID("luks/" + name)}}}
+		disk.Source.Encryption = &libvirtxml.DomainDiskEncryption{Format: "luks",
+			Secrets: []libvirtxml.DomainDiskSecret{{Type: "passphrase", UUID: h.secretUUID("luks/" + name)}}}
 	}
 	if spec.LUN != nil && spec.LUN.Reservation { // libvirt starts the helper that may talk of reservations with the device
 		disk.Source.Reservations = &libvirtxml.DomainDiskReservations{Managed: "yes"}

@@ -18,8 +18,9 @@ func (h *host) adapters() (out []libvirtxml.NodeDevice) {
 			continue
 		}
 		made[*adapter] = true
-		out = append(out, libvirtxml.NodeDevice{Parent: adapter.Parent, Capability: libvirtxml.NodeDeviceCapability{SCSIHost: &libvirtxml.NodeDeviceSCSIHostCapability{
-			Capability: []libvirtxml.NodeDeviceSCSIHostSubCapability{{FCHost: &libvirtxml.NodeDeviceSCSIFCHostCapability{WWNN: adapter.WWNN, WWPN: adapter.WWPN}}}}}})
+		out = append(out, libvirtxml.NodeDevice{Parent: adapter.Parent,
+			Capability: libvirtxml.NodeDeviceCapability{SCSIHost: &libvirtxml.NodeDeviceSCSIHostCapability{
+				Capability: []libvirtxml.NodeDeviceSCSIHostSubCapability{{FCHost: &libvirtxml.NodeDeviceSCSIFCHostCapability{WWNN: adapter.WWNN, WWPN: adapter.WWPN}}}}}})
 	}
 	return out
 }

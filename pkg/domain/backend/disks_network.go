@@ -25,7 +25,8 @@ func (h *host) networkSource(name string, given *NetworkDisk) *libvirtxml.Domain
 	case given.User != "" && given.Protocol == "nbd":
 		h.fail(field.Invalid(at, given.User, "nbd knows no users; protect it with a network of its own"))
 	case given.User != "":
-		out.Auth = &libvirtxml.DomainDiskAuth{Username: given.User, Secret: &libvirtxml.DomainDiskSecret{Type: usages[given.Protocol], UUID: h.secretUUID("auth/" + name)}}
+		out.Auth = &libvirtxml.DomainDiskAuth{Username: given.User,
+			Secret: &libvirtxml.DomainDiskSecret{Type: usages[given.Protocol], UUID: h.secretUUID("auth/" + name)}}
 	case given.Protocol != "rbd" && len(given.Hosts) == 0: // Ceph's monitors may stand in its own configuration
 		h.fail(field.Invalid(at, given.Protocol, h.node()+" has bound no server for this disk"))
 	}

@@ -23,8 +23,10 @@ func network(t *testing.T) render.Machine {
 	m := machine(t, networkGuest)
 	server := []backend.NetworkHost{{Name: "192.0.2.1", Port: "6789"}}
 	m.Bindings.Volumes["ceph"] = backend.Volume{Format: "raw", Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/image", Hosts: server, User: "kiln"}}
-	m.Bindings.Volumes["iscsi"] = backend.Volume{Format: "raw", Network: &backend.NetworkDisk{Protocol: "iscsi", Name: "iqn.2024-01.example:disks/1", Hosts: server, User: "kiln"}}
-	m.Bindings.Volumes["nbd"] = backend.Volume{Format: "raw", Encrypted: true, Network: &backend.NetworkDisk{Protocol: "nbd", Name: "export", Hosts: []backend.NetworkHost{{Socket: "/run/nbd"}}}}
+	m.Bindings.Volumes["iscsi"] = backend.Volume{Format: "raw",
+		Network: &backend.NetworkDisk{Protocol: "iscsi", Name: "iqn.2024-01.example:disks/1", Hosts: server, User: "kiln"}}
+	m.Bindings.Volumes["nbd"] = backend.Volume{Format: "raw", Encrypted: true,
+		Network: &backend.NetworkDisk{Protocol: "nbd", Name: "export", Hosts: []backend.NetworkHost{{Socket: "/run/nbd"}}}}
 	m.Bindings.NICs["default"] = backend.NIC{Kind: "bridge", Device: "br0", Guarded: true}
 	m.Bindings.TPMEncrypted = true
 	return m

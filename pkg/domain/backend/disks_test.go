@@ -41,13 +41,15 @@ func TestDisk(t *testing.T) {
 		{"the user's cache", "disk: {bus: virtio}, cache: writeback", file, in(`cache="writeback" error_policy="stop" discard="unmap"`)},
 		{"the user's IO", "disk: {bus: virtio}, io: threads", file, in(`cache="none" error_policy="stop" io="threads" discard="unmap"`)},
 		{"the user's error policy", "disk: {bus: virtio}, errorPolicy: report", file, in(`cache="none" error_policy="report" discard="unmap"`)},
-		{"two guests that share a disk must not have a cache between them", "disk: {bus: virtio}, shareable: true, cache: none", file, in(`cache="none" error_policy="stop" discard="unmap"`)},
+		{"two guests that share a disk must not have a cache between them", "disk: {bus: virtio}, shareable: true, cache: none", file,
+			in(`cache="none" error_policy="stop" discard="unmap"`)},
 		{"a CD has nothing to give back", "cdrom: {bus: sata}", file, in(`cache="none" error_policy="stop"`)},
 		{"an overlay names its base, and that the base has none", "disk: {bus: virtio}", overlay,
 			wrap(`<disk type="file"><driver name="qemu" type="qcow2" cache="none" error_policy="stop" discard="unmap"></driver><source file="/v/a.qcow2"></source>` +
 				`<backingStore type="file"><format type="raw"></format><source file="/v/base"></source><backingStore></backingStore></backingStore></disk>`)},
 	} {
-		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+		m := machine(t,
+			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 		m.Bindings.Volumes = map[string]backend.Volume{"a": c.volume}
 		same(t, c.why, c.want, hostSide(t, rendered(t, m).Devices.Disks[0]))
 	}
@@ -61,11 +63,13 @@ func TestDiskRefusals(t *testing.T) {
 		want, words string
 	}{
 		{"no binding", "disk: {bus: virtio}", nil, "FieldValueInvalid spec.volumes[0]", "this host has bound nothing for this volume"},
-		{"a cache that the file system cannot do without", "disk: {bus: virtio}, cache: none", map[string]backend.Volume{"a": {Path: "/v/a", Format: "raw", NoDirectIO: true}},
+		{"a cache that the file system cannot do without", "disk: {bus: virtio}, cache: none",
+			map[string]backend.Volume{"a": {Path: "/v/a", Format: "raw", NoDirectIO: true}},
 			"FieldValueInvalid spec.domain.devices.disks[0].cache", "cannot bypass the page cache"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+			m := machine(t,
+				"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			m.Bindings.Volumes = c.bound
 			refusal(t, m, c.want, c.words)
 		})
@@ -96,8 +100,9 @@ func TestIOThreads(t *testing.T) {
 		{"dedicated disks need no policy", "", yes, "", "", 2, "2 1 -"},
 		{"a pool serves all", "ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 3},", "", "", "", 3, "1,2,3 1,2,3 -"},
 	} {
-		m := machine(t, "{architecture: amd64, domain: {"+c.policy+" cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}"+c.a+"}, {name: b, disk: {bus: virtio}"+c.b+
-			"}, {name: c, disk: {bus: sata}"+c.c+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}")
+		m := machine(t,
+			"{architecture: amd64, domain: {"+c.policy+" cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}"+c.a+"}, {name: b, disk: {bus: virtio}"+c.b+
+				"}, {name: c, disk: {bus: sata}"+c.c+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}")
 		dom := rendered(t, m)
 		same(t, c.why, c.want, threadsOf(dom.Devices.Disks))
 		if dom.IOThreads != c.threads {

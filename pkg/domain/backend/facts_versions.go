@@ -116,7 +116,8 @@ var features = []struct {
 	{"a display of a PCI host device", "10.2.0", "", func(h *host) (asks []*field.Path) {
 		for i := range h.Frontend.Devices.Hostdevs {
 			d := &h.Frontend.Devices.Hostdevs[i]
-			asks = append(asks, when(d.SubsysPCI != nil && d.SubsysPCI.Display == "on", h.hostdevPath(abi.Name("hostdev", d.Alias)).Child("virtualGPUOptions", "display"))...)
+			asks = append(asks, when(d.SubsysPCI != nil && d.SubsysPCI.Display == "on",
+				h.hostdevPath(abi.Name("hostdev", d.Alias)).Child("virtualGPUOptions", "display"))...)
 		}
 		return asks
 	}},

@@ -19,18 +19,28 @@ func TestOldHosts(t *testing.T) {
 		{"QEMU alone", pool, "10.0.0", "8.2.0", "FieldValueForbidden spec.domain.ioThreadsPolicy", "needs QEMU 9.0.0, host 'rack1' has QEMU 8.2.0"},
 		{"just new enough: numbers are compared, not texts", pool, "10.0.0", "10.0.0", "", ""},
 		{"a host that tells no versions", pool, "", "", "", ""},
-		{"a pool without virtio disks asks for nothing", "ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, devices: {disks: [{name: a, disk: {bus: sata}}]}", "9.0.0", "7.2.0", "", ""},
-		{"an ACPI index", "devices: {interfaces: [{name: default, masquerade: {}, acpiIndex: 3}]}", "7.0.0", "5.2.0", "FieldValueForbidden spec.domain.devices.interfaces[0].acpiIndex",
+		{"a pool without virtio disks asks for nothing",
+			"ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, devices: {disks: [{name: a, disk: {bus: sata}}]}", "9.0.0",
+			"7.2.0", "", ""},
+		{"an ACPI index", "devices: {interfaces: [{name: default, masquerade: {}, acpiIndex: 3}]}", "7.0.0", "5.2.0",
+			"FieldValueForbidden spec.domain.devices.interfaces[0].acpiIndex",
 			"needs libvirt 7.3.0"},
-		{"a granularity that the user wants", "devices: {disks: [{name: a, disk: {bus: virtio}, blockSize: {custom: {logical: 512, physical: 512, discardGranularity: 4096}}}]}", "9.0.0", "7.2.0",
+		{"a granularity that the user wants",
+			"devices: {disks: [{name: a, disk: {bus: virtio}, blockSize: {custom: {logical: 512, physical: 512, discardGranularity: 4096}}}]}", "9.0.0", "7.2.0",
 			"FieldValueForbidden spec.domain.devices.disks[0].blockSize.custom.discardGranularity", "needs libvirt 10.0.0"},
-		{"the host's enlightenments", "features: {hypervPassthrough: {enabled: true}}", "7.10.0", "7.2.0", "FieldValueForbidden spec.domain.features.hypervPassthrough", "needs libvirt 8.0.0"},
-		{"an MSDM table", "firmware: {acpi: {msdmNameRef: a}}", "9.0.0", "7.2.0", "FieldValueForbidden spec.domain.firmware.acpi.msdmNameRef", "needs libvirt 11.2.0"},
-		{"a panic device on PCI", "devices: {panicDevices: [{model: hyperv}, {model: pvpanic}]}", "9.0.0", "7.2.0", "FieldValueForbidden spec.domain.devices.panicDevices[1].model", "needs libvirt 9.1.0"},
-		{"an igb interface", "devices: {interfaces: [{name: default, masquerade: {}, model: igb}]}", "9.3.0", "7.2.0", "FieldValueForbidden spec.domain.devices.interfaces[0].model", "needs QEMU 8.0.0"},
-		{"flushing of TLBs", "features: {hyperv: {tlbflush: {extended: {}}}}", "10.10.0", "7.2.0", "FieldValueForbidden spec.domain.features.hyperv.tlbflush", "needs libvirt 11.0.0"},
+		{"the host's enlightenments", "features: {hypervPassthrough: {enabled: true}}", "7.10.0", "7.2.0",
+			"FieldValueForbidden spec.domain.features.hypervPassthrough", "needs libvirt 8.0.0"},
+		{"an MSDM table", "firmware: {acpi: {msdmNameRef: a}}", "9.0.0", "7.2.0", "FieldValueForbidden spec.domain.firmware.acpi.msdmNameRef",
+			"needs libvirt 11.2.0"},
+		{"a panic device on PCI", "devices: {panicDevices: [{model: hyperv}, {model: pvpanic}]}", "9.0.0", "7.2.0",
+			"FieldValueForbidden spec.domain.devices.panicDevices[1].model", "needs libvirt 9.1.0"},
+		{"an igb interface", "devices: {interfaces: [{name: default, masquerade: {}, model: igb}]}", "9.3.0", "7.2.0",
+			"FieldValueForbidden spec.domain.devices.interfaces[0].model", "needs QEMU 8.0.0"},
+		{"flushing of TLBs", "features: {hyperv: {tlbflush: {extended: {}}}}", "10.10.0", "7.2.0",
+			"FieldValueForbidden spec.domain.features.hyperv.tlbflush", "needs libvirt 11.0.0"},
 		{"plain flushing of TLBs", "features: {hyperv: {tlbflush: {}}}", "9.0.0", "7.2.0", "", ""},
-		{"a display of a PCI host device", "devices: {gpus: [{name: a, deviceName: example.org/gpu, virtualGPUOptions: {display: {enabled: true}}}]}", "9.0.0", "7.2.0",
+		{"a display of a PCI host device", "devices: {gpus: [{name: a, deviceName: example.org/gpu, virtualGPUOptions: {display: {enabled: true}}}]}",
+			"9.0.0", "7.2.0",
 			"FieldValueForbidden spec.domain.devices.gpus[0].virtualGPUOptions.display", "needs libvirt 10.2.0"},
 		{"passt", nic, "8.0.0", "7.1.0", "FieldValueForbidden spec.domain.devices.interfaces[0]", "needs libvirt 9.1.0"},
 		{"a place for the TPM's state", "devices: {tpm: {}}", "10.9.0", "9.0.0", "FieldValueForbidden hostProfile.pathTemplates.swtpm", "needs libvirt 10.10.0"},
@@ -42,7 +52,8 @@ func TestOldHosts(t *testing.T) {
 			if c.why == "an MSDM table" {
 				volume = "secret: {secretName: s}"
 			}
-			m := machine(t, "{architecture: amd64, domain: {memory: {guest: 1Gi}, "+c.domain+"}, networks: [{name: default, pod: {}}], volumes: [{name: a, "+volume+"}]}")
+			m := machine(t,
+				"{architecture: amd64, domain: {memory: {guest: 1Gi}, "+c.domain+"}, networks: [{name: default, pod: {}}], volumes: [{name: a, "+volume+"}]}")
 			m.Host.NodeName, m.Host.LibvirtVersion, m.Host.QEMUVersion = "rack1", c.libvirt, c.qemu
 			if c.why == "passt" {
 				bind(m, "passt")

@@ -56,7 +56,8 @@ func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
 			return err
 		}
 		pci, zero := *out.SubsysPCI, uint(0)
-		pci.Source = &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{Domain: &zero, Bus: &at.Bus, Slot: &at.Slot, Function: &at.Function}}
+		pci.Source = &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{Domain: &zero, Bus: &at.Bus, Slot: &at.Slot,
+			Function: &at.Function}}
 		out.SubsysPCI, out.Managed = &pci, "no"
 	case out.SubsysMDev != nil && mediated[bound.Type] == out.SubsysMDev.Model:
 		mdev := *out.SubsysMDev

@@ -149,7 +149,8 @@ func (h *host) requestedCPUs() uint {
 	return h.Frontend.VCPU.Value
 }
 
-// ioThreadPins are the administrator's CPUs for all, else keep threads of guests with CPUs of their own on those: threads of the supplemental pool on the CPUs taken for
+// ioThreadPins are the administrator's CPUs for all, else keep threads of guests with CPUs of their own on those: threads of the
+// supplemental pool on the CPUs taken for
 // them, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
 func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
 	plan, pins := h.plan, h.pins

@@ -33,11 +33,14 @@ func TestMirroredCells(t *testing.T) {
 		want      string
 	}{
 		{"a guest that fits one cell has one", mirroring("cores: 2, threads: 2", "1Gi"), twoCells, "0-3:1024Mi=0 v 0 4 1 5"},
-		{"a guest larger than a cell has two, half of its memory in each", mirroring("cores: 4, threads: 2", "2Gi"), twoCells, "0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
+		{"a guest larger than a cell has two, half of its memory in each", mirroring("cores: 4, threads: 2", "2Gi"), twoCells,
+			"0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
 		{"the roomiest cells serve, in the host's order", mirroring("cores: 5, threads: 2", "1Gi"), uneven, "0-5:512Mi=1 6-9:512Mi=2 v 1 7 2 8 3 9 4 10 5 11"},
-		{"sockets to be added later belong to a cell and have no CPU yet", mirroring("sockets: 2, cores: 2, maxSockets: 3", "1Gi"), twoCells, "0-5:1024Mi=0 v 0 4 1 5"},
+		{"sockets to be added later belong to a cell and have no CPU yet", mirroring("sockets: 2, cores: 2, maxSockets: 3", "1Gi"), twoCells,
+			"0-5:1024Mi=0 v 0 4 1 5"},
 		{"the emulator takes what the guest's cells have left", mirroring("cores: 3, isolateEmulatorThread: true", "1Gi"), twoCells, "0-2:1024Mi=0 v 0 4 1 e 5"},
-		{"the emulator runs in another cell where they have nothing left", mirroring("cores: 4, isolateEmulatorThread: true", "1Gi"), twoCells, "0-3:1024Mi=0 v 0 4 1 5 e 2"},
+		{"the emulator runs in another cell where they have nothing left", mirroring("cores: 4, isolateEmulatorThread: true", "1Gi"), twoCells,
+			"0-3:1024Mi=0 v 0 4 1 5 e 2"},
 	} {
 		same(t, c.why, c.want, mirror(rendered(t, on(machine(t, c.spec), c.host))))
 	}
@@ -49,10 +52,12 @@ func TestMemoryOfCells(t *testing.T) {
 	dom := rendered(t, on(machine(t, mirroring("cores: 4, threads: 2", "2Gi")), twoCells))
 	same(t, "numatune", `<numatune><memory mode="strict" nodeset="0-1"></memory><memnode cellid="0" mode="strict" nodeset="0"></memnode>`+
 		`<memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>`, part(t, libvirtxml.Domain{NUMATune: dom.NUMATune}))
-	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="2048" unit="KiB" nodeset="0"></page><page size="2048" unit="KiB" nodeset="1"></page></hugepages>`+
-		`<allocation mode="immediate"></allocation></memoryBacking>`, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
-	same(t, "cells", `<cpu><numa><cell id="0" cpus="0-3" memory="1048576" unit="KiB"><distances><sibling id="0" value="10"></sibling><sibling id="1" value="20"></sibling></distances></cell>`+
-		`<cell id="1" cpus="4-7" memory="1048576" unit="KiB"><distances><sibling id="0" value="20"></sibling><sibling id="1" value="10"></sibling></distances></cell></numa></cpu>`,
+	same(t, "memoryBacking",
+		`<memoryBacking><hugepages><page size="2048" unit="KiB" nodeset="0"></page><page size="2048" unit="KiB" nodeset="1"></page></hugepages>`+
+			`<allocation mode="immediate"></allocation></memoryBacking>`, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
+	same(t, "cells",
+		`<cpu><numa><cell id="0" cpus="0-3" memory="1048576" unit="KiB"><distances><sibling id="0" value="10"></sibling><sibling id="1" value="20"></sibling></distances></cell>`+
+			`<cell id="1" cpus="4-7" memory="1048576" unit="KiB"><distances><sibling id="0" value="20"></sibling><sibling id="1" value="10"></sibling></distances></cell></numa></cpu>`,
 		part(t, libvirtxml.Domain{CPU: &libvirtxml.DomainCPU{Numa: dom.CPU.Numa}}))
 }
 
@@ -106,7 +111,8 @@ func TestCellsThatDoNotFit(t *testing.T) {
 		host  []backend.Cell
 		words string
 	}{
-		{"one large cell is not two", cells([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}), "the guest has NUMA cells (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) that do not fit those of this host (cell 0: 8 CPUs, 8388608 KiB)"},
+		{"one large cell is not two", cells([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
+			"the guest has NUMA cells (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) that do not fit those of this host (cell 0: 8 CPUs, 8388608 KiB)"},
 		{"a cell with too little memory", small, "cell 1: 4 CPUs, 524288 KiB"},
 		{"a cell with too few huge pages", pageless, "do not fit"},
 		{"three small cells", cells([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "cell 2: 2 CPUs"},
@@ -128,7 +134,8 @@ func TestHugePagesWithoutCells(t *testing.T) {
 	t.Parallel()
 	spec := "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 2Gi, hugepages: {pageSize: 1Gi}}, devices: {}}}"
 	dom := rendered(t, machine(t, spec))
-	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="1048576" unit="KiB"></page></hugepages></memoryBacking>`, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
+	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="1048576" unit="KiB"></page></hugepages></memoryBacking>`,
+		part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	if dom.NUMATune != nil {
 		t.Error("a guest that mirrors no cells is tied to one")
 	}

@@ -126,5 +126,6 @@ func rate(r *v1alpha1.BandwidthPolicy) *libvirtxml.DomainInterfaceBandwidthParam
 		return &value
 	}
 	// libvirt hands these to tc, whose kilobytes are 1000 bytes in rates and 1024 in sizes.
-	return &libvirtxml.DomainInterfaceBandwidthParams{Average: in(1000, r.AverageBytesPerSecond), Peak: in(1000, r.PeakBytesPerSecond), Burst: in(1024, r.BurstSize)}
+	return &libvirtxml.DomainInterfaceBandwidthParams{Average: in(1000, r.AverageBytesPerSecond), Peak: in(1000, r.PeakBytesPerSecond),
+		Burst: in(1024, r.BurstSize)}
 }

@@ -25,7 +25,8 @@ func TestNICs(t *testing.T) {
 		"direct":    `<interface type="direct"><source dev="eth0" mode="bridge"></source></interface>`,
 		"vhostuser": `<interface type="vhostuser"><source type="unix" mode="client" path="/run/v.sock"></source></interface>`,
 	} {
-		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
+		m := machine(t,
+			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
 		m.Host.VirtTypes = []string{"qemu"}
 		m.Bindings.NICs["default"] = backend.NIC{Kind: kind, Device: "eth0", Socket: "/run/v.sock"}
 		out, errs := render.Domain(m)
@@ -36,7 +37,8 @@ func TestNICs(t *testing.T) {
 		dom := out.Documents.Domain
 		nic := dom.Devices.Interfaces[0]
 		only := libvirtxml.DomainInterface{Source: nic.Source, Target: nic.Target, Backend: nic.Backend}
-		same(t, kind, "<devices>"+want+"</devices>", part(t, libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
+		same(t, kind, "<devices>"+want+"</devices>", part(t,
+			libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
 		if digest != "" && digest != out.Record.Digest {
 			t.Errorf("%s: the guest sees another interface", kind)
 		}
@@ -50,7 +52,8 @@ func TestNICs(t *testing.T) {
 			t.Errorf("%s: %v\n%s", kind, err, text)
 		}
 	}
-	m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
+	m := machine(t,
+		"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
 	bind(m, "pigeon")
 	refusal(t, m, "FieldValueNotSupported spec.domain.devices.interfaces[0]", "")
 }

@@ -28,7 +28,8 @@ func Assumed(architecture string) Capabilities {
 			Code: "/usr/share/OVMF/OVMF_CODE_4M.fd", VarsTemplate: "/usr/share/OVMF/OVMF_VARS_4M.fd", Format: "raw"},
 		{Architecture: "amd64", Machines: q35, Features: []string{"amd-sev-snp"}, Code: "/usr/share/ovmf/OVMF.amdsev.fd", Format: "raw"},
 		{Architecture: "amd64", Machines: q35, Features: []string{"intel-tdx"}, Code: "/usr/share/ovmf/OVMF.inteltdx.fd", Format: "raw"},
-		{Architecture: "amd64", Machines: q35, Features: []string{"intel-tdx", "secure-boot", "enrolled-keys"}, Code: "/usr/share/ovmf/OVMF.inteltdx.ms.fd", Format: "raw"},
+		{Architecture: "amd64", Machines: q35, Features: []string{"intel-tdx", "secure-boot", "enrolled-keys"}, Code: "/usr/share/ovmf/OVMF.inteltdx.ms.fd",
+			Format: "raw"},
 		{Architecture: "arm64", Machines: virt, Features: []string{"secure-boot", "enrolled-keys"},
 			Code: "/usr/share/AAVMF/AAVMF_CODE.ms.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.ms.fd", Format: "raw"},
 		{Architecture: "arm64", Machines: virt, Code: "/usr/share/AAVMF/AAVMF_CODE.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.fd", Format: "raw"},
@@ -103,7 +104,8 @@ func assumedExtra(vmi *v1.VirtualMachineInstance) int {
 	if _, even := vmi.Annotations[v1.EmulatorThreadCompleteToEvenParity]; even {
 		extra++
 	}
-	if policy := vmi.Spec.Domain.IOThreadsPolicy; policy != nil && *policy == v1.IOThreadsPolicySupplementalPool && pool != nil && pool.SupplementalPoolThreadCount != nil {
+	if policy := vmi.Spec.Domain.IOThreadsPolicy; policy != nil && *policy == v1.IOThreadsPolicySupplementalPool && pool != nil &&
+		pool.SupplementalPoolThreadCount != nil {
 		extra += int(min(*pool.SupplementalPoolThreadCount, assumedCPUs))
 	}
 	return extra

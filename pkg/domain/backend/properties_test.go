@@ -41,7 +41,8 @@ func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 func randomGuest(t testing.TB, r *rand.Rand) render.Machine {
 	var disks, nics, networks, volumes []string
 	for i := range r.IntN(5) {
-		more := pick(r, "", "", ", cache: none", ", cache: writeback", ", io: threads", ", shareable: true, cache: none", ", blockSize: {matchVolume: {}}", ", dedicatedIOThread: true")
+		more := pick(r, "", "", ", cache: none", ", cache: writeback", ", io: threads", ", shareable: true, cache: none", ", blockSize: {matchVolume: {}}",
+			", dedicatedIOThread: true")
 		disks = append(disks, fmt.Sprintf("{name: d%d, disk: {bus: %s}%s}", i, pick(r, "virtio", "virtio", "scsi"), more))
 		volumes = append(volumes, fmt.Sprintf("{name: d%d, emptyDisk: {capacity: 1Gi}}", i))
 	}
@@ -70,7 +71,8 @@ func randomHost(r *rand.Rand, m render.Machine) render.Machine {
 	volumes := map[string]backend.Volume{}
 	for name := range m.Bindings.Volumes {
 		block := uint(pick(r, 512, 4096))
-		volumes[name] = pick(r, backend.Volume{Path: "/v/" + name, Format: "raw", NoDirectIO: r.IntN(4) == 0}, backend.Volume{Path: "/dev/" + name, Format: "raw", Block: true},
+		volumes[name] = pick(r, backend.Volume{Path: "/v/" + name, Format: "raw", NoDirectIO: r.IntN(4) == 0},
+			backend.Volume{Path: "/dev/" + name, Format: "raw", Block: true},
 			backend.Volume{Path: "/v/" + name, Format: "qcow2", Backing: "/b", BackingFormat: "raw"})
 		v := volumes[name]
 		v.LogicalBlock, v.PhysicalBlock, v.DiscardGranularity = block, block, block

@@ -118,7 +118,8 @@ var coupled = []struct {
 	}, "'Unmap' needs hostProfile.disk.discard 'Unmap'"},
 	{func(h *host) []*field.Path {
 		p := h.policy.DiskLimits
-		return append(when(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits", "totalBytesPerSecond"),
+		return append(when(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits",
+			"totalBytesPerSecond"),
 			when(p.TotalIOPS != nil && (p.ReadIOPS != nil || p.WriteIOPS != nil), profileRoot, "diskLimits", "totalIOPS")...)
 	}, "a limit of the total cannot be together with one of reads or writes"},
 	{func(h *host) []*field.Path {

@@ -22,7 +22,8 @@ func TestNamesOnTheHost(t *testing.T) {
 		m.VMI.Namespace, m.VMI.UID = namespace, uid
 		m.VMI.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed"}
 		m.Bindings.TPMEncrypted = true
-		m.Bindings.Volumes["a"] = backend.Volume{Format: "raw", Encrypted: true, Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/a", User: "kiln", Hosts: []backend.NetworkHost{{Name: "ceph.example"}}}}
+		m.Bindings.Volumes["a"] = backend.Volume{Format: "raw", Encrypted: true,
+			Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/a", User: "kiln", Hosts: []backend.NetworkHost{{Name: "ceph.example"}}}}
 		m.Bindings.NICs["default"] = backend.NIC{Kind: "bridge", Device: "br0", Guarded: true}
 		result, errs := render.Domain(m)
 		if len(errs) > 0 {
@@ -38,7 +39,8 @@ func TestNamesOnTheHost(t *testing.T) {
 		// The domain must find what is defined for it.
 		dom := result.Documents.Domain.Devices
 		disk := dom.Disks[0].Source
-		used := []string{disk.Network.Auth.Secret.UUID, disk.Encryption.Secrets[0].UUID, dom.TPMs[0].Backend.Emulator.Encryption.Secret, dom.Interfaces[0].FilterRef.Filter}
+		used := []string{disk.Network.Auth.Secret.UUID, disk.Encryption.Secrets[0].UUID, dom.TPMs[0].Backend.Emulator.Encryption.Secret,
+			dom.Interfaces[0].FilterRef.Filter}
 		for _, name := range used {
 			if !slices.Contains(out, name) {
 				t.Errorf("the domain uses '%s', defined are %q", name, out)

@@ -29,10 +29,12 @@ func TestCouplings(t *testing.T) {
 		{"virtiofs with memory that cannot be shared", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: Anonymous}}"),
 			"FieldValueForbidden spec.domain.devices.filesystems", "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'Anonymous'"},
 		{"virtiofs with memory in files", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: File}}"), "", ""},
-		{"vhost-user with memory that cannot be shared", nic, policy("vhostuser", "{memory: {backing: Anonymous}}"), nicPath, "hostProfile.memory.backing is 'Anonymous'"},
+		{"vhost-user with memory that cannot be shared", nic, policy("vhostuser", "{memory: {backing: Anonymous}}"), nicPath,
+			"hostProfile.memory.backing is 'Anonymous'"},
 		{"vhost-user needs virtio", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", kind("vhostuser"), nicPath, "use model 'virtio'"},
 		{"vhost without a device of the kernel", nic, policy("user", "{net: {vhost: true}}"), nicPath, "hostProfile.net.vhost is 'true', and this host binds"},
-		{"vhost is for virtio alone, and no other card minds", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", policy("user", "{net: {vhost: true}}"), "", ""},
+		{"vhost is for virtio alone, and no other card minds", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}",
+			policy("user", "{net: {vhost: true}}"), "", ""},
 		{"vhost on a tap", nic, policy("tap", "{net: {vhost: true}}"), "", ""},
 		{"a limit that nobody would keep", nic, policy("user", "{net: {inbound: {averageBytesPerSecond: 1000}}}"), nicPath, "hostProfile.net.inbound"},
 		{"a filter without a tap", nic, policy("direct", "{net: {filterRef: f}}"), nicPath, "hostProfile.net.filterRef"},
@@ -41,17 +43,27 @@ func TestCouplings(t *testing.T) {
 		{"trust without a macvtap", nic, policy("bridge", "{net: {trustRx: true}}"), nicPath, "hostProfile.net.trustRx"},
 		{"trust with one", nic, policy("direct", "{net: {trustRx: true}}"), "", ""},
 		{"isolation needs a bridge", nic, policy("tap", "{net: {isolated: true}}"), nicPath, "hostProfile.net.isolated"},
-		{"NUMA cells need pins", mirrors, policy("", "{cpu: {pinStrategy: None}}"), "FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough", "hostProfile.cpu.pinStrategy is 'None'"},
-		{"NUMA cells need their memory", mirrors, policy("", "{numa: {mode: Interleave}}"), "FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough", "hostProfile.numa.mode"},
-		{"less than the guest's memory", "cpu: {cores: 1}", policy("", "{memory: {hardLimit: 1Gi}}"), "FieldValueForbidden spec.domain.memory.guest", "hostProfile.memory.hardLimit"},
-		{"native IO over the administrator's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, io: native}]}", policy("", "{disk: {cachePolicy: WriteBack}}"), diskPath, "hostProfile.disk.cachePolicy"},
-		{"the administrator's native IO over the user's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, cache: writeback}]}", policy("", "{disk: {ioPolicy: Native}}"), diskPath, "native IO needs cache"},
+		{"NUMA cells need pins", mirrors, policy("", "{cpu: {pinStrategy: None}}"), "FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough",
+			"hostProfile.cpu.pinStrategy is 'None'"},
+		{"NUMA cells need their memory", mirrors, policy("", "{numa: {mode: Interleave}}"),
+			"FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough", "hostProfile.numa.mode"},
+		{"less than the guest's memory", "cpu: {cores: 1}", policy("", "{memory: {hardLimit: 1Gi}}"), "FieldValueForbidden spec.domain.memory.guest",
+			"hostProfile.memory.hardLimit"},
+		{"native IO over the administrator's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, io: native}]}",
+			policy("", "{disk: {cachePolicy: WriteBack}}"), diskPath, "hostProfile.disk.cachePolicy"},
+		{"the administrator's native IO over the user's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, cache: writeback}]}",
+			policy("", "{disk: {ioPolicy: Native}}"), diskPath, "native IO needs cache"},
 		{"native IO without a cache", disk, policy("", "{disk: {ioPolicy: Native, cachePolicy: DirectSync}}"), "", ""},
-		{"zeroes that may not be given back", disk, policy("", "{disk: {detectZeroes: Unmap, discard: Ignore}}"), "FieldValueForbidden hostProfile.disk.detectZeroes", "hostProfile.disk.discard"},
-		{"a total and a part", disk, policy("", "{diskLimits: {totalIOPS: 1, readIOPS: 1}}"), "FieldValueForbidden hostProfile.diskLimits.totalIOPS", "cannot be together"},
-		{"a pool of more than its most", disk, policy("", "{ioThreads: {poolMin: 4, poolMax: 2}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin", "hostProfile.ioThreads.poolMax"},
-		{"a least pool without a most", disk, policy("", "{ioThreads: {poolMin: 4}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin", "needs hostProfile.ioThreads.poolMax"},
-		{"a peak above nothing", nic, policy("tap", "{net: {outbound: {peakBytesPerSecond: 4k}}}"), "FieldValueForbidden hostProfile.net.outbound.averageBytesPerSecond", "above an average"},
+		{"zeroes that may not be given back", disk, policy("", "{disk: {detectZeroes: Unmap, discard: Ignore}}"),
+			"FieldValueForbidden hostProfile.disk.detectZeroes", "hostProfile.disk.discard"},
+		{"a total and a part", disk, policy("", "{diskLimits: {totalIOPS: 1, readIOPS: 1}}"), "FieldValueForbidden hostProfile.diskLimits.totalIOPS",
+			"cannot be together"},
+		{"a pool of more than its most", disk, policy("", "{ioThreads: {poolMin: 4, poolMax: 2}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin",
+			"hostProfile.ioThreads.poolMax"},
+		{"a least pool without a most", disk, policy("", "{ioThreads: {poolMin: 4}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin",
+			"needs hostProfile.ioThreads.poolMax"},
+		{"a peak above nothing", nic, policy("tap", "{net: {outbound: {peakBytesPerSecond: 4k}}}"),
+			"FieldValueForbidden hostProfile.net.outbound.averageBytesPerSecond", "above an average"},
 		{"parts of a cache where CPUs are emulated", "cpu: {cores: 1}", func(m *render.Machine) {
 			policy("", "{cache: {l3Sizes: [1Mi]}}")(m)
 			m.Host.VirtTypes = []string{"qemu"}
@@ -65,8 +77,9 @@ func TestCouplings(t *testing.T) {
 			"FieldValueInvalid hostProfile.pathTemplates.swtpm", "{{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"},
 		{"a confinement that nobody can tell", "cpu: {cores: 1}", policy("", "{security: {nwFilter: Spoofing}}"),
 			"FieldValueNotSupported hostProfile.security.nwFilter", "AntiSpoofing"},
-		{"places of sockets, and tuning, that nobody can tell are left out", "cpu: {cores: 1}", policy("", "{pathTemplates: {vnc: vnc, serial: '/run/{{.Owner}}', channel: '/../a'},"+
-			" cpu: {emulatorCPUs: many}, ioThreads: {cpus: 3-1}, memory: {hugePageSizes: [1]}, disk: {cachePolicy: none}, graphics: {listen: everywhere}}"), "", ""},
+		{"places of sockets, and tuning, that nobody can tell are left out", "cpu: {cores: 1}",
+			policy("", "{pathTemplates: {vnc: vnc, serial: '/run/{{.Owner}}', channel: '/../a'},"+
+				" cpu: {emulatorCPUs: many}, ioThreads: {cpus: 3-1}, memory: {hugePageSizes: [1]}, disk: {cachePolicy: none}, graphics: {listen: everywhere}}"), "", ""},
 		{"queues of an interface in user space", "cpu: {cores: 2}, devices: {networkInterfaceMultiqueue: true, interfaces: [{name: default, masquerade: {}}]}",
 			func(m *render.Machine) {
 				nic := m.Bindings.NICs["default"]
@@ -80,11 +93,13 @@ func TestCouplings(t *testing.T) {
 		{"the host's own CPU on a host with KVM", "cpu: {cores: 1, model: host-passthrough}", func(*render.Machine) {}, "", ""},
 		{"no EFI build for the machine", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Host.Firmware = nil },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has no EFI firmware without enrolled keys for machine"},
-		{"keys are not enrolled behind the guest's back", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Host.Firmware = m.Host.Firmware[:1] },
+		{"keys are not enrolled behind the guest's back", "firmware: {bootloader: {efi: {secureBoot: false}}}",
+			func(m *render.Machine) { m.Host.Firmware = m.Host.Firmware[:1] },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "without enrolled keys"},
 		{"no file for the variables of the firmware", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Bindings.NVRAM = "" },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has bound no file for the firmware's variables"},
-		{"no emulator for the architecture", "cpu: {cores: 1}", func(m *render.Machine) { m.Host.Emulators = nil }, "FieldValueInvalid spec.architecture", "has no emulator"},
+		{"no emulator for the architecture", "cpu: {cores: 1}", func(m *render.Machine) { m.Host.Emulators = nil }, "FieldValueInvalid spec.architecture",
+			"has no emulator"},
 		{"a machine that this QEMU has not", "machine: {type: pc-q35-99.0}", func(m *render.Machine) {
 			m.Host.Machines = map[string]map[string]string{"amd64": {"q35": "pc-q35-7.2", "pc-q35-7.2": "pc-q35-7.2"}}
 		}, "FieldValueInvalid spec.domain.machine.type", "does not have this machine"},
@@ -103,7 +118,8 @@ func TestCouplings(t *testing.T) {
 			if c.domain == mirrors {
 				pages = ", hugepages: {pageSize: 2Mi}"
 			}
-			m := machine(t, "{architecture: amd64, domain: {memory: {guest: 1Gi"+pages+"}, "+c.domain+"}, networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+			m := machine(t,
+				"{architecture: amd64, domain: {memory: {guest: 1Gi"+pages+"}, "+c.domain+"}, networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			c.host(&m)
 			refusal(t, m, c.want, c.words)
 		})

@@ -19,11 +19,13 @@ func sampled() *libvirtxml.Domain {
 		CPU:    &libvirtxml.DomainCPU{Mode: "host-model", Numa: &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{{CPUs: "0-1", Memory: 1 << 20, Unit: "KiB"}}}},
 		Clock:  &libvirtxml.DomainClock{Offset: "utc"},
 		Devices: &libvirtxml.DomainDeviceList{
-			Disks: []libvirtxml.DomainDisk{{Device: "disk", Driver: &libvirtxml.DomainDiskDriver{Name: "qemu"}, Target: &libvirtxml.DomainDiskTarget{Dev: "vda", Bus: "virtio"},
-				Alias: &libvirtxml.DomainAlias{Name: "ua-root"}}},
-			Interfaces: []libvirtxml.DomainInterface{{MAC: &libvirtxml.DomainInterfaceMAC{Address: "52:54:00:11:22:33"}, Alias: &libvirtxml.DomainAlias{Name: "ua-default"}}},
-			RNGs:       []libvirtxml.DomainRNG{{Model: "virtio", Alias: &libvirtxml.DomainAlias{Name: "ua-rng"}}},
-			TPMs:       []libvirtxml.DomainTPM{{Model: "tpm-crb", Alias: &libvirtxml.DomainAlias{Name: "ua-tpm"}}},
+			Disks: []libvirtxml.DomainDisk{{Device: "disk", Driver: &libvirtxml.DomainDiskDriver{Name: "qemu"},
+				Target: &libvirtxml.DomainDiskTarget{Dev: "vda", Bus: "virtio"},
+				Alias:  &libvirtxml.DomainAlias{Name: "ua-root"}}},
+			Interfaces: []libvirtxml.DomainInterface{{MAC: &libvirtxml.DomainInterfaceMAC{Address: "52:54:00:11:22:33"},
+				Alias: &libvirtxml.DomainAlias{Name: "ua-default"}}},
+			RNGs: []libvirtxml.DomainRNG{{Model: "virtio", Alias: &libvirtxml.DomainAlias{Name: "ua-rng"}}},
+			TPMs: []libvirtxml.DomainTPM{{Model: "tpm-crb", Alias: &libvirtxml.DomainAlias{Name: "ua-tpm"}}},
 		},
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // mirroring is a guest that mirrors the cells of its host.
 func mirroring(t testing.TB, cpu, memory string) frontend.Input {
-	return with(t, "amd64", "numa", fmt.Sprintf("spec: {domain: {cpu: {%s, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {%s}}}", cpu, memory))
+	return with(t, "amd64", "numa",
+		fmt.Sprintf("spec: {domain: {cpu: {%s, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {%s}}}", cpu, memory))
 }
 
 // seen is the cells of a guest: <CPUs>:<MiB>, and the distances of the first.
@@ -62,9 +63,12 @@ func TestNewCells(t *testing.T) {
 		{"the roomiest cell, not the first", "cores: 4", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(2, 4), "0-3:1024"},
 		{"two cells share cores and memory equally", "cores: 6", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(4, 4), "0-2:512 3-5:512 10 21"},
 		{"cores are not torn apart", "cores: 3, threads: 2", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(4, 5), "0-3:512 4-5:512 10 21"},
-		{"a full cell leaves the rest to the others", "cores: 10", "guest: 3Gi, hugepages: {pageSize: 2Mi}", hostCells(2, 4, 4), "0-1:1024 2-5:1024 6-9:1024 10 21 21"},
-		{"a page more in the first cells where pages do not divide", "cores: 6", "guest: 3Gi, hugepages: {pageSize: 1Gi}", hostCells(4, 4), "0-2:2048 3-5:1024 10 21"},
-		{"sockets to be added go to the cells in turn", "sockets: 4, maxSockets: 7, cores: 2", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(4, 4), "0-3,8-9,12-13:512 4-7,10-11:512 10 21"},
+		{"a full cell leaves the rest to the others", "cores: 10", "guest: 3Gi, hugepages: {pageSize: 2Mi}", hostCells(2, 4, 4),
+			"0-1:1024 2-5:1024 6-9:1024 10 21 21"},
+		{"a page more in the first cells where pages do not divide", "cores: 6", "guest: 3Gi, hugepages: {pageSize: 1Gi}", hostCells(4, 4),
+			"0-2:2048 3-5:1024 10 21"},
+		{"sockets to be added go to the cells in turn", "sockets: 4, maxSockets: 7, cores: 2", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(4, 4),
+			"0-3,8-9,12-13:512 4-7,10-11:512 10 21"},
 		{"cells are numbered from 0 whatever the host calls them", "cores: 8", "guest: 1Gi, hugepages: {pageSize: 2Mi}", odd, "0-3:512 4-7:512 10 32"},
 		{"no distances where the host does not tell them all", "cores: 8", "guest: 1Gi, hugepages: {pageSize: 2Mi}", mute, "0-3:512 4-7:512"},
 	} {
@@ -114,7 +118,8 @@ func TestCellsAreFrozen(t *testing.T) {
 	}{
 		{"another host", "sockets: 6, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(64), "0-2,6:512 3-5,7:512 10 21"},
 		{"a host that tells nothing", "sockets: 6, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", nil, "0-2,6:512 3-5,7:512 10 21"},
-		{"one of the later sockets is there now", "sockets: 7, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(64), "0-2,6:512 3-5,7:512 10 21"},
+		{"one of the later sockets is there now", "sockets: 7, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(64),
+			"0-2,6:512 3-5,7:512 10 21"},
 		{"more memory is shared anew", "sockets: 6, maxSockets: 8, cores: 1", "guest: 3Gi, hugepages: {pageSize: 2Mi}", hostCells(64), "0-2,6:1536 3-5,7:1536 10 21"},
 		{"another number of CPUs is another machine", "sockets: 4, maxSockets: 4, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostCells(64), "0-3:1024"},
 	} {

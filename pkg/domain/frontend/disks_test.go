@@ -42,7 +42,8 @@ func TestBlockSizes(t *testing.T) {
 		{"the volume's", match, four, nil, "4096/4096/4096"},
 		{"those of the first boot, though the volume has moved to another device", match, four, was, "512/4096/0"},
 		{"also where nothing is known of the volume", match, nil, was, "512/4096/0"},
-		{"a record of other disks says nothing", match, four, &record.Record{BlockSizes: map[string]record.BlockSize{"b": {Logical: 512, Physical: 512}}}, "4096/4096/4096"},
+		{"a record of other disks says nothing", match, four, &record.Record{BlockSizes: map[string]record.BlockSize{"b": {Logical: 512, Physical: 512}}},
+			"4096/4096/4096"},
 		{"the user's own word", "{custom: {logical: 1024, physical: 2048}}", four, was, "1024/2048/0"},
 		{"none, when it is switched off", "{matchVolume: {enabled: false}}", four, was, "-"},
 	} {

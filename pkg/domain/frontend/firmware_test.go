@@ -17,13 +17,15 @@ func TestGenerationID(t *testing.T) {
 	}{
 		{why: "a new guest has one", arch: "amd64", spec: "{}", want: here},
 		{why: "the administrator's defaults give none", arch: "amd64", spec: "{}", change: func(in *frontend.Input) { in.Defaults.GenerationID = false }},
-		{why: "a guest that has run without keeps its hardware", arch: "amd64", spec: "{}", change: func(in *frontend.Input) { in.Frozen = &record.Record{Machine: "pc-q35-7.2"} }},
+		{why: "a guest that has run without keeps its hardware", arch: "amd64", spec: "{}",
+			change: func(in *frontend.Input) { in.Frozen = &record.Record{Machine: "pc-q35-7.2"} }},
 		{why: "one that has run with it keeps it, whatever the defaults become", arch: "amd64", spec: "{}", want: restored, change: func(in *frontend.Input) {
 			in.Frozen, in.Defaults.GenerationID, in.Generation = &record.Record{Machine: "pc-q35-7.2", GenerationID: true}, false, restored
 		}},
 		{why: "it is told through ACPI", arch: "amd64", spec: "spec: {domain: {features: {acpi: {enabled: false}}}}"},
 		{why: "QEMU 2.4 cannot tell firmware where to write it", arch: "amd64", spec: "spec: {domain: {machine: {type: pc-q35-2.4}}}"},
-		{why: "the host cannot write into encrypted memory", arch: "amd64", spec: "spec: {domain: {launchSecurity: {sev: {}}, firmware: {bootloader: {efi: {secureBoot: false}}}}}"},
+		{why: "the host cannot write into encrypted memory", arch: "amd64",
+			spec: "spec: {domain: {launchSecurity: {sev: {}}, firmware: {bootloader: {efi: {secureBoot: false}}}}}"},
 		{why: "QEMU has the device for PCs alone", arch: "arm64", spec: "{}"},
 		{why: "a mainframe has no ACPI", arch: "s390x", spec: "{}"},
 	} {

@@ -48,9 +48,11 @@ var kept = []struct {
 		in.VMI.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = v1.InterfaceBindingMethod{PasstBinding: &v1.InterfacePasstBinding{}}
 	}},
 	{"a TPM that is kept", "it became another model", func(in *frontend.Input) { in.VMI.Spec.Domain.Devices.TPM.Persistent = ptr(true) }},
-	{"no serial console", "the virtio-serial controller went with it", func(in *frontend.Input) { in.VMI.Spec.Domain.Devices.AutoattachSerialConsole = ptr(false) }},
+	{"no serial console", "the virtio-serial controller went with it",
+		func(in *frontend.Input) { in.VMI.Spec.Domain.Devices.AutoattachSerialConsole = ptr(false) }},
 	{"another configuration of the cluster", "video model and DMI strings were read anew at each boot", func(in *frontend.Input) {
-		in.Defaults = config.FrontendDefaults{Version: "v9", FreePorts: 1, EFIVideo: "vga", SMBIOS: config.SMBIOS{Manufacturer: "Other"}, Video: map[string]string{"amd64": "bochs"}}
+		in.Defaults = config.FrontendDefaults{Version: "v9", FreePorts: 1, EFIVideo: "vga", SMBIOS: config.SMBIOS{Manufacturer: "Other"},
+			Video: map[string]string{"amd64": "bochs"}}
 	}},
 	{"a volume with other blocks", "block sizes were copied at each boot", func(in *frontend.Input) {
 		in.Facts.BlockSizes = map[string]v1.CustomBlockSize{"v": {Logical: 4096, Physical: 4096}}
@@ -59,7 +61,8 @@ var kept = []struct {
 }
 
 func addVolume(in *frontend.Input, name string) {
-	in.VMI.Spec.Volumes = append(in.VMI.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
+	in.VMI.Spec.Volumes = append(in.VMI.Spec.Volumes, v1.Volume{Name: name,
+		VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}})
 }
 
 func TestHazardsOfChanges(t *testing.T) {
@@ -109,7 +112,8 @@ var asked = []struct {
 	{name: "a boot display without a word", more: `spec: {domain: {devices: {gpus: [{name: g, deviceName: d, virtualGPUOptions: {display: {ramFB: {}}}}]}}}`,
 		seen: func(d *libvirtxml.Domain) bool { return d.Devices.Hostdevs[0].SubsysPCI.RamFB == "on" }},
 	{name: "maxGuest without guest", more: `spec: {domain: {memory: {guest: null, maxGuest: 4Gi}}}`, refused: "spec.domain.memory.guest"},
-	{name: "a virtio CD-ROM on arm64", arch: "arm64", more: `spec: {domain: {devices: {disks: [{name: c, cdrom: {bus: virtio, readonly: true}}]}}}`, refused: "spec.domain.devices.disks[0].cdrom.bus"},
+	{name: "a virtio CD-ROM on arm64", arch: "arm64", more: `spec: {domain: {devices: {disks: [{name: c, cdrom: {bus: virtio, readonly: true}}]}}}`,
+		refused: "spec.domain.devices.disks[0].cdrom.bus"},
 }
 
 func TestHazardsOfFields(t *testing.T) {
@@ -148,7 +152,8 @@ func TestHazardOfDefaults(t *testing.T) {
 			t.Errorf("%s: %v", arch, verdict.Errors.ToAggregate())
 			continue
 		}
-		if _, errs := render.Domain(render.Machine{VMI: explicit, Defaults: in.Cluster.Frontend, Host: backend.Assumed(arch), Bindings: backend.AssumedBindings(explicit)}); len(errs) > 0 {
+		if _, errs := render.Domain(render.Machine{VMI: explicit, Defaults: in.Cluster.Frontend, Host: backend.Assumed(arch),
+			Bindings: backend.AssumedBindings(explicit)}); len(errs) > 0 {
 			t.Errorf("%s: %v", arch, errs.ToAggregate())
 		}
 	}

@@ -46,9 +46,11 @@ func (p *placement) beside(d abi.Device) *uint {
 	case cell != nil || p.recorded(d.Key()).PCI != "": // a recorded one is where it was
 		return cell
 	case told:
-		p.fail(field.Forbidden(p.at(d), fmt.Sprintf("the device is next to NUMA cell %d of the host, where the guest has no CPUs; give it CPUs there or another device", host)))
+		p.fail(field.Forbidden(p.at(d),
+			fmt.Sprintf("the device is next to NUMA cell %d of the host, where the guest has no CPUs; give it CPUs there or another device", host)))
 	case d.Hostdev.SubsysPCI != nil:
-		p.fail(field.Forbidden(p.at(d), "the host does not tell which of its NUMA cells the device is next to, and a guest with numa.guestMappingPassthrough is to see that"))
+		p.fail(field.Forbidden(p.at(d),
+			"the host does not tell which of its NUMA cells the device is next to, and a guest with numa.guestMappingPassthrough is to see that"))
 	}
 	return nil
 }

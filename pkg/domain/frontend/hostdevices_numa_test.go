@@ -58,7 +58,8 @@ func TestBesideCells(t *testing.T) {
 	}{
 		{"each next to its cell", gpus(t, "cores: 8", hostCells(4, 4), map[string]int{"a": 1, "b": 0}, "a", "b"), "a=1 b=0 of 2"},
 		{"the guest has the device's cell, not the roomiest", gpus(t, "cores: 2", hostCells(8, 4), map[string]int{"a": 1}, "a"), "a=0 of 1"},
-		{"the guest has the cells of all devices, though its CPUs fit one", gpus(t, "cores: 4", hostCells(8, 8, 8), map[string]int{"a": 2, "b": 0}, "a", "b"), "a=1 b=0 of 2"},
+		{"the guest has the cells of all devices, though its CPUs fit one",
+			gpus(t, "cores: 4", hostCells(8, 8, 8), map[string]int{"a": 2, "b": 0}, "a", "b"), "a=1 b=0 of 2"},
 		{"mediated devices of which it is not known are anywhere", func() frontend.Input {
 			in := gpus(t, "cores: 4", hostCells(8, 8), map[string]int{"a": 0}, "a", "b")
 			in.Facts.HostDevices = map[string]string{"b": "mdev"}
@@ -89,7 +90,8 @@ func TestBesideCellsRefused(t *testing.T) {
 		in   frontend.Input
 		want []string
 	}{
-		{"more cells with devices than cores", gpus(t, "cores: 1", hostCells(4, 4), map[string]int{"a": 0, "b": 1}, "a", "b"), []string{"Forbidden spec.domain.devices.gpus[1]"}},
+		{"more cells with devices than cores", gpus(t, "cores: 1", hostCells(4, 4), map[string]int{"a": 0, "b": 1}, "a", "b"),
+			[]string{"Forbidden spec.domain.devices.gpus[1]"}},
 		{"a cell without CPUs for the guest", gpus(t, "cores: 1", hostCells(4), map[string]int{"a": 1}, "a"), []string{"Forbidden spec.domain.devices.gpus[0]"}},
 		{"a device of which nothing is known", gpus(t, "cores: 1", hostCells(4, 4), nil, "a"), []string{"Forbidden spec.domain.devices.gpus[0]"}},
 	} {
@@ -115,7 +117,8 @@ func TestBesideCellsLater(t *testing.T) {
 		{"the same host", gpus(t, same, hostCells(4, 4), map[string]int{"a": 0, "b": 1}, "a", "b"), "a=0 b=1"},
 		{"a host that tells nothing", gpus(t, same, nil, nil, "a", "b"), "a=0 b=1"},
 		{"the gate is off", off(gpus(t, same, hostCells(4, 4), nil, "a", "b")), "a=0 b=1"},
-		{"a new device joins the one of its cell, whatever the host calls it", gpus(t, same, hostCells(4, 4, 4), map[string]int{"a": 2, "b": 1, "c": 2}, "c", "a", "b"), "c=0 a=0 b=1"},
+		{"a new device joins the one of its cell, whatever the host calls it",
+			gpus(t, same, hostCells(4, 4, 4), map[string]int{"a": 2, "b": 1, "c": 2}, "c", "a", "b"), "c=0 a=0 b=1"},
 		{"a new device, next to a cell that nothing is next to any more", gpus(t, same, hostCells(4, 4, 4), map[string]int{"b": 1, "c": 2}, "b", "c"), "b=1 c=0"},
 		{"a new device with the gate off", off(gpus(t, same, hostCells(4, 4), map[string]int{"c": 0}, "a", "c")), "a=0 c=-"},
 		{"other CPUs, other cells", gpus(t, "cores: 3", hostCells(4, 4, 4), map[string]int{"a": 1, "b": 1}, "a", "b"), "a=0 b=0"},

@@ -49,7 +49,8 @@ func random(t testing.TB, r *rand.Rand) *v1.VirtualMachineInstance {
 var nextName int
 
 func addDisk(vmi *v1.VirtualMachineInstance, r *rand.Rand) {
-	buses := map[string][]v1.DiskBus{"amd64": {"virtio", "scsi", "sata", "usb"}, "arm64": {"virtio", "scsi", "usb"}, "s390x": {"virtio", "scsi"}}[vmi.Spec.Architecture]
+	buses := map[string][]v1.DiskBus{"amd64": {"virtio", "scsi", "sata", "usb"}, "arm64": {"virtio", "scsi", "usb"},
+		"s390x": {"virtio", "scsi"}}[vmi.Spec.Architecture]
 	nextName++
 	name := fmt.Sprintf("d%d", nextName)
 	at := r.IntN(len(vmi.Spec.Domain.Devices.Disks) + 1)
@@ -63,7 +64,8 @@ func addNIC(vmi *v1.VirtualMachineInstance, r *rand.Rand) {
 		models = models[:1]
 	}
 	nextName++
-	nic := v1.Interface{Name: fmt.Sprintf("n%d", nextName), Model: models[r.IntN(len(models))], MacAddress: fmt.Sprintf("52:54:00:00:%02x:%02x", nextName>>8&255, nextName&255)}
+	nic := v1.Interface{Name: fmt.Sprintf("n%d", nextName), Model: models[r.IntN(len(models))],
+		MacAddress: fmt.Sprintf("52:54:00:00:%02x:%02x", nextName>>8&255, nextName&255)}
 	nic.Masquerade = &v1.InterfaceMasquerade{}
 	at := r.IntN(len(vmi.Spec.Domain.Devices.Interfaces) + 1)
 	vmi.Spec.Domain.Devices.Interfaces = insert(vmi.Spec.Domain.Devices.Interfaces, at, nic)
@@ -106,7 +108,8 @@ func TestNothingMoves(t *testing.T) {
 			record := abi.Freeze(dom, "v1")
 			in := input(vmi)
 			in.Frozen = &record
-			in.Defaults = config.FrontendDefaults{Version: "v9", FreePorts: boot * 5, EFIVideo: "vga", Video: map[string]string{"amd64": "bochs", "arm64": "ramfb", "s390x": "virtio"}}
+			in.Defaults = config.FrontendDefaults{Version: "v9", FreePorts: boot * 5, EFIVideo: "vga",
+				Video: map[string]string{"amd64": "bochs", "arm64": "ramfb", "s390x": "virtio"}}
 			in.Facts = frontend.Facts{Machines: map[string]string{"q35": "pc-q35-99.9", "virt": "virt-99.9", "s390-ccw-virtio": "s390-ccw-virtio-99.9"}}
 			same := rendered(t, in)
 			if diff := cmp.Diff(printed(t, dom), printed(t, same)); diff != "" {
