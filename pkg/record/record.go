@@ -4,10 +4,14 @@ package record
 
 import "github.com/kilnvm/kiln/api/v1alpha1"
 
-// The types of a record are those of the API.
+// Types of a record are those of the API.
 type (
-	Record    = v1alpha1.HardwareRecord
-	Address   = v1alpha1.GuestAddress
+	// Record is what a guest finds again.
+	Record = v1alpha1.HardwareRecord
+	// Address is where a device of it is.
+	Address = v1alpha1.GuestAddress
+	// BlockSize is that of a disk.
 	BlockSize = v1alpha1.GuestBlockSize
-	Cell      = v1alpha1.GuestNUMANode
+	// Cell is a NUMA node of the guest.
+	Cell = v1alpha1.GuestNUMANode
 )

@@ -78,7 +78,7 @@ func stageTwo(m Machine, vmi *v1.VirtualMachineInstance) (*libvirtxml.Domain, fi
 	return frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m), Generation: identity.GenerationID(vmi)})
 }
 
-// Render runs stages 2 and 3. Errors are those of Frontend, and name what the VMI needs that the host or its bindings do not offer.
+// Domain runs stages 2 and 3. Errors are those of Frontend, and name what the VMI needs that the host or its bindings do not offer.
 func Domain(m Machine) (Result, field.ErrorList) {
 	vmi := identified(m.VMI)
 	front, errs := stageTwo(m, vmi)
