@@ -20,7 +20,7 @@ func revisionWriters(t *testing.T, p plane) {
 		return `{"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {},
 			"metadata": {"name": "r", "namespace": "` + namespace + `", "labels": {"` + label + `": "x"}}}`
 	}
-	const object, ours = "instancetype.kubevirt.io/object-name", "kilnvm.io/frontend-of"
+	const object, ours = "instancetype.kubevirt.io/object-name", "kilnvm.io/any"
 	p.kubectl(t, "", "create", "namespace", "team")
 	// A policy works a moment after it is stored.
 	eventually(t, "the policy works", func() bool {
@@ -33,7 +33,7 @@ func revisionWriters(t *testing.T, p plane) {
 		refused          bool
 	}{
 		{"not even an administrator writes what guests are built from", "", revision(object, "team"), []string{"create", "-f", "-"}, true},
-		{"nor what records their hardware", "", revision(ours, "team"), []string{"create", "-f", "-"}, true},
+		{"nor what bears a label of Kiln's", "", revision(ours, "team"), []string{"create", "-f", "-"}, true},
 		{"a daemon set's are none of our business", "", revision("app", "default"), []string{"create", "-f", "-"}, false},
 		{"one cannot be turned into one of ours", "", "", []string{"label", "controllerrevision", "r", "-n=default", object + "=y"}, true},
 		{"admission may", webhookAccount, revision(object, "team"), []string{"create", "-f", "-"}, false},

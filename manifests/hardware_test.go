@@ -30,7 +30,7 @@ func hardwareWriters(t *testing.T, p plane) {
 	p.kubectl(t, "", "create", "clusterrole", "hardware", "--verb=get,create,update,patch,delete",
 		"--resource=guesthardwares.kilnvm.io,guesthardwares.kilnvm.io/status")
 	p.kubectl(t, "", "create", "clusterrolebinding", "hardware", "--clusterrole=hardware", "--group="+writersGroup)
-	p.kubectl(t, "", "create", "clusterrolebinding", "mends", "--clusterrole=kiln-administrator", "--user=ann")
+	p.kubectl(t, "", "create", "clusterrolebinding", "mends", "--clusterrole=kiln-administrator", "--user=vera")
 	as := func(user, node string) dynamic.ResourceInterface {
 		identity := rest.ImpersonationConfig{UserName: user, Groups: []string{writersGroup}}
 		if node != "" {
@@ -68,13 +68,13 @@ func hardwareWriters(t *testing.T, p plane) {
 		{"finalizers", launcher, "n1", "bound", "", `{"metadata": {"finalizers": ["example.com/stay"]}}`, "spec.hardware alone"},
 		{"labels", launcher, "n1", "bound", "", `{"metadata": {"labels": {"a": "b"}}}`, "spec.hardware alone"},
 		{"Kiln", controller, "", "bound", "", `{"spec": {"identity": "mine"}}`, ""},
-		{"administrators", "ann", "", "running", "", other, ""},
+		{"administrators", "vera", "", "running", "", other, ""},
 		{"an owner by nobody", controller, "", "bound", "", owned, "ownerReferences must be empty"},
-		{"nor by an administrator", "ann", "", "bound", "", owned, "ownerReferences must be empty"},
+		{"nor by an administrator", "vera", "", "bound", "", owned, "ownerReferences must be empty"},
 		{"a status by users", "eve", "", "bound", "status", `{"status": {"boots": 9}}`, "Kiln's controller only"},
 		{"nor by a launcher", launcher, "n2", "bound", "status", `{"status": {"guest": {"nodeName": "n2"}}}`, "Kiln's controller only"},
 		{"a status by Kiln", controller, "", "bound", "status", `{"status": {"boots": 9}}`, ""},
-		{"and administrators", "ann", "", "bound", "status", `{"status": {"boots": 9}}`, ""},
+		{"and administrators", "vera", "", "bound", "status", `{"status": {"boots": 9}}`, ""},
 	} {
 		var subresources []string
 		if c.subresource != "" {
@@ -97,13 +97,13 @@ func (p plane) restores(t *testing.T, as func(user, node string) dynamic.Resourc
 		{"made by a user", "eve", "", "kiln-revision-writers"},
 		{"made by a launcher", launcher, "", "kiln-revision-writers"},
 		{"made by a backup tool that is not listed", backups, "", "kiln-revision-writers"},
-		{"made by an administrator", "ann", "", ""},
-		{"made with an owner that the garbage collector does not find", "ann", owner, "ownerReferences must be empty"},
+		{"made by an administrator", "vera", "", ""},
+		{"made with an owner that the garbage collector does not find", "vera", owner, "ownerReferences must be empty"},
 	} {
 		_, err := as(c.user, "").Create(t.Context(), hardwareOf(t, "another", c.metadata), metav1.CreateOptions{DryRun: dryRun})
 		p.judged(t, c.why, c.refused, err)
 	}
-	for user, refused := range map[string]string{"eve": "kiln-revision-writers", launcher: "kiln-revision-writers", "ann": "", controllerAccount: ""} {
+	for user, refused := range map[string]string{"eve": "kiln-revision-writers", launcher: "kiln-revision-writers", "vera": "", controllerAccount: ""} {
 		p.judged(t, "removed by "+user, refused, as(user, "").Delete(t.Context(), "bound", metav1.DeleteOptions{DryRun: dryRun}))
 	}
 	const list = `{"data": {"writers": %q}}`

@@ -27,7 +27,7 @@ func writers(t *testing.T, p plane) {
 	const launcher, controller = "system:serviceaccount:kiln-system:kiln-launcher", "system:serviceaccount:kiln-system:kiln-controller"
 	const nodeClaim = "authentication.kubernetes.io/node-name"
 	const collector, shared = "system:serviceaccount:kube-system:generic-garbage-collector", "system:kube-controller-manager"
-	const forged = `{"metadata": {"annotations": {"kilnvm.io/frontend": "{}"}}}`
+	const forged = `{"metadata": {"annotations": {"kilnvm.io/generation": "x"}}}`
 	// The garbage collector takes what belongs to nobody that exists.
 	p.kubectl(t, `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "v"}, "spec": {"runStrategy": "Halted", "template": {"spec": `+rightSpec+`}}}`, "create", "-f", "-")
 	uid := p.kubectl(t, "", "get", "vm", "v", "-o", "jsonpath={.metadata.uid}")
@@ -58,7 +58,7 @@ func writers(t *testing.T, p plane) {
 		{"whichever account it has", shared, "", "owned", "", freed, ""},
 		{"which makes nobody an owner", collector, "", "free", "", owned, "vmi/owner"},
 		{"nobody else keeps one under another name", "eve", "", "owned", "", belongs("w"), "vmi/owner"},
-		{"a record is written by launchers", launcher, "n2", "free", "", forged, ""},
+		{"generations are written by launchers", launcher, "n2", "free", "", forged, ""},
 		{"and not by users", "eve", "", "free", "", forged, "update/annotation"},
 		{"nor are pins", "eve", "", "free", "", `{"metadata": {"annotations": {"kilnvm.io/pins": ""}}}`, "update/annotation"},
 		{"other annotations are", "eve", "", "free", "", `{"metadata": {"annotations": {"kilnvm.io/numa-cells": "2"}}}`, ""},

@@ -57,14 +57,14 @@ func TestThreatModel(t *testing.T) {
 
 // TestThreatModelOfNothing: what does not exist is found out.
 func TestThreatModelOfNothing(t *testing.T) {
-	for _, right := range []string{"`pkg` TestThreatModel", "`manifests` TestOnServer (and nothing more)", "`test/corpus` case security-record",
+	for _, right := range []string{"`pkg` TestThreatModel", "`manifests` TestOnServer (and nothing more)", "`test/corpus` case security-quote-socket",
 		"`pkg/render` FuzzRecord, TestHostileRecords"} {
 		if err := existing(right); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, wrong := range []string{"", "TestThreatModel", "`pkg` TestThreat", "`pkg/nowhere` TestThreatModel", "`pkg` TestThreatModel, TestNothing",
-		"`pkg` holder", "`manifests` TestOnServer (nothing)", "`test/corpus` cases security-record, nothing"} {
+		"`pkg` holder", "`manifests` TestOnServer (nothing)", "`test/corpus` cases security-quote-socket, nothing"} {
 		if existing(wrong) == nil {
 			t.Errorf("'%s' passes for tests that exist", wrong)
 		}

@@ -20,7 +20,7 @@ type GuestHardware struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              GuestHardwareSpec   `json:"spec,omitempty"`
-	Status            GuestHardwareStatus `json:"status,omitempty"`
+	Status            GuestHardwareStatus `json:"status,omitempty,omitzero"`
 }
 
 // GuestHardwareSpec is what backups carry.

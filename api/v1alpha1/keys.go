@@ -14,8 +14,6 @@ const (
 	AnnotationGeneration = Prefix + "generation"
 	// AnnotationHardware is on VMs and VMIs. The value HardwareLatest asks for hardware that is derived anew at each boot.
 	AnnotationHardware = Prefix + "hardware"
-	// AnnotationFrontend is on VMIs. Its value is a HardwareRecord as JSON. The launcher writes it before the first start.
-	AnnotationFrontend = Prefix + "frontend"
 	// AnnotationArchitecture is on VMs and VMIs. Its value is the architecture of the images of a VMI that has no spec.architecture.
 	AnnotationArchitecture = Prefix + "architecture"
 	// AnnotationNUMACells is on VMIs, and in spec.template of VMs and spec.annotations of instancetypes. Its value is the number of
@@ -29,9 +27,3 @@ const (
 
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
 const HardwareLatest = "latest"
-
-// LabelFrontendOf is on the ControllerRevisions that hold HardwareRecords. Its value is the UID of the VM.
-const LabelFrontendOf = Prefix + "frontend-of"
-
-// FinalizerRecord is on VMIs of VMs until the controller has saved their HardwareRecord.
-const FinalizerRecord = Prefix + "record"

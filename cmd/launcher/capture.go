@@ -1,21 +1,20 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 )
 
 func captureCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "capture (-f FILE | NAME)", Short: "Record the hardware of a domain that runs on this machine, for the VMI that takes it over",
 		Long: "Record the hardware of a domain that runs on this machine, started by whomever. What the VMI's spec does not match is\n" +
-			"refused with its field. The record is the value of the annotation " + v1alpha1.AnnotationFrontend + ".",
+			"refused with its field. It is printed as GuestHardware, for an administrator to create before the VMI.",
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
@@ -50,5 +49,9 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 	if len(errs) > 0 {
 		return failed(errs.ToAggregate())
 	}
-	return json.NewEncoder(cmd.OutOrStdout()).Encode(record)
+	text, err := yaml.Marshal(render.GuestHardware(machine.VMI, record))
+	if err == nil {
+		_, err = cmd.OutOrStdout().Write(text)
+	}
+	return err
 }

@@ -21,6 +21,7 @@ type options struct {
 	guard                           bool
 	kvm, config                     string
 	file, namespace, bindings       string
+	hardware                        string
 	command.Process
 }
 

@@ -35,6 +35,7 @@ func renderCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
+	cmd.Flags().StringVar(&o.hardware, "hardware", "", "YAML file with the GuestHardware that the VMI boots with; one of the cluster has its own")
 	cmd.Flags().StringVar(&o.bindings, "bindings", "", "YAML file with what this start is given, in the place of what is assumed")
 	return cmd
 }
@@ -45,9 +46,15 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	vmi := machine.VMI
-	machine.Frozen, err = record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend])
-	if err != nil {
-		return fmt.Errorf("annotation '%s': %w", v1alpha1.AnnotationFrontend, err)
+	if o.hardware != "" {
+		var given v1alpha1.GuestHardware
+		if err := readYAML(o.hardware, &given); err != nil {
+			return fmt.Errorf("--hardware %s: %w", o.hardware, err)
+		}
+		machine.Frozen = given.Spec.Hardware
+	}
+	if err := record.Check(machine.Frozen); err != nil {
+		return err
 	}
 	host, daemon, err := o.host(cmd.Context())
 	if err != nil {
@@ -58,11 +65,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	}
 	machine.Host, machine.Bindings = host, backend.AssumedBindings(vmi)
 	if o.bindings != "" {
-		raw, err := os.ReadFile(o.bindings)
-		if err == nil {
-			err = yaml.UnmarshalStrict(raw, &machine.Bindings)
-		}
-		if err != nil {
+		if err := readYAML(o.bindings, &machine.Bindings); err != nil {
 			return fmt.Errorf("--bindings %s: %w", o.bindings, err)
 		}
 	}
@@ -86,6 +89,9 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 		m.VMI = &v1.VirtualMachineInstance{}
 		if err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, m.VMI); err == nil {
 			profiles, err = node.Profiles(cmd.Context(), reader)
+		}
+		if err == nil {
+			m.Frozen, err = node.Recorded(cmd.Context(), reader, m.VMI)
 		}
 	default:
 		err = errors.New("give either -f FILE or the name of a VMI")
@@ -143,6 +149,15 @@ func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {
 		return nil, fmt.Errorf("%s: kind is '%s', want one VirtualMachineInstance; 'kubectl kiln expand -f %s' makes it", file, vmi.Kind, file)
 	}
 	return vmi, nil
+}
+
+// readYAML reads a file over what is there.
+func readYAML(file string, into any) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return yaml.UnmarshalStrict(raw, into)
 }
 
 func readFile(path string, in io.Reader) ([]byte, error) {

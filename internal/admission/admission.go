@@ -36,6 +36,7 @@ const (
 	ValidatePreset     = "/validate/virtualmachineinstancepresets"
 	ValidateSize       = "/validate/instancetypes"
 	ValidatePreference = "/validate/preferences"
+	ValidateHardware   = "/validate/guesthardwares"
 )
 
 // Hooks are all webhooks by path. They share the room for the reviews at hand.
@@ -50,6 +51,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidatePreset:     validatePreset,
 		ValidateSize:       validateInstancetype,
 		ValidatePreference: validatePreference,
+		ValidateHardware:   validateHardware,
 	} {
 		hooks[path] = Hook{handle, room}
 	}

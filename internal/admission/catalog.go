@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -35,6 +36,14 @@ func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (a
 		return answer{}, err
 	}
 	return judged(validate.Preset(&object.Spec, field.NewPath("spec")), validate.PresetWarnings())
+}
+
+func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[v1alpha1.GuestHardware](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil {
+		return answer{}, err
+	}
+	return judged(validate.GuestHardware(&object.Spec, field.NewPath("spec")), nil)
 }
 
 func judged(mistakes field.ErrorList, warnings []string) (answer, error) {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"reflect"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ var judgedTypes = []struct {
 	{"VirtualMachineInstancePreset", reflect.TypeFor[v1.VirtualMachineInstancePreset](), []string{ValidatePreset}},
 	{"VirtualMachineInstancetype", reflect.TypeFor[v1beta1.VirtualMachineInstancetype](), []string{ValidateSize}},
 	{"VirtualMachinePreference", reflect.TypeFor[v1beta1.VirtualMachinePreference](), []string{ValidatePreference}},
+	{"GuestHardware", reflect.TypeFor[v1alpha1.GuestHardware](), []string{ValidateHardware}},
 }
 
 // list is a list or map of a type: its path, the JSON of an object around it with %s for what is in it, and an element.

@@ -28,7 +28,7 @@ func TestWhoMayChangeWhat(t *testing.T) {
 	deployed := "ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: v, uid: u}]"
 	blocking := "ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: v, uid: u, controller: true, blockOwnerDeletion: true}]"
 	const deleted = "deletionTimestamp: '2026-01-01T00:00:00Z'"
-	const recorded = "annotations: {kilnvm.io/frontend: '{}'}"
+	const recorded = "annotations: {kilnvm.io/pins: '{}'}"
 	vm := func(status string) string {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\nstatus: {" + status + "}"
 	}
@@ -48,14 +48,14 @@ func TestWhoMayChangeWhat(t *testing.T) {
 		{"other owners come and go", ValidateVMI, "eve", "", guest(deployed, ""), guest("", ""), nil},
 		{"the garbage collector unblocks", ValidateVMI, collector, "", guest(blocking, ""), guest(owned, ""), nil},
 		{"another owner is a change", ValidateVMI, "eve", "", guest(owned, ""), guest("ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: w, uid: x, controller: true}]", ""), []string{"metadata.ownerReferences[0]", "metadata.ownerReferences"}},
-		{"one that is being deleted is judged too: its record is saved before it goes", ValidateVMI, "eve", "", guest(deleted, ""), guest(deleted+", "+owned, ""), []string{"metadata.ownerReferences[0]"}},
+		{"one that is being deleted is judged too: what it was made from stays until it has gone", ValidateVMI, "eve", "", guest(deleted, ""), guest(deleted+", "+owned, ""), []string{"metadata.ownerReferences[0]"}},
 		{"its finalizers are nobody's business", ValidateVMI, "eve", "", guest(deleted+", finalizers: [a/b]", ""), guest(deleted, ""), nil},
-		{"a record is a launcher's to write", ValidateVMI, launcher, "n1", guest("", "nodeName: n1"), guest(recorded, "nodeName: n1"), nil},
+		{"pins are a launcher's to write", ValidateVMI, launcher, "n1", guest("", "nodeName: n1"), guest(recorded, "nodeName: n1"), nil},
 		{"and a controller's", ValidateVMI, controller, "", guest("", ""), guest(recorded, ""), nil},
-		{"users write none", ValidateVMI, "eve", "", guest("", ""), guest(recorded, ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
-		{"nor take it away", ValidateVMI, "eve", "", guest(recorded, ""), guest("", ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
-		{"nor when the guest is being deleted", ValidateVMI, "eve", "", guest(deleted, ""), guest(deleted+", "+recorded, ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
-		{"administrators neither: the record is what was seen", ValidateVMI, "kubernetes-admin", "", guest("", ""), guest(recorded, ""), []string{"metadata.annotations[kilnvm.io/frontend]"}},
+		{"users write none", ValidateVMI, "eve", "", guest("", ""), guest(recorded, ""), []string{"metadata.annotations[kilnvm.io/pins]"}},
+		{"nor take it away", ValidateVMI, "eve", "", guest(recorded, ""), guest("", ""), []string{"metadata.annotations[kilnvm.io/pins]"}},
+		{"nor when the guest is being deleted", ValidateVMI, "eve", "", guest(deleted, ""), guest(deleted+", "+recorded, ""), []string{"metadata.annotations[kilnvm.io/pins]"}},
+		{"administrators neither", ValidateVMI, "kubernetes-admin", "", guest("", ""), guest(recorded, ""), []string{"metadata.annotations[kilnvm.io/pins]"}},
 		{"all that ties a guest to what it was made from", ValidateVMI, "eve", "", guest("annotations: {kilnvm.io/pins: a}", ""), guest("annotations: {kilnvm.io/identity: b, kilnvm.io/generation: c}", ""),
 			[]string{"metadata.annotations[kilnvm.io/generation]", "metadata.annotations[kilnvm.io/identity]", "metadata.annotations[kilnvm.io/pins]"}},
 		{"other annotations are anybody's", ValidateVMI, "eve", "", guest("", ""), guest("annotations: {kilnvm.io/numa-cells: '2', team: a}", ""), nil},
@@ -128,10 +128,6 @@ func TestHardwareIsJudgedWhenItIsWritten(t *testing.T) {
 		why, before, after string
 		want               []string
 	}{
-		{"garbage is no record", "", vm("", "", "annotations: {kilnvm.io/frontend: garbage}"), []string{"spec.template.metadata.annotations[kilnvm.io/frontend]"}},
-		{"nor is it later", plain, vm("", "", "annotations: {kilnvm.io/frontend: garbage}"), []string{"spec.template.metadata.annotations[kilnvm.io/frontend]"}},
-		{"a drive that no controller has", "", vm("", "", `annotations: {kilnvm.io/frontend: '{"devices":{"disk.a":{"drive":"4000000000:0:0:0"}}}'}`), []string{"spec.template.metadata.annotations[kilnvm.io/frontend]"}},
-		{"what capture writes", "", vm("", "", `annotations: {kilnvm.io/frontend: '{"machine":"pc-q35-7.2","video":"vga"}'}`), nil},
 		{"a slip of the pen", "", vm("annotations: {kilnvm.io/hardware: lates}", "", ""), []string{"metadata.annotations[kilnvm.io/hardware]"}},
 		{"also when nothing else changes", plain, vm("annotations: {kilnvm.io/hardware: lates}", "", ""), []string{"metadata.annotations[kilnvm.io/hardware]"}},
 		{"one from before this rule keeps nobody from anything", vm("annotations: {kilnvm.io/hardware: lates}", "", ""), vm("annotations: {kilnvm.io/hardware: lates}, labels: {a: b}", "", ""), nil},

@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
 	"libvirt.org/go/libvirtxml"
@@ -25,9 +22,10 @@ func captureCommand(o *options) *cobra.Command {
 		Short: "Record the hardware of a libvirt domain that runs already",
 		Long: "Record the hardware of a libvirt domain that runs already, started by whomever, so that the VM that takes it over\n" +
 			"boots with the same addresses, MACs, UUID and machine. What the VM's spec does not match is refused, with the\n" +
-			"field that it comes from. The record is the value of the annotation " + v1alpha1.AnnotationFrontend + "; '-o patch' puts it there.",
+			"field that it comes from. It is printed as the GuestHardware of the VM, for an administrator to create before the\n" +
+			"VM starts.",
 		Example: "  kubectl kiln capture -f vm.yaml --domain web.xml\n" +
-			"  kubectl patch vm web --type merge -p \"$(kubectl kiln capture vm/web --domain web.xml -o patch)\"",
+			"  kubectl kiln capture vm/web --domain web.xml | kubectl create -f -",
 	}
 	var c captureOptions
 	cmd.Flags().StringVar(&c.domain, "domain", "", "file with the XML of the domain, or - for the standard input")
@@ -51,7 +49,7 @@ func captureCommand(o *options) *cobra.Command {
 		return o.capture(found[0], running, c.host)
 	}
 	o.addInputs(cmd)
-	o.addOutput(cmd, "record", "record", "patch")
+	o.addOutput(cmd, "yaml", "yaml", "json")
 	return cmd
 }
 
@@ -69,24 +67,7 @@ func (o *options) capture(g guest, running *libvirtxml.Domain, host string) erro
 		g.verdict = admit.Verdict{Errors: errs} // its warnings have been told
 		return o.refuse(g, host)
 	}
-	text, err := o.captured(g, taken)
-	if err == nil {
-		_, err = fmt.Fprintf(o.Out, "%s\n", text)
-	}
-	return err
-}
-
-// captured is a record in the wanted format. The guest of a VM gets its annotations from the template.
-func (o *options) captured(g guest, taken record.Record) ([]byte, error) {
-	text, err := json.Marshal(taken)
-	if err != nil || o.output == "record" {
-		return text, err
-	}
-	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationFrontend: string(text)}}}
-	if g.vm != nil {
-		patch = map[string]any{"spec": map[string]any{"template": patch}}
-	}
-	return json.Marshal(patch)
+	return o.print(render.GuestHardware(g.explicit, taken))
 }
 
 func (o *options) readDomain(file string) (*libvirtxml.Domain, error) {

@@ -1,15 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/record"
-	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // TestCaptureTakesAGuestOver: the VM with the captured record renders the very domain that ran, though its own seed is another.
@@ -21,20 +19,15 @@ func TestCaptureTakesAGuestOver(t *testing.T) {
 		t.Fatal(ran.err, ran.errOut)
 	}
 	_, file := write(t, plain)
-	got := call(t, ran.out, "capture", "-f", file, "--domain", "-", "-o", "patch")
-	var patch v1.VirtualMachine
-	if err := json.Unmarshal([]byte(got.out), &patch); err != nil || got.err != nil {
+	got := call(t, ran.out, "capture", "-f", file, "--domain", "-")
+	var hardware v1alpha1.GuestHardware
+	if err := yaml.UnmarshalStrict([]byte(got.out), &hardware); err != nil || got.err != nil {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
-	record, err := record.Parse(patch.Spec.Template.ObjectMeta.Annotations[v1alpha1.AnnotationFrontend])
-	if err != nil || record.UUID == "" || !strings.Contains(ran.out, record.UUID) || len(record.Devices) == 0 {
-		t.Errorf("the record of the domain: %+v %v", record, err)
+	if record := hardware.Spec.Hardware; hardware.Name != "web" || record.UUID == "" || !strings.Contains(ran.out, record.UUID) || len(record.Devices) == 0 {
+		t.Errorf("the record of the domain: %+v", hardware)
 	}
-	annotated, err := json.Marshal(patch.Spec.Template.ObjectMeta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, taken := write(t, strings.Replace(plain, "  template:\n", "  template:\n    metadata: "+string(annotated)+"\n", 1))
+	_, taken := write(t, plain, got.out)
 	again := call(t, "", "render", "-f", taken)
 	if want := strings.Replace(ran.out, "shop_elsewhere", "shop_web", 1); normal(again.out) != normal(want) || again.err != nil {
 		t.Errorf("it boots as\n%s\nand ran as\n%s\n%v %s", again.out, want, again.err, again.errOut)

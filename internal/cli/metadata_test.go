@@ -45,23 +45,15 @@ func TestMetadataIsJudged(t *testing.T) {
 	}
 }
 
-// TestARecordThatCannotBeRead is the user's mistake, with field and line.
+// TestARecordThatCannotBeRead is the mistake of who wrote it, with field and line; a guest cannot be rendered with it.
 func TestARecordThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	vmi := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata:\n  name: web\n  annotations:\n    kilnvm.io/frontend: garbage\n" +
-		"spec: {domain: {memory: {guest: 1Gi}, devices: {}}}\n"
-	template := strings.Replace(vm, "  template:\n", "  template:\n    metadata:\n      annotations:\n        kilnvm.io/frontend: garbage\n", 1)
-	for text, told := range map[string]string{
-		vmi:      "\n  metadata.annotations[kilnvm.io/frontend]: Invalid value: ",
-		template: "\n  spec.template.metadata.annotations[kilnvm.io/frontend]: Invalid value: ",
-	} {
-		_, file := write(t, text)
-		_, catalog := write(t, size)
-		for _, command := range []string{"validate", "expand", "explain", "render"} {
-			got := call(t, "", command, "-f", file, "--catalog", catalog)
-			if ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, told) || !strings.Contains(got.errOut, ": kilnvm.io/frontend: garbage\n") {
-				t.Errorf("%s: want '%s' with its line, got %v\n%s", command, told, got.err, got.errOut)
-			}
+	_, file := write(t, strings.Replace(plain, "name: web\n", "name: web\n  annotations: {kilnvm.io/identity: seed}\n", 1),
+		"apiVersion: kilnvm.io/v1alpha1\nkind: GuestHardware\nmetadata: {name: web, namespace: shop}\nspec:\n  identity: seed\n"+
+			"  hardware: {defaults: a, digest: '', devices: {disk.a: {usb: '9999:1'}}}\n")
+	for command, told := range map[string]string{"validate": "\n  spec.hardware: Invalid value: ", "render": "which hardware the guest had before is not known: "} {
+		if got := call(t, "", command, "-f", file); got.err == nil || !strings.Contains(got.errOut+got.err.Error(), told) {
+			t.Errorf("%s: want '%s', got %v\n%s", command, told, got.err, got.errOut)
 		}
 	}
 }

@@ -158,27 +158,26 @@ func readYAML(file string, into any) error {
 	return nil
 }
 
-// remember gives a guest the hardware that it had before: from its own annotation, or from the records of its VM. A rejected
-// guest has none: its annotation may be why.
+// remember gives a guest the hardware of its name, if it is the guest's. A rejected guest has none.
 func (g *guest) remember(ctx context.Context, reader client.Reader) error {
 	if !g.verdict.Allowed() {
 		return nil
 	}
-	text := g.explicit.Annotations[v1alpha1.AnnotationFrontend]
-	if vm := g.vm; text == "" && vm != nil && vm.UID != "" && vm.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
-		records, err := lifecycle.Records(ctx, reader, vm)
-		if apierrors.IsForbidden(err) {
-			g.forgotten = err // only what is rendered needs it
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if len(records) > 0 {
-			text = string(records[0].Data.Raw)
-		}
+	claim := lifecycle.Claim{VMI: g.explicit.UID, Identity: g.explicit.Annotations[v1alpha1.AnnotationIdentity]}
+	if g.vm != nil {
+		claim = lifecycle.ClaimOf(g.vm)
 	}
-	var err error
-	g.frozen, err = record.Parse(text)
-	return err
+	hardware, err := lifecycle.Hardware(ctx, reader, client.ObjectKeyFromObject(g.explicit))
+	title := claim.Title(hardware)
+	switch { // only what is rendered needs it
+	case apierrors.IsForbidden(err):
+		g.forgotten = err
+	case err != nil:
+		return err
+	case title == lifecycle.Foreign:
+		g.forgotten = errors.New(lifecycle.Foreigner(hardware))
+	case title == lifecycle.Own && g.explicit.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest:
+		g.frozen, g.forgotten = hardware.Spec.Hardware, record.Check(hardware.Spec.Hardware)
+	}
+	return nil
 }

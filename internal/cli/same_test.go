@@ -31,6 +31,7 @@ var webhooks = map[string][]string{
 	"VirtualMachineClusterInstancetype": {admission.ValidateSize},
 	"VirtualMachinePreference":          {admission.ValidatePreference},
 	"VirtualMachineClusterPreference":   {admission.ValidatePreference},
+	"GuestHardware":                     {admission.ValidateHardware},
 }
 
 // TestSameVerdictAsTheWebhook: what 'validate' says of a file, the webhook's handlers say of the same object.

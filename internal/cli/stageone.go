@@ -38,6 +38,7 @@ var judges = map[schema.GroupKind]func(stageOne, context.Context, *guest, []byte
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Namespaced}: stageOne.preference,
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Cluster}:    stageOne.preference,
 	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.profile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestHardware"}:                              stageOne.hardware,
 }
 
 // vm judges a VM and leaves the guest that it would boot. The sparse VMI is what its controller would create.
@@ -131,5 +132,12 @@ func (s stageOne) profile(_ context.Context, g *guest, raw []byte) (*v1.VirtualM
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
 	g.verdict.Errors = backend.Mistakes(&object.Spec, field.NewPath("spec"))
+	return nil, err
+}
+
+func (s stageOne) hardware(_ context.Context, g *guest, raw []byte) (*v1.VirtualMachineInstance, error) {
+	var object v1alpha1.GuestHardware
+	err := json.Unmarshal(raw, &object)
+	g.verdict.Errors = validate.GuestHardware(&object.Spec, field.NewPath("spec"))
 	return nil, err
 }

@@ -81,12 +81,13 @@ func TestDeletedGuestIsNoShortLife(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
 	c.step()
 	first := c.guest()
-	c.frontend(`{}`)
+	c.finalizers(v1.VirtualMachineInstanceFinalizer)
 	c.phase(v1.Running)
 	if err := c.Delete(t.Context(), c.guest()); err != nil {
 		t.Fatal(err)
 	}
 	c.phase(v1.Succeeded) // its launcher has had it shut down
+	c.finalizers()
 	c.step()
 	if next := c.guest(); next == nil || next.UID == first.UID || c.vm().Status.StartFailure != nil {
 		t.Errorf("guest %v, failures %+v; want another guest and none", next != nil, c.vm().Status.StartFailure)

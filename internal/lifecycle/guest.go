@@ -172,8 +172,7 @@ func (c *Controller) start(ctx context.Context, s *state) {
 	vmi := admit.Instance(resolve.Effective(vm, pin.Read(vm)))
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
-	vmi.Finalizers = []string{v1alpha1.FinalizerRecord}
-	err = c.remember(ctx, s.vm, vmi)
+	err = c.recall(ctx, s.vm, vmi)
 	if err == nil {
 		identity.Fill(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
 		err = c.Client.Create(ctx, vmi)

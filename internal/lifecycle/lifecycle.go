@@ -5,8 +5,6 @@ package lifecycle
 
 import (
 	"context"
-	"crypto/sha256"
-	"sync"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -33,9 +31,6 @@ type Controller struct {
 	Events        events.EventRecorder
 	Now           func() time.Time
 
-	recorded recorded
-	// adopted are the restored VMs that have records of their own.
-	adopted recorded
 	waiting waiting
 }
 
@@ -52,6 +47,10 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	if err := machines.Complete(c); err != nil {
+		return err
+	}
+	records := &hardware{client: c.Client, live: c.Live, events: c.Events, now: c.Now}
+	if err := records.register(mgr); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
@@ -76,10 +75,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	}
 	vm := &v1.VirtualMachine{}
 	if err := c.Client.Get(ctx, key, vm); apierrors.IsNotFound(err) {
-		c.recorded.forget(key)
-		c.adopted.forget(key)
 		c.waiting.note(key, nil)
-		return ctrl.Result{}, c.release(ctx, vmi)
+		return ctrl.Result{}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -87,16 +84,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 		if err := c.introduce(ctx, vm); err != nil {
 			return ctrl.Result{}, err
 		}
-		if vmi == nil {
-			if err := c.adopt(ctx, vm); err != nil {
-				return ctrl.Result{}, err
-			}
-		}
 	}
 	state := observe(vm, vmi, c.Now())
-	if err := c.record(ctx, state); err != nil {
-		return ctrl.Result{}, err
-	}
 	if vm.DeletionTimestamp == nil {
 		c.pin(ctx, &state)
 		c.act(ctx, &state)
@@ -119,38 +108,4 @@ func (c *Controller) guest(ctx context.Context, key types.NamespacedName) (*v1.V
 // write stores snapshots through the API server itself.
 func (c *Controller) write(ctx context.Context, drafts ...revision.Draft) error {
 	return revision.Write(ctx, c.Live, drafts...)
-}
-
-// recorded remembers which guests' hardware is on record, and in which state, so that this is asked of the API server once
-// for each change.
-type recorded struct {
-	sync.Mutex
-	guests map[types.NamespacedName]saved
-}
-
-// saved is a record that is safe.
-type saved struct {
-	guest  types.UID
-	digest [sha256.Size]byte
-}
-
-func (r *recorded) has(key types.NamespacedName, guest types.UID, frontend string) bool {
-	r.Lock()
-	defer r.Unlock()
-	return guest != "" && r.guests[key] == saved{guest, sha256.Sum256([]byte(frontend))}
-}
-
-func (r *recorded) note(key types.NamespacedName, guest types.UID, frontend string) {
-	r.Lock()
-	defer r.Unlock()
-	if r.guests == nil {
-		r.guests = map[types.NamespacedName]saved{}
-	}
-	r.guests[key] = saved{guest, sha256.Sum256([]byte(frontend))}
-}
-
-func (r *recorded) forget(key types.NamespacedName) {
-	r.Lock()
-	defer r.Unlock()
-	delete(r.guests, key)
 }

@@ -34,6 +34,7 @@ type cluster struct {
 	*testing.T
 	client.Client
 	controller *Controller
+	records    *hardware
 	now        time.Time
 	// skew is how far the launcher's clock is ahead.
 	skew    time.Duration
@@ -43,19 +44,20 @@ type cluster struct {
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(appsv1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(appsv1.AddToScheme(scheme), v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	c := &cluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	// The default tracker keeps managed fields, whose library does not know the uint64 of some fields of a guest.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
-		WithStatusSubresource(&v1.VirtualMachine{}, &v1.VirtualMachineInstance{}).
+		WithStatusSubresource(&v1.VirtualMachine{}, &v1.VirtualMachineInstance{}, &v1alpha1.GuestHardware{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: c.create}).Build()
 	c.controller = &Controller{
 		Client: c.Client, Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
 	}
+	c.records = &hardware{client: c.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now}
 	return c
 }
 
@@ -71,9 +73,12 @@ func (c *cluster) create(ctx context.Context, to client.WithWatch, object client
 func (c *cluster) step() ctrl.Result {
 	c.Helper()
 	var result ctrl.Result
-	for range 4 { // an end is counted, the guest goes, its finalizer goes, another guest comes
+	for range 4 { // an end is counted, the guest goes, another guest comes
 		var err error
 		if result, err = c.controller.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			c.Fatal(err)
+		}
+		if _, err := c.records.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			c.Fatal(err)
 		}
 	}
@@ -121,16 +126,6 @@ func (c *cluster) shutDown() {
 	c.phase(v1.Succeeded)
 }
 
-// frontend is what a launcher writes before the first start.
-func (c *cluster) frontend(record string) {
-	c.Helper()
-	vmi := c.guest()
-	vmi.Annotations[v1alpha1.AnnotationFrontend] = record
-	if err := c.Update(c.Context(), vmi); err != nil {
-		c.Fatal(err)
-	}
-}
-
 func (c *cluster) strategy(s v1.VirtualMachineRunStrategy) {
 	c.Helper()
 	vm := c.vm()
@@ -168,7 +163,7 @@ func TestGuestOfAVM(t *testing.T) {
 	if vmi.Spec.Domain.Firmware == nil || vmi.Spec.Domain.Firmware.UUID == "" || vmi.Spec.Domain.Devices.Interfaces[0].MacAddress == "" {
 		t.Error("the guest has no UUID or MAC of its own")
 	}
-	if !metav1.IsControlledBy(vmi, vm) || !slices.Contains(vmi.Finalizers, v1alpha1.FinalizerRecord) {
+	if !metav1.IsControlledBy(vmi, vm) || len(vmi.Finalizers) > 0 {
 		t.Errorf("owners %v, finalizers %v", vmi.OwnerReferences, vmi.Finalizers)
 	}
 	if vm.Status.PrintableStatus != v1.VirtualMachineStatusStarting || !vm.Status.Created || vm.Status.Ready {

@@ -67,7 +67,10 @@ const workers = 8
 func (n *Node) SetupWithManager(mgr ctrl.Manager) error {
 	n.connected, n.strayInTheWay = make(chan struct{}, 1), make(chan struct{}, 1)
 	builder := ctrl.NewControllerManagedBy(mgr).For(&v1.VirtualMachineInstance{}).Named("launcher").
-		WatchesRawSource(source.Func(n.queueChanges)).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		WatchesRawSource(source.Func(n.queueChanges)).
+		// Without their content: a guest waits until the controller has named it in one, and then reads that one.
+		WatchesMetadata(&v1alpha1.GuestHardware{}, &handler.EnqueueRequestForObject{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	_, err := mgr.GetRESTMapper().RESTMapping(v1alpha1.GroupVersion.WithKind("HostProfile").GroupKind())
 	switch {
 	case err == nil:

@@ -38,7 +38,35 @@ func claimed(t *testing.T, name string) *v1.VirtualMachineInstance {
 	return vmi
 }
 
+// prepared is the GuestHardware of a claimed guest, to which the controller has given it.
+func prepared(vmi client.Object) *v1alpha1.GuestHardware {
+	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: vmi.GetName(), Namespace: vmi.GetNamespace(), UID: "gh"}}
+	hardware.Status.Guest = &v1alpha1.HardwareUser{UID: vmi.GetUID(), NodeName: "here"}
+	return hardware
+}
+
+// recorded is what the guest found at its last boot.
+func recorded(t *testing.T, cluster client.Reader, name string) *v1alpha1.HardwareRecord {
+	t.Helper()
+	found := &v1alpha1.GuestHardware{}
+	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, found); err != nil {
+		t.Fatal(err)
+	}
+	return found.Spec.Hardware
+}
+
+// holding has the hardware of each guest besides it.
 func holding(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	for _, object := range objects {
+		if _, guest := object.(*v1.VirtualMachineInstance); guest {
+			objects = append(objects, prepared(object))
+		}
+	}
+	return holdingOnly(t, objects...)
+}
+
+func holdingOnly(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -46,7 +74,7 @@ func holding(t *testing.T, objects ...client.Object) client.Client {
 	}
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
-		WithStatusSubresource(&v1.VirtualMachineInstance{}).Build()
+		WithStatusSubresource(&v1.VirtualMachineInstance{}, &v1alpha1.GuestHardware{}).Build()
 }
 
 // daemon is a connection to a libvirt of the test's own.
@@ -106,8 +134,8 @@ func TestGuestStarts(t *testing.T) {
 	n := node(t, daemon(t), cluster, cluster)
 	n.learned.Load().Labels = map[string]string{"rack": "1"}
 	after := run(t, n, vmi)
-	if after.Status.Phase != v1.Running || after.Annotations[v1alpha1.AnnotationFrontend] == "" {
-		t.Errorf("phase is '%s' (%v), recorded '%s'", after.Status.Phase, after.Status.Conditions, after.Annotations[v1alpha1.AnnotationFrontend])
+	if hardware := recorded(t, cluster, "starts"); after.Status.Phase != v1.Running || hardware == nil || hardware.Digest == "" {
+		t.Errorf("phase is '%s' (%v), recorded %+v", after.Status.Phase, after.Status.Conditions, hardware)
 	}
 	if status, err := n.Hypervisor.State(t.Context(), n.owner(vmi)); err != nil || status.State != hypervisor.Running {
 		t.Errorf("status is %+v, %v", status, err)
@@ -188,8 +216,8 @@ func TestDeletedGuestIsNotStarted(t *testing.T) {
 	for why, c := range map[string]struct{ cached, live client.Client }{
 		"the cache knows":                   {holding(t, deleted), holding(t, deleted)},
 		"the API server alone knows":        {holding(t, claimed(t, "deleted")), holding(t, deleted)},
-		"it is gone":                        {holding(t, claimed(t, "deleted")), holding(t)},
-		"another has its name":              {holding(t, claimed(t, "deleted")), holding(t, again)},
+		"it is gone":                        {holding(t, claimed(t, "deleted")), holdingOnly(t, prepared(claimed(t, "deleted")))},
+		"another has its name":              {holding(t, claimed(t, "deleted")), holdingOnly(t, again, prepared(claimed(t, "deleted")))},
 		"another machine has claimed it":    {holding(t, claimed(t, "deleted")), holding(t, moved)},
 		"another machine, and it is cached": {holding(t, moved), holding(t, moved)},
 	} {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/hypervisor"
@@ -238,11 +237,7 @@ func TestRecordBeforeStart(t *testing.T) {
 			if err != nil && !errors.Is(err, died) {
 				t.Fatal(err)
 			}
-			now := &v1.VirtualMachineInstance{}
-			if err := api.Get(t.Context(), request.NamespacedName, now); err != nil {
-				t.Fatal(err)
-			}
-			if len(libvirt.calls) > 0 && now.Annotations[v1alpha1.AnnotationFrontend] == "" {
+			if len(libvirt.calls) > 0 && recorded(t, api, "guest") == nil {
 				t.Errorf("%s: started without a record", fails)
 			}
 		}

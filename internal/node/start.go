@@ -3,13 +3,11 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
-	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,7 +26,14 @@ func (r *refusal) Error() string { return r.reason + ": " + r.message }
 func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	if err == nil && (status.State == hypervisor.Undefined || status.State == hypervisor.Inactive) {
-		if booted, err := n.boot(ctx, vmi); err != nil || !booted {
+		hardware, err := n.hardware(ctx, vmi)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if hardware == nil {
+			return n.await(ctx, vmi)
+		}
+		if booted, err := n.boot(ctx, vmi, hardware); err != nil || !booted {
 			return n.refused(ctx, vmi, err)
 		}
 		status, err = n.Hypervisor.State(ctx, n.owner(vmi))
@@ -41,8 +46,8 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 
 // boot binds, renders, records the hardware, and only then defines and starts the domain: a guest whose hardware is not
 // recorded must never have run. It returns false where something else comes first.
-func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
-	machine, err := n.machine(ctx, vmi)
+func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) (bool, error) {
+	machine, err := n.machine(ctx, vmi, hardware)
 	if err != nil {
 		return false, err
 	}
@@ -51,12 +56,8 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, 
 	if err != nil {
 		return false, err
 	}
-	changed, err := recordFrontend(vmi, rendered.Record)
-	if err != nil {
+	if err := n.keep(ctx, hardware, rendered.Record); err != nil {
 		return false, err
-	}
-	if changed {
-		return false, n.keepRecord(ctx, vmi)
 	}
 	if wanted, err := n.stillClaimed(ctx, vmi); err != nil || !wanted {
 		return false, err
@@ -79,14 +80,14 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, 
 }
 
 // machine is what a VMI is rendered from: its record, what this machine has for it, and the merged policy, by which the whole start goes.
-func (n *Node) machine(ctx context.Context, vmi *v1.VirtualMachineInstance) (render.Machine, error) {
+func (n *Node) machine(ctx context.Context, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) (render.Machine, error) {
 	m := render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.facts()}
 	profiles, err := Profiles(ctx, n.Client)
 	if err != nil {
 		return m, err
 	}
-	if m.Frozen, err = record.Parse(vmi.Annotations[v1alpha1.AnnotationFrontend]); err != nil {
-		return m, &refusal{reasonNotRenderable, fmt.Sprintf("annotation '%s': %v", v1alpha1.AnnotationFrontend, err)}
+	if m.Frozen, err = frozen(vmi, hardware); err != nil {
+		return m, err
 	}
 	var errs field.ErrorList
 	if m.Bindings, errs = n.Machine.Bind(ctx, vmi, m.Host.QEMU); len(errs) > 0 {

@@ -14,12 +14,13 @@ import (
 
 // Reasons of the Synchronized condition: why a VMI does not run here.
 const (
-	reasonStarted       = "Started"
-	reasonNotExplicit   = "NotExplicit"
-	reasonNotBindable   = "NotBindable"
-	reasonNotRenderable = "NotRenderable"
-	reasonStartFailed   = "StartFailed"
-	reasonNotRecordable = "NotRecordable"
+	reasonStarted         = "Started"
+	reasonNotExplicit     = "NotExplicit"
+	reasonNotBindable     = "NotBindable"
+	reasonNotRenderable   = "NotRenderable"
+	reasonStartFailed     = "StartFailed"
+	reasonHardwareAwaited = "HardwareAwaited"
+	reasonNotRecordable   = "NotRecordable"
 )
 
 // setPhase moves the VMI to a phase and notes when.

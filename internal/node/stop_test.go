@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// recordFinalizer stands for the controller, which holds a VMI until its last phase.
-const recordFinalizer = "kilnvm.io/record"
+// otherFinalizer stands for somebody who holds a VMI until its last phase.
+const otherFinalizer = "example.com/hold"
 
 func deleted(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) {
 	t.Helper()
@@ -37,7 +37,7 @@ func TestNeverStarted(t *testing.T) {
 	t.Parallel()
 	l := daemon(t)
 	for name, finalizers := range map[string][]string{
-		"wrong": {v1.VirtualMachineInstanceFinalizer, recordFinalizer}, "early": {recordFinalizer},
+		"wrong": {v1.VirtualMachineInstanceFinalizer, otherFinalizer}, "early": {otherFinalizer},
 	} {
 		vmi := claimed(t, name)
 		vmi.Finalizers = finalizers
@@ -46,7 +46,7 @@ func TestNeverStarted(t *testing.T) {
 		n := node(t, l, api, api)
 		deleted(t, n, vmi)
 		after := run(t, n, vmi)
-		if len(after.Finalizers) != 1 || after.Finalizers[0] != recordFinalizer {
+		if len(after.Finalizers) != 1 || after.Finalizers[0] != otherFinalizer {
 			t.Errorf("%s: finalizers are %v", name, after.Finalizers)
 		}
 		ended(t, n, after, v1.Failed, "NeverStarted")
@@ -64,7 +64,7 @@ func TestStopSurvivesEveryDeath(t *testing.T) {
 	died := errors.New("the launcher has died")
 	for _, fails := range []string{"status", "object"} {
 		vmi := claimed(t, "dies-"+fails)
-		vmi.Finalizers = append(vmi.Finalizers, recordFinalizer)
+		vmi.Finalizers = append(vmi.Finalizers, otherFinalizer)
 		zero := int64(0)
 		vmi.Spec.TerminationGracePeriodSeconds = &zero
 		api := holding(t, vmi)
@@ -204,7 +204,7 @@ func TestPromisedCPUs(t *testing.T) {
 	promises := map[types.UID]string{}
 	for _, vmi := range []*v1.VirtualMachineInstance{first, second} {
 		vmi.Spec.Domain.CPU.DedicatedCPUPlacement = true
-		machine, err := n.machine(t.Context(), vmi)
+		machine, err := n.machine(t.Context(), vmi, prepared(vmi))
 		if err != nil {
 			t.Fatal(err)
 		}

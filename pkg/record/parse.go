@@ -14,12 +14,11 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 )
 
-// A record is stored in an annotation, which the owner of a guest may have written. It decides how many controllers are built and
-// what QEMU is started with, so that each value is judged before anything is made of it. What cannot be judged here, because
-// it depends on the architecture of the guest or the limits of the cluster, is for the rules of pkg/validate.
+// A record comes from a launcher or a backup tool. It decides how many controllers are built and what QEMU is started with, so that each
+// value is judged before anything is made of it. Whether a machine or video model is one of the guest's architecture is for stage 2 to say.
 
 const (
-	// longestRecord is what the API server takes as the annotations of an object, in bytes.
+	// longestRecord bounds what a controller or launcher holds and compares for each guest, in bytes of JSON.
 	longestRecord = 256 << 10
 	// mostDevices is more than the PCI buses of a guest and the units of its disk controllers hold.
 	mostDevices = 1024
@@ -31,25 +30,25 @@ const (
 	longestText = 1024
 )
 
-// Parse reads a record as it is stored, compact JSON. An empty text is no record. The record may come from anybody: an error names
-// the entries that no boot can have written, in at most a few thousand bytes, and a record without error is safe to render.
-func Parse(text string) (*Record, error) {
-	if text == "" {
-		return nil, nil
+// Check refuses a record that no boot can have written. The error names the entries, in at most a few thousand bytes. A
+// record without error is safe to render. Nil is none, and is accepted.
+func Check(record *Record) error {
+	if record == nil {
+		return nil
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("not a record of hardware: %s", shortened(err.Error(), 4*longestValue))
 	}
 	if len(text) > longestRecord {
-		return nil, fmt.Errorf("not a frozen frontend: %d bytes, at most %d are legal", len(text), longestRecord)
-	}
-	record := &Record{}
-	if err := json.Unmarshal([]byte(text), record); err != nil {
-		return nil, fmt.Errorf("not a frozen frontend: %s", shortened(err.Error(), 4*longestValue))
+		return fmt.Errorf("not a record of hardware: %d bytes, at most %d are legal", len(text), longestRecord)
 	}
 	var found findings
 	judge(record, &found)
 	if err := found.err(); err != nil {
-		return nil, fmt.Errorf("not a frozen frontend: %w", err)
+		return fmt.Errorf("not a record of hardware: %w", err)
 	}
-	return record, nil
+	return nil
 }
 
 // findings are the mistakes of a record.

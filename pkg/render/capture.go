@@ -52,6 +52,15 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	return abi.Freeze(again, m.Defaults.Version), errs
 }
 
+// GuestHardware is a captured record as the object from which the guest boots. Without a seed it is for whichever guest has the name.
+func GuestHardware(vmi *v1.VirtualMachineInstance, captured record.Record) *v1alpha1.GuestHardware {
+	hardware := &v1alpha1.GuestHardware{}
+	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))
+	hardware.Namespace, hardware.Name = vmi.Namespace, vmi.Name
+	hardware.Spec = v1alpha1.GuestHardwareSpec{Identity: vmi.Annotations[v1alpha1.AnnotationIdentity], Hardware: &captured}
+	return hardware
+}
+
 // copied is a domain that shares nothing with the given one.
 func copied(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
 	text, err := dom.Marshal()

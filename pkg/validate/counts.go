@@ -39,6 +39,9 @@ var (
 	stored = counts{elements: 16384, templates: 16384, parts: 16384}
 )
 
+// recordedDevices is how many entries a record of hardware has at most: controllers and PCI ports are devices too.
+const recordedDevices = 1024
+
 // maxDepth is the number of lists and objects inside of each other. The API has 15.
 const maxDepth = 64
 
@@ -93,6 +96,9 @@ func (c counts) part(value gjson.Result, at *field.Path, depth int) (parts int, 
 func (c counts) most(at *field.Path, depth int) int {
 	if depth == 2 && strings.EqualFold(at.String(), "spec.dataVolumeTemplates") { // encoding/json compares names like this
 		return c.templates
+	}
+	if depth == 3 && strings.EqualFold(at.String(), "spec.hardware.devices") { // of GuestHardware: record.Check judges it
+		return max(c.elements, recordedDevices)
 	}
 	return c.elements
 }

@@ -68,14 +68,14 @@ var (
 		featureRules, iothreadRules, encryptionRules, credentialRules,
 		nameRules, dnsRules, placementRules, affinityRules,
 	)
-	metadataRules = slices.Concat(labelRules, graceRules, cellRules, recordRules)
+	metadataRules = slices.Concat(labelRules, graceRules, cellRules)
 )
 
 // declared are all rules by name.
 var declared = byName(
 	rulesOf(guestRules), rulesOf(metadataRules), rulesOf(growthRules), rulesOf(quoteRules),
 	rulesOf(vmRules), rulesOf(vmStatusRules), rulesOf(createRules), rulesOf(changeRules), rulesOf(statusRules),
-	rulesOf(instancetypeRules), rulesOf(preferenceRules), rulesOf(presetRules), rulesOf(countRules),
+	rulesOf(instancetypeRules), rulesOf(preferenceRules), rulesOf(presetRules), rulesOf(recordRules), rulesOf(countRules),
 )
 
 func rulesOf[F any](all []judgement[F]) (rules []Rule) {

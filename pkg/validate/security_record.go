@@ -1,8 +1,6 @@
 package validate
 
 import (
-	"slices"
-
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -10,45 +8,32 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: the annotations kilnvm.io/frontend and kilnvm.io/hardware.
-// A guest may come with a record of the hardware that it had elsewhere: in the template of its VM, or on a VMI that is restored. The record
-// is its owner's word, so that it may ask for nothing that the spec could not.
+// Fields: the spec of GuestHardware, and the annotation kilnvm.io/hardware.
+// A backup tool writes a record that a tenant may have got hold of, and a launcher belongs to the guests of its machine. So a record that no boot
+// can have written is refused.
 
-var recordRules = []metadataRule{
-	{hardwareRecord, []Rule{
+type hardwareRule = judgement[func(*v1alpha1.GuestHardwareSpec, *field.Path) field.ErrorList]
+
+var recordRules = []hardwareRule{
+	{recordedHardware, []Rule{
 		{Name: "security/record"},
-		{Name: "security/record-machine", MendedBy: byPreference, ControllersMay: true},
-		{Name: "security/record-video", MendedBy: byPreference, ControllersMay: true},
 	}},
 }
 
-func hardwareRecord(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	text, at := vmi.Annotations[v1alpha1.AnnotationFrontend], path.Child("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
-	record, err := record.Parse(text)
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, short(text), err.Error()+": give what 'kubectl kiln capture' or a boot has written, or remove it").WithOrigin("security/record")}
-	}
-	board, known := boards[vmi.Spec.Architecture]
-	if record == nil || !known {
-		return nil // the architecture has a rule of its own
-	}
-	allowed := emulated(vmi.Spec.Architecture, limits)
-	if !board.has(record.Machine) {
-		allowed = []string{board.alias, board.family + "<version>"}
-	}
-	if record.Machine != "" && !(board.has(record.Machine) && matchesAny(allowed, record.Machine)) {
-		errs = append(errs, recorded("machine", field.NotSupported(at, record.Machine, allowed)).WithOrigin("security/record-machine"))
-	}
-	if models := videoModels[vmi.Spec.Architecture]; record.Video != "" && !slices.Contains(models, record.Video) {
-		errs = append(errs, recorded("video", field.NotSupported(at, record.Video, models)).WithOrigin("security/record-video"))
+// GuestHardware judges recorded hardware; path is its spec.
+func GuestHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) (errs field.ErrorList) {
+	for _, rule := range recordRules {
+		errs = append(errs, rule.judge(spec, path)...)
 	}
 	return errs
 }
 
-// recorded names the entry of a record that an error is about.
-func recorded(entry string, err *field.Error) *field.Error {
-	err.Detail = entry + ": " + err.Detail
-	return err
+func recordedHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) field.ErrorList {
+	if err := record.Check(spec.Hardware); err != nil {
+		return field.ErrorList{field.Invalid(path.Child("hardware"), field.OmitValueType{},
+			err.Error()+": give what 'kubectl kiln capture' or a boot has written").WithOrigin("security/record")}
+	}
+	return nil
 }
 
 var hardwareRules = []Rule{{Name: "security/hardware"}}

@@ -56,7 +56,7 @@ var (
 
 // controlled are the annotations that tie a guest to what it was made from. Its controller copies them into what later guests are made
 // from, with rights that nobody else has.
-var controlled = []string{v1alpha1.AnnotationFrontend, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins}
+var controlled = []string{v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins}
 
 // For leaves out of errs what the user may do as a controller of guests. Errors are told by their Origin, which is the name
 // of the rule.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -121,6 +122,11 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 		var now, was v1beta1.VirtualMachinePreference
 		err := r.decode(&now, &was)
 		return admit.Verdict{Errors: validate.Preference(&now.Spec, spec), Warnings: validate.PreferenceWarnings(&now.Spec)}, err
+	}
+	if r.Kind == "GuestHardware" {
+		var now, was v1alpha1.GuestHardware
+		err := r.decode(&now, &was)
+		return admit.Verdict{Errors: validate.GuestHardware(&now.Spec, spec)}, err
 	}
 	return admit.Verdict{}, fmt.Errorf("requests have no kind '%s'", r.Kind)
 }

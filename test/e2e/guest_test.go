@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
@@ -96,13 +97,14 @@ func (s space) boot(m machine) (*unstructured.Unstructured, guest.Report) {
 	return vmi, report
 }
 
-func frontendOf(t *testing.T, vmi *unstructured.Unstructured) record.Record {
-	t.Helper()
-	var record record.Record
-	if err := json.Unmarshal([]byte(vmi.GetAnnotations()["kilnvm.io/frontend"]), &record); err != nil {
-		t.Fatal(err)
+// recorded is the hardware of a guest that runs.
+func (s space) recorded(name string) record.Record {
+	s.Helper()
+	var hardware v1alpha1.GuestHardware
+	if err := json.Unmarshal([]byte(mustJSON(s.T, s.get("guesthardware", name))), &hardware); err != nil || hardware.Spec.Hardware == nil {
+		s.Fatalf("no hardware of '%s': %v", name, err)
 	}
-	return record
+	return *hardware.Spec.Hardware
 }
 
 // place is the way from the root bus to a device of the record, as guest.Report.Place tells it.

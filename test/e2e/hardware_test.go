@@ -32,7 +32,7 @@ func TestHardwareStays(t *testing.T) {
 	s.apply(hardwareSize, hardwarePreset, furnished(m))
 	h := &hardware{space: s, machine: m}
 	h.first = h.report("the first start")
-	h.record = frontendOf(t, h.vmi)
+	h.record = h.recorded("demo")
 
 	h.staysAfter("a restart", func() {})
 	h.addAndRemove()
@@ -95,7 +95,7 @@ func (h *hardware) staysAfter(why string, edit func()) {
 	if diff := cmp.Diff(lines(h.first), lines(h.restart(why))); diff != "" {
 		h.Errorf("%s changes the guest's hardware (-first start +now):\n%s", why, diff)
 	}
-	if now := frontendOf(h.T, h.vmi); now.Digest != h.record.Digest {
+	if now := h.recorded("demo"); now.Digest != h.record.Digest {
 		h.Errorf("%s changes the recorded frontend from %s to %s", why, h.record.Digest, now.Digest)
 	}
 }
@@ -111,7 +111,7 @@ func (h *hardware) document() *libvirtxml.Domain {
 	if err != nil {
 		h.Fatal(err)
 	}
-	record := frontendOf(h.T, h.vmi)
+	record := h.recorded("demo")
 	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: configuration.Frontend, Frozen: &record,
 		Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)})
 	if len(errs) > 0 {
@@ -148,7 +148,7 @@ type newcomers struct {
 
 func (h *hardware) newcomers() newcomers {
 	h.Helper()
-	now := frontendOf(h.T, h.vmi)
+	now := h.recorded("demo")
 	var of newcomers
 	for _, key := range slices.Sorted(maps.Keys(now.Devices)) {
 		if _, old := h.record.Devices[key]; old {

@@ -28,10 +28,23 @@ func seen(guest *unstructured.Unstructured) map[string]any {
 	}
 }
 
-// booted is a record as the launcher leaves it, with the keys as the API server orders them.
-const booted = `kilnvm.io/frontend={"devices":{"disk.data":{"pci":"0000:0b:00.0"}},"machine":"pc-q35-7.2"}`
+// booted is what a launcher writes of a guest's hardware.
+const booted = `{"spec": {"hardware": {"defaults": "v1", "digest": "sha256:` + sixtyFour + `", "machine": "pc-q35-7.2", "serial": "seen", "devices": {"disk.data": {"pci": "0000:0b:00.0"}}}}}`
 
-// A backup of a VM and of the revisions that it is pinned to brings the same guest back, although its size has changed since.
+const sixtyFour = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// claim stands for a launcher that claims the guest of a VM and waits for its hardware.
+func (s space) claim(name string) {
+	s.Helper()
+	s.must(s.kubectl("", "patch", "vmi", name, "--subresource=status", "--type=merge", `-p={"status":{"nodeName":"none","phase":"Scheduled"}}`))
+	uid := string(s.get("vmi", name).GetUID())
+	s.eventually("the guest has its hardware", func() bool {
+		return s.exists("guesthardware", name) && field(s.get("guesthardware", name), "status", "guest", "uid") == uid
+	})
+}
+
+// A backup of a VM, of its hardware and of the revisions that it is pinned to brings the same guest back, although its size has changed since.
+// Nothing in it has a status, and the UIDs that it names are those of objects that are gone.
 func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))
@@ -39,22 +52,32 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "demo") })
 	before := seen(s.get("vmi", "demo"))
-	s.must(s.kubectl("", "annotate", "vmi", "demo", booted, "--as=system:serviceaccount:kiln-system:kiln-controller")) // in the place of a launcher
-	s.eventually("the hardware is on record", func() bool { return len(s.list("controllerrevision", "-l", "kilnvm.io/frontend-of")) == 1 })
-	saved := s.get("vm", "demo")
-	was := pins(t, saved)
-	saveVM := backup(t, saved)
+	s.claim("demo")
+	s.must(s.kubectl("", "patch", "guesthardware", "demo", "--type=merge", "-p="+booted))
+	saved, hardware := s.get("vm", "demo"), s.get("guesthardware", "demo")
+	was, recorded := pins(t, saved), field(hardware, "spec", "hardware")
+	if uid := field(hardware, "status", "virtualMachineUID"); uid != string(saved.GetUID()) || len(hardware.GetOwnerReferences()) > 0 {
+		t.Errorf("the hardware names VM '%v' and the owners %v; want '%s' and none", uid, hardware.GetOwnerReferences(), saved.GetUID())
+	}
+	old := saved.GetUID()
+	saveVM, saveHardware := backup(t, saved), backup(t, hardware)
 	var saveRevisions []string
-	for _, revision := range append(s.list("controllerrevision", "-l", "instancetype.kubevirt.io/object-kind"),
-		s.list("controllerrevision", "-l", "kilnvm.io/frontend-of")...) {
+	for _, revision := range s.list("controllerrevision", "-l", "instancetype.kubevirt.io/object-kind") {
 		saveRevisions = append(saveRevisions, backup(t, &revision))
 	}
 
 	s.must(s.kubectl("", "delete", "vm", "demo", "--timeout=60s"))
 	s.eventually("the VMI is gone", func() bool { return !s.exists("vmi", "demo") })
+	s.eventually("the hardware goes with its guest", func() bool { return !s.exists("guesthardware", "demo") })
 	s.must(s.kubectl("", "delete", "controllerrevision", "--all", writer))
 	s.must(s.kubectl(size("own", 2, "256Mi"), "replace", "-f", "-"))
 
+	s.must(s.kubectl(saveHardware, "create", "-f", "-"))
+	owned := strings.Replace(saveHardware, `"metadata":{`, `"metadata":{"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"demo","uid":"`+string(old)+`"}],`, 1)
+	if said := s.kubectl(owned, "replace", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, "the garbage collector would delete") {
+		t.Errorf("hardware with an owner that is gone: %s", said.stdout+said.stderr)
+	}
+	s.collected(string(old))
 	for _, revision := range saveRevisions {
 		s.must(s.kubectl(revision, "create", "-f", "-", writer))
 	}
@@ -67,30 +90,44 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 		t.Errorf("the restored VM has other pins:\n%s", diff)
 	}
 	s.eventually("the VM has its VMI again", func() bool { return s.exists("vmi", "demo") })
+	before["serial"] = "seen" // the record wins over the seed
 	if diff := cmp.Diff(before, seen(s.get("vmi", "demo"))); diff != "" {
 		t.Errorf("the guest is another one:\n%s", diff)
 	}
-	if got := "kilnvm.io/frontend=" + s.get("vmi", "demo").GetAnnotations()["kilnvm.io/frontend"]; got != booted {
-		t.Errorf("the guest starts with the record '%s', want '%s'", got, booted)
+	s.claim("demo")
+	s.collected(string(old))
+	restored := s.get("guesthardware", "demo")
+	if diff := cmp.Diff(recorded, field(restored, "spec", "hardware")); diff != "" {
+		t.Errorf("the guest starts with other hardware than was saved:\n%s", diff)
 	}
-	for _, record := range s.list("controllerrevision", "-l", "kilnvm.io/frontend-of") {
-		if owners := record.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != s.get("vm", "demo").GetUID() {
-			t.Errorf("the record '%s' belongs to %v, want the restored VM, with which it goes", record.GetName(), owners)
-		}
+	if uid := field(restored, "status", "virtualMachineUID"); uid != string(s.get("vm", "demo").GetUID()) || uid == string(old) {
+		t.Errorf("the hardware is of VM '%v', want the restored one, with which it goes", uid)
 	}
+	s.restoreWithout(saveVM, was["instancetype"], before)
+}
 
-	// Without its revisions a VM takes what its size is now, and says so.
+// collected waits until the garbage collector has taken an object of the owner's, so that it has had its time with all others.
+func (s space) collected(owner string) {
+	s.Helper()
+	s.must(s.kubectl(`{apiVersion: v1, kind: ConfigMap, metadata: {name: canary, ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: `+owner+`}]}}`, "create", "-f", "-"))
+	s.eventually("the garbage collector takes what has an owner that is gone", func() bool { return !s.exists("configmap", "canary") })
+}
+
+// restoreWithout restores the VM alone: it takes what its size is now, and says so, and gets new hardware.
+func (s space) restoreWithout(saveVM, revision string, before map[string]any) {
+	s.Helper()
 	s.must(s.kubectl("", "delete", "vm", "demo", "--timeout=60s"))
 	s.eventually("the VMI is gone", func() bool { return !s.exists("vmi", "demo") })
+	s.eventually("the hardware goes with its guest", func() bool { return !s.exists("guesthardware", "demo") })
 	s.must(s.kubectl("", "delete", "controllerrevision", "--all", writer))
 	s.eventually("the webhook has seen that they are gone, and warns", func() bool {
 		a := s.must(s.kubectl(saveVM, "create", "--dry-run=server", "-f", "-"))
-		return strings.Contains(a.stderr, "Warning") && strings.Contains(a.stderr, was["instancetype"])
+		return strings.Contains(a.stderr, "Warning") && strings.Contains(a.stderr, revision)
 	})
 	s.must(s.kubectl(saveVM, "create", "-f", "-"))
 	s.eventually("the VM has its VMI once more", func() bool { return s.exists("vmi", "demo") })
 	after := seen(s.get("vmi", "demo"))
-	if after["memory"] != "256Mi" || after["uuid"] != before["uuid"] {
-		t.Errorf("memory %v, UUID %v; want the size's 256Mi and the UUID of before, %v", after["memory"], after["uuid"], before["uuid"])
+	if after["memory"] != "256Mi" || after["uuid"] != before["uuid"] || after["serial"] == before["serial"] {
+		s.Errorf("memory %v, UUID %v, serial %v; want the size's 256Mi, the UUID of before, %v, and the serial of the seed", after["memory"], after["uuid"], after["serial"], before["uuid"])
 	}
 }

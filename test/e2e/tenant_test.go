@@ -19,30 +19,33 @@ func TestTenantWritesNoRecord(t *testing.T) {
 			t.Errorf("%s: want '%s', got '%s' %v", why, want, said.stdout+said.stderr, said.err)
 		}
 	}
-	for _, key := range []string{"frontend", "pins", "identity", "generation"} {
-		refused("annotation of a guest that exists", "kilnvm.io/frontend, generation, identity and pins are written by controllers only", "",
+	for _, key := range []string{"pins", "identity", "generation"} {
+		refused("annotation of a guest that exists", "kilnvm.io/generation, identity and pins are written by controllers only", "",
 			"annotate", "vmi", "demo", "--overwrite", "kilnvm.io/"+key+`={"devices":{"forged":{"drive":"9:9:9:9"}}}`)
 	}
-	const forged = `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: forged, annotations: {kilnvm.io/frontend: '{"devices":{"disk.a":{"drive":"4000000000:0:0:0"}}}'}}, ` +
-		`spec: {nodeSelector: {machine: none}, domain: {memory: {guest: 64Mi}, devices: {}}}}`
-	refused("a record that exhausts a node", "metadata.annotations[kilnvm.io/frontend]", forged, "create", "-f", "-")
+	const record = `{"spec": {"hardware": {"defaults": "a", "digest": "", "devices": {"disk.a": {"drive": "4000000000:0:0:0"}}}}}`
+	made := `{"apiVersion": "kilnvm.io/v1alpha1", "kind": "GuestHardware", "metadata": {"name": "forged"}, ` + record[1:]
+	s.must(s.kubectl("", "patch", "vmi", "demo", "--subresource=status", "--type=merge", `-p={"status":{"nodeName":"none","phase":"Scheduled"}}`))
+	s.eventually("the guest has its hardware", func() bool { return s.exists("guesthardware", "demo") })
+	refused("hardware, by role", "cannot create resource", made, "create", "-f", "-")
+	refused("hardware, by role", "cannot patch resource", "", "patch", "guesthardware", "demo", "--type=merge", "-p="+record)
+	refused("hardware, by role", "cannot delete resource", "", "delete", "guesthardware", "demo")
+	if said := s.kubectl(made, "create", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, "spec.hardware") {
+		t.Errorf("an administrator restores a record that exhausts a node: %s", said.stdout+said.stderr)
+	}
 	uid := string(s.get("vm", "demo").GetUID())
 	owned := `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: owned, ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: ` + uid +
 		`, controller: true}]}, spec: {nodeSelector: {machine: none}, domain: {memory: {guest: 64Mi}, devices: {}}}}`
 	refused("a guest for another's VM", "metadata.ownerReferences[0]", owned, "create", "-f", "-")
-	refused("a guest without its VM", "the guest belongs to its VirtualMachine", "", "patch", "vmi", "demo", "--type=merge",
-		`-p={"metadata":{"ownerReferences":null}}`)
+	refused("a guest without its VM", "the guest belongs to its VirtualMachine", "", "patch", "vmi", "demo", "--type=merge", `-p={"metadata":{"ownerReferences":null}}`)
 	for _, test := range []struct{ why, from, to, want string }{
-		{"a captured record of nothing", "  template:\n", "  template:\n    metadata: {annotations: {kilnvm.io/frontend: garbage}}\n",
-			"spec.template.metadata.annotations[kilnvm.io/frontend]"},
-		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}",
-			"metadata.annotations[kilnvm.io/hardware]"},
+		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}", "metadata.annotations[kilnvm.io/hardware]"},
 		{"a kind that is none", "instancetype: {name: small}", "instancetype: {name: small, kind: foo}", "spec.instancetype.kind"},
 		{"a revision of nothing", "instancetype: {name: small}", "instancetype: {name: small, revisionName: nothing}", "spec.instancetype.revisionName"},
 	} {
 		refused(test.why, test.want, vm("wrong", test.from, test.to), "create", "-f", "-")
 	}
-	if all := s.must(s.kubectl("", "get", "controllerrevisions", "-o", "yaml")).stdout; strings.Contains(all, "9:9:9:9") || strings.Contains(all, "forged") {
-		t.Errorf("a tenant's annotation became a revision:\n%s", all)
+	if all := s.must(s.kubectl("", "get", "controllerrevisions,guesthardwares", "-o", "yaml")).stdout; strings.Contains(all, "9:9:9:9") || strings.Contains(all, "forged") {
+		t.Errorf("what a tenant wrote became a guest's:\n%s", all)
 	}
 }

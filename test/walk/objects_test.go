@@ -109,7 +109,7 @@ var hostilities = []func(walker, map[string]any){
 		below(o, "metadata")["ownerReferences"] = []any{owner}
 	},
 	func(w walker, o map[string]any) {
-		below(o, "metadata")["finalizers"] = []any{oneOf(w, []string{"kilnvm.io/record", "kilnvm.io/launcher", "example.com/mine", "foregroundDeletion", "kubevirt.io/foregroundDeleteVirtualMachine"})}
+		below(o, "metadata")["finalizers"] = []any{oneOf(w, []string{"kilnvm.io/launcher", "example.com/mine", "foregroundDeletion", "kubevirt.io/foregroundDeleteVirtualMachine"})}
 	},
 	func(w walker, o map[string]any) {
 		below(o, "metadata")[oneOf(w, []string{"uid", "namespace", "resourceVersion", "selfLink", "deletionTimestamp"})] = oneOf(w, []string{w.uid, otherSpace, "1", "2020-01-01T00:00:00Z"})
@@ -212,12 +212,12 @@ func (w walker) volume() map[string]any {
 
 // Annotations and labels that steer Kiln or KubeVirt.
 var (
-	annotations = []string{"kilnvm.io/pins", "kilnvm.io/identity", "kilnvm.io/generation", "kilnvm.io/architecture", "kilnvm.io/frontend", "kilnvm.io/hardware", "kilnvm.io/inference",
-		"kilnvm.io/numa-cells", "kilnvm.io/unused-since", "kilnvm.io/frontend-of", "kubevirt.io/qgs-socket-path", "kubevirt.io/pci-topology-version", "kubevirt.io/ignitiondata",
+	annotations = []string{"kilnvm.io/pins", "kilnvm.io/identity", "kilnvm.io/generation", "kilnvm.io/architecture", "kilnvm.io/hardware", "kilnvm.io/inference",
+		"kilnvm.io/numa-cells", "kilnvm.io/unused-since", "kubevirt.io/qgs-socket-path", "kubevirt.io/pci-topology-version", "kubevirt.io/ignitiondata",
 		"hooks.kubevirt.io/hookSidecars", "kubevirt.io/instancetype-name", "kubevirt.io/cluster-instancetype-name", "kubevirt.io/preference-name", "kubevirt.io/placePCIDevicesOnRootComplex",
 		"kubevirt.io/restore-uid", "virtualmachineinstancepresets.admission.kubevirt.io/exclude", "kubectl.kubernetes.io/last-applied-configuration", "template.kubevirt.io/architecture"}
 	labels = []string{"kubevirt.io/nodeName", "kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "instancetype.kubevirt.io/object-name", "instancetype.kubevirt.io/object-uid",
-		"kilnvm.io/frontend-of", "kilnvm.io/unused-since", "instancetype.kubevirt.io/default-instancetype", "instancetype.kubevirt.io/default-preference", "secret", "machine"}
+		"kilnvm.io/unused-since", "instancetype.kubevirt.io/default-instancetype", "instancetype.kubevirt.io/default-preference", "secret", "machine"}
 )
 
 func (w walker) hostileValue() string {
@@ -227,12 +227,12 @@ func (w walker) hostileValue() string {
 
 // operations are a JSON patch.
 func (w walker) operations() []any {
-	paths := []string{"/metadata/annotations", "/metadata/annotations/kilnvm.io~1pins", "/metadata/annotations/kilnvm.io~1frontend", "/metadata/annotations/kilnvm.io~1identity", "/metadata/finalizers",
+	paths := []string{"/metadata/annotations", "/metadata/annotations/kilnvm.io~1pins", "/spec/hardware", "/metadata/annotations/kilnvm.io~1identity", "/metadata/finalizers",
 		"/metadata/ownerReferences", "/metadata/labels", "/spec", "/spec/template", "/spec/template/metadata", "/spec/instancetype", "/spec/runStrategy", "/status", "/spec/volumes/0", "/data", "/metadata/deletionTimestamp"}
 	var operations []any
 	for range 1 + w.IntN(3) {
 		operation := map[string]any{"op": oneOf(w, []string{"add", "replace", "remove", "copy", "move", "test"}), "path": oneOf(w, paths), "from": oneOf(w, paths)}
-		operation["value"] = oneOf(w, []any{nil, w.hostileValue(), []any{}, map[string]any{}, map[string]any{"kilnvm.io/frontend": oneOf(w, records)}, "Always", "Halted"})
+		operation["value"] = oneOf(w, []any{nil, w.hostileValue(), []any{}, map[string]any{}, forged(w.T, oneOf(w, records)), "Always", "Halted"})
 		operations = append(operations, operation)
 	}
 	return operations

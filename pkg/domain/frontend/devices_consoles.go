@@ -93,7 +93,7 @@ func (g *guest) videoModel() string {
 	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
 	switch {
 	case g.Frozen != nil && g.Frozen.Video != "" && g.recordsThisBoard():
-		g.known(recordPath, g.Frozen.Video, g.arch.videos)
+		g.known(g.recordPath().Child("video"), g.Frozen.Video, g.arch.videos)
 		return g.Frozen.Video
 	case efi && g.spec.Architecture == "amd64" && g.Defaults.EFIVideo != "":
 		return g.Defaults.EFIVideo

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/identity"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -130,8 +129,10 @@ func (g *guest) machine() string {
 	return wanted
 }
 
-// recordPath is where a guest's record is.
-var recordPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationFrontend)
+// recordPath is the record in the guest's GuestHardware.
+func (g *guest) recordPath() *field.Path {
+	return field.NewPath("guesthardwares").Key(g.VMI.Name).Child("spec", "hardware")
+}
 
 // recordsThisBoard is false for the record of a guest whose owner has changed its architecture since: its models are another board's.
 func (g *guest) recordsThisBoard() bool {
