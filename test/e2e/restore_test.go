@@ -29,7 +29,8 @@ func seen(guest *unstructured.Unstructured) map[string]any {
 }
 
 // booted is what a launcher writes of a guest's hardware.
-const booted = `{"spec": {"hardware": {"defaults": "v1", "digest": "sha256:` + sixtyFour + `", "machine": "pc-q35-7.2", "serial": "seen", "devices": {"disk.data": {"pci": "0000:0b:00.0"}}}}}`
+const booted = `{"spec": {"hardware": {"defaults": "v1", "digest": "sha256:` + sixtyFour + `", "machine": "pc-q35-7.2", "serial": "seen",
+	"devices": {"disk.data": {"pci": "0000:0b:00.0"}}}}}`
 
 const sixtyFour = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -73,7 +74,8 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s.must(s.kubectl(size("own", 2, "256Mi"), "replace", "-f", "-"))
 
 	s.must(s.kubectl(saveHardware, "create", "-f", "-"))
-	owned := strings.Replace(saveHardware, `"metadata":{`, `"metadata":{"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"demo","uid":"`+string(old)+`"}],`, 1)
+	owned := strings.Replace(saveHardware, `"metadata":{`,
+		`"metadata":{"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"demo","uid":"`+string(old)+`"}],`, 1)
 	if said := s.kubectl(owned, "replace", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, "the garbage collector would delete") {
 		t.Errorf("hardware with an owner that is gone: %s", said.stdout+said.stderr)
 	}
@@ -109,7 +111,8 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 // collected waits until the garbage collector has taken an object of the owner's, so that it has had its time with all others.
 func (s space) collected(owner string) {
 	s.Helper()
-	s.must(s.kubectl(`{apiVersion: v1, kind: ConfigMap, metadata: {name: canary, ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: `+owner+`}]}}`, "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: v1, kind: ConfigMap, metadata: {name: canary, ownerReferences: [`+
+		`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: `+owner+`}]}}`, "create", "-f", "-"))
 	s.eventually("the garbage collector takes what has an owner that is gone", func() bool { return !s.exists("configmap", "canary") })
 }
 
@@ -128,6 +131,7 @@ func (s space) restoreWithout(saveVM, revision string, before map[string]any) {
 	s.eventually("the VM has its VMI once more", func() bool { return s.exists("vmi", "demo") })
 	after := seen(s.get("vmi", "demo"))
 	if after["memory"] != "256Mi" || after["uuid"] != before["uuid"] || after["serial"] == before["serial"] {
-		s.Errorf("memory %v, UUID %v, serial %v; want the size's 256Mi, the UUID of before, %v, and the serial of the seed", after["memory"], after["uuid"], after["serial"], before["uuid"])
+		s.Errorf("memory %v, UUID %v, serial %v; want the size's 256Mi, the UUID of before, %v, and the serial of the seed",
+			after["memory"], after["uuid"], after["serial"], before["uuid"])
 	}
 }

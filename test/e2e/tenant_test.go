@@ -34,18 +34,22 @@ func TestTenantWritesNoRecord(t *testing.T) {
 		t.Errorf("an administrator restores a record that exhausts a node: %s", said.stdout+said.stderr)
 	}
 	uid := string(s.get("vm", "demo").GetUID())
-	owned := `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: owned, ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: ` + uid +
+	owned := `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: owned, ownerReferences: [` +
+		`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: ` + uid +
 		`, controller: true}]}, spec: {nodeSelector: {machine: none}, domain: {memory: {guest: 64Mi}, devices: {}}}}`
 	refused("a guest for another's VM", "metadata.ownerReferences[0]", owned, "create", "-f", "-")
-	refused("a guest without its VM", "the guest belongs to its VirtualMachine", "", "patch", "vmi", "demo", "--type=merge", `-p={"metadata":{"ownerReferences":null}}`)
+	refused("a guest without its VM", "the guest belongs to its VirtualMachine", "", "patch", "vmi", "demo", "--type=merge",
+		`-p={"metadata":{"ownerReferences":null}}`)
 	for _, test := range []struct{ why, from, to, want string }{
-		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}", "metadata.annotations[kilnvm.io/hardware]"},
+		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}",
+			"metadata.annotations[kilnvm.io/hardware]"},
 		{"a kind that is none", "instancetype: {name: small}", "instancetype: {name: small, kind: foo}", "spec.instancetype.kind"},
 		{"a revision of nothing", "instancetype: {name: small}", "instancetype: {name: small, revisionName: nothing}", "spec.instancetype.revisionName"},
 	} {
 		refused(test.why, test.want, vm("wrong", test.from, test.to), "create", "-f", "-")
 	}
-	if all := s.must(s.kubectl("", "get", "controllerrevisions,guesthardwares", "-o", "yaml")).stdout; strings.Contains(all, "9:9:9:9") || strings.Contains(all, "forged") {
+	all := s.must(s.kubectl("", "get", "controllerrevisions,guesthardwares", "-o", "yaml")).stdout
+	if strings.Contains(all, "9:9:9:9") || strings.Contains(all, "forged") {
 		t.Errorf("what a tenant wrote became a guest's:\n%s", all)
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // records of hardware: none of them was written by a launcher.
-var records = []string{`{}`, `{"devices":{"disk.data":{"drive":"4000000000:0:0:0"}}}`, `{"devices":{"disk.data":{"pci":"0000:ff:1f.7"}}}`, `{"machine":"pc-q35-99.0"}`,
+var records = []string{`{}`, `{"devices":{"disk.data":{"drive":"4000000000:0:0:0"}}}`, `{"devices":{"disk.data":{"pci":"0000:ff:1f.7"}}}`,
+	`{"machine":"pc-q35-99.0"}`,
 	`{"devices":{"x":{"drive":"9:9:9:9"}}}`, `{"numa":[{"cpus":"0-4000000000","memoryKiB":1}]}`, `{"video":"qxl"}`, `{"vsock":"3"}`, `{"freePorts":-1}`}
 
 // forged is a record as a value, with what the schema wants.
@@ -62,7 +63,8 @@ func (w *world) forgedAreAnswered() {
 	w.Helper()
 	unanswered := ""
 	if !soon(func() bool {
-		unanswered = w.kubectl("", "get", "vmi", "-n", tenantSpace, "-o", `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{if or (not .status) (not .status.conditions)}}{{.metadata.name}} {{end}}{{end}}{{end}}`)
+		unanswered = w.kubectl("", "get", "vmi", "-n", tenantSpace, "-o", `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}`+
+			`{{if or (not .status) (not .status.conditions)}}{{.metadata.name}} {{end}}{{end}}{{end}}`)
 		return unanswered == ""
 	}) {
 		w.Errorf("the launcher does not answer these guests of forged records: %s", unanswered)
