@@ -8,7 +8,6 @@ package certs
 
 // Names in manifests/webhook. Mutating and Validating are the webhook configurations that need the CA.
 const (
-	Namespace  = "kiln-system"
 	Service    = "kiln-webhook"
 	Secret     = "kiln-webhook-tls"
 	Mutating   = "kiln-mutating"

@@ -18,7 +18,7 @@ type Options struct {
 	// Dir is where the Secret is mounted in this process. The rotation ends with an error when tls.crt does not appear there for a quarter of
 	// an hour.
 	Dir string
-	// Namespace holds the Secret and the Service; empty means kiln-system.
+	// Namespace holds the Secret and the Service.
 	Namespace string
 	// Names are further DNS names of the webhook, such as localhost. They cannot be IP addresses,
 	// which cert-controller does not put into a certificate.
@@ -28,27 +28,20 @@ type Options struct {
 	CALifetime, Lifetime, Ahead, Every time.Duration
 }
 
-func (o Options) namespace() string {
-	if o.Namespace == "" {
-		return Namespace
-	}
-	return o.Namespace
-}
-
 // Rotate adds the rotation to a manager whose scheme knows core/v1. The Secret must exist, if only empty. Of several replicas the leader
 // rotates.
 func Rotate(mgr manager.Manager, o Options) error {
 	return rotator.AddRotator(narrow(mgr), &rotator.CertRotator{
-		SecretKey:              types.NamespacedName{Namespace: o.namespace(), Name: Secret},
+		SecretKey:              types.NamespacedName{Namespace: o.Namespace, Name: Secret},
 		CertDir:                o.Dir,
 		CAName:                 Service + "-ca",
 		CAOrganization:         "kiln",
-		DNSName:                host(o.namespace()),
+		DNSName:                host(o.Namespace),
 		ExtraDNSNames:          o.Names,
 		IsReady:                make(chan struct{}), // the webhook's readiness check makes a handshake, which tells as much
 		Webhooks:               []rotator.WebhookInfo{{Name: Mutating, Type: rotator.Mutating}, {Name: Validating, Type: rotator.Validating}},
 		FieldOwner:             "kiln-certificates",
-		ControllerName:         "certificates-of-" + o.namespace(),
+		ControllerName:         "certificates-of-" + o.Namespace,
 		RequireLeaderElection:  true,
 		CaCertDuration:         o.CALifetime,
 		ServerCertDuration:     o.Lifetime,

@@ -123,8 +123,8 @@ func administrators(t *testing.T, p plane) {
 	p.kubectl(t, "", "create", "rolebinding", "mending", "--clusterrole=kiln-administrator", "--group=menders")
 	p.kubectl(t, "", "create", "clusterrolebinding", "operators", "--clusterrole=cluster-admin", "--group=operators")
 	eventually(t, "the roles count", func() bool {
-		_, err := p.try("", "", "auth", "can-i", "administer", "virtualmachineinstances", "--subresource=status", "--as=ann", "--as-group=menders")
-		_, other := p.try("", "", "auth", "can-i", "administer", "virtualmachineinstances", "--subresource=status", "--as=ann", "--as-group=operators")
+		_, err := p.try("", "", "auth", "can-i", "administer", "virtualmachineinstances", "--subresource=status", "--as=amy", "--as-group=menders")
+		_, other := p.try("", "", "auth", "can-i", "administer", "virtualmachineinstances", "--subresource=status", "--as=amy", "--as-group=operators")
 		return err == nil && other == nil
 	})
 	for _, c := range []struct{ why, group, patch, rule string }{
@@ -134,7 +134,7 @@ func administrators(t *testing.T, p plane) {
 		{"somebody with rights on the status alone", writersGroup, failed, "update/status"},
 		{"nobody moves a guest", "system:masters", moved, "update/node"},
 	} {
-		as := p.client(t, rest.ImpersonationConfig{UserName: "ann", Groups: []string{c.group}})
+		as := p.client(t, rest.ImpersonationConfig{UserName: "amy", Groups: []string{c.group}})
 		_, err := resource(as, guest).Patch(t.Context(), "stranded", types.MergePatchType, []byte(c.patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 		if (err == nil) != (c.rule == "") || err != nil && !strings.Contains(err.Error(), "(rule "+c.rule+")") {
 			t.Errorf("%s: the API server says %v, want rule '%s'", c.why, err, c.rule)
@@ -163,7 +163,7 @@ func changed(t *testing.T, stored, patch string) validate.GuestChange {
 
 // engineOn is the first rule that the engine refuses a change by.
 func engineOn(change validate.GuestChange, subresource string) string {
-	limits := config.Default().Limits
+	limits := config.Default().InstalledIn("kiln-system").Limits
 	errs := validate.GuestUpdate(change, limits)
 	if subresource != "" {
 		errs = validate.GuestStatusUpdate(change, limits)

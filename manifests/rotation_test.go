@@ -100,7 +100,7 @@ func startProcesses(t *testing.T, p plane) string {
 	certificates := filepath.Join(dir, "certs")
 	ctx, stop := context.WithCancel(t.Context())
 	mirrored := make(chan error)
-	go func() { mirrored <- cluster.Mirror(ctx, p.Kubeconfig, certificates) }()
+	go func() { mirrored <- cluster.Mirror(ctx, p.Kubeconfig, "kiln-system", certificates) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-mirrored; err != nil {
@@ -108,9 +108,9 @@ func startProcesses(t *testing.T, p plane) string {
 		}
 	})
 	startProcess(t, filepath.Join(dir, "controller"), "--kubeconfig", p.Users[controllerAccount], "--health-probe-bind-address", "0",
-		"--leader-elect-resource-namespace", "kiln-system", "--rotate-certificates", "--certificate-dns-names", "localhost", "--cert-dir", certificates)
+		"--namespace", "kiln-system", "--rotate-certificates", "--certificate-dns-names", "localhost", "--cert-dir", certificates)
 	startProcess(t, filepath.Join(dir, "webhook"), "--kubeconfig", p.Users[webhookAccount], "--health-probe-bind-address", "0",
-		"--webhook-bind-address", address, "--cert-dir", certificates)
+		"--namespace", "kiln-system", "--webhook-bind-address", address, "--cert-dir", certificates)
 	return address
 }
 

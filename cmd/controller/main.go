@@ -34,6 +34,7 @@ func root() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	o.AddAccess(flags)
+	o.AddNamespace(flags)
 	o.AddServing(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
@@ -65,6 +66,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.rotate {
+		o.certificates.Namespace = o.Namespace
 		if err := certs.Rotate(engine, o.certificates); err != nil {
 			return err
 		}

@@ -70,11 +70,12 @@ func TestExitStatusAndStreams(t *testing.T) {
 		{"a file that is not there", []string{"render", "-f", none}, 2, "", "no such file"},
 		{"bindings that are none", []string{"render", "-f", vmi, "--bindings", wrong}, 2, "", "unknown field \"volume\""},
 		{"a wrong value", []string{"node", "--kvm", "maybe"}, 2, "", "--kvm 'maybe' is not supported"},
+		{"no namespace", []string{"node"}, 2, "", "--lease-namespace must name the namespace"},
 		{"help", []string{"--help"}, 0, "Available Commands:", ""},
 	} {
 		args := append(test.args, "--libvirt="+none)
 		cmd := exec.Command(os.Args[0], args...)
-		cmd.Env = append(os.Environ(), "BE_LAUNCHER=1", "KUBECONFIG="+none)
+		cmd.Env = append(os.Environ(), "BE_LAUNCHER=1", "POD_NAMESPACE=", "KUBECONFIG="+none)
 		var out, errOut strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &errOut
 		err := cmd.Run()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/bind"
@@ -30,7 +31,8 @@ func nodeCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&o.claims, "claims", "", "folder with what persistent volume claims are on this machine, and their keys; empty knows none")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
 	cmd.Flags().StringVar(&o.tpmKeys, "tpm-keys", "", "folder of the keys that the states of TPMs are encrypted with, made at the first start of each; empty encrypts none")
-	cmd.Flags().StringVar(&o.leases, "lease-namespace", "kiln-launchers", "namespace of the Leases by which no two launchers of one --node run")
+	cmd.Flags().StringVar(&o.leases, "lease-namespace", os.Getenv("POD_NAMESPACE"),
+		"namespace of the Leases by which no two launchers of one --node run; POD_NAMESPACE where it is set")
 	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", bind.DefaultTPMStates, "folder in which libvirt keeps the states of TPMs; those of guests are in its folder '"+bind.OwnTPMStates+"'")
 	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
 	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
@@ -98,6 +100,9 @@ func (o *options) manager(ctx context.Context) (ctrl.Manager, error) {
 func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
 	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
 		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}
+	}
+	if o.leases == "" {
+		return nil, misuse{errors.New("--lease-namespace must name the namespace of the Leases of launchers, which manifests/rbac makes")}
 	}
 	folders := bind.Folders{VolumeRoot: o.volumeRoot, Claims: o.claims, State: o.state, TPMKeys: o.tpmKeys, TPMStates: o.tpmStates}
 	if err := folders.Prepare(); err != nil {

@@ -30,6 +30,7 @@ func root() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	o.AddAccess(flags)
+	o.AddNamespace(flags)
 	o.AddServing(flags)
 	flags.StringVar(&o.address, "webhook-bind-address", ":9443", "address of the webhooks")
 	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs", "folder of tls.crt and tls.key; a change of them is served without a restart")

@@ -48,6 +48,9 @@ type cluster struct {
 	written []revision.Draft
 }
 
+// installed is the configuration of a cluster with Kiln in a namespace of somebody's choice.
+func installed() config.Cluster { return config.Default().InstalledIn("machines") }
+
 func newCluster(t *testing.T, documents ...string) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -62,7 +65,7 @@ func newCluster(t *testing.T, documents ...string) *cluster {
 		}
 		known = append(known, object)
 	}
-	c := &cluster{Server: Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, known...)}, Configuration: config.Default}}}
+	c := &cluster{Server: Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, known...)}, Configuration: installed}}}
 	c.Write = func(_ context.Context, drafts ...revision.Draft) error {
 		c.written = append(c.written, drafts...)
 		return nil

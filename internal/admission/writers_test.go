@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	controller = "system:serviceaccount:kiln-system:kiln-controller"
-	launcher   = "system:serviceaccount:kiln-system:kiln-launcher"
+	controller = "system:serviceaccount:machines:kiln-controller"
+	launcher   = "system:serviceaccount:machines:kiln-launcher"
 	collector  = "system:serviceaccount:kube-system:generic-garbage-collector"
 )
 

@@ -22,7 +22,10 @@ import (
 // restart. A wrong configuration is logged, and the last good one stays.
 type Watcher struct {
 	// File is read if it is named; else the KubeVirt object is.
-	File   string
+	File string
+	// Namespace is the one that Kiln is installed in, whose accounts may do what controllers do. Whoever judges nobody leaves it empty.
+	Namespace string
+
 	Cache  cache.Cache
 	Mapper meta.RESTMapper
 	Log    logr.Logger
@@ -43,7 +46,15 @@ func (w *Watcher) Now() config.Cluster {
 	if now := w.now.Load(); now != nil {
 		return *now
 	}
-	return config.Default()
+	return w.ours(config.Default())
+}
+
+// ours is a configuration with Kiln's own accounts in it, where they are known.
+func (w *Watcher) ours(cluster config.Cluster) config.Cluster {
+	if w.Namespace == "" {
+		return cluster
+	}
+	return cluster.InstalledIn(w.Namespace)
 }
 
 // Load reads the file, or starts to watch the object. A wrong file is an error, so that nothing starts with another
@@ -132,10 +143,11 @@ func (w *Watcher) readObjects(ctx context.Context) {
 }
 
 func (w *Watcher) set(read Reading) {
-	if equality.Semantic.DeepEqual(read.Cluster, w.Now()) {
+	cluster := w.ours(read.Cluster)
+	if equality.Semantic.DeepEqual(cluster, w.Now()) {
 		return // the object is written for other reasons too
 	}
-	w.now.Store(&read.Cluster)
+	w.now.Store(&cluster)
 	source := cmp.Or(read.Source, "KubeVirt's defaults")
 	for _, warning := range read.Warnings {
 		w.Log.Info(warning, "source", source)

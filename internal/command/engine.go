@@ -34,6 +34,9 @@ type Engine struct {
 // NewEngine reads the configuration, from a file or, where that is empty, of the cluster, and keeps it current. The options hold what is the
 // process's own beside scheme and cache.
 func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*Engine, error) {
+	if p.Namespace == "" {
+		return nil, errors.New("--namespace must name the namespace that Kiln is installed in; in a pod, POD_NAMESPACE does")
+	}
 	var err error
 	if o.Scheme, err = scheme(); err != nil {
 		return nil, err
@@ -51,7 +54,7 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 		return nil, err
 	}
 	e.Configuration = &clusterconfig.Watcher{
-		File: file, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
+		File: file, Namespace: p.Namespace, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
 	}
 	e.Resolver = resolve.Resolver{Cached: mgr.GetCache(), Live: e.Live, Memo: resolve.NewMemo()}
 	if err := e.Configuration.Load(ctx); err != nil {

@@ -12,9 +12,11 @@ type Process struct {
 	// Kubeconfig is a file with access to the cluster. Empty means the service account of the pod.
 	Kubeconfig string
 	LogLevel   slog.Level
+	// Namespace is the one that Kiln is installed in. Its accounts are known by it.
+	Namespace string
 	// Metrics and Health are the addresses of /metrics, and of /healthz and /readyz. "0" serves none.
 	Metrics, Health string
-	// Elect makes the process wait with its controllers until it holds a Lease in namespace Leases.
+	// Elect makes the process wait with its controllers until it holds a Lease in namespace Leases, or in Namespace where that is empty.
 	Elect  bool
 	Leases string
 }
@@ -30,6 +32,11 @@ func (p *Process) AddLog(flags *pflag.FlagSet) {
 	flags.TextVar(&p.LogLevel, "log-level", p.LogLevel, "least level that is logged: debug, info, warn or error")
 }
 
+// AddNamespace adds --namespace, which the pod's environment sets.
+func (p *Process) AddNamespace(flags *pflag.FlagSet) {
+	flags.StringVar(&p.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace that Kiln is installed in; POD_NAMESPACE where it is set")
+}
+
 // AddServing adds --health-probe-bind-address and --metrics-bind-address.
 func (p *Process) AddServing(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Health, "health-probe-bind-address", p.Health, "address of /healthz and /readyz; 0 for none")
@@ -39,7 +46,7 @@ func (p *Process) AddServing(flags *pflag.FlagSet) {
 // AddElection adds --leader-elect and --leader-elect-resource-namespace.
 func (p *Process) AddElection(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.Elect, "leader-elect", p.Elect, "run controllers only while this process holds the Lease that all replicas share")
-	flags.StringVar(&p.Leases, "leader-elect-resource-namespace", p.Leases, "namespace of that Lease")
+	flags.StringVar(&p.Leases, "leader-elect-resource-namespace", p.Leases, "namespace of that Lease; empty for --namespace")
 }
 
 // ConfigUsage is what --config is, which webhook, controller and launcher must be given alike.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -22,7 +23,7 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
 	o.HealthProbeBindAddress = p.Health
 	o.Metrics = server.Options{BindAddress: p.Metrics}
-	o.LeaderElection, o.LeaderElectionNamespace = p.Elect, p.Leases
+	o.LeaderElection, o.LeaderElectionNamespace = p.Elect, cmp.Or(p.Leases, p.Namespace)
 	// The next replica need not wait for the Lease to end: nothing runs after the manager has stopped.
 	o.LeaderElectionReleaseOnCancel = true
 	return ctrl.NewManager(access, o)

@@ -11,14 +11,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// namespace is the one of all manifests, which overlays change.
+const namespace = "kiln-system"
+
 // writeCertManager writes what the kustomization in dir refers to: the objects that cert-manager acts
 // on, and the patches that tell it where the CA goes.
 func writeCertManager(dir string) error {
 	var objects []any
-	for _, issuer := range certs.Issuers(certs.Namespace) {
+	for _, issuer := range certs.Issuers(namespace) {
 		objects = append(objects, issuer)
 	}
-	for _, certificate := range certs.Certificates(certs.Namespace) {
+	for _, certificate := range certs.Certificates(namespace) {
 		objects = append(objects, certificate)
 	}
 	if err := writeDocuments(filepath.Join(dir, "certificates.yaml"), objects); err != nil {
@@ -36,7 +39,7 @@ func injected(kind, name string) *metav1.PartialObjectMetadata {
 		TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
-			Annotations: map[string]string{certs.InjectCAFrom: certs.InjectedFrom(certs.Namespace)},
+			Annotations: map[string]string{certs.InjectCAFrom: certs.InjectedFrom(namespace)},
 		},
 	}
 }

@@ -29,10 +29,8 @@ const (
 	bridge, masquerade = "bridge", "masquerade"
 )
 
-// controllers are Kiln's own accounts and KubeVirt's, each in the namespace in which it is installed unless told otherwise.
+// controllers are KubeVirt's own accounts that make guests and manage them, in the namespace in which it is installed unless told otherwise.
 var controllers = []string{
-	"system:serviceaccount:kiln-system:kiln-launcher",
-	"system:serviceaccount:kiln-system:kiln-controller",
 	"system:serviceaccount:kubevirt:kubevirt-apiserver",
 	"system:serviceaccount:kubevirt:kubevirt-controller",
 	"system:serviceaccount:kubevirt:kubevirt-handler",
@@ -41,7 +39,6 @@ var controllers = []string{
 
 // launchers are the accounts of controllers that run the guests of the node that they are on.
 var launchers = []string{
-	"system:serviceaccount:kiln-system:kiln-launcher",
 	"system:serviceaccount:kubevirt:kubevirt-handler",
 }
 
@@ -61,6 +58,14 @@ var collectors = []string{
 // unsetCPURequest is KubeVirt's own default CPU request. It means "nobody configured a request": pods then get one from
 // the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
+
+// InstalledIn returns the configuration of a cluster in which Kiln is installed in a namespace: its accounts make guests and manage them too.
+func (c Cluster) InstalledIn(namespace string) Cluster {
+	launcher := "system:serviceaccount:" + namespace + ":kiln-launcher"
+	c.Limits.Controllers = slices.Concat([]string{launcher, "system:serviceaccount:" + namespace + ":kiln-controller"}, c.Limits.Controllers)
+	c.Limits.Launchers = slices.Concat([]string{launcher}, c.Limits.Launchers)
+	return c
+}
 
 // FromKubeVirt reads the subset of KubeVirt's configuration that Kiln understands. Errors name paths below
 // spec.configuration; the returned value is only usable when there are none.

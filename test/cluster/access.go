@@ -8,9 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Accounts are those of manifests/rbac, in this namespace.
+// Accounts are those of manifests/rbac.
 const (
-	system            = "kiln-system"
 	webhookAccount    = "kiln-webhook"
 	controllerAccount = "kiln-controller"
 	launcherAccount   = "kiln-launcher"
@@ -37,7 +36,7 @@ func (c *Cluster) access(account string) (string, error) {
 	config.AuthInfos = map[string]*api.AuthInfo{account: {Exec: &api.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1",
 		Command:         c.kubectl(),
-		Args:            []string{"create", "token", account, "-n", system, "-o", credential},
+		Args:            []string{"create", "token", account, "-n", c.Namespace, "-o", credential},
 		Env:             []api.ExecEnvVar{{Name: "KUBECONFIG", Value: c.Kubeconfig}},
 		InteractiveMode: api.NeverExecInteractiveMode,
 	}}}

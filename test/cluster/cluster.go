@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Options say where and how.
@@ -29,6 +31,8 @@ type Options struct {
 	Host string
 	// Configuration is a KubeVirt object or its spec.configuration as YAML; empty means one for tests and 'make run'.
 	Configuration string
+	// Namespace that Kiln is installed in, and Launchers that of launchers' Leases; empty means those of the manifests.
+	Namespace, Launchers string
 	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
 	// Progress gets a line for each step.
@@ -46,6 +50,7 @@ type Cluster struct {
 	bin        string
 	own        bool // the control plane is ours
 	registered bool
+	manifests  []*unstructured.Unstructured // what a user would apply
 	replicas   []replica
 	webhooks   []*process // one for each replica, while they run
 	balancer   *balancer
@@ -58,15 +63,14 @@ type Cluster struct {
 // nothing stays behind.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Options: o, bin: filepath.Join(o.Dir, "bin"), own: o.Kubeconfig == ""}
-	if c.Host == "" {
-		c.Host = "localhost"
-	}
+	c.Host, c.Namespace, c.Launchers = cmp.Or(o.Host, "localhost"), cmp.Or(o.Namespace, "kiln-system"), cmp.Or(o.Launchers, "kiln-launchers")
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
 	}{
 		{"building webhook, controller, launcher, kubectl-kiln and control plane", c.build},
 		{c.which(), c.controlPlane},
+		{"building the manifests", c.kustomize},
 		{"looking whether it has no Kiln yet", c.vacant},
 		{"installing custom resource definitions, roles and policies", c.install},
 		{"choosing ports", c.lay},
@@ -120,41 +124,6 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 // Kiln runs the kubectl plugin.
 func (c *Cluster) Kiln(ctx context.Context, input string, args ...string) (stdout, stderr string, err error) {
 	return c.run(ctx, c.Program("kubectl-kiln"), input, args...)
-}
-
-// install applies what the webhook needs, as somebody would who installs Kiln; not with force, so that another owner's
-// definitions in a user's cluster stay as they are and are named.
-func (c *Cluster) install(ctx context.Context) error {
-	manifests := filepath.Join(c.Root, "manifests")
-	if err := c.namespace(ctx, system); err != nil {
-		return err
-	}
-	for _, part := range [][]string{
-		{"-k", filepath.Join(manifests, "crds")},
-		{"-k", filepath.Join(manifests, "rbac")},
-		{"-f", filepath.Join(manifests, "overlays/rotation/rotation.yaml")},
-	} {
-		if _, stderr, err := c.Kubectl(ctx, "", append([]string{"apply", "--server-side"}, part...)...); err != nil {
-			return fmt.Errorf("%s: %w: %s", part[1], err, stderr)
-		}
-	}
-	names, stderr, err := c.Kubectl(ctx, "", "get", "-o", "name", "-k", filepath.Join(manifests, "crds"))
-	if err != nil {
-		return withOutput(err, stderr)
-	}
-	wait := append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, strings.Fields(names)...)
-	if _, stderr, err = c.Kubectl(ctx, "", wait...); err != nil {
-		return withOutput(err, stderr)
-	}
-	// Policies come last: they are compiled against the definitions.
-	_, stderr, err = c.Kubectl(ctx, "", "apply", "--server-side", "-k", filepath.Join(manifests, "policies"))
-	return withOutput(err, stderr)
-}
-
-func (c *Cluster) namespace(ctx context.Context, name string) error {
-	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)
-	_, stderr, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-")
-	return withOutput(err, stderr)
 }
 
 // freePort is a port that nothing listens on now.

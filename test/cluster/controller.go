@@ -12,7 +12,7 @@ func (c *Cluster) startController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile(), "--leader-elect-resource-namespace", system}
+	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile(), "--namespace", c.Namespace}
 	if !c.byAddress() {
 		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
 		c.mirrors(ctx)
@@ -40,7 +40,7 @@ func (c *Cluster) startController(ctx context.Context) error {
 func (c *Cluster) mirrors(ctx context.Context) {
 	ctx, c.stopMirror = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		if err := Mirror(ctx, c.Kubeconfig, c.certs()); err != nil {
+		if err := Mirror(ctx, c.Kubeconfig, c.Namespace, c.certs()); err != nil {
 			c.say("no certificate reaches the webhook: %v", err)
 		}
 	}()

@@ -31,7 +31,7 @@ func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, e
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"node", "--kubeconfig", kubeconfig, "--config", c.configFile(), "--node", n.Name, "--libvirt", n.Socket,
+	args := []string{"node", "--kubeconfig", kubeconfig, "--config", c.configFile(), "--node", n.Name, "--lease-namespace", c.Launchers, "--libvirt", n.Socket,
 		"--volume-root", n.Volumes, "--state", n.State, "--tpm-states", n.TPMStates, "--kvm", "never", "--labels", "machine=" + n.Name}
 	if n.Bridge != "" {
 		args = append(args, "--bridge", "lan="+n.Bridge)

@@ -3,53 +3,50 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // follows is how often the Secret is read. kubelet is slower, and an open watch would bring a cache for one object.
 const follows = time.Second
 
-// Mirror does what kubelet does for pods: it writes certificate and key of the webhook's Secret into a folder whenever they change, until the
-// context ends.
-func Mirror(ctx context.Context, kubeconfig, dir string) error {
+// Mirror does what kubelet does for pods: it writes certificate and key of the webhook's Secret in a namespace into a folder whenever they
+// change, until the context ends.
+func Mirror(ctx context.Context, kubeconfig, namespace, dir string) error {
 	access, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), os.MkdirAll(dir, 0o700)); err != nil {
+	server, err := kubernetes.NewForConfig(access)
+	if err != nil {
 		return err
 	}
-	reader, err := client.New(access, client.Options{Scheme: scheme})
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	_ = wait.PollUntilContextCancel(ctx, follows, true, func(ctx context.Context) (bool, error) {
 		// Errors are of the moment: the Secret is not signed yet, or the API server is away.
-		_ = mirror(ctx, reader, dir)
+		_ = mirror(ctx, server, namespace, dir)
 		return false, nil
 	})
 	return nil
 }
 
 // mirror waits with a new certificate until the API server trusts its CA: here, unlike in a pod, the files could otherwise be faster.
-func mirror(ctx context.Context, reader client.Reader, dir string) error {
-	var secret corev1.Secret
-	if err := reader.Get(ctx, client.ObjectKey{Namespace: system, Name: certs.Secret}, &secret); err != nil {
+func mirror(ctx context.Context, server kubernetes.Interface, namespace, dir string) error {
+	secret, err := server.CoreV1().Secrets(namespace).Get(ctx, certs.Secret, metav1.GetOptions{})
+	if err != nil {
 		return err
 	}
-	bundles, err := bundles(ctx, reader)
+	bundles, err := bundles(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -69,16 +66,15 @@ func mirror(ctx context.Context, reader client.Reader, dir string) error {
 }
 
 // bundles are the CA bundles of all webhooks.
-func bundles(ctx context.Context, reader client.Reader) ([][]byte, error) {
-	var mutating admissionv1.MutatingWebhookConfiguration
-	if err := reader.Get(ctx, client.ObjectKey{Name: certs.Mutating}, &mutating); err != nil {
+func bundles(ctx context.Context, server kubernetes.Interface) (all [][]byte, err error) {
+	mutating, err := server.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, certs.Mutating, metav1.GetOptions{})
+	if err != nil {
 		return nil, err
 	}
-	var validating admissionv1.ValidatingWebhookConfiguration
-	if err := reader.Get(ctx, client.ObjectKey{Name: certs.Validating}, &validating); err != nil {
+	validating, err := server.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, certs.Validating, metav1.GetOptions{})
+	if err != nil {
 		return nil, err
 	}
-	var all [][]byte
 	for _, hook := range mutating.Webhooks {
 		all = append(all, hook.ClientConfig.CABundle)
 	}

@@ -3,12 +3,12 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
@@ -39,28 +39,16 @@ func (c *Cluster) register(ctx context.Context) error {
 
 // apply applies our webhook configurations with the URL of this process in the place of the service.
 func (c *Cluster) apply(ctx context.Context, only map[string]any) error {
-	list, stderr, err := c.Kubectl(ctx, "", "create", "--dry-run=client", "-o", "json", "-k", filepath.Join(c.Root, "manifests/webhook/configurations"))
-	if err != nil {
-		return fmt.Errorf("manifests/webhook/configurations: %w: %s", err, stderr)
-	}
-	configurations, err := documents(list)
-	if err != nil {
-		return err
-	}
-	for _, configuration := range configurations {
-		hooks, _ := configuration["webhooks"].([]any)
+	var redirected []*unstructured.Unstructured
+	for _, configuration := range c.of(configurations) {
+		configuration = configuration.DeepCopy()
+		hooks, _ := configuration.Object["webhooks"].([]any)
 		for _, hook := range hooks {
 			c.redirect(hook.(map[string]any), only)
 		}
-		raw, err := json.Marshal(configuration)
-		if err != nil {
-			return err
-		}
-		if _, stderr, err := c.Kubectl(ctx, string(raw), "apply", "--server-side", "-f", "-"); err != nil {
-			return withOutput(err, stderr)
-		}
+		redirected = append(redirected, configuration)
 	}
-	return nil
+	return c.applyAll(ctx, redirected)
 }
 
 func (c *Cluster) redirect(hook, only map[string]any) {
@@ -102,7 +90,7 @@ func (c *Cluster) reached(ctx context.Context, name string) error {
 // webhook warns.
 func (c *Cluster) ask(ctx context.Context, name string) error {
 	const domain = `{"domain":{"devices":{},"memory":{"guest":"64Mi"}}}`
-	create := []string{"create", "--dry-run=server", "-n", system, "-o", "jsonpath={.spec.architecture}", "-f", "-"}
+	create := []string{"create", "--dry-run=server", "-n", c.Namespace, "-o", "jsonpath={.spec.architecture}", "-f", "-"}
 	vmi := `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"` + name + `"},"spec":` + domain + `}`
 	stdout, stderr, err := c.Kubectl(ctx, vmi, create...)
 	if err != nil {
@@ -140,30 +128,10 @@ func (c *Cluster) vacant(ctx context.Context) error {
 
 // unregister removes the webhook configurations, and the certificate for the name that this run was called by.
 func (c *Cluster) unregister(ctx context.Context) error {
-	for _, args := range [][]string{{mutating, validating}, {"secret/kiln-webhook-tls", "-n", system}} {
+	for _, args := range [][]string{{mutating, validating}, {"secret/kiln-webhook-tls", "-n", c.Namespace}} {
 		if _, stderr, err := c.Kubectl(ctx, "", append([]string{"delete", "--ignore-not-found"}, args...)...); err != nil {
 			return withOutput(err, stderr)
 		}
 	}
 	return nil
-}
-
-// documents decodes what kubectl prints for one or several objects: JSON values one after the other, or a List.
-func documents(text string) ([]map[string]any, error) {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	var all []map[string]any
-	for decoder.More() {
-		var object map[string]any
-		if err := decoder.Decode(&object); err != nil {
-			return nil, err
-		}
-		items, isList := object["items"].([]any)
-		if !isList {
-			all = append(all, object)
-		}
-		for _, item := range items {
-			all = append(all, item.(map[string]any))
-		}
-	}
-	return all, nil
 }

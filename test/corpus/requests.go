@@ -69,6 +69,7 @@ func readRequest(dir string) (Request, error) {
 	if r.cluster, err = readCluster(dir); err != nil {
 		return r, err
 	}
+	r.cluster.Cluster = r.cluster.Cluster.InstalledIn("kiln-system") // whose accounts ask
 	for name, into := range map[string]*[]byte{"object.yaml": &r.Object, "stored.yaml": &r.Stored} {
 		text, err := input(dir, name)
 		if err == nil && text != nil {

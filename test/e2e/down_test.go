@@ -25,13 +25,19 @@ func newAlone(t *testing.T) alone {
 // newAloneWith has a configuration of its own.
 func newAloneWith(t *testing.T, configuration string) alone {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
+	return newAloneBy(t, cluster.Options{Configuration: configuration})
+}
+
+func newAloneBy(t *testing.T, o cluster.Options) alone {
+	t.Helper()
+	var err error
+	if o.Root, err = filepath.Abs("../.."); err != nil {
 		t.Fatal(err)
 	}
+	o.Dir = t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: t.TempDir(), Configuration: configuration})
+	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

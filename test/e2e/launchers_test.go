@@ -25,7 +25,7 @@ func (s space) launch(node string) *rivalLauncher {
 	s.Helper()
 	dir := s.TempDir()
 	access := filepath.Join(dir, "kubeconfig")
-	token := s.must(s.kubectl("", "create", "token", "kiln-launcher", "-n", "kiln-system")).stdout
+	token := s.must(s.kubectl("", "create", "token", "kiln-launcher", "-n", s.on.Namespace)).stdout
 	config := s.must(s.kubectl("", "config", "view", "--minify", "--flatten")).stdout
 	if err := os.WriteFile(access, []byte(config), 0o600); err != nil {
 		s.Fatal(err)
@@ -37,7 +37,8 @@ func (s space) launch(node string) *rivalLauncher {
 		s.must(s.kubectl("", args...))
 	}
 	p := &rivalLauncher{ended: make(chan error, 1)}
-	p.cmd = exec.Command(s.on.Program("launcher"), "node", "--kubeconfig", access, "--node", node, "--libvirt", filepath.Join(dir, "none"),
+	p.cmd = exec.Command(s.on.Program("launcher"), "node", "--kubeconfig", access, "--node", node, "--lease-namespace", s.on.Launchers,
+		"--libvirt", filepath.Join(dir, "none"),
 		"--state", filepath.Join(dir, "state"), "--config", filepath.Join(s.on.Dir, "configuration.yaml"))
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -78,9 +79,9 @@ func TestTwoLaunchersOfOneName(t *testing.T) {
 	s := newSpace(t)
 	node := s.name
 	holder := func() string {
-		return s.kubectl("", "get", "lease", node, "-n", "kiln-launchers", "-o", "jsonpath={.spec.holderIdentity}").stdout
+		return s.kubectl("", "get", "lease", node, "-n", s.on.Launchers, "-o", "jsonpath={.spec.holderIdentity}").stdout
 	}
-	s.Cleanup(func() { s.kubectlAfter("delete", "lease", node, "-n", "kiln-launchers", "--ignore-not-found") })
+	s.Cleanup(func() { s.kubectlAfter("delete", "lease", node, "-n", s.on.Launchers, "--ignore-not-found") })
 	first := s.launch(node)
 	s.eventually("the first launcher holds the Lease", func() bool { return holder() != "" })
 	was := holder()

@@ -1,0 +1,61 @@
+package manifests_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// TestOtherNamespaces: component namespace changes the two names wherever they stand, and nothing else.
+func TestOtherNamespaces(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := filepath.Rel(dir, here) // kustomize takes no absolute path
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, overlay := range []string{"rotation", "cert-manager"} {
+		text := fmt.Sprintf("resources: [%[1]s/overlays/%[2]s]\ncomponents: [%[1]s/namespace]\n"+
+			"configMapGenerator: [{name: kiln-namespaces, literals: [system=other-7, launchers=machines-7]}]\n", manifests, overlay)
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		moved := built(t, dir)
+		if strings.Contains(moved, "kiln-system") {
+			t.Errorf("%s: 'kiln-system' is still in it", overlay)
+		}
+		if n := strings.Count(moved, "other-7"); n < 30 {
+			t.Errorf("%s: only %d places have the new name", overlay, n)
+		}
+		back := strings.NewReplacer("other-7", "kiln-system", "machines-7", "kiln-launchers").Replace(moved)
+		if diff := cmp.Diff(built(t, filepath.Join("overlays", overlay)), back); diff != "" {
+			t.Errorf("%s: other things change, or not all do:\n%s", overlay, diff)
+		}
+	}
+}
+
+// built is what a kustomization makes, YAML.
+func built(t *testing.T, dir string) string {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

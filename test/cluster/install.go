@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// kustomize builds what somebody would apply who installs Kiln with its own rotation of certificates into the namespaces of the options.
+func (c *Cluster) kustomize(ctx context.Context) error {
+	overlay, err := filepath.EvalSymlinks(c.Dir)
+	if err != nil {
+		return err
+	}
+	overlay = filepath.Join(overlay, "overlay")
+	root, err := filepath.EvalSymlinks(c.Root)
+	if err != nil {
+		return err
+	}
+	manifests, err := filepath.Rel(overlay, filepath.Join(root, "manifests")) // kustomize takes no absolute path
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("resources: [%[1]s/overlays/rotation]\ncomponents: [%[1]s/namespace]\n"+
+		"configMapGenerator: [{name: kiln-namespaces, literals: [system=%[2]s, launchers=%[3]s]}]\n", manifests, c.Namespace, c.Launchers)
+	file := filepath.Join(overlay, "kustomization.yaml")
+	if err := errors.Join(os.MkdirAll(overlay, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		return err
+	}
+	built, stderr, err := c.Kubectl(ctx, "", "kustomize", overlay)
+	if err != nil {
+		return withOutput(err, stderr)
+	}
+	decoder := yaml.NewYAMLToJSONDecoder(bytes.NewBufferString(built))
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		c.manifests = append(c.manifests, object)
+	}
+}
+
+// Kinds of the manifests that are not simply applied.
+var (
+	definitions = []string{"CustomResourceDefinition"}
+	// Policies are compiled against the definitions.
+	policies = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+	// Our webhook is a process of this machine.
+	configurations = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+	// What would run in the cluster are processes of this machine.
+	pods = []string{"Deployment", "Service", "PodDisruptionBudget"}
+)
+
+// of are the manifests of these kinds.
+func (c *Cluster) of(kinds []string) (some []*unstructured.Unstructured) {
+	for _, object := range c.manifests {
+		if slices.Contains(kinds, object.GetKind()) {
+			some = append(some, object)
+		}
+	}
+	return some
+}
+
+// install applies what the webhook needs, as somebody would who installs Kiln; not with force, so that another owner's
+// definitions in a user's cluster stay as they are and are named.
+func (c *Cluster) install(ctx context.Context) error {
+	if err := c.applyAll(ctx, c.of(definitions)); err != nil {
+		return err
+	}
+	wait := []string{"wait", "--for=condition=Established", "--timeout=60s"}
+	for _, definition := range c.of(definitions) {
+		wait = append(wait, "crd/"+definition.GetName())
+	}
+	if _, stderr, err := c.Kubectl(ctx, "", wait...); err != nil {
+		return withOutput(err, stderr)
+	}
+	apart := slices.Concat(definitions, policies, configurations, pods)
+	others := slices.DeleteFunc(slices.Clone(c.manifests), func(object *unstructured.Unstructured) bool {
+		return slices.Contains(apart, object.GetKind())
+	})
+	return errors.Join(c.applyAll(ctx, others), c.applyAll(ctx, c.of(policies)))
+}
+
+// applyAll applies objects in their order, which is kustomize's: namespaces come first.
+func (c *Cluster) applyAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	var all bytes.Buffer
+	for _, object := range objects {
+		if err := json.NewEncoder(&all).Encode(object); err != nil {
+			return err
+		}
+	}
+	_, stderr, err := c.Kubectl(ctx, all.String(), "apply", "--server-side", "-f", "-")
+	return withOutput(err, stderr)
+}

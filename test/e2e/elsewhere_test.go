@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/test/cluster"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// writers have the rights of roles to write statuses and revisions: Kiln's accounts of another installation, and a tenant.
+const writers = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: writers}
+rules:
+- {apiGroups: [kubevirt.io], resources: [virtualmachines/status, virtualmachineinstances/status], verbs: [get, patch, update]}
+- {apiGroups: [kubevirt.io], resources: [virtualmachineinstances], verbs: [get, patch, update]}
+- {apiGroups: [apps], resources: [controllerrevisions], verbs: [create, delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: writers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: writers}
+subjects:
+- {kind: ServiceAccount, name: kiln-launcher, namespace: kiln-system}
+- {kind: ServiceAccount, name: kiln-controller, namespace: kiln-system}
+- {kind: ServiceAccount, name: kiln-webhook, namespace: kiln-system}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: eve}
+`
+
+const snapshot = `{"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {},
+	"metadata": {"name": "forged", "labels": {"instancetype.kubevirt.io/object-name": "x"}}}`
+
+// Kiln works in namespaces of the administrator's choice. Its accounts are those of these, and nobody else is taken for them: not those that
+// another installation would have.
+func TestInOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	a := newAloneBy(t, cluster.Options{Namespace: "vms", Launchers: "vm-launchers"})
+	s := newSpaceOn(t, a.Cluster)
+	if out := s.must(s.kubectl("", "get", "namespaces", "-o", "name")).stdout; strings.Contains(out, "kiln-") {
+		t.Errorf("there are other namespaces of Kiln:\n%s", out)
+	}
+	s.must(s.kubectl(vm("web", running...), "create", "-f", "-"))
+	s.eventually("the controller makes a guest, and says so in the VM's status", func() bool {
+		return s.kubectl("", "get", "vm", "web", "-o", "jsonpath={.status.created}").stdout == "true"
+	})
+	launcher := s.launch("elsewhere")
+	s.eventually("a launcher holds its Lease", func() bool {
+		return s.kubectl("", "get", "lease", "elsewhere", "-n", "vm-launchers", "-o", "jsonpath={.spec.holderIdentity}").stdout != ""
+	})
+	if err := launcher.cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = s.end(launcher)
+
+	s.must(s.kubectl(writers, "create", "-f", "-"))
+	s.eventually("the roles count", func() bool {
+		return s.kubectl("", "auth", "can-i", "update", "vmi", "--subresource=status", "--as=eve").err == nil
+	})
+	guest := s.get("vmi", "web")
+	if err := unstructured.SetNestedField(guest.Object, "elsewhere", "status", "nodeName"); err != nil {
+		t.Fatal(err)
+	}
+	claimed := mustJSON(t, guest)
+	regenerated := []string{"annotate", "vmi", "web", "kilnvm.io/generation=x", "--overwrite"}
+	report := []string{"replace", "--subresource=status", "-f", "-"}
+	for _, account := range []string{"eve", "system:serviceaccount:kiln-system:kiln-launcher", "system:serviceaccount:kiln-system:kiln-controller"} {
+		as := "--as=" + account
+		a.refuses("a status by "+account, "status is written by controllers only", claimed, append(report, as, "-n", s.name)...)
+		a.refuses("a generation by "+account, "are written by controllers only", "", append(regenerated, as, "-n", s.name)...)
+	}
+	const webhook = "system:serviceaccount:kiln-system:kiln-webhook"
+	a.refuses("a revision by "+webhook, "of namespace 'vms'", snapshot, "create", "-n", s.name, "-f", "-", "--as="+webhook)
+
+	s.must(s.kubectl(claimed, append(report, "--as=system:serviceaccount:vms:kiln-launcher")...))
+	s.must(s.kubectl("", append(regenerated, "--as=system:serviceaccount:vms:kiln-controller")...))
+}
