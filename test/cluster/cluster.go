@@ -49,6 +49,7 @@ type Cluster struct {
 
 	bin        string
 	own        bool // the control plane is ours
+	audit      string
 	registered bool
 	manifests  []*unstructured.Unstructured // what a user would apply
 	replicas   []replica

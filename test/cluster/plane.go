@@ -22,7 +22,7 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 	if !c.own {
 		return c.given()
 	}
-	p, out, err := c.start("controlplane", "run", "--dir", filepath.Join(c.Dir, "controlplane"))
+	p, out, err := c.start("controlplane", "run", "--dir", filepath.Join(c.Dir, "controlplane"), "--audit-group", "system:serviceaccounts:"+c.Namespace)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c.Kubeconfig = plane.Kubeconfig
+	c.Kubeconfig, c.audit = plane.Kubeconfig, filepath.Join(plane.Logs, "audit.log")
 	return os.Symlink(plane.Kubectl(), filepath.Join(c.bin, "kubectl"))
 }
 

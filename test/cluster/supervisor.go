@@ -19,6 +19,8 @@ type Plane struct {
 	Users map[string]string `json:"users"`
 	// Bin is the folder of its programs, kubectl among them.
 	Bin string `json:"bin"`
+	// Logs is the folder of their logs.
+	Logs string `json:"logs"`
 
 	stdin io.Closer
 	cmd   *exec.Cmd

@@ -1,6 +1,11 @@
 package main
 
-import "strconv"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
 
 // The children run in one directory and name their files relative to it. etcd's sockets need that:
 // the path of a Unix socket may have 107 bytes, less than a test's temporary directory can take.
@@ -47,6 +52,23 @@ func apiServerArgs(port int) []string {
 		"--endpoint-reconciler-type=none", // nobody reaches it by the service 'kubernetes'
 		"--allow-privileged",
 	}
+}
+
+const (
+	auditLog    = "audit.log"
+	auditPolicy = "audit.yaml"
+)
+
+// audit writes the policy by which the API server records who asked for what, and returns the arguments that name it. The end of a watch
+// comes too late for whoever reads the log while it runs, so that its start is recorded too.
+func (c *controlPlane) audit() ([]string, error) {
+	if c.audited == "" {
+		return nil, nil
+	}
+	policy := fmt.Sprintf(`{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "omitManagedFields": true,
+		"rules": [{"level": "Metadata", "userGroups": [%q]}]}`, c.audited)
+	return []string{"--audit-policy-file=" + auditPolicy, "--audit-log-path=" + auditLog},
+		os.WriteFile(filepath.Join(c.state, auditPolicy), []byte(policy), 0o600)
 }
 
 // controllerManagerArgs: what makes deletion work, and the accounts that every namespace has. No

@@ -20,6 +20,8 @@ const startTimeout = 3 * time.Minute
 // controlPlane is one running control plane and all that has to be undone at its end.
 type controlPlane struct {
 	bin, dir, state string
+	// audited is the group whose requests are recorded.
+	audited string
 	// closers run in reverse order: last started, first stopped. An API server whose etcd is gone hangs.
 	closers []func() error
 	// ended gets every process that ends.
@@ -117,6 +119,10 @@ func (c *controlPlane) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	audit, err := c.audit()
+	if err != nil {
+		return err
+	}
 	answers := func(path string) func() bool {
 		return func() bool {
 			response, err := client.Get(c.ready.Server + path)
@@ -133,7 +139,7 @@ func (c *controlPlane) start(ctx context.Context) error {
 		ready func() bool
 	}{
 		{"etcd", etcdArgs(), func() bool { _, err := os.Stat(filepath.Join(c.state, etcdSocket)); return err == nil }},
-		{"kube-apiserver", apiServerArgs(c.port), answers("/readyz")},
+		{"kube-apiserver", append(apiServerArgs(c.port), audit...), answers("/readyz")},
 		// It serves no port to ask. The account that it makes in every namespace shows that it works.
 		{"kube-controller-manager", controllerManagerArgs(), answers("/api/v1/namespaces/default/serviceaccounts/default")},
 	} {

@@ -87,6 +87,7 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.dir, "dir", "", "directory for kubeconfigs, data and logs; what is made there is removed at the end")
 	cmd.Flags().StringArrayVar(&o.users, "user", nil,
 		"NAME or NAME=GROUP,GROUP: also write a kubeconfig with a client certificate for this user (repeatable)")
+	cmd.Flags().StringVar(&o.audited, "audit-group", "", "record the requests of this group's members in "+auditLog+", beside the logs")
 	_ = cmd.MarkFlagRequired("dir")
 	return cmd
 }

@@ -15,6 +15,8 @@ type options struct {
 	bin   string
 	dir   string
 	users []string
+	// audited is the group whose members' requests are recorded; empty records none.
+	audited string
 }
 
 // ready is the line of JSON on standard output.
@@ -52,7 +54,7 @@ func run(ctx context.Context, o options) (err error) {
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return err
 	}
-	cp := &controlPlane{bin: bin, dir: o.dir, state: filepath.Join(o.dir, "state")}
+	cp := &controlPlane{bin: bin, dir: o.dir, state: filepath.Join(o.dir, "state"), audited: o.audited}
 	defer func() { err = errors.Join(err, cp.close()) }()
 	if err := cp.prepare(o.users); err != nil {
 		return err

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,7 @@ func newAloneBy(t *testing.T, o cluster.Options) alone {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
+		if err := errors.Join(used.note(c), c.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -4,6 +4,8 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,7 +56,11 @@ func runAll(m *testing.M) (code int, err error) {
 	if code != 0 {
 		fmt.Fprintln(os.Stderr, shared.Logs())
 	}
-	return code, shared.Close()
+	err = used.note(shared)
+	if flag.Lookup("test.run").Value.String() == "" && code == 0 {
+		err = errors.Join(err, used.check(shared))
+	}
+	return code, errors.Join(err, shared.Close())
 }
 
 // space is a namespace for one test.
