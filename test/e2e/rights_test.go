@@ -28,8 +28,53 @@ func (u *footprint) note(on *cluster.Cluster) error {
 	return err
 }
 
-// unseen are rights that are needed and that no request shows, or that no test can use, each with the reason.
-var unseen = map[string]string{}
+// Reasons for rights that are needed, and that no request of these tests shows, or not in every run.
+const (
+	late           = "read from the API server when the cache has not seen it yet, which is a matter of time"
+	configured     = "the configuration of these tests is a file; where it is a KubeVirt object, it is watched"
+	repeated       = "an event that is sent again within minutes becomes a series of the first one"
+	unserved       = "the tests serve the kind only after the controller has started, which asks once what is served"
+	inferredAtOnce = "admission has inferred by then; the controller does when it pins a VM that was written while no webhook ran"
+	unmoved        = "records move to GuestHardware, which no process writes yet"
+)
+
+// unseen are these rights.
+var unseen = map[string]string{
+	"kiln-webhook: watch kubevirt.io kubevirts":                               configured,
+	"kiln-controller: watch kubevirt.io kubevirts":                            configured,
+	"kiln-launcher: watch kubevirt.io kubevirts":                              configured,
+	"kiln-controller: patch events.k8s.io events":                             repeated,
+	"kiln-launcher: patch events.k8s.io events":                               repeated,
+	"kiln-controller: get cdi.kubevirt.io datavolumes":                        inferredAtOnce,
+	"kiln-controller: get cdi.kubevirt.io datasources":                        inferredAtOnce,
+	"kiln-controller: get snapshot.storage.k8s.io volumesnapshots":            inferredAtOnce,
+	"kiln-controller: watch cdi.kubevirt.io datavolumes":                      unserved,
+	"kiln-controller: watch cdi.kubevirt.io datasources":                      unserved,
+	"kiln-controller: watch snapshot.storage.k8s.io volumesnapshots":          unserved,
+	"kiln-controller: update kubevirt.io virtualmachines/finalizers":          "asked by admission plugin OwnerReferencesPermissionEnforcement, off by default",
+	"kiln-webhook: get instancetype.kubevirt.io virtualmachinepreferences":    late,
+	"kiln-controller: get instancetype.kubevirt.io virtualmachinepreferences": late,
+	"kiln-webhook: patch apps controllerrevisions":                            "used again, a revision loses the mark that the collector sets after minutes",
+	"kiln-controller: get kubevirt.io virtualmachineinstances":                "tests act in its name with kubectl, which reads first; list gives as much",
+	"kiln-controller: delete apps controllerrevisions":                        "the collector deletes what has been unused for ten minutes at least",
+	"kiln-controller: get kilnvm.io guesthardwares":                           unmoved,
+	"kiln-controller: watch kilnvm.io guesthardwares":                         unmoved,
+	"kiln-controller: create kilnvm.io guesthardwares":                        unmoved,
+	"kiln-controller: patch kilnvm.io guesthardwares":                         unmoved,
+	"kiln-controller: delete kilnvm.io guesthardwares":                        unmoved,
+	"kiln-controller: patch kilnvm.io guesthardwares/status":                  unmoved,
+	"kiln-launcher: get kilnvm.io guesthardwares":                             unmoved,
+	"kiln-launcher: watch kilnvm.io guesthardwares":                           unmoved,
+	"kiln-launcher: update kilnvm.io guesthardwares":                          unmoved,
+}
+
+// listed reports whether a right to list stands beside one to watch. Informers list where the API server streams no lists (feature
+// WatchList), which that of these tests does.
+func listed(right cluster.Right, rights []cluster.Right) bool {
+	watch := right
+	watch.Verb = "watch"
+	return right.Verb == "list" && slices.Contains(rights, watch)
+}
 
 // check compares what the manifests grant with what was used.
 func (u *footprint) check(on *cluster.Cluster) error {
@@ -40,15 +85,14 @@ func (u *footprint) check(on *cluster.Cluster) error {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	var errs []error
-	unused := cluster.Unused(rights, u.requests)
-	for _, right := range unused {
-		if unseen[right.String()] == "" {
+	for _, right := range cluster.Unused(rights, u.requests) {
+		if unseen[right.String()] == "" && !listed(right, rights) {
 			errs = append(errs, fmt.Errorf("no test used the right of %s: remove it, or say in 'unseen' why it is needed", right))
 		}
 	}
 	for text := range unseen {
-		if !slices.ContainsFunc(unused, func(right cluster.Right) bool { return right.String() == text }) {
-			errs = append(errs, fmt.Errorf("'%s' is in 'unseen', and is used or not granted: take it out", text))
+		if !slices.ContainsFunc(rights, func(right cluster.Right) bool { return right.String() == text }) {
+			errs = append(errs, fmt.Errorf("'%s' is in 'unseen', and not granted: take it out", text))
 		}
 	}
 	return errors.Join(errs...)
