@@ -25,7 +25,9 @@ func forged(t *testing.T, record string) map[string]any {
 }
 
 func forge(w walker, o map[string]any) {
-	below(o, "spec")["hardware"] = forged(w.T, oneOf(w, records))
+	if spec, isObject := o["spec"].(map[string]any); isObject {
+		spec["hardware"] = forged(w.T, oneOf(w, records))
+	}
 }
 
 // forgeRecords makes a guest of each forged record that the launcher is to start: at random too few would get so far. An administrator has
