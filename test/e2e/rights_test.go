@@ -35,7 +35,6 @@ const (
 	repeated       = "an event that is sent again within minutes becomes a series of the first one"
 	unserved       = "the tests serve the kind only after the controller has started, which asks once what is served"
 	inferredAtOnce = "admission has inferred by then; the controller does when it pins a VM that was written while no webhook ran"
-	unmoved        = "records move to GuestHardware, which no process writes yet"
 )
 
 // unseen are these rights.
@@ -55,17 +54,7 @@ var unseen = map[string]string{
 	"kiln-webhook: get instancetype.kubevirt.io virtualmachinepreferences":    late,
 	"kiln-controller: get instancetype.kubevirt.io virtualmachinepreferences": late,
 	"kiln-webhook: patch apps controllerrevisions":                            "used again, a revision loses the mark that the collector sets after minutes",
-	"kiln-controller: get kubevirt.io virtualmachineinstances":                "tests act in its name with kubectl, which reads first; list gives as much",
 	"kiln-controller: delete apps controllerrevisions":                        "the collector deletes what has been unused for ten minutes at least",
-	"kiln-controller: get kilnvm.io guesthardwares":                           unmoved,
-	"kiln-controller: watch kilnvm.io guesthardwares":                         unmoved,
-	"kiln-controller: create kilnvm.io guesthardwares":                        unmoved,
-	"kiln-controller: patch kilnvm.io guesthardwares":                         unmoved,
-	"kiln-controller: delete kilnvm.io guesthardwares":                        unmoved,
-	"kiln-controller: patch kilnvm.io guesthardwares/status":                  unmoved,
-	"kiln-launcher: get kilnvm.io guesthardwares":                             unmoved,
-	"kiln-launcher: watch kilnvm.io guesthardwares":                           unmoved,
-	"kiln-launcher: update kilnvm.io guesthardwares":                          unmoved,
 }
 
 // listed reports whether a right to list stands beside one to watch. Informers list where the API server streams no lists (feature
