@@ -53,8 +53,10 @@ var never = []struct {
 	{from: "pkg/domain/", to: module + "pkg/preset", why: "presets are applied before stage 2"},
 	{from: "pkg/domain/backend", to: module + "pkg/domain/frontend", why: "stage 3 sees a finished frontend, not its making"},
 	{from: "pkg/domain/frontend", to: module + "pkg/domain/backend", why: "what the guest sees does not depend on the host"},
-	{from: "", to: "libvirt.org/go/libvirtxml", except: []string{"pkg/domain/", "pkg/render", "internal/hypervisor", "internal/cli", "test/"},
+	{from: "", to: "libvirt.org/go/libvirtxml", except: []string{"pkg/domain/", "pkg/render", "internal/hypervisor", "internal/workbench", "test/"},
 		why: "XML is the concern of stages 2 and 3 and of those who run or print them"},
+	{from: "internal/workbench", to: "github.com/spf13/", why: "the workbench returns values; the command line is one of those who show them"},
+	{from: "internal/workbench", to: "k8s.io/cli-runtime/pkg/genericclioptions", why: "the workbench returns values, and has neither flags nor streams"},
 }
 
 // goPackage is what 'go list -json' says of one package.
@@ -143,6 +145,23 @@ func TestAdmissionReachesNoXML(t *testing.T) {
 			t.Errorf("%s reaches libvirtxml: 'go list -deps' and 'go mod why' name the way", p.ImportPath)
 		}
 	}
+}
+
+// TestWorkbenchPrintsNothing: what it has to say, warnings included, is in the values that it returns.
+func TestWorkbenchPrintsNothing(t *testing.T) {
+	eachFile(t, "./internal/workbench", func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			s := selector(sel)
+			if s == "os.Stdout" || s == "os.Stderr" || strings.HasPrefix(s, "fmt.Print") || strings.HasPrefix(s, "fmt.Fprint") {
+				t.Errorf("%s uses %s: return what is to be printed", name, s)
+			}
+			return true
+		})
+	})
 }
 
 func eachFile(t *testing.T, pattern string, visit func(name string, file *ast.File)) {

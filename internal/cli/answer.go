@@ -3,8 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
@@ -60,95 +60,74 @@ func (o *options) unanswered(fault error) error {
 	return errUnanswered
 }
 
-// judgement is the document of 'validate' for each object, and of every command for each that is rejected.
-type judgement struct {
-	Object string `json:"object"`
-	// Host is the file of the host that cannot run the object; empty if the object is rejected everywhere.
-	Host     string   `json:"host,omitempty"`
-	Allowed  bool     `json:"allowed"`
-	Causes   []cause  `json:"causes"`
-	Warnings []string `json:"warnings"`
-}
-
-type cause struct {
-	Type    string `json:"type"`
-	Field   string `json:"field"`
-	Message string `json:"message"`
-	// File and Line are where the field stands, or the nearest parent of one that is missing.
-	File string `json:"file,omitempty"`
-	Line int    `json:"line,omitempty"`
-}
-
-func (g guest) judgement() judgement {
-	j := judgement{Object: g.name(), Allowed: g.verdict.Allowed(), Causes: []cause{}, Warnings: append([]string{}, g.verdict.Warnings...)}
-	for _, e := range g.verdict.Errors {
-		c := cause{Type: string(e.Type), Field: e.Field, Message: e.ErrorBody()}
-		if at, found := g.find(e.Field); found {
-			c.File, c.Line = at.file, at.number
-		}
-		j.Causes = append(j.Causes, c)
+// warn prints warnings that concern no single object.
+func (o *options) warn(warnings ...string) {
+	for _, warning := range warnings {
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", warning)
 	}
-	return j
 }
 
-// refuse tells why an object is rejected, as a document if the user asked for documents. host is the file of the host that cannot
-// run it, if that is the reason.
-func (o *options) refuse(g guest, host string) error {
+// warnOf prints the warnings on an object.
+func (o *options) warnOf(r workbench.Reviewed) {
+	for _, warning := range r.Verdict.Warnings {
+		fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", r.Name(), warning)
+	}
+}
+
+// note prints what an answer was found without. The profiles that select nodes are named once a run.
+func (o *options) note(n workbench.Notes) {
+	o.warn(n.Warnings...)
+	if len(n.ByNode) > 0 && !o.warnedOfNodes {
+		o.warnedOfNodes = true
+		o.warn(fmt.Sprintf("HostProfiles that select machines by labels are for hosts of --host alone: %q", n.ByNode))
+	}
+}
+
+// refused prints why stage 2 or 3 refuses a guest, and returns ErrRejected; other errors are returned as they are.
+func (o *options) refused(err error) error {
+	var refusal *workbench.Refusal
+	if errors.As(err, &refusal) {
+		return o.refuse(refusal.Guest, refusal.Host)
+	}
+	return err
+}
+
+// refuse prints why an object is rejected, as a document if the user asked for documents. host is the file of the host that cannot
+// run it, if that is the reason. It returns ErrRejected.
+func (o *options) refuse(r workbench.Reviewed, host string) error {
 	if o.documents {
-		j := g.judgement()
+		j := r.Judgement()
 		j.Host = host
 		return o.printRejection(j)
 	}
-	g.warn(o.ErrOut)
+	o.warnOf(r)
 	if host != "" {
 		fmt.Fprintf(o.ErrOut, "on %s: ", host)
 	}
-	g.reject(o.ErrOut)
+	fmt.Fprintf(o.ErrOut, "%s is rejected:\n", r.Name())
+	for _, err := range r.Verdict.Errors {
+		fmt.Fprintf(o.ErrOut, "  %s\n", err.Error())
+		if at, found := r.Find(err.Field); found {
+			fmt.Fprintf(o.ErrOut, "    %s\n", at)
+		}
+	}
 	return ErrRejected
 }
 
-// printRejection prints the document of a rejection.
-func (o *options) printRejection(j judgement) error {
+// printRejection prints the document of a rejection. It returns ErrRejected.
+func (o *options) printRejection(j workbench.Judgement) error {
 	if err := o.print(j); err != nil {
 		return err
 	}
 	return ErrRejected
 }
 
-// incomplete is refuse for a VM that refers to what is not there. The webhook admits it, since that may come; but what it would boot
-// is not known.
-func (o *options) incomplete(g guest) error {
-	remedy := "create what it refers to"
-	if g.file != "" {
-		remedy = "add the missing object's file with -f or --catalog"
+// incomplete prints why a VM that the webhook admits cannot be made explicit: what it refers to does not exist yet. It returns ErrRejected.
+func (o *options) incomplete(r workbench.Reviewed) error {
+	if o.documents {
+		return o.refuse(r.Incomplete(), "")
 	}
-	if !o.documents {
-		g.warn(o.ErrOut)
-		fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", g.name(), remedy)
-		return ErrRejected
-	}
-	for _, missing := range g.missing {
-		g.verdict.Errors = append(g.verdict.Errors, notFound(missing, remedy))
-	}
-	if len(g.missing) == 0 {
-		g.verdict.Errors = append(g.verdict.Errors, unknowable())
-	}
-	return o.refuse(g, "")
-}
-
-func (g guest) warn(out io.Writer) {
-	for _, warning := range g.verdict.Warnings {
-		fmt.Fprintf(out, "Warning: %s: %s\n", g.name(), warning)
-	}
-}
-
-// reject prints every cause of a rejection, and the line where it stands.
-func (g guest) reject(out io.Writer) {
-	fmt.Fprintf(out, "%s is rejected:\n", g.name())
-	for _, err := range g.verdict.Errors {
-		fmt.Fprintf(out, "  %s\n", err.Error())
-		if at, found := g.find(err.Field); found {
-			fmt.Fprintf(out, "    %s\n", at)
-		}
-	}
+	o.warnOf(r)
+	fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", r.Name(), r.Remedy())
+	return ErrRejected
 }

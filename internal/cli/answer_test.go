@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/workbench"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,11 +18,11 @@ import (
 )
 
 // judged are the documents of an answer that tell of a rejection.
-func judged(t *testing.T, got answer) (all []judgement) {
+func judged(t *testing.T, got answer) (all []workbench.Judgement) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(got.out))
 	for decoder.More() {
-		var j judgement
+		var j workbench.Judgement
 		if err := decoder.Decode(&j); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)
 		}
@@ -39,7 +40,7 @@ func TestRejectionsAreDocuments(t *testing.T) {
 	_, file := write(t, conflicting)
 	_, good := write(t, plain)
 	message := `Invalid value: "1Gi": conflicts with VirtualMachineClusterInstancetype 'medium', which sets '2Gi': remove the field, or choose an instancetype that fits`
-	want := []judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []cause{{
+	want := []workbench.Judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []workbench.Cause{{
 		Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest", Message: message, File: file, Line: 9}}}}
 	for _, args := range [][]string{
 		{"validate", "-f", file}, {"expand", "-f", file}, {"expand", "-f", file, "--stage", "all"}, {"explain", "-f", file},
@@ -50,7 +51,7 @@ func TestRejectionsAreDocuments(t *testing.T) {
 		if diff := cmp.Diff(want, judged(t, got)); diff != "" || ExitStatus(got.err) != 1 || got.errOut != "" {
 			t.Errorf("%q: %v, stderr '%s' (-want +got):\n%s", args, got.err, got.errOut, diff)
 		}
-		var one judgement
+		var one workbench.Judgement
 		got = call(t, "", append(args, "-o", "yaml")...)
 		if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(got.out, "---\n")), &one); err != nil || ExitStatus(got.err) != 1 || got.errOut != "" {
 			t.Errorf("%q -o yaml: %v %v, stderr '%s'\n%s", args, err, got.err, got.errOut, got.out)
@@ -104,16 +105,16 @@ func TestHostThatRefuses(t *testing.T) {
 // TestWhatTheClusterRefuses: 'repin' hands on the causes of an API server.
 func TestWhatTheClusterRefuses(t *testing.T) {
 	t.Parallel()
-	named := object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"kind": "VirtualMachine", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}}
+	named := workbench.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"kind": "VirtualMachine", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}}
 	invalid := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "template"), "")})
 	for _, documents := range []bool{true, false} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
 		o := &options{IOStreams: streams, output: "json", documents: documents}
-		if err := o.refused(named, invalid); ExitStatus(err) != 1 {
+		if err := o.refusedByCluster(named, invalid); ExitStatus(err) != 1 {
 			t.Errorf("exit status of %v, want 1", err)
 		}
 		if documents {
-			want := []judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []cause{{Type: "FieldValueRequired", Field: "spec.template", Message: "Required value"}}}}
+			want := []workbench.Judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []workbench.Cause{{Type: "FieldValueRequired", Field: "spec.template", Message: "Required value"}}}}
 			if diff := cmp.Diff(want, judged(t, answer{out: out.String()})); diff != "" || errOut.Len() > 0 {
 				t.Errorf("(-want +got):\n%s%s", diff, errOut)
 			}

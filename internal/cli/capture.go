@@ -1,16 +1,10 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
-	"libvirt.org/go/libvirtxml"
 )
 
 // captureOptions are the flags of one call.
@@ -31,15 +25,15 @@ func captureCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&c.domain, "domain", "", "file with the XML of the domain, or - for the standard input")
 	cmd.Flags().StringVar(&c.host, "host", "", "YAML file with the capabilities of the host that it runs on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		running, err := o.readDomain(c.domain)
+		running, err := workbench.ReadRunning(c.domain, o.In)
 		if err != nil {
 			return err
 		}
-		all, err := o.guests(cmd.Context(), args)
+		all, err := o.reviewed(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		found, err := o.explicit(all)
+		found, err := o.bootable(all)
 		switch {
 		case err != nil:
 			return err
@@ -53,40 +47,10 @@ func captureCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-func (o *options) capture(g guest, running *libvirtxml.Domain, host string) error {
-	capabilities, err := readHost(host, g.explicit.Spec.Architecture)
+func (o *options) capture(r workbench.Reviewed, running workbench.Running, host string) error {
+	taken, err := workbench.Capture(r, running, host)
 	if err != nil {
-		return err
+		return o.refused(err)
 	}
-	if host == "" {
-		capabilities.Machines = nil // which machines its host has is not known: that of the domain is one
-	}
-	taken, errs := render.Capture(render.Machine{VMI: g.explicit, Defaults: g.input.Cluster.Frontend,
-		Host: capabilities, Bindings: backend.AssumedBindings(g.explicit)}, running)
-	if len(errs) > 0 {
-		g.verdict = admit.Verdict{Errors: errs} // its warnings have been told
-		return o.refuse(g, host)
-	}
-	return o.print(render.GuestHardware(g.explicit, taken))
-}
-
-func (o *options) readDomain(file string) (*libvirtxml.Domain, error) {
-	var raw []byte
-	var err error
-	switch file {
-	case "":
-		return nil, errors.New("name the file with the XML of the domain: --domain FILE")
-	case "-":
-		raw, err = io.ReadAll(o.In)
-	default:
-		raw, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return nil, err
-	}
-	dom := &libvirtxml.Domain{}
-	if err := dom.Unmarshal(string(raw)); err != nil {
-		return nil, fmt.Errorf("%s is not the XML of a libvirt domain: %w", file, err)
-	}
-	return dom, nil
+	return o.print(taken)
 }

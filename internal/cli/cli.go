@@ -3,18 +3,22 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/version"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // Command is the root of the plugin's commands, reading from and writing to the streams.
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	o := &options{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
+	o.files.Stdin, o.bench.Stdin = streams.In, streams.In
 	root := &cobra.Command{
 		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln"},
 		Short: "Expand, judge and render virtual machines",
@@ -36,50 +40,43 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	return root
 }
 
+// options are the streams and the flags of a run.
 type options struct {
 	genericclioptions.IOStreams
 	cluster *genericclioptions.ConfigFlags
-	files   []string
-	// kustomizations are directories that hold one.
-	kustomizations []string
-	catalog        []string
-	config         string
-	output         string
-	// documents says that -o asks for JSON or YAML: rejections are documents too.
+	files   workbench.Files
+	bench   workbench.Bench
+	output  string
+	// documents reports that -o asks for JSON or YAML: rejections are documents too.
 	documents bool
-	// strict refuses what can else not be judged.
-	strict bool
-	// profiles are files of host profiles.
-	profiles []string
-	settings settings
-	// told says that a warning about hosts was given.
-	told bool
+	// warnedOfNodes reports that the warning about profiles that select nodes was printed.
+	warnedOfNodes bool
 }
 
 // addInputs gives a command the flags that say what it reads.
 func (o *options) addInputs(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "file, directory or - with the objects, and those that they refer to")
-	flags.StringSliceVarP(&o.kustomizations, "kustomize", "k", nil, "directory with a kustomization that makes the objects")
-	flags.BoolVar(&o.strict, "strict", false, "refuse what cannot be judged: references to what is not there, and kinds that Kiln does not serve")
+	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file, directory or - with the objects, and those that they refer to")
+	flags.StringSliceVarP(&o.files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that makes the objects")
+	flags.BoolVar(&o.bench.Strict, "strict", false, "refuse what cannot be judged: references to what is not there, and kinds that Kiln does not serve")
 	o.addContext(cmd)
 }
 
 // addContext gives a command the flags that say what else a cluster has.
 func (o *options) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.catalog, "catalog", nil, "file or directory with further instancetypes, preferences and presets")
+	flags.StringSliceVar(&o.files.Catalog, "catalog", nil, "file or directory with further instancetypes, preferences and presets")
 	o.addConfig(cmd)
 }
 
 // addConfig gives a command the flag that says what the cluster's configuration is.
 func (o *options) addConfig(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.config, "config", "", "file with the cluster's KubeVirt configuration, as the webhook's; else a KubeVirt object among the files, or the cluster's")
+	cmd.Flags().StringVar(&o.bench.Config, "config", "", "file with the cluster's KubeVirt configuration, as the webhook's; else a KubeVirt object among the files, or the cluster's")
 }
 
 // addProfiles gives a command the flag that says what administrators want of hosts.
 func (o *options) addProfiles(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "file or directory with HostProfiles, in the place of those among the files or in the cluster; those count that select the guest and the host's labels")
+	cmd.Flags().StringSliceVar(&o.bench.Profiles, "profile", nil, "file or directory with HostProfiles, in the place of those among the files or in the cluster; those count that select the guest and the host's labels")
 }
 
 // addOutput gives a command its -o flag. The commands share the options, so that the flag is read when its command runs.
@@ -100,43 +97,62 @@ func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...stri
 
 // eachGuest runs the whole of stage 1 on each VM and VMI that the user named and hands it to visit. It reports rejected
 // objects, and returns ErrRejected if there were any. Whatever becomes of one object, the others are visited.
-func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(guest) error) error {
-	all, err := o.guests(cmd.Context(), args)
+func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
+	all, err := o.reviewed(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
-	found, outcome := o.explicit(all)
+	found, outcome := o.bootable(all)
 	if len(found) == 0 && outcome == nil {
 		return o.nothing("VirtualMachine or VirtualMachineInstance", args)
 	}
-	for _, g := range found {
-		err := visit(g)
+	for _, r := range found {
+		err := visit(r)
 		if err != nil && !Answered(err) {
-			err = o.unanswered(fmt.Errorf("%s: %w", g.name(), err))
+			err = o.unanswered(fmt.Errorf("%s: %w", r.Name(), err))
 		}
 		outcome = worse(outcome, err)
 	}
 	return outcome
 }
 
-// explicit are the guests among objects that can be made explicit. It reports all that is rejected or could not be judged, and
-// returns ErrRejected or errUnanswered if there was any.
-func (o *options) explicit(all []guest) (found []guest, outcome error) {
-	for _, g := range all {
-		if g.fault != nil {
-			outcome = worse(outcome, o.unanswered(g.fault))
+// reviewed loads and reviews the objects that the user named.
+func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
+	in, err := o.load(o.files, args)
+	if err != nil {
+		return nil, err
+	}
+	return o.review(ctx, in, nil)
+}
+
+// review reviews objects, and prints what is left out. old is the VM that they are written over, if any.
+func (o *options) review(ctx context.Context, in workbench.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
+	all, err := o.bench.Review(ctx, in, old)
+	o.warn(all.Warnings...)
+	for _, skipped := range all.Skipped {
+		fmt.Fprintf(o.ErrOut, "skipped: %s: %s\n", skipped.Name(), skipped.Reason)
+	}
+	return all.Objects, err
+}
+
+// bootable returns the objects that boot a guest. It reports all that are rejected or could not be judged, and returns ErrRejected or
+// errUnanswered if there were any.
+func (o *options) bootable(all []workbench.Reviewed) (found []workbench.Reviewed, outcome error) {
+	for _, r := range all {
+		if r.Fault != nil {
+			outcome = worse(outcome, o.unanswered(r.Fault))
 			continue
 		}
 		switch {
-		case !g.verdict.Allowed():
-			outcome = worse(outcome, o.refuse(g, ""))
-		case g.explicit == nil:
-			g.warn(o.ErrOut)
-		case g.unknown:
-			outcome = worse(outcome, o.incomplete(g))
+		case !r.Verdict.Allowed():
+			outcome = worse(outcome, o.refuse(r, ""))
+		case r.Guest == nil:
+			o.warnOf(r)
+		case r.Unknown:
+			outcome = worse(outcome, o.incomplete(r))
 		default:
-			g.warn(o.ErrOut)
-			found = append(found, g)
+			o.warnOf(r)
+			found = append(found, r)
 		}
 	}
 	return found, outcome

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -149,7 +150,7 @@ func TestValidateAnswersInJSON(t *testing.T) {
 	_, sizes := write(t, size)
 	_, file := write(t, conflicting)
 	got := call(t, "", "validate", "-f", file, "--catalog", sizes, "-o", "json")
-	var judged judgement
+	var judged workbench.Judgement
 	if err := json.Unmarshal([]byte(got.out), &judged); err != nil {
 		t.Fatalf("%v\n%s", err, got.out)
 	}

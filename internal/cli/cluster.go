@@ -10,38 +10,69 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// load reads files if any are named, else the objects of the cluster that are named as vm/NAME.
+func (o *options) load(files workbench.Files, args []string) (workbench.Inputs, error) {
+	switch {
+	case files.Named() && len(args) > 0:
+		return workbench.Inputs{}, fmt.Errorf("give either files with -f and -k, or names, not both")
+	case files.Named():
+		if namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace(); err == nil {
+			files.Namespace = namespace
+		}
+		return workbench.Load(files)
+	case len(args) > 0:
+		return o.fromCluster(args)
+	}
+	return workbench.Inputs{}, fmt.Errorf("name a file with -f, or a VM of the cluster as vm/NAME")
+}
+
 // fromCluster reads the objects that are named as vm/NAME.
-func (o *options) fromCluster(args []string) (inputs, error) {
+func (o *options) fromCluster(args []string) (workbench.Inputs, error) {
 	for _, arg := range args {
 		if err := namesObject(arg); err != nil {
-			return inputs{}, err
+			return workbench.Inputs{}, err
 		}
 	}
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return inputs{}, err
+		return workbench.Inputs{}, err
 	}
 	infos, err := resource.NewBuilder(o.cluster).Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		ResourceTypeOrNameArgs(true, args...).Flatten().Do().Infos()
 	if err != nil {
-		return inputs{}, err
+		return workbench.Inputs{}, err
 	}
 	reader, err := o.client()
 	if err != nil {
-		return inputs{}, err
+		return workbench.Inputs{}, err
 	}
-	found := inputs{reader: reader, cluster: reader}
+	found := workbench.Inputs{Reader: reader, OfCluster: true}
 	for _, info := range infos {
 		if untyped, ok := info.Object.(*unstructured.Unstructured); ok {
-			found.named = append(found.named, object{Unstructured: untyped, stored: true})
+			found.Named = append(found.Named, workbench.Stored(untyped))
 		}
 	}
 	return found, nil
+}
+
+// client returns one for the current cluster.
+func (o *options) client() (client.Client, error) {
+	known, err := workbench.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	access, err := o.cluster.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(access, client.Options{Scheme: known})
 }
 
 // namesObject refuses what kubectl would take for a kind, or for all objects of one: nobody wants to wait for a cluster to hear

@@ -2,40 +2,14 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"strings"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/record"
-	"github.com/kilnvm/kiln/pkg/render"
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 )
-
-// difference is what 'diff -o json' prints.
-type difference struct {
-	Before string `json:"before"`
-	After  string `json:"after"`
-	// Verdict is what the change means for a guest that has run as Before.
-	Verdict record.Verdict  `json:"verdict"`
-	Changes []record.Change `json:"changes"`
-	// Digests of the guest's hardware.
-	BeforeDigest string `json:"beforeDigest"`
-	AfterDigest  string `json:"afterDigest"`
-	// Spec and Domain are unified diffs of the explicit spec and of the complete libvirt domain.
-	Spec   string `json:"spec"`
-	Domain string `json:"domain"`
-}
 
 func diffCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -67,8 +41,9 @@ func diffCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// difference renders both sides. The second one boots with the record of the first.
-func (o *options) difference(ctx context.Context, args, hosts []string) (difference, error) {
+// difference compares two guests, or one on two hosts.
+func (o *options) difference(ctx context.Context, args, hosts []string) (workbench.Difference, error) {
+	var none workbench.Difference
 	switch len(hosts) {
 	case 0:
 		hosts = []string{"", ""}
@@ -76,129 +51,46 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (differe
 		hosts = []string{hosts[0], hosts[0]}
 	case 2:
 	default:
-		return difference{}, errors.New("give --host once, or once for each side")
+		return none, errors.New("give --host once, or once for each side")
 	}
 	if err := o.settle(ctx, args); err != nil {
-		return difference{}, err
+		return none, err
 	}
 	before, err := o.one(ctx, args[0], nil)
 	if err != nil {
-		return difference{}, err
+		return none, err
 	}
 	after, afresh := before, hosts[0] == hosts[1]
 	switch {
 	case len(args) == 2:
 		afresh = false
 		after, err = o.one(ctx, args[1], &before)
-	case afresh && before.frozen == nil:
-		err = fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host twice", before.name())
+	case afresh && before.Guest.Recorded == nil:
+		err = fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host twice", before.Name())
 	}
 	if err != nil {
-		return difference{}, err
+		return none, err
 	}
-	return o.contrast(side{guest: before, host: hosts[0]}, side{guest: after, host: hosts[1], afresh: afresh})
+	return o.compare(ctx, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1], Afresh: afresh})
 }
 
-// side is one side of a comparison: a guest on a host.
-type side struct {
-	guest
-	host string
-	// afresh derives the hardware anew, but for the guest's identity.
-	afresh   bool
-	rendered render.Result
+// compare prints what a comparison was made without, and why a side is refused.
+func (o *options) compare(ctx context.Context, before, after workbench.Side) (workbench.Difference, error) {
+	d, err := o.bench.Compare(ctx, before, after)
+	o.note(d.Notes)
+	if err != nil {
+		err = o.refused(err)
+	}
+	return d, err
 }
 
-// contrast renders both sides. The second one boots with the record of the first.
-func (o *options) contrast(before, after side) (difference, error) {
-	var err error
-	if before.rendered, err = o.booted(before, before.frozen); err != nil {
-		return difference{}, err
-	}
-	frozen := &before.rendered.Record
-	after.explicit = successor(after.explicit, before.explicit)
-	identity.Recall(after.explicit, frozen)
-	if after.afresh || after.explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
-		frozen = nil
-	}
-	if after.rendered, err = o.booted(after, frozen); err != nil {
-		return difference{}, err
-	}
-	d := difference{
-		Before: before.label(), BeforeDigest: before.rendered.Record.Digest, After: after.label(), AfterDigest: after.rendered.Record.Digest,
-		Changes: append([]record.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...),
-	}
-	d.Verdict = record.Judge(d.Changes)
-	return d, d.texts(before, after)
-}
-
-// successor is a guest as the next version of another one, which has the same disks.
-func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
-	vmi := next.DeepCopy()
-	vmi.UID = before.UID
-	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationGeneration, before.Annotations[v1alpha1.AnnotationGeneration])
-	return vmi
-}
-
-// booted is a guest with its documents, or the causes why it has none.
-func (o *options) booted(s side, frozen *record.Record) (render.Result, error) {
-	rendered, errs, err := o.boot(s.guest, placing{host: s.host}, frozen)
-	if err == nil && len(errs) > 0 {
-		s.verdict = admit.Verdict{Errors: errs} // its warnings have been told
-		err = o.refuse(s.guest, s.host)
-	}
-	return rendered, err
-}
-
-// texts are the specs and domains of both sides, compared line by line.
-func (d *difference) texts(before, after side) error {
-	var specs, domains [2][]byte
-	for i, s := range []side{before, after} {
-		// Through JSON, as the object would be stored: empty structs of Go types are nobody's fields.
-		var object struct {
-			Spec map[string]any `json:"spec"`
-		}
-		if err := json.Unmarshal(s.document, &object); err != nil {
-			return err
-		}
-		var err error
-		if specs[i], err = yaml.Marshal(object); err != nil {
-			return err
-		}
-		xml, err := s.rendered.Documents.Domain.Marshal()
-		if err != nil {
-			return err
-		}
-		domains[i] = []byte(xml + "\n")
-	}
-	d.Spec = unified(d.Before, specs[0], d.After, specs[1])
-	d.Domain = unified(d.Before, domains[0], d.After, domains[1])
-	return nil
-}
-
-func unified(before string, old []byte, after string, new []byte) string {
-	text := string(diff.Diff(before, old, after, new))
-	_, text, _ = strings.Cut(text, "\n") // the command line that the library puts first
-	return text
-}
-
-func (s side) label() string {
-	text := s.name()
-	if s.file != "" {
-		text += " of " + s.file
-	}
-	if s.host != "" {
-		text += " on " + filepath.Base(s.host)
-	}
-	return text
-}
-
-func (o *options) printDifference(d difference, domain bool) error {
+func (o *options) printDifference(d workbench.Difference, domain bool) error {
 	if o.output != "text" {
 		if err := o.print(d); err != nil {
 			return err
 		}
 	} else {
-		d.write(o.Out)
+		writeDifference(o.Out, d)
 		if domain {
 			fmt.Fprint(o.Out, d.Domain)
 		}
@@ -206,8 +98,8 @@ func (o *options) printDifference(d difference, domain bool) error {
 	return map[record.Verdict]error{record.NeedsRestart: ErrNeedsRestart, record.Breaks: ErrBreaks}[d.Verdict]
 }
 
-// write is the difference for people, without the domain.
-func (d difference) write(out io.Writer) {
+// writeDifference writes a difference for people, without the domain.
+func writeDifference(out io.Writer, d workbench.Difference) {
 	fmt.Fprintf(out, "%s\n", d.Verdict)
 	for _, change := range d.Changes {
 		mark := ""

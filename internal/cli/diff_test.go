@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
@@ -26,10 +27,10 @@ spec:
       volumes: [{name: root, containerDisk: {image: "os:1"}}]
 `
 
-func compare(t *testing.T, args ...string) (difference, answer) {
+func compare(t *testing.T, args ...string) (workbench.Difference, answer) {
 	t.Helper()
 	got := call(t, "", append([]string{"diff", "-o", "json"}, args...)...)
-	var d difference
+	var d workbench.Difference
 	if got.out != "" {
 		if err := json.Unmarshal([]byte(got.out), &d); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -84,7 +89,7 @@ func TestEmptyListsAndMapsChangeNothing(t *testing.T) {
 func TestEachEmptyListOrMapAlone(t *testing.T) {
 	t.Parallel()
 	_, catalog := write(t, size, preference, preset)
-	one := parsed("preferred", []byte(preferred), nil)[0]
+	one := decoded(t, []byte(preferred))[0]
 	want := call(t, asJSON(t, one.Object), "expand", "-f", "-", "--catalog", catalog, "--stage", "all")
 	if want.err != nil {
 		t.Fatal(want.err, want.errOut)
@@ -159,16 +164,40 @@ func fillField(field reflect.StructField, content map[string]any, path string, a
 	}
 }
 
-func objectsOf(t *testing.T, file string) []object {
+// corpusFiles are the inputs of the corpus; what a case has in its cluster lies beside them.
+func corpusFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../test/corpus/*/vm*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	return files
+}
+
+func objectsOf(t *testing.T, file string) []unstructured.Unstructured {
 	t.Helper()
 	raw, err := os.ReadFile(file)
-	all := parsed(file, raw, err)
-	for _, one := range all {
-		if one.fault != nil {
-			t.Fatal(one.fault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded(t, raw)
+}
+
+// decoded are the objects of a file as Kubernetes' own decoder reads them.
+func decoded(t *testing.T, raw []byte) (all []unstructured.Unstructured) {
+	t.Helper()
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096); ; {
+		var one unstructured.Unstructured
+		err := decoder.Decode(&one.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return all
+		case err != nil:
+			t.Fatal(err)
+		case one.Object != nil:
+			all = append(all, one)
 		}
 	}
-	return all
 }
 
 func exists(file string) bool {

@@ -6,19 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
-// Stages of 'expand', in their order. The first is the VM itself, the others are its guest.
-const (
-	stageAdmitted = "admitted"
-	stageDefaults = "defaults"
-	stageAll      = "all"
-)
+// stageAll asks for every stage.
+const stageAll = "all"
 
-var stages = []string{stageAdmitted, admit.FromInstancetype, admit.FromPreference, "presets", stageDefaults, stageAll}
+var stages = append(slices.Clone(workbench.StageNames), stageAll)
 
 func expandCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -31,48 +27,35 @@ func expandCommand(o *options) *cobra.Command {
 		Example: "  kubectl kiln expand -f vm.yaml --catalog sizes/\n" +
 			"  kubectl kiln expand vm/web -n shop --stage all",
 	}
-	stage := cmd.Flags().String("stage", stageDefaults, "stage to print: "+strings.Join(stages, ", "))
+	stage := cmd.Flags().String("stage", workbench.StageDefaults, "stage to print: "+strings.Join(stages, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions(stages, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(stages, *stage) {
 			return fmt.Errorf("--stage '%s' is not supported, use one of %s", *stage, strings.Join(stages, ", "))
 		}
-		return o.eachGuest(cmd, args, func(g guest) error { return o.printStages(g, *stage) })
+		return o.eachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printStages(r, *stage) })
 	}
 	o.addInputs(cmd)
 	o.addOutput(cmd, "yaml", "yaml", "json")
 	return cmd
 }
 
-func (o *options) printStages(g guest, wanted string) error {
-	if wanted == stageDefaults {
-		return o.printGuest(g.document, "")
+func (o *options) printStages(r workbench.Reviewed, wanted string) error {
+	if wanted == workbench.StageDefaults {
+		return o.printGuest(r.Guest.Document, "")
 	}
-	// Of a preset or a pass of the defaults there are several: the last of a kind is the stage.
-	after := map[string][]byte{stageDefaults: g.document}
-	var err error
-	if g.admit != nil && (wanted == stageAdmitted || wanted == stageAll) {
-		if after[stageAdmitted], err = g.admit(); err != nil {
-			return err
-		}
-	}
-	vmi := g.sparse.DeepCopy()
-	admit.Steps(vmi, g.input, func(origin admit.Origin) {
-		if err == nil && origin.Kind != admit.FromDefault {
-			after[strings.Replace(origin.Kind, admit.FromPreset, "presets", 1)], err = patched(g.sparse, vmi)
-		}
-	})
+	passed, err := r.Stages()
 	if err != nil {
 		return err
 	}
-	if after[wanted] == nil && wanted != stageAll {
-		return fmt.Errorf("a %s has no stage '%s'", g.GetKind(), wanted)
+	if wanted != stageAll {
+		passed = slices.DeleteFunc(passed, func(s workbench.Stage) bool { return s.Name != wanted })
 	}
-	for _, stage := range stages[:len(stages)-1] {
-		if after[stage] == nil || wanted != stage && wanted != stageAll {
-			continue
-		}
-		if err := o.printGuest(after[stage], g.name()+": "+stage); err != nil {
+	if len(passed) == 0 {
+		return fmt.Errorf("a %s has no stage '%s'", r.GetKind(), wanted)
+	}
+	for _, stage := range passed {
+		if err := o.printGuest(stage.Document, r.Name()+": "+stage.Name); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/spf13/cobra"
 )
@@ -20,7 +22,7 @@ func explainCommand(o *options) *cobra.Command {
 		Example: "  kubectl kiln explain -f vm.yaml --catalog sizes/\n" +
 			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.eachGuest(cmd, args, o.printExplanation)
+			return o.eachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printExplanation(cmd.Context(), r) })
 		},
 	}
 	o.addInputs(cmd)
@@ -28,8 +30,8 @@ func explainCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-func (o *options) printExplanation(g guest) error {
-	explained, err := g.explain()
+func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) error {
+	explained, err := r.Explain(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,9 +42,9 @@ func (o *options) printExplanation(g guest) error {
 		return o.print(struct {
 			Object string `json:"object"`
 			admit.Explanation
-		}{g.name(), explained})
+		}{r.Name(), explained})
 	}
-	fmt.Fprintf(o.Out, "%s\n", g.name())
+	fmt.Fprintf(o.Out, "%s\n", r.Name())
 	rows, err := tree(explained.Fields)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 )
 
@@ -54,10 +55,10 @@ func completion(root *cobra.Command) {
 
 // nothing is the error where the user named files or objects, and none of them is wanted.
 func (o *options) nothing(wanted string, args []string) error {
-	where := slices.Concat(o.files, o.kustomizations, args)
+	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
 	for i := range where {
 		if where[i] == "-" {
-			where[i] = stdin
+			where[i] = workbench.StandardInput
 		}
 	}
 	return fmt.Errorf("no %s in %s", wanted, strings.Join(where, ", "))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
@@ -67,7 +68,7 @@ func TestUsageErrors(t *testing.T) {
 		{"an output that the command does not have", []string{"validate", "-f", file, "-o", "xml"}, "--output 'xml' is not supported, use text, json or yaml"},
 		{"no VM among the objects", []string{"expand", "-f", sizes}, "no VirtualMachine or VirtualMachineInstance in " + sizes},
 		{"a folder without VMs", []string{"render", "-f", folder}, "no VirtualMachine or VirtualMachineInstance in " + folder},
-		{"standard input by its name", []string{"render", "-f", "-"}, stdin},
+		{"standard input by its name", []string{"render", "-f", "-"}, workbench.StandardInput},
 		{"a flag that is not there", []string{"expand", "--fil", file}, "unknown flag: --fil, see 'kubectl kiln expand --help'"},
 		{"a command with a typing error", []string{"exand"}, "Did you mean this?\n\texpand"},
 	} {

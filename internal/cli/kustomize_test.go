@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -37,9 +38,9 @@ func TestKustomizations(t *testing.T) {
 	if ExitStatus(got.err) != 1 {
 		t.Errorf("a patch that conflicts with the size: %v\n%s%s", got.err, got.errOut, got.out)
 	}
-	var last judgement
+	var last workbench.Judgement
 	for decoder := json.NewDecoder(strings.NewReader(got.out)); decoder.More(); {
-		var judged judgement
+		var judged workbench.Judgement
 		if err := decoder.Decode(&judged); err != nil {
 			t.Fatal(err)
 		}

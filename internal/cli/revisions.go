@@ -1,17 +1,13 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func revisionsCommand(o *options) *cobra.Command {
@@ -38,7 +34,8 @@ func revisionsCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		usages, err := o.usages(cmd.Context(), reader, namespace)
+		usages, warnings, err := o.bench.Usages(cmd.Context(), reader, namespace)
+		o.warn(warnings...)
 		if err != nil {
 			return err
 		}
@@ -50,49 +47,6 @@ func revisionsCommand(o *options) *cobra.Command {
 	o.addConfig(cmd)
 	o.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
-}
-
-// usages are those of a namespace. A configuration has no object of its own, so that it is told what that is now, if somebody says so.
-func (o *options) usages(ctx context.Context, reader client.Client, namespace string) ([]revision.Usage, error) {
-	now, err := o.configuration(ctx, inputs{reader: reader, cluster: reader})
-	if err != nil {
-		return nil, err
-	}
-	var unserved []map[string]any
-	if now.Source != "" {
-		defaults, err := config.Snapshot(now.Defaults)
-		if err != nil {
-			return nil, err
-		}
-		unserved = append(unserved, defaults)
-	}
-	usages, err := revision.Usages(ctx, reader, namespace, unserved...)
-	seen := map[string]bool{}
-	for _, u := range usages {
-		switch {
-		case u.Reason == "" || seen[u.Kind+u.Reason]:
-			continue
-		case u.Kind == v1alpha1.KindClusterConfiguration:
-			fmt.Fprintln(o.ErrOut, "Warning: whether recorded configurations are current is not known: no KubeVirt object is read; --config FILE names what the webhook reads")
-		default:
-			fmt.Fprintf(o.ErrOut, "Warning: whether revisions of %s '%s' are current is not known: %s\n", u.Kind, u.Name, u.Reason)
-		}
-		seen[u.Kind+u.Reason] = true
-	}
-	return usages, err
-}
-
-// client is one for the current cluster.
-func (o *options) client() (client.Client, error) {
-	known, err := scheme()
-	if err != nil {
-		return nil, err
-	}
-	access, err := o.cluster.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	return client.New(access, client.Options{Scheme: known})
 }
 
 // shown is how many users of a revision a line has room for.

@@ -7,37 +7,38 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/workbench"
+	v1 "kubevirt.io/api/core/v1"
 )
 
-// one is the one guest of a file, or of the cluster. before is the guest that it is the next version of, if any: what it
+// one returns the one guest of a file, or of the cluster. before is the guest whose next version it is, nil for none: what it
 // refers to may lie there, and a VM of the cluster keeps its pins.
-func (o *options) one(ctx context.Context, name string, before *guest) (guest, error) {
-	from, args := *o, []string{name}
+func (o *options) one(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
+	files, args := o.files, []string{name}
 	if isFile(name) {
-		from.files, args = args, nil
+		files.Names, args = args, nil
 	}
-	in, err := from.load(ctx, args)
+	in, err := o.load(files, args)
 	if err != nil {
-		return guest{}, err
+		return workbench.Reviewed{}, err
 	}
-	stage := stageOne{}
+	var old *v1.VirtualMachine
 	if before != nil {
-		in.reader = objects.Layers{in.reader, before.reader}
-		if before.file == "" {
-			stage.old = before.vm
+		in = in.Over(*before)
+		if before.File() == "" {
+			old = before.Guest.VM
 		}
 	}
-	all, err := o.judge(ctx, in, stage)
+	all, err := o.review(ctx, in, old)
 	if err != nil {
-		return guest{}, err
+		return workbench.Reviewed{}, err
 	}
-	found, err := o.explicit(all)
+	found, err := o.bootable(all)
 	switch {
 	case err != nil:
-		return guest{}, err
+		return workbench.Reviewed{}, err
 	case len(found) != 1:
-		return guest{}, fmt.Errorf("%s holds %d VMs and VMIs, want one", name, len(found))
+		return workbench.Reviewed{}, fmt.Errorf("%s holds %d VMs and VMIs, want one", name, len(found))
 	}
 	return found[0], nil
 }
@@ -51,10 +52,8 @@ func (o *options) settle(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	in := inputs{reader: cluster, cluster: cluster}
-	if _, err = o.configuration(ctx, in); err == nil {
-		_, err = o.hostProfiles(ctx, in)
-	}
+	warnings, err := o.bench.ReadSettings(ctx, workbench.Inputs{Reader: cluster, OfCluster: true})
+	o.warn(warnings...)
 	return err
 }
 

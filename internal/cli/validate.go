@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 )
 
@@ -16,24 +17,24 @@ func validateCommand(o *options) *cobra.Command {
 		Example: "  kubectl kiln validate -f vm.yaml --catalog sizes/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			guests, err := o.guests(cmd.Context(), args)
+			all, err := o.reviewed(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
-			if len(guests) == 0 {
+			if len(all) == 0 {
 				return o.nothing("object of a kind that Kiln serves", args)
 			}
 			var outcome error
-			for _, g := range guests {
-				if g.fault != nil {
-					outcome = worse(outcome, o.unanswered(g.fault))
+			for _, r := range all {
+				if r.Fault != nil {
+					outcome = worse(outcome, o.unanswered(r.Fault))
 					continue
 				}
-				told := o.printVerdict(g)
-				if told != nil && !errors.Is(told, ErrRejected) {
-					return told
+				rejected := o.printVerdict(r)
+				if rejected != nil && !errors.Is(rejected, ErrRejected) {
+					return rejected
 				}
-				outcome = worse(outcome, told)
+				outcome = worse(outcome, rejected)
 			}
 			return outcome
 		},
@@ -43,14 +44,14 @@ func validateCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-func (o *options) printVerdict(g guest) error {
-	if o.documents && g.verdict.Allowed() {
-		return o.print(g.judgement())
+func (o *options) printVerdict(r workbench.Reviewed) error {
+	switch {
+	case !r.Verdict.Allowed():
+		return o.refuse(r, "")
+	case o.documents:
+		return o.print(r.Judgement())
 	}
-	if !g.verdict.Allowed() {
-		return o.refuse(g, "")
-	}
-	g.warn(o.ErrOut)
-	_, err := fmt.Fprintf(o.Out, "%s is accepted\n", g.name())
+	o.warnOf(r)
+	_, err := fmt.Fprintf(o.Out, "%s is accepted\n", r.Name())
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/workbench"
 )
 
 // TestWhatAnAPIServerRefusesFirst: the schema of the kind speaks before any rule, with the words of 'kubectl create'.
@@ -80,10 +81,10 @@ func TestLinesOfTheStandardInput(t *testing.T) {
 	t.Parallel()
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(conflicting), "\n", "\n  ") + "\n"
 	got := call(t, size+"---\n"+list, "validate", "-f", "-", "-o", "json")
-	var judged []judgement
+	var judged []workbench.Judgement
 	decoder := json.NewDecoder(strings.NewReader(got.out))
 	for decoder.More() {
-		var j judgement
+		var j workbench.Judgement
 		if err := decoder.Decode(&j); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)
 		}
@@ -92,7 +93,7 @@ func TestLinesOfTheStandardInput(t *testing.T) {
 	if len(judged) != 2 || !judged[0].Allowed || judged[1].Allowed {
 		t.Fatalf("want the size accepted and the VM in a list not: %+v %v %s", judged, got.err, got.errOut)
 	}
-	want := []cause{{Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest", Message: judged[1].Causes[0].Message, File: stdin, Line: 17}}
+	want := []workbench.Cause{{Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest", Message: judged[1].Causes[0].Message, File: workbench.StandardInput, Line: 17}}
 	if diff := cmp.Diff(want, judged[1].Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}

@@ -21,7 +21,7 @@ var entries = []string{"VM", "VMI", "Judge", "ExplainVM", "ExplainVMI", "Explain
 // callers may run stage 1 by themselves. All others go through this package: five of them composed it by hand before, and each in another way.
 var callers = []struct{ file, why string }{
 	{"internal/review/", "the owner of stage 1 at the edge"},
-	{"internal/cli/expand.go", "prints the steps of what has been reviewed"},
+	{"internal/workbench/stages.go", "shows the steps of what has been reviewed"},
 	{"pkg/", "the engine's own tests; the engine itself must not call it, see pkg/arch_test.go"},
 	{"test/corpus/laws_test.go", "tries neighbours of reviewed cases, which refer to generated values instead of objects"},
 	{"test/conformance/accepted.go", "the recorded instancetypes and preferences are specs without objects"},

@@ -1,7 +1,8 @@
-package cli
+package workbench
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,45 +24,56 @@ import (
 // Files are found as kubectl finds them. A file or a document that cannot be read as objects becomes an entry with a fault, so
 // that everything else of a run is still judged.
 
-// stdin is how objects of the standard input are told of.
-const stdin = "standard input"
+// StandardInput is the name of the standard input in messages; '-' is its name among files.
+const StandardInput = "standard input"
 
-// errKustomization says that a file tells kustomize what to build; it is no object of a cluster.
+// Files are what the user named on the command line.
+type Files struct {
+	// Names are files, directories, patterns, URLs, or '-'.
+	Names []string
+	// Kustomizations are directories that hold one.
+	Kustomizations []string
+	// Catalog names further files, whose objects are read and not judged.
+	Catalog []string
+	// Namespace is that of namespaced objects that have none.
+	Namespace string
+	Stdin     io.Reader
+}
+
+// Named reports whether there is anything to judge.
+func (f Files) Named() bool { return len(f.Names)+len(f.Kustomizations) > 0 }
+
+// errKustomization: the file is the input of kustomize, and no object of a cluster.
 var errKustomization = errors.New("this is a kustomization, which is not built with -f: use -k with its directory")
 
 // read decodes every object below the given files. An error is a name that leads nowhere.
-func (o *options) read(files []string) (all []object, err error) {
-	for _, name := range files {
+func (f Files) read(names []string) (all []Object, err error) {
+	for _, name := range names {
 		found, err := paths(name)
 		if err != nil {
 			return nil, err
 		}
 		for _, path := range found {
-			all = append(all, o.readFile(path)...)
+			all = append(all, f.readFile(path)...)
 		}
 	}
-	return o.placed(all), nil
+	return f.placed(all), nil
 }
 
-// placed gives namespaced objects without a namespace that of the command line, and takes it from those that have none, as an
-// API server does.
-func (o *options) placed(all []object) []object {
-	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
-	if err != nil || namespace == "" {
-		namespace = "default"
-	}
+// placed sets the namespace of namespaced objects that have none, and removes it from objects of kinds without namespaces, as an API server does.
+func (f Files) placed(all []Object) []Object {
 	for _, one := range all {
 		switch {
 		case clusterKinds[one.GetKind()]:
 			one.SetNamespace("")
-		case one.fault == nil && one.GetNamespace() == "":
-			one.SetNamespace(namespace)
+		case one.Fault == nil && one.GetNamespace() == "":
+			one.SetNamespace(cmp.Or(f.Namespace, "default"))
 		}
 	}
 	return all
 }
 
-// clusterKinds are the kinds of the catalog that have no namespace.
+// clusterKinds are the kinds that have no namespace.
 var clusterKinds = map[string]bool{instancetype.Kinds.Cluster: true, instancetype.PreferenceKinds.Cluster: true, "HostProfile": true}
 
 // paths are the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
@@ -103,13 +115,13 @@ func isURL(name string) bool {
 }
 
 // readFile decodes the objects of one file.
-func (o *options) readFile(path string) []object {
+func (f Files) readFile(path string) []Object {
 	if path == "-" {
-		raw, err := io.ReadAll(o.In)
-		return parsed(stdin, raw, err)
+		raw, err := io.ReadAll(f.Stdin)
+		return parsed(StandardInput, raw, err)
 	}
 	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
-		return []object{unreadable(path, errKustomization)}
+		return []Object{unreadable(path, errKustomization)}
 	}
 	if isURL(path) {
 		raw, err := download(path)
@@ -132,9 +144,9 @@ func download(url string) ([]byte, error) {
 }
 
 // parsed are the objects of a file with this content.
-func parsed(file string, raw []byte, err error) (all []object) {
+func parsed(file string, raw []byte, err error) (all []Object) {
 	if err != nil {
-		return []object{unreadable(file, err)}
+		return []Object{unreadable(file, err)}
 	}
 	for _, text := range documents(file, raw) {
 		all = append(all, text.objects()...)
@@ -143,24 +155,24 @@ func parsed(file string, raw []byte, err error) (all []object) {
 }
 
 // unreadable is the entry of a file that holds no objects. The error names the file if it does not yet.
-func unreadable(file string, fault error) object {
+func unreadable(file string, fault error) Object {
 	if !strings.Contains(fault.Error(), file) {
 		fault = fmt.Errorf("%s: %w", file, fault)
 	}
-	return object{Unstructured: &unstructured.Unstructured{}, source: source{file: file}, fault: fault}
+	return Object{Unstructured: &unstructured.Unstructured{}, source: source{file: file}, Fault: fault}
 }
 
 // build gives the objects of kustomizations. The library's defaults are kubectl's: no plugins, and no file outside of the
 // directory of a kustomization.
-func (o *options) build(directories []string) (all []object) {
-	for _, directory := range directories {
+func (f Files) build() (all []Object) {
+	for _, directory := range f.Kustomizations {
 		raw, err := kustomize(directory)
 		for _, one := range parsed(directory, raw, err) {
 			one.built = true
 			all = append(all, one)
 		}
 	}
-	return o.placed(all)
+	return f.placed(all)
 }
 
 func kustomize(directory string) ([]byte, error) {

@@ -1,4 +1,4 @@
-package cli
+package workbench
 
 import (
 	"encoding/json"

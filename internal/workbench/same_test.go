@@ -1,4 +1,4 @@
-package cli
+package workbench
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
 // webhooks are the paths that an API server calls on create, in its order.
@@ -74,39 +73,37 @@ func exampleFiles(t *testing.T) (files []string) {
 // sameVerdict compares each object of a file and counts them.
 func sameVerdict(t *testing.T, file string) (compared, refused int) {
 	t.Helper()
-	none := filepath.Join(t.TempDir(), "none")
-	o := &options{IOStreams: genericclioptions.NewTestIOStreamsDiscard(), cluster: genericclioptions.NewConfigFlags(false), files: []string{file}}
-	o.cluster.KubeConfig = &none
+	files, bench := Files{Names: []string{file}}, &Bench{}
 	cluster := filepath.Join(filepath.Dir(file), "cluster.yaml")
 	if _, err := os.Stat(cluster); err == nil {
-		o.catalog = []string{cluster}
+		files.Catalog = []string{cluster}
 	} else if strings.HasSuffix(filepath.Dir(file), "examples") {
-		o.catalog = []string{filepath.Dir(file)} // sizes and preferences have files of their own
+		files.Catalog = []string{filepath.Dir(file)} // sizes and preferences have files of their own
 	}
-	in, err := o.load(t.Context(), nil)
+	in, err := Load(files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	guests, err := o.judge(t.Context(), in, stageOne{})
+	all, err := bench.Review(t.Context(), in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range guests {
-		if g.fault != nil {
-			t.Error(g.fault)
+	for _, r := range all.Objects {
+		if r.Fault != nil {
+			t.Error(r.Fault)
 			continue
 		}
-		if len(g.mistakes) > 0 {
+		if len(r.mistakes) > 0 {
 			continue // an API server refuses it by its schema and asks no webhook
 		}
-		offline := g.judgement()
+		offline := r.Judgement()
 		for i := range offline.Causes {
 			offline.Causes[i].File, offline.Causes[i].Line = "", 0
 		}
 		slices.Sort(offline.Warnings)
 		offline.Warnings = slices.Compact(offline.Warnings)
-		if diff := cmp.Diff(online(t, o, in, g), offline); diff != "" {
-			t.Errorf("%s (-webhook +validate):\n%s", g.name(), diff)
+		if diff := cmp.Diff(online(t, bench, r), offline); diff != "" {
+			t.Errorf("%s (-webhook +validate):\n%s", r.Name(), diff)
 		}
 		compared++
 		if !offline.Allowed {
@@ -117,28 +114,28 @@ func sameVerdict(t *testing.T, file string) (compared, refused int) {
 }
 
 // online is what an API server tells its client after it has called the webhooks, one after the other.
-func online(t *testing.T, o *options, in inputs, g guest) judgement {
+func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 	t.Helper()
-	now, err := o.configuration(t.Context(), in)
+	now, _, err := bench.Configuration(t.Context(), r.inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &admission.Server{
-		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: in.reader}, Configuration: func() config.Cluster { return now.Cluster }},
+		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.inputs.Reader}, Configuration: func() config.Cluster { return now.Cluster }},
 		Write:    func(context.Context, ...revision.Draft) error { return nil },
 	}
-	raw, err := g.MarshalJSON()
+	raw, err := r.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := judgement{Object: g.name(), Allowed: true, Causes: []cause{}, Warnings: []string{}}
-	for _, path := range webhooks[g.GetKind()] {
-		response := send(t, server, path, g, raw)
+	said := Judgement{Object: r.Name(), Allowed: true, Causes: []Cause{}, Warnings: []string{}}
+	for _, path := range webhooks[r.GetKind()] {
+		response := send(t, server, path, r, raw)
 		said.Warnings = append(said.Warnings, response.Warnings...)
 		if !response.Allowed {
 			said.Allowed = false
 			for _, c := range response.Result.Details.Causes {
-				said.Causes = append(said.Causes, cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
+				said.Causes = append(said.Causes, Cause{Type: string(c.Type), Field: c.Field, Message: c.Message})
 			}
 			break
 		}
@@ -151,13 +148,13 @@ func online(t *testing.T, o *options, in inputs, g guest) judgement {
 	return said
 }
 
-func send(t *testing.T, server *admission.Server, path string, g guest, raw []byte) *admissionv1.AdmissionResponse {
+func send(t *testing.T, server *admission.Server, path string, r Reviewed, raw []byte) *admissionv1.AdmissionResponse {
 	t.Helper()
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			Operation: admissionv1.Create, Namespace: g.GetNamespace(), Name: g.GetName(), DryRun: new(true),
-			Kind: metav1.GroupVersionKind(g.GroupVersionKind()), Object: runtime.RawExtension{Raw: raw},
+			Operation: admissionv1.Create, Namespace: r.GetNamespace(), Name: r.GetName(), DryRun: new(true),
+			Kind: metav1.GroupVersionKind(r.GroupVersionKind()), Object: runtime.RawExtension{Raw: raw},
 		},
 	})
 	if err != nil {

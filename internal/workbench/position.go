@@ -1,4 +1,4 @@
-package cli
+package workbench
 
 import (
 	"bytes"
@@ -10,40 +10,41 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// line is one line of a file, for people.
-type line struct {
-	file string
-	// number is 0 for what a kustomization made: none of its files holds the object as it is judged.
-	number int
-	text   string
+// Line is one line of a file.
+type Line struct {
+	File string
+	// Number counts from 1. It is 0 for what a kustomization made: none of its files holds the object as it is judged.
+	Number int
+	Text   string
 }
 
-func (l line) String() string {
-	if l.number == 0 {
-		return "built from the kustomization " + l.file
+// String returns the line for people.
+func (l Line) String() string {
+	if l.Number == 0 {
+		return "built from the kustomization " + l.File
 	}
-	return fmt.Sprintf("%s:%d: %s", l.file, l.number, l.text)
+	return fmt.Sprintf("%s:%d: %s", l.File, l.Number, l.Text)
 }
 
-// find is the line of a field in the file that the object came from, or that of its nearest parent which is written there: a
-// missing field has no line. It tells false when there is no such file, as for objects of a cluster.
-func (o object) find(path string) (line, bool) {
+// Find returns the line of a field in the file that the object came from. A field that is missing there has no line: the line of its nearest
+// parent is returned. Objects of a cluster have no file, and no lines.
+func (o Object) Find(path string) (Line, bool) {
 	if o.built {
-		return line{file: o.file}, true
+		return Line{File: o.file}, true
 	}
 	var root yaml.Node
 	if o.file == "" || yaml.Unmarshal(o.text, &root) != nil || len(root.Content) == 0 {
-		return line{}, false
+		return Line{}, false
 	}
 	node := root.Content[0]
 	if o.item != "" {
 		_, items := child(node, "items")
 		if _, node = child(items, o.item); node == nil {
-			return line{}, false
+			return Line{}, false
 		}
 	}
 	number := descend(node, path)
-	return line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
+	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
 }
 
 // step is one part of a field path: a name, or an index or key in brackets.

@@ -1,4 +1,4 @@
-package cli
+package workbench
 
 import (
 	"strings"
@@ -25,9 +25,9 @@ func TestDocumentsOfAFile(t *testing.T) {
 		var kinds string
 		var at []int
 		for _, found := range parsed("file", []byte(text), nil) {
-			place, _ := found.find("kind")
+			place, _ := found.Find("kind")
 			kinds += found.GetKind()
-			at = append(at, place.number)
+			at = append(at, place.Number)
 		}
 		if diff := cmp.Diff(lines, at); diff != "" || kinds != "AB" {
 			t.Errorf("kinds %s of\n%s\n(-want +got lines):\n%s", kinds, text, diff)

@@ -1,4 +1,4 @@
-package cli
+package workbench
 
 import (
 	"bytes"
@@ -70,10 +70,10 @@ func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
 }
 
 // objects decodes a document. A list gives its items; a document of comments gives none.
-func (s source) objects() (all []object) {
+func (s source) objects() (all []Object) {
 	raw, err := yaml.YAMLToJSON(s.text)
 	if err != nil {
-		return []object{unreadable(s.file, s.precise(err))}
+		return []Object{unreadable(s.file, s.precise(err))}
 	}
 	if string(raw) == "null" {
 		return nil
@@ -83,7 +83,7 @@ func (s source) objects() (all []object) {
 		Items []json.RawMessage
 	}
 	if json.Unmarshal(raw, &list) != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return []object{s.object(raw, "", metav1.TypeMeta{})}
+		return []Object{s.object(raw, "", metav1.TypeMeta{})}
 	}
 	for i, item := range list.Items {
 		all = append(all, s.object(item, strconv.Itoa(i), metav1.TypeMeta{Kind: strings.TrimSuffix(list.Kind, "List"), APIVersion: list.APIVersion}))
@@ -93,8 +93,8 @@ func (s source) objects() (all []object) {
 
 // object decodes one object. item is its index in the list that the document is, if it is one, and of the kind of that list's
 // items, which need not repeat it.
-func (s source) object(raw []byte, item string, of metav1.TypeMeta) object {
-	one := object{Unstructured: &unstructured.Unstructured{}, source: s, item: item}
+func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
+	one := Object{Unstructured: &unstructured.Unstructured{}, source: s, item: item}
 	err := utiljson.Unmarshal(raw, &one.Object)
 	if err == nil && one.GetKind() == "" && of.Kind != "" {
 		one.SetKind(of.Kind)
@@ -111,13 +111,13 @@ func (s source) object(raw []byte, item string, of metav1.TypeMeta) object {
 		err = errKustomization
 	}
 	if err != nil {
-		at, _ := one.find("")
-		return unreadable(s.file, fmt.Errorf("%s:%d: %w", s.file, at.number, err))
+		at, _ := one.Find("")
+		return unreadable(s.file, fmt.Errorf("%s:%d: %w", s.file, at.Number, err))
 	}
 	return one
 }
 
-// precise is the error of a text that is no YAML with the line of the file, which the decoder of kubectl does not tell.
+// precise is the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name.
 func (s source) precise(given error) error {
 	padded := append(bytes.Repeat([]byte("\n"), s.line-1), s.text...)
 	if err := syntax.Unmarshal(padded, new(syntax.Node)); err != nil {

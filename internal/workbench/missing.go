@@ -1,4 +1,4 @@
-package cli
+package workbench
 
 import (
 	"context"
@@ -18,29 +18,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What cannot be judged: references to what is not there, and kinds that Kiln does not serve. The webhook admits the first, which
-// may be created later, and is not asked about the second. So both are only told of, unless --strict is given.
+// Some objects cannot be judged: they refer to what does not exist, or are of kinds that Kiln does not serve. The webhook admits the first, because
+// what they refer to may be created later, and is not asked about the second. So both have warnings, unless the bench is strict.
 
-// lacks tells what a VM refers to in vain, with the name that may have been meant. Under --strict it is refused.
-func (o *options) lacks(ctx context.Context, g *guest) {
-	for _, missing := range g.missing {
-		told := missing.Warning
-		if name := nearest(ctx, g.reader, missing); name != "" {
-			told += fmt.Sprintf("; did you mean '%s'?", name)
+// judgeMissing names what a VM refers to and what does not exist, with the name that may have been meant. A strict bench refuses the VM.
+func (b *Bench) judgeMissing(ctx context.Context, r *Reviewed) {
+	for _, missing := range r.missing {
+		message := missing.Warning
+		if name := nearest(ctx, r.inputs.Reader, missing); name != "" {
+			message += fmt.Sprintf("; did you mean '%s'?", name)
 		}
-		at := slices.Index(g.verdict.Warnings, missing.Warning)
+		at := slices.Index(r.Verdict.Warnings, missing.Warning)
 		switch {
-		case o.strict:
-			g.verdict.Errors = append(g.verdict.Errors, notFound(missing, told))
+		case b.Strict:
+			r.Verdict.Errors = append(r.Verdict.Errors, notFound(missing, message))
 			if at >= 0 {
-				g.verdict.Warnings = slices.Delete(g.verdict.Warnings, at, at+1)
+				r.Verdict.Warnings = slices.Delete(r.Verdict.Warnings, at, at+1)
 			}
 		case at >= 0:
-			g.verdict.Warnings[at] = told
+			r.Verdict.Warnings[at] = message
 		}
 	}
-	if o.strict && g.unknown && g.verdict.Allowed() {
-		g.verdict.Errors = append(g.verdict.Errors, unknowable())
+	if b.Strict && r.Unknown && r.Verdict.Allowed() {
+		r.Verdict.Errors = append(r.Verdict.Errors, unknowable())
 	}
 }
 
@@ -92,21 +92,13 @@ func siblings(ctx context.Context, reader client.Reader, missing resolve.Missing
 	return names
 }
 
-// unserved tells whether a kind is one of KubeVirt's or its companions', and Kiln neither judges nor reads it.
+// unserved reports whether a kind is one of KubeVirt's or its companions', and Kiln neither judges nor reads it.
 func unserved(kind schema.GroupVersionKind) bool {
 	ofKubeVirt := kind.Group == v1.GroupVersion.Group || strings.HasSuffix(kind.Group, "."+v1.GroupVersion.Group)
 	return ofKubeVirt && judges[kind.GroupKind()] == nil && kind.GroupKind() != v1.KubeVirtGroupVersionKind.GroupKind()
 }
 
-// passOver tells of an object of a kind that is not served, and whether that is a refusal. CDI serves its kinds itself, so that
-// there is nothing to refuse.
-func (o *options) passOver(g *guest) (refused bool) {
-	kind := g.GroupVersionKind()
-	told := fmt.Sprintf("Kiln does not serve this kind of %s", kind.GroupVersion())
-	if o.strict && kind.Group != cdi.SchemeGroupVersion.Group {
-		g.verdict.Errors = append(g.verdict.Errors, field.Forbidden(field.NewPath("kind"), told))
-		return true
-	}
-	fmt.Fprintf(o.ErrOut, "skipped: %s: %s\n", g.name(), told)
-	return false
+// servedByOthers reports whether a kind that is not served is none of KubeVirt's own: CDI serves its kinds itself.
+func servedByOthers(kind schema.GroupVersionKind) bool {
+	return kind.Group == cdi.SchemeGroupVersion.Group
 }

@@ -1,4 +1,4 @@
-package cli
+package workbench
 
 import (
 	"encoding/json"
@@ -68,7 +68,7 @@ func (s schemas) of(object *unstructured.Unstructured) (kindSchema, error) {
 var served = []string{v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group}
 
 // judge judges an object of a file by the schema of its kind, and gives it the version that the webhook would see.
-func (s schemas) judge(known *runtime.Scheme, object *object) (err error) {
+func (s schemas) judge(known *runtime.Scheme, object *Object) (err error) {
 	if object.mistakes, err = s.check(known, object.Unstructured); err == nil {
 		err = s.convert(known, object)
 	}
@@ -77,7 +77,7 @@ func (s schemas) judge(known *runtime.Scheme, object *object) (err error) {
 
 // convert gives an object the version of Kiln's types, as the API server does for the webhook. The CRDs convert nothing, so that
 // versions differ in their name alone.
-func (s schemas) convert(known *runtime.Scheme, object *object) error {
+func (s schemas) convert(known *runtime.Scheme, object *Object) error {
 	kind := object.GroupVersionKind()
 	found, err := s.of(object.Unstructured)
 	if err != nil || !found.served || known.Recognizes(kind) {
@@ -101,7 +101,8 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	case !judge.defined && (!slices.Contains(served, kind.Group) || len(known.VersionsForGroupKind(kind.GroupKind())) > 0):
 		return nil, nil
 	case !judge.served:
-		return field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind, fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}, nil
+		return field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind,
+			fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}, nil
 	}
 	content := object.DeepCopy().Object
 	errs := metadata(content, judge.namespaced)

@@ -1,0 +1,56 @@
+package workbench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/render"
+	"libvirt.org/go/libvirtxml"
+)
+
+// Running is a libvirt domain that runs already.
+type Running struct{ domain *libvirtxml.Domain }
+
+// ReadRunning reads the XML of a domain from a file; '-' is the standard input.
+func ReadRunning(file string, stdin io.Reader) (Running, error) {
+	var raw []byte
+	var err error
+	switch file {
+	case "":
+		return Running{}, errors.New("name the file with the XML of the domain: --domain FILE")
+	case "-":
+		raw, err = io.ReadAll(stdin)
+	default:
+		raw, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return Running{}, err
+	}
+	running := Running{&libvirtxml.Domain{}}
+	if err := running.domain.Unmarshal(string(raw)); err != nil {
+		return Running{}, fmt.Errorf("%s is not the XML of a libvirt domain: %w", file, err)
+	}
+	return running, nil
+}
+
+// Capture returns the hardware of a running domain as the GuestHardware of a guest that takes it over. host is a YAML file of the capabilities of its
+// host; assumed where empty. A guest whose spec does not match the domain has the error Refusal.
+func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware, error) {
+	capabilities, err := readHost(host, r.Guest.Explicit.Spec.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		capabilities.Machines = nil // which machines its host has is not known: that of the domain is one
+	}
+	taken, errs := render.Capture(render.Machine{VMI: r.Guest.Explicit, Defaults: r.Guest.input.Cluster.Frontend,
+		Host: capabilities, Bindings: backend.AssumedBindings(r.Guest.Explicit)}, running.domain)
+	if err := refusal(r, host, errs); err != nil {
+		return nil, err
+	}
+	return render.GuestHardware(r.Guest.Explicit, taken), nil
+}

@@ -1,0 +1,132 @@
+package workbench
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/rogpeppe/go-internal/diff"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Side is one side of a comparison: a guest on a host.
+type Side struct {
+	Reviewed
+	// Host is a YAML file of a host's capabilities; assumed where empty.
+	Host string
+	// Afresh derives the hardware anew, but for the guest's identity.
+	Afresh bool
+
+	rendered render.Result
+}
+
+// Difference is what a change means for the hardware that a guest sees.
+type Difference struct {
+	Notes  `json:"-"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Verdict is what the change means for a guest that has run as Before.
+	Verdict record.Verdict  `json:"verdict"`
+	Changes []record.Change `json:"changes"`
+	// Digests of the guest's hardware.
+	BeforeDigest string `json:"beforeDigest"`
+	AfterDigest  string `json:"afterDigest"`
+	// Spec and Domain are unified diffs of the explicit spec and of the complete libvirt domain.
+	Spec   string `json:"spec"`
+	Domain string `json:"domain"`
+}
+
+// Compare renders both sides, and compares what their guests see. The second one is the next version of the first and boots with its record. The
+// notes are returned with an error too. A side that is refused has the error Refusal.
+func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, err error) {
+	if d.Notes, err = b.boot(ctx, &before, before.Guest.Recorded); err != nil {
+		return d, err
+	}
+	recorded := &before.rendered.Record
+	guest := *after.Guest
+	guest.Explicit = successor(guest.Explicit, before.Guest.Explicit)
+	after.Guest = &guest
+	identity.Recall(guest.Explicit, recorded)
+	if after.Afresh || guest.Explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+		recorded = nil
+	}
+	notes, err := b.boot(ctx, &after, recorded)
+	if d.Notes = d.with(notes); err != nil {
+		return d, err
+	}
+	d.Before, d.BeforeDigest = before.label(), before.rendered.Record.Digest
+	d.After, d.AfterDigest = after.label(), after.rendered.Record.Digest
+	d.Changes = append([]record.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...)
+	d.Verdict = record.Judge(d.Changes)
+	return d, d.texts(before, after)
+}
+
+// successor returns a guest as the next version of another one, which has the same disks.
+func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+	vmi := next.DeepCopy()
+	vmi.UID = before.UID
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationGeneration, before.Annotations[v1alpha1.AnnotationGeneration])
+	return vmi
+}
+
+// boot renders a side with the hardware of an earlier boot; nil for none.
+func (b *Bench) boot(ctx context.Context, s *Side, recorded *record.Record) (Notes, error) {
+	machine, notes, err := b.machine(ctx, s.Reviewed, Placing{Host: s.Host}, recorded)
+	if err != nil {
+		return notes, err
+	}
+	rendered, errs := render.UnderProfiles(machine.Machine, machine.profiles)
+	s.rendered = rendered
+	return notes, refusal(s.Reviewed, s.Host, errs)
+}
+
+// texts compares specs and domains of both sides line by line.
+func (d *Difference) texts(before, after Side) error {
+	var specs, domains [2][]byte
+	for i, s := range []Side{before, after} {
+		// Through JSON, as the object would be stored: empty structs of Go types are nobody's fields.
+		var object struct {
+			Spec map[string]any `json:"spec"`
+		}
+		if err := json.Unmarshal(s.Guest.Document, &object); err != nil {
+			return err
+		}
+		var err error
+		if specs[i], err = yaml.Marshal(object); err != nil {
+			return err
+		}
+		xml, err := s.rendered.Documents.Domain.Marshal()
+		if err != nil {
+			return err
+		}
+		domains[i] = []byte(xml + "\n")
+	}
+	d.Spec = unified(d.Before, specs[0], d.After, specs[1])
+	d.Domain = unified(d.Before, domains[0], d.After, domains[1])
+	return nil
+}
+
+func unified(before string, old []byte, after string, new []byte) string {
+	text := string(diff.Diff(before, old, after, new))
+	_, text, _ = strings.Cut(text, "\n") // the command line that the library puts first
+	return text
+}
+
+func (s Side) label() string {
+	text := s.Name()
+	if s.file != "" {
+		text += " of " + s.file
+	}
+	if s.Host != "" {
+		text += " on " + filepath.Base(s.Host)
+	}
+	return text
+}

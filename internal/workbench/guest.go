@@ -1,0 +1,120 @@
+package workbench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/patch"
+	"github.com/kilnvm/kiln/pkg/record"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Guest is what a VM or VMI boots.
+type Guest struct {
+	// Explicit is the VMI that boots, and Document its JSON: the sparse VMI with the webhook's patch applied.
+	Explicit *v1.VirtualMachineInstance
+	Document []byte
+	// VM is the VM as it was given; nil for a bare VMI.
+	VM *v1.VirtualMachine
+	// Recorded is the hardware of the guest's last boot; nil before the first.
+	Recorded *record.Record
+	// Unreadable is why the hardware of the last boot is not known, though there may have been one. Then the guest cannot be rendered.
+	Unreadable error
+
+	// sparse is the VMI before stage 1, and input what stage 1 made it explicit by.
+	sparse *v1.VirtualMachineInstance
+	input  admit.Input
+	// vm or vmi is the review that made the guest; the other one is nil.
+	vm  *review.VM
+	vmi *review.VMI
+}
+
+// Explain returns where each field of the explicit VMI comes from. A VMI that a VM made is explained by that VM.
+func (r Reviewed) Explain(ctx context.Context) (admit.Explanation, error) {
+	if r.Guest.vm != nil {
+		return r.Guest.vm.Explain(), nil
+	}
+	owner, err := ownerOf(ctx, r.inputs.Reader, r.Guest.sparse)
+	if err != nil {
+		return admit.Explanation{}, err
+	}
+	return r.Guest.vmi.Explain(owner, r.Guest.Recorded), nil
+}
+
+// ownerOf returns the VM that made a VMI; nil if none did, or it is gone or may not be read.
+func ownerOf(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachine, error) {
+	by := metav1.GetControllerOf(vmi)
+	if by == nil || by.Kind != v1.VirtualMachineGroupVersionKind.Kind {
+		return nil, nil
+	}
+	vm := &v1.VirtualMachine{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: vmi.Namespace, Name: by.Name}, vm)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && (vm.UID != by.UID || vm.Spec.Template == nil) {
+		return nil, nil
+	}
+	return vm, err
+}
+
+// recall reads the hardware that a guest had before: the GuestHardware of its name, if it is the guest's. A rejected guest gets none.
+func (r *Reviewed) recall(ctx context.Context) error {
+	if !r.Verdict.Allowed() {
+		return nil
+	}
+	guest := r.Guest
+	claim := lifecycle.Claim{VMI: guest.Explicit.UID, Identity: guest.Explicit.Annotations[v1alpha1.AnnotationIdentity]}
+	if guest.VM != nil {
+		claim = lifecycle.ClaimOf(guest.VM)
+	}
+	hardware, err := lifecycle.Hardware(ctx, r.inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
+	title := claim.Title(hardware)
+	switch { // only what is rendered needs it
+	case apierrors.IsForbidden(err):
+		guest.Unreadable = err
+	case err != nil:
+		return err
+	case title == lifecycle.Foreign:
+		guest.Unreadable = errors.New(lifecycle.Foreigner(hardware))
+	case title == lifecycle.Own && guest.Explicit.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest:
+		guest.Recorded, guest.Unreadable = hardware.Spec.Hardware, record.Check(hardware.Spec.Hardware)
+	}
+	return nil
+}
+
+// patched applies the patch that the webhook would answer, so that the document is what a cluster would store. The patch is made from the JSON
+// that it is applied to: an empty list or map of the typed object is not in that.
+func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
+	raw, err := json.Marshal(sparse)
+	if err != nil {
+		return nil, err
+	}
+	sent := &v1.VirtualMachineInstance{}
+	if err := json.Unmarshal(raw, sent); err != nil {
+		return nil, err
+	}
+	diff, err := patch.Write(raw, sent, explicit)
+	if err != nil {
+		return nil, err
+	}
+	return apply(diff, raw)
+}
+
+// apply applies an RFC 6902 patch; nil is none.
+func apply(diff, raw []byte) ([]byte, error) {
+	if diff == nil {
+		return raw, nil
+	}
+	patch, err := jsonpatch.DecodePatch(diff)
+	if err != nil {
+		return nil, err
+	}
+	return patch.Apply(raw)
+}

@@ -1,0 +1,58 @@
+package workbench
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// Judgement is the verdict on an object as a document.
+type Judgement struct {
+	Object string `json:"object"`
+	// Host is the file of the host that cannot run the object; empty if the object is rejected everywhere.
+	Host     string   `json:"host,omitempty"`
+	Allowed  bool     `json:"allowed"`
+	Causes   []Cause  `json:"causes"`
+	Warnings []string `json:"warnings"`
+}
+
+// Cause is one reason of a rejection, with the type, field and message of Kubernetes' status causes.
+type Cause struct {
+	Type    string `json:"type"`
+	Field   string `json:"field"`
+	Message string `json:"message"`
+	// File and Line are where the field stands, or the nearest parent of one that is missing.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// Judgement returns the verdict as a document. Its lists are never nil.
+func (r Reviewed) Judgement() Judgement {
+	j := Judgement{Object: r.Name(), Allowed: r.Verdict.Allowed(), Causes: []Cause{}, Warnings: append([]string{}, r.Verdict.Warnings...)}
+	for _, e := range r.Verdict.Errors {
+		c := Cause{Type: string(e.Type), Field: e.Field, Message: e.ErrorBody()}
+		if at, found := r.Find(e.Field); found {
+			c.File, c.Line = at.File, at.Number
+		}
+		j.Causes = append(j.Causes, c)
+	}
+	return j
+}
+
+// Remedy returns what the user can do about the objects that a VM refers to and that do not exist.
+func (r Reviewed) Remedy() string {
+	if r.file != "" {
+		return "add the missing object's file with -f or --catalog"
+	}
+	return "create what it refers to"
+}
+
+// Incomplete returns a VM that is Unknown as a rejected one, with a cause for each object that does not exist. The webhook admits it, since the
+// objects may be created later; but what the VM would boot is not known.
+func (r Reviewed) Incomplete() Reviewed {
+	var causes field.ErrorList
+	for _, missing := range r.missing {
+		causes = append(causes, notFound(missing, r.Remedy()))
+	}
+	if len(causes) == 0 {
+		causes = append(causes, unknowable())
+	}
+	r.Verdict.Errors = append(r.Verdict.Errors, causes...)
+	return r
+}

@@ -1,0 +1,116 @@
+package workbench
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// stageOne reviews objects as the webhook does.
+type stageOne struct {
+	reviewer review.Reviewer
+	// old is the VM that is updated, if it has the same name.
+	old *v1.VirtualMachine
+}
+
+// judges are one function a kind, which writes the verdict, and the guest of a VM or VMI.
+var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []byte) error{
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.vm,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.vmi,
+	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                     stageOne.preset,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Namespaced}:           stageOne.size,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Cluster}:              stageOne.size,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Namespaced}: stageOne.preference,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Cluster}:    stageOne.preference,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.profile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestHardware"}:                              stageOne.hardware,
+}
+
+// vm judges a VM and the guest that it would boot. The sparse VMI is what its controller would create.
+func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
+	vm := &v1.VirtualMachine{}
+	if err := json.Unmarshal(raw, vm); err != nil {
+		return err
+	}
+	old := s.old
+	if old != nil && (old.Name != vm.Name || old.Namespace != vm.Namespace) {
+		old = nil
+	}
+	reviewed, err := s.reviewer.VM(ctx, vm, old, review.Asker{})
+	if err != nil {
+		return err
+	}
+	r.missing, r.Unknown, r.Verdict = reviewed.Resolved.Missing, reviewed.Unknown(), reviewed.Verdict
+	if vm.Spec.Template == nil {
+		return nil
+	}
+	r.Guest = &Guest{VM: vm, Explicit: reviewed.Explicit, sparse: admit.Instance(reviewed.Meant), input: reviewed.Input, vm: &reviewed}
+	return r.recall(ctx)
+}
+
+// vmi makes a VMI explicit and judges it.
+func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
+	vmi := &v1.VirtualMachineInstance{}
+	if err := json.Unmarshal(raw, vmi); err != nil {
+		return err
+	}
+	var asker review.Asker
+	if r.stored {
+		// What only controllers may write, such as the owner, was written by them: the cluster has admitted it.
+		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
+	}
+	reviewed, err := s.reviewer.VMI(ctx, vmi, asker)
+	if err != nil {
+		return err
+	}
+	r.Verdict = reviewed.Verdict
+	r.Guest = &Guest{Explicit: reviewed.Explicit, sparse: vmi, input: reviewed.Input, vmi: &reviewed}
+	return r.recall(ctx)
+}
+
+func (s stageOne) preset(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1.VirtualMachineInstancePreset
+	err := json.Unmarshal(raw, &object)
+	r.Verdict = admit.Verdict{Errors: validate.Preset(&object.Spec, field.NewPath("spec")), Warnings: validate.PresetWarnings()}
+	return err
+}
+
+// size judges an instancetype. Both scopes of it have one schema, as have those of a preference.
+func (s stageOne) size(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1beta1.VirtualMachineInstancetype
+	err := json.Unmarshal(raw, &object)
+	r.Verdict.Errors = validate.Instancetype(&object.Spec, field.NewPath("spec"))
+	return err
+}
+
+func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1beta1.VirtualMachinePreference
+	err := json.Unmarshal(raw, &object)
+	r.Verdict = admit.Verdict{Errors: validate.Preference(&object.Spec, field.NewPath("spec")), Warnings: validate.PreferenceWarnings(&object.Spec)}
+	return err
+}
+
+// profile is judged by itself: hosts leave out what cannot be read.
+func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1alpha1.HostProfile
+	err := json.Unmarshal(raw, &object)
+	r.Verdict.Errors = backend.Mistakes(&object.Spec, field.NewPath("spec"))
+	return err
+}
+
+func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1alpha1.GuestHardware
+	err := json.Unmarshal(raw, &object)
+	r.Verdict.Errors = validate.GuestHardware(&object.Spec, field.NewPath("spec"))
+	return err
+}

@@ -1,0 +1,166 @@
+package workbench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// Stages of a rendering: 'frontend' is what the guest sees (stage 2), 'backend' the complete domain (stage 3).
+const (
+	StageFrontend = "frontend"
+	StageBackend  = "backend"
+)
+
+// Placing is where and with what a guest is rendered.
+type Placing struct {
+	// Host is a YAML file of a host's capabilities, Bindings one of what the host gives to this start; assumed where empty.
+	Host, Bindings string
+}
+
+// Rendering is what is wanted of a guest.
+type Rendering struct {
+	Placing
+	// Stage is StageFrontend or StageBackend.
+	Stage string
+	// Side asks for the secrets, network filters and node devices of the domain too.
+	Side bool
+}
+
+// Notes are what an answer was found without.
+type Notes struct {
+	// Warnings name settings that may not be read.
+	Warnings []string
+	// ByNode are names of HostProfiles that select the guest and, by labels, its node. They do not count, since no host is described.
+	ByNode []string
+}
+
+// with returns the notes of two answers. The profiles are those of the first that has any.
+func (n Notes) with(more Notes) Notes {
+	n.Warnings = append(n.Warnings, more.Warnings...)
+	if len(n.ByNode) == 0 {
+		n.ByNode = more.ByNode
+	}
+	return n
+}
+
+// Rendered are the documents of one guest: the side documents in the order in which libvirt needs them, and the domain last.
+type Rendered struct {
+	Notes
+	Documents []render.Document
+}
+
+// Refusal is the error of a guest that stage 2 or 3 refuses.
+type Refusal struct {
+	// Guest has the causes as its verdict, without the warnings of stage 1.
+	Guest Reviewed
+	// Host is the file of the host that cannot run the guest; empty if the host is assumed.
+	Host string
+}
+
+// Error returns the causes.
+func (r *Refusal) Error() string { return r.Guest.Verdict.Errors.ToAggregate().Error() }
+
+// refusal returns the error of a guest that has such causes; nil for none.
+func refusal(r Reviewed, host string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	r.Verdict = admit.Verdict{Errors: errs}
+	return &Refusal{r, host}
+}
+
+// Render renders a guest, with the hardware of its last boot if there was one. The notes are returned with an error too. A guest that is refused has
+// the error Refusal.
+func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rendered, error) {
+	machine, notes, err := b.machine(ctx, r, wanted.Placing, r.Guest.Recorded)
+	done := Rendered{Notes: notes}
+	if err != nil {
+		return done, err
+	}
+	var result render.Result
+	var errs field.ErrorList
+	if wanted.Stage == StageFrontend {
+		result.Documents.Domain, errs = render.Frontend(machine.Machine)
+	} else {
+		result, errs = render.UnderProfiles(machine.Machine, machine.profiles)
+	}
+	if err := refusal(r, wanted.Host, errs); err != nil {
+		return done, err
+	}
+	if wanted.Side {
+		if done.Documents, err = result.Side(); err != nil {
+			return done, err
+		}
+	}
+	domain := result.Documents.Domain
+	xml, err := domain.Marshal()
+	done.Documents = append(done.Documents, render.Document{Kind: "domain", Name: domain.Name, XML: xml})
+	for i := range done.Documents {
+		done.Documents[i].Object = r.Name()
+	}
+	return done, err
+}
+
+// machine is a guest on a host, and the HostProfiles that may select both.
+type machine struct {
+	render.Machine
+	profiles []v1alpha1.HostProfile
+}
+
+func (b *Bench) machine(ctx context.Context, r Reviewed, at Placing, recorded *record.Record) (m machine, notes Notes, err error) {
+	guest := r.Guest
+	if guest.Unreadable != nil {
+		return m, notes, fmt.Errorf("which hardware the guest had before is not known: %w", guest.Unreadable)
+	}
+	if m.Host, err = readHost(at.Host, guest.Explicit.Spec.Architecture); err != nil {
+		return m, notes, err
+	}
+	if m.profiles, notes.Warnings, err = b.hostProfiles(ctx, r.inputs); err != nil {
+		return m, notes, err
+	}
+	if at.Host == "" {
+		notes.ByNode = byNode(m.profiles, guest.Explicit.Labels)
+	}
+	vmi := guest.Explicit.DeepCopy()
+	if recorded != nil {
+		identity.Recall(vmi, recorded)
+	}
+	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
+	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
+	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, guest.input.Cluster.Frontend, recorded, backend.AssumedBindings(vmi)
+	return m, notes, readYAML(at.Bindings, &m.Bindings)
+}
+
+// readHost reads the capabilities of a host from a file; without one they are assumed for the guest's architecture.
+func readHost(file, architecture string) (host backend.Capabilities, err error) {
+	if file == "" {
+		return backend.Assumed(architecture), nil
+	}
+	return host, readYAML(file, &host)
+}
+
+// readYAML reads a file over what is there; without one that stays.
+func readYAML(file string, into any) error {
+	if file == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(raw, into); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package workbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Repinned is a VM with new pins.
+type Repinned struct {
+	Object       string     `json:"object"`
+	DryRun       bool       `json:"dryRun"`
+	Instancetype *PinChange `json:"instancetype,omitempty"`
+	Preference   *PinChange `json:"preference,omitempty"`
+	// Presets and Configuration are what the guest gets without naming it; names of several are separated by commas.
+	Presets       *PinChange `json:"presets,omitempty"`
+	Configuration *PinChange `json:"configuration,omitempty"`
+	// Difference is what the next start will change.
+	Difference Difference `json:"difference"`
+}
+
+// PinChange is the revision of an instancetype, preference, preset or configuration before and after; empty for none.
+type PinChange struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// Asks refuses to pin what a VM does not refer to. The keys are those of the pins.
+func (r Reviewed) Asks(keys []string) error {
+	for _, key := range keys {
+		if key == "instancetype" && r.Guest.VM.Spec.Instancetype == nil || key == "preference" && r.Guest.VM.Spec.Preference == nil {
+			return fmt.Errorf("it has no %s to pin", key)
+		}
+	}
+	return nil
+}
+
+// Repin asks the cluster for new pins, unless the VM has changed meanwhile, and returns the VM as admission answers. No keys ask for all pins.
+func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unstructured, keys []string, options ...client.PatchOption) (
+	*unstructured.Unstructured, error) {
+	after := before.DeepCopy()
+	if err := pin.Ask(after, keys...); err != nil {
+		return nil, err
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := cluster.Patch(ctx, after, patch, options...); err != nil {
+		return nil, err
+	}
+	if pin.Unanswered(after) {
+		return nil, errors.New("nobody has answered the wish for a new pin: does the VM have an instancetype or preference, and does Kiln's webhook run?")
+	}
+	return after, nil
+}
+
+// Repinned returns how the pins of the VM differ in the object that the cluster answered. A warning names a configuration that the bench does not
+// know: then the difference does not show what that changes.
+func (b *Bench) Repinned(ctx context.Context, r Reviewed, answered *unstructured.Unstructured) (Repinned, []string, error) {
+	was, is := pin.Read(r), pin.Read(answered)
+	changed := Repinned{Object: r.Name()}
+	if r.Guest.VM.Spec.Instancetype != nil {
+		changed.Instancetype = &PinChange{was.Instancetype, is.Instancetype}
+	}
+	if r.Guest.VM.Spec.Preference != nil {
+		changed.Preference = &PinChange{was.Preference, is.Preference}
+	}
+	if was.Presets != nil || is.Presets != nil {
+		changed.Presets = &PinChange{strings.Join(was.Presets, ","), strings.Join(is.Presets, ",")}
+	}
+	if is.Configuration != "" {
+		changed.Configuration = &PinChange{was.Configuration, is.Configuration}
+	}
+	warnings, err := b.warnIfConfigurationDiffers(ctx, r.inputs, was, is)
+	return changed, warnings, err
+}
+
+// warnIfConfigurationDiffers warns when the webhook pinned a configuration other than the one that the bench reads.
+func (b *Bench) warnIfConfigurationDiffers(ctx context.Context, in Inputs, was, is v1alpha1.Pins) ([]string, error) {
+	now, warnings, err := b.Configuration(ctx, in)
+	if err != nil || is.Configuration == was.Configuration {
+		return warnings, err
+	}
+	object, err := config.Snapshot(now.Defaults)
+	if err != nil {
+		return warnings, err
+	}
+	snapshot, err := instancetype.Take(object)
+	if err == nil && snapshot.Name != is.Configuration {
+		warnings = append(warnings, "the webhook has another configuration than the one that is read here, "+
+			"so that the difference does not tell what it changes; --config FILE names the webhook's")
+	}
+	return warnings, err
+}

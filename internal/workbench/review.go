@@ -1,0 +1,102 @@
+package workbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Reviewed is an object after stage 1.
+type Reviewed struct {
+	Object
+	// Verdict is on the object. It says nothing if the object has a Fault.
+	Verdict admit.Verdict
+	// Guest is what the object boots; nil for objects of the catalog and for VMs without a template. It must be used only if the verdict allows.
+	Guest *Guest
+	// Unknown reports that a VM refers to an instancetype or preference that does not exist. The webhook admits it, but it cannot start.
+	Unknown bool
+
+	missing []resolve.Missing
+	inputs  Inputs
+}
+
+// Skipped is an object that is neither accepted nor rejected, since Kiln does not serve its kind.
+type Skipped struct {
+	Object
+	Reason string
+}
+
+// Review is the answer of stage 1 on several objects.
+type Review struct {
+	// Objects are in the order of the inputs. Objects of foreign groups are left out.
+	Objects []Reviewed
+	// Skipped are objects of KubeVirt's groups that are left out.
+	Skipped []Skipped
+	// Warnings are on the settings that the objects were reviewed by.
+	Warnings []string
+}
+
+// Review runs stage 1 on each object that the user named. old is the VM that they are written over, if they have its name; nil for none. An error
+// means that no object has an answer; one that concerns a single object is its Fault.
+func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (Review, error) {
+	now, warnings, err := b.Configuration(ctx, in)
+	all := Review{Warnings: warnings}
+	if err != nil {
+		return all, err
+	}
+	reviewer := review.Reviewer{Resolver: resolve.Resolver{Cached: in.Reader}, Configuration: func() config.Cluster { return now.Cluster }}
+	stage := stageOne{reviewer: reviewer, old: old}
+	for _, object := range in.Named {
+		r := Reviewed{Object: object, inputs: in, Verdict: admit.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
+		kind := r.GroupVersionKind()
+		switch {
+		case r.Fault != nil || len(r.mistakes) > 0:
+		case unserved(kind):
+			reason := fmt.Sprintf("Kiln does not serve this kind of %s", kind.GroupVersion())
+			if !b.Strict || servedByOthers(kind) {
+				all.Skipped = append(all.Skipped, Skipped{object, reason})
+				continue
+			}
+			r.Verdict.Errors = append(r.Verdict.Errors, field.Forbidden(field.NewPath("kind"), reason))
+		case judges[kind.GroupKind()] == nil:
+			continue
+		default:
+			if err := stage.run(ctx, &r); err != nil {
+				r.Fault = fmt.Errorf("%s: %w", r.Name(), err)
+			}
+			b.judgeMissing(ctx, &r)
+		}
+		all.Objects = append(all.Objects, r)
+	}
+	return all, nil
+}
+
+// run judges an object of a kind that has a judge. Rejections are in the verdict; the error is ours.
+func (s stageOne) run(ctx context.Context, r *Reviewed) error {
+	raw, err := r.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	if over := validate.Counts(raw); over != nil { // as in the webhook, nothing else is judged then
+		r.Verdict.Errors = field.ErrorList{over}
+		return nil
+	}
+	err = judges[r.GroupVersionKind().GroupKind()](s, ctx, r, raw)
+	var refusal *resolve.Refusal
+	if errors.As(err, &refusal) {
+		r.Verdict.Errors, err = append(r.Verdict.Errors, refusal.Errors...), nil
+	}
+	r.Verdict.Warnings = append(r.warnings, r.Verdict.Warnings...)
+	if err == nil && r.Verdict.Allowed() && r.Guest != nil {
+		r.Guest.Document, err = patched(r.Guest.sparse, r.Guest.Explicit)
+	}
+	return err
+}

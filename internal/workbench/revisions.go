@@ -1,0 +1,43 @@
+package workbench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Usages lists the revisions of a namespace of a cluster and who uses them; those of all namespaces if it is empty. A configuration has no API
+// object, so that its revisions are compared with the configuration that this bench reads. The warnings name what may be outdated unnoticed.
+func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace string) ([]revision.Usage, []string, error) {
+	now, warnings, err := b.Configuration(ctx, Inputs{Reader: cluster, OfCluster: true})
+	if err != nil {
+		return nil, warnings, err
+	}
+	var unserved []map[string]any
+	if now.Source != "" {
+		defaults, err := config.Snapshot(now.Defaults)
+		if err != nil {
+			return nil, warnings, err
+		}
+		unserved = append(unserved, defaults)
+	}
+	usages, err := revision.Usages(ctx, cluster, namespace, unserved...)
+	seen := map[string]bool{}
+	for _, u := range usages {
+		switch {
+		case u.Reason == "" || seen[u.Kind+u.Reason]:
+			continue
+		case u.Kind == v1alpha1.KindClusterConfiguration:
+			warnings = append(warnings,
+				"whether recorded configurations are current is not known: no KubeVirt object is read; --config FILE names what the webhook reads")
+		default:
+			warnings = append(warnings, fmt.Sprintf("whether revisions of %s '%s' are current is not known: %s", u.Kind, u.Name, u.Reason))
+		}
+		seen[u.Kind+u.Reason] = true
+	}
+	return usages, warnings, err
+}

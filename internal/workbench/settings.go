@@ -1,0 +1,131 @@
+package workbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Settings are what administrators say: the configuration of the cluster, and HostProfiles. Who may read a VM often may not read these: then the
+// answer is found without them, and has a warning.
+
+// Configuration returns the configuration of the cluster: that of the file Config, else of the KubeVirt object among the inputs or in the cluster,
+// else KubeVirt's defaults. The warnings are returned by the first call alone if the configuration is the same for all objects.
+func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Reading, []string, error) {
+	if known := b.configuration; known != nil {
+		return *known, nil, nil
+	}
+	read, warnings, err := b.readConfiguration(ctx, in.Reader)
+	if err == nil && (b.Config != "" || in.OfCluster) { // two files may have two
+		b.configuration = &read
+	}
+	return read, warnings, err
+}
+
+func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (clusterconfig.Reading, []string, error) {
+	read, err := clusterconfig.Read(ctx, b.Config, reader)
+	if b.Config == "" && apierrors.IsForbidden(err) {
+		warning := fmt.Sprintf("the cluster's configuration is not read, KubeVirt's defaults are taken; --config FILE names another: %v", err)
+		return clusterconfig.Reading{Cluster: config.Default()}, []string{warning}, nil
+	}
+	var warnings []string
+	if b.Config != "" { // those of the KubeVirt object are the webhook's to log
+		for _, warning := range read.Warnings {
+			warnings = append(warnings, b.Config+": "+warning)
+		}
+	}
+	return read, warnings, err
+}
+
+// hostProfiles returns the profiles of the files Profiles, else those among the inputs or in the cluster.
+func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostProfile, []string, error) {
+	if known := b.profiles; known != nil {
+		return *known, nil, nil
+	}
+	var list v1alpha1.HostProfileList
+	var warnings []string
+	var err error
+	if len(b.Profiles) > 0 {
+		list.Items, err = b.readProfiles()
+	} else {
+		err = in.Reader.List(ctx, &list)
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		warnings = []string{fmt.Sprintf("the cluster's HostProfiles are not read, so that none counts; --profile FILE names some: %v", err)}
+	case meta.IsNoMatchError(err): // the cluster has none
+	case err != nil:
+		return nil, nil, err
+	}
+	if len(b.Profiles) > 0 || in.OfCluster {
+		b.profiles = &list.Items
+	}
+	return list.Items, warnings, nil
+}
+
+// readProfiles reads the files Profiles, and judges them by the schema of the kind as an API server would.
+func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
+	known, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	objects, err := Files{Stdin: b.Stdin}.read(b.Profiles)
+	if err != nil {
+		return nil, err
+	}
+	profiles := make([]v1alpha1.HostProfile, len(objects))
+	checked := schemas{}
+	for i, object := range objects {
+		if object.Fault != nil {
+			return nil, fmt.Errorf("--profile: %w", object.Fault)
+		}
+		if kind := object.GroupVersionKind(); kind != v1alpha1.GroupVersion.WithKind("HostProfile") {
+			return nil, fmt.Errorf("--profile: %s holds a %s, want HostProfiles of %s", object.file, kind.Kind, v1alpha1.GroupVersion)
+		}
+		mistakes, err := checked.check(known, object.Unstructured)
+		if err == nil && len(mistakes) > 0 {
+			err = mistakes.ToAggregate()
+		}
+		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &profiles[i]))
+		if err != nil {
+			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), err)
+		}
+		if mistakes := backend.Mistakes(&profiles[i].Spec, field.NewPath("spec")); len(mistakes) > 0 {
+			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), mistakes.ToAggregate())
+		}
+	}
+	return profiles, nil
+}
+
+// byNode returns the names of the profiles that select the guest and, by labels, its node: without a description of a host, no node has labels.
+func byNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) {
+	for _, p := range profiles {
+		if p.Spec.NodeSelector != nil && mayBeFor(p.Spec.VMISelector, guest) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// mayBeFor reports whether a selector takes a guest; an absent one takes all. One that cannot be read takes none.
+func mayBeFor(selector *metav1.LabelSelector, guest labels.Set) bool {
+	if selector == nil {
+		return true
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && parsed.Matches(guest)
+}

@@ -1,0 +1,65 @@
+package workbench
+
+import (
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/patch"
+)
+
+// Stages of stage 1, in their order. The first is the VM itself, the others are its guest.
+const (
+	StageAdmitted = "admitted"
+	stagePresets  = "presets"
+	StageDefaults = "defaults"
+)
+
+// StageNames are the names of all stages, in their order.
+var StageNames = []string{StageAdmitted, admit.FromInstancetype, admit.FromPreference, stagePresets, StageDefaults}
+
+// Stage is what one step of stage 1 makes of an object.
+type Stage struct {
+	Name string
+	// Document is the JSON of the VM in the stage 'admitted', and that of its VMI in all others.
+	Document []byte
+}
+
+// Stages returns the stages that the object passes, in their order. A bare VMI has no stage 'admitted'.
+func (r Reviewed) Stages() ([]Stage, error) {
+	documents := map[string][]byte{StageDefaults: r.Guest.Document}
+	var err error
+	if r.Guest.vm != nil {
+		if documents[StageAdmitted], err = r.admitted(); err != nil {
+			return nil, err
+		}
+	}
+	// Of a preset or a pass of the defaults there are several: the last of a kind is the stage.
+	vmi := r.Guest.sparse.DeepCopy()
+	admit.Steps(vmi, r.Guest.input, func(origin admit.Origin) {
+		if err == nil && origin.Kind != admit.FromDefault {
+			documents[strings.Replace(origin.Kind, admit.FromPreset, stagePresets, 1)], err = patched(r.Guest.sparse, vmi)
+		}
+	})
+	var passed []Stage
+	for _, name := range StageNames {
+		if documents[name] != nil {
+			passed = append(passed, Stage{name, documents[name]})
+		}
+	}
+	return passed, err
+}
+
+// admitted returns the JSON of a VM as a cluster would store it: with the patch that the webhook would answer.
+func (r Reviewed) admitted() ([]byte, error) {
+	raw, err := r.MarshalJSON()
+	if err != nil || r.Guest.VM.DeletionTimestamp != nil { // the webhook leaves a VM alone that is being deleted
+		return raw, err
+	}
+
+	stored, _ := r.Guest.vm.Stored()
+	diff, err := patch.Write(raw, r.Guest.VM, stored)
+	if err != nil {
+		return nil, err
+	}
+	return apply(diff, raw)
+}
