@@ -26,9 +26,9 @@ func (r *refusal) Error() string { return r.reason + ": " + r.message }
 func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	if err == nil && (status.State == hypervisor.Undefined || status.State == hypervisor.Inactive) {
-		hardware, err := n.hardware(ctx, vmi)
-		if err != nil {
-			return ctrl.Result{}, err
+		hardware, missing := n.hardware(ctx, vmi) // an err of its own would hide that of the second State below
+		if missing != nil {
+			return ctrl.Result{}, missing
 		}
 		if hardware == nil {
 			return n.await(ctx, vmi)

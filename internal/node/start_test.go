@@ -1,0 +1,47 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// silentAfterStart is a libvirt that starts a domain, and reports no state of it afterwards.
+type silentAfterStart struct{ *fakeHypervisor }
+
+func (s silentAfterStart) State(ctx context.Context, owner hypervisor.Owner) (hypervisor.Status, error) {
+	status, err := s.fakeHypervisor.State(ctx, owner)
+	if status.State == hypervisor.Running {
+		return hypervisor.Status{}, errors.New("libvirt is silent")
+	}
+	return status, err
+}
+
+// TestStateUnknownAfterStart: a domain whose state nobody knows is no reason for a phase. The zero Status must not be reported.
+func TestStateUnknownAfterStart(t *testing.T) {
+	t.Parallel()
+	vmi := claimed(t, "guest")
+	n, libvirt := faked(t, holding(t, vmi))
+	n.Hypervisor = silentAfterStart{libvirt}
+	_, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
+	after := &v1.VirtualMachineInstance{}
+	if err := n.Get(t.Context(), client.ObjectKeyFromObject(vmi), after); err != nil {
+		t.Fatal(err)
+	}
+	if len(libvirt.calls) != 1 || libvirt.calls[0] != "start" {
+		t.Fatalf("libvirt was told %q, want one start", libvirt.calls)
+	}
+	told := conditionOf(after, v1.VirtualMachineInstanceSynchronized).Message
+	if err != nil {
+		told += err.Error()
+	}
+	if after.Status.Phase != v1.Scheduled || !strings.Contains(told, "libvirt is silent") {
+		t.Errorf("phase '%s', reported %q; want Scheduled, and what libvirt answered", after.Status.Phase, told)
+	}
+}
