@@ -33,12 +33,22 @@ type given func(testing.TB, config.Limits) field.ErrorList
 
 // tables are the cases, by the file that they are about.
 var tables = map[string][]testCase{
+	"catalog":              catalogCases,
 	"clock":                clockCases,
 	"cpu":                  slices.Concat(cpuCases, cpuDedicatedCases, cpuNUMACases),
 	"cpu_cells":            cpuCellsCases,
 	"features":             featuresCases,
 	"firmware":             slices.Concat(firmwareCases, firmwareKernelCases),
+	"hostdevices":          hostdevicesCases,
+	"hostdevices_claims":   slices.Concat(hostdevicesClaimsCases, hostdevicesRequestsCases),
+	"hostdevices_grace":    hostdevicesGraceCases,
+	"iothreads":            iothreadsCases,
 	"machine":              machineCases,
+	"networks":             slices.Concat(networksCases, networksClaimsCases),
+	"networks_addresses":   networksAddressesCases,
+	"networks_dhcp":        networksDHCPCases,
+	"networks_interfaces":  slices.Concat(networksInterfacesCases, networksBindingsCases),
+	"networks_ports":       slices.Concat(networksPortsCases, networksRangesCases),
 	"memory":               memoryCases,
 	"memory_growth":        memoryGrowthCases,
 	"counts":               countsCases,
@@ -51,6 +61,8 @@ var tables = map[string][]testCase{
 	"security_credentials": securityCredentialsCases,
 	"security_metadata":    securityMetadataCases,
 	"updates":              slices.Concat(updatesCases, updatesStatusCases),
+	"vm":                   vmCases,
+	"vm_state":             vmStateCases,
 }
 
 func TestCases(t *testing.T) {

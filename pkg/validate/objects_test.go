@@ -72,10 +72,10 @@ func spec(fragment string) given {
 	return func(t testing.TB, limits config.Limits) field.ErrorList { return vmi(inSpec(t, fragment))(t, limits) }
 }
 
-// vmi is a VMI with this in its metadata and spec.
-func vmi(fragment string) given {
+// vmi is a VMI with all of these in its metadata and spec.
+func vmi(fragments ...string) given {
 	return func(t testing.TB, limits config.Limits) field.ErrorList {
-		guest := object[v1.VirtualMachineInstance](t, legalVMI, fragment)
+		guest := object[v1.VirtualMachineInstance](t, append([]string{legalVMI}, fragments...)...)
 		if names := validate.Undeclared(guest, limits); len(names) > 0 {
 			t.Errorf("functions refuse by rules that their literals do not list: %v", names)
 		}

@@ -1,0 +1,156 @@
+package validate_test
+
+var catalogCases = []testCase{
+	{
+		why:   "no CPU",
+		rule:  "instancetype/cpus",
+		given: instancetype("cpu: {guest: 0}"),
+		want:  invalid("spec.cpu.guest"),
+	},
+	{
+		why:   "one CPU",
+		rule:  "instancetype/cpus",
+		given: instancetype("cpu: {guest: 1}"),
+	},
+	{
+		why:   "no memory",
+		rule:  "instancetype/memory",
+		given: instancetype("memory: {guest: '0'}"),
+		want:  invalid("spec.memory.guest"),
+	},
+	{
+		why:   "one byte",
+		rule:  "instancetype/memory",
+		given: instancetype("memory: {guest: '1'}"),
+	},
+	{
+		why:   "less than no overcommitment",
+		rule:  "instancetype/overcommit",
+		given: instancetype("memory: {overcommitPercent: -1}"),
+		want:  invalid("spec.memory.overcommitPercent"),
+	},
+	{
+		why:   "no overcommitment",
+		rule:  "instancetype/overcommit",
+		given: instancetype("memory: {overcommitPercent: 0}"),
+	},
+	{
+		why:   "all memory overcommitted",
+		rule:  "instancetype/overcommit",
+		given: instancetype("memory: {overcommitPercent: 100}"),
+	},
+	{
+		why:   "more than all memory overcommitted",
+		rule:  "instancetype/overcommit",
+		given: instancetype("memory: {overcommitPercent: 101}"),
+		want:  invalid("spec.memory.overcommitPercent"),
+	},
+	{
+		why:   "overcommitted huge pages",
+		rule:  "instancetype/overcommit-hugepages",
+		given: instancetype("memory: {overcommitPercent: 1, hugepages: {pageSize: 2Mi}}"),
+		want:  forbidden("spec.memory.overcommitPercent"),
+	},
+	{
+		why:   "huge pages",
+		rule:  "instancetype/overcommit-hugepages",
+		given: instancetype("memory: {overcommitPercent: 0, hugepages: {pageSize: 2Mi}}"),
+	},
+	{
+		why:   "overcommitted pages",
+		rule:  "instancetype/overcommit-hugepages",
+		given: instancetype("memory: {overcommitPercent: 1}"),
+	},
+	{
+		why:   "a word that is none",
+		rule:  "preference/topology",
+		given: preference("cpu: {preferredCPUTopology: nodes}"),
+		want:  notSupported("spec.cpu.preferredCPUTopology"),
+	},
+	{
+		why:   "a topology",
+		rule:  "preference/topology",
+		given: preference("cpu: {preferredCPUTopology: sockets}"),
+	},
+	{
+		why:   "no topology",
+		rule:  "preference/topology",
+		given: preference("cpu: {}"),
+	},
+	{
+		why:   "no CPUs",
+		rule:  "preference/topology",
+		given: preference("{}"),
+	},
+	{
+		why:   "a ratio of nothing",
+		rule:  "preference/spread-zero",
+		given: preference("cpu: {spreadOptions: {ratio: 0}}"),
+		want:  invalid("spec.cpu.spreadOptions.ratio"),
+	},
+	{
+		why:   "a ratio of one",
+		rule:  "preference/spread-zero",
+		given: preference("cpu: {spreadOptions: {ratio: 1}}"),
+	},
+	{
+		why:   "no ratio",
+		rule:  "preference/spread-zero",
+		given: preference("cpu: {spreadOptions: {across: SocketsCores}}"),
+	},
+	{
+		why:   "a word that is none",
+		rule:  "preference/spread-across",
+		given: preference("cpu: {spreadOptions: {across: Sockets}}"),
+		want:  notSupported("spec.cpu.spreadOptions.across"),
+	},
+	{
+		why:   "three levels",
+		rule:  "preference/spread-across",
+		given: preference("cpu: {spreadOptions: {across: SocketsCoresThreads}}"),
+	},
+	{
+		why:   "three threads of a core",
+		rule:  "preference/spread-threads",
+		given: preference("cpu: {spreadOptions: {across: CoresThreads, ratio: 3}}"),
+		want:  invalid("spec.cpu.spreadOptions.ratio"),
+	},
+	{
+		why:   "two threads of a core",
+		rule:  "preference/spread-threads",
+		given: preference("cpu: {spreadOptions: {across: CoresThreads, ratio: 2}}"),
+	},
+	{
+		why:   "threads without a ratio",
+		rule:  "preference/spread-threads",
+		given: preference("cpu: {spreadOptions: {across: CoresThreads}}"),
+	},
+	{
+		why:   "three cores of a socket",
+		rule:  "preference/spread-threads",
+		given: preference("cpu: {spreadOptions: {across: SocketsCores, ratio: 3}}"),
+	},
+	{
+		why:    "no threads of a core",
+		rule:   "preference/spread-threads",
+		given:  preference("cpu: {spreadOptions: {across: CoresThreads, ratio: 0}}"),
+		others: []string{"preference/spread-zero"},
+	},
+	{
+		why:   "no domain",
+		rule:  "preset/domain",
+		given: preset("domain: null"),
+		want:  required("spec.domain"),
+	},
+	{
+		why:   "a domain",
+		rule:  "preset/domain",
+		given: preset("domain: {}"),
+	},
+	{
+		why:    "a kernel of a preset",
+		rule:   "preset/domain",
+		given:  preset("domain: {firmware: {kernelBoot: {container: {}}}}"),
+		others: []string{"firmware/kernel-files", "firmware/kernel-image"},
+	},
+}
