@@ -8,7 +8,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
-// Answers other than yes. What they are about is already printed.
+// Answers other than yes. The objects and their causes are printed already.
 var (
 	// ErrRejected: at least one object was rejected.
 	ErrRejected = errors.New("rejected")
@@ -17,20 +17,20 @@ var (
 	ErrBreaks       = errors.New(string(record.Breaks))
 )
 
-// errUnanswered says that there is no answer for some objects or files. Why not is already printed.
-var errUnanswered = errors.New("there is no answer for what is named above")
+// errUnanswered: some objects or files have no verdict. The reasons are printed already.
+var errUnanswered = errors.New("the objects and files named above have no verdict")
 
-// statuses are what a shell is told. 'kubectl diff' too has 1 for an answer that is no, and more for none; a comparison has a verdict
-// only if neither side was rejected, so that a run has one status.
+// statuses are the exit statuses of answers. 'kubectl diff' too has 1 for 'no', and more for an error. A run has one of them: a comparison has a
+// verdict only if neither side is rejected.
 var statuses = []struct {
 	answer error
 	status int
 }{{ErrRejected, 1}, {ErrNeedsRestart, 3}, {ErrBreaks, 4}}
 
-// noAnswer is the status of wrong usage, of a file that cannot be read, of a cluster that does not answer.
+// noAnswer is the exit status of wrong usage, of a file that cannot be read, and of a cluster that does not answer.
 const noAnswer = 2
 
-// ExitStatus is what a shell is told: 0, 1 for a rejection, 3 or 4 for a difference, 2 where there is no answer.
+// ExitStatus returns 0 for nil, 1 for a rejection, 3 or 4 for a difference, and 2 for every other error.
 func ExitStatus(err error) int {
 	if err == nil {
 		return 0
@@ -43,10 +43,10 @@ func ExitStatus(err error) int {
 	return noAnswer
 }
 
-// Answered tells whether an error is an answer, of which nothing is left to print.
+// Answered reports whether an error is an answer, which is printed already.
 func Answered(err error) bool { return err != nil && ExitStatus(err) != noAnswer }
 
-// worse is the error that decides on the exit status: no answer before no.
+// worse returns the error that decides on the exit status: no verdict before a rejection.
 func worse(a, b error) error {
 	if a == nil || b != nil && Answered(a) {
 		return b
@@ -54,7 +54,7 @@ func worse(a, b error) error {
 	return a
 }
 
-// unanswered reports why there is no answer for an object or a file.
+// unanswered prints why an object or a file has no verdict.
 func (o *options) unanswered(fault error) error {
 	fmt.Fprintln(o.ErrOut, "error:", fault)
 	return errUnanswered
@@ -79,7 +79,7 @@ func (o *options) note(n workbench.Notes) {
 	o.warn(n.Warnings...)
 	if len(n.ByNode) > 0 && !o.warnedOfNodes {
 		o.warnedOfNodes = true
-		o.warn(fmt.Sprintf("HostProfiles that select machines by labels are for hosts of --host alone: %q", n.ByNode))
+		o.warn(fmt.Sprintf("HostProfiles with a nodeSelector apply only to a host that --host describes, and are ignored: %q", n.ByNode))
 	}
 }
 

@@ -14,10 +14,9 @@ func captureCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",
 		Short: "Record the hardware of a libvirt domain that runs already",
-		Long: "Record the hardware of a libvirt domain that runs already, started by whomever, so that the VM that takes it over\n" +
-			"boots with the same addresses, MACs, UUID and machine. What the VM's spec does not match is refused, with the\n" +
-			"field that it comes from. It is printed as the GuestHardware of the VM, for an administrator to create before the\n" +
-			"VM starts.",
+		Long: "Record the hardware of a libvirt domain that runs already, so that the VM that takes it over boots with the same\n" +
+			"addresses, MACs, UUID and machine. A domain that does not match the VM's spec is refused, with the field. The\n" +
+			"output is the GuestHardware of the VM, which an administrator creates before the VM starts.",
 		Example: "  kubectl kiln capture -f vm.yaml --domain web.xml\n" +
 			"  kubectl kiln capture vm/web --domain web.xml | kubectl create -f -",
 	}
@@ -38,7 +37,7 @@ func captureCommand(o *options) *cobra.Command {
 		case err != nil:
 			return err
 		case len(found) != 1:
-			return fmt.Errorf("a domain is that of one VM or VMI, and %d are given", len(found))
+			return fmt.Errorf("name one VM or VMI for the domain, not %d", len(found))
 		}
 		return o.capture(found[0], running, c.host)
 	}

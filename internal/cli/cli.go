@@ -21,16 +21,17 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	o.files.Stdin, o.bench.Stdin = streams.In, streams.In
 	root := &cobra.Command{
 		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln"},
-		Short: "Expand, judge and render virtual machines",
-		Long: "Expand, judge and render virtual machines with the code that Kiln's webhook and launcher run.\n" +
-			"With -f or -k nothing but the given files is read; with vm/NAME the current cluster is.\n\n" +
-			"The exit status is 0, or 1 if an object is rejected, or 2 if there is no answer: wrong usage, a file that cannot be\n" +
-			"read or is no object, a cluster that does not answer. Of a change 'diff' says 3 if it needs a restart, and 4 if it\n" +
-			"breaks the guest.",
+		Short: "Expand, validate and render virtual machines",
+		Long: "Expand, validate and render virtual machines with the code that Kiln's webhook and launcher run.\n" +
+			"With -f or -k only the given files are read; with vm/NAME the current cluster is read.\n\n" +
+			"The exit status is 0 for success, 1 if an object is rejected, and 2 if there is no verdict: wrong usage, a file that\n" +
+			"cannot be read or is no object, a cluster that does not answer. 'diff' returns 3 if the change needs a restart, and\n" +
+			"4 if it breaks the guest's hardware.",
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(captureCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
+	root.AddCommand(captureCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), renderCommand(o), repinCommand(o),
+		revisionsCommand(o), validateCommand(o))
 	o.answering(root.Commands())
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -53,38 +54,40 @@ type options struct {
 	warnedOfNodes bool
 }
 
-// addInputs gives a command the flags that say what it reads.
+// addInputs adds the flags that name what a command reads.
 func (o *options) addInputs(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file, directory or - with the objects, and those that they refer to")
-	flags.StringSliceVarP(&o.files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that makes the objects")
-	flags.BoolVar(&o.bench.Strict, "strict", false, "refuse what cannot be judged: references to what is not there, and kinds that Kiln does not serve")
+	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file, directory or - with the objects, and with those that they refer to")
+	flags.StringSliceVarP(&o.files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
+	flags.BoolVar(&o.bench.Strict, "strict", false, "reject what cannot be judged: references to objects that do not exist, and kinds that Kiln does not serve")
 	o.addContext(cmd)
 }
 
-// addContext gives a command the flags that say what else a cluster has.
+// addContext adds the flags that name what else a cluster has.
 func (o *options) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.files.Catalog, "catalog", nil, "file or directory with further instancetypes, preferences and presets")
 	o.addConfig(cmd)
 }
 
-// addConfig gives a command the flag that says what the cluster's configuration is.
+// addConfig adds the flag that names the cluster's configuration.
 func (o *options) addConfig(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.bench.Config, "config", "", "file with the cluster's KubeVirt configuration, as the webhook's; else a KubeVirt object among the files, or the cluster's")
+	cmd.Flags().StringVar(&o.bench.Config, "config", "",
+		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
 }
 
-// addProfiles gives a command the flag that says what administrators want of hosts.
+// addProfiles adds the flag that names HostProfiles.
 func (o *options) addProfiles(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&o.bench.Profiles, "profile", nil, "file or directory with HostProfiles, in the place of those among the files or in the cluster; those count that select the guest and the host's labels")
+	cmd.Flags().StringSliceVar(&o.bench.Profiles, "profile", nil,
+		"file or directory with HostProfiles, instead of those among the files or in the cluster")
 }
 
-// addOutput gives a command its -o flag. The commands share the options, so that the flag is read when its command runs.
+// addOutput adds the -o flag. All commands share one options value, so the flag is copied there only when its command runs.
 func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...string) {
 	last := len(formats) - 1
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
 	format := cmd.Flags().StringP("output", "o", fallback, "output format: "+choice)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete(cmd, "output", formats...)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		o.output = *format
 		o.documents = cmd.Flags().Changed("output") && (o.output == "json" || o.output == "yaml")
@@ -93,6 +96,11 @@ func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...stri
 		}
 		return nil
 	}
+}
+
+// complete makes a shell offer these values of a flag, and no file names.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that is not there
 }
 
 // eachGuest runs the whole of stage 1 on each VM and VMI that the user named and hands it to visit. It reports rejected

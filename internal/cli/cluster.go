@@ -75,8 +75,7 @@ func (o *options) client() (client.Client, error) {
 	return client.New(access, client.Options{Scheme: known})
 }
 
-// namesObject refuses what kubectl would take for a kind, or for all objects of one: nobody wants to wait for a cluster to hear
-// that 'web' is no kind.
+// namesObject refuses what kubectl would take for a kind, or for all objects of one, before a cluster is asked.
 func namesObject(arg string) error {
 	kind, name, slash := strings.Cut(arg, "/")
 	_, err := os.Stat(arg)
@@ -91,7 +90,7 @@ func namesObject(arg string) error {
 	return nil
 }
 
-// answering lets commands tell in one line that no cluster answers, and what to do.
+// answering makes commands return one line with the remedy if no cluster answers.
 func (o *options) answering(commands []*cobra.Command) {
 	for _, command := range commands {
 		run := command.RunE

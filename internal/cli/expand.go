@@ -22,13 +22,13 @@ func expandCommand(o *options) *cobra.Command {
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
 		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or what an earlier stage makes of it:\n\n" +
 			"  admitted       the VM as the cluster would store it: pinned, or expanded where the policy in --config says so\n" +
-			"  instancetype   its guest with the size alone; preference, presets and defaults fill it further\n" +
+			"  instancetype   its VMI with the instancetype alone; preference, presets and defaults are the stages that follow\n" +
 			"  all            every stage, one document each",
-		Example: "  kubectl kiln expand -f vm.yaml --catalog sizes/\n" +
+		Example: "  kubectl kiln expand -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln expand vm/web -n shop --stage all",
 	}
 	stage := cmd.Flags().String("stage", workbench.StageDefaults, "stage to print: "+strings.Join(stages, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions(stages, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete(cmd, "stage", stages...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(stages, *stage) {
 			return fmt.Errorf("--stage '%s' is not supported, use one of %s", *stage, strings.Join(stages, ", "))
@@ -82,7 +82,7 @@ func (o *options) printTitled(object any, title string) error {
 	if o.output == "json" {
 		encoder := json.NewEncoder(o.Out)
 		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false) // XML is to be read
+		encoder.SetEscapeHTML(false) // for people who read XML
 		return encoder.Encode(object)
 	}
 	raw, err := yaml.Marshal(object)

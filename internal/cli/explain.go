@@ -15,11 +15,11 @@ import (
 func explainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
-		Short: "Show where each field of the explicit guest came from",
-		Long: "Show the explicit guest of each VM as a tree, and where the value of each field came from: the user, a size, a\n" +
-			"preference, a preset, or a default and the pass that knows it. Below it stands each field of a preference or\n" +
-			"preset that the guest did not get, and why. A VMI that a VM made is explained by its VM and what it is pinned to.",
-		Example: "  kubectl kiln explain -f vm.yaml --catalog sizes/\n" +
+		Short: "Show where each field of the explicit VMI comes from",
+		Long: "Show the explicit VMI of each VM as a tree, with the origin of each value: the user, an instancetype, a preference, a\n" +
+			"preset, or a default with the pass that sets it. The fields of preferences and presets that were not applied follow,\n" +
+			"each with the reason. A VMI that a VM made is explained by its VM and the revisions that it is pinned to.",
+		Example: "  kubectl kiln explain -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.eachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printExplanation(cmd.Context(), r) })

@@ -10,7 +10,7 @@ import (
 )
 
 // usage is cobra's own without the flags of the connection: kubectl too has these on a page of their own, and one screen
-// has no room for thirty lines that nobody asks for.
+// has no room for its thirty lines.
 const usage = `{{with .Example}}Examples:
 {{.}}
 

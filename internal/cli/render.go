@@ -20,18 +20,18 @@ func renderCommand(o *options) *cobra.Command {
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the libvirt domain that each VM would boot",
 		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, else on an assumed one: QEMU in\n" +
-			"/usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM of the cluster that has run before keeps the\n" +
-			"hardware that is on record. Several documents stand below one root, <documents>, or in files of --output-dir.",
+			"/usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM with a GuestHardware keeps the hardware that is\n" +
+			"recorded there. Several documents are printed below one root, <documents>, or written to --output-dir.",
 		Example: "  kubectl kiln render -f vm.yaml | virt-xml-validate -\n" +
 			"  kubectl kiln render vm/web -n shop --host host.yaml --documents --output-dir out/",
 	}
 	var r renderOptions
 	flags := cmd.Flags()
 	flags.StringVar(&r.Host, "host", "", "YAML file with the host's capabilities")
-	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with what the host gives to this start, in the place of what is assumed")
-	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' prints all that the guest sees (stage 2), 'backend' the complete domain")
-	_ = cmd.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions([]string{workbench.StageFrontend, workbench.StageBackend}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	flags.BoolVar(&r.Side, "documents", false, "print the secrets (without values), network filters and node devices of the domain too")
+	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with what the host gives to this start; assumed where it says nothing")
+	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for all that the guest sees (stage 2), 'backend' for the complete domain")
+	complete(cmd, "stage", workbench.StageFrontend, workbench.StageBackend)
+	flags.BoolVar(&r.Side, "documents", false, "also print the secrets (without values), network filters and node devices of the domain")
 	flags.StringVar(&r.folder, "output-dir", "", "write each document to DIR/NAMESPACE/NAME/KIND[-NAME].xml")
 	o.addProfiles(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.render(cmd, args, r) }

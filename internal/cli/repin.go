@@ -23,19 +23,19 @@ type repinOptions struct {
 func repinCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
-		Short: "Pin VMs to their size, preference, presets and the configuration as these are now",
-		Long: "Pin VMs to their size, preference, presets and the cluster's configuration as these are now, and show what that changes\n" +
-			"at their next start. Until then, and without it, a VM keeps those that it was created with, whatever became of them.",
+		Short: "Pin VMs to the current revisions of instancetype, preference, presets and configuration",
+		Long: "Pin VMs to the current revisions of their instancetype, preference, presets and the cluster's configuration, and show\n" +
+			"what that changes at their next start. Without it a VM keeps the revisions that it was created with.",
 		Example: "  kubectl kiln repin vm/web -n shop --dry-run\n" +
 			"  kubectl kiln repin vm/web --instancetype",
 		Args: cobra.MinimumNArgs(1),
 	}
-	size := cmd.Flags().Bool("instancetype", false, "pin the instancetype alone")
-	preference := cmd.Flags().Bool("preference", false, "pin the preference alone")
-	presets := cmd.Flags().Bool("presets", false, "pin the presets alone")
-	configuration := cmd.Flags().Bool("configuration", false, "pin the configuration of the cluster alone")
+	size := cmd.Flags().Bool("instancetype", false, "pin only the instancetype")
+	preference := cmd.Flags().Bool("preference", false, "pin only the preference")
+	presets := cmd.Flags().Bool("presets", false, "pin only the presets")
+	configuration := cmd.Flags().Bool("configuration", false, "pin only the configuration of the cluster")
 	var r repinOptions
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "ask the cluster and change nothing")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would change, without storing it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for key, wanted := range map[string]bool{"instancetype": *size, "preference": *preference, "presets": *presets, "configuration": *configuration} {
 			if wanted {
@@ -57,7 +57,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 	if r.cluster, err = o.client(); err != nil {
 		return err
 	}
-	o.bench.IgnoreProfiles() // whatever they say, the guest does not see it
+	o.bench.IgnoreProfiles() // guests see nothing of what they set
 	var rejected error
 	for _, named := range in.Named {
 		if named.GetKind() != "VirtualMachine" {
@@ -93,7 +93,7 @@ func (o *options) refusedByCluster(named workbench.Object, err error) error {
 	return o.printRejection(j)
 }
 
-// repinOne asks in a dry run first, so that a VM which would lose its instancetype, or could not start any more, stays as it is.
+// repinOne asks in a dry run first: a VM whose instancetype is gone, or which could not start with the new pins, is not changed.
 func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOptions) error {
 	before, err := o.alone(ctx, in)
 	if err != nil {
@@ -139,7 +139,7 @@ func (o *options) alone(ctx context.Context, in workbench.Inputs) (workbench.Rev
 	}
 	found, err := o.bootable(all)
 	if err == nil && len(found) == 0 {
-		err = errors.New("it has no guest")
+		err = errors.New("it has no template")
 	}
 	if err != nil {
 		return workbench.Reviewed{}, err

@@ -13,15 +13,16 @@ import (
 func revisionsCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revisions",
-		Short: "List the snapshots of sizes and preferences, and who uses them",
-		Long: "List the snapshots of sizes and preferences that VMs were made from, and who uses them. An outdated one differs from\n" +
-			"the size as it is now: its VMs keep it until 'kubectl kiln repin'. One that nobody uses is removed in a while.",
+		Short: "List the revisions of instancetypes and preferences, and who uses them",
+		Long: "List the revisions of instancetypes and preferences that VMs are pinned to, and who uses them. An outdated revision\n" +
+			"differs from the object as it is now: its VMs keep it until 'kubectl kiln repin'. Unused revisions are deleted after\n" +
+			"a grace period.",
 		Example: "  kubectl kiln revisions -n shop\n" +
 			"  kubectl kiln revisions -A -o json | jq '.[] | select(.state == \"outdated\").virtualMachines'",
 		Args: cobra.NoArgs,
 	}
-	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list those of all namespaces")
-	outdated := cmd.Flags().Bool("outdated", false, "list only those that differ from what they were taken of")
+	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list revisions of all namespaces")
+	outdated := cmd.Flags().Bool("outdated", false, "list only revisions that differ from the object as it is now")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 		if err != nil {

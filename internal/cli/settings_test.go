@@ -20,7 +20,7 @@ func TestRenderWithWhatLiesBeside(t *testing.T) {
 	_, others := write(t, profile("c", "{cpu: {shares: 4096}}"))
 	got := call(t, "", "render", "-f", file)
 	if got.err != nil || !strings.Contains(got.out, "<shares>2048</shares>") || !strings.Contains(got.out, "Forge") || strings.Contains(got.out, "5000") ||
-		got.errOut != "Warning: HostProfiles that select machines by labels are for hosts of --host alone: [\"b\"]\n" {
+		got.errOut != "Warning: HostProfiles with a nodeSelector apply only to a host that --host describes, and are ignored: [\"b\"]\n" {
 		t.Errorf("beside the VM: %v\n%s%s", got.err, got.out, got.errOut)
 	}
 	got = call(t, "", "render", "-f", file, "--profile", others)
@@ -71,7 +71,7 @@ func TestRenderWithProfiles(t *testing.T) {
 		{"an unknown field", []string{profile("a", "{cpu: {share: 2048}}")}, "spec.cpu.share: Forbidden: unknown field", false},
 		{"an unknown value", []string{profile("a", "{disk: {cachePolicy: quick}}")}, "spec.disk.cachePolicy: Unsupported value", false},
 		{"a selector that cannot be read", []string{profile("a", "{vmiSelector: {matchExpressions: [{key: tier, operator: In}]}}")}, "HostProfile a: spec.vmiSelector.matchExpressions[0].values: Required", false},
-		{"another kind", []string{vm}, "holds a VirtualMachine, want HostProfiles of kilnvm.io/v1alpha1", false},
+		{"another kind", []string{vm}, "has a VirtualMachine, must have HostProfiles of kilnvm.io/v1alpha1", false},
 	} {
 		_, profiles := write(t, test.profiles...)
 		got := call(t, "", "render", "-f", file, "--host", host, "--profile", profiles)

@@ -43,7 +43,7 @@ func (o *options) one(ctx context.Context, name string, before *workbench.Review
 	return found[0], nil
 }
 
-// settle reads what administrators say from the cluster, if an object of it is compared: a file is what it is to become there.
+// settle reads configuration and HostProfiles of the cluster if an object of it is compared: a file is the next version of that object.
 func (o *options) settle(ctx context.Context, names []string) error {
 	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
 		return nil
@@ -57,7 +57,7 @@ func (o *options) settle(ctx context.Context, names []string) error {
 	return err
 }
 
-// isFile tells a file from an object of the cluster, such as vm/web.
+// isFile reports whether a name is a file, and no object of the cluster such as vm/web.
 func isFile(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil || name == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))

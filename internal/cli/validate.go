@@ -11,10 +11,10 @@ import (
 func validateCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
-		Short: "Judge VMs and catalog objects as API server and webhook would",
-		Long: "Judge VMs, VMIs, instancetypes, preferences, presets and host profiles as API server and webhook would: every cause\n" +
-			"at once, with the line of the file.",
-		Example: "  kubectl kiln validate -f vm.yaml --catalog sizes/\n" +
+		Short: "Validate VMs and objects of the catalog as API server and webhook do",
+		Long: "Validate VMs, VMIs, instancetypes, preferences, presets and HostProfiles as API server and webhook do. All causes are\n" +
+			"listed, each with the line of the file.",
+		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := o.reviewed(cmd.Context(), args)

@@ -44,19 +44,19 @@ func (b *Bench) judgeMissing(ctx context.Context, r *Reviewed) {
 	}
 }
 
-// notFound is the cause of a refusal for what is missing.
+// notFound returns the cause of a rejection for an object that does not exist.
 func notFound(missing resolve.Missing, detail string) *field.Error {
 	err := field.NotFound(missing.Path, missing.Value)
 	err.Detail = detail
 	return err
 }
 
-// unknowable is that of a VM whose instancetype or preference is not known, though nothing that it names is missing.
+// unknowable returns the cause for a VM whose instancetype or preference is not known, though each object that it names exists.
 func unknowable() *field.Error {
-	return field.Forbidden(field.NewPath("spec"), "what its instancetype or preference refers to is not there, so that it cannot be judged")
+	return field.Forbidden(field.NewPath("spec"), "its instancetype or preference cannot be found, so it cannot be judged")
 }
 
-// nearest is the name of the object that a reference was probably meant to name; empty if none resembles it.
+// nearest returns the name of the object that a reference was probably meant to name; empty if none resembles it.
 func nearest(ctx context.Context, reader client.Reader, missing resolve.Missing) string {
 	names := siblings(ctx, reader, missing)
 	slices.Sort(names)
@@ -69,7 +69,7 @@ func nearest(ctx context.Context, reader client.Reader, missing resolve.Missing)
 	return best
 }
 
-// siblings are the names of the objects of the kind that is missing. What may not be listed has none: it is for a hint alone.
+// siblings returns the names of the objects of the kind that is missing; none if they may not be listed, since they are for a hint alone.
 func siblings(ctx context.Context, reader client.Reader, missing resolve.Missing) (names []string) {
 	known := runtime.NewScheme()
 	if missing.Kind == "" || v1beta1.AddToScheme(known) != nil {

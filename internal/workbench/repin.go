@@ -55,7 +55,7 @@ func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unst
 		return nil, err
 	}
 	if pin.Unanswered(after) {
-		return nil, errors.New("nobody has answered the wish for a new pin: does the VM have an instancetype or preference, and does Kiln's webhook run?")
+		return nil, errors.New("no webhook processed the repin request: does the VM have an instancetype or preference, and is Kiln's webhook running?")
 	}
 	return after, nil
 }
@@ -93,8 +93,8 @@ func (b *Bench) warnIfConfigurationDiffers(ctx context.Context, in Inputs, was, 
 	}
 	snapshot, err := instancetype.Take(object)
 	if err == nil && snapshot.Name != is.Configuration {
-		warnings = append(warnings, "the webhook has another configuration than the one that is read here, "+
-			"so that the difference does not tell what it changes; --config FILE names the webhook's")
+		warnings = append(warnings, "the webhook has another configuration than this command, "+
+			"so the difference does not show what it changes: name the webhook's with --config FILE")
 	}
 	return warnings, err
 }

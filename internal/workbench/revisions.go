@@ -11,7 +11,8 @@ import (
 )
 
 // Usages lists the revisions of a namespace of a cluster and who uses them; those of all namespaces if it is empty. A configuration has no API
-// object, so that its revisions are compared with the configuration that this bench reads. The warnings name what may be outdated unnoticed.
+// object, so that its revisions are compared with the configuration that this bench reads. The warnings name
+// objects that could not be read.
 func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace string) ([]revision.Usage, []string, error) {
 	now, warnings, err := b.Configuration(ctx, Inputs{Reader: cluster, OfCluster: true})
 	if err != nil {
@@ -33,9 +34,9 @@ func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace str
 			continue
 		case u.Kind == v1alpha1.KindClusterConfiguration:
 			warnings = append(warnings,
-				"whether recorded configurations are current is not known: no KubeVirt object is read; --config FILE names what the webhook reads")
+				"recorded configurations may be outdated: there is no KubeVirt object to compare them with; name the webhook's configuration with --config FILE")
 		default:
-			warnings = append(warnings, fmt.Sprintf("whether revisions of %s '%s' are current is not known: %s", u.Kind, u.Name, u.Reason))
+			warnings = append(warnings, fmt.Sprintf("revisions of %s '%s' may be outdated: %s", u.Kind, u.Name, u.Reason))
 		}
 		seen[u.Kind+u.Reason] = true
 	}

@@ -34,10 +34,10 @@ import (
 
 // kindSchema is what a CRD says of one version of a kind.
 type kindSchema struct {
-	// defined tells that there is a CRD of the kind, and served that it has this version.
+	// defined reports that there is a CRD of the kind, and served that it has this version.
 	defined, served bool
 	namespaced      bool
-	// warning is what the API server tells who uses this version.
+	// warning is the deprecation warning of this version.
 	warning string
 	// The schema, in the two forms that the API server's own code wants.
 	fields    *structural.Structural

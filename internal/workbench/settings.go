@@ -38,7 +38,7 @@ func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Rea
 func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (clusterconfig.Reading, []string, error) {
 	read, err := clusterconfig.Read(ctx, b.Config, reader)
 	if b.Config == "" && apierrors.IsForbidden(err) {
-		warning := fmt.Sprintf("the cluster's configuration is not read, KubeVirt's defaults are taken; --config FILE names another: %v", err)
+		warning := fmt.Sprintf("the cluster's configuration cannot be read, so KubeVirt's defaults are used; name another with --config FILE: %v", err)
 		return clusterconfig.Reading{Cluster: config.Default()}, []string{warning}, nil
 	}
 	var warnings []string
@@ -65,7 +65,7 @@ func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostPro
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		warnings = []string{fmt.Sprintf("the cluster's HostProfiles are not read, so that none counts; --profile FILE names some: %v", err)}
+		warnings = []string{fmt.Sprintf("the cluster's HostProfiles cannot be read, so none is applied; name some with --profile FILE: %v", err)}
 	case meta.IsNoMatchError(err): // the cluster has none
 	case err != nil:
 		return nil, nil, err
@@ -93,7 +93,7 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 			return nil, fmt.Errorf("--profile: %w", object.Fault)
 		}
 		if kind := object.GroupVersionKind(); kind != v1alpha1.GroupVersion.WithKind("HostProfile") {
-			return nil, fmt.Errorf("--profile: %s holds a %s, want HostProfiles of %s", object.file, kind.Kind, v1alpha1.GroupVersion)
+			return nil, fmt.Errorf("--profile: %s has a %s, must have HostProfiles of %s", object.file, kind.Kind, v1alpha1.GroupVersion)
 		}
 		mistakes, err := checked.check(known, object.Unstructured)
 		if err == nil && len(mistakes) > 0 {
