@@ -34,11 +34,12 @@ lint: bin/golangci-lint ## staticcheck and golangci-lint (.golangci.yml)
 bin/golangci-lint: test/lint/go.mod test/lint/go.sum
 	go -C test/lint build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-manifests: ## write the CRDs and the cert-manager overlay again from their Go types
+manifests: ## write the CRDs, the cert-manager overlay and the pages about kinds and keys again from their Go types
 	go run ./manifests/generate
 
-golden: ## write test/corpus, test/machines and docs/fields.md again; read every difference before you commit it
-	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Goldens|EveryLeafIsAccountedFor)$$' ./test/corpus ./test/machines ./test/fields
+golden: ## write test/corpus, test/machines and docs/reference again; read every difference before you commit it
+	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Goldens|EveryLeafIsAccountedFor|Reference)$$' \
+	  ./test/corpus ./test/machines ./test/fields ./cmd/... ./internal/cli
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \

@@ -27,6 +27,7 @@ type HostProfileStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// Condition types of HostProfiles.
 const (
 	// ConditionAccepted reports whether hosts apply all of a profile.
 	ConditionAccepted = "Accepted"
@@ -35,6 +36,7 @@ const (
 	ConditionConflicting = "Conflicting"
 )
 
+// Reasons of ConditionAccepted and ConditionConflicting on HostProfiles.
 const (
 	// ReasonAccepted is that of a profile that can be read.
 	ReasonAccepted = "Accepted"

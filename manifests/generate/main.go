@@ -1,7 +1,7 @@
 // Command generate writes the manifests that have a source elsewhere: the custom resource
 // definitions, from the Go types of kubevirt.io/api and the patches beside them and from those of
-// api/v1alpha1, with the DeepCopy functions of the latter and the table of HostProfile's fields, and the overlay for cert-manager, from
-// the typed objects of package certs.
+// api/v1alpha1, with the DeepCopy functions of the latter; the pages of docs about these kinds and about annotations, labels, conditions and
+// reasons; and the overlay for cert-manager, from the typed objects of package certs.
 //
 // Run it at the root of the repository: go run ./manifests/generate
 package main
@@ -9,6 +9,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // command stands in the header of every generated file.
@@ -31,8 +32,19 @@ func generate() error {
 	if err := writeFields("manifests/crds/hostprofiles/hostprofiles.yaml", "docs/host-profiles.md"); err != nil {
 		return err
 	}
+	if err := writeReference("manifests/crds", "api/v1alpha1", "docs/reference"); err != nil {
+		return err
+	}
 	if err := writeCopies("api/v1alpha1"); err != nil {
 		return err
 	}
 	return writeCertManager("manifests/overlays/cert-manager")
+}
+
+// writeReference writes the pages about kinds and keys into a folder.
+func writeReference(crds, types, dir string) error {
+	if err := writeKinds(crds, filepath.Join(dir, "kinds.md")); err != nil {
+		return err
+	}
+	return writeKeys(types, filepath.Join(dir, "keys.md"))
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // rulesDoc is the table of all rules: which there are comes from the code, what they say from the corpus.
-const rulesDoc = "../../docs/rules.md"
+const rulesDoc = "../../docs/reference/rules.md"
 
 // judging are the packages besides validate whose errors bear names of rules.
 var judging = []string{"../../pkg/admit", "../../internal/resolve"}

@@ -151,7 +151,7 @@ func shortened(elements []string) (list []string) {
 }
 
 // document is what 'make golden' writes.
-const document = "../../docs/fields.md"
+const document = "../../docs/reference/fields.md"
 
 const heading = `# Fields
 
@@ -193,7 +193,7 @@ func TestEveryLeafIsAccountedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(written), text); diff != "" {
-		t.Errorf("docs/fields.md differs; 'make golden' writes it again (-written +now):\n%s", diff)
+		t.Errorf("docs/reference/fields.md differs; 'make golden' writes it again (-written +now):\n%s", diff)
 	}
 }
 
