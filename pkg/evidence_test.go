@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
 var (
-	// holders are the tests of a promise that are in one directory, or cases of the corpus.
+	// holders are the tests of a row that are in one directory, or cases of the corpus.
 	holders = regexp.MustCompile("^`([^`]+)` (cases? )?(.+)$")
 	// holder is a test, and the name of its subtest.
 	holder = regexp.MustCompile(`^((?:Test|Fuzz)\w+)(?: \(([^)]+)\))?$`)
@@ -20,43 +21,80 @@ var (
 
 // TestThreatModel: each promise of docs/threat-model.md names tests and cases that exist.
 func TestThreatModel(t *testing.T) {
-	text, err := os.ReadFile("../docs/threat-model.md")
-	if err != nil {
-		t.Fatal(err)
+	rows := table(t, "../docs/threat-model.md", "| held by |")
+	if len(rows) < 40 {
+		t.Errorf("found %d promises: the tables have another form than this test reads", len(rows))
 	}
-	promises, promising := 0, false
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		switch {
-		case !strings.HasPrefix(line, "|"):
-			promising = false
-			continue
-		case strings.Contains(line, "| held by |"):
-			promising = true
-			continue
-		case !promising || strings.HasPrefix(line, "|---"):
-			continue
-		}
-		promises++
+	for _, cells := range rows {
 		if len(cells) != 2 {
-			t.Errorf("%d cells, want a promise and what holds it: %s", len(cells), line)
+			t.Errorf("%d cells, want a promise and what holds it: %q", len(cells), cells)
 			continue
 		}
-		if held := strings.TrimSpace(cells[1]); held != "no test of its own" {
-			for _, part := range strings.Split(held, "; ") {
-				if err := existing(part); err != nil {
-					t.Errorf("the promise '%s': %v", strings.TrimSpace(cells[0]), err)
-				}
-			}
-		}
-	}
-	if promises < 40 {
-		t.Errorf("found %d promises: the tables have another form than this test reads", promises)
+		shown(t, cells[0], cells[1])
 	}
 }
 
-// TestThreatModelOfNothing: what does not exist is found out.
-func TestThreatModelOfNothing(t *testing.T) {
+// TestSupport: each feature of docs/support.md has a state, and names tests and cases that exist. Only what is not served may have none.
+func TestSupport(t *testing.T) {
+	rows := table(t, "../docs/support.md", "| evidence |")
+	if len(rows) < 30 {
+		t.Errorf("found %d features: the table has another form than this test reads", len(rows))
+	}
+	for _, cells := range rows {
+		switch {
+		case len(cells) != 3 || !slices.Contains([]string{"runs", "explicit", "renders", "not served"}, cells[1]):
+			t.Errorf("want a feature, its state and the evidence: %q", cells)
+		case cells[2] == noTest && cells[1] != "not served":
+			t.Errorf("'%s' is said to be '%s' without evidence", cells[0], cells[1])
+		default:
+			shown(t, cells[0], cells[2])
+		}
+	}
+}
+
+// noTest stands where no test shows what a row says.
+const noTest = "no test of its own"
+
+// shown fails unless all tests and cases that a row names exist.
+func shown(t *testing.T, claim, evidence string) {
+	t.Helper()
+	if evidence == noTest {
+		return
+	}
+	for _, part := range strings.Split(evidence, "; ") {
+		if err := existing(part); err != nil {
+			t.Errorf("'%s': %v", claim, err)
+		}
+	}
+}
+
+// table returns the cells of all rows of those tables of a page whose header has a column.
+func table(t *testing.T, page, column string) (rows [][]string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			inside = false
+		case strings.Contains(line, column):
+			inside = true
+		case inside && !strings.HasPrefix(line, "|---"):
+			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+			for i, cell := range cells {
+				cells[i] = strings.TrimSpace(cell)
+			}
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
+// TestEvidenceOfNothing: what does not exist is found out.
+func TestEvidenceOfNothing(t *testing.T) {
 	for _, right := range []string{"`pkg` TestThreatModel", "`manifests` TestOnServer (and nothing more)", "`test/corpus` case security-quote-socket",
 		"`pkg/render` FuzzRecord, TestHostileRecords"} {
 		if err := existing(right); err != nil {
@@ -68,6 +106,37 @@ func TestThreatModelOfNothing(t *testing.T) {
 		if existing(wrong) == nil {
 			t.Errorf("'%s' passes for tests that exist", wrong)
 		}
+	}
+}
+
+// link is the target of a link in Markdown, without its anchor.
+var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+
+// TestLinks: what a page links to within the repository exists.
+func TestLinks(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("'%s' matches no page: %v", pattern, err)
+		}
+		pages = append(pages, files...)
+	}
+	links := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, target := range link.FindAllStringSubmatch(string(text), -1) {
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target[1])); err != nil {
+				t.Errorf("%s links to '%s': %v", page, target[1], err)
+			}
+		}
+	}
+	if links < 40 {
+		t.Errorf("found %d links, want more", links)
 	}
 }
 
