@@ -67,7 +67,7 @@ func TestRenderWithProfiles(t *testing.T) {
 		{"a profile for all", []string{profile("a", "{cpu: {shares: 2048}}")}, "<shares>2048</shares>", false},
 		{"two come together", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>4096</shares>", false},
 		{"one for other hosts does not count", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '2'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>2048</shares>", false},
-		{"a disagreement", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{cpu: {shares: 4096}}")}, "hostProfile.cpu.shares: Forbidden: host profiles 'a' and 'b' of priority 0 differ here: 2048 and 4096", true},
+		{"a disagreement", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{cpu: {shares: 4096}}")}, "hostProfile.cpu.shares: Forbidden: HostProfiles 'a' and 'b' have priority 0 and set different values, 2048 and 4096; change a priority", true},
 		{"an unknown field", []string{profile("a", "{cpu: {share: 2048}}")}, "spec.cpu.share: Forbidden: unknown field", false},
 		{"an unknown value", []string{profile("a", "{disk: {cachePolicy: quick}}")}, "spec.disk.cachePolicy: Unsupported value", false},
 		{"a selector that cannot be read", []string{profile("a", "{vmiSelector: {matchExpressions: [{key: tier, operator: In}]}}")}, "HostProfile a: spec.vmiSelector.matchExpressions[0].values: Required", false},

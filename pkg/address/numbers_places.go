@@ -143,7 +143,7 @@ func ParseTarget(text string) (Target, error) {
 func ParseExpander(text string) (Expander, error) {
 	number, cell, found := strings.Cut(text, ":")
 	if !found {
-		return Expander{}, fmt.Errorf("not a bus number and a NUMA cell like '240:1'")
+		return Expander{}, fmt.Errorf("must be a bus number and a NUMA node such as '240:1'")
 	}
 	if cell == "" {
 		n, err := numbers(number, []span{{"bus number", 1, buses - 1}})
@@ -152,7 +152,7 @@ func ParseExpander(text string) (Expander, error) {
 		}
 		return Expander{BusNr: n[0]}, nil
 	}
-	n, err := numbers(text, []span{{"bus number", 1, buses - 1}, {"NUMA cell", 0, cells - 1}})
+	n, err := numbers(text, []span{{"bus number", 1, buses - 1}, {"NUMA node", 0, cells - 1}})
 	if err != nil {
 		return Expander{}, err
 	}

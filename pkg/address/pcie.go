@@ -163,7 +163,7 @@ func (b *board) pinned(devices []Device) {
 		case at.Bus > MaxPorts:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "the guest has buses '00' to 'fe'"))
 		case b.expands(at.Bus) || at.Bus >= b.lowest:
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is for devices next to a NUMA cell since an earlier boot; choose another"))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is for devices next to a NUMA node since an earlier boot; choose another"))
 		case b.bridged[at.Bus] != nil && at.Slot == 0:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("'%s' makes this bus a bridge, which has slots '01' to '1f'", b.bridged[at.Bus])))
 		case b.bridged[at.Bus] == nil && at.Bus > 0 && at.Slot > 0:

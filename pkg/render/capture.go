@@ -47,7 +47,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 		seen.GenID = again.GenID // the VM that takes the guest over has another one, as one that it is restored to
 	}
 	for _, change := range abi.Compare(seen, again) {
-		errs = append(errs, field.Invalid(origin(&vmi.Spec, change), field.OmitValueType{}, "the next boot would find other hardware than runs: "+change.Text))
+		errs = append(errs, field.Invalid(origin(&vmi.Spec, change), field.OmitValueType{}, "the next boot would have different hardware: "+change.Text))
 	}
 	return abi.Freeze(again, m.Defaults.Version), errs
 }
@@ -72,7 +72,7 @@ func copied(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
 		return nil, err
 	}
 	if out.Devices == nil {
-		return nil, errors.New("the domain has no devices: give its whole XML")
+		return nil, errors.New("the domain has no devices; give its complete XML")
 	}
 	return &out, nil
 }

@@ -121,7 +121,10 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 
 // facts are what the guest sees of this host, should it be the first that it boots on.
 func facts(m Machine) frontend.Facts {
-	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], HostDevices: map[string]string{}, HostDeviceCells: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{}}
+	f := frontend.Facts{
+		Machines:    m.Host.Machines[m.VMI.Spec.Architecture],
+		HostDevices: map[string]string{}, HostDeviceCells: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{},
+	}
 	for name, volume := range m.Bindings.Volumes {
 		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {
 			f.BlockSizes[name] = blockSize(m.Host, volume)

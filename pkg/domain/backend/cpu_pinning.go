@@ -35,11 +35,11 @@ func (h *host) pinning() *pinning {
 	extra := pool + h.emulatorCPUs(vcpus+pool)
 	if have := total(rooms); have < vcpus+extra {
 		h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true,
-			fmt.Sprintf("the guest needs %d CPUs of its own, %s has %d for it", vcpus+extra, h.node(), have)))
+			fmt.Sprintf("the VMI needs %d dedicated CPUs, and %s has %d for it", vcpus+extra, h.node(), have)))
 		return nil
 	}
 	p := &pinning{}
-	if cells := h.guestCells(); cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil && len(cells) > 0 {
+	if cells := h.guestCells(); h.mirrored() && len(cells) > 0 {
 		if p.cells, p.vcpus = h.mirror(cells, rooms); p.cells == nil {
 			return nil
 		}
@@ -49,7 +49,7 @@ func (h *host) pinning() *pinning {
 		d := demand{vcpus / h.threads(), h.threads(), extra}
 		if crossing := h.policy.CPU.AllowNUMANodeCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(rooms, d.fits) {
 			h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true, fmt.Sprintf(
-				"the guest needs %d CPUs of one NUMA cell, since hostProfile.cpu.allowNUMANodeCrossing is 'false'; %s has: %s", vcpus+extra, h.node(), offered(rooms))))
+				"the VMI needs %d CPUs of one NUMA node because hostProfile.cpu.allowNUMANodeCrossing is 'false'; %s has: %s", vcpus+extra, h.node(), offered(rooms))))
 			return nil
 		}
 		p.vcpus, rooms = local(rooms, d)
@@ -243,7 +243,7 @@ func offered(rooms []*room) string {
 		if r.id < 0 {
 			return "none is known"
 		}
-		words = append(words, fmt.Sprintf("cell %d: %d CPUs, %d KiB", r.id, r.cpus(), r.memoryKiB))
+		words = append(words, fmt.Sprintf("node %d: %d CPUs, %d KiB", r.id, r.cpus(), r.memoryKiB))
 	}
 	return strings.Join(words, "; ")
 }

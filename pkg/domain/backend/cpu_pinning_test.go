@@ -102,7 +102,7 @@ func TestTooFewCPUs(t *testing.T) {
 	t.Parallel()
 	m := on(machine(t, own("cores: 3, isolateEmulatorThread: true", "")), oneCell)
 	m.Bindings.CPUs = []int{0, 1, 2}
-	refusal(t, m, "FieldValueInvalid spec.domain.cpu.dedicatedCpuPlacement", "the guest needs 4 CPUs of its own, this host has 3 for it")
+	refusal(t, m, "FieldValueInvalid spec.domain.cpu.dedicatedCpuPlacement", "the VMI needs 4 dedicated CPUs, and this host has 3 for it")
 	m.Bindings.CPUs = []int{20, 21, 22, 23, 24} // a node may offer what its libvirt does not know
 	m.Host.NodeName = "rack1"
 	refusal(t, m, "FieldValueInvalid spec.domain.cpu.dedicatedCpuPlacement", "host 'rack1' has 0")

@@ -30,7 +30,7 @@ func TestProfilesAreDefined(t *testing.T) {
 		case len(errs) > 0 && strings.Contains(errs[0].Detail, "needs libvirt"):
 			newer = append(newer, c.field)
 			continue
-		case len(errs) > 0 && strings.Contains(errs[0].Detail, "this host emulates"):
+		case len(errs) > 0 && strings.Contains(errs[0].Detail, "hardware virtualization"):
 			kvm = append(kvm, c.field)
 			continue
 		case len(errs) > 0:

@@ -36,7 +36,7 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 	volume, bound := h.Bindings.Volumes[name]
 	if !bound {
 		if at, has := h.volume(name); has {
-			h.fail(field.Invalid(at, name, h.node()+" has bound nothing for this volume"))
+			h.fail(field.Invalid(at, name, h.node()+" has no binding for this volume"))
 		}
 		return disk // an empty CD-ROM drive
 	}
@@ -83,7 +83,7 @@ func (h *host) filesystems() []libvirtxml.DomainFilesystem {
 		name := abi.Name("filesystem", out[i].Alias)
 		socket := h.Bindings.Filesystems[name]
 		if socket == "" {
-			h.fail(field.Invalid(h.domain.Child("devices", "filesystems").Index(i), name, h.node()+" has bound no virtiofsd socket for this file system"))
+			h.fail(field.Invalid(h.domain.Child("devices", "filesystems").Index(i), name, h.node()+" has no virtiofsd socket for this file system"))
 		}
 		out[i].Source = &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Socket: socket}}
 		driver := *out[i].Driver

@@ -23,12 +23,12 @@ func (h *host) networkSource(name string, given *NetworkDisk) *libvirtxml.Domain
 	case usages[given.Protocol] == "" && given.Protocol != "nbd":
 		h.fail(field.NotSupported(at, given.Protocol, networkProtocols))
 	case given.User != "" && given.Protocol == "nbd":
-		h.fail(field.Invalid(at, given.User, "nbd knows no users; protect it with a network of its own"))
+		h.fail(field.Invalid(at, given.User, "nbd does not support users; isolate its network instead"))
 	case given.User != "":
 		out.Auth = &libvirtxml.DomainDiskAuth{Username: given.User,
 			Secret: &libvirtxml.DomainDiskSecret{Type: usages[given.Protocol], UUID: h.secretUUID("auth/" + name)}}
 	case given.Protocol != "rbd" && len(given.Hosts) == 0: // Ceph's monitors may stand in its own configuration
-		h.fail(field.Invalid(at, given.Protocol, h.node()+" has bound no server for this disk"))
+		h.fail(field.Invalid(at, given.Protocol, h.node()+" has no server for this disk"))
 	}
 	return &libvirtxml.DomainDiskSource{Network: out}
 }

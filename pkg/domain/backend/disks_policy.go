@@ -43,8 +43,8 @@ func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
 	asked := cmp.Or(string(disk.Cache), policy)
 	switch {
 	case volume.NoDirectIO && (asked == "none" || asked == "directsync" || shared):
-		h.fail(field.Invalid(at.Child("cache"), disk.Cache, "the file system of volume '"+disk.Name+"' cannot bypass the page cache (O_DIRECT), as cache '"+
-			cmp.Or(asked, "none")+"' does; use 'writethrough', or leave it out here and in hostProfile.disk.cachePolicy"))
+		h.fail(field.Invalid(at.Child("cache"), disk.Cache, "the file system of volume '"+disk.Name+"' does not support O_DIRECT, which cache '"+
+			cmp.Or(asked, "none")+"' needs; use 'writethrough', or set neither cache nor hostProfile.disk.cachePolicy"))
 		return ""
 	case shared:
 		return string(v1.CacheNone)

@@ -62,10 +62,10 @@ func TestDiskRefusals(t *testing.T) {
 		bound       map[string]backend.Volume
 		want, words string
 	}{
-		{"no binding", "disk: {bus: virtio}", nil, "FieldValueInvalid spec.volumes[0]", "this host has bound nothing for this volume"},
+		{"no binding", "disk: {bus: virtio}", nil, "FieldValueInvalid spec.volumes[0]", "this host has no binding for this volume"},
 		{"a cache that the file system cannot do without", "disk: {bus: virtio}, cache: none",
 			map[string]backend.Volume{"a": {Path: "/v/a", Format: "raw", NoDirectIO: true}},
-			"FieldValueInvalid spec.domain.devices.disks[0].cache", "cannot bypass the page cache"},
+			"FieldValueInvalid spec.domain.devices.disks[0].cache", "does not support O_DIRECT, which cache 'none' needs"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			m := machine(t,

@@ -16,8 +16,8 @@ type Feature string
 
 // Features that Kiln has another way for where they are missing.
 const (
-	DiscardGranularity Feature = "a granularity of discards"
-	tpmPlace           Feature = "a place for the state of a TPM"
+	DiscardGranularity Feature = "discard granularity"
+	tpmPlace           Feature = "a path for TPM state"
 )
 
 // features are those that came after libvirt 6.1 and QEMU 4.2, the oldest that Kiln knows of. The versions are those of libvirt's
@@ -28,7 +28,7 @@ var features = []struct {
 	// asks are the fields that ask for it.
 	asks func(*host) []*field.Path
 }{
-	{"several IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
+	{"multiple IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
 		disks := func(d v1.Disk) bool { return d.Disk != nil && d.Disk.Bus == v1.DiskBusVirtio }
 		return when(h.plan.pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
 	}},
@@ -40,7 +40,7 @@ var features = []struct {
 		return asks
 	}},
 	// 9.0.0 has it in its schema, and does not read it.
-	{"network by passt", "9.1.0", "7.2.0", func(h *host) (asks []*field.Path) {
+	{"passt networking", "9.1.0", "7.2.0", func(h *host) (asks []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
 			asks = append(asks, when(h.Bindings.NICs[nic.Name].Kind == "passt", h.domain.Child("devices", "interfaces").Index(i))...)
 		}
@@ -49,48 +49,48 @@ var features = []struct {
 	{tpmPlace, "10.10.0", "", func(h *host) []*field.Path {
 		return when(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
 	}},
-	{"a panic device on PCI", "9.1.0", "6.0.0", func(h *host) (asks []*field.Path) {
+	{"panic device 'pvpanic'", "9.1.0", "6.0.0", func(h *host) (asks []*field.Path) {
 		for i, p := range h.spec.Domain.Devices.PanicDevices {
 			pci := p.Model != nil && *p.Model == v1.Pvpanic
 			asks = append(asks, when(pci, h.domain.Child("devices", "panicDevices").Index(i).Child("model"))...)
 		}
 		return asks
 	}},
-	{"polling of IO threads", "9.4.0", "", func(h *host) []*field.Path {
+	{"IO thread polling", "9.4.0", "", func(h *host) []*field.Path {
 		return when(h.policy.IOThreads.PollMaxNanoseconds != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNanoseconds"))
 	}},
-	{"a number of workers of IO threads", "8.5.0", "7.1.0", func(h *host) []*field.Path {
+	{"IO thread pool limits", "8.5.0", "7.1.0", func(h *host) []*field.Path {
 		p := h.policy.IOThreads
 		return when((p.PoolMin != nil || p.PoolMax != nil) && h.plan.count > 0, policyPath("ioThreads", "poolMin"))
 	}},
-	{"threads that allocate memory", "8.2.0", "5.0.0", func(h *host) []*field.Path {
+	{"memory allocation threads", "8.2.0", "5.0.0", func(h *host) []*field.Path {
 		return when(h.policy.Memory.AllocationThreads != nil, policyPath("memory", "allocationThreads"))
 	}},
-	{"a cache for tables of images", "7.0.0", "", func(h *host) []*field.Path {
+	{"qcow2 metadata cache size", "7.0.0", "", func(h *host) []*field.Path {
 		return when(h.policy.Disk.MetadataCacheSize != nil, policyPath("disk", "metadataCacheSize"))
 	}},
-	{"IO by io_uring", "6.3.0", "5.0.0", func(h *host) []*field.Path {
+	{"io 'io_uring'", "6.3.0", "5.0.0", func(h *host) []*field.Path {
 		return when(h.policy.Disk.IOPolicy == "io_uring", policyPath("disk", "ioPolicy"))
 	}},
-	{"an ACPI index of an interface", "7.3.0", "6.0.0", func(h *host) (asks []*field.Path) {
+	{"ACPI index of an interface", "7.3.0", "6.0.0", func(h *host) (asks []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
 			asks = append(asks, when(nic.ACPIIndex > 0, h.domain.Child("devices", "interfaces").Index(i).Child("acpiIndex"))...)
 		}
 		return asks
 	}},
-	{"files of the firmware (fw_cfg)", "6.5.0", "", func(h *host) []*field.Path {
+	{"fw_cfg files", "6.5.0", "", func(h *host) []*field.Path {
 		return when(h.VMI.Annotations[v1.IgnitionAnnotation] != "", field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation))
 	}},
-	{"all of the host's enlightenments", "8.0.0", "", func(h *host) []*field.Path {
+	{"Hyper-V passthrough", "8.0.0", "", func(h *host) []*field.Path {
 		f := h.spec.Domain.Features
 		return when(f != nil && f.HypervPassthrough != nil && f.HypervPassthrough.Enabled != nil && *f.HypervPassthrough.Enabled,
 			h.domain.Child("features", "hypervPassthrough"))
 	}},
-	{"firmware without variables", "8.6.0", "", func(h *host) []*field.Path {
+	{"stateless firmware", "8.6.0", "", func(h *host) []*field.Path {
 		loader := h.Frontend.OS.Loader
 		return when(loader != nil && loader.Stateless == "yes", h.domain.Child("launchSecurity"))
 	}},
-	{"an MSDM table", "11.2.0", "", func(h *host) []*field.Path {
+	{"ACPI table MSDM", "11.2.0", "", func(h *host) []*field.Path {
 		f := h.spec.Domain.Firmware
 		return when(f != nil && f.ACPI != nil && f.ACPI.MsdmNameRef != "", h.domain.Child("firmware", "acpi", "msdmNameRef"))
 	}},
@@ -101,19 +101,19 @@ var features = []struct {
 	{"more than 255 vCPUs", "6.5.0", "", manyCPUs(255)},
 	{"more than 288 vCPUs", "", "8.1.0", manyCPUs(288)},
 	{"more than 1024 vCPUs", "", "9.0.0", manyCPUs(1024)},
-	{"interfaces of model igb", "9.3.0", "8.0.0", func(h *host) (asks []*field.Path) {
+	{"interface model 'igb'", "9.3.0", "8.0.0", func(h *host) (asks []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
 			asks = append(asks, when(nic.Model == "igb", h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
 		}
 		return asks
 	}},
-	{"direct and extended flushing of TLBs", "11.0.0", "7.1.0", func(h *host) []*field.Path {
+	{"direct and extended TLB flush", "11.0.0", "7.1.0", func(h *host) []*field.Path {
 		f := h.Frontend.Features
 		return when(f != nil && f.HyperV != nil && f.HyperV.TLBFlush != nil && (f.HyperV.TLBFlush.Direct != nil || f.HyperV.TLBFlush.Extended != nil),
 			h.domain.Child("features", "hyperv", "tlbflush"))
 	}},
 	// No release notes name it. It came after 10.1; older ones drop it and say nothing.
-	{"a display of a PCI host device", "10.2.0", "", func(h *host) (asks []*field.Path) {
+	{"display of a PCI host device", "10.2.0", "", func(h *host) (asks []*field.Path) {
 		for i := range h.Frontend.Devices.Hostdevs {
 			d := &h.Frontend.Devices.Hostdevs[i]
 			asks = append(asks, when(d.SubsysPCI != nil && d.SubsysPCI.Display == "on",
@@ -166,7 +166,7 @@ func (h *host) outdated() {
 			continue
 		}
 		for _, path := range f.asks(h) {
-			h.fail(field.Forbidden(path, fmt.Sprintf("%s: %s; run the guest on a newer host", f.name, strings.Join(h.on(old), ", "))))
+			h.fail(field.Forbidden(path, fmt.Sprintf("%s: %s; run the VMI on a newer host", f.name, strings.Join(h.on(old), ", "))))
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (h *host) efi(out *libvirtxml.DomainOS) {
 		out.Loader.Secure = "yes"
 	}
 	if h.Bindings.NVRAM == "" {
-		h.fail(field.Invalid(h.domain.Child("firmware", "bootloader", "efi"), "", h.node()+" has bound no file for the firmware's variables"))
+		h.fail(field.Invalid(h.domain.Child("firmware", "bootloader", "efi"), "", h.node()+" has no binding for the firmware's variable store"))
 		return
 	}
 	out.NVRam = &libvirtxml.DomainNVRam{NVRam: h.Bindings.NVRAM, Template: build.VarsTemplate}
@@ -108,10 +108,10 @@ func (h *host) kernel(out *libvirtxml.DomainOS) {
 	}
 	container, at := firmware.KernelBoot.Container, h.domain.Child("firmware", "kernelBoot", "container")
 	if container.KernelPath != "" && h.Bindings.Kernel == "" {
-		h.fail(field.Invalid(at.Child("kernelPath"), container.KernelPath, h.node()+" has bound no file for it"))
+		h.fail(field.Invalid(at.Child("kernelPath"), container.KernelPath, h.node()+" has no binding for this file"))
 	}
 	if container.InitrdPath != "" && h.Bindings.Initrd == "" {
-		h.fail(field.Invalid(at.Child("initrdPath"), container.InitrdPath, h.node()+" has bound no file for it"))
+		h.fail(field.Invalid(at.Child("initrdPath"), container.InitrdPath, h.node()+" has no binding for this file"))
 	}
 	out.Kernel, out.Initrd = h.Bindings.Kernel, h.Bindings.Initrd
 }
@@ -124,7 +124,7 @@ func (h *host) acpiTables(out *libvirtxml.DomainOS) {
 	for _, table := range out.ACPI.Tables {
 		table.Path = h.Bindings.ACPITables[strings.ToLower(table.Type)]
 		if table.Path == "" {
-			h.fail(field.Invalid(h.domain.Child("firmware", "acpi", table.Type+"NameRef"), table.Type, h.node()+" has bound no file for this table"))
+			h.fail(field.Invalid(h.domain.Child("firmware", "acpi", table.Type+"NameRef"), table.Type, h.node()+" has no binding for this table"))
 		}
 		tables.Tables = append(tables.Tables, table)
 	}
@@ -143,7 +143,7 @@ func (h *host) sysinfo() []libvirtxml.DomainSysInfo {
 			entries[j].File = h.Bindings.FirmwareFiles[entries[j].Name]
 			if entries[j].File == "" {
 				path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
-				h.fail(field.Invalid(path, field.OmitValueType{}, h.node()+" has bound no file for '"+entries[j].Name+"'"))
+				h.fail(field.Invalid(path, field.OmitValueType{}, h.node()+" has no binding for '"+entries[j].Name+"'"))
 			}
 		}
 		out[i].FWCfg = &libvirtxml.DomainSysInfoFWCfg{Entry: entries}

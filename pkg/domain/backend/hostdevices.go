@@ -19,7 +19,7 @@ func (h *host) hostdevs() []libvirtxml.DomainHostdev {
 		at := h.hostdevPath(name)
 		bound, found := h.Bindings.HostDevs[name]
 		if !found {
-			h.fail(field.Invalid(at, name, h.node()+" has bound no device for it"))
+			h.fail(field.Invalid(at, name, h.node()+" has no binding for this device"))
 			continue
 		}
 		if err := bindHostdev(&out[i], bound); err != nil {
@@ -66,13 +66,13 @@ func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
 	case out.SubsysUSB != nil && bound.Type == "usb":
 		var bus, device uint
 		if _, err := fmt.Sscanf(bound.Address, "%d.%d", &bus, &device); err != nil {
-			return fmt.Errorf("not a USB address like '1.4'")
+			return fmt.Errorf("must be a USB address such as '1.4'")
 		}
 		usb := *out.SubsysUSB
 		usb.Source = &libvirtxml.DomainHostdevSubsysUSBSource{Address: &libvirtxml.DomainAddressUSB{Bus: &bus, Device: &device}}
 		out.SubsysUSB = &usb
 	default:
-		return fmt.Errorf("the bound device is of type '%s', which is not what the guest was given at its first boot", bound.Type)
+		return fmt.Errorf("the bound device has type '%s', which differs from the device of the first boot", bound.Type)
 	}
 	return nil
 }

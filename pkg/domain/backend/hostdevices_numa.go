@@ -77,7 +77,7 @@ func devicesOf(cells []guestCell, id int) int {
 // devices of a cell, for people.
 func (c guestCell) devices() (text string) {
 	for _, n := range c.neighbours {
-		text += fmt.Sprintf(", device '%s' of cell %d", n.name, n.host)
+		text += fmt.Sprintf(", device '%s' of node %d", n.name, n.host)
 	}
 	return text
 }

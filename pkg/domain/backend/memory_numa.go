@@ -60,7 +60,7 @@ func (h *host) mirror(cells []guestCell, rooms []*room) (ids, vcpus []int) {
 		found = h.match(cells, rooms)
 	}
 	if found == nil {
-		h.fail(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest has NUMA cells (%s) that do not fit those of %s (%s); run it where they fit",
+		h.fail(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest's NUMA nodes (%s) do not fit those of %s (%s); run the VMI on a host where they fit",
 			wanted(cells), h.node(), offered(rooms))))
 		return nil, nil
 	}

@@ -112,10 +112,10 @@ func TestCellsThatDoNotFit(t *testing.T) {
 		words string
 	}{
 		{"one large cell is not two", cells([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
-			"the guest has NUMA cells (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) that do not fit those of this host (cell 0: 8 CPUs, 8388608 KiB)"},
-		{"a cell with too little memory", small, "cell 1: 4 CPUs, 524288 KiB"},
+			"the guest's NUMA nodes (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) do not fit those of this host (node 0: 8 CPUs, 8388608 KiB)"},
+		{"a cell with too little memory", small, "node 1: 4 CPUs, 524288 KiB"},
 		{"a cell with too few huge pages", pageless, "do not fit"},
-		{"three small cells", cells([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "cell 2: 2 CPUs"},
+		{"three small cells", cells([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "node 2: 2 CPUs"},
 		{"a host that tells no cells", nil, "none is known"},
 	} {
 		t.Run(c.why, func(t *testing.T) {

@@ -22,7 +22,7 @@ func (h *host) interfaces() []libvirtxml.DomainInterface {
 		at := h.nicPath(name)
 		nic, bound := h.Bindings.NICs[name]
 		if !bound {
-			h.fail(field.Invalid(at, name, h.node()+" has bound nothing for this interface"))
+			h.fail(field.Invalid(at, name, h.node()+" has no binding for this interface"))
 			continue
 		}
 		h.connect(&out[i], nic, at)

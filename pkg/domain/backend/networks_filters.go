@@ -35,7 +35,7 @@ func (h *host) guard(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
 		return
 	}
 	if !tapped(out) || out.Source.Direct != nil {
-		h.fail(field.Invalid(at, nic.Kind, "what the guest sends can be filtered on a tap or bridge alone"))
+		h.fail(field.Invalid(at, nic.Kind, "packet filters need a tap or bridge, which this host does not bind the interface to"))
 		return
 	}
 	for _, text := range nic.Addresses {

@@ -56,7 +56,7 @@ func illegible(name string, value reflect.Value, path *field.Path) (errs field.E
 	switch quantity := value.Interface().(type) {
 	case *resource.Quantity:
 		if !between(*quantity, 1, most) {
-			errs = append(errs, field.Invalid(path, quantity.String(), "must be a positive number that 64 bits hold"))
+			errs = append(errs, field.Invalid(path, quantity.String(), "must be from 1 to 9223372036854775807"))
 		}
 	case []resource.Quantity:
 		for i, q := range quantity {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
 )
@@ -49,70 +50,70 @@ var coupled = []struct {
 			}
 		}
 		return nil
-	}, "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
+	}, "multiple queues need a tap or bridge, and this host binds the interface in user space"},
 	{func(h *host) []*field.Path {
 		own := h.Frontend.CPU != nil && h.Frontend.CPU.Mode == "host-passthrough"
 		return when(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain, "cpu", "model")
-	}, "the host's own CPU ('host-passthrough') needs hardware virtualization, and this host emulates"},
+	}, "model 'host-passthrough' needs hardware virtualization, which this host does not offer"},
 	{func(h *host) []*field.Path {
 		return when(len(h.Frontend.Devices.IOMMUs) > 0 && h.virtType() == "qemu", h.domain, "cpu")
-	}, "more than 255 vCPUs on amd64, those to be plugged in counted, need hardware virtualization, and this host emulates"},
+	}, "more than 255 vCPUs on amd64, hot-pluggable ones included, need hardware virtualization, which this host does not offer"},
 	{func(h *host) []*field.Path {
 		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anonymous", h.domain, "devices", "filesystems")
-	}, "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
+	}, "virtiofs needs shared memory, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
 			return kind == "vhostuser" && h.policy.Memory.Backing == "anonymous"
 		})
-	}, "this host binds the interface to vhost-user, which needs memory that another process can map, and hostProfile.memory.backing is 'Anonymous'"},
+	}, "this host binds the interface to vhost-user, which needs shared memory, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
 			return kind == "vhostuser" && !virtio(&nic)
 		})
-	}, "this host binds the interface to vhost-user, which speaks virtio, and its model is another; use model 'virtio'"},
+	}, "this host binds the interface to vhost-user, which supports model 'virtio' only"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
 			return isTrue(h.policy.Net.VHost) && virtio(&nic) && !kernel(kind)
 		})
-	}, "hostProfile.net.vhost is 'true', and this host binds the interface without a device of its kernel; use a tap, bridge or macvtap"},
+	}, "hostProfile.net.vhost 'true' needs a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		limited := h.policy.Net.Inbound != nil || h.policy.Net.Outbound != nil
 		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool { return limited && !kernel(kind) })
-	}, "hostProfile.net.inbound or outbound limits it, and this host binds the interface without a device of its kernel; use a tap, bridge or macvtap"},
+	}, "hostProfile.net.inbound and outbound need a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		filters := h.policy.Net.FilterRef != ""
 		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
 			return filters && (!kernel(kind) || kind == "direct")
 		})
-	}, "hostProfile.net.filterRef filters it, and this host binds the interface without a tap; use a tap or bridge"},
+	}, "hostProfile.net.filterRef needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
 			return h.policy.Security.NWFilter == "spoofing" && (kind == "direct" || kind == "vhostuser")
 		})
-	}, "hostProfile.security.nwFilter is 'AntiSpoofing', and this host binds the interface without a tap, so that nothing filters it; use a tap or bridge"},
+	}, "hostProfile.security.nwFilter 'AntiSpoofing' needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
 			return isTrue(h.policy.Net.TrustRx) && (kind != "direct" || !virtio(&nic))
 		})
-	}, "hostProfile.net.trustRx is 'true', which is for virtio interfaces with a macvtap, and this is another"},
+	}, "hostProfile.net.trustRx 'true' needs an interface of model 'virtio' that is bound to a macvtap"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
 			return kind != "bridge" && (isTrue(h.policy.Net.Isolated) || h.policy.Net.CoalesceFrames != nil && !kernel(kind))
 		})
-	}, "hostProfile.net.isolated needs a port of a bridge, and coalesceFrames a device of the host's kernel, which this interface is not bound to"},
+	}, "hostProfile.net.isolated needs a bridge, and hostProfile.net.coalesceFrames a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		return when(h.policy.CPU.PinStrategy == "none" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
-	}, "the guest's NUMA cells need pinned CPUs, and hostProfile.cpu.pinStrategy is 'None'"},
+	}, "numa.guestMappingPassthrough needs pinned CPUs, and hostProfile.cpu.pinStrategy is 'None'"},
 	{func(h *host) []*field.Path {
 		mode := h.policy.NUMA.Mode
 		return when(mode != "" && mode != "strict" && h.mirrored(), h.domain, "cpu", "numa", "guestMappingPassthrough")
-	}, "the guest's NUMA cells need the memory of their cells of the host, and hostProfile.numa.mode is not 'Strict'"},
+	}, "numa.guestMappingPassthrough needs hostProfile.numa.mode 'Strict'"},
 	{func(h *host) []*field.Path {
 		limit := h.policy.Memory.HardLimit
 		return when(limit != nil && kibibytes(*limit) <= uint64(h.Frontend.Memory.Value), h.domain, "memory", "guest")
-	}, "the guest's memory does not fit below hostProfile.memory.hardLimit, which is for all of QEMU: its kernel would kill it"},
+	}, "must be less than hostProfile.memory.hardLimit, which limits QEMU's own memory too; else the kernel kills QEMU"},
 	{func(h *host) []*field.Path { return h.native() },
-		"native IO needs cache 'none' or 'directsync', and the disk or hostProfile.disk.cachePolicy has another"},
+		"io 'native' bypasses the host page cache and needs cache 'none' or 'directsync', from the disk or hostProfile.disk.cachePolicy"},
 	{func(h *host) []*field.Path {
 		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", profileRoot, "disk", "detectZeroes")
 	}, "'Unmap' needs hostProfile.disk.discard 'Unmap'"},
@@ -121,21 +122,21 @@ var coupled = []struct {
 		return append(when(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits",
 			"totalBytesPerSecond"),
 			when(p.TotalIOPS != nil && (p.ReadIOPS != nil || p.WriteIOPS != nil), profileRoot, "diskLimits", "totalIOPS")...)
-	}, "a limit of the total cannot be together with one of reads or writes"},
+	}, "a total limit cannot be together with a limit of reads or writes"},
 	{func(h *host) []*field.Path {
 		p := h.policy.IOThreads
 		return when(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), profileRoot, "ioThreads", "poolMin")
-	}, "needs hostProfile.ioThreads.poolMax, and must not be greater"},
+	}, "must be less than or equal to hostProfile.ioThreads.poolMax, which must be set"},
 	{func(h *host) (paths []*field.Path) {
 		rates := []*v1alpha1.BandwidthPolicy{h.policy.Net.Inbound, h.policy.Net.Outbound}
 		for i, name := range []string{"inbound", "outbound"} {
 			paths = append(paths, when(rates[i] != nil && rates[i].AverageBytesPerSecond == nil, profileRoot, "net", name, "averageBytesPerSecond")...)
 		}
 		return paths
-	}, "peak and burst are above an average, which must be given with hostProfile.net.inbound and outbound"},
+	}, "must be set with hostProfile.net.inbound and outbound"},
 	{func(h *host) []*field.Path {
 		return when((len(h.policy.Cache.L3Sizes) > 0 || len(h.policy.Cache.MemoryBandwidthPercents) > 0) && h.virtType() == "qemu", profileRoot, "cache")
-	}, "parts of caches and bandwidth need hardware virtualization, and this host emulates the guest"},
+	}, "cache and memory bandwidth allocation need hardware virtualization, which this host does not offer"},
 }
 
 // kernel tells whether a binding has a device of the host's kernel.
@@ -143,10 +144,7 @@ func kernel(kind string) bool {
 	return kind == "bridge" || kind == "tap" || kind == "ethernet" || kind == "direct"
 }
 
-func (h *host) mirrored() bool {
-	cpu := h.spec.Domain.CPU
-	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
-}
+func (h *host) mirrored() bool { return vm.MirrorsNUMA(h.spec.Domain.CPU) }
 
 // nics are the paths of interfaces for which something is so.
 func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {

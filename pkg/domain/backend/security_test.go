@@ -27,12 +27,12 @@ func TestCouplings(t *testing.T) {
 		want, words string
 	}{
 		{"virtiofs with memory that cannot be shared", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: Anonymous}}"),
-			"FieldValueForbidden spec.domain.devices.filesystems", "virtiofs needs memory that its daemon can map, and hostProfile.memory.backing is 'Anonymous'"},
+			"FieldValueForbidden spec.domain.devices.filesystems", "virtiofs needs shared memory, and hostProfile.memory.backing is 'Anonymous'"},
 		{"virtiofs with memory in files", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: File}}"), "", ""},
 		{"vhost-user with memory that cannot be shared", nic, policy("vhostuser", "{memory: {backing: Anonymous}}"), nicPath,
 			"hostProfile.memory.backing is 'Anonymous'"},
-		{"vhost-user needs virtio", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", kind("vhostuser"), nicPath, "use model 'virtio'"},
-		{"vhost without a device of the kernel", nic, policy("user", "{net: {vhost: true}}"), nicPath, "hostProfile.net.vhost is 'true', and this host binds"},
+		{"vhost-user needs virtio", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", kind("vhostuser"), nicPath, "which supports model 'virtio' only"},
+		{"vhost without a device of the kernel", nic, policy("user", "{net: {vhost: true}}"), nicPath, "hostProfile.net.vhost 'true' needs a tap, bridge or macvtap"},
 		{"vhost is for virtio alone, and no other card minds", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}",
 			policy("user", "{net: {vhost: true}}"), "", ""},
 		{"vhost on a tap", nic, policy("tap", "{net: {vhost: true}}"), "", ""},
@@ -52,22 +52,22 @@ func TestCouplings(t *testing.T) {
 		{"native IO over the administrator's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, io: native}]}",
 			policy("", "{disk: {cachePolicy: WriteBack}}"), diskPath, "hostProfile.disk.cachePolicy"},
 		{"the administrator's native IO over the user's cache", "devices: {disks: [{name: a, disk: {bus: virtio}, cache: writeback}]}",
-			policy("", "{disk: {ioPolicy: Native}}"), diskPath, "native IO needs cache"},
+			policy("", "{disk: {ioPolicy: Native}}"), diskPath, "io 'native' bypasses the host page cache"},
 		{"native IO without a cache", disk, policy("", "{disk: {ioPolicy: Native, cachePolicy: DirectSync}}"), "", ""},
 		{"zeroes that may not be given back", disk, policy("", "{disk: {detectZeroes: Unmap, discard: Ignore}}"),
 			"FieldValueForbidden hostProfile.disk.detectZeroes", "hostProfile.disk.discard"},
 		{"a total and a part", disk, policy("", "{diskLimits: {totalIOPS: 1, readIOPS: 1}}"), "FieldValueForbidden hostProfile.diskLimits.totalIOPS",
-			"cannot be together"},
+			"a total limit cannot be together"},
 		{"a pool of more than its most", disk, policy("", "{ioThreads: {poolMin: 4, poolMax: 2}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin",
 			"hostProfile.ioThreads.poolMax"},
 		{"a least pool without a most", disk, policy("", "{ioThreads: {poolMin: 4}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin",
-			"needs hostProfile.ioThreads.poolMax"},
+			"hostProfile.ioThreads.poolMax, which must be set"},
 		{"a peak above nothing", nic, policy("tap", "{net: {outbound: {peakBytesPerSecond: 4k}}}"),
-			"FieldValueForbidden hostProfile.net.outbound.averageBytesPerSecond", "above an average"},
+			"FieldValueForbidden hostProfile.net.outbound.averageBytesPerSecond", "must be set with hostProfile.net.inbound and outbound"},
 		{"parts of a cache where CPUs are emulated", "cpu: {cores: 1}", func(m *render.Machine) {
 			policy("", "{cache: {l3Sizes: [1Mi]}}")(m)
 			m.Host.VirtTypes = []string{"qemu"}
-		}, "FieldValueForbidden hostProfile.cache", "this host emulates"},
+		}, "FieldValueForbidden hostProfile.cache", "cache and memory bandwidth allocation need hardware virtualization"},
 		{"CPUs of the host that nobody can tell", "cpu: {cores: 1, dedicatedCpuPlacement: true}", policy("", "{cpu: {reservedHostCPUs: many}}"),
 			"FieldValueInvalid hostProfile.cpu.reservedHostCPUs", "such as '0-3,8'"},
 		{"a place of boot entries that is no path", "firmware: {bootloader: {efi: {secureBoot: false}}}", policy("", "{pathTemplates: {nvram: '{{.Name}}.fd'}}"),
@@ -86,10 +86,10 @@ func TestCouplings(t *testing.T) {
 				nic.Kind = "user"
 				m.Bindings.NICs["default"] = nic
 			},
-			"FieldValueForbidden spec.domain.devices.networkInterfaceMultiqueue", "several queues need a tap or bridge on the host, and this host binds the interface in user space"},
+			"FieldValueForbidden spec.domain.devices.networkInterfaceMultiqueue", "multiple queues need a tap or bridge, and this host binds the interface in user space"},
 		{"one queue needs no tap", "cpu: {cores: 1}, devices: {interfaces: [{name: default, masquerade: {}}]}", func(*render.Machine) {}, "", ""},
 		{"the host's own CPU on a host that emulates", "cpu: {cores: 1, model: host-passthrough}", func(m *render.Machine) { m.Host.VirtTypes = []string{"qemu"} },
-			"FieldValueForbidden spec.domain.cpu.model", "needs hardware virtualization, and this host emulates"},
+			"FieldValueForbidden spec.domain.cpu.model", "model 'host-passthrough' needs hardware virtualization"},
 		{"the host's own CPU on a host with KVM", "cpu: {cores: 1, model: host-passthrough}", func(*render.Machine) {}, "", ""},
 		{"no EFI build for the machine", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Host.Firmware = nil },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has no EFI firmware without enrolled keys for machine"},
@@ -97,7 +97,7 @@ func TestCouplings(t *testing.T) {
 			func(m *render.Machine) { m.Host.Firmware = m.Host.Firmware[:1] },
 			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "without enrolled keys"},
 		{"no file for the variables of the firmware", "firmware: {bootloader: {efi: {secureBoot: false}}}", func(m *render.Machine) { m.Bindings.NVRAM = "" },
-			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has bound no file for the firmware's variables"},
+			"FieldValueInvalid spec.domain.firmware.bootloader.efi", "has no binding for the firmware's variable store"},
 		{"no emulator for the architecture", "cpu: {cores: 1}", func(m *render.Machine) { m.Host.Emulators = nil }, "FieldValueInvalid spec.architecture",
 			"has no emulator"},
 		{"a machine that this QEMU has not", "machine: {type: pc-q35-99.0}", func(m *render.Machine) {
@@ -109,9 +109,9 @@ func TestCouplings(t *testing.T) {
 			m.Bindings.HostDevs["fpga"] = dev
 		}, "FieldValueInvalid spec.domain.devices.hostDevices[0]", ""},
 		{"an interface that nothing is bound to", "devices: {interfaces: [{name: default, masquerade: {}}]}", func(m *render.Machine) { m.Bindings.NICs = nil },
-			"FieldValueInvalid spec.domain.devices.interfaces[0]", "has bound nothing for this interface"},
+			"FieldValueInvalid spec.domain.devices.interfaces[0]", "has no binding for this interface"},
 		{"a file system without its daemon", "devices: {filesystems: [{name: fs, virtiofs: {}}]}", func(m *render.Machine) { m.Bindings.Filesystems = nil },
-			"FieldValueInvalid spec.domain.devices.filesystems[0]", "has bound no virtiofsd socket"},
+			"FieldValueInvalid spec.domain.devices.filesystems[0]", "has no virtiofsd socket"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			pages := ""

@@ -41,7 +41,7 @@ func (g *guest) maxCPUs() uint {
 
 func (g *guest) vcpu() *libvirtxml.DomainVCPU {
 	if given, _, _ := vm.Topology(g.spec.Domain.CPU); given == 0 {
-		g.fail(field.Required(g.path.Child("cpu", "cores"), "the topology must be explicit: cores, sockets or threads"))
+		g.fail(field.Required(g.path.Child("cpu", "cores"), "cores, sockets or threads must be set"))
 	}
 	v := &libvirtxml.DomainVCPU{Placement: "static", Value: g.maxCPUs()}
 	if g.cpus() < v.Value {

@@ -31,10 +31,10 @@ func (g *guest) chosen() *libvirtxml.DomainNuma {
 		g.fail(field.Invalid(cellsPath, text, fmt.Sprintf("must be a number from 1 to %d", vm.MostCells)))
 		return nil
 	case g.arch.ccw:
-		g.fail(field.Forbidden(cellsPath, "s390x guests have no NUMA cells"))
+		g.fail(field.Forbidden(cellsPath, "architecture 's390x' has no NUMA nodes"))
 		return nil
 	case sockets%n != 0:
-		g.fail(field.Invalid(cellsPath, text, fmt.Sprintf("the guest has %d sockets, which %d cells cannot share equally", sockets, n)))
+		g.fail(field.Invalid(cellsPath, text, fmt.Sprintf("must divide the number of sockets, which is %d", sockets)))
 		return nil
 	}
 	cells, each := make([]cell, n), sockets/n*cores*threads
@@ -69,7 +69,7 @@ func (g *guest) splitMemory(cells []cell) bool {
 	}
 	total, n := g.memory().Value, uint(len(cells))
 	if total/unit < n || unit > mebibyte && total%unit != 0 {
-		g.fail(field.Invalid(path, fmt.Sprintf("%dKi", total), fmt.Sprintf("%d NUMA cells need whole pages of %d KiB, one each at least", n, unit)))
+		g.fail(field.Invalid(path, fmt.Sprintf("%dKi", total), fmt.Sprintf("must give each of %d NUMA nodes at least one page of %d KiB, in whole pages", n, unit)))
 		return false
 	}
 	for i := range cells {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
@@ -28,7 +29,7 @@ type cell struct {
 // numa gives guests whose memory can grow the one cell that added memory belongs to: libvirt wants it, and would else add
 // it. Shared or huge pages need none, so that a filesystem or another backing never changes the guest's NUMA tables.
 func (g *guest) numa() *libvirtxml.DomainNuma {
-	if c := g.spec.Domain.CPU; c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
+	if vm.MirrorsNUMA(g.spec.Domain.CPU) {
 		return g.mirrored()
 	}
 	if own := g.chosen(); own != nil || !g.memoryGrows() {
@@ -69,19 +70,19 @@ func (g *guest) mirrors() (page uint, ok bool) {
 	before := len(g.errs)
 	memory, at := g.spec.Domain.Memory, g.path.Child("cpu", "numa", "guestMappingPassthrough")
 	if g.VMI.Annotations[v1alpha1.AnnotationNUMACells] != "" {
-		g.fail(field.Forbidden(cellsPath, "the guest mirrors the host's NUMA cells (numa.guestMappingPassthrough): use one of the two"))
+		g.fail(field.Forbidden(cellsPath, "may not be combined with spec.domain.cpu.numa.guestMappingPassthrough; remove one of the two"))
 	}
 	if g.arch.ccw {
-		g.fail(field.Forbidden(at, "s390x guests have no NUMA cells"))
+		g.fail(field.Forbidden(at, "architecture 's390x' has no NUMA nodes"))
 	}
 	if !g.spec.Domain.CPU.DedicatedCPUPlacement {
-		g.fail(field.Required(g.path.Child("cpu", "dedicatedCpuPlacement"), "NUMA cells can be mirrored for CPUs of the guest's own only"))
+		g.fail(field.Required(g.path.Child("cpu", "dedicatedCpuPlacement"), "must be 'true' with numa.guestMappingPassthrough"))
 	}
 	if g.memoryGrows() {
-		g.fail(field.Forbidden(g.path.Child("memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow"))
+		g.fail(field.Forbidden(g.path.Child("memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow; remove maxGuest"))
 	}
 	if memory == nil || memory.Hugepages == nil {
-		g.fail(field.Required(g.path.Child("memory", "hugepages"), "NUMA cells can be mirrored for memory in huge pages only"))
+		g.fail(field.Required(g.path.Child("memory", "hugepages"), "must be set with numa.guestMappingPassthrough"))
 		return 0, false
 	}
 	page, err := g.hugePage()
@@ -91,7 +92,7 @@ func (g *guest) mirrors() (page uint, ok bool) {
 	}
 	if total := g.memory().Value; total%page != 0 {
 		g.fail(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
-			fmt.Sprintf("must be a multiple of the huge pages, '%s'", memory.Hugepages.PageSize)))
+			fmt.Sprintf("must be a multiple of the huge page size '%s'", memory.Hugepages.PageSize)))
 	}
 	return page, len(g.errs) == before
 }
@@ -123,7 +124,7 @@ func (g *guest) newCells() []cell {
 	chosen := g.choose(sockets*cores, threads)
 	if chosen == nil {
 		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), fmt.Sprintf(
-			"the guest needs %d cores of %d CPUs, each within one NUMA cell; the cells of the host have for it: %s", sockets*cores, threads, offered(g.Facts.NUMA))))
+			"%d cores with %d threads each do not fit the host's NUMA nodes, each core within one node; available: %s", sockets*cores, threads, offered(g.Facts.NUMA))))
 		return nil
 	}
 	cells, next := make([]cell, len(chosen)), uint(0)
@@ -139,7 +140,7 @@ func (g *guest) newCells() []cell {
 func offered(cells []Cell) string {
 	var words []string
 	for _, c := range cells {
-		words = append(words, fmt.Sprintf("cell %d has %d CPUs", c.ID, c.CPUs))
+		words = append(words, fmt.Sprintf("node %d has %d CPUs", c.ID, c.CPUs))
 	}
 	return cmp.Or(strings.Join(words, ", "), "none is known")
 }
@@ -159,7 +160,7 @@ func (g *guest) shareMemory(cells []cell, page uint) bool {
 	if pages < n {
 		memory := g.spec.Domain.Memory
 		g.fail(field.Invalid(g.path.Child("memory", "guest"), memory.Guest.String(),
-			fmt.Sprintf("has %d huge pages of '%s', and the guest's %d NUMA cells need one each", pages, memory.Hugepages.PageSize, n)))
+			fmt.Sprintf("must have one huge page of '%s' for each of %d NUMA nodes at least; it has %d", memory.Hugepages.PageSize, n, pages)))
 		return false
 	}
 	for i := range cells {

@@ -82,7 +82,7 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 			out.Target.Tray = string(d.CDRom.Tray)
 		}
 	default:
-		g.fail(field.Required(path.Child("disk"), "one of disk, lun or cdrom"))
+		g.fail(field.Required(path.Child("disk"), "one of disk, lun or cdrom must be set"))
 		return "", address
 	}
 	// The host writes its metrics there, and the guest reads them.
@@ -167,9 +167,9 @@ func (g *guest) matched(d *v1.Disk, path *field.Path) v1.CustomBlockSize {
 	size, known := g.Facts.BlockSizes[d.Name]
 	switch sata := d.Disk != nil && d.Disk.Bus == v1.DiskBusSATA || d.CDRom != nil && d.CDRom.Bus == v1.DiskBusSATA; {
 	case !known:
-		g.fail(field.Invalid(path, d.Name, "the block size of this volume is not known; give it as blockSize.custom"))
+		g.fail(field.Invalid(path, d.Name, "the block size of this volume is not known; set blockSize.custom"))
 	case sata && size.Logical != 512: // QEMU refuses others
-		g.fail(field.Invalid(path, d.Name, fmt.Sprintf("the volume has blocks of %d bytes, bus 'sata' has 512; use another bus or blockSize.custom", size.Logical)))
+		g.fail(field.Invalid(path, d.Name, fmt.Sprintf("the volume has blocks of %d bytes, and bus 'sata' supports 512 only; use another bus or set blockSize.custom", size.Logical)))
 	}
 	return size
 }

@@ -105,7 +105,7 @@ func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 			return
 		}
 		if v := g.volumes[volume]; v == nil || v.Secret == nil {
-			g.fail(field.Invalid(path, volume, "must name a volume that is a secret"))
+			g.fail(field.Invalid(path, volume, "must name a volume of type secret"))
 		}
 		out.Tables = append(out.Tables, libvirtxml.DomainACPITable{Type: kind})
 	}
@@ -126,7 +126,7 @@ func (g *guest) sysinfo() (out []libvirtxml.DomainSysInfo) {
 	}
 	if !g.arch.fwcfg {
 		path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
-		g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no fw_cfg device to give it by"))
+		g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no fw_cfg device; remove the annotation"))
 	}
 	// That it is there is the guest's; the backend knows the file, since the data may hold a password.
 	entry := libvirtxml.DomainSysInfoEntry{Name: abi.Ignition}

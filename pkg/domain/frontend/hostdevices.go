@@ -48,7 +48,7 @@ func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev 
 		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-pci", Display: "off"} // libvirt's word for none
 	case "ap", "ccw":
 		if !g.arch.ccw {
-			g.fail(field.Forbidden(path, "devices of kind '"+kind+"' are those of architecture 's390x'"))
+			g.fail(field.Forbidden(path, "devices of kind '"+kind+"' exist on architecture 's390x' only"))
 		}
 		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-" + kind}
 	case "usb":

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
 )
@@ -16,8 +17,7 @@ import (
 
 // mirroring tells whether the guest's cells are those of a host.
 func (g *guest) mirroring() bool {
-	c := g.spec.Domain.CPU
-	return c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil && !g.arch.ccw
+	return vm.MirrorsNUMA(g.spec.Domain.CPU) && !g.arch.ccw
 }
 
 // mirrorsRecord tells whether they are those of the first boot.
@@ -47,10 +47,10 @@ func (p *placement) beside(d abi.Device) *uint {
 		return cell
 	case told:
 		p.fail(field.Forbidden(p.at(d),
-			fmt.Sprintf("the device is next to NUMA cell %d of the host, where the guest has no CPUs; give it CPUs there or another device", host)))
+			fmt.Sprintf("the device is next to NUMA node %d of the host, where the VMI has no CPUs; give the VMI CPUs there or another device", host)))
 	case d.Hostdev.SubsysPCI != nil:
 		p.fail(field.Forbidden(p.at(d),
-			"the host does not tell which of its NUMA cells the device is next to, and a guest with numa.guestMappingPassthrough is to see that"))
+			"the host does not report the device's NUMA node, which numa.guestMappingPassthrough needs; use another device"))
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (g *guest) known(path *field.Path, value string, values []string) bool {
 		}
 	}
 	if len(values) == 0 {
-		g.fail(field.Forbidden(path, fmt.Sprintf("there is none for architecture '%s'", g.spec.Architecture)))
+		g.fail(field.Forbidden(path, fmt.Sprintf("architecture '%s' does not support it", g.spec.Architecture)))
 		return false
 	}
 	g.fail(field.NotSupported(path, value, values))

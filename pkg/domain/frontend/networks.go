@@ -70,13 +70,13 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 func (g *guest) binding(n *v1.Interface, path *field.Path) {
 	switch {
 	case n.DeprecatedSlirp != nil:
-		g.fail(field.Forbidden(path.Child("slirp"), "is no longer offered; use masquerade"))
+		g.fail(field.Forbidden(path.Child("slirp"), "is no longer supported; use masquerade"))
 	case n.DeprecatedMacvtap != nil:
-		g.fail(field.Forbidden(path.Child("macvtap"), "is no longer offered; use bridge"))
+		g.fail(field.Forbidden(path.Child("macvtap"), "is no longer supported; use bridge"))
 	case n.DeprecatedPasst != nil:
-		g.fail(field.Forbidden(path.Child("passt"), "is no longer offered; use passtBinding"))
+		g.fail(field.Forbidden(path.Child("passt"), "is no longer supported; use passtBinding"))
 	case n.Bridge == nil && n.Masquerade == nil && n.PasstBinding == nil && n.Binding == nil:
-		g.fail(field.Required(path.Child("masquerade"), "one of bridge, masquerade, passtBinding, sriov or binding"))
+		g.fail(field.Required(path.Child("masquerade"), "one of bridge, masquerade, passtBinding, sriov or binding must be set"))
 	}
 }
 
@@ -106,7 +106,7 @@ func (g *guest) acpiIndex(n *v1.Interface, path *field.Path) *libvirtxml.DomainD
 	case n.ACPIIndex == 0:
 		return nil
 	case n.ACPIIndex < 0 || n.ACPIIndex > maxACPIIndex:
-		g.fail(field.Invalid(path.Child("acpiIndex"), n.ACPIIndex, "must be between 1 and 16383"))
+		g.fail(field.Invalid(path.Child("acpiIndex"), n.ACPIIndex, "must be from 1 to 16383"))
 	}
 	return &libvirtxml.DomainDeviceACPI{Index: uint(n.ACPIIndex)}
 }

@@ -22,7 +22,7 @@ func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
 	}
 	path := g.path.Child("launchSecurity")
 	if g.spec.Architecture != "amd64" {
-		g.fail(field.Forbidden(path, "there is none for architecture '"+g.spec.Architecture+"'"))
+		g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' does not support it"))
 		return nil
 	}
 	switch {
@@ -38,7 +38,7 @@ func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
 		}
 		return &libvirtxml.DomainLaunchSecurity{SEV: &libvirtxml.DomainLaunchSecuritySEV{Policy: &policy, DHCert: s.SEV.DHCert, Session: s.SEV.Session}}
 	}
-	g.fail(field.Required(path, "one of sev, snp or tdx"))
+	g.fail(field.Required(path, "one of sev, snp or tdx must be set"))
 	return nil
 }
 
