@@ -11,6 +11,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// Listed names as many as a warning has room for.
+var Listed = listed
+
 // Judges are the names of the functions that judge a guest, in their order.
 func Judges() (names []string) {
 	for _, rule := range guestRules {

@@ -3,6 +3,7 @@ package validate_test
 import (
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/validate"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -91,10 +92,10 @@ func growing(fragment string) given {
 	}
 }
 
-// vm is a VM that is created with this in it. Its guest is not judged.
-func vm(fragment string) given {
+// vm is a VM that is created with all of these in it. Its guest is not judged.
+func vm(fragments ...string) given {
 	return func(t testing.TB, limits config.Limits) field.ErrorList {
-		return validate.VM(object[v1.VirtualMachine](t, legalVM, fragment), nil, limits)
+		return validate.VM(object[v1.VirtualMachine](t, append([]string{legalVM}, fragments...)...), nil, limits)
 	}
 }
 
@@ -132,6 +133,13 @@ func changed(t testing.TB, by validate.Account, was, change string) validate.Gue
 		New: object[v1.VirtualMachineInstance](t, legalVMI, was, change),
 		Old: object[v1.VirtualMachineInstance](t, legalVMI, was),
 		By:  by,
+	}
+}
+
+// guestHardware is a record with this in its spec.
+func guestHardware(fragment string) given {
+	return func(t testing.TB, _ config.Limits) field.ErrorList {
+		return validate.GuestHardware(&object[v1alpha1.GuestHardware](t, inSpec(t, fragment)).Spec, field.NewPath("spec"))
 	}
 }
 

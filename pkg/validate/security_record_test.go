@@ -2,56 +2,20 @@ package validate_test
 
 var securityRecordCases = []testCase{
 	{
-		why:   "text that is no record",
+		why:   "a machine that no boot can have written",
 		rule:  "security/record",
-		given: vmi("{metadata: {annotations: {kilnvm.io/frontend: nonsense}}}"),
-		want:  invalid("metadata.annotations[kilnvm.io/frontend]"),
+		given: guestHardware("hardware: {machine: 'pc q35'}"),
+		want:  invalid("spec.hardware"),
 	},
 	{
-		why:   "an empty record",
+		why:   "a version of a machine",
 		rule:  "security/record",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/frontend: "{}"}}}`),
+		given: guestHardware("hardware: {machine: pc-q35-9.2}"),
 	},
 	{
-		why:   "no record",
+		why:   "no boot yet",
 		rule:  "security/record",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/frontend: ""}}}`),
-	},
-	{
-		why:    "a machine that the administrator does not allow",
-		rule:   "security/record-machine",
-		given:  vmi(`{metadata: {annotations: {kilnvm.io/frontend: '{"machine":"pc-q35-2.4"}'}}}`),
-		limits: machines("q35"),
-		want:   notSupported("metadata.annotations[kilnvm.io/frontend]"),
-	},
-	{
-		why:    "a machine that Kiln places no devices on",
-		rule:   "security/record-machine",
-		given:  vmi(`{metadata: {annotations: {kilnvm.io/frontend: '{"machine":"microvm"}'}}}`),
-		limits: machines("*"),
-		want:   notSupported("metadata.annotations[kilnvm.io/frontend]"),
-	},
-	{
-		why:   "a version that is allowed",
-		rule:  "security/record-machine",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/frontend: '{"machine":"pc-q35-9.2"}'}}}`),
-	},
-	{
-		why:    "an unknown architecture is refused as such alone",
-		rule:   "security/record-machine",
-		given:  vmi(`{metadata: {annotations: {kilnvm.io/frontend: '{"machine":"microvm"}'}}, spec: {architecture: ppc64le}}`),
-		others: []string{"machine/architecture"},
-	},
-	{
-		why:   "a model that arm64 does not have",
-		rule:  "security/record-video",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/frontend: '{"video":"vga"}'}}, spec: {architecture: arm64}}`),
-		want:  notSupported("metadata.annotations[kilnvm.io/frontend]"),
-	},
-	{
-		why:   "a model that arm64 has",
-		rule:  "security/record-video",
-		given: vmi(`{metadata: {annotations: {kilnvm.io/frontend: '{"video":"virtio"}'}}, spec: {architecture: arm64}}`),
+		given: guestHardware("identity: a"),
 	},
 	{
 		why:   "a word that asks for nothing known",

@@ -1,0 +1,60 @@
+package validate_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/validate"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+const running = "status: {created: true}"
+
+func TestChangeWarnings(t *testing.T) {
+	for _, c := range []struct {
+		why, was, change string
+		about            []string
+	}{
+		{"nothing changes", running, "", nil},
+		{"a field that acts at once", running, "spec: {runStrategy: Always}", nil},
+		{"memory of a VM that has no guest", "", "spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}", nil},
+		{"memory", running, "spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}", []string{": domain.memory"}},
+		{"a disk", running, "spec: {template: {spec: {domain: {devices: {disks: [{name: a}]}}}}}", []string{": domain.devices.disks"}},
+		{"another instancetype", running, "spec: {instancetype: {name: i}}", []string{": instancetype"}},
+		{"another preference", running, "spec: {preference: {name: p}}", []string{": preference"}},
+		{"both", running, "spec: {instancetype: {name: i}, preference: {name: p}}", []string{": instancetype, preference"}},
+		{"a label", running, "spec: {template: {metadata: {labels: {a: b}}}}", []string{": template metadata"}},
+		{"an annotation", running, "spec: {template: {metadata: {annotations: {a: b}}}}", []string{": template metadata"}},
+		{"no template any more", running, "spec: {template: null}", nil},
+		{"a template at last", "{spec: {template: null}, " + running + "}", "spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}", nil},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			old, now := object[v1.VirtualMachine](t, legalVM, c.was), object[v1.VirtualMachine](t, legalVM, c.was, c.change)
+			warningCase{about: c.about}.check(t, validate.ChangeWarnings(now, old))
+		})
+	}
+	if warnings := validate.ChangeWarnings(object[v1.VirtualMachine](t, legalVM, running), nil); len(warnings) > 0 {
+		t.Errorf("a VM that is created has no guest that waits: %q", warnings)
+	}
+}
+
+// TestListed: a list leaves room for the count of what it leaves out.
+func TestListed(t *testing.T) {
+	const rest = len(" and 99 more")
+	fits := strings.Repeat("a", validate.MaxWarning-rest-len("t: b, "))
+	for _, c := range []struct {
+		why  string
+		list []string
+		want string
+	}{
+		{"none", nil, "t: "},
+		{"one that is too long is named all the same", []string{"b" + strings.Repeat("a", validate.MaxWarning)}, "t: b" + strings.Repeat("a", validate.MaxWarning)},
+		{"two that just fit", []string{"b", fits}, "t: b, " + fits},
+		{"two that do not", []string{"b", "a" + fits}, "t: b and 1 more"},
+		{"what comes after those that do not fit is counted", []string{"b", "a" + fits, "c"}, "t: b and 2 more"},
+	} {
+		if got := validate.Listed("t: ", c.list); got != c.want {
+			t.Errorf("%s: '%s' instead of '%s'", c.why, got, c.want)
+		}
+	}
+}

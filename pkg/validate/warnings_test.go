@@ -1,0 +1,122 @@
+package validate_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/kilnvm/kiln/pkg/validate"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// warningCase is an object, and what its warnings are about: a part of the text of each, in their order.
+type warningCase struct {
+	why, object string
+	about       []string
+}
+
+// check fails a test unless there is one short warning about each of these.
+func (c warningCase) check(t *testing.T, warnings []string) {
+	t.Helper()
+	if len(warnings) != len(c.about) {
+		t.Fatalf("%d warnings instead of %d: %q", len(warnings), len(c.about), warnings)
+	}
+	for i, about := range c.about {
+		if !strings.Contains(warnings[i], about) || utf8.RuneCountInString(warnings[i]) > validate.MaxWarning {
+			t.Errorf("'%s' is not about '%s', or longer than %d", warnings[i], about, validate.MaxWarning)
+		}
+	}
+}
+
+var (
+	letters33 = strings.Repeat("m", 33)
+	ignition  = func(text string) string {
+		return "metadata: {annotations: {" + v1.IgnitionAnnotation + ": '" + text + "'}}"
+	}
+)
+
+var guestWarnings = []warningCase{
+	{"nothing to warn of", "{}", nil},
+	{"an alias that is resolved at each boot", latest("q35"), []string{"'q35'"}},
+	{"a version of a machine", latest("pc-q35-9.2"), nil},
+	{"no machine", "metadata: {annotations: {kilnvm.io/hardware: latest}}", nil},
+	{"an alias that is resolved once", "spec: {domain: {machine: {type: q35}}}", nil},
+	{"a name of 32 characters", latest(letters33[1:]), []string{"'" + letters33[1:] + "'"}},
+	{"a name of 33 characters", latest(letters33), []string{"'" + letters33[1:] + "…'"}},
+	{"more memory than its limit", memoryLimit("1025Mi", "1Gi"), []string{"memory.guest '1025Mi'"}},
+	{"as much memory as its limit", memoryLimit("1Gi", "1Gi"), nil},
+	{"memory with a limit of nothing, which is none", memoryLimit("1Gi", "0"), nil},
+	{"a limit of what the instancetype says", "spec: {domain: {memory: {guest: null}, resources: {limits: {memory: 1Gi}}}}", nil},
+	{"a limit and no memory", "spec: {domain: {memory: null, resources: {limits: {memory: 1Gi}}}}", nil},
+	{"ports on another network", card("bridge: {}, ports: [{port: 80}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
+	{"ranges on another network", card("bridge: {}, portRanges: [{start: 1, end: 2}]", "multus: {networkName: net}"), []string{"interface 'a'"}},
+	{"ports on no network", "spec: {domain: {devices: {interfaces: [{name: a, ports: [{port: 80}]}]}}}", []string{"interface 'a'"}},
+	{"ports on the pod's network", card("masquerade: {}, ports: [{port: 80}]", "pod: {}"), nil},
+	{"no ports on another network", card("bridge: {}", "multus: {networkName: net}"), nil},
+	{"a pool without a policy", "spec: {domain: {ioThreads: {supplementalPoolThreadCount: 2}}}", []string{"supplementalPoolThreadCount"}},
+	{"a pool beside another policy", pool("auto, ioThreads: {supplementalPoolThreadCount: 2}"), []string{"supplementalPoolThreadCount"}},
+	{"a pool beside its policy", pool("supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}"), nil},
+	{"a pool of no number", pool("auto, ioThreads: {}"), nil},
+	{"a policy", pool("auto"), nil},
+	{"features of Hyper-V on arm64", "spec: {architecture: arm64, domain: {features: {hyperv: {}}}}", []string{"features.hyperv"}},
+	{"features of Hyper-V on amd64", "spec: {domain: {features: {hyperv: {}}}}", nil},
+	{"other features on arm64", "spec: {architecture: arm64, domain: {features: {acpi: {}}}}", nil},
+	{"YAML for Ignition", ignition("variant: fcos"), []string{v1.IgnitionAnnotation}},
+	{"JSON for Ignition", ignition("{}"), nil},
+	{"nothing for Ignition", ignition(""), nil},
+}
+
+func latest(machine string) string {
+	return "{metadata: {annotations: {kilnvm.io/hardware: latest}}, spec: {domain: {machine: {type: " + machine + "}}}}"
+}
+
+func memoryLimit(guest, limit string) string {
+	return "spec: {domain: {memory: {guest: " + guest + "}, resources: {limits: {memory: " + limit + "}}}}"
+}
+
+func card(nic, network string) string {
+	return "spec: {domain: {devices: {interfaces: [{name: a, " + nic + "}]}}, networks: [{name: a, " + network + "}]}"
+}
+
+func pool(policy string) string { return "spec: {domain: {ioThreadsPolicy: " + policy + "}}" }
+
+func TestWarnings(t *testing.T) {
+	for _, c := range guestWarnings {
+		t.Run(c.why, func(t *testing.T) {
+			c.check(t, validate.Warnings(object[v1.VirtualMachineInstance](t, legalVMI, c.object)))
+		})
+	}
+}
+
+func TestVMWarnings(t *testing.T) {
+	for _, c := range []warningCase{
+		{"a strategy", "spec: {runStrategy: Always}", nil},
+		{"neither field", "spec: {runStrategy: null}", nil},
+		{"the field of old", "spec: {running: true, runStrategy: null}", []string{"spec.running"}},
+		{"a strategy that nobody serves", "spec: {runStrategy: Manual}", []string{"'Manual'"}},
+		{"both", "spec: {running: true, runStrategy: WaitAsReceiver}", []string{"spec.running", "'WaitAsReceiver'"}},
+	} {
+		t.Run(c.why, func(t *testing.T) { c.check(t, validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object))) })
+	}
+}
+
+func TestPreferenceWarnings(t *testing.T) {
+	for _, c := range []warningCase{
+		{"nothing", "{}", nil},
+		{"CPUs and firmware of nothing", "spec: {cpu: {}, firmware: {}}", nil},
+		{"a topology of today", "spec: {cpu: {preferredCPUTopology: spread}}", nil},
+		{"a topology of old", "spec: {cpu: {preferredCPUTopology: preferSpread}}", []string{"use 'spread'"}},
+		{"EFI of today", "spec: {firmware: {preferredEfi: {secureBoot: true}}}", nil},
+		{"EFI of old", "spec: {firmware: {preferredUseEfi: true}}", []string{"use preferredEfi"}},
+		{"secure boot of old", "spec: {firmware: {preferredUseSecureBoot: true}}", []string{"use preferredEfi.secureBoot"}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			c.check(t, validate.PreferenceWarnings(&object[v1beta1.VirtualMachinePreference](t, c.object).Spec))
+		})
+	}
+}
+
+func TestPresetWarnings(t *testing.T) {
+	warningCase{about: []string{"deprecated"}}.check(t, validate.PresetWarnings())
+}
