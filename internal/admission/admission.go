@@ -79,7 +79,7 @@ func decode[T any](raw []byte) (*T, error) {
 	mistake := &field.Error{Type: field.ErrorTypeInvalid, BadValue: field.OmitValueType{}, Detail: err.Error()}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		mistake.Field, mistake.Type = wrong.Field, field.ErrorTypeTypeInvalid
-		mistake.Detail = fmt.Sprintf("must not be a %s, but a %s", wrong.Value, wrong.Type)
+		mistake.Detail = fmt.Sprintf("must be of type %s, not %s", wrong.Type, wrong.Value)
 	}
 	return nil, &unreadable{&resolve.Refusal{Errors: field.ErrorList{mistake}}}
 }

@@ -27,7 +27,7 @@ func bounded(request *admissionv1.AdmissionRequest, response *admissionv1.Admiss
 	if len(response.Patch) <= maxPatch {
 		return response
 	}
-	tooLarge := field.Forbidden(field.NewPath("spec"), fmt.Sprintf("making it explicit takes %d bytes, at most %d are served: "+
+	tooLarge := field.Forbidden(field.NewPath("spec"), fmt.Sprintf("the changes that make the object explicit take %d bytes, which must be at most %d: "+
 		"use fewer disks, volumes, networks and devices", len(response.Patch), maxPatch))
 	return &admissionv1.AdmissionResponse{UID: response.UID, Warnings: response.Warnings,
 		Result: refusal(request, &resolve.Refusal{Errors: field.ErrorList{tooLarge}})}

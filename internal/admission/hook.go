@@ -30,7 +30,7 @@ type Hook struct {
 func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	size, ok := weight(r)
 	if !ok {
-		http.Error(w, fmt.Sprintf("a review of more than %d bytes", maxReview), http.StatusRequestEntityTooLarge)
+		http.Error(w, fmt.Sprintf("the AdmissionReview must have at most %d bytes", maxReview), http.StatusRequestEntityTooLarge)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
@@ -83,7 +83,7 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 			log.FromContext(ctx).Error(fmt.Errorf("%v", r), "panic in admission", "uid", request.UID, "stack", string(debug.Stack()))
 			*response = admissionv1.AdmissionResponse{UID: request.UID, Result: &metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
-				Message: fmt.Sprintf("kiln failed on this request, which is a bug of kiln: its log has more under request %s", request.UID),
+				Message: fmt.Sprintf("internal error in kiln; search its log for request '%s'", request.UID),
 			}}
 		}
 	}()
@@ -91,8 +91,8 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 	response.Warnings = short(given.warnings)
 	if err != nil {
 		response.Result = refusal(request, err)
-		if response.Result.Code >= http.StatusInternalServerError && ctx.Err() == nil { // else nobody waits for it
-			log.FromContext(ctx).Error(err, "request not answered", "uid", request.UID, "namespace", request.Namespace, "name", request.Name)
+		if response.Result.Code >= http.StatusInternalServerError && ctx.Err() == nil { // the caller still waits
+			log.FromContext(ctx).Error(err, "request failed", "uid", request.UID, "namespace", request.Namespace, "name", request.Name)
 		}
 		return response
 	}

@@ -25,7 +25,7 @@ func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 	if errors.As(err, &mistakes) {
 		return invalid(request, mistakes.Errors)
 	}
-	status := apierrors.NewServiceUnavailable("kiln cannot judge this request now, try again: " + err.Error()).ErrStatus
+	status := apierrors.NewServiceUnavailable("kiln cannot process this request now; try again: " + err.Error()).ErrStatus
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	return &status
 }

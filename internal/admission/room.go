@@ -90,13 +90,13 @@ func tooBusy(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxReview)
 	uid, err := readUID(io.LimitReader(body, maxHead))
 	if err != nil {
-		http.Error(w, "kiln has too many requests at once, and found no UID in this one: "+err.Error(), http.StatusTooManyRequests)
+		http.Error(w, "kiln is processing as many requests as fit into its memory, and this one has no readable UID: "+err.Error(), http.StatusTooManyRequests)
 		return
 	}
 	if _, err := io.Copy(io.Discard, body); err != nil { // a client that is still writing would not read the answer
 		return
 	}
-	status := apierrors.NewTooManyRequests("kiln is judging as many requests at once as it has memory for: try again", 1).ErrStatus
+	status := apierrors.NewTooManyRequests("kiln is processing as many requests as fit into its memory; try again", 1).ErrStatus
 	answer, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Response: &admissionv1.AdmissionResponse{UID: uid, Result: &status},

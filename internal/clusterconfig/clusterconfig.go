@@ -87,7 +87,7 @@ func Parse(data []byte) (config.Cluster, []string, error) {
 	case kind.Kind == "KubeVirt":
 		err = yaml.UnmarshalStrict(data, &object)
 	case kind.Kind != "":
-		return config.Cluster{}, nil, fmt.Errorf("kind is '%s': give a KubeVirt object or its spec.configuration", kind.Kind)
+		return config.Cluster{}, nil, fmt.Errorf("kind must be 'KubeVirt', not '%s': give a KubeVirt object or its spec.configuration", kind.Kind)
 	case kind.Configuration != nil:
 		err = yaml.UnmarshalStrict(data, &object.Spec)
 	default:

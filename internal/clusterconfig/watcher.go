@@ -82,7 +82,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 			if err := w.Load(ctx); err != nil {
-				w.Log.Error(err, "the configuration stays as it was")
+				w.Log.Error(err, "cannot read the configuration; the previous one stays in force")
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (w *Watcher) follow(ctx context.Context) error {
 func (w *Watcher) readObjects(ctx context.Context) {
 	read, err := ofObject(ctx, w.Cache)
 	if err != nil {
-		w.Log.Error(err, "the configuration stays as it was")
+		w.Log.Error(err, "cannot read the configuration; the previous one stays in force")
 		return
 	}
 	w.set(read)

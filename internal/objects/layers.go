@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,7 +26,7 @@ func (l Layers) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 func (l Layers) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	second, ok := list.DeepCopyObject().(client.ObjectList)
 	if !ok {
-		return errors.New("a list whose copy is no list")
+		return fmt.Errorf("the copy of %T is not a list", list)
 	}
 	if err := errors.Join(l[0].List(ctx, list, options...), l[1].List(ctx, second, options...)); err != nil {
 		return err

@@ -148,11 +148,11 @@ func Ask(vm metav1.Object, wanted ...string) error {
 	}
 	values := map[string]any{}
 	if was := vm.GetAnnotations()[v1alpha1.AnnotationPins]; was != "" && json.Unmarshal([]byte(was), &values) != nil {
-		return fmt.Errorf("annotation '%s' cannot be read: pin everything anew", v1alpha1.AnnotationPins)
+		return fmt.Errorf("annotation '%s' is malformed: repin everything instead of single keys", v1alpha1.AnnotationPins)
 	}
 	for _, key := range wanted {
 		if !slices.Contains(keys, key) {
-			return fmt.Errorf("'%s' cannot be pinned, use one of '%s'", key, strings.Join(keys, "', '"))
+			return fmt.Errorf("'%s' cannot be pinned; use one of '%s'", key, strings.Join(keys, "', '"))
 		}
 		values[key] = ""
 	}

@@ -131,12 +131,12 @@ func revisions(found []*content) []string {
 
 // lost is the fault that a revision is gone which a VM was made from: another one must not silently take its place.
 func lost(name string, of any) error {
-	return fmt.Errorf("revision '%s', which this guest was made from, does not exist any more: set annotation '%s' to '' to use the current %s",
+	return fmt.Errorf("revision '%s', which this VM uses, no longer exists: restore it, or set annotation '%s' to '' to use the current %s",
 		name, v1alpha1.AnnotationPins, of)
 }
 
 // exchanged refuses names that took the place of the recorded ones.
 func exchanged(names ...string) *field.Error {
 	return field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPins), strings.Join(names, ", "),
-		"the recorded revision cannot be exchanged for another: name an older one in revisionName, or set the annotation to '' for the current one").WithOrigin("vm/pin")
+		"the pinned revision may not be replaced: name an older one in revisionName, or set the annotation to '' for the current one").WithOrigin("vm/pin")
 }

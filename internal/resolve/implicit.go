@@ -57,7 +57,7 @@ func (r Resolver) imply(ctx context.Context, i implicit, answer *Answer) (found 
 		return found, nil, err
 	case pin.Honour:
 		if found, err = r.brought(ctx, i); found == nil && err == nil {
-			answer.warn("pins of %s were dropped: no such revisions that fit in namespace '%s'", i.field, i.vm.Namespace)
+			answer.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
 		}
 		return found, nil, err
 	}

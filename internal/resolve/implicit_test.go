@@ -88,7 +88,7 @@ func TestPinsOfImplicits(t *testing.T) {
 		{name: "a request that nobody processed", why: "it pinned nothing, and the first pin is the controller's", vm: labelled("web"),
 			old: labelled("web", annotated("")), objects: []*unstructured.Unstructured{is, old, before}},
 		{name: "foreign", why: "a guest must not change behind its owner's back", vm: labelled("web", annotated(pinsOf(before, r))), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, r}, refused: true},
-		{name: "lost", why: "never another in its place", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, before}, failed: "does not exist any more"},
+		{name: "lost", why: "never another in its place", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, before}, failed: "no longer exists"},
 		{name: "lost, unchanged since", why: "the preset still holds what the guest was made from", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

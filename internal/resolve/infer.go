@@ -50,14 +50,14 @@ func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*r
 		return nil, field.ErrorList{refused}, nil
 	case errors.As(err, &missing):
 		answer.Waiting = true
-		answer.lack(Missing{Path: at, Value: ref.inferFrom}, "%s: %s; the guest cannot start before volume '%s' can tell its %s", at, missing, ref.inferFrom, ref.field)
+		answer.lack(Missing{Path: at, Value: ref.inferFrom}, "%s: %s; the VM cannot start until volume '%s' recommends its %s", at, missing, ref.inferFrom, ref.field)
 		return nil, nil, nil
 	case errors.As(err, &nothing) && ref.ignores():
-		answer.warn("%s: %s; the guest has no %s", at, nothing, ref.field)
+		answer.warn("%s: %s; the VMI gets no %s", at, nothing, ref.field)
 		return &named, nil, nil
 	case errors.As(err, &nothing):
 		return nil, field.ErrorList{field.Invalid(at, ref.inferFrom,
-			fmt.Sprintf("%s: name the %s, or set inferFromVolumeFailurePolicy to 'Ignore' for a guest without one", nothing, ref.field)).WithOrigin("vm/inference")}, nil
+			fmt.Sprintf("%s: name the %s, or set inferFromVolumeFailurePolicy to 'Ignore' for a VMI without one", nothing, ref.field)).WithOrigin("vm/inference")}, nil
 	case err != nil:
 		return nil, nil, err
 	}
@@ -90,10 +90,10 @@ func (w walk) volume(ctx context.Context) (map[string]string, error) {
 		case volume.DataVolume != nil:
 			return w.dataVolume(ctx, volume.DataVolume.Name)
 		default:
-			return nil, &silent{"only a PersistentVolumeClaim or a DataVolume can recommend something"}
+			return nil, &silent{"only volumes of type persistentVolumeClaim or dataVolume recommend an instancetype or a preference"}
 		}
 	}
-	return nil, field.Invalid(nil, w.ref.inferFrom, "names no volume of spec.template.spec.volumes").WithOrigin("vm/inference")
+	return nil, field.Invalid(nil, w.ref.inferFrom, "must name a volume of spec.template.spec.volumes").WithOrigin("vm/inference")
 }
 
 // claim ends a walk, as snapshot does.
@@ -141,7 +141,7 @@ func (w walk) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]
 		}
 		return w.dataSource(ctx, Source{dataSources, namespace, ref.Name})
 	}
-	return nil, &silent{"what its DataVolume copies cannot recommend anything: only PersistentVolumeClaims, VolumeSnapshots and DataSources can"}
+	return nil, &silent{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }
 
 // dataSource goes on to what a DataSource stands for, over one other DataSource at most, as CDI itself does.

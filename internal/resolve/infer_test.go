@@ -81,7 +81,7 @@ func TestInference(t *testing.T) {
 		{name: "claim to come", why: "VM and volume may be applied together", source: "persistentVolumeClaim: {claimName: p}", waiting: true, warning: "PersistentVolumeClaim 'team/p' does not exist"},
 		{name: "claim to come, ignored", why: "what is not there yet is not nothing", source: "persistentVolumeClaim: {claimName: p}", policy: ignoring, waiting: true, warning: "does not exist"},
 		{name: "claim without label", why: "nothing will ever come", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, refused: true},
-		{name: "claim without label, ignored", why: "the owner asked for that", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, policy: ignoring, want: v1alpha1.PinNone, warning: "the guest has no instancetype"},
+		{name: "claim without label, ignored", why: "the owner asked for that", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", "labels: {}")}, policy: ignoring, want: v1alpha1.PinNone, warning: "the VMI gets no instancetype"},
 		{name: "container disk", why: "an image has no labels that can be read", source: "containerDisk: {image: x}", refused: true},
 		{name: "DataVolume", why: "its own labels go first", source: "dataVolume: {name: d}", objects: []string{volume(recommending, "source: {http: {url: u}}")}, want: pin},
 		{name: "DataVolume of a source", why: "what it copies is asked next", source: "dataVolume: {name: d}", objects: []string{volume("labels: {}", "source: {snapshot: {name: sn, namespace: golden}}"), snapshot}, want: pin, asked: []string{"volumesnapshots.snapshot.storage.k8s.io/golden/sn"}},

@@ -92,7 +92,7 @@ func (r Resolver) match(ctx context.Context, m matched, answer *Answer) (*conten
 	case m.action == pin.Exchange:
 		return nil, field.ErrorList{exchanged(m.given)}, nil
 	case m.action == pin.Honour: // a dry run writes no revision, but its second call is asked for it
-		answer.warn("pin '%s' was dropped: no such revision of %s", m.given, m.reference)
+		answer.warn("pin '%s' was dropped: the namespace has no such revision of %s", m.given, m.reference)
 	}
 	return found, nil, nil
 }
@@ -154,7 +154,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, answer *Answer) (
 	if found == nil && err == nil {
 		kind := ref.family.Canonical(ref.kind)
 		answer.lack(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
-			"%s '%s'%s does not exist; the guest cannot start before it does", kind, ref.name, ref.where())
+			"%s '%s'%s does not exist; the VM cannot start until it does", kind, ref.name, ref.where())
 	}
 	return found, nil, err
 }
@@ -171,7 +171,7 @@ func (r Resolver) byRevisionName(ctx context.Context, m matched, answer *Answer)
 	case found == nil && m.revisionIsNew:
 		return nil, field.ErrorList{missing(at, ref)}, nil
 	case found == nil:
-		answer.lack(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist, the guest cannot start", at, ref.revision)
+		answer.lack(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at, ref.revision)
 	case !ref.fits(found.source):
 		return nil, field.ErrorList{field.Invalid(at, ref.revision,
 			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source.Kind, found.source.Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil

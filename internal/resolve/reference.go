@@ -86,7 +86,8 @@ func (r *reference) known(answer *Answer) bool {
 		return true
 	}
 	if r.inferred {
-		answer.warn("label '%s-kind' of the source of volume '%s' '%s' is unknown: use '%s', or leave it out", r.label, r.inferFrom, r.kind, r.Namespaced)
+		answer.warn("the source of volume '%s' has label '%s-kind' with unknown kind '%s': use '%s' or '%s', or remove the label",
+			r.inferFrom, r.label, r.kind, r.Namespaced, r.Cluster)
 	}
 	return false
 }
@@ -94,7 +95,7 @@ func (r *reference) known(answer *Answer) bool {
 // String is how people call what a matcher refers to.
 func (r *reference) String() string {
 	if r.name == "" {
-		return fmt.Sprintf("what volume '%s' recommends as %s", r.inferFrom, r.field)
+		return fmt.Sprintf("%s recommended by volume '%s'", r.field, r.inferFrom)
 	}
 	return fmt.Sprintf("%s '%s'", r.field, r.name)
 }

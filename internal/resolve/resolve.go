@@ -138,7 +138,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f family, names []s
 			return nil, err
 		}
 		if found == nil {
-			return nil, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': remove the annotation if the guest is to have no %s",
+			return nil, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': restore it, or remove the annotation for a VMI without %s",
 				name, v1alpha1.AnnotationPins, namespace, f.field)
 		}
 		all = append(all, found)

@@ -152,8 +152,8 @@ func TestVM(t *testing.T) {
 		{name: "restore of another size", why: "the pin does not fit the matcher", vm: vm(pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, foreign}, want: name, warning: "was dropped"},
 		{name: "restore unreadable", why: "a broken annotation must not keep a backup from being restored", vm: vm(annotated("{")), cached: []*unstructured.Unstructured{is, current}, want: name, warning: "cannot be read"},
 		{name: "restore forged", why: "a revision that is not what its name says is nobody's size", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{forged, was}, want: oldName, draft: true, warning: "was dropped"},
-		{name: "forged in the place of the current one", why: "nor is it that of a new VM", vm: vm(), cached: []*unstructured.Unstructured{forged, is}, failed: "does not hold what its name says"},
-		{name: "forged under a VM", why: "what a guest was made from cannot be exchanged", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{forged, is}, failed: "does not hold what its name says"},
+		{name: "forged in the place of the current one", why: "nor is it that of a new VM", vm: vm(), cached: []*unstructured.Unstructured{forged, is}, failed: "cannot be trusted"},
+		{name: "forged under a VM", why: "what a guest was made from cannot be exchanged", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{forged, is}, failed: "cannot be trusted"},
 		{name: "marked", why: "the collector is about to remove it: a miss, whose writing takes the mark away", vm: vm(), cached: []*unstructured.Unstructured{is, marked}, want: name, draft: true},
 		{name: "restore of a marked one", why: "as any miss", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{marked}, want: name, draft: true},
 		{name: "update", why: "an edited size changes no VM that was there", vm: vm(pinned(oldName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
@@ -166,9 +166,9 @@ func TestVM(t *testing.T) {
 		{name: "matcher changed", why: "another size is another pin", vm: vm(pinned(foreignName)), old: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, other, foreign}, want: name},
 		{name: "matcher respelled", why: "the empty kind is the cluster kind", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineClusterInstancetype"}), pinned(oldName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
 		{name: "revision lost, size unchanged", why: "the live object has just that content", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{is}, want: name, draft: true},
-		{name: "revision lost", why: "never another size in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, failed: "does not exist any more", requests: 1},
+		{name: "revision lost", why: "never another size in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
 		{name: "admitted by KubeVirt", why: "its own revision, which the status names, is read", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current, kubevirt}, want: "a-s-v1beta1-uid-1"},
-		{name: "admitted by KubeVirt, revision lost", why: "never another size in its place", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current}, failed: "does not exist any more", requests: 1},
+		{name: "admitted by KubeVirt, revision lost", why: "never another size in its place", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
 		{name: "admitted by KubeVirt, another size since", why: "the status is about the matcher that was", vm: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{other, kubevirt}, want: foreignName, draft: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -155,10 +155,10 @@ func (w walk) permitted(ctx context.Context, s Source) error {
 	}
 	allowed, err := w.Rights.grant(ctx, s)
 	if err != nil {
-		return fmt.Errorf("asking who may read %s: %w", s, err)
+		return fmt.Errorf("checking the right to read %s: %w", s, err)
 	}
 	if !allowed {
-		return field.Forbidden(nil, fmt.Sprintf("volume '%s' is made from %s, which whoever wrote this may not read", w.ref.inferFrom, s)).WithOrigin("vm/inference-right")
+		return field.Forbidden(nil, fmt.Sprintf("volume '%s' is made from %s, which the author of this request may not read", w.ref.inferFrom, s)).WithOrigin("vm/inference-right")
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ type Collector struct {
 // Start collects until the context ends. It is a runnable of a manager: of several replicas, only the leader runs it.
 func (c *Collector) Start(ctx context.Context) error {
 	if c.Grace < LeastGrace {
-		return fmt.Errorf("the grace period of unused revisions is %s, must be at least %s", c.Grace, LeastGrace)
+		return fmt.Errorf("the grace period of unused revisions must be at least %s, not %s", LeastGrace, c.Grace)
 	}
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()

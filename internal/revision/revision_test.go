@@ -49,7 +49,7 @@ func TestWrite(t *testing.T) {
 		{name: "first", why: "a miss creates"},
 		{name: "second", why: "another replica was faster", there: []client.Object{d.Object()}},
 		{name: "beside another", why: "an edited size is another revision", there: []client.Object{other.Object()}},
-		{name: "forged", why: "what is there is not trusted for its name", there: []client.Object{forged}, failed: "does not hold what its name says"},
+		{name: "forged", why: "what is there is not trusted for its name", there: []client.Object{forged}, failed: "cannot be trusted"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := server(t, test.there...)

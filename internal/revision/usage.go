@@ -144,7 +144,7 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 func unreadable(err error) string {
 	switch {
 	case meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err):
-		return "the cluster serves no such kind"
+		return "the cluster does not serve this kind"
 	case apierrors.IsForbidden(err):
 		return err.Error()
 	}

@@ -22,7 +22,7 @@ type Untrusted struct {
 }
 
 func (u *Untrusted) Error() string {
-	return fmt.Sprintf("revision '%s' in namespace '%s' does not hold what its name says: %v", u.Name, u.Namespace, u.reason)
+	return fmt.Sprintf("revision '%s' in namespace '%s' cannot be trusted: %v", u.Name, u.Namespace, u.reason)
 }
 
 // Verify tells whether a revision can be trusted: its content hashes to its name, or it is one of KubeVirt's, whose names
@@ -47,7 +47,7 @@ func verifyForeign(r *appsv1.ControllerRevision) error {
 		return nil
 	}
 	if r.Labels[api.ControllerRevisionObjectNameLabel] == "" {
-		return errors.New("it has neither a digest in its name nor a virtual machine as its owner nor the labels of a size")
+		return errors.New("its name has no digest, no VirtualMachine owns it, and it has no label '" + api.ControllerRevisionObjectNameLabel + "'")
 	}
 	var object unstructured.Unstructured
 	if err := json.Unmarshal(r.Data.Raw, &object.Object); err != nil {
@@ -61,7 +61,7 @@ func verifyForeign(r *appsv1.ControllerRevision) error {
 		api.ControllerRevisionObjectGenerationLabel: strconv.FormatInt(object.GetGeneration(), 10),
 	} {
 		if value, labelled := r.Labels[label]; labelled && !strings.EqualFold(value, content) {
-			return fmt.Errorf("label '%s' says '%s', its content '%s'", label, value, content)
+			return fmt.Errorf("label '%s' has value '%s', its data has '%s'", label, value, content)
 		}
 	}
 	return nil

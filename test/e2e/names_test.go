@@ -23,7 +23,7 @@ func TestNamesThatNoObjectHas(t *testing.T) {
 			"spec.instancetype.inferFromVolume: PersistentVolumeClaim"},
 	} {
 		said := s.kubectl(vm("demo", test.changes...), "create", "--dry-run=server", "-f", "-")
-		if text := said.stdout + said.stderr; !strings.Contains(text, test.want) || strings.Contains(text, "kiln cannot judge") {
+		if text := said.stdout + said.stderr; !strings.Contains(text, test.want) || strings.Contains(text, "kiln cannot process") {
 			t.Errorf("%s: no '%s' in\n%s", test.why, test.want, text)
 		}
 	}

@@ -213,7 +213,7 @@ func TestReCreatedRevisionWithOtherContentIsRefused(t *testing.T) {
 		return false
 	})
 
-	const untrusted = "does not hold what its name says"
+	const untrusted = "cannot be trusted"
 	s.eventually("the webhook has seen the other content, and pins nothing to it", func() bool {
 		a := s.kubectl(pinned("second"), "create", "--dry-run=server", "-f", "-")
 		return a.err != nil && strings.Contains(a.stderr, untrusted)
