@@ -70,13 +70,13 @@ func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) er
 	return nil
 }
 
-// row is one line of a tree; origin is empty where it only leads to others.
+// row is one line of a tree. A row that only leads to others has no origin.
 type row struct{ text, origin string }
 
-// widest is where origins stand at most: a long value, such as a cloud-init text, must not push all others out of sight.
+// widest is the last column, in bytes, at which origins start: a long value, such as a cloud-init text, must not push all others out of sight.
 const widest = 72
 
-// branch is one part of a path, with the indices and keys that belong to it.
+// branch matches one part of a path, with the indices and keys that belong to it.
 var branch = regexp.MustCompile(`[^.\[\]]+(\[[^\]]*\])*`)
 
 func tree(facts []admit.Fact) ([]row, error) {
@@ -98,7 +98,7 @@ func tree(facts []admit.Fact) ([]row, error) {
 	return rows, nil
 }
 
-// common is how many steps two paths share from their start, the last one left out: each leaf has a line of its own.
+// common returns how many steps two paths share from their start, without the last one: each leaf has a line of its own.
 func common(a, b []string) int {
 	n := 0
 	for n < len(a)-1 && n < len(b)-1 && a[n] == b[n] {

@@ -132,23 +132,23 @@ func tried(t *testing.T, c candidate) (applied, left int) {
 	}
 	_, file := write(t, manifests...)
 	guests, verdicts := outcomes(t, file)
-	told := notApplied(t, c)
+	listed := notApplied(t, c)
 	for i, path := range paths {
 		namespace := fmt.Sprintf("without-%d", i)
 		same := guests[namespace] == guests["whole"] && verdicts[namespace] == verdicts["whole"]
 		switch {
-		case same && told[path] == "":
+		case same && listed[path] == "":
 			t.Errorf("%s on %s: without %s nothing changes, and it is not listed", c.size, c.guest, path)
-		case !same && told[path] != "":
-			t.Errorf("%s on %s: %s is listed as not applied ('%s'), and without it guest or verdict change", c.size, c.guest, path, told[path])
+		case !same && listed[path] != "":
+			t.Errorf("%s on %s: %s is listed as not applied ('%s'), and without it guest or verdict change", c.size, c.guest, path, listed[path])
 		case same:
 			left++
 		default:
 			applied++
 		}
-		delete(told, path)
+		delete(listed, path)
 	}
-	for path, reason := range told {
+	for path, reason := range listed {
 		t.Errorf("%s is listed ('%s'), and no field of the preference", path, reason)
 	}
 	return applied, left
@@ -165,14 +165,14 @@ func notApplied(t *testing.T, c candidate) map[string]string {
 	if err := json.Unmarshal([]byte(got.out), &explained); err != nil || got.err != nil {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
-	told := map[string]string{}
+	listed := map[string]string{}
 	for _, n := range explained.NotApplied {
 		if n.Reason == "" {
 			t.Errorf("%s is not applied for no reason", n.Field)
 		}
-		told[n.Field] = n.Reason
+		listed[n.Field] = n.Reason
 	}
-	return told
+	return listed
 }
 
 // outcomes are the explicit guests and the verdicts on the VMs of a file, by namespace.

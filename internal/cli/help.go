@@ -26,7 +26,7 @@ const usage = `{{with .Example}}Examples:
 Use '{{.Root.CommandPath}} options' for the flags that every command has (--namespace, --context, ...){{if .HasAvailableSubCommands}}, '{{.CommandPath}} COMMAND --help' for a command{{end}}.
 `
 
-// help sets how the commands speak of themselves and of wrong usage.
+// help sets the templates of help and usage errors.
 func help(root *cobra.Command) {
 	root.SetUsageTemplate(usage)
 	completion(root)
@@ -53,7 +53,7 @@ func completion(root *cobra.Command) {
 	}
 }
 
-// nothing is the error where the user named files or objects, and none of them is wanted.
+// nothing returns the error for files or objects of which none is wanted.
 func (o *options) nothing(wanted string, args []string) error {
 	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
 	for i := range where {

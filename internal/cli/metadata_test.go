@@ -51,11 +51,11 @@ func TestARecordThatCannotBeRead(t *testing.T) {
 	_, file := write(t, strings.Replace(plain, "name: web\n", "name: web\n  annotations: {kilnvm.io/identity: seed}\n", 1),
 		"apiVersion: kilnvm.io/v1alpha1\nkind: GuestHardware\nmetadata: {name: web, namespace: shop}\nspec:\n  identity: seed\n"+
 			"  hardware: {defaults: a, digest: '', devices: {disk.a: {usb: '9999:1'}}}\n")
-	for command, told := range map[string]string{
+	for command, want := range map[string]string{
 		"validate": "\n  spec.hardware: Invalid value: ", "render": "which hardware the guest had before is not known: ",
 	} {
-		if got := call(t, "", command, "-f", file); got.err == nil || !strings.Contains(got.errOut+got.err.Error(), told) {
-			t.Errorf("%s: want '%s', got %v\n%s", command, told, got.err, got.errOut)
+		if got := call(t, "", command, "-f", file); got.err == nil || !strings.Contains(got.errOut+got.err.Error(), want) {
+			t.Errorf("%s: want '%s', got %v\n%s", command, want, got.err, got.errOut)
 		}
 	}
 }

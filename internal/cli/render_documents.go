@@ -13,7 +13,7 @@ import (
 // printDocuments prints what 'render -o json' has for each object.
 func (o *options) printDocuments(r workbench.Reviewed, stage string, documents []render.Document) error {
 	for i := range documents {
-		documents[i].Object = "" // said once
+		documents[i].Object = "" // the answer names the object already
 	}
 	last := len(documents) - 1
 	return o.print(struct {
@@ -25,7 +25,7 @@ func (o *options) printDocuments(r workbench.Reviewed, stage string, documents [
 	}{r.Name(), stage, documents[last].XML, documents[:last]})
 }
 
-// writeDocuments writes a file for each document. Names are those of the object's owner: none leads out of the folder.
+// writeDocuments writes a file for each document. The names come from the object, so they are hostile: os.Root keeps all files below the folder.
 func writeDocuments(folder string, r workbench.Reviewed, documents []render.Document) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -50,7 +50,7 @@ func revisionsCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// shown is how many users of a revision a line has room for.
+// shown is how many users of a revision a line names.
 const shown = 3
 
 func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
@@ -75,14 +75,14 @@ func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
 	return table.Flush()
 }
 
-// users names a few of those who use a revision.
+// users returns the names of a few users of a revision.
 func users(u revision.Usage) string {
 	var names []string
 	for _, name := range u.VMs {
 		names = append(names, "vm/"+name)
 	}
 	for _, name := range u.VMIs {
-		if !slices.Contains(u.VMs, name) { // the guest of a VM has its pins
+		if !slices.Contains(u.VMs, name) { // the VMI of a VM has the pins of the VM
 			names = append(names, "vmi/"+name)
 		}
 	}

@@ -181,14 +181,14 @@ func TestFilesThatAreNoObjects(t *testing.T) {
 	}
 }
 
-// TestExitStatuses: 2 for what has no answer goes before 1 for a rejection, and each object is told of.
+// TestExitStatuses: 2 for what has no verdict counts before 1 for a rejection, and each object is named.
 func TestExitStatuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		why    string
-		files  map[string]string
-		status int
-		told   []string
+		why     string
+		files   map[string]string
+		status  int
+		printed []string
 	}{
 		{"accepted", map[string]string{"all.yaml": size + "---\n" + vm}, 0, nil},
 		{"rejected", map[string]string{"all.yaml": size + "---\n" + conflicting}, 1, []string{"shop/web is rejected"}},
@@ -200,7 +200,7 @@ func TestExitStatuses(t *testing.T) {
 		if ExitStatus(got.err) != test.status {
 			t.Errorf("%s: exit status %d (%v), want %d\n%s", test.why, ExitStatus(got.err), got.err, test.status, got.errOut)
 		}
-		for _, text := range test.told {
+		for _, text := range test.printed {
 			if !strings.Contains(got.errOut, text) {
 				t.Errorf("%s: no '%s' in\n%s", test.why, text, got.errOut)
 			}

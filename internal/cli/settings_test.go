@@ -48,7 +48,7 @@ func TestProfilesAreJudged(t *testing.T) {
 	}
 }
 
-// TestRenderWithProfiles: those that select guest and host change the domain, and a wrong one is told by its field.
+// TestRenderWithProfiles: those that select guest and host change the domain, and the error of a wrong one names its field.
 func TestRenderWithProfiles(t *testing.T) {
 	_, file := write(t, size, vm)
 	host := filepath.Join(t.TempDir(), "host.yaml")

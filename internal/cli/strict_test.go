@@ -7,7 +7,7 @@ import (
 
 const pool = "apiVersion: pool.kubevirt.io/v1beta1\nkind: VirtualMachinePool\nmetadata: {name: ten, namespace: shop}\n"
 
-// TestNamesThatAreNotThere: the name that was meant is told, and --strict makes it a refusal at the field.
+// TestNamesThatAreNotThere: the message names the most similar name, and --strict makes it a rejection at the field.
 func TestNamesThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	sizes := func(names ...string) (all string) {
@@ -17,7 +17,7 @@ func TestNamesThatAreNotThere(t *testing.T) {
 		return all
 	}
 	preferred := strings.NewReplacer("instancetype: {name: medium}", "preference: {name: linus}", "devices: {}", "memory: {guest: 1Gi}, devices: {}").Replace(vm)
-	for _, test := range []struct{ why, vm, others, field, told string }{
+	for _, test := range []struct{ why, vm, others, field, message string }{
 		{"a letter is missing", strings.Replace(vm, "medium", "u1.smal", 1), sizes("u1.small", "u1.large", "u1.medium"), "spec.instancetype.name", "did you mean 'u1.small'?"},
 		{"nothing is like it", strings.Replace(vm, "medium", "gigantic", 1), sizes("u1.small"), "spec.instancetype.name", "before it does"},
 		{"there is no catalog", vm, "", "spec.instancetype.name", "before it does"},
@@ -29,10 +29,10 @@ func TestNamesThatAreNotThere(t *testing.T) {
 		_, catalog := write(t, test.others)
 		lax, strict := call(t, "", "validate", "-f", file, "--catalog", catalog), call(t, "", "validate", "-f", file, "--catalog", catalog, "--strict")
 		warning := strings.TrimSpace(lax.errOut)
-		if lax.err != nil || !strings.HasPrefix(warning, "Warning: VirtualMachine shop/web: ") || !strings.HasSuffix(warning, test.told) || strings.Contains(warning, "\n") {
-			t.Errorf("%s: want one warning that ends with '%s', got %v\n%s", test.why, test.told, lax.err, lax.errOut)
+		if lax.err != nil || !strings.HasPrefix(warning, "Warning: VirtualMachine shop/web: ") || !strings.HasSuffix(warning, test.message) || strings.Contains(warning, "\n") {
+			t.Errorf("%s: want one warning that ends with '%s', got %v\n%s", test.why, test.message, lax.err, lax.errOut)
 		}
-		if ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") || !strings.Contains(strict.errOut, test.told) ||
+		if ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") || !strings.Contains(strict.errOut, test.message) ||
 			!strings.Contains(strict.errOut, file+":") || strings.Contains(strict.errOut, "Warning") {
 			t.Errorf("%s: --strict: want %s with its line, got %v\n%s", test.why, test.field, strict.err, strict.errOut)
 		}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// source is one document of a file: an object or a list of objects.
+// source is one YAML or JSON document of a file: an object or a list of objects.
 type source struct {
 	// file it was read from, or the directory of the kustomization that made it; empty when it came from a cluster.
 	file string
@@ -26,13 +26,13 @@ type source struct {
 	line int
 }
 
-// marker starts or ends a document of a YAML file; what follows on its line belongs to the next one.
+// marker starts or ends a document of a YAML file; the rest of its line belongs to the next document.
 var marker = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t\r]|$)`)
 
 // kustomizeGroup is that of Kustomizations and Components.
 const kustomizeGroup = "kustomize.config.k8s.io"
 
-// documents cuts a file.
+// documents splits a file into its documents.
 func documents(file string, raw []byte) (all []source) {
 	if all, ok := jsonDocuments(file, raw); ok {
 		return all
@@ -49,7 +49,7 @@ func documents(file string, raw []byte) (all []source) {
 	return all
 }
 
-// jsonDocuments are the documents of a file of JSON objects, one after the other; false if it is no such file.
+// jsonDocuments returns the documents of a file of JSON objects, one after the other; false if it is no such file.
 func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
 		return nil, false
@@ -91,8 +91,8 @@ func (s source) objects() (all []Object) {
 	return all
 }
 
-// object decodes one object. item is its index in the list that the document is, if it is one, and of the kind of that list's
-// items, which need not repeat it.
+// object decodes one object. item is its index if the document is a list; empty if not. of is the kind of the list's items, which
+// need not repeat it.
 func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 	one := Object{Unstructured: &unstructured.Unstructured{}, source: s, item: item}
 	err := utiljson.Unmarshal(raw, &one.Object)
@@ -117,7 +117,7 @@ func (s source) object(raw []byte, item string, of metav1.TypeMeta) Object {
 	return one
 }
 
-// precise is the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name.
+// precise returns the error of a text that is no YAML with the line of the file, which kubectl's decoder does not name.
 func (s source) precise(given error) error {
 	padded := append(bytes.Repeat([]byte("\n"), s.line-1), s.text...)
 	if err := syntax.Unmarshal(padded, new(syntax.Node)); err != nil {

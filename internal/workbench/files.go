@@ -76,7 +76,7 @@ func (f Files) placed(all []Object) []Object {
 // clusterKinds are the kinds that have no namespace.
 var clusterKinds = map[string]bool{instancetype.Kinds.Cluster: true, instancetype.PreferenceKinds.Cluster: true, "HostProfile": true}
 
-// paths are the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
+// paths returns the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
 // that match a pattern.
 func paths(name string) (found []string, err error) {
 	if name == "-" || isURL(name) {
@@ -100,7 +100,7 @@ func paths(name string) (found []string, err error) {
 	if err != nil || !info.IsDir() {
 		return []string{name}, err
 	}
-	// The separator leads through a symbolic link to a directory.
+	// Without the separator WalkDir does not follow a symbolic link to a directory.
 	err = filepath.WalkDir(name+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)) {
 			found = append(found, path)
@@ -143,7 +143,7 @@ func download(url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// parsed are the objects of a file with this content.
+// parsed returns the objects of a file with this content; err is why there is none.
 func parsed(file string, raw []byte, err error) (all []Object) {
 	if err != nil {
 		return []Object{unreadable(file, err)}
@@ -154,7 +154,7 @@ func parsed(file string, raw []byte, err error) (all []Object) {
 	return all
 }
 
-// unreadable is the entry of a file that holds no objects. The error names the file if it does not yet.
+// unreadable returns the entry of a file that holds no objects. Its Fault names the file.
 func unreadable(file string, fault error) Object {
 	if !strings.Contains(fault.Error(), file) {
 		fault = fmt.Errorf("%s: %w", file, fault)
@@ -162,7 +162,7 @@ func unreadable(file string, fault error) Object {
 	return Object{Unstructured: &unstructured.Unstructured{}, source: source{file: file}, Fault: fault}
 }
 
-// build gives the objects of kustomizations. The library's defaults are kubectl's: no plugins, and no file outside of the
+// build returns the objects of the kustomizations. The library's defaults are kubectl's: no plugins, and no file outside of the
 // directory of a kustomization.
 func (f Files) build() (all []Object) {
 	for _, directory := range f.Kustomizations {

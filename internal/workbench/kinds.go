@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// stageOne reviews objects as the webhook does.
+// stageOne reviews the objects of each kind as the webhook does.
 type stageOne struct {
 	reviewer review.Reviewer
 	// old is the VM that is updated, if it has the same name.
@@ -28,8 +28,8 @@ var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []b
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.vm,
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.vmi,
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                     stageOne.preset,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Namespaced}:           stageOne.size,
-	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Cluster}:              stageOne.size,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Namespaced}:           stageOne.instancetype,
+	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.Kinds.Cluster}:              stageOne.instancetype,
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Namespaced}: stageOne.preference,
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Cluster}:    stageOne.preference,
 	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.profile,
@@ -85,8 +85,8 @@ func (s stageOne) preset(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// size judges an instancetype. Both scopes of it have one schema, as have those of a preference.
-func (s stageOne) size(_ context.Context, r *Reviewed, raw []byte) error {
+// instancetype judges an instancetype of either scope: both have one schema, as have those of a preference.
+func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachineInstancetype
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = validate.Instancetype(&object.Spec, field.NewPath("spec"))
@@ -100,7 +100,7 @@ func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// profile is judged by itself: hosts leave out what cannot be read.
+// profile judges a HostProfile by itself: hosts leave out one that cannot be read.
 func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)

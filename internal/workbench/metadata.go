@@ -10,8 +10,8 @@ import (
 	strictjson "sigs.k8s.io/json"
 )
 
-// metadata judges what is not in the schema of a kind, since it is the same for all: as the API server does with a custom
-// resource that is created. That of a VM's template is not looked at there, nor here.
+// metadata judges metadata as the API server does with a custom resource that is created: it is the same for all kinds, and in no schema. The API
+// server does not judge the metadata of a VM's template, so this does not either.
 func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	at := field.NewPath("metadata")
 	raw, err := json.Marshal(content["metadata"])
@@ -43,7 +43,7 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	return append(errs, validation.ValidateObjectMeta(&meta, namespaced, validation.NameIsDNSSubdomain, at)...)
 }
 
-// generated is a name as an API server makes it (k8s.io/apiserver/pkg/storage/names): at most 63 characters, of which the last
+// generated returns a name as an API server makes it (k8s.io/apiserver/pkg/storage/names): at most 63 characters, of which the last
 // five are drawn.
 func generated(base string) string {
 	const drawn = "xxxxx"

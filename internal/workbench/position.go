@@ -47,10 +47,10 @@ func (o Object) Find(path string) (Line, bool) {
 	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
 }
 
-// step is one part of a field path: a name, or an index or key in brackets.
+// step matches one part of a field path: a name, or an index or key in brackets.
 var step = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
-// descend follows a path as far as it is written and gives the line where it ends.
+// descend follows a path as far as the file has it, and returns the line where it ends, from 1.
 func descend(node *yaml.Node, path string) int {
 	number := node.Line
 	for _, name := range step.FindAllString(path, -1) {
@@ -63,7 +63,7 @@ func descend(node *yaml.Node, path string) int {
 	return number
 }
 
-// child is the entry of a mapping or sequence: its value, and the node at which it starts.
+// child returns the value of an entry of a mapping or sequence, and the node at which the entry starts; nil if there is none.
 func child(node *yaml.Node, name string) (key, value *yaml.Node) {
 	if node == nil {
 		return nil, nil

@@ -28,11 +28,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// An API server reads a manifest by the schema of its kind, before any webhook sees it: unknown fields are refused ('kubectl
-// create' asks for that), so are wrong types and missing fields. Go types cannot stand in for it, since some of KubeVirt's
-// decode themselves and swallow what they do not know.
+// An API server reads a manifest by the schema of its kind, before any webhook sees it. Wrong types and missing fields are refused, and unknown
+// fields too, because 'kubectl create' asks for that. Go types cannot replace the schema: some of KubeVirt's decode themselves and drop unknown
+// fields.
 
-// kindSchema is what a CRD says of one version of a kind.
+// kindSchema is the schema of one version of a kind, from its CRD.
 type kindSchema struct {
 	// defined reports that there is a CRD of the kind, and served that it has this version.
 	defined, served bool
@@ -47,7 +47,7 @@ type kindSchema struct {
 // schemas are read when the first object of a kind comes: that of a VM has 0.7 MB.
 type schemas map[schema.GroupVersionKind]kindSchema
 
-// of is the schema of an object. Kinds of other groups than KubeVirt's and Kiln's are not defined.
+// of returns the schema of an object. Kinds of other groups than KubeVirt's and Kiln's are not defined.
 func (s schemas) of(object *unstructured.Unstructured) (kindSchema, error) {
 	kind := object.GroupVersionKind()
 	if !slices.Contains(served, kind.Group) {
@@ -67,7 +67,7 @@ func (s schemas) of(object *unstructured.Unstructured) (kindSchema, error) {
 // served are the groups of which Kiln serves kinds.
 var served = []string{v1.GroupVersion.Group, v1beta1.SchemeGroupVersion.Group, v1alpha1.GroupVersion.Group}
 
-// judge judges an object of a file by the schema of its kind, and gives it the version that the webhook would see.
+// judge judges an object of a file by the schema of its kind, and converts it to the version that the webhook would see.
 func (s schemas) judge(known *runtime.Scheme, object *Object) (err error) {
 	if object.mistakes, err = s.check(known, object.Unstructured); err == nil {
 		err = s.convert(known, object)
@@ -91,7 +91,7 @@ func (s schemas) convert(known *runtime.Scheme, object *Object) error {
 }
 
 // check judges an object by the schema of its kind. Objects of other groups than KubeVirt's and Kiln's, and kinds of KubeVirt
-// that Kiln does not serve, are not looked at. The object is not changed.
+// that Kiln does not serve, are not judged. The object is not changed.
 func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured) (field.ErrorList, error) {
 	kind := object.GroupVersionKind()
 	judge, err := s.of(object)
@@ -120,10 +120,10 @@ func unknownField(path string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field: correct its name, or remove it"}
 }
 
-// read are the kinds that this process has read: a function a kind that gives its schema.
+// read has a function for each kind that this process has read, which returns its schema.
 var read sync.Map
 
-// readSchema gives what is said of a kind; empty when Kiln does not serve it.
+// readSchema returns the schema of a kind; empty if Kiln does not serve it.
 func readSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	once, _ := read.LoadOrStore(kind, sync.OnceValues(func() (kindSchema, error) { return parseSchema(kind) }))
 	return once.(func() (kindSchema, error))()
@@ -156,7 +156,7 @@ func parseSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	return found, nil
 }
 
-// with is the schema of one version.
+// with returns the schema of one version.
 func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion) (kindSchema, error) {
 	k.served = true
 	if version.DeprecationWarning != nil {
@@ -183,7 +183,7 @@ func (k kindSchema) with(version apiextensionsv1.CustomResourceDefinitionVersion
 	return k, nil
 }
 
-// mistake is an error of the schema in the form of all others.
+// mistake returns an error of the schema as a field error.
 func mistake(err error) *field.Error {
 	var invalid *openapierrors.Validation
 	if !errors.As(err, &invalid) {
