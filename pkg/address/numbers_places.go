@@ -25,7 +25,7 @@ const (
 const (
 	// controllers of a kind: each sits behind a root port of its own.
 	controllers = MaxPorts
-	// cells is QEMU's limit of NUMA nodes.
+	// cells is the most NUMA nodes that QEMU has.
 	cells = 128
 	// targets is the number of disks that names of up to two letters tell apart, vda to vdzz.
 	targets = 26 + 26*26
@@ -139,7 +139,7 @@ func ParseTarget(text string) (Target, error) {
 	return Target{}, fmt.Errorf("not a disk name from 'vda' to 'vdzz' or 'sda' to 'sdzz'")
 }
 
-// ParseExpander reads what records say of an expander bus: its number and the guest's NUMA cell, 240:1, or 240: where it has none.
+// ParseExpander reads what records say of an expander bus: its number and the guest's NUMA node, 240:1, or 240: where it has none.
 func ParseExpander(text string) (Expander, error) {
 	number, cell, found := strings.Cut(text, ":")
 	if !found {

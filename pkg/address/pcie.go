@@ -31,7 +31,7 @@ type Device struct {
 	Home *PCI
 	// Soldered devices exist at their Home in any case; nothing else can be there.
 	Soldered bool
-	// Cell is the NUMA cell of the guest that a new device is to be next to, on a bus of that cell; nil is none.
+	// Cell is the NUMA node of the guest that a new device is to be next to, on a bus of that NUMA node; nil is none.
 	Cell *uint
 }
 

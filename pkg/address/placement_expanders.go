@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A guest that mirrors NUMA cells of its host is told which of them a device is next to by the bus that the device is on: an expander
-// bus for each such cell, with a root port for each device. The expander sits in a slot of the root bus, and has an index like
+// A guest that mirrors NUMA nodes of its host is told which of them a device is next to by the bus that the device is on: an expander
+// bus for each such NUMA node, with a root port for each device. The expander sits in a slot of the root bus, and has an index like
 // root ports; to the guest it is one more root bus, whose number and those after it are its own.
 
 // Expander is an expander bus.
 type Expander struct {
 	// BusNr is its number for the guest; its ports have those that follow, up to the next expander's.
 	BusNr uint
-	// Cell of the guest that its devices are next to; nil where the guest has no such cell any more.
+	// Cell of the guest that its devices are next to; nil where the guest has no such NUMA node any more.
 	Cell *uint
 }
 
@@ -59,7 +59,7 @@ func (b *board) cellPort(index uint, at PCI) {
 	b.apart++
 }
 
-// besideCells places the devices that are to be next to a cell, after all others, which are then where they are without it.
+// besideCells places the devices that are to be next to a NUMA node, after all others, which are then where they are without it.
 func (b *board) besideCells(devices []Device) {
 	for _, d := range devices {
 		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.Cell == nil {
@@ -74,7 +74,7 @@ func (b *board) besideCells(devices []Device) {
 	}
 }
 
-// freeBeside is a place next to a cell: behind a port whose device is gone, else behind a new port, of a new expander if need be.
+// freeBeside is a place next to a NUMA node: behind a port whose device is gone, else behind a new port, of a new expander if need be.
 func (b *board) freeBeside(cell uint) (PCI, bool) {
 	full := map[uint]uint{} // ports by expander
 	for i, at := range b.plan.Ports {

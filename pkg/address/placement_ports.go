@@ -34,7 +34,7 @@ func (b *board) frozenPorts() {
 		}
 		if b.taken(at) || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
 			b.errs = append(b.errs, field.Invalid(b.inSlot(at.Slot), at.String(),
-				fmt.Sprintf("slot holds %s of this guest since an earlier boot; choose another", b.called(uint(index+1)))))
+				fmt.Sprintf("slot holds %s of this guest since an earlier boot; choose another", b.portOwner(uint(index+1)))))
 			continue
 		}
 		if b.expands(uint(index + 1)) {
@@ -56,7 +56,7 @@ func (b *board) frozenPorts() {
 	}
 }
 
-func (b *board) called(index uint) string {
+func (b *board) portOwner(index uint) string {
 	if b.expands(index) {
 		return fmt.Sprintf("expander bus %d", index)
 	}
@@ -93,7 +93,7 @@ func (b *board) port(index int, at PCI) {
 	}
 }
 
-// below tells whether a port is placed, and on the root bus.
+// below reports whether a port is placed, and on the root bus.
 func (b *board) below(index int) bool {
 	at := b.plan.Ports[index]
 	return at.Bus == 0 && at != (PCI{})
@@ -132,7 +132,7 @@ func (b *board) spare() {
 	}
 }
 
-// lastIsSpare tells whether the last of the buses is behind an empty root port of the root bus.
+// lastIsSpare reports whether the last of the buses is behind an empty root port of the root bus.
 func (b *board) lastIsSpare() bool {
 	last := len(b.plan.Ports) - 1
 	index := uint(last + 1)

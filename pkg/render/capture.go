@@ -16,10 +16,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Capture is stage 2 in reverse: the record of a guest that runs already, whoever started it, so that its later boots find the
-// same hardware. m.VMI is the explicit spec that it is to be taken over with, m.Frozen is not used. Each difference between
-// what runs and what the spec means is an error at the field that it comes from: a record of only half of a machine would move
-// the other half.
+// Capture is stage 2 in reverse: it returns the record of a running guest that another program started, by which later boots find the same
+// hardware. m.VMI is the explicit spec of the guest; m.Frozen is not used. Each difference between the running domain and the spec is an
+// error at the field that it comes from, because a partial record would move the hardware that it leaves out.
 func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorList) {
 	vmi := identifiable(m.VMI)
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
@@ -31,18 +30,18 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	if err != nil {
 		return record.Record{}, field.ErrorList{field.InternalError(nil, err)}
 	}
-	adopt(seen, fresh)
-	handed(seen)
-	kept := abi.Freeze(seen, m.Defaults.Version)
-	// The running guest's identity, where the spec leaves it open.
+	copyAliases(seen, fresh)
+	readIgnition(seen)
+	captured := abi.Freeze(seen, m.Defaults.Version)
+	// Where the spec leaves the identity open, the running guest's counts.
 	vmi = identifiable(m.VMI)
-	identity.Recall(vmi, &kept)
+	identity.Recall(vmi, &captured)
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
-	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &kept, Facts: facts(m), Generation: identity.GenerationID(vmi)})
+	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &captured, Facts: facts(m), Generation: identity.GenerationID(vmi)})
 	if len(errs) > 0 {
 		return record.Record{}, errs
 	}
-	expanded(seen, again)
+	adoptSpecCPU(seen, again)
 	if seen.GenID != nil && again.GenID != nil {
 		seen.GenID = again.GenID // the VM that takes the guest over has another one, as one that it is restored to
 	}
@@ -61,7 +60,7 @@ func GuestHardware(vmi *v1.VirtualMachineInstance, captured record.Record) *v1al
 	return hardware
 }
 
-// copied is a domain that shares nothing with the given one.
+// copied returns a deep copy of a domain.
 func copied(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
 	text, err := dom.Marshal()
 	if err != nil {
@@ -77,9 +76,9 @@ func copied(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
 	return &out, nil
 }
 
-// adopt gives the devices of a running domain the aliases of those of the spec: by name where whoever started it named them as
-// Kiln and KubeVirt do, else by what they are, in their order.
-func adopt(running, spec *libvirtxml.Domain) {
+// copyAliases gives the devices of a running domain the aliases of the spec's devices. Devices match by name, as Kiln and KubeVirt set it,
+// else by kind, model and bus, else by kind, in their order.
+func copyAliases(running, spec *libvirtxml.Domain) {
 	named := func(d abi.Device) bool { return d.Alias != nil } // controllers are found by type and index
 	have := slices.DeleteFunc(abi.Devices(running), func(d abi.Device) bool { return !named(d) })
 	want := slices.DeleteFunc(abi.Devices(spec), func(d abi.Device) bool { return !named(d) })
@@ -100,8 +99,8 @@ func adopt(running, spec *libvirtxml.Domain) {
 	}
 }
 
-// handed reads as the file of the firmware what KubeVirt gives to QEMU past libvirt.
-func handed(running *libvirtxml.Domain) {
+// readIgnition adds the fw_cfg entry for Ignition, which KubeVirt passes on QEMU's command line.
+func readIgnition(running *libvirtxml.Domain) {
 	if running.QEMUCommandline == nil {
 		return
 	}
@@ -113,9 +112,9 @@ func handed(running *libvirtxml.Domain) {
 	}
 }
 
-// expanded takes the CPU of the spec for the one that libvirt has made of it at the start, where it has: the host's own, or a model
-// with the features that the host adds and lacks.
-func expanded(running, spec *libvirtxml.Domain) {
+// adoptSpecCPU replaces the running CPU by the spec's where libvirt expanded the spec's at the start: host-model, host-passthrough, or
+// a model with the features that the host adds and lacks.
+func adoptSpecCPU(running, spec *libvirtxml.Domain) {
 	if running.CPU == nil || spec.CPU == nil {
 		return
 	}

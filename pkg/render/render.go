@@ -27,12 +27,12 @@ type Machine struct {
 	Frozen   *record.Record
 	Host     backend.Capabilities
 	Bindings backend.Bindings
-	// Policy is what the HostProfiles that select guest and host make together, see Policy.
+	// Policy is the merged HostProfiles that select the VMI and the host, see the function Policy.
 	Policy v1alpha1.HostPolicy
 }
 
-// Policy merges the HostProfiles of a cluster that select guest and host, once for all who need it. Errors are fields in which two of one priority
-// differ; those of a VMI that cannot be rendered on any host come first.
+// Policy merges the HostProfiles of a cluster that select the VMI and the host. Errors are fields that two profiles of one priority set
+// differently; when the VMI cannot be rendered on any host, its errors are returned instead.
 func Policy(m Machine, profiles []v1alpha1.HostProfile) (v1alpha1.HostPolicy, field.ErrorList) {
 	policy, errs := backend.Policy(profiles, m.VMI, m.Host)
 	if len(errs) > 0 {
@@ -43,7 +43,7 @@ func Policy(m Machine, profiles []v1alpha1.HostProfile) (v1alpha1.HostPolicy, fi
 	return policy, errs
 }
 
-// UnderProfiles runs stages 2 and 3 by the policy that the HostProfiles of a cluster make. Errors are those of Policy and of Domain.
+// UnderProfiles runs stages 2 and 3 with the merged HostProfiles of a cluster. Errors are those of Policy and of Domain.
 func UnderProfiles(m Machine, profiles []v1alpha1.HostProfile) (Result, field.ErrorList) {
 	var errs field.ErrorList
 	if m.Policy, errs = Policy(m, profiles); len(errs) > 0 {
@@ -92,13 +92,12 @@ func Domain(m Machine) (Result, field.ErrorList) {
 	record := abi.Freeze(front, m.Defaults.Version)
 	forgetWritten(record.BlockSizes, vmi.Spec.Domain.Devices.Disks)
 	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
-		record.NUMA = nil // cells of the owner's choice must not pass for a host's when he turns mirroring on
+		record.NUMA = nil // NUMA nodes of the owner's choice must not pass for a host's when he turns mirroring on
 	}
 	return Result{Frontend: front, Record: record, Documents: documents}, nil
 }
 
-// forgetWritten leaves the sizes of blocks that are facts of the first host. Those that the user wrote must not outlive his change
-// of mind.
+// forgetWritten removes block sizes that the user wrote: the record holds only facts of the first host, and the user may change his mind.
 func forgetWritten(sizes map[string]record.BlockSize, disks []v1.Disk) {
 	for i := range disks {
 		if size := disks[i].BlockSize; size != nil && size.Custom != nil {
@@ -119,7 +118,7 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	return &vmi
 }
 
-// facts are what the guest sees of this host, should it be the first that it boots on.
+// facts returns what the guest sees of this host when it boots for the first time.
 func facts(m Machine) frontend.Facts {
 	f := frontend.Facts{
 		Machines:    m.Host.Machines[m.VMI.Spec.Architecture],
@@ -132,7 +131,7 @@ func facts(m Machine) frontend.Facts {
 	}
 	for name, device := range m.Bindings.HostDevs {
 		f.HostDevices[name] = device.Type
-		if cell, told := backend.CellOf(m.Host, device); told {
+		if cell, known := backend.CellOf(m.Host, device); known {
 			f.HostDeviceCells[name] = cell
 		}
 	}
@@ -142,7 +141,7 @@ func facts(m Machine) frontend.Facts {
 	return f
 }
 
-// blockSize leaves out the granularity of discards where the host could not be told: the device has then QEMU's own.
+// blockSize leaves out the discard granularity where the host's libvirt does not support it; the device then has QEMU's default.
 func blockSize(host backend.Capabilities, volume backend.Volume) v1.CustomBlockSize {
 	size := v1.CustomBlockSize{Logical: volume.LogicalBlock, Physical: volume.PhysicalBlock}
 	if discard := volume.DiscardGranularity; discard > 0 && backend.Offers(host, backend.DiscardGranularity) {

@@ -1,5 +1,5 @@
-// Package abi holds what a guest must find again at every boot: the frozen record of its frontend, the projection of a
-// domain on what the guest sees, its digest, and the difference of two.
+// Package abi is the hardware that a guest must find at every boot: the record of its frontend, the projection of a domain on what the
+// guest sees, the digest of a projection, and the difference of two.
 package abi
 
 import (
@@ -18,7 +18,7 @@ func Digest(dom *libvirtxml.Domain) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Same tells whether a guest sees the same of two domains: whether their digests are equal.
+// Same reports whether a guest sees the same hardware in two domains: whether their digests are equal.
 func Same(a, b *libvirtxml.Domain) bool {
 	// Domains of one origin keep the order of devices, so that mostly there is nothing to sort and no text to write.
 	return same(platformSeen(a), platformSeen(b)) && sameDevices(a.Devices, b.Devices) || Digest(a) == Digest(b)

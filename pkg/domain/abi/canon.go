@@ -68,7 +68,7 @@ func canonical(out []byte, part any) []byte {
 // usualSize is room for the text of a guest of thirty disks, in bytes. It fits on the stack.
 const usualSize = 32 << 10
 
-// same tells whether the canonical texts of two parts are equal, without writing them.
+// same reports whether the canonical texts of two parts are equal, without writing them.
 func same[T any](a, b *T) bool {
 	return a == b || a != nil && b != nil && layouts[reflect.TypeFor[T]()].same(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }

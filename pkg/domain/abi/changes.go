@@ -7,8 +7,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Changes names, in plain words, each difference that a guest sees between two domains. It is empty exactly when the digests
-// are equal.
+// Changes returns a text for each difference that a guest sees between two domains. It is empty exactly when the digests are equal.
 func Changes(before, after *libvirtxml.Domain) (words []string) {
 	for _, c := range Compare(before, after) {
 		words = append(words, c.Text)
@@ -16,7 +15,7 @@ func Changes(before, after *libvirtxml.Domain) (words []string) {
 	return words
 }
 
-// Compare is Changes with what each means for the guest.
+// Compare returns the changes with the part or device that each concerns and its verdict.
 func Compare(before, after *libvirtxml.Domain) []record.Change {
 	was, is := Project(before), Project(after)
 	changes := deviceChanges(was, is)
@@ -44,7 +43,7 @@ type part struct {
 	words func(was, is *libvirtxml.Domain) string
 }
 
-func silent(_, _ *libvirtxml.Domain) string { return "" }
+func noValues(_, _ *libvirtxml.Domain) string { return "" }
 
 // values shows what differs where it is short.
 func values(of func(*libvirtxml.Domain) string) func(was, is *libvirtxml.Domain) string {
@@ -68,25 +67,25 @@ func quoted(value string) string {
 // platform is everything but devices.
 var platform = []part{
 	{record.PartUUID, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
-	{record.PartGenerationID, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, silent},
+	{record.PartGenerationID, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, noValues},
 	{record.PartPlatform, func(d *libvirtxml.Domain) []any { return []any{platformOS(d)} }, values(machineOf)},
-	{record.PartBoot, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, silent},
+	{record.PartBoot, func(d *libvirtxml.Domain) []any { return []any{bootOS(d)} }, noValues},
 	{record.PartMemory, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory} }, memoryWords},
 	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
 	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
 	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
 	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
-	{record.PartSMBIOS, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, silent},
-	{record.PartFirmwareFiles, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, silent},
-	{record.PartFeatures, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, silent},
-	{record.PartClock, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, silent},
-	{record.PartLaunchSecurity, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, silent},
+	{record.PartSMBIOS, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, noValues},
+	{record.PartFirmwareFiles, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, noValues},
+	{record.PartFeatures, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, noValues},
+	{record.PartClock, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, noValues},
+	{record.PartLaunchSecurity, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, noValues},
 	{record.PartMemoryDevices, func(d *libvirtxml.Domain) []any {
 		if d.Devices == nil {
 			return nil
 		}
 		return []any{d.Devices.Memorydevs, d.Devices.IOMMUs}
-	}, silent},
+	}, noValues},
 }
 
 func machineOf(d *libvirtxml.Domain) string {

@@ -62,27 +62,27 @@ func settings(was, is any) string {
 }
 
 // differences calls back for each field that differs. An element that one side lacks has no fields there.
-func (l *layout) differences(at string, a, b reflect.Value, tell func(path, old, new string)) {
+func (l *layout) differences(at string, a, b reflect.Value, report func(path, old, new string)) {
 	switch a.Kind() {
 	case reflect.Pointer:
 		if !a.IsNil() || !b.IsNil() {
-			l.element.differences(at, pointee(a), pointee(b), tell)
+			l.element.differences(at, pointee(a), pointee(b), report)
 		}
 	case reflect.Slice:
 		if a.Len() != b.Len() {
-			tell(at, fmt.Sprint(a.Len()), fmt.Sprint(b.Len()))
+			report(at, fmt.Sprint(a.Len()), fmt.Sprint(b.Len()))
 			return
 		}
 		for i := range a.Len() {
-			l.element.differences(fmt.Sprintf("%s[%d]", at, i), a.Index(i), b.Index(i), tell)
+			l.element.differences(fmt.Sprintf("%s[%d]", at, i), a.Index(i), b.Index(i), report)
 		}
 	case reflect.Struct:
 		for _, f := range l.fields {
-			f.is.differences(strings.TrimPrefix(at+"."+strings.ToLower(f.name), "."), a.Field(f.index), b.Field(f.index), tell)
+			f.is.differences(strings.TrimPrefix(at+"."+strings.ToLower(f.name), "."), a.Field(f.index), b.Field(f.index), report)
 		}
 	default:
 		if !a.Equal(b) {
-			tell(at, scalar(a), scalar(b))
+			report(at, scalar(a), scalar(b))
 		}
 	}
 }

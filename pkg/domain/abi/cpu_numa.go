@@ -7,7 +7,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// cells are recorded where they mirror a host. The single cell of a guest whose memory can grow follows from its spec, and
+// cells returns the NUMA nodes where they mirror a host. The single NUMA node of a guest whose memory can grow follows from its spec, and
 // must not pass for a host's when its owner turns mirroring on.
 func cells(dom *libvirtxml.Domain) []record.Cell {
 	if dom.CPU == nil || dom.CPU.Numa == nil || dom.MaximumMemory != nil {
@@ -26,7 +26,7 @@ func cells(dom *libvirtxml.Domain) []record.Cell {
 	return out
 }
 
-// cellsOf is the CPUs and the memory of each cell, for people.
+// cellsOf is the CPUs and the memory of each NUMA node, for people.
 func cellsOf(d *libvirtxml.Domain) string {
 	var lists []string
 	for _, cell := range numaOf(d).Cell {
@@ -42,7 +42,7 @@ func numaOf(d *libvirtxml.Domain) libvirtxml.DomainNuma {
 	return *d.CPU.Numa
 }
 
-// cpuAlone is the CPU without topology and NUMA cells, which are told apart.
+// cpuAlone is the CPU without topology and NUMA nodes, which are told apart.
 func cpuAlone(d *libvirtxml.Domain) *libvirtxml.DomainCPU {
 	if d.CPU == nil {
 		return nil

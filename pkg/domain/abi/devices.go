@@ -2,10 +2,10 @@ package abi
 
 import "libvirt.org/go/libvirtxml"
 
-// What a guest sees of each kind of device.
+// Projects each kind of device on what a guest sees of it.
 
-// whole is for devices of which a guest sees everything.
-func whole[T any](device T) T { return device }
+// unchanged projects devices of which a guest sees everything.
+func unchanged[T any](device T) T { return device }
 
 // disk keeps of the driver what becomes a feature of the virtual device.
 func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
@@ -110,19 +110,19 @@ func hostdev(h libvirtxml.DomainHostdev) libvirtxml.DomainHostdev {
 	out := libvirtxml.DomainHostdev{Boot: h.Boot, ROM: h.ROM, ACPI: h.ACPI, Alias: h.Alias, Address: h.Address}
 	switch {
 	case h.SubsysPCI != nil:
-		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: shown(h.SubsysPCI.Display), RamFB: shown(h.SubsysPCI.RamFB)}
+		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: displayState(h.SubsysPCI.Display), RamFB: displayState(h.SubsysPCI.RamFB)}
 	case h.SubsysMDev != nil && h.SubsysMDev.Model != "vfio-pci": // channel devices and crypto matrices of s390x
 		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: h.SubsysMDev.Model}
 	case h.SubsysMDev != nil:
-		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: shown(h.SubsysMDev.Display), RamFB: shown(h.SubsysMDev.RamFB)}
+		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{Display: displayState(h.SubsysMDev.Display), RamFB: displayState(h.SubsysMDev.RamFB)}
 	case h.SubsysUSB != nil:
 		out.SubsysUSB = &libvirtxml.DomainHostdevSubsysUSB{}
 	}
 	return out
 }
 
-// shown is empty for 'off', which libvirt writes for mediated devices alone.
-func shown(state string) string {
+// displayState is empty for 'off', which libvirt writes for mediated devices alone.
+func displayState(state string) string {
 	if state == "off" {
 		return ""
 	}

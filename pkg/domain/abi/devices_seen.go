@@ -8,47 +8,48 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Which devices a guest sees, list by list.
+// Projects the lists of devices on what a guest sees of them.
 
 // list is short for the table.
 type list = libvirtxml.DomainDeviceList
 
-// sights are all lists that a guest sees something of: where the list is, what of each device, and which comes first. The order
-// of devices has no meaning once each has its address, and libvirt keeps another one than the spec.
-var sights = []sight{
-	seen(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, disk, func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
-	seen(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
-	seen(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, filesystem,
+// projections has every list that a guest sees: the list, the projection of a device, and the order. Lists are sorted because the order has
+// no meaning once each device has its address, and libvirt's order differs from the spec's.
+var projections = []projection{
+	projected(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, disk, func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
+	projected(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
+	projected(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, filesystem,
 		func(a, b *libvirtxml.DomainFilesystem) int { return byAlias(a.Alias, b.Alias) }),
-	seen(func(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }, nic,
+	projected(func(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }, nic,
 		func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }),
-	seen(func(l *list) *[]libvirtxml.DomainSerial { return &l.Serials }, serial, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainChannel { return &l.Channels }, channel, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainInput { return &l.Inputs }, input, func(a, b *libvirtxml.DomainInput) int { return byAlias(a.Alias, b.Alias) }),
-	seen(func(l *list) *[]libvirtxml.DomainTPM { return &l.TPMs }, tpm, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainSound { return &l.Sounds }, sound, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainVideo { return &l.Videos }, whole, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainHostdev { return &l.Hostdevs }, hostdev, func(a, b *libvirtxml.DomainHostdev) int { return byAlias(a.Alias, b.Alias) }),
-	seen(func(l *list) *[]libvirtxml.DomainRedirDev { return &l.RedirDevs }, redirdev, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainWatchdog { return &l.Watchdogs }, watchdog, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainRNG { return &l.RNGs }, rng, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainPanic { return &l.Panics }, whole, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainMemorydev { return &l.Memorydevs }, whole, asGiven),
-	seen(func(l *list) *[]libvirtxml.DomainIOMMU { return &l.IOMMUs }, whole, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainSerial { return &l.Serials }, serial, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainChannel { return &l.Channels }, channel, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainInput { return &l.Inputs }, input, func(a, b *libvirtxml.DomainInput) int { return byAlias(a.Alias, b.Alias) }),
+	projected(func(l *list) *[]libvirtxml.DomainTPM { return &l.TPMs }, tpm, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainSound { return &l.Sounds }, sound, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainVideo { return &l.Videos }, unchanged, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainHostdev { return &l.Hostdevs }, hostdev,
+		func(a, b *libvirtxml.DomainHostdev) int { return byAlias(a.Alias, b.Alias) }),
+	projected(func(l *list) *[]libvirtxml.DomainRedirDev { return &l.RedirDevs }, redirdev, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainWatchdog { return &l.Watchdogs }, watchdog, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainRNG { return &l.RNGs }, rng, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainPanic { return &l.Panics }, unchanged, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainMemorydev { return &l.Memorydevs }, unchanged, asGiven),
+	projected(func(l *list) *[]libvirtxml.DomainIOMMU { return &l.IOMMUs }, unchanged, asGiven),
 }
 
-// sight is how a guest sees one list.
-type sight struct {
+// projection is what a guest sees of one list.
+type projection struct {
 	// project puts what it sees of one domain's devices into another, in order.
 	project func(to, from *list)
-	// same tells whether it sees the same of two domains' devices, as they are ordered there.
+	// same reports whether it sees the same of two domains' devices, as they are ordered there.
 	same func(a, b *list) bool
 }
 
-func seen[T any](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) sight {
-	return sight{
+func projected[T any](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
+	return projection{
 		project: func(to, from *list) { *in(to) = project(ordered(*in(from), order), of) },
-		same:    func(a, b *list) bool { return alike(*in(a), *in(b), of) },
+		same:    func(a, b *list) bool { return sameProjected(*in(a), *in(b), of) },
 	}
 }
 
@@ -86,7 +87,7 @@ func aliased(a *libvirtxml.DomainAlias) string {
 	return a.Name
 }
 
-func alike[T any](a, b []T, of func(T) T) bool {
+func sameProjected[T any](a, b []T, of func(T) T) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -109,18 +110,18 @@ func devices(l *list) *list {
 		return nil
 	}
 	out := &list{MemBalloon: balloon(l.MemBalloon), VSock: l.VSock}
-	for _, s := range sights {
+	for _, s := range projections {
 		s.project(out, l)
 	}
 	return out
 }
 
-// sameDevices tells whether the projections of two domains' devices are the same, without making them.
+// sameDevices reports whether the projections of two domains' devices are the same, without making them.
 func sameDevices(a, b *list) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	for _, s := range sights {
+	for _, s := range projections {
 		if !s.same(a, b) {
 			return false
 		}

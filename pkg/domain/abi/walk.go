@@ -64,7 +64,7 @@ func Devices(dom *libvirtxml.Domain) []Device {
 	return out
 }
 
-// about is how many devices there are: those that come in numbers, and the dozen that most guests have one of.
+// about estimates the number of devices, to allocate once: the lists that grow, and a dozen single devices.
 func about(l *libvirtxml.DomainDeviceList) int {
 	return len(l.Interfaces) + len(l.Hostdevs) + len(l.Controllers) + len(l.Disks) + len(l.Filesystems) + 12
 }
@@ -82,11 +82,11 @@ func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
 
 func visit(l *libvirtxml.DomainDeviceList, each func(Device)) {
 	w := walk{each}
-	w.buses(l)
+	w.networkAndHost(l)
 	w.controllers(l)
 	w.storage(l)
-	w.human(l)
-	w.chars(l)
+	w.interactive(l)
+	w.characterDevices(l)
 	w.misc(l)
 }
 
@@ -102,7 +102,7 @@ func (w walk) add(d Device) {
 	w.each(d)
 }
 
-func (w walk) buses(l *libvirtxml.DomainDeviceList) {
+func (w walk) networkAndHost(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Interfaces {
 		e := &l.Interfaces[i]
 		d := Device{Element: e, Kind: "interface", Alias: &e.Alias, Address: &e.Address, Interface: e}
@@ -148,7 +148,7 @@ func (w walk) storage(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w walk) human(l *libvirtxml.DomainDeviceList) {
+func (w walk) interactive(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Videos {
 		e := &l.Videos[i]
 		w.add(Device{Element: e, Kind: "video", Alias: &e.Alias, Address: &e.Address, Model: e.Model.Type})
@@ -167,7 +167,7 @@ func (w walk) human(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
-func (w walk) chars(l *libvirtxml.DomainDeviceList) {
+func (w walk) characterDevices(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Serials {
 		e := &l.Serials[i]
 		w.add(Device{Element: e, Kind: "serial", Alias: &e.Alias, Address: &e.Address})

@@ -1,5 +1,5 @@
-// Package backend completes a frontend with the host side of one start: emulator, firmware files, sources, tuning. It may
-// set only what the guest does not see, which is checked, and never alters the frontend to fit a host.
+// Package backend completes a frontend with the host side of one start: emulator, firmware files, sources, tuning. It sets only what the
+// guest does not see, which Render checks, and never alters the frontend to fit a host.
 package backend
 
 import (
@@ -30,11 +30,11 @@ type Documents struct {
 	Secrets     []Secret
 	Filters     []libvirtxml.NWFilter
 	NodeDevices []libvirtxml.NodeDevice
-	// TPMState is the folder of the state of the guest's TPM, where this libvirt is too old to be told of it in the domain. Empty: nothing to do.
+	// TPMState is the directory of the TPM's state, for a libvirt too old to read it from the domain. Empty when the domain names it.
 	TPMState string
 }
 
-// Render returns the documents, or every binding and capability that is missing, by the path of the field that needs it.
+// Render returns the documents, or an error for every missing binding and capability at the field that needs it.
 func Render(in Input) (Documents, field.ErrorList) {
 	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
 	h.policy, h.errs = complete(in.Policy)
@@ -86,7 +86,7 @@ func Render(in Input) (Documents, field.ErrorList) {
 	return documents, nil
 }
 
-// unaltered proves that the guest sees just what the frontend says.
+// unaltered returns an error when the guest would see anything but the frontend.
 func unaltered(front, complete *libvirtxml.Domain) error {
 	if abi.Same(front, complete) {
 		return nil
@@ -94,7 +94,7 @@ func unaltered(front, complete *libvirtxml.Domain) error {
 	return fmt.Errorf("stage 3 altered what the guest sees: %q", abi.Changes(front, complete))
 }
 
-// host is what the value functions read. Only fail writes to it, and Render and couplings before them.
+// host is the input of the value functions. They write to it through fail only; Render and couplings fill it before.
 type host struct {
 	Input
 	spec     *v1.VirtualMachineInstanceSpec

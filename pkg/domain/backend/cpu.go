@@ -38,7 +38,7 @@ func (h *host) cpuTune() *libvirtxml.DomainCPUTune {
 	return out
 }
 
-// emulatorPin is the CPUs that the guest isolates, else those that the administrator wants.
+// emulatorPin returns the CPUs of isolateEmulatorThread, else those of hostProfile.cpu.emulatorCPUs.
 func (h *host) emulatorPin() *libvirtxml.DomainCPUTuneEmulatorPin {
 	if h.pins != nil && len(h.pins.emulator) > 0 {
 		return &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: cpuset.New(h.pins.emulator...).String()}
@@ -58,7 +58,7 @@ func (h *host) cpus(list, name string) cpuset.CPUSet {
 	return cpus
 }
 
-// quotas are shares, limits and scheduler of the guest's CPUs; it tells whether there are any.
+// quotas are shares, limits and scheduler of the guest's CPUs; it reports whether there are any.
 func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
 	p := h.policy.CPU
 	if p.Shares != nil {
@@ -107,7 +107,7 @@ func (h *host) everyVCPU() string {
 	return fmt.Sprintf("0-%d", h.Frontend.VCPU.Value-1)
 }
 
-// resctrl gives the guest's CPUs parts of cache and bandwidth; it tells whether there are any.
+// resctrl gives the guest's CPUs parts of cache and bandwidth; it reports whether there are any.
 func (h *host) resctrl(out *libvirtxml.DomainCPUTune) bool {
 	caches := libvirtxml.DomainCPUCacheTune{VCPUs: h.everyVCPU()}
 	for id, size := range h.policy.Cache.L3Sizes {

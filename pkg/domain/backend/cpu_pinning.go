@@ -12,14 +12,14 @@ import (
 )
 
 // Which CPUs of the host a guest with dedicatedCpuPlacement gets: its cores whole cores of the host, then what is left of
-// others, all in one NUMA cell where one has room; a guest that mirrors NUMA cells never has a cell of its own spread over two.
+// others, all in one NUMA node where one has room; a guest that mirrors NUMA nodes never has a NUMA node of its own spread over two.
 // As in KubeVirt, threads of a supplemental pool and the isolated emulator take one more CPU each.
 
 // pinning is where the guest runs. Numbers are the host's.
 type pinning struct {
 	// vcpus is the CPU of each vCPU that the guest starts with, pool that of each thread of the supplemental pool.
 	vcpus, pool, emulator []int
-	// cells is the cell for each of the guest's.
+	// cells has the NUMA node of the host for each of the guest's.
 	cells []int
 	// floating is all that the vCPUs may run on, where they are not to be pinned; else empty.
 	floating cpuset.CPUSet
@@ -44,7 +44,7 @@ func (h *host) pinning() *pinning {
 			return nil
 		}
 		away := func(r *room) bool { return !slices.Contains(p.cells, r.id) }
-		rooms = append(slices.DeleteFunc(slices.Clone(rooms), away), rooms...) // the guest's own cells first
+		rooms = append(slices.DeleteFunc(slices.Clone(rooms), away), rooms...) // the guest's own NUMA nodes first
 	} else {
 		d := demand{vcpus / h.threads(), h.threads(), extra}
 		if crossing := h.policy.CPU.AllowNUMANodeCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(rooms, d.fits) {
@@ -89,7 +89,7 @@ func (h *host) emulatorCPUs(others int) int {
 	return 1
 }
 
-// room is what the guest may have of one NUMA cell of the host.
+// room is what the guest may have of one NUMA node of the host.
 type room struct {
 	id int
 	// cores are the free CPUs by core, those with the most first.
@@ -98,7 +98,7 @@ type room struct {
 	pages     map[uint64]uint64
 	// spread takes a CPU of each core before second ones, for cores of the guest that have one thread.
 	spread bool
-	// near is a cell of the guest's devices.
+	// near is a NUMA node of the guest's devices.
 	near bool
 }
 
@@ -118,7 +118,7 @@ func total(rooms []*room) int {
 	return n
 }
 
-// rooms of the host, in its order. A host that tells no cells has one, in which each CPU is a core.
+// rooms of the host, in its order. A host that tells no NUMA nodes has one, in which each CPU is a core.
 func (h *host) rooms() []*room {
 	free, near := h.freeCPUs(), h.deviceCells()
 	if len(h.Host.NUMA) == 0 {
@@ -180,7 +180,7 @@ type demand struct{ cores, threads, extra int }
 
 func (d demand) fits(r *room) bool { return r.cpus() >= d.cores*d.threads+d.extra }
 
-// local takes the CPUs from the fullest cell that has room for everything, else from the roomiest ones on, and returns the rooms
+// local takes the CPUs from the fullest NUMA node that has room for everything, else from the roomiest ones on, and returns the rooms
 // in the order of their use. Cells of the guest's devices come before others.
 func local(rooms []*room, d demand) ([]int, []*room) {
 	order := slices.Clone(rooms)
@@ -195,7 +195,7 @@ func local(rooms []*room, d demand) ([]int, []*room) {
 		order[0], order[best] = order[best], order[0]
 	}
 	var out []int
-	for _, r := range order { // whole cores of the guest within a cell
+	for _, r := range order { // whole cores of the guest within a NUMA node
 		missing := d.cores - len(out)/d.threads
 		out = append(out, r.take(min(missing, r.cpus()/d.threads), d.threads)...)
 	}
@@ -214,7 +214,7 @@ func (h *host) freeCPUs() cpuset.CPUSet {
 	return cpuset.New(h.Bindings.CPUs...).Difference(h.cpus(h.policy.CPU.ReservedHostCPUs, "reservedHostCPUs"))
 }
 
-// deviceCells are the cells of the guest's host devices, where its CPUs are to follow them.
+// deviceCells are the NUMA nodes of the guest's host devices, where its CPUs are to follow them.
 func (h *host) deviceCells() []int {
 	if follow := h.policy.NUMA.FollowDevices; follow == nil || !*follow {
 		return nil

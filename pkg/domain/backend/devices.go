@@ -106,13 +106,13 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 	return out
 }
 
-// namesTPMState tells whether the domain says where the state of its TPM lies. An older libvirt knows no other place than its own folder, by
+// namesTPMState reports whether the domain says where the state of its TPM lies. An older libvirt knows no other place than its own folder, by
 // the UUID of the guest: then Documents.TPMState tells the host what that must lead to.
 func (h *host) namesTPMState() bool {
 	return h.Bindings.TPMState != "" && Offers(h.Host, tpmPlace)
 }
 
-// ownTPMSecret tells whether the host has a key for this guest's TPM. One that the administrator's profile names is for chosen guests
+// ownTPMSecret reports whether the host has a key for this guest's TPM. One that the administrator's profile names is for chosen guests
 // and goes before.
 func (h *host) ownTPMSecret() bool {
 	return h.Bindings.TPMEncrypted && h.policy.Security.VTPMSecret == ""

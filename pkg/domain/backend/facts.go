@@ -22,7 +22,7 @@ type Capabilities struct {
 	Firmware       []Firmware                   `json:"firmware,omitempty"`
 	LibvirtVersion string                       `json:"libvirtVersion,omitempty"`
 	QEMUVersion    string                       `json:"qemuVersion,omitempty"`
-	// NUMA cells with their CPUs, for pinning.
+	// NUMA nodes with their CPUs, for pinning.
 	NUMA []Cell `json:"numa,omitempty"`
 	// QEMU is the user that libvirt runs QEMU as; nil is unknown.
 	QEMU *Account `json:"qemu,omitempty"`
@@ -34,7 +34,7 @@ type Account struct {
 	GID int `json:"gid"`
 }
 
-// Firmware is one firmware build of a host, as its QEMU firmware descriptor tells.
+// Firmware is one firmware build of a host, as in its QEMU firmware descriptor.
 type Firmware struct {
 	Architecture string `json:"architecture"`
 	// Machines are glob patterns.
@@ -47,18 +47,18 @@ type Firmware struct {
 	Format string `json:"format,omitempty"`
 }
 
-// Cell is a NUMA cell of a host.
+// Cell is a NUMA node of a host.
 type Cell struct {
 	ID        int    `json:"id"`
 	MemoryKiB uint64 `json:"memoryKiB"`
 	CPUs      []CPU  `json:"cpus"`
 	// Pages is the number of huge pages by their size in KiB; unknown if empty.
 	Pages map[uint64]uint64 `json:"pages,omitempty"`
-	// Distances to other cells by their ID, as ACPI counts them; unknown if empty.
+	// Distances to other NUMA nodes by their ID, as ACPI counts them; unknown if empty.
 	Distances map[int]uint `json:"distances,omitempty"`
 }
 
-// Cells are the host's NUMA cells that have CPUs for this guest, each with those alone.
+// Cells are the host's NUMA nodes that have CPUs for this guest, each with those alone.
 func Cells(host Capabilities, bindings Bindings) []Cell {
 	if len(bindings.CPUs) == 0 {
 		return nil
@@ -103,7 +103,7 @@ type Bindings struct {
 	Channels  map[string]string `json:"channels,omitempty"`
 	// CPUs that this guest may have for its own, in host numbering: what a node has given it, or all that are free.
 	CPUs []int `json:"cpus,omitempty"`
-	// TPMEncrypted tells that the state of the TPM is encrypted; the host has the passphrase.
+	// TPMEncrypted is true when the state of the TPM is encrypted; the host has the passphrase.
 	TPMEncrypted bool `json:"tpmEncrypted,omitempty"`
 	// ACPITables maps slic and msdm to files.
 	ACPITables map[string]string `json:"acpiTables,omitempty"`
@@ -118,7 +118,7 @@ type Volume struct {
 	Format string `json:"format"`
 	// Network is set for a disk of the network, which has no path.
 	Network *NetworkDisk `json:"network,omitempty"`
-	// Encrypted tells that the volume is LUKS, whose passphrase the host has under the volume's name.
+	// Encrypted is true for a LUKS volume; the host has the passphrase under the volume's name.
 	Encrypted bool `json:"encrypted,omitempty"`
 	// Block is true for a block device.
 	Block bool `json:"block,omitempty"`
@@ -151,7 +151,7 @@ type NetworkDisk struct {
 	Name     string `json:"name,omitempty"`
 	// Hosts are the monitors or servers.
 	Hosts []NetworkHost `json:"hosts,omitempty"`
-	// User authenticates; the host has the key under the volume's name. Empty: nobody asks.
+	// User authenticates; the host has the key under the volume's name. Empty without authentication.
 	User string `json:"user,omitempty"`
 }
 
@@ -187,6 +187,6 @@ type HostDev struct {
 	MediatedType string `json:"mediatedType,omitempty"`
 	// Address is the PCI address, the UUID of the mediated device, or bus.device.
 	Address string `json:"address"`
-	// NUMANode is the cell of the host that the device is next to; nil is unknown.
+	// NUMANode is the NUMA node of the host that the device is next to; nil is unknown.
 	NUMANode *int `json:"numaNode,omitempty"`
 }

@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Feature is what libvirt or QEMU have only since some version, in words.
+// Feature names what libvirt or QEMU have since some version only; errors show it.
 type Feature string
 
 // Features that Kiln has another way for where they are missing.
@@ -134,7 +134,7 @@ func manyCPUs(limit uint) func(*host) []*field.Path {
 	}
 }
 
-// when makes the path only where something is so: every start asks for all of them.
+// when returns the path if a condition holds. It is built only then, because every start evaluates all conditions.
 func when(so bool, root *field.Path, names ...string) []*field.Path {
 	if !so {
 		return nil
@@ -145,7 +145,7 @@ func when(so bool, root *field.Path, names ...string) []*field.Path {
 	return []*field.Path{root}
 }
 
-// Offers tells whether a host is new enough for a feature. A host whose versions are not known is taken for new enough.
+// Offers reports whether a host is new enough for a feature. A host whose versions are not known is taken for new enough.
 func Offers(host Capabilities, name Feature) bool {
 	for _, f := range features {
 		if f.name == name {
@@ -155,7 +155,7 @@ func Offers(host Capabilities, name Feature) bool {
 	return true
 }
 
-// outdated refuses what the host is too old for, by what is needed and what is there.
+// outdated refuses features that the host's libvirt or QEMU is too old for.
 func (h *host) outdated() {
 	if h.Host.LibvirtVersion == "" && h.Host.QEMUVersion == "" {
 		return

@@ -8,9 +8,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Couplings: a guest that sees a host device next to one of its NUMA cells has that cell's CPUs and memory where the device is.
+// Couplings: a guest that sees a host device next to one of its NUMA nodes has that NUMA node's CPUs and memory where the device is.
 
-// CellOf is the cell of a host that a PCI device is next to; false where it is not known. A host with one cell need not tell.
+// CellOf is the NUMA node of a host that a PCI device is next to; false where it is not known. On a host with one NUMA node it is that one.
 func CellOf(host Capabilities, device HostDev) (int, bool) {
 	switch {
 	case device.Type != "pci" && device.Type != "mdev":
@@ -23,13 +23,13 @@ func CellOf(host Capabilities, device HostDev) (int, bool) {
 	return 0, false
 }
 
-// neighbour is a host device that the guest sees next to one of its cells, and the cell of the host that it is next to.
+// neighbour is a host device that the guest sees next to one of its NUMA nodes, and the NUMA node of the host that it is next to.
 type neighbour struct {
 	name string
 	host int
 }
 
-// neighbours of each of the guest's cells, as far as the host tells where they are.
+// neighbours of each of the guest's NUMA nodes, as far as the host tells where they are.
 func (h *host) neighbours(cell uint) (list []neighbour) {
 	expanders, ports := map[uint]bool{}, map[uint]bool{}
 	for _, c := range h.Frontend.Devices.Controllers {
@@ -59,12 +59,12 @@ func busOf(a *libvirtxml.DomainAddress) uint {
 	return *a.PCI.Bus
 }
 
-// beside tells whether all devices next to a cell of the guest are next to a cell of the host.
+// beside reports whether all devices next to a NUMA node of the guest are next to a NUMA node of the host.
 func (c guestCell) beside(id int) bool {
 	return !slices.ContainsFunc(c.neighbours, func(n neighbour) bool { return n.host != id })
 }
 
-// devicesOf is 1 for a cell of the host that devices of the guest's cells are next to, else 0.
+// devicesOf is 1 for a NUMA node of the host that devices of the guest's NUMA nodes are next to, else 0.
 func devicesOf(cells []guestCell, id int) int {
 	for _, c := range cells {
 		if slices.ContainsFunc(c.neighbours, func(n neighbour) bool { return n.host == id }) {
@@ -74,7 +74,7 @@ func devicesOf(cells []guestCell, id int) int {
 	return 0
 }
 
-// devices of a cell, for people.
+// devices lists the devices next to a NUMA node for messages.
 func (c guestCell) devices() (text string) {
 	for _, n := range c.neighbours {
 		text += fmt.Sprintf(", device '%s' of node %d", n.name, n.host)

@@ -149,9 +149,8 @@ func (h *host) requestedCPUs() uint {
 	return h.Frontend.VCPU.Value
 }
 
-// ioThreadPins are the administrator's CPUs for all, else keep threads of guests with CPUs of their own on those: threads of the
-// supplemental pool on the CPUs taken for
-// them, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
+// ioThreadPins pins all IO threads to hostProfile.ioThreads.cpus. Without it, IO threads of guests with dedicated CPUs stay on those:
+// threads of the supplemental pool on their own CPUs, others with the isolated emulator, else spread evenly over the vCPUs' CPUs.
 func (h *host) ioThreadPins() []libvirtxml.DomainCPUTuneIOThreadPin {
 	plan, pins := h.plan, h.pins
 	all, err := cpuset.Parse(h.policy.IOThreads.CPUs)

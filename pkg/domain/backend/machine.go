@@ -48,7 +48,7 @@ func (h *host) resource() *libvirtxml.DomainResource {
 	return &libvirtxml.DomainResource{Partition: h.policy.Security.ResourcePartition}
 }
 
-// matches tells whether one of the glob patterns of a firmware descriptor matches a machine type.
+// matches reports whether one of the glob patterns of a firmware descriptor matches a machine type.
 func matches(patterns []string, machine string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, err := path.Match(pattern, machine)

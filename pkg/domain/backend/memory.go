@@ -46,7 +46,7 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 
 func isTrue(flag *bool) bool { return flag != nil && *flag }
 
-// shared tells whether another process maps the guest's memory.
+// shared reports whether another process maps the guest's memory.
 func (h *host) shared() bool {
 	for _, nic := range h.Bindings.NICs {
 		if nic.Kind == "vhostuser" {
@@ -67,7 +67,7 @@ func (h *host) memorySource() string {
 	}
 }
 
-// allocation is the administrator's. Memory of cells is taken all at once, so that a host whose cell has too few pages refuses the
+// allocation is the administrator's. Memory of NUMA nodes is taken all at once, so that a host whose NUMA node has too few pages refuses the
 // guest rather than kills it later.
 func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	p := h.policy.Memory
@@ -128,7 +128,7 @@ func (h *host) preferredPageKiB() uint64 {
 	return 0
 }
 
-// hugePages says the size once, or for each cell of the guest.
+// hugePages says the size once, or for each NUMA node of the guest.
 func (h *host) hugePages(size uint) []libvirtxml.DomainMemoryHugepage {
 	if h.pins == nil || len(h.pins.cells) == 0 {
 		return []libvirtxml.DomainMemoryHugepage{{Size: size, Unit: "KiB"}}

@@ -15,10 +15,10 @@ import (
 
 // Elements: numatune. API field: domain.cpu.numa.guestMappingPassthrough; host profile: numa.
 //
-// The guest's cells stand in the frontend; here each gets a cell of the host that has the CPUs, memory and huge pages. A guest
-// that first booted on another host keeps its cells: where they do not fit, it does not start.
+// The guest's NUMA nodes stand in the frontend; here each gets a NUMA node of the host that has the CPUs, memory and huge pages. A guest
+// that first booted on another host keeps its NUMA nodes: where they do not fit, it does not start.
 
-// guestCell is one NUMA cell of the frontend.
+// guestCell is one NUMA node of the frontend.
 type guestCell struct {
 	vcpus      []int // those that the guest starts with, in ascending order
 	memoryKiB  uint64
@@ -46,7 +46,7 @@ func (h *host) numaPath() *field.Path {
 	return h.domain.Child("cpu", "numa", "guestMappingPassthrough")
 }
 
-// mirror finds a cell of the host for each of the guest and takes the CPUs there. Among the cells that fit it prefers those with
+// mirror finds a NUMA node of the host for each of the guest and takes the CPUs there. Among the NUMA nodes that fit it prefers those with
 // the guest's devices, then those with the most CPUs, as stage 2 does at the first boot, and the host's order.
 func (h *host) mirror(cells []guestCell, rooms []*room) (ids, vcpus []int) {
 	roomiest := slices.Clone(rooms)
@@ -75,7 +75,7 @@ func (h *host) mirror(cells []guestCell, rooms []*room) (ids, vcpus []int) {
 	return ids, vcpus
 }
 
-// match gives each cell a room of its own, by trying; hosts have few.
+// match gives each NUMA node a room of its own, by trying; hosts have few.
 func (h *host) match(cells []guestCell, rooms []*room) []*room {
 	if len(cells) == 0 {
 		return []*room{}
@@ -91,7 +91,7 @@ func (h *host) match(cells []guestCell, rooms []*room) []*room {
 	return nil
 }
 
-// fits: memory and huge pages are compared with all that the cell has; what others use of them only the start can tell.
+// fits: memory and huge pages are compared with all that the NUMA node has; what others use of them only the start can tell.
 func (h *host) fits(cell guestCell, r *room) bool {
 	if r.id < 0 || !cell.beside(r.id) || r.cpus() < len(cell.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < cell.memoryKiB) {
 		return false
@@ -108,8 +108,8 @@ func wanted(cells []guestCell) string {
 	return strings.Join(words, "; ")
 }
 
-// numaTune takes the memory of each cell of the guest from its cell of the host and from nowhere else. Other guests with CPUs of
-// their own take it from those CPUs' cells in the administrator's mode.
+// numaTune takes the memory of each NUMA node of the guest from its NUMA node of the host and from nowhere else. Other guests with CPUs of
+// their own take it from those CPUs' NUMA nodes in the administrator's mode.
 func (h *host) numaTune() *libvirtxml.DomainNUMATune {
 	if h.pins == nil {
 		return nil
@@ -125,7 +125,7 @@ func (h *host) numaTune() *libvirtxml.DomainNUMATune {
 	return out
 }
 
-// memoryNear is for guests without cells. 'preferred' can name one cell, that of most of their CPUs.
+// memoryNear is for guests without NUMA nodes. 'preferred' can name one NUMA node, that of most of their CPUs.
 func (h *host) memoryNear() *libvirtxml.DomainNUMATune {
 	mode, cells, most := h.policy.NUMA.Mode, map[int]int{}, -1
 	if mode == "" {
@@ -142,7 +142,7 @@ func (h *host) memoryNear() *libvirtxml.DomainNUMATune {
 		}
 	}
 	if most < 0 {
-		return nil // the host tells no cells
+		return nil // the host tells no NUMA nodes
 	}
 	set := cpuset.New(slices.Collect(maps.Keys(cells))...)
 	if mode == "preferred" {

@@ -87,7 +87,7 @@ func virtio(nic *libvirtxml.DomainInterface) bool {
 	return nic.Model != nil && strings.HasPrefix(nic.Model.Type, "virtio")
 }
 
-// tapped tells whether the interface has a device of the host's kernel.
+// tapped reports whether the interface has a device of the host's kernel.
 func tapped(nic *libvirtxml.DomainInterface) bool {
 	s := nic.Source
 	return s != nil && (s.Bridge != nil || s.Ethernet != nil || s.Direct != nil)

@@ -17,7 +17,7 @@ import (
 
 func (h *host) filterName(name string) string { return "kiln-" + h.owner() + "-" + name }
 
-// guarded tells whether an interface has a filter of ours: as the administrator of guests says, else that of the host. Of what QEMU
+// guarded reports whether an interface has a filter of ours: as the administrator of guests says, else that of the host. Of what QEMU
 // binds in user space no frame of the guest leaves it; what else has no tap is refused by the couplings.
 func (h *host) guarded(nic NIC) bool {
 	switch h.policy.Security.NWFilter {

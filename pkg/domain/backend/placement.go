@@ -10,7 +10,7 @@ import (
 )
 
 // Assumed is the host that offline rendering assumes: QEMU in /usr/bin, firmware where Debian and Ubuntu put it, and two NUMA
-// cells of 288 CPUs with their memory. It names no machines, so that any is taken. A guest that mirrors NUMA cells mirrors those
+// NUMA nodes of 288 CPUs with their memory. It names no machines, so that any is taken. A guest that mirrors NUMA nodes mirrors those
 // of the sample: its first boot on a real host may give it others.
 func Assumed(architecture string) Capabilities {
 	host := Capabilities{
@@ -38,7 +38,7 @@ func Assumed(architecture string) Capabilities {
 	return host
 }
 
-// The largest guest of KubeVirt has 512 CPUs; with further ones for its emulator and IO threads it fits the two cells.
+// The largest guest of KubeVirt has 512 CPUs; with further ones for its emulator and IO threads it fits the two NUMA nodes.
 const (
 	assumedCPUs    = 288
 	assumedMemory  = 4 << 30 // KiB
@@ -55,7 +55,7 @@ func assumedCell(id int) Cell {
 }
 
 // AssumedBindings are the bindings that offline rendering assumes: files below /var/lib/kiln, user-mode networking for
-// masquerade, bridge br0 for bridge, CPUs 0 to 575, and host devices next to NUMA cell 0.
+// masquerade, bridge br0 for bridge, CPUs 0 to 575, and host devices next to NUMA node 0.
 func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	dir := path.Join("/var/lib/kiln", vmi.Namespace, vmi.Name)
 	b := Bindings{
@@ -136,7 +136,7 @@ func assumedVolume(dir string, volume v1.Volume) Volume {
 	return Volume{Path: path.Join(dir, volume.Name+".img"), Format: "raw"}
 }
 
-// assumedHostDevices gives PCI addresses behind one bridge next to cell 0, in the order of the spec.
+// assumedHostDevices gives PCI addresses behind one bridge next to NUMA node 0, in the order of the spec.
 func assumedHostDevices(vmi *v1.VirtualMachineInstance) map[string]HostDev {
 	var names []string
 	for _, nic := range vmi.Spec.Domain.Devices.Interfaces {

@@ -73,7 +73,8 @@ func (m *merge) fill(to, from reflect.Value, at place) {
 			target.Set(value)
 			m.from[path.String()] = at.HostProfile
 		case first.Spec.Priority == at.Spec.Priority && !equality.Semantic.DeepEqual(target.Interface(), value.Interface()):
-			m.errs = append(m.errs, field.Forbidden(path, fmt.Sprintf("HostProfiles '%s' and '%s' have priority %d and set different values, %v and %v; change a priority",
+			m.errs = append(m.errs, field.Forbidden(path, fmt.Sprintf(
+				"HostProfiles '%s' and '%s' have priority %d and set different values, %v and %v; change a priority",
 				first.Name, at.Name, at.Spec.Priority, printed(target), printed(value))))
 		}
 	}

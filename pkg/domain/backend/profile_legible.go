@@ -21,8 +21,8 @@ import (
 // The API server refuses a profile that cannot be read, by the rules in the definition of HostProfile. What is judged here was stored before
 // there was a rule, or comes from a file.
 
-// Unreadable returns the mistakes in a profile's selectors, below the path of its spec. Nobody can tell which VMIs such a profile is for, so that
-// it counts for none.
+// Unreadable returns the mistakes in a profile's selectors, below the path of its spec. Such a profile selects no VMI, because it is
+// unknown which it is for.
 func Unreadable(spec *v1alpha1.HostProfileSpec, path *field.Path) field.ErrorList {
 	strict := metavalidation.LabelSelectorValidationOptions{}
 	return append(metavalidation.ValidateLabelSelector(spec.VMISelector, strict, path.Child("vmiSelector")),

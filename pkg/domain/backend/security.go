@@ -10,8 +10,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: seclabel. Host profile: security.secLabel. The couplings between what the guest sees and what the host gives are here too:
-// most guard the guest or the host from each other.
+// Elements: seclabel. Host profile: security.secLabel. Couplings, where what the guest sees and what the host offers depend on each other,
+// are here too, because most protect the guest or the host from the other.
 
 func (h *host) secLabels() []libvirtxml.DomainSecLabel {
 	p := h.policy.Security.SecLabel
@@ -139,14 +139,14 @@ var coupled = []struct {
 	}, "cache and memory bandwidth allocation need hardware virtualization, which this host does not offer"},
 }
 
-// kernel tells whether a binding has a device of the host's kernel.
+// kernel reports whether a binding has a network device in the host's kernel.
 func kernel(kind string) bool {
 	return kind == "bridge" || kind == "tap" || kind == "ethernet" || kind == "direct"
 }
 
 func (h *host) mirrored() bool { return vm.MirrorsNUMA(h.spec.Domain.CPU) }
 
-// nics are the paths of interfaces for which something is so.
+// nics returns the paths of the interfaces that meet a condition.
 func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {
 	for i, nic := range h.Frontend.Devices.Interfaces {
 		if kind := h.nicKinds[i]; kind != "" && is(nic, kind) {

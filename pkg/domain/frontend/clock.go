@@ -66,7 +66,7 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 	return out
 }
 
-// ticks judges what becomes of ticks that a guest missed, by what libvirt can ask of each timer.
+// ticks refuses tick policies that libvirt does not have for the timer.
 func (g *guest) ticks(t *v1.Timer, path *field.Path) {
 	word := func(value string, words []string, names ...string) {
 		if value != "" && !slices.Contains(words, value) {
@@ -85,7 +85,7 @@ func (g *guest) ticks(t *v1.Timer, path *field.Path) {
 	}
 }
 
-// tsc in Hz. Guests that may move between hosts keep the frequency that they started with.
+// tsc returns the frequency of the time stamp counter in Hz, 0 if none is promised. The recorded one of the first boot wins.
 func (g *guest) tsc() uint64 {
 	if g.Frozen != nil && g.Frozen.TSC > 0 {
 		return g.Frozen.TSC

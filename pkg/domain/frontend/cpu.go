@@ -7,14 +7,14 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.cpu: topology, sockets to be added later, model and features. Where CPUs run (dedicatedCpuPlacement,
-// isolateEmulatorThread, realtime's mask) is the backend's. NUMA cells are in cpu_numa.go.
+// Owns spec.domain.cpu: sockets, maxSockets, cores, threads, model and features. Where CPUs run (dedicatedCpuPlacement,
+// isolateEmulatorThread, realtime's mask) is the backend's. NUMA nodes are in cpu_numa.go.
 //
 // Sockets can be added to a running guest up to maxSockets: the guest boots with all of them in its topology, and those
 // beyond sockets are not plugged in. QEMU's board of arm64 takes none later: there maxSockets has no meaning, as in KubeVirt.
 
-// topology is sockets at boot and at most, cores of a socket and threads of a core. The API leaves those that are
-// not written at 0 when at least one is; each of these is 1.
+// topology returns the sockets at boot and at most, the cores of a socket and the threads of a core. A count that the API leaves at 0
+// beside another is 1.
 func (g *guest) topology() (sockets, most, cores, threads uint) {
 	c := g.spec.Domain.CPU
 	given, perSocket, perCore := vm.Topology(c)
@@ -115,7 +115,7 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 	return out
 }
 
-// remaps tells whether the guest has more CPUs, or may have, than interrupts can reach on a PC without remapping.
+// remaps reports whether the guest has, or can get, more CPUs than interrupts reach on a PC without remapping (255).
 func (g *guest) remaps() bool {
 	return g.spec.Architecture == "amd64" && g.maxCPUs() > vm.WithoutIOMMU
 }

@@ -9,17 +9,17 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns the annotation kilnvm.io/numa-cells: a guest has cells of its own choice, whatever host it runs on.
+// Owns the annotation kilnvm.io/numa-cells: the number of NUMA nodes that the guest sees, independent of the host.
 //
-// Each cell has as many whole sockets as the others, since no kernel expects a socket in two cells, and an equal share of the memory. They
-// follow from the spec alone, so there is nothing to freeze.
+// Each NUMA node has the same number of sockets, because no kernel expects a socket in two nodes, and an equal share of the memory. They
+// follow from the spec alone, so the record does not hold them.
 
-// mebibyte in KiB is what libvirt rounds the memory of a cell up to.
+// mebibyte in KiB is what libvirt rounds the memory of a NUMA node up to.
 const mebibyte = 1024
 
 var cellsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationNUMACells)
 
-// chosen are the cells that the annotation asks for, nil if none.
+// chosen returns the NUMA nodes that the annotation asks for; nil without the annotation or after an error.
 func (g *guest) chosen() *libvirtxml.DomainNuma {
 	text := g.VMI.Annotations[v1alpha1.AnnotationNUMACells]
 	n, ok := vm.Cells(g.VMI)
@@ -48,7 +48,7 @@ func (g *guest) chosen() *libvirtxml.DomainNuma {
 	return numaElement(cells)
 }
 
-// growEvenly deals sockets to be added later out to the cells in turn. each is the CPUs of a socket.
+// growEvenly distributes the sockets that can be hot-plugged over the NUMA nodes in turn. each is the number of CPUs of a socket.
 func growEvenly(cells []cell, sockets, most, each uint) {
 	for s := sockets; s < most; s++ {
 		to := &cells[int(s-sockets)%len(cells)]
@@ -56,7 +56,7 @@ func growEvenly(cells []cell, sockets, most, each uint) {
 	}
 }
 
-// splitMemory gives each cell as many whole pages; what does not divide goes to the first ones, and less than a MiB to the last.
+// splitMemory gives each NUMA node an equal number of pages. Remaining pages go to the first nodes, a remainder below a MiB to the last.
 func (g *guest) splitMemory(cells []cell) bool {
 	unit, path := uint(mebibyte), g.path.Child("memory", "guest")
 	if m := g.spec.Domain.Memory; m != nil && m.Hugepages != nil {

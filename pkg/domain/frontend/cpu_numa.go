@@ -13,21 +13,21 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.cpu.numa: the guest has a cell for each cell of the host that its CPUs are in.
+// Owns spec.domain.cpu.numa: the guest has one NUMA node for each of the host's that its CPUs are on.
 //
-// The host of the first boot decides, and the record keeps it: later hosts must offer what the guest saw. As in KubeVirt,
-// cells are numbered from 0 in the host's order and share the memory equally in whole huge pages. Unlike there, the guest has
-// as few cells as can hold it, with equal numbers of cores: an unequal split would follow from nothing but which CPUs were free.
+// The host of the first boot decides and the record keeps the result: later hosts must fit it. As in KubeVirt, NUMA nodes are numbered
+// from 0 in the host's order and share the memory equally in whole huge pages. Unlike KubeVirt, the guest has as few nodes as can hold
+// it, with equal numbers of cores, because an unequal split would depend on which CPUs happened to be free.
 
-// cell of the guest in the making. Memory is in KiB.
+// cell is a NUMA node of the guest. Memory is in KiB.
 type cell struct {
 	cpus      cpuset.CPUSet
 	memory    uint
 	distances []uint
 }
 
-// numa gives guests whose memory can grow the one cell that added memory belongs to: libvirt wants it, and would else add
-// it. Shared or huge pages need none, so that a filesystem or another backing never changes the guest's NUMA tables.
+// numa gives a guest whose memory can grow one NUMA node for the added memory, which libvirt would add itself. Shared memory and huge
+// pages need none: a filesystem or another backing must not change the guest's NUMA tables.
 func (g *guest) numa() *libvirtxml.DomainNuma {
 	if vm.MirrorsNUMA(g.spec.Domain.CPU) {
 		return g.mirrored()
@@ -40,7 +40,7 @@ func (g *guest) numa() *libvirtxml.DomainNuma {
 
 func (g *guest) allCPUs() cpuset.CPUSet { return between(0, g.maxCPUs()) }
 
-// between is the CPUs from first up to last, which is not among them.
+// between returns the CPUs from first to last, last excluded.
 func between(first, last uint) cpuset.CPUSet {
 	var ids []int
 	for id := first; id < last; id++ {
@@ -49,7 +49,7 @@ func between(first, last uint) cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
-// mirrored is the cells of the record as long as the guest has the CPUs that they list, else cells of this host.
+// mirrored returns the recorded NUMA nodes while the guest has the CPUs that they list, else new ones after this host.
 func (g *guest) mirrored() *libvirtxml.DomainNuma {
 	page, ok := g.mirrors()
 	if !ok {
@@ -65,7 +65,7 @@ func (g *guest) mirrored() *libvirtxml.DomainNuma {
 	return numaElement(cells)
 }
 
-// mirrors judges whether the guest can have cells at all, and returns the size of its huge pages in KiB.
+// mirrors checks that the guest can mirror NUMA nodes, and returns the size of its huge pages in KiB.
 func (g *guest) mirrors() (page uint, ok bool) {
 	before := len(g.errs)
 	memory, at := g.spec.Domain.Memory, g.path.Child("cpu", "numa", "guestMappingPassthrough")
@@ -97,7 +97,7 @@ func (g *guest) mirrors() (page uint, ok bool) {
 	return page, len(g.errs) == before
 }
 
-// recordedCells is nil without a record of cells for just these CPUs: then their number is another, by the owner's will.
+// recordedCells returns nil unless the record lists exactly the guest's CPUs: the owner has changed their number since.
 func (g *guest) recordedCells() []cell {
 	if g.Frozen == nil {
 		return nil
@@ -118,7 +118,7 @@ func (g *guest) recordedCells() []cell {
 	return cells
 }
 
-// newCells chooses cells of this host. Sockets to be added later go to them in turn, so that a guest grows evenly.
+// newCells chooses NUMA nodes of this host. Sockets that can be hot-plugged go to them in turn.
 func (g *guest) newCells() []cell {
 	sockets, most, cores, threads := g.topology()
 	chosen := g.choose(sockets*cores, threads)
@@ -145,14 +145,14 @@ func offered(cells []Cell) string {
 	return cmp.Or(strings.Join(words, ", "), "none is known")
 }
 
-// shareMemory gives each cell an equal number of huge pages, and one more to the first ones where they do not divide. Shares of
-// an earlier boot stay as long as they are the guest's memory in whole pages.
+// shareMemory gives each NUMA node an equal number of huge pages; remaining pages go to the first nodes. Shares of an earlier boot stay
+// while they are whole pages and add up to the guest's memory.
 func (g *guest) shareMemory(cells []cell, page uint) bool {
-	total, sum, whole := g.memory().Value, uint(0), true
+	total, sum, aligned := g.memory().Value, uint(0), true
 	for _, c := range cells {
-		sum, whole = sum+c.memory, whole && c.memory > 0 && c.memory%page == 0
+		sum, aligned = sum+c.memory, aligned && c.memory > 0 && c.memory%page == 0
 	}
-	if sum == total && whole {
+	if sum == total && aligned {
 		return true
 	}
 	n := uint(len(cells))

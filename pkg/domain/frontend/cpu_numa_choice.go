@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Which cells of the host of its first boot a guest mirrors.
+// Chooses the NUMA nodes of the first host that a guest mirrors.
 
-// share is how many cores of the guest a cell of the host gets.
+// share is a NUMA node of the host and the number of the guest's cores on it.
 type share struct {
 	Cell
 	cores uint
 }
 
-// choose deals cores of some threads to as few cells as have room for all, the roomiest ones, one core at a time to the cell
+// choose deals cores of some threads to as few NUMA nodes as have room for all, the roomiest ones, one core at a time to the NUMA node
 // with the fewest; nil if there is no room. Cells that the guest is to see devices next to come first, and all of them. The result
-// is in the host's order and every cell has a core.
+// is in the host's order and every NUMA node has a core.
 func (g *guest) choose(cores, threads uint) []share {
 	near := g.nearCells()
 	room := func(c Cell) uint { return c.CPUs / threads }
@@ -47,7 +47,7 @@ func (g *guest) choose(cores, threads uint) []share {
 	return chosen
 }
 
-// distances of a cell to all, as ACPI counts them: 10 to itself, 11 to 254 to others. Nil unless the host tells all of them.
+// distances of a NUMA node to all, as ACPI counts them: 10 to itself, 11 to 254 to others. Nil unless the host tells all of them.
 func distances(chosen []share, of int) []uint {
 	if len(chosen) == 1 {
 		return nil

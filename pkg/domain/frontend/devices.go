@@ -86,8 +86,8 @@ func (g *guest) reportsFreePages() bool {
 	return !dedicated && !huge && g.VMI.Annotations[v1.FreePageReportingDisabledAnnotation] != "true"
 }
 
-// vsock has the context identifier that the status tells, the recorded one, or one that follows from the UUID: unique among
-// the guests of a host but for one chance in two thousand million per pair.
+// vsock takes the context identifier of status.VSOCKCID, else the recorded one, else 31 bits of the digest of the UUID: two guests of a
+// host collide with a chance of one in two thousand million.
 func (g *guest) vsock() *libvirtxml.DomainVSock {
 	if !set(g.dev.AutoattachVSOCK) {
 		return nil

@@ -93,7 +93,7 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	return bus, address
 }
 
-// bus judges the bus of a drive: QEMU has no virtio CD-ROM, and passes SCSI commands on over SCSI and virtio only.
+// bus checks the bus of a drive: QEMU has no virtio CD-ROM, and passes SCSI commands on over SCSI and virtio only.
 func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 	if bus == "" {
 		g.fail(field.Required(path, ""))
@@ -152,8 +152,8 @@ func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBl
 	return &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: size.Logical, PhysicalBlockSize: size.Physical, DiscardGranularity: size.DiscardGranularity}
 }
 
-// matched is the size of the volume's blocks at the first boot: a file system that was made for 512 bytes is not found on a disk
-// of 4096, so the record wins over what later hosts tell.
+// matched returns the block size of the volume at the first boot. The record wins over later hosts, because a file system made for 512
+// bytes is not found on a disk of 4096.
 func (g *guest) matched(d *v1.Disk, path *field.Path) v1.CustomBlockSize {
 	if g.Frozen != nil {
 		if was, found := g.Frozen.BlockSizes[d.Name]; found {
@@ -169,7 +169,8 @@ func (g *guest) matched(d *v1.Disk, path *field.Path) v1.CustomBlockSize {
 	case !known:
 		g.fail(field.Invalid(path, d.Name, "the block size of this volume is not known; set blockSize.custom"))
 	case sata && size.Logical != 512: // QEMU refuses others
-		g.fail(field.Invalid(path, d.Name, fmt.Sprintf("the volume has blocks of %d bytes, and bus 'sata' supports 512 only; use another bus or set blockSize.custom", size.Logical)))
+		g.fail(field.Invalid(path, d.Name, fmt.Sprintf(
+			"the volume has blocks of %d bytes, and bus 'sata' supports 512 only; use another bus or set blockSize.custom", size.Logical)))
 	}
 	return size
 }

@@ -43,7 +43,7 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 	return out
 }
 
-// enabled is for features that are there. Stage 1 has written their state.
+// enabled returns the state of a feature that is set. Stage 1 has written enabled, so its absence is an error.
 func (g *guest) enabled(f *v1.FeatureState, path *field.Path) bool {
 	if f.Enabled == nil {
 		g.fail(field.Required(path.Child("enabled"), ""))
@@ -84,7 +84,7 @@ func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 	if f.KVM != nil {
 		out.Hidden = &libvirtxml.DomainFeatureState{State: onOff(f.KVM.Hidden)}
 	}
-	// Tells the guest not to yield in spinlocks: nobody else uses its CPUs.
+	// The hint keeps the guest from yielding in spinlocks: no other guest uses its CPUs.
 	if c := g.spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement && g.spec.Architecture == "amd64" {
 		out.HintDedicated = &libvirtxml.DomainFeatureState{State: "on"}
 	}

@@ -9,8 +9,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.firmware, domain.chassis, startStrategy and the annotation of Ignition: the guest's UUID and DMI strings, its generation ID, the class of its
-// firmware (which build of it is the host's choice), the kernel's arguments and the ACPI tables that it is given.
+// Owns spec.domain.firmware, spec.domain.chassis, spec.startStrategy and the Ignition annotation: UUID, DMI strings, generation ID, class
+// of firmware, kernel arguments and ACPI tables. The backend chooses the firmware build.
 
 func (g *guest) uuid() string {
 	switch f := g.spec.Domain.Firmware; {
@@ -23,9 +23,9 @@ func (g *guest) uuid() string {
 	return ""
 }
 
-// genID is the device of Microsoft's specification, of which the guest learns through ACPI that its disks are another life's. A guest
-// keeps the device, or its absence, from its first boot on; the ID is always the present one. The firmware puts it into memory
-// that the host writes to, which that of an encrypted guest is not, and the oldest machine has no means for that.
+// genID renders the VM Generation ID device, by which a guest detects that it was restored or cloned. The record keeps whether the device
+// exists; the ID is always the current one. Encrypted guests have none, because the host cannot write to their memory, and neither has
+// machine type pc-q35-2.4, which lacks the means.
 func (g *guest) genID() *libvirtxml.DomainGenID {
 	wanted := g.Defaults.GenerationID
 	if g.Frozen != nil {
@@ -48,7 +48,7 @@ func (g *guest) os() *libvirtxml.DomainOS {
 	if f := g.spec.Domain.Firmware; f != nil && f.KernelBoot != nil {
 		out.Cmdline = f.KernelBoot.KernelArgs
 	}
-	// A guest that starts paused waits in the boot menu for whoever resumes it: 10 s, in ms.
+	// A guest that starts paused shows the boot menu for 10 s (in ms) after it is resumed.
 	if s := g.spec.StartStrategy; s != nil && *s == v1.StartStrategyPaused {
 		out.BootMenu = &libvirtxml.DomainBootMenu{Enable: "yes", Timeout: "10000"}
 	}

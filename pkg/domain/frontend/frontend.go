@@ -1,7 +1,7 @@
 // Package frontend renders all that a guest sees, as a partial libvirt domain with every address assigned: stage 2.
 //
-// It spells a spec that is explicit already. What is missing there is an error, not a guess; what no field of the API
-// governs comes from FrontendDefaults. A few fields of the API mean something when absent which admission does not write
+// The spec must be explicit: a missing field is an error. What no field of the API governs comes from FrontendDefaults.
+// A few fields of the API mean something when absent which admission does not write
 // into the spec (graphics, serial console and balloon are attached, an interface is a virtio one, ...): each is named where
 // it is read. Sources are left to the backend, which finds devices by their aliases.
 package frontend
@@ -36,19 +36,19 @@ type Facts struct {
 	HostDevices map[string]string
 	// BlockSizes are those of volumes, by name, for disks that match their volume.
 	BlockSizes map[string]v1.CustomBlockSize
-	// NUMA are the cells of the host with CPUs for this guest, in the host's order.
+	// NUMA are the NUMA nodes of the host with CPUs for this guest, in the host's order.
 	NUMA []Cell
-	// HostDeviceCells are the cells of the host, by their ID, that host devices are next to, by the devices' names; those of which it
+	// HostDeviceCells are the NUMA nodes of the host, by their ID, that host devices are next to, by the devices' names; those of which it
 	// is not known are not here.
 	HostDeviceCells map[string]int
 }
 
-// Cell is a NUMA cell of a host.
+// Cell is a NUMA node of a host.
 type Cell struct {
 	ID int
 	// CPUs is how many this guest may have there.
 	CPUs uint
-	// Distances to other cells by their ID, as ACPI counts them (10 is the cell itself); may be unknown.
+	// Distances to other NUMA nodes by their ID, as ACPI counts them (10 is the NUMA node itself); may be unknown.
 	Distances map[int]uint
 }
 
@@ -105,7 +105,7 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 	return dom, nil
 }
 
-// guest is what the value functions read. Only fail writes to it, and pin notes what placement needs.
+// guest is the input of the value functions. They write to it through fail and pin only.
 type guest struct {
 	Input
 	spec    *v1.VirtualMachineInstanceSpec

@@ -10,20 +10,20 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// Owns next to which of its NUMA cells a guest sees a host device (feature gate PCINUMAAwareTopology).
+// Owns the NUMA affinity of host devices (feature gate PCINUMAAwareTopology).
 //
-// As in KubeVirt, only guests that mirror cells of the host see it, and one whose devices are elsewhere does not start, since its
+// As in KubeVirt, only guests that mirror NUMA nodes of the host see it, and one whose devices are elsewhere does not start, since its
 // software would place its work wrongly. The first boot decides; the record keeps it. A device at an address of the user's is there.
 
-// mirroring tells whether the guest's cells are those of a host.
+// mirroring reports whether the guest mirrors NUMA nodes of a host.
 func (g *guest) mirroring() bool {
 	return vm.MirrorsNUMA(g.spec.Domain.CPU) && !g.arch.ccw
 }
 
-// mirrorsRecord tells whether they are those of the first boot.
+// mirrorsRecord reports whether the guest mirrors the recorded NUMA nodes of its first boot.
 func (g *guest) mirrorsRecord() bool { return g.mirroring() && g.recordedCells() != nil }
 
-// nearCells are the cells of the host that the guest is to see devices next to, each with 1.
+// nearCells are the NUMA nodes of the host that the guest is to see devices next to, each with 1.
 func (g *guest) nearCells() map[int]int {
 	if !g.Defaults.HostDevicesByCell {
 		return nil
@@ -35,7 +35,7 @@ func (g *guest) nearCells() map[int]int {
 	return near
 }
 
-// beside is the cell of the guest that a device is to be next to; nil where it may be anywhere.
+// beside is the NUMA node of the guest that a device is to be next to; nil where it may be anywhere.
 func (p *placement) beside(d abi.Device) *uint {
 	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByCell || !p.mirroring() || p.pins[d.Key()].address != "" {
 		return nil
@@ -55,7 +55,7 @@ func (p *placement) beside(d abi.Device) *uint {
 	return nil
 }
 
-// known is the cell of the guest that stands for that of the host which a device is next to, if there is one.
+// known is the NUMA node of the guest that stands for that of the host which a device is next to, if there is one.
 func (p *placement) known(d abi.Device) *uint {
 	host, told := p.Facts.HostDeviceCells[d.Name]
 	if cell, mirrored := p.cells[host]; d.Kind == "hostdev" && told && mirrored {
@@ -64,9 +64,9 @@ func (p *placement) known(d abi.Device) *uint {
 	return nil
 }
 
-// cellsByHost is the cell of the guest for each of the host's that it mirrors: at the first boot those that were chosen. Later
-// the devices that the guest has tell it, and for a new device next to another cell the first one left whose CPUs fit. Stage 3
-// finds room for the guest's cells in just this way, or refuses the start.
+// cellsByHost is the NUMA node of the guest for each of the host's that it mirrors: at the first boot those that were chosen. Later
+// the devices that the guest has tell it, and for a new device next to another NUMA node the first one left whose CPUs fit. Stage 3
+// finds room for the guest's NUMA nodes in just this way, or refuses the start.
 func (p *placement) cellsByHost(t address.PCIe) map[int]uint {
 	out := map[int]uint{}
 	if !p.mirrorsRecord() {

@@ -37,14 +37,14 @@ type profile struct {
 	serial libvirtxml.DomainSerialTarget
 	// gic is the interrupt controller's version, which libvirt would otherwise take from the host.
 	gic string
-	// rom tells whether network cards have option ROMs that slow the start when nothing boots from them.
+	// rom reports whether network cards have option ROMs that slow the start when nothing boots from them.
 	rom bool
 	efi bool
-	// fwcfg tells whether the board has the device by which QEMU hands files to firmware and guest.
+	// fwcfg reports whether the board has the device by which QEMU hands files to firmware and guest.
 	fwcfg bool
-	// generation tells whether QEMU has the device that tells a generation ID.
+	// generation reports whether QEMU has the VM Generation ID device.
 	generation bool
-	// cpusGrow tells whether the board takes CPUs while it runs.
+	// cpusGrow reports whether the board takes CPUs while it runs.
 	cpusGrow bool
 }
 
@@ -164,7 +164,7 @@ func (g *guest) virtio() string {
 	return "virtio-non-transitional"
 }
 
-// known tells whether a value is one of the architecture's, and says so when not.
+// known reports whether a value is one of the architecture's, and adds an error when it is not.
 func (g *guest) known(path *field.Path, value string, values []string) bool {
 	for _, v := range values {
 		if v == value {

@@ -23,13 +23,13 @@ func (g *guest) memory() *libvirtxml.DomainMemory {
 
 func kibibytes(q *resource.Quantity) uint { return uint((q.Value() + 1023) / 1024) }
 
-// memoryGrows tells whether memory can be added to the running guest.
+// memoryGrows reports whether memory can be added to the running guest.
 func (g *guest) memoryGrows() bool {
 	m := g.spec.Domain.Memory
 	return m != nil && m.Guest != nil && m.MaxGuest != nil && m.MaxGuest.Cmp(*m.Guest) > 0
 }
 
-// hugePage is the size of the pages in KiB, for what depends on it: cells of whole pages.
+// hugePage is the size of the pages in KiB, for what depends on it: NUMA nodes of whole pages.
 func (g *guest) hugePage() (uint, *field.Error) {
 	size := g.spec.Domain.Memory.Hugepages.PageSize
 	q, err := resource.ParseQuantity(size)

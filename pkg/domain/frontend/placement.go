@@ -12,8 +12,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns aliases, controllers and addresses: the second step of rendering. libvirt would add the controllers and addresses that
-// are missing, and differently with each device more; so none is missing.
+// Owns aliases, controllers and addresses: the second step of rendering. Every controller and address is written, because libvirt would
+// add missing ones, and differently after each added device.
 
 // place completes a domain whose devices are all there but the controllers.
 func (g *guest) place(dom *libvirtxml.Domain) {
@@ -39,11 +39,11 @@ type placement struct {
 	// devices are at first without the controllers, for which they have to be counted.
 	devices                       []abi.Device
 	sata, scsi, usbBuses, serials uint
-	// cells of the guest by those of the host that they mirror.
+	// cells has the NUMA nodes of the guest by those of the host that they mirror.
 	cells map[int]uint
 }
 
-// named judges the name of a device, which becomes its alias.
+// named checks the name of a device, which becomes its alias.
 func (g *guest) named(name string, path *field.Path) {
 	switch {
 	case name == "":
@@ -118,7 +118,7 @@ func (p *placement) numbered(is func(abi.Device) bool, was func(record.Address) 
 	}
 }
 
-// name gives disks their target names. A disk that is added takes a free name and moves nobody else's.
+// name gives disks their target names. A disk that is added takes a free name and moves no other disk.
 func (p *placement) name() {
 	for _, prefix := range []string{"vd", "sd"} {
 		named := func(d abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }

@@ -9,7 +9,7 @@ import (
 )
 
 // Owns what the record says of root ports and expander buses; the latter are for devices that hostdevices_numa.go puts next to a
-// cell of a guest that mirrors NUMA cells.
+// NUMA node of a guest that mirrors NUMA nodes.
 
 // recordedTopology is what the allocator must know of earlier boots.
 func (p *placement) recordedTopology() address.PCIe {
@@ -63,8 +63,8 @@ func (p *placement) expanders() map[uint]address.Expander {
 	return out
 }
 
-// turned gives expanders other cells where the guest has other cells now, by its owner's will: each goes with its first device of
-// which a cell is known. None of them moves.
+// turned assigns expanders to new NUMA nodes after the owner changed the guest's nodes: each takes the node of its first device with a known
+// one. No expander moves.
 func (p *placement) turned(t address.PCIe) {
 	if len(t.Expanders) == 0 || p.mirrorsRecord() {
 		return

@@ -5,7 +5,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.launchSecurity, and what encrypted memory asks of virtio devices: DMA only through the IOMMU, no option ROMs.
+// Owns spec.domain.launchSecurity, and what encrypted memory requires of virtio devices: DMA only through the IOMMU, no option ROMs.
 // The position of the C-bit and the quoting service are the host's.
 
 const (
@@ -42,7 +42,7 @@ func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
 	return nil
 }
 
-// encrypted tells whether the host cannot read the guest's memory through DMA.
+// encrypted reports whether the host cannot read the guest's memory through DMA.
 func (g *guest) encrypted() bool {
 	s := g.spec.Domain.LaunchSecurity
 	return s != nil && (s.SEV != nil || s.SNP != nil || g.spec.Architecture == "s390x")
