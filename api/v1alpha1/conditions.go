@@ -26,12 +26,72 @@ const (
 	ReasonNotRenderable = "NotRenderable"
 	// ReasonStartFailed means that libvirt refused to start the domain. It is also a reason of Ready.
 	ReasonStartFailed = "StartFailed"
+	// ReasonHardwareAwaited means that Kiln's controller has not named the VMI in the status of its GuestHardware.
+	ReasonHardwareAwaited = "HardwareAwaited"
 	// ReasonNotRecordable means that the hardware record could not be saved before the first start.
 	ReasonNotRecordable = "NotRecordable"
 	// ReasonNameTaken means that another owner's domain (on a VMI) or VMI (on a VM) has the name.
 	ReasonNameTaken = "NameTaken"
 	// ReasonUUIDTaken means that another owner's domain has the firmware UUID.
 	ReasonUUIDTaken = "UUIDTaken"
+)
+
+// Reasons of Ready on VMIs, and of the event at their end: why the domain of a VMI ended. ReasonNameTaken is one of them too.
+const (
+	// ReasonPoweredOff means that the guest powered off.
+	ReasonPoweredOff = "PoweredOff"
+	// ReasonStopped means that Kiln ended the domain after the grace period of the deleted VMI.
+	ReasonStopped = "Stopped"
+	// ReasonNeverStarted means that the VMI was deleted before its domain was started.
+	ReasonNeverStarted = "NeverStarted"
+	// ReasonDestroyed means that somebody other than Kiln destroyed the domain.
+	ReasonDestroyed = "Destroyed"
+	// ReasonCrashed means that the guest's kernel panicked, or that QEMU crashed or was killed.
+	ReasonCrashed = "Crashed"
+	// ReasonEndedWithHost means that the node or its libvirt daemon was restarted while the domain ran.
+	ReasonEndedWithHost = "EndedWithHost"
+	// ReasonEndedByLibvirt means that the libvirt daemon ended the domain when the daemon was restarted.
+	ReasonEndedByLibvirt = "EndedByLibvirt"
+	// ReasonMigrated means that somebody other than Kiln migrated the domain to another machine.
+	ReasonMigrated = "Migrated"
+	// ReasonSaved means that somebody other than Kiln saved the domain to a file.
+	ReasonSaved = "Saved"
+	// ReasonReverted means that somebody other than Kiln reverted the domain to a snapshot in which it is off.
+	ReasonReverted = "Reverted"
+	// ReasonDomainGone means that libvirt no longer has the domain.
+	ReasonDomainGone = "DomainGone"
+)
+
+// Reasons of Paused and of Ready on VMIs: why the domain of a VMI is there but executes nothing.
+const (
+	// ReasonPaused means that libvirt does not report why the domain is paused.
+	ReasonPaused = "Paused"
+	// ReasonPausedByUser means that the domain was started paused (spec.startStrategy) or was suspended. It is KubeVirt's word.
+	ReasonPausedByUser = "PausedByUser"
+	// ReasonPausedForMigration means that the domain is being migrated.
+	ReasonPausedForMigration = "PausedForMigration"
+	// ReasonPausedMigrationFailed means that the migration of the domain failed.
+	ReasonPausedMigrationFailed = "PausedMigrationFailed"
+	// ReasonPausedForSave means that the domain is being saved to a file.
+	ReasonPausedForSave = "PausedForSave"
+	// ReasonPausedForDump means that the memory of the domain is being dumped.
+	ReasonPausedForDump = "PausedForDump"
+	// ReasonPausedForSnapshot means that a snapshot of the domain is being taken.
+	ReasonPausedForSnapshot = "PausedForSnapshot"
+	// ReasonPausedFromSnapshot means that the domain was reverted to a snapshot in which it is paused.
+	ReasonPausedFromSnapshot = "PausedFromSnapshot"
+	// ReasonPausedIOError means that a disk of the domain could not be read or written. It is KubeVirt's word.
+	ReasonPausedIOError = "PausedIOError"
+	// ReasonPausedByWatchdog means that the watchdog of the domain expired.
+	ReasonPausedByWatchdog = "PausedByWatchdog"
+	// ReasonPausedCrashed means that the guest's kernel panicked.
+	ReasonPausedCrashed = "PausedCrashed"
+	// ReasonPausedStartingUp means that the domain is being started.
+	ReasonPausedStartingUp = "PausedStartingUp"
+	// ReasonPausedShuttingDown means that the domain is being shut down.
+	ReasonPausedShuttingDown = "PausedShuttingDown"
+	// ReasonSuspended means that the guest suspended itself to memory.
+	ReasonSuspended = "Suspended"
 )
 
 // Reasons of Ready on VMs.

@@ -51,7 +51,7 @@ func (o *options) runNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first, cancel := context.WithTimeout(ctx, hypervisor.AskDeadline)
+	first, cancel := context.WithTimeout(ctx, hypervisor.QueryDeadline)
 	defer cancel()
 	if err := n.Learn(first); err != nil {
 		log.Info("libvirt is not reachable: until it is, documents are rendered into the state folder, and nothing is claimed or started", "reason", err.Error())

@@ -17,11 +17,11 @@ import (
 // architectures maps libvirt's names to Kubernetes' names.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x"}
 
-// Capabilities gathers the facts of this host from libvirt and from QEMU's firmware descriptors.
+// Capabilities reads the facts of this host from libvirt and from QEMU's firmware descriptors.
 func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (backend.Capabilities, error) {
 	var text, libvirtVersion, qemuVersion string
-	// The first question has a new libvirt try every QEMU that is installed, which takes a minute on a busy machine.
-	err := l.within(ctx, l.act, func(rpc *libvirt.Libvirt) (err error) {
+	// On the first call a new libvirt daemon probes every QEMU that is installed. That takes up to a minute on a busy machine.
+	err := l.runWithin(ctx, l.changeTimeout, func(rpc *libvirt.Libvirt) (err error) {
 		if text, err = rpc.ConnectGetCapabilities(); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (
 	}
 	var caps libvirtxml.Caps
 	if err := caps.Unmarshal(text); err != nil {
-		return backend.Capabilities{}, fmt.Errorf("libvirt's capabilities: %w", err)
+		return backend.Capabilities{}, fmt.Errorf("libvirt's capabilities cannot be read: %w", err)
 	}
 	host := hostFacts(caps, allowKVM)
 	host.NodeName, host.LibvirtVersion, host.QEMUVersion = node, libvirtVersion, qemuVersion
@@ -46,7 +46,7 @@ func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (
 	return host, err
 }
 
-// KVM is the administrator's word on hardware virtualization: a present /dev/kvm does not prove that guests run under it.
+// KVM is the administrator's setting of hardware virtualization: that /dev/kvm exists does not prove that guests run under it.
 type KVM string
 
 // Values of KVM.
@@ -86,7 +86,7 @@ func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 	return host
 }
 
-// account is the user that libvirt's DAC driver runs QEMU as: its label is +UID:+GID.
+// account returns the user that libvirt's DAC driver runs QEMU as: its label is +UID:+GID.
 func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
 	for _, model := range models {
 		for _, label := range model.Labels {
@@ -99,7 +99,7 @@ func account(models []libvirtxml.CapsHostSecModel) *backend.Account {
 	return nil
 }
 
-// aliases maps each machine type to the versioned one that it stands for, which may be itself.
+// aliases maps each machine type to the versioned type that it stands for, which may be itself.
 func aliases(arch libvirtxml.CapsGuestArch) map[string]string {
 	machines := map[string]string{}
 	lists := [][]libvirtxml.CapsGuestMachine{arch.Machines}
@@ -119,11 +119,11 @@ func aliases(arch libvirtxml.CapsGuestArch) map[string]string {
 	return machines
 }
 
-// firmwareDirs in order of precedence; a file name in an earlier one hides that name in later ones (QEMU's
+// firmwareDirs in order of precedence. A file name in an earlier folder hides that name in later folders (QEMU's
 // docs/interop/firmware.json).
 var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}
 
-// firmwareDescriptor is the part of QEMU's firmware descriptor that matters here.
+// firmwareDescriptor is the part of QEMU's firmware descriptor that Kiln reads.
 type firmwareDescriptor struct {
 	Interfaces []string `json:"interface-types"`
 	Mapping    struct {
@@ -144,7 +144,7 @@ type firmwareFile struct {
 	Format   string `json:"format"`
 }
 
-// firmwares reads the descriptors in the order that QEMU gives them: by file name, the lowest first.
+// firmwares reads the descriptors in QEMU's order of preference: by file name, ascending.
 func firmwares(dirs []string) ([]backend.Firmware, error) {
 	files := map[string]string{}
 	for _, dir := range slices.Backward(dirs) {

@@ -11,40 +11,41 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 )
 
-// Side documents of a domain: secrets, network filters, node devices and the link to the state of its TPM. They are made after it is defined, and
-// removed after its guest has ended and before the domain is. It notes them: whatever dies in between, the next removal finds all of them.
+// Side documents of a domain are secrets, network filters, node devices and the link to the state of its TPM. They are created after
+// the domain is defined, and removed after it ended and before it is undefined. The domain's metadata lists them: if a process dies
+// in between, the next removal finds all of them.
 
-// notesNamespace is the XML namespace of notes.
-const notesNamespace = "https://kilnvm.io/launch"
+// inventoryNamespace is the XML namespace of the inventory. It is stored in domains and cannot change.
+const inventoryNamespace = "https://kilnvm.io/launch"
 
-// notes are in the domain's metadata.
-type notes struct {
+// inventory lists the side documents of a domain, in the domain's metadata.
+type inventory struct {
 	Secrets  []string `xml:"secret"` // UUIDs
 	Filters  []string `xml:"filter"` // names
 	Mediated []string `xml:"mdev"`   // UUIDs
 	Adapters []string `xml:"fc"`     // WWPNs
-	// TPM is set where libvirt cannot be told where the state of a TPM lies.
-	TPM *tpmNote `xml:"tpm"`
+	// TPM is set if libvirt cannot be configured with the folder of a TPM's state (before 10.10).
+	TPM *tpmLink `xml:"tpm"`
 }
 
-// tpmNote is where libvirt is led to for the state of a TPM.
-type tpmNote struct {
+// tpmLink leads libvirt to the state of a TPM.
+type tpmLink struct {
 	UUID  string `xml:"uuid,attr"` // of the domain
 	State string `xml:",chardata"` // folder
 }
 
-// noteElement is how notes are written. libvirt hands them back without their namespace.
-type noteElement struct {
+// inventoryElement is the form in which an inventory is written. libvirt returns it without its namespace.
+type inventoryElement struct {
 	XMLName xml.Name `xml:"https://kilnvm.io/launch documents"`
-	notes
+	inventory
 }
 
-func (n notes) empty() bool {
+func (n inventory) empty() bool {
 	return len(n.Secrets)+len(n.Filters)+len(n.Mediated)+len(n.Adapters) == 0 && n.TPM == nil
 }
 
-func noted(documents backend.Documents) notes {
-	var n notes
+func inventoryOf(documents backend.Documents) inventory {
+	var n inventory
 	for _, s := range documents.Secrets {
 		n.Secrets = append(n.Secrets, s.Document.UUID)
 	}
@@ -59,15 +60,16 @@ func noted(documents backend.Documents) notes {
 		}
 	}
 	if documents.TPMState != "" {
-		n.TPM = &tpmNote{UUID: documents.Domain.UUID, State: documents.TPMState}
+		n.TPM = &tpmLink{UUID: documents.Domain.UUID, State: documents.TPMState}
 	}
 	return n
 }
 
-// prepare makes the side documents of a domain that is defined. values are those of the secrets, by reference. It returns what it made, also with an
-// error: secrets and filters have names of this VMI alone, while a device may have been there before.
-func prepare(rpc *libvirt.Libvirt, documents backend.Documents, values map[string][]byte) (notes, error) {
-	made := noted(documents)
+// createSideDocuments creates the side documents of a defined domain. values are the values of the secrets, by reference. It returns
+// what to remove if the start fails, also with an error: all secrets and filters, since their names belong to this VMI alone, but only
+// those devices that did not exist before.
+func createSideDocuments(rpc *libvirt.Libvirt, documents backend.Documents, values map[string][]byte) (inventory, error) {
+	made := inventoryOf(documents)
 	made.Mediated, made.Adapters = nil, nil
 	for _, s := range documents.Secrets {
 		if err := defineSecret(rpc, s, values); err != nil {
@@ -80,7 +82,7 @@ func prepare(rpc *libvirt.Libvirt, documents backend.Documents, values map[strin
 			_, err = rpc.NwfilterDefineXML(text)
 		}
 		if err != nil {
-			return made, fmt.Errorf("libvirt refuses the filter '%s': %w", filter.Name, err)
+			return made, fmt.Errorf("libvirt refuses network filter '%s': %w", filter.Name, err)
 		}
 	}
 	if made.TPM != nil {
@@ -96,7 +98,7 @@ func prepare(rpc *libvirt.Libvirt, documents backend.Documents, values map[strin
 	return made, nil
 }
 
-// defineSecret says nothing of the value, whatever fails.
+// defineSecret gives libvirt a secret and its value. No error contains the value.
 func defineSecret(rpc *libvirt.Libvirt, s backend.Secret, values map[string][]byte) error {
 	value, found := values[s.Ref]
 	if !found {
@@ -116,32 +118,32 @@ func defineSecret(rpc *libvirt.Libvirt, s backend.Secret, values map[string][]by
 	return nil
 }
 
-// swept removes what a domain noted, if it noted anything.
-func swept(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
-	made, err := readNotes(rpc, domain)
+// removeSideDocuments removes what is in a domain's inventory, except devices that other domains use.
+func removeSideDocuments(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+	made, err := readInventory(rpc, domain)
 	if err != nil {
 		return err
 	}
-	if made, err = unshared(rpc, domain, made); err != nil {
+	if made, err = withoutShared(rpc, domain, made); err != nil {
 		return err
 	}
-	return sweep(rpc, made)
+	return removeListed(rpc, made)
 }
 
-// readNotes is empty for a domain that is gone or has noted nothing.
-func readNotes(rpc *libvirt.Libvirt, domain libvirt.Domain) (made notes, err error) {
-	text, err := metadata(rpc, domain, notesNamespace)
+// readInventory returns the inventory of a domain, empty for one that is gone or has none.
+func readInventory(rpc *libvirt.Libvirt, domain libvirt.Domain) (made inventory, err error) {
+	text, err := metadata(rpc, domain, inventoryNamespace)
 	if err != nil || text == "" {
 		return made, tolerate(err, libvirt.ErrNoDomain)
 	}
 	if err := xml.Unmarshal([]byte(text), &made); err != nil {
-		return made, fmt.Errorf("domain '%s' does not say what was made for it: %w", domain.Name, err)
+		return made, fmt.Errorf("the list of side documents in the metadata of domain '%s' cannot be read: %w", domain.Name, err)
 	}
 	return made, nil
 }
 
-// sweep goes the way of prepare backwards. What is gone already is no error.
-func sweep(rpc *libvirt.Libvirt, made notes) error {
+// removeListed removes side documents in the reverse order of createSideDocuments. One that is gone already is no error.
+func removeListed(rpc *libvirt.Libvirt, made inventory) error {
 	if err := removeDevices(rpc, made); err != nil {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Node devices that are made for a guest: mediated devices, found again by their UUID, and virtual Fibre Channel adapters, found by the
-// name of their port in the fabric. libvirt gives them names of its own.
+// Node devices that are created for a domain: mediated devices, found again by UUID, and virtual Fibre Channel adapters, found again
+// by the name of their port in the fabric (WWPN). libvirt gives both names of its own.
 
-// makeDevice makes a device that is not there yet. The LUNs behind a new adapter take the kernel a moment to find: a guest that is started before is
-// started again. What is made is added to made.
-func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice, made *notes) error {
+// makeDevice creates a device unless it exists, and adds it to made. The kernel needs a moment to find the LUNs behind a new adapter: a
+// start that comes too early fails and is repeated.
+func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice, made *inventory) error {
 	find, key, kind, list := adapterName, portName(device), "adapter", &made.Adapters
 	if mediated := device.Capability.MDev; mediated != nil {
 		find, key, kind, list = mediatedName, mediated.UUID, "mediated device", &made.Mediated
@@ -28,14 +28,14 @@ func makeDevice(rpc *libvirt.Libvirt, device libvirtxml.NodeDevice, made *notes)
 		_, err = rpc.NodeDeviceCreateXML(text, 0)
 	}
 	if err != nil {
-		return fmt.Errorf("libvirt cannot make %s '%s' of '%s': %w", kind, key, device.Parent, err)
+		return fmt.Errorf("libvirt cannot create %s '%s' on '%s': %w", kind, key, device.Parent, err)
 	}
 	*list = append(*list, key)
 	return nil
 }
 
-// unshared leaves out the devices that another domain has noted too: one adapter may be in front of the claims of several guests.
-func unshared(rpc *libvirt.Libvirt, domain libvirt.Domain, made notes) (notes, error) {
+// withoutShared leaves out the devices that another domain's inventory has too: one adapter may reach the claims of several VMIs.
+func withoutShared(rpc *libvirt.Libvirt, domain libvirt.Domain, made inventory) (inventory, error) {
 	if len(made.Mediated)+len(made.Adapters) == 0 {
 		return made, nil
 	}
@@ -44,8 +44,8 @@ func unshared(rpc *libvirt.Libvirt, domain libvirt.Domain, made notes) (notes, e
 		if domains[i].UUID == domain.UUID {
 			continue
 		}
-		var others notes
-		others, err = readNotes(rpc, domains[i])
+		var others inventory
+		others, err = readInventory(rpc, domains[i])
 		made.Mediated = without(made.Mediated, others.Mediated)
 		made.Adapters = without(made.Adapters, others.Adapters)
 	}
@@ -56,8 +56,8 @@ func without(keys, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(others, key) })
 }
 
-// removeDevices removes those that were made for a domain.
-func removeDevices(rpc *libvirt.Libvirt, made notes) error {
+// removeDevices removes the devices of an inventory.
+func removeDevices(rpc *libvirt.Libvirt, made inventory) error {
 	for _, kind := range []struct {
 		find func(*libvirt.Libvirt, string) (string, error)
 		keys []string
@@ -75,7 +75,7 @@ func removeDevices(rpc *libvirt.Libvirt, made notes) error {
 	return nil
 }
 
-// mediatedName is libvirt's name of a mediated device, which contains its UUID and that of its parent; empty if there is none.
+// mediatedName returns libvirt's name of a mediated device, which begins with its UUID; empty if there is none.
 func mediatedName(rpc *libvirt.Libvirt, uuid string) (string, error) {
 	devices, _, err := rpc.ConnectListAllNodeDevices(1, uint32(libvirt.ConnectListNodeDevicesCapMdev))
 	if err != nil {
@@ -89,7 +89,7 @@ func mediatedName(rpc *libvirt.Libvirt, uuid string) (string, error) {
 	return devices[i].Name, nil
 }
 
-// adapterName is libvirt's name of the adapter with a port of this name; empty if there is none.
+// adapterName returns libvirt's name of the adapter with this WWPN; empty if there is none.
 func adapterName(rpc *libvirt.Libvirt, wwpn string) (string, error) {
 	devices, _, err := rpc.ConnectListAllNodeDevices(1, uint32(libvirt.ConnectListNodeDevicesCapFcHost))
 	if err != nil {
@@ -114,7 +114,7 @@ func adapterName(rpc *libvirt.Libvirt, wwpn string) (string, error) {
 	return "", nil
 }
 
-// portName is the WWPN of an adapter, empty for other devices.
+// portName returns the WWPN of an adapter, empty for other devices.
 func portName(device libvirtxml.NodeDevice) string {
 	if device.Capability.SCSIHost == nil {
 		return ""

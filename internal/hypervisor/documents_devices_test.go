@@ -49,7 +49,7 @@ func TestAdapters(t *testing.T) {
 		return len(devices)
 	}
 	before := count()
-	var made notes
+	var made inventory
 	for range 2 {
 		if err := makeDevice(client, all.NodeDevices[0], &made); err != nil {
 			t.Fatal(err)
@@ -58,11 +58,11 @@ func TestAdapters(t *testing.T) {
 			t.Errorf("%d adapters, want one more than %d", now, before)
 		}
 	}
-	if want := noted(all).Adapters; !slices.Equal(made.Adapters, want) {
+	if want := inventoryOf(all).Adapters; !slices.Equal(made.Adapters, want) {
 		t.Errorf("made are %q, want %q once", made.Adapters, want)
 	}
 	for range 2 {
-		if err := removeDevices(client, noted(all)); err != nil {
+		if err := removeDevices(client, inventoryOf(all)); err != nil {
 			t.Fatal(err)
 		}
 		if now := count(); now != before {
@@ -75,21 +75,22 @@ func TestAdapters(t *testing.T) {
 func TestAdapterOfTwoDomains(t *testing.T) {
 	t.Parallel()
 	client := fibred(t)
-	key := func(name string) notes { return notes{Adapters: []string{"10000000c9831b4b", name}} }
+	key := func(name string) inventory { return inventory{Adapters: []string{"10000000c9831b4b", name}} }
 	var domains []rpc.Domain
 	for _, name := range []string{"first", "second"} {
-		note, err := xml.Marshal(noteElement{notes: key(name)})
+		metadata, err := xml.Marshal(inventoryElement{inventory: key(name)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		domain, err := client.DomainDefineXML("<domain type='test'><name>" + name + "</name><memory>1024</memory><os><type>hvm</type></os><metadata>" + string(note) + "</metadata></domain>")
+		domain, err := client.DomainDefineXML("<domain type='test'><name>" + name + "</name><memory>1024</memory><os><type>hvm</type></os>" +
+			"<metadata>" + string(metadata) + "</metadata></domain>")
 		if err != nil {
 			t.Fatal(err)
 		}
 		domains = append(domains, domain)
 	}
 	for _, domain := range domains {
-		own, err := unshared(client, domain, key(domain.Name))
+		own, err := withoutShared(client, domain, key(domain.Name))
 		want := []string{domain.Name}
 		if domain.Name == "second" {
 			want = []string{"10000000c9831b4b", domain.Name} // the first is gone by then

@@ -18,7 +18,12 @@ const (
 	secretValue = "correct-horse-battery-staple"
 )
 
-// What was made for a guest that then cannot start goes again: filters, secrets, and devices whose card is not there.
+// rbdDisk is a disk of the network, which no test connects to.
+func rbdDisk() *backend.NetworkDisk {
+	return &backend.NetworkDisk{Protocol: "rbd", Name: "pool/data", User: "kiln", Hosts: []backend.NetworkHost{{Name: "127.0.0.1", Port: "6789"}}}
+}
+
+// TestNothingOfAFailedStartStays: a start that fails removes the filters, secrets and devices that it created.
 func TestNothingOfAFailedStartStays(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
@@ -26,14 +31,16 @@ func TestNothingOfAFailedStartStays(t *testing.T) {
 	vmi := explicit.WithClaim(t)
 	vmi.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "vgpu", DeviceName: "example.com/vgpu"}}
 	bindings := backend.AssumedBindings(vmi)
-	bindings.Volumes["data"] = backend.Volume{Format: "raw", Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/data", User: "kiln", Hosts: []backend.NetworkHost{{Name: "127.0.0.1", Port: "6789"}}}}
+	bindings.Volumes["data"] = backend.Volume{Format: "raw", Network: rbdDisk()}
 	bindings.NICs["default"] = backend.NIC{Kind: "bridge", Device: "no-such-bridge", Guarded: true, Addresses: []string{"192.0.2.7"}}
-	bindings.HostDevs["vgpu"] = backend.HostDev{Type: "mdev", Address: "5d307ca9-b3ef-428c-8861-06e72d69f223", Parent: "pci_0000_ff_1f_7", MediatedType: "nvidia-35"}
+	bindings.HostDevs["vgpu"] = backend.HostDev{
+		Type: "mdev", Address: "5d307ca9-b3ef-428c-8861-06e72d69f223", Parent: "pci_0000_ff_1f_7", MediatedType: "nvidia-35",
+	}
 	all := explicit.Documents(t, vmi, bindings)
 	if len(all.Secrets) != 1 || len(all.Filters) != 1 || len(all.NodeDevices) != 1 {
 		t.Fatalf("%d secrets, %d filters, %d node devices, want one each", len(all.Secrets), len(all.Filters), len(all.NodeDevices))
 	}
-	for _, step := range []struct{ want string }{{"no value for secret 'auth/data'"}, {"cannot make mediated device"}} {
+	for _, step := range []struct{ want string }{{"no value for secret 'auth/data'"}, {"cannot create mediated device"}} {
 		values := map[string][]byte{}
 		if step.want != "no value for secret 'auth/data'" {
 			values["auth/data"] = []byte(secretValue)
@@ -52,7 +59,8 @@ func TestNothingOfAFailedStartStays(t *testing.T) {
 	headless := false
 	vmi.Spec.Domain.Devices.AutoattachGraphicsDevice, bindings.Serial = &headless, ""
 	all = explicit.Documents(t, vmi, bindings)
-	if err := l.Start(t.Context(), guestOf(vmi, all, map[string][]byte{"auth/data": []byte(secretValue)})); err == nil || !strings.Contains(err.Error(), "no-such-bridge") {
+	err := l.Start(t.Context(), guestOf(vmi, all, map[string][]byte{"auth/data": []byte(secretValue)}))
+	if err == nil || !strings.Contains(err.Error(), "no-such-bridge") {
 		t.Errorf("error '%v', want one about the bridge", err)
 	}
 	if secrets, filters := explicit.SideDocuments(t, d); secrets+filters > 0 {
@@ -63,14 +71,14 @@ func TestNothingOfAFailedStartStays(t *testing.T) {
 	}
 }
 
-// What belongs to another guest stays as it is when a guest that names the same firmware UUID cannot start.
+// TestNothingOfOthersGoesWithAFailedStart: the side documents of a domain stay when another VMI with its firmware UUID fails to start.
 func TestNothingOfOthersGoesWithAFailedStart(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
 	l := connected(t, d)
 	guarded := func(vmi *v1.VirtualMachineInstance) backend.Documents {
 		bindings := backend.AssumedBindings(vmi)
-		bindings.Volumes["data"] = backend.Volume{Format: "raw", Encrypted: true, Network: &backend.NetworkDisk{Protocol: "rbd", Name: "pool/data", User: "kiln", Hosts: []backend.NetworkHost{{Name: "127.0.0.1", Port: "6789"}}}}
+		bindings.Volumes["data"] = backend.Volume{Format: "raw", Encrypted: true, Network: rbdDisk()}
 		bindings.NICs["default"] = backend.NIC{Kind: "bridge", Device: "no-such-bridge", Guarded: true, Addresses: []string{"192.0.2.7"}}
 		return explicit.Documents(t, vmi, bindings)
 	}
@@ -86,7 +94,7 @@ func TestNothingOfOthersGoesWithAFailedStart(t *testing.T) {
 	if _, err := define(client, guestOf(victim, theirs, values)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := prepare(client, theirs, values); err != nil {
+	if _, err := createSideDocuments(client, theirs, values); err != nil {
 		t.Fatal(err)
 	}
 	before := sideDocuments(t, client)
@@ -110,7 +118,7 @@ func TestNothingOfOthersGoesWithAFailedStart(t *testing.T) {
 	}
 }
 
-// sideDocuments are those of libvirt's secrets and filters that are ours.
+// sideDocuments returns the XML of the secrets and of Kiln's network filters.
 func sideDocuments(t *testing.T, client *rpc.Libvirt) (out []string) {
 	t.Helper()
 	secrets, _, err := client.ConnectListAllSecrets(1, 0)

@@ -12,12 +12,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// What is asked of libvirt about the domain of one VMI. A domain that is not the owner's is a *TakenError everywhere, and stays as
-// it is.
+// Operations on the domain of one VMI. If the domain belongs to another owner, each of them returns a *TakenError and changes nothing.
 
-// State asks for the owner's domain.
+// State returns the status of the owner's domain, with Undefined if there is none.
 func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err error) {
-	err = l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
 		if err != nil || !found {
 			return err
@@ -38,22 +37,22 @@ func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err er
 	return status, err
 }
 
-// Guest is what is to be started.
+// Guest is a domain to start, with what it needs.
 type Guest struct {
 	Owner     Owner
 	Documents backend.Documents
-	// Values are those of the secrets, by reference; they go to libvirt alone.
+	// Values are the values of the secrets, by reference. Only libvirt gets them.
 	Values map[string][]byte
-	// Paused guests execute nothing until they are resumed.
+	// Paused starts the domain without executing anything until it is resumed.
 	Paused bool
 }
 
-// Start defines the domain and its side documents and starts it, if it is not there already. The domain comes first: libvirt refuses
-// one whose name or UUID another has, and then nothing was touched. A start that fails removes what it has made, and nothing else.
+// Start defines the domain and its side documents and starts it, unless it is active. The domain is defined first: libvirt refuses one
+// whose name or UUID another domain has, and then nothing was changed. A start that fails removes what it created, and nothing else.
 func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
-	var made notes
-	fresh := false // the domain was defined here
-	err := l.acting(ctx, func(rpc *libvirt.Libvirt) error {
+	var made inventory
+	fresh := false // this call defined the domain
+	err := l.change(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, guest.Owner)
 		if err != nil {
 			return err
@@ -66,8 +65,8 @@ func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
 		if domain, err = define(rpc, guest); err != nil {
 			return err
 		}
-		fresh = !found // an older domain goes on to tell what was made
-		if made, err = prepare(rpc, guest.Documents, guest.Values); err != nil {
+		fresh = !found // an older domain keeps its inventory
+		if made, err = createSideDocuments(rpc, guest.Documents, guest.Values); err != nil {
 			return err
 		}
 		if err := guest.create(rpc, domain); err != nil {
@@ -81,10 +80,9 @@ func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
 	return err
 }
 
-// undo removes what a start has made that failed. A start that was given up may still succeed: then all stays, for the next look at
-// the domain.
-func (l *Libvirt) undo(ctx context.Context, owner Owner, made notes) error {
-	return l.acting(ctx, func(rpc *libvirt.Libvirt) error {
+// undo removes what a failed start created. A start that exceeded its deadline may still succeed: an active domain stays as it is.
+func (l *Libvirt) undo(ctx context.Context, owner Owner, made inventory) error {
+	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
 		if err != nil || !found {
 			return err
@@ -92,24 +90,24 @@ func (l *Libvirt) undo(ctx context.Context, owner Owner, made notes) error {
 		if active, err := rpc.DomainIsActive(domain); err != nil || active == 1 {
 			return err
 		}
-		return errors.Join(sweep(rpc, made), undefine(rpc, domain))
+		return errors.Join(removeListed(rpc, made), undefine(rpc, domain))
 	})
 }
 
 // define defines the domain, validated against libvirt's schema.
 func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error) {
-	text, err := guest.document(noted(guest.Documents))
+	text, err := guest.document(inventoryOf(guest.Documents))
 	if err != nil {
 		return domain, err
 	}
 	uuid, name := guest.Documents.Domain.UUID, guest.Owner.Domain()
-	if err := unused(rpc, uuid, name); err != nil {
+	if err := checkUUIDUnused(rpc, uuid, name); err != nil {
 		return domain, err
 	}
 	domain, err = rpc.DomainDefineXMLFlags(text, libvirt.DomainDefineValidate)
 	if err != nil {
-		// Somebody may have taken the UUID just now, and libvirt's error would name them.
-		return domain, cmp.Or(unused(rpc, uuid, name), fmt.Errorf("libvirt refuses the domain: %w", err))
+		// Another domain may have got the UUID in between, and libvirt's error names it.
+		return domain, cmp.Or(checkUUIDUnused(rpc, uuid, name), fmt.Errorf("libvirt refuses the domain: %w", err))
 	}
 	return domain, nil
 }
@@ -123,18 +121,18 @@ func (guest Guest) create(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	return err
 }
 
-// document is the domain with what Kiln must find in it again: whose it is, and what was made for it.
-func (guest Guest) document(made notes) (string, error) {
+// document returns the domain's XML with its mark and its inventory.
+func (guest Guest) document(made inventory) (string, error) {
 	metadata, err := xml.Marshal(markElement{Owner: guest.Owner})
 	if err != nil {
 		return "", err
 	}
 	if !made.empty() {
-		note, err := xml.Marshal(noteElement{notes: made})
+		list, err := xml.Marshal(inventoryElement{inventory: made})
 		if err != nil {
 			return "", err
 		}
-		metadata = append(metadata, note...)
+		metadata = append(metadata, list...)
 	}
 	domain := *guest.Documents.Domain
 	domain.Metadata = &libvirtxml.DomainMetadata{XML: string(metadata)}
@@ -143,7 +141,7 @@ func (guest Guest) document(made notes) (string, error) {
 
 // Shutdown asks the guest to power off by ACPI. A domain that is not active is no error.
 func (l *Libvirt) Shutdown(ctx context.Context, owner Owner) error {
-	return l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
 		if err == nil && found {
 			err = rpc.DomainShutdown(domain)
@@ -152,9 +150,9 @@ func (l *Libvirt) Shutdown(ctx context.Context, owner Owner) error {
 	})
 }
 
-// Destroy ends the owner's QEMU, if it runs.
+// Destroy ends the owner's domain at once. A domain that is not active is no error.
 func (l *Libvirt) Destroy(ctx context.Context, owner Owner) error {
-	return l.acting(ctx, func(rpc *libvirt.Libvirt) error {
+	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
 		if err == nil && found {
 			err = rpc.DomainDestroy(domain)
@@ -163,23 +161,22 @@ func (l *Libvirt) Destroy(ctx context.Context, owner Owner) error {
 	})
 }
 
-// removeAll is what goes with a domain. An administrator's snapshots and checkpoints would otherwise keep it for ever; only what
-// libvirt notes of them goes, their data is in the disks.
+// removeAll is what libvirt removes with a domain. Without these flags an administrator's snapshots and checkpoints prevent the removal.
+// Only libvirt's metadata of them is removed: their data is in the disks.
 const removeAll = libvirt.DomainUndefineNvram | libvirt.DomainUndefineManagedSave |
 	libvirt.DomainUndefineSnapshotsMetadata | libvirt.DomainUndefineCheckpointsMetadata
 
-// Remove destroys the owner's domain if it is active, removes what was made for it, and undefines it with its NVRAM. It is
-// idempotent.
+// Remove destroys the owner's domain if it is active, removes its side documents, and undefines it with its NVRAM. It is idempotent.
 func (l *Libvirt) Remove(ctx context.Context, owner Owner) error {
 	if err := l.Destroy(ctx, owner); err != nil {
 		return err
 	}
-	return l.acting(ctx, func(rpc *libvirt.Libvirt) error {
+	return l.change(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
 		if err != nil || !found {
 			return err
 		}
-		if err := swept(rpc, domain); err != nil {
+		if err := removeSideDocuments(rpc, domain); err != nil {
 			return err
 		}
 		return undefine(rpc, domain)
@@ -190,10 +187,10 @@ func undefine(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	return tolerate(rpc.DomainUndefineFlags(domain, removeAll), libvirt.ErrNoDomain)
 }
 
-// ActiveDomain is the domain of that name as libvirt runs it now, whoever started it.
+// ActiveDomain returns the XML of the active domain of a name. Its owner is not checked.
 func (l *Libvirt) ActiveDomain(ctx context.Context, name string) (*libvirtxml.Domain, error) {
 	var text string
-	err := l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+	err := l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, err := rpc.DomainLookupByName(name)
 		if err != nil {
 			return err
@@ -217,7 +214,7 @@ func (l *Libvirt) ActiveDomain(ctx context.Context, name string) (*libvirtxml.Do
 	return running, nil
 }
 
-// MachineType is that of the owner's domain as it runs, such as pc-q35-7.2.
+// MachineType returns the machine type of the owner's active domain, such as pc-q35-7.2.
 func (l *Libvirt) MachineType(ctx context.Context, owner Owner) (string, error) {
 	domain, err := l.ActiveDomain(ctx, owner.Domain())
 	if err != nil || domain.OS == nil || domain.OS.Type == nil {

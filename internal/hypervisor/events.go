@@ -9,32 +9,32 @@ import (
 )
 
 // libvirt sends an event for each step in the life of a domain: defined, started, suspended, resumed, shut down, stopped, crashed, undefined.
-// Whoever follows domains need not ask for their states again and again.
+// Events replace polling.
 
-// Event says that the state of a domain may have changed. One without a domain says that a stream of events begins: what happened before is
-// not in it, so that every domain is to be looked at.
+// Event reports that the state of a domain may have changed. An event without a domain reports that a stream of events began: earlier
+// changes are not in the stream, so the receiver must read the state of every domain.
 type Event struct{ Domain string }
 
-// retryInterval is when a stream of events that has ended is asked for again. The daemon is started anew in seconds.
+// retryInterval is the time from the end of a stream of events to the next attempt. The daemon restarts in seconds.
 const retryInterval = time.Second
 
-// Watch calls observe for each event, one after the other, until the context ends. A stream that ends, since the daemon does, is followed by a
-// new one.
+// Watch calls observe for each event, one after the other, until the context ends. When a stream ends because the daemon does, Watch opens
+// a new one.
 func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 	log := ctrl.LoggerFrom(ctx).WithName("events")
 	for ctx.Err() == nil {
 		open, events, err := l.subscribe(ctx)
 		if err == nil {
-			hang := context.AfterFunc(ctx, func() { open.conn.Close() })
+			stopClosing := context.AfterFunc(ctx, func() { open.conn.Close() })
 			observe(Event{})
 			for event := range events {
-				l.noteSignal(event)
+				l.recordSignal(event)
 				observe(Event{Domain: event.Dom.Name})
 			}
-			hang()
+			stopClosing()
 			open.conn.Close()
 		} else {
-			log.V(1).Info("libvirt's events cannot be heard", "reason", err.Error())
+			log.V(1).Info("libvirt's events cannot be received", "reason", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -44,27 +44,27 @@ func (l *Libvirt) Watch(ctx context.Context, observe func(Event)) {
 }
 
 // subscribe opens a connection for a stream of events, which ends with the context or the connection.
-func (l *Libvirt) subscribe(ctx context.Context) (open *line, heard <-chan libvirt.DomainEventLifecycleMsg, err error) {
-	within, cancel := l.deadline(ctx, l.ask)
+func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-chan libvirt.DomainEventLifecycleMsg, err error) {
+	bounded, cancel := l.deadline(ctx, l.queryTimeout)
 	defer cancel()
-	if open, err = l.take(within); err != nil {
+	if open, err = l.acquire(bounded); err != nil {
 		return nil, nil, err
 	}
-	listen := context.AfterFunc(within, func() { open.conn.Close() })
-	heard, err = open.rpc.LifecycleEvents(ctx)
-	if !listen() && err == nil {
-		err = context.Cause(within)
+	stopClosing := context.AfterFunc(bounded, func() { open.conn.Close() })
+	received, err = open.rpc.LifecycleEvents(ctx)
+	if !stopClosing() && err == nil {
+		err = context.Cause(bounded)
 	}
 	if err != nil {
 		open.conn.Close()
 		return nil, nil, err
 	}
-	return open, heard, nil
+	return open, received, nil
 }
 
-// noteSignal keeps in mind whose QEMU was ended by a signal. A QEMU that gets SIGTERM, as all do when their machine shuts down, ends as if its
-// guest had powered off: libvirt gives both the same reason afterwards. Only its event tells them apart.
-func (l *Libvirt) noteSignal(event libvirt.DomainEventLifecycleMsg) {
+// recordSignal remembers the domains whose QEMU was ended by a signal, as all are when their machine shuts down. libvirt reports the same
+// reason for them as for a guest that powered off. Only the event distinguishes the two.
+func (l *Libvirt) recordSignal(event libvirt.DomainEventLifecycleMsg) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	switch libvirt.DomainEventType(event.Event) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/test/libvirt"
 )
 
-// TestWatch: each step in the life of a domain is an event, and a daemon that was started anew is heard again, after a look at all domains.
+// TestWatch: each step in the life of a domain is an event, and a daemon that was restarted is followed again, after an event without a domain.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "kiln-watch-") // sockets want a short path
@@ -70,7 +70,7 @@ func TestWatch(t *testing.T) {
 	if err := errors.Join(first.Close(), os.Remove(socket), os.Symlink(second.Socket, socket)); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the new daemon is heard", func() bool {
+	waitUntil(t, "events of the new daemon", func() bool {
 		for range len(events) {
 			if event := <-events; event == (Event{}) {
 				return true
@@ -78,7 +78,8 @@ func TestWatch(t *testing.T) {
 		}
 		return false
 	})
-	if _, err := second.Define(`<domain type="qemu"><name>default_next</name><memory unit="MiB">32</memory><os><type arch="x86_64" machine="q35">hvm</type></os></domain>`); err != nil {
+	if _, err := second.Define(`<domain type="qemu"><name>default_next</name><memory unit="MiB">32</memory>` +
+		`<os><type arch="x86_64" machine="q35">hvm</type></os></domain>`); err != nil {
 		t.Fatal(err)
 	}
 	next(Event{Domain: "default_next"})

@@ -1,5 +1,5 @@
-// Package hypervisor speaks with the libvirt daemon of one machine: it reads the machine's capabilities, defines, starts, stops and removes the
-// domains of VMIs with all that libvirt must have beside them, and reports what becomes of them.
+// Package hypervisor is the client of one machine's libvirt daemon. It reads the machine's capabilities, defines, starts, stops and
+// removes the domains of VMIs with their side documents, and reports their states.
 package hypervisor
 
 import (
@@ -18,85 +18,85 @@ import (
 // DefaultSocket is where Debian's and Fedora's monolithic libvirt daemon listens.
 const DefaultSocket = "/var/run/libvirt/libvirt-sock"
 
-// Deadlines of the libvirt daemon. Both are above the 30 s that libvirt itself waits for another job of a domain, so that
-// its own error comes first: it says more.
+// Deadlines for the libvirt daemon. Both are above the 30 s that libvirt itself waits for another job of a domain: its own error says
+// more, and must come first.
 const (
-	// AskDeadline bounds a question about a domain.
-	AskDeadline = 45 * time.Second
-	// actDeadline bounds a start or a removal. A guest with much memory in huge pages takes minutes to start.
-	actDeadline = 5 * time.Minute
+	// QueryDeadline bounds a query about a domain.
+	QueryDeadline = 45 * time.Second
+	// changeDeadline bounds a start or a removal. A guest with much memory in huge pages takes minutes to start.
+	changeDeadline = 5 * time.Minute
 )
 
-// maxIdle is how many connections are kept for later conversations.
+// maxIdle is the number of connections that are kept for later calls.
 const maxIdle = 8
 
-// Libvirt asks the libvirt daemon of this machine. Each conversation has a connection of its own while it lasts. One that
-// hangs, say because the disk of a domain is on a server that is gone, holds up no other, and is ended by closing its connection:
-// go-libvirt has no other way to give up a call.
+// Libvirt is a client of this machine's libvirt daemon. Each call has a connection of its own while it lasts. A call that hangs, for
+// example because the server of a disk is gone, delays no other. It is ended by closing its connection: go-libvirt has no other way
+// to cancel a call.
 type Libvirt struct {
-	socket   string
-	ask, act time.Duration
+	socket                      string
+	queryTimeout, changeTimeout time.Duration
 
 	mutex sync.Mutex
-	idle  []*line
+	idle  []*connection
 	// signalled are the domains whose QEMU a signal has ended, until they start again.
 	signalled map[libvirt.UUID]bool
 }
 
-// line is an open connection.
-type line struct {
+// connection is an open connection to the daemon.
+type connection struct {
 	conn net.Conn
 	rpc  *libvirt.Libvirt
 }
 
-// New speaks with the qemu:///system behind a libvirt daemon's unix socket. The daemon need not run yet, and may be started
-// anew at any time.
+// New returns a client of qemu:///system behind a libvirt daemon's unix socket. The daemon need not run yet, and may be restarted at any
+// time.
 func New(socket string) *Libvirt {
-	return &Libvirt{socket: socket, ask: AskDeadline, act: actDeadline}
+	return &Libvirt{socket: socket, queryTimeout: QueryDeadline, changeTimeout: changeDeadline}
 }
 
-// asking runs a conversation that changes nothing. It ends with ctx, or when its time is over.
-func (l *Libvirt) asking(ctx context.Context, work func(*libvirt.Libvirt) error) error {
-	return l.within(ctx, l.ask, work)
+// query runs calls that change nothing. It ends with ctx, or after queryTimeout.
+func (l *Libvirt) query(ctx context.Context, work func(*libvirt.Libvirt) error) error {
+	return l.runWithin(ctx, l.queryTimeout, work)
 }
 
-// acting runs a conversation that changes something. It goes on when ctx is cancelled: a launcher that is told to end does
-// not leave things half done.
-func (l *Libvirt) acting(ctx context.Context, work func(*libvirt.Libvirt) error) error {
-	return l.within(context.WithoutCancel(ctx), l.act, work)
+// change runs calls that change something, until changeTimeout. It goes on when ctx is cancelled: a launcher that is stopped does not
+// leave a change half done.
+func (l *Libvirt) change(ctx context.Context, work func(*libvirt.Libvirt) error) error {
+	return l.runWithin(context.WithoutCancel(ctx), l.changeTimeout, work)
 }
 
-func (l *Libvirt) within(ctx context.Context, limit time.Duration, work func(*libvirt.Libvirt) error) error {
+func (l *Libvirt) runWithin(ctx context.Context, limit time.Duration, work func(*libvirt.Libvirt) error) error {
 	ctx, cancel := l.deadline(ctx, limit)
 	defer cancel()
-	open, err := l.take(ctx)
+	open, err := l.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	listen := context.AfterFunc(ctx, func() { open.conn.Close() })
+	stopClosing := context.AfterFunc(ctx, func() { open.conn.Close() })
 	err = work(open.rpc)
-	cut := !listen()
+	closed := !stopClosing()
 	var answer libvirt.Error
 	switch {
-	case cut && err != nil:
+	case closed && err != nil:
 		return context.Cause(ctx)
-	case cut:
+	case closed:
 		return nil
 	case err != nil && !errors.As(err, &answer):
 		open.conn.Close() // it may be the connection that failed
 		return err
 	}
-	l.give(open)
+	l.release(open)
 	return err
 }
 
-// deadline is a context that says at its end who was silent.
+// deadline returns a context whose cause names the socket that did not answer.
 func (l *Libvirt) deadline(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("libvirt at '%s' did not answer within %s", l.socket, limit))
 }
 
-// take returns an idle connection, or a new one.
-func (l *Libvirt) take(ctx context.Context) (*line, error) {
+// acquire returns an idle connection, or a new one.
+func (l *Libvirt) acquire(ctx context.Context) (*connection, error) {
 	l.mutex.Lock()
 	l.prune()
 	if last := len(l.idle) - 1; last >= 0 {
@@ -110,10 +110,10 @@ func (l *Libvirt) take(ctx context.Context) (*line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("libvirt at '%s': %w", l.socket, err)
 	}
-	open := &line{conn, libvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))}
-	listen := context.AfterFunc(ctx, func() { conn.Close() })
+	open := &connection{conn, libvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))}
+	stopClosing := context.AfterFunc(ctx, func() { conn.Close() })
 	err = open.rpc.ConnectToURI(libvirt.QEMUSystem)
-	if !listen() {
+	if !stopClosing() {
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -123,7 +123,7 @@ func (l *Libvirt) take(ctx context.Context) (*line, error) {
 	return open, nil
 }
 
-func (l *Libvirt) give(open *line) {
+func (l *Libvirt) release(open *connection) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if len(l.idle) < maxIdle {
@@ -135,7 +135,7 @@ func (l *Libvirt) give(open *line) {
 
 // prune drops the idle connections that the daemon has closed. Its caller holds the mutex.
 func (l *Libvirt) prune() {
-	l.idle = slices.DeleteFunc(l.idle, func(open *line) bool {
+	l.idle = slices.DeleteFunc(l.idle, func(open *connection) bool {
 		if open.rpc.IsConnected() {
 			return false
 		}
@@ -144,7 +144,7 @@ func (l *Libvirt) prune() {
 	})
 }
 
-// Close ends the connections that are idle; guests go on.
+// Close closes the idle connections. Domains go on.
 func (l *Libvirt) Close() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -154,7 +154,7 @@ func (l *Libvirt) Close() {
 	l.idle = nil
 }
 
-// tolerate drops errors that say that the work is already done.
+// tolerate drops errors with the given numbers, which mean that the work is already done.
 func tolerate(err error, done ...libvirt.ErrorNumber) error {
 	var answer libvirt.Error
 	if errors.As(err, &answer) {

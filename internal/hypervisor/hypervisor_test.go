@@ -34,7 +34,7 @@ func connected(t *testing.T, daemon *libvirt.Daemon) *Libvirt {
 	return l
 }
 
-// waitUntil waits for what libvirt notices by itself.
+// waitUntil waits up to a minute for what libvirt does by itself.
 func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for range 600 {
@@ -43,7 +43,7 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Fatalf("did not come to pass: %s", what)
+	t.Fatalf("did not happen: %s", what)
 }
 
 // silent is the socket of a daemon that takes connections and never answers, and counts those that are open.
@@ -93,12 +93,12 @@ func silent(t *testing.T) (socket string, open func() int) {
 	}
 }
 
-// TestSilentLibvirt: each question has an end, with an error that says what is silent, and leaves no connection behind.
+// TestSilentLibvirt: each call ends at its deadline with an error that names the socket, and leaves no connection open.
 func TestSilentLibvirt(t *testing.T) {
 	t.Parallel()
 	socket, open := silent(t)
 	l := New(socket)
-	l.ask, l.act = 50*time.Millisecond, 50*time.Millisecond
+	l.queryTimeout, l.changeTimeout = 50*time.Millisecond, 50*time.Millisecond
 	owner := Owner{Namespace: "default", Name: "x", UID: "x"}
 	guest := guestOf(explicit.WithClaim(t), explicit.Documents(t, explicit.WithClaim(t), backend.AssumedBindings(explicit.WithClaim(t))), nil)
 	for what, ask := range map[string]func(context.Context) error{
@@ -118,7 +118,7 @@ func TestSilentLibvirt(t *testing.T) {
 	waitUntil(t, "all connections are closed", func() bool { return open() == 0 })
 }
 
-// TestOneHangingCall: while a conversation hangs, others are answered, and the one that hangs ends by itself.
+// TestOneHangingCall: while one call hangs, others are answered, and the call that hangs ends with its context.
 func TestOneHangingCall(t *testing.T) {
 	t.Parallel()
 	l := connected(t, libvirt.Start(t))
@@ -126,7 +126,7 @@ func TestOneHangingCall(t *testing.T) {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
-		ended <- l.asking(ctx, func(open *rpc.Libvirt) error {
+		ended <- l.query(ctx, func(open *rpc.Libvirt) error {
 			close(hangs)
 			<-release
 			_, err := open.ConnectGetLibVersion()
@@ -143,9 +143,9 @@ func TestOneHangingCall(t *testing.T) {
 	cancel(gone)
 	close(release)
 	if err := <-ended; !errors.Is(err, gone) {
-		t.Errorf("the conversation that was given up ended with %v", err)
+		t.Errorf("the cancelled call ended with %v", err)
 	}
 	if len(l.idle) != 1 {
-		t.Errorf("%d connections are idle, want the one that was used in turn", len(l.idle))
+		t.Errorf("%d connections are idle, want one that all calls shared", len(l.idle))
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// numaCell reads one cell. libvirt prints memory and page sizes in KiB here, always.
+// numaCell reads one NUMA node. libvirt always prints memory and page sizes in KiB here.
 func numaCell(cell libvirtxml.CapsHostNUMACell) backend.Cell {
 	facts := backend.Cell{ID: cell.ID}
 	if cell.Memory != nil {

@@ -8,7 +8,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// topology is as libvirt prints it for a machine of two cells, with a third that has memory alone.
+// topology is as libvirt prints it for a machine of two NUMA nodes, with a third that has memory alone.
 const topology = `<capabilities><host><cpu><arch>x86_64</arch></cpu><topology><cells num="3">
 <cell id="0"><memory unit="KiB">8388608</memory>
   <pages unit="KiB" size="4">1835008</pages><pages unit="KiB" size="2048">512</pages><pages unit="KiB" size="1048576">0</pages>
@@ -21,7 +21,7 @@ const topology = `<capabilities><host><cpu><arch>x86_64</arch></cpu><topology><c
 <cell id="4"><memory unit="KiB">1024</memory></cell>
 </cells></topology></host></capabilities>`
 
-func TestCells(t *testing.T) {
+func TestNUMANodes(t *testing.T) {
 	t.Parallel()
 	var caps libvirtxml.Caps
 	if err := caps.Unmarshal(topology); err != nil {
@@ -33,12 +33,12 @@ func TestCells(t *testing.T) {
 			// CPU 3 is offline: libvirt lists it without a place.
 			CPUs: []backend.CPU{{ID: 0}, {ID: 1, Die: 1}, {ID: 2}},
 		},
-		{ID: 1, MemoryKiB: 4 << 20, CPUs: []backend.CPU{{ID: 8, Socket: 1, Core: 3}}}, // libvirt told no pages and no distances
+		{ID: 1, MemoryKiB: 4 << 20, CPUs: []backend.CPU{{ID: 8, Socket: 1, Core: 3}}}, // libvirt reported no pages and no distances
 		{ID: 4, MemoryKiB: 1024},
 	}
 	host := hostFacts(caps, KVMAuto)
 	if diff := cmp.Diff(want, host.NUMA); diff != "" {
-		t.Errorf("cells (-want +got):\n%s", diff)
+		t.Errorf("NUMA nodes (-want +got):\n%s", diff)
 	}
 	if host.Architecture != "amd64" {
 		t.Errorf("architecture is '%s'", host.Architecture)

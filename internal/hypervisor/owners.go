@@ -6,9 +6,9 @@ import (
 	"github.com/digitalocean/go-libvirt"
 )
 
-// Owners are those of all domains of this machine that Kiln has made.
+// Owners returns the owners of all domains of this machine that Kiln made.
 func (l *Libvirt) Owners(ctx context.Context) (owners []Owner, err error) {
-	err = l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domains, _, err := rpc.ConnectListAllDomains(1, 0)
 		if err != nil {
 			return err

@@ -8,9 +8,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Pinned are the CPUs that active domains other than one are pinned to, whoever made those.
+// Pinned returns the CPUs that active domains other than one are pinned to, also of domains that Kiln did not make.
 func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet, err error) {
-	err = l.asking(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domains, _, err := rpc.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet,
 	return all, err
 }
 
-// Pins are the CPUs that a domain's vCPUs, emulator and IO threads are pinned to.
+// Pins returns the CPUs that a domain's vCPUs, emulator and IO threads are pinned to.
 func Pins(tune *libvirtxml.DomainCPUTune) cpuset.CPUSet {
 	all := cpuset.New()
 	if tune == nil {
@@ -54,7 +54,7 @@ func Pins(tune *libvirtxml.DomainCPUTune) cpuset.CPUSet {
 		lists = append(lists, tune.EmulatorPin.CPUSet)
 	}
 	for _, list := range lists {
-		// libvirt may write exclusions ('0-3,^2'), which are not of this form; it never does so when it prints.
+		// libvirt accepts exclusions ('0-3,^2'), which this parser refuses, but never prints them.
 		if cpus, err := cpuset.Parse(list); err == nil {
 			all = all.Union(cpus)
 		}

@@ -2,30 +2,31 @@ package hypervisor
 
 import (
 	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 )
 
-// State is what has become of a domain.
+// State is the state of a domain.
 type State int
 
 // States of a domain, as far as a VMI's phase can tell them apart.
 const (
 	// Undefined is a domain that libvirt does not know.
 	Undefined State = iota
-	// Inactive is one that is defined, and has not run since libvirt was started or failed to start.
+	// Inactive is a domain that is defined, and failed to start or has not run since libvirt was started.
 	Inactive
-	// PoweredOff is one whose guest has powered off.
+	// PoweredOff is a domain whose guest powered off.
 	PoweredOff
-	// Destroyed is one that was ended from outside: by Kiln for the VMI's owner, or by hand.
+	// Destroyed is a domain that was ended from outside: by Kiln for the VMI's owner, or by hand.
 	Destroyed
-	// Failed is one whose guest has ended otherwise.
+	// Failed is a domain that ended in any other way.
 	Failed
-	// Paused is one that is there and executes nothing.
+	// Paused is a domain that is active and executes nothing.
 	Paused
-	// Running is one that runs.
+	// Running is a domain that runs.
 	Running
 )
 
-// Status is a domain's state, and why it is in it.
+// Status is the state of a domain, and its cause.
 type Status struct {
 	State State
 	Cause Cause
@@ -34,51 +35,56 @@ type Status struct {
 // Active reports whether the domain has a QEMU: libvirt calls such a domain active.
 func (s Status) Active() bool { return s.State == Running || s.State == Paused }
 
-// Cause is why a guest does not run, as a condition or an event says it.
+// Cause is the reason and message of a condition or event about a domain that does not run.
 type Cause struct{ Reason, Message string }
 
-// Causes that libvirt has no reason for.
+// Causes that are not in the tables below, or are in use elsewhere.
 var (
-	causeGone      = Cause{"DomainGone", "libvirt no longer knows the guest's domain: it was undefined on its machine, or the machine was set up anew"}
-	causeUnknown   = Cause{"EndedWithHost", "the guest is off, and libvirt does not know why: its machine or libvirt was started anew while the guest ran"}
-	causeCrashed   = Cause{"Crashed", "the guest's kernel has panicked, or its QEMU has crashed or was killed, as the kernel of a machine does that runs out of memory"}
-	causeSignalled = Cause{"EndedWithHost", "the guest's QEMU was ended by a signal, as when its machine shuts down"}
+	causeGone = Cause{v1alpha1.ReasonDomainGone,
+		"libvirt no longer has the domain of this VMI: somebody undefined it, or the machine was reinstalled"}
+	causeUnknown = Cause{v1alpha1.ReasonEndedWithHost,
+		"the domain is off, and libvirt does not report why: the machine or its libvirt daemon was restarted while the domain ran"}
+	causeCrashed = Cause{v1alpha1.ReasonCrashed,
+		"the guest's kernel panicked, or QEMU crashed or was killed (for example because the machine ran out of memory)"}
+	causeSignalled = Cause{v1alpha1.ReasonEndedWithHost, "a signal ended QEMU, for example because the machine was shut down"}
 )
 
-// shutoff are the ends of guests, by libvirt's reason of a domain that is shut off. Only a guest that powers off by itself
-// has succeeded.
+// shutoff maps libvirt's reasons of a domain that is shut off. Only a guest that powers off by itself has succeeded.
 var shutoff = map[libvirt.DomainShutoffReason]Status{
 	libvirt.DomainShutoffUnknown:  {Inactive, causeUnknown},
-	libvirt.DomainShutoffShutdown: {PoweredOff, Cause{"PoweredOff", "the guest has powered off"}},
-	libvirt.DomainShutoffDestroyed: {Destroyed, Cause{"Destroyed",
-		"the guest was destroyed on its machine, by hand or by a program of the machine"}},
-	libvirt.DomainShutoffCrashed:  {Failed, causeCrashed},
-	libvirt.DomainShutoffMigrated: {Failed, Cause{"Migrated", "the guest was migrated to another machine by hand, where Kiln does not follow it"}},
-	libvirt.DomainShutoffSaved:    {Failed, Cause{"Saved", "the guest was saved to a file of its machine by hand, and does not run any more"}},
-	libvirt.DomainShutoffFailed:   {Inactive, Cause{"StartFailed", "libvirt could not start or resume the guest"}},
-	libvirt.DomainShutoffFromSnapshot: {Failed, Cause{"Reverted",
-		"the guest was reverted by hand to a snapshot in which it does not run"}},
-	libvirt.DomainShutoffDaemon: {Failed, Cause{"EndedByLibvirt", "libvirt has ended the guest when it was itself started anew"}},
+	libvirt.DomainShutoffShutdown: {PoweredOff, Cause{v1alpha1.ReasonPoweredOff, "the guest powered off"}},
+	libvirt.DomainShutoffDestroyed: {Destroyed, Cause{v1alpha1.ReasonDestroyed,
+		"the domain was destroyed by hand or by another program of the machine"}},
+	libvirt.DomainShutoffCrashed: {Failed, causeCrashed},
+	libvirt.DomainShutoffMigrated: {Failed, Cause{v1alpha1.ReasonMigrated,
+		"the domain was migrated by hand to another machine; Kiln does not follow it there"}},
+	libvirt.DomainShutoffSaved:  {Failed, Cause{v1alpha1.ReasonSaved, "the domain was saved by hand to a file of the machine and no longer runs"}},
+	libvirt.DomainShutoffFailed: {Inactive, Cause{v1alpha1.ReasonStartFailed, "libvirt could not start or resume the domain"}},
+	libvirt.DomainShutoffFromSnapshot: {Failed, Cause{v1alpha1.ReasonReverted,
+		"the domain was reverted by hand to a snapshot in which it is off"}},
+	libvirt.DomainShutoffDaemon: {Failed, Cause{v1alpha1.ReasonEndedByLibvirt, "the libvirt daemon ended the domain when the daemon was restarted"}},
 }
 
-// paused are the reasons of a domain that is paused. The first is KubeVirt's.
+// paused maps libvirt's reasons of a domain that is paused.
 var paused = map[libvirt.DomainPausedReason]Cause{
-	libvirt.DomainPausedUser:           {"PausedByUser", "the guest is paused: it was started so (spec.startStrategy), or suspended on its machine"},
-	libvirt.DomainPausedMigration:      {"PausedForMigration", "the guest is paused while it is migrated by hand"},
-	libvirt.DomainPausedSave:           {"PausedForSave", "the guest is paused while it is saved to a file of its machine"},
-	libvirt.DomainPausedDump:           {"PausedForDump", "the guest is paused while its memory is dumped"},
-	libvirt.DomainPausedIoerror:        {"PausedIOError", "the guest is paused since one of its disks cannot be read or written: the disk may be full, or its server gone"},
-	libvirt.DomainPausedWatchdog:       {"PausedByWatchdog", "the guest is paused since its watchdog has expired"},
-	libvirt.DomainPausedFromSnapshot:   {"PausedFromSnapshot", "the guest is paused since it was reverted to a snapshot in which it was"},
-	libvirt.DomainPausedShuttingDown:   {"PausedShuttingDown", "the guest is paused while it shuts down"},
-	libvirt.DomainPausedSnapshot:       {"PausedForSnapshot", "the guest is paused while a snapshot is taken"},
-	libvirt.DomainPausedCrashed:        {"PausedCrashed", "the guest's kernel has panicked, and the guest is paused"},
-	libvirt.DomainPausedStartingUp:     {"PausedStartingUp", "the guest is being started"},
-	libvirt.DomainPausedPostcopy:       {"PausedForMigration", "the guest is paused while it is migrated by hand"},
-	libvirt.DomainPausedPostcopyFailed: {"PausedMigrationFailed", "the guest is paused since its migration by hand has failed"},
+	libvirt.DomainPausedUser:      {v1alpha1.ReasonPausedByUser, "the domain is paused: it was started paused (spec.startStrategy) or suspended by hand"},
+	libvirt.DomainPausedMigration: {v1alpha1.ReasonPausedForMigration, "the domain is paused while it is migrated by hand"},
+	libvirt.DomainPausedSave:      {v1alpha1.ReasonPausedForSave, "the domain is paused while it is saved to a file of the machine"},
+	libvirt.DomainPausedDump:      {v1alpha1.ReasonPausedForDump, "the domain is paused while its memory is dumped"},
+	libvirt.DomainPausedIoerror: {v1alpha1.ReasonPausedIOError,
+		"the domain is paused because a disk cannot be read or written: the storage may be full, or its server may not answer"},
+	libvirt.DomainPausedWatchdog: {v1alpha1.ReasonPausedByWatchdog, "the domain is paused because its watchdog expired"},
+	libvirt.DomainPausedFromSnapshot: {v1alpha1.ReasonPausedFromSnapshot,
+		"the domain is paused because it was reverted to a snapshot in which it is paused"},
+	libvirt.DomainPausedShuttingDown:   {v1alpha1.ReasonPausedShuttingDown, "the domain is paused while it shuts down"},
+	libvirt.DomainPausedSnapshot:       {v1alpha1.ReasonPausedForSnapshot, "the domain is paused while a snapshot is taken"},
+	libvirt.DomainPausedCrashed:        {v1alpha1.ReasonPausedCrashed, "the domain is paused because the guest's kernel panicked"},
+	libvirt.DomainPausedStartingUp:     {v1alpha1.ReasonPausedStartingUp, "the domain is being started"},
+	libvirt.DomainPausedPostcopy:       {v1alpha1.ReasonPausedForMigration, "the domain is paused while it is migrated by hand"},
+	libvirt.DomainPausedPostcopyFailed: {v1alpha1.ReasonPausedMigrationFailed, "the domain is paused because its migration by hand failed"},
 }
 
-// statusOf reads libvirt's answer.
+// statusOf returns the status for a state and reason of DomainGetState.
 func statusOf(state, reason int32) Status {
 	switch libvirt.DomainState(state) {
 	case libvirt.DomainShutoff:
@@ -92,9 +98,9 @@ func statusOf(state, reason int32) Status {
 		if cause, known := paused[libvirt.DomainPausedReason(reason)]; known {
 			return Status{Paused, cause}
 		}
-		return Status{Paused, Cause{"Paused", "the guest is paused, and libvirt does not know why"}}
+		return Status{Paused, Cause{v1alpha1.ReasonPaused, "the domain is paused, and libvirt does not report why"}}
 	case libvirt.DomainPmsuspended:
-		return Status{Paused, Cause{"Suspended", "the guest has suspended itself to memory"}}
+		return Status{Paused, Cause{v1alpha1.ReasonSuspended, "the guest suspended itself to memory"}}
 	}
 	return Status{State: Running}
 }

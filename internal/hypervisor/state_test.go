@@ -6,8 +6,7 @@ import (
 	rpc "github.com/digitalocean/go-libvirt"
 )
 
-// TestStatusOf: of all states that libvirt has, a guest that is off has succeeded only if it powered off, and one that stands is not
-// active.
+// TestStatusOf: a domain that is off is PoweredOff only for the reason 'shutdown', and never active; a paused domain has a reason.
 func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	for reason := range int32(20) {

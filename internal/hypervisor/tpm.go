@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// stateLink is the place that a libvirt which cannot be told looks at for the TPM of a guest, and where that is to lead.
-func stateLink(note tpmNote) (link, target string, err error) {
-	uuid, err := parseUUID(note.UUID) // libvirt writes it its own way
-	own := filepath.Dir(note.State)
+// stateLink returns the path at which a libvirt before 10.10 looks for the state of a TPM, and where a link there must lead.
+func stateLink(tpm tpmLink) (link, target string, err error) {
+	uuid, err := parseUUID(tpm.UUID) // in libvirt's spelling
+	own := filepath.Dir(tpm.State)
 	root := filepath.Dir(filepath.Dir(own))
 	link = filepath.Join(root, fmt.Sprintf("%x-%x-%x-%x-%x", uuid[0:4], uuid[4:6], uuid[6:8], uuid[8:10], uuid[10:]))
 	if err == nil {
@@ -20,18 +20,18 @@ func stateLink(note tpmNote) (link, target string, err error) {
 	return link, target, err
 }
 
-// linkState makes a link for a domain that is defined. One that another's domain has left is replaced; a state that lies there itself is not.
-func linkState(note tpmNote) error {
-	link, target, err := stateLink(note)
+// linkState creates the link of a defined domain. It replaces a link that another domain left, but never a state that is there itself.
+func linkState(tpm tpmLink) error {
+	link, target, err := stateLink(tpm)
 	if err != nil {
 		return err
 	}
 	if info, err := os.Lstat(link); err == nil && info.Mode().Type() != fs.ModeSymlink {
-		return fmt.Errorf("this machine has a TPM state of UUID %s, and nothing tells whose it is; if it is this guest's, the machine's administrator moves it from '%s' to '%s'",
-			note.UUID, link, filepath.Dir(note.State))
+		return fmt.Errorf("this machine has a TPM state of UUID %s whose owner is unknown; "+
+			"if it belongs to this VMI, the machine's administrator must move it from '%s' to '%s'", tpm.UUID, link, filepath.Dir(tpm.State))
 	}
-	// swtpm runs as a user of its own, to whom libvirt gives the state in it.
-	if err := os.MkdirAll(filepath.Dir(note.State), 0o711); err != nil {
+	// swtpm runs as a user of its own, to whom libvirt gives the state in this folder.
+	if err := os.MkdirAll(filepath.Dir(tpm.State), 0o711); err != nil {
 		return err
 	}
 	draft := link + "." + rand.Text()
@@ -42,9 +42,9 @@ func linkState(note tpmNote) error {
 	return os.Rename(draft, link)
 }
 
-// unlinkState removes a link, unless it leads to another's state.
-func unlinkState(note tpmNote) error {
-	link, target, err := stateLink(note)
+// unlinkState removes the link, unless it leads to another TPM's state.
+func unlinkState(tpm tpmLink) error {
+	link, target, err := stateLink(tpm)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// freeCPUs are the CPUs that a guest with dedicatedCpuPlacement may have: those of this machine that no other active domain is
-// pinned to, and that no profile keeps for the host. The guest's NUMA cells are chosen among them at its first boot.
+// freeCPUs returns the CPUs that a VMI with dedicatedCpuPlacement may get: those of this machine that no other active domain is pinned to,
+// and that no HostProfile reserves for the host. The VMI's NUMA nodes are chosen among them at its first boot.
 func (n *Node) freeCPUs(ctx context.Context, m render.Machine) ([]int, error) {
 	taken, err := n.Hypervisor.Pinned(ctx, n.owner(m.VMI).Domain())
 	if err != nil {
@@ -39,17 +39,17 @@ func dedicated(vmi *v1.VirtualMachineInstance) bool {
 	return cpu != nil && cpu.DedicatedCPUPlacement
 }
 
-// promised are the CPUs of guests that are being started, which libvirt does not tell of yet: of two guests that start at the same
-// time, each would find the same CPUs free. Whoever chooses holds the mutex until the choice is made.
-type promised struct {
+// cpuReservations are the CPUs of VMIs that are being started, which libvirt does not report yet: two VMIs that start at the same time
+// would otherwise get the same CPUs. The mutex is held from the choice of CPUs until they are reserved.
+type cpuReservations struct {
 	sync.Mutex
 	cpus map[types.UID]cpuset.CPUSet
 }
 
-// others are those of guests other than one.
-func (p *promised) others(uid types.UID) cpuset.CPUSet {
+// others returns the CPUs that are reserved for VMIs other than one.
+func (r *cpuReservations) others(uid types.UID) cpuset.CPUSet {
 	all := cpuset.New()
-	for guest, cpus := range p.cpus {
+	for guest, cpus := range r.cpus {
 		if guest != uid {
 			all = all.Union(cpus)
 		}
@@ -57,16 +57,17 @@ func (p *promised) others(uid types.UID) cpuset.CPUSet {
 	return all
 }
 
-func (p *promised) promise(uid types.UID, cpus cpuset.CPUSet) {
-	if p.cpus == nil {
-		p.cpus = map[types.UID]cpuset.CPUSet{}
+// reserve requires the mutex.
+func (r *cpuReservations) reserve(uid types.UID, cpus cpuset.CPUSet) {
+	if r.cpus == nil {
+		r.cpus = map[types.UID]cpuset.CPUSet{}
 	}
-	p.cpus[uid] = cpus
+	r.cpus[uid] = cpus
 }
 
-// release ends a promise: the guest runs, and libvirt tells of it, or it does not.
-func (p *promised) release(uid types.UID) {
-	p.Lock()
-	defer p.Unlock()
-	delete(p.cpus, uid)
+// release ends a reservation: libvirt reports the CPUs of a VMI that runs, and one that failed to start needs none.
+func (r *cpuReservations) release(uid types.UID) {
+	r.Lock()
+	defer r.Unlock()
+	delete(r.cpus, uid)
 }

@@ -11,7 +11,7 @@ import (
 // documentFile is in the VMI's own folder.
 const documentFile = "domain.xml"
 
-// writeDocument leaves what would be started in the VMI's folder, for a machine without libvirt, and tells whether it is new.
+// writeDocument writes the domain XML into the VMI's folder, for a machine without libvirt. It reports whether the file changed.
 func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
 	profiles, err := Profiles(ctx, n.Client)
 	if err != nil {

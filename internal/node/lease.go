@@ -21,17 +21,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// A guest is claimed by the name of a machine. Two launchers of one name would both act on it: one reports the end of a guest that the other
-// runs, and a second copy of the guest is started on the same disks. So a launcher acts only while it holds the Lease of its name.
+// A VMI is claimed by the name of a machine. Two launchers of one name would both act on it: one would report the end of a domain that the
+// other runs, and a second copy would start on the same disks. So a launcher acts only while it holds the Lease of its name.
 //
-// The holder is the process, by a random word: clones of a machine have one host name and one machine ID. A launcher that finds the Lease in the
-// hands of another one waits. If the other one renews the Lease, it is alive, and this launcher ends with an error. If it does not, it was
-// killed, and the Lease comes free.
+// The holder identity contains a random word for the process: clones of a machine have one host name and one machine ID. A launcher that finds
+// another holder waits. If the other one renews the Lease, it is alive, and this launcher ends with an error. If not, it was killed, and the
+// Lease expires.
 
 const (
-	// leaseDuration is for how long a Lease that is not renewed keeps others out.
+	// leaseDuration is the time after which a Lease that is not renewed expires.
 	leaseDuration = 30 * time.Second
-	// renewDeadline is for how long a launcher acts after its last renewal. What is left of leaseDuration is for a step that has begun.
+	// renewDeadline is the time after the last renewal at which a launcher stops acting. A step that has begun may take the rest of leaseDuration.
 	renewDeadline = 20 * time.Second
 	// retryPeriod is the time between two renewals, or two attempts.
 	retryPeriod = 5 * time.Second
@@ -41,19 +41,18 @@ const (
 type Lease struct {
 	resourcelock.Interface
 	log logr.Logger
-	// granted is closed when the Lease is held for the first time, ended when the work is over.
-	granted, ended chan struct{}
-	refuse         context.CancelCauseFunc
+	// acquired is closed when this process first holds the Lease, ended when the work is over.
+	acquired, ended chan struct{}
+	refuse          context.CancelCauseFunc
 
 	mutex sync.Mutex
-	// renewed is when the last renewal that was granted was asked for, by the monotonic clock; zero if this process does not hold
-	// the Lease.
+	// renewed is when the last successful renewal was requested, by the monotonic clock; zero if this process does not hold the Lease.
 	renewed time.Time
-	// other is what another holder wrote when it was last seen.
+	// other is the Lease as last read, with another holder.
 	other resourcelock.LeaderElectionRecord
 }
 
-// NewLease is the Lease of a node's name in a namespace.
+// NewLease returns the Lease of a node's name in a namespace. It is not acquired yet.
 func NewLease(access *rest.Config, namespace, node string) (*Lease, error) {
 	access = rest.CopyConfig(access)
 	access.Timeout = renewDeadline / 2 // one request that hangs must leave time for another
@@ -65,18 +64,18 @@ func NewLease(access *rest.Config, namespace, node string) (*Lease, error) {
 }
 
 func leaseOf(client coordinationv1.LeasesGetter, namespace, node string) *Lease {
-	hostname, _ := os.Hostname() // for people; the rest tells processes apart
+	hostname, _ := os.Hostname() // for people; the rest is unique to the process
 	return &Lease{
 		Interface: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName(node)}, Client: client,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
 		},
-		log:     ctrl.Log.WithName("lease").WithValues("node", node),
-		granted: make(chan struct{}), ended: make(chan struct{}),
+		log:      ctrl.Log.WithName("lease").WithValues("node", node),
+		acquired: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// leaseName is the name itself, where an object can have it: host names may be longer, and have capitals.
+// leaseName returns the node's name if an object can have it, else a hash of it: host names may be longer, and have capitals.
 func leaseName(node string) string {
 	if len(validation.IsDNS1123Subdomain(node)) == 0 {
 		return node
@@ -84,27 +83,27 @@ func leaseName(node string) string {
 	return fmt.Sprintf("node-%x", sha256.Sum256([]byte(node)))
 }
 
-// Held tells whether this process may act for its name. It is false from renewDeadline after the last renewal on: guests go on, and nobody
-// acts on them until the Lease is renewed.
+// Held reports whether this process may act for its name. It is false from renewDeadline after the last renewal on: domains go on, and no
+// launcher acts on them until the Lease is renewed.
 func (l *Lease) Held() bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return !l.renewed.IsZero() && time.Since(l.renewed) < renewDeadline
 }
 
-// holdsLease reports whether the node may act on guests.
+// holdsLease reports whether the node may act on domains.
 func (n *Node) holdsLease() bool { return n.Lease == nil || n.Lease.Held() }
 
 var errLeaseLost = errors.New("the Lease of this launcher's name has not been renewed")
 
-// During does the work once the Lease is held, and gives the Lease back when the work is over. It ends the work with an error if another
+// During runs the work once the Lease is held, and releases the Lease when the work is over. It ends the work with an error if another
 // launcher of the name is alive. A Lease that cannot be renewed does not end the work: see Held.
 func (l *Lease) During(ctx context.Context, work func(context.Context) error) error {
 	working, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
 	l.refuse = refuse
-	holding, letGo := context.WithCancel(context.WithoutCancel(ctx))
-	defer letGo()
+	holding, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -112,12 +111,12 @@ func (l *Lease) During(ctx context.Context, work func(context.Context) error) er
 	}()
 	var err error
 	select {
-	case <-l.granted:
+	case <-l.acquired:
 		err = work(working)
 	case <-working.Done():
 	}
 	close(l.ended)
-	letGo()
+	release()
 	<-gone
 	if cause := (*rival)(nil); errors.As(context.Cause(working), &cause) {
 		return cause
@@ -125,7 +124,7 @@ func (l *Lease) During(ctx context.Context, work func(context.Context) error) er
 	return err
 }
 
-// hold acquires and renews the Lease until the context ends, again and again.
+// hold acquires and renews the Lease until the context ends. A lost Lease is acquired again.
 func (l *Lease) hold(ctx context.Context) {
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -138,7 +137,7 @@ func (l *Lease) hold(ctx context.Context) {
 		}
 		elector.Run(ctx)
 		if ctx.Err() == nil {
-			l.log.Info("the Lease could not be renewed: guests go on, and are not acted upon until it is", "lease", l.Describe())
+			l.log.Info("the Lease could not be renewed: domains go on, but this launcher does not act on them until the Lease is renewed", "lease", l.Describe())
 		}
 	}
 }
@@ -148,16 +147,17 @@ type rival struct{ error }
 
 func (r *rival) Unwrap() error { return r.error }
 
-// Get reads the Lease, and looks who holds it.
+// Get reads the Lease and observes its holder.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
-		l.look(*record)
+		l.observe(*record)
 	}
-	return record, raw, l.hopeless(err)
+	return record, raw, l.refuseIfPermanent(err)
 }
 
-func (l *Lease) look(now resourcelock.LeaderElectionRecord) {
+// observe ends this launcher if another holder renewed the Lease since it was last read.
+func (l *Lease) observe(now resourcelock.LeaderElectionRecord) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	was := l.other
@@ -166,70 +166,72 @@ func (l *Lease) look(now resourcelock.LeaderElectionRecord) {
 	}
 	switch {
 	case now.HolderIdentity != was.HolderIdentity:
-		l.log.Info("waiting: another launcher of this name holds the Lease, or was killed a moment ago", "lease", l.Describe(), "holder", now.HolderIdentity)
+		l.log.Info("waiting: another launcher of this name holds the Lease or was killed recently",
+			"lease", l.Describe(), "holder", now.HolderIdentity)
 	case !now.RenewTime.Equal(&was.RenewTime):
-		l.refuse(&rival{fmt.Errorf("another launcher of this name is alive: '%s' holds Lease %s and renewed it at %s: stop it, or give this machine a name of its own with --node",
+		l.refuse(&rival{fmt.Errorf("another launcher of this name is alive: '%s' holds Lease %s and renewed it at %s; "+
+			"stop it, or give this machine another name with --node",
 			now.HolderIdentity, l.Describe(), now.RenewTime.UTC().Format(time.RFC3339))})
 	}
 }
 
 // Create writes the Lease for the first time.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	asked := time.Now()
+	requested := time.Now()
 	err := l.Interface.Create(ctx, record)
 	if err == nil {
-		l.grant(asked)
+		l.setRenewed(requested)
 	}
-	return l.hopeless(err)
+	return l.refuseIfPermanent(err)
 }
 
-// Update renews the Lease, or gives it back.
+// Update renews the Lease, or releases it.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	asked := time.Now()
+	requested := time.Now()
 	if record.HolderIdentity == "" {
 		select {
 		case <-l.ended:
 		default:
-			return errors.New("a step that has begun may not be over: the Lease is left to expire")
+			return errors.New("the last step may not be over: the Lease is not released but expires")
 		}
-		l.grant(time.Time{})
+		l.setRenewed(time.Time{})
 		return l.Interface.Update(ctx, record)
 	}
 	err := l.Interface.Update(ctx, record)
 	if err == nil {
-		l.grant(asked)
+		l.setRenewed(requested)
 	}
-	return l.hopeless(err)
+	return l.refuseIfPermanent(err)
 }
 
-// grant notes a renewal; the zero time that the Lease is given back.
-func (l *Lease) grant(asked time.Time) {
+// setRenewed records the time of a renewal; the zero time records that the Lease is released.
+func (l *Lease) setRenewed(requested time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.renewed = asked; asked.IsZero() {
+	if l.renewed = requested; requested.IsZero() {
 		return
 	}
 	select {
-	case <-l.granted:
+	case <-l.acquired:
 	default:
-		close(l.granted)
+		close(l.acquired)
 	}
 }
 
-// hopeless ends a launcher that has never held its Lease for what will not pass: it lacks a right, or there is no namespace for the Lease.
-func (l *Lease) hopeless(err error) error {
+// refuseIfPermanent ends a launcher that has never held its Lease if retrying cannot help: it lacks a right, or the namespace is missing.
+func (l *Lease) refuseIfPermanent(err error) error {
 	select {
-	case <-l.granted:
+	case <-l.acquired:
 		return err
 	default:
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) && missing(err) == "namespaces" {
-		l.refuse(&rival{fmt.Errorf("the Lease %s of this launcher: %w: apply manifests/rbac, or name another namespace with --lease-namespace", l.Describe(), err)})
+		l.refuse(&rival{fmt.Errorf("cannot acquire Lease %s: %w; apply manifests/rbac, or name another namespace with --lease-namespace", l.Describe(), err)})
 	}
 	return err
 }
 
-// missing is the kind of what the API server does not find.
+// missing returns the resource that the API server did not find.
 func missing(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {

@@ -63,7 +63,7 @@ func (r *registry) launch(node string) *launcher {
 	return l
 }
 
-// after lets time pass, and tells whether the launcher works, and may act.
+// after lets time pass, and returns whether the launcher works and whether it may act.
 func (l *launcher) after(d time.Duration) (works, held bool) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -116,7 +116,7 @@ func TestSecondLauncherOfAName(t *testing.T) {
 	})
 }
 
-// TestLauncherWasKilled: whoever comes up again after a crash of its machine waits until the Lease has run out, whatever time its holder wrote.
+// TestLauncherWasKilled: a launcher that starts after a crash of its machine waits until the Lease has run out, whatever time its holder wrote.
 func TestLauncherWasKilled(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"right clocks": 0, "the other's was ahead": 24 * time.Hour, "the other's was behind": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -202,9 +202,12 @@ func leaseHeld(holder string, at time.Time) *coordination.Lease {
 		Spec: coordination.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &written, RenewTime: &written}}
 }
 
-// TestLeaseIsNotTheirs: what does not pass by waiting ends a launcher at once, with what is to be done.
+// TestLeaseIsNotTheirs: an error that retrying cannot cure ends the launcher at once, with the remedy.
 func TestLeaseIsNotTheirs(t *testing.T) {
-	for _, err := range []error{apierrors.NewForbidden(leases.GroupResource(), "a", errors.New("no")), apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, leasesOf)} {
+	for _, err := range []error{
+		apierrors.NewForbidden(leases.GroupResource(), "a", errors.New("no")),
+		apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, leasesOf),
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRegistry(t)
 			r.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
@@ -19,33 +20,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// What becomes of a guest after its start: the VMI follows what libvirt says of the domain, until its owner deletes it.
+// After the start a VMI's status follows the state of its domain, until the VMI is deleted.
 
-// resyncInterval is how often an active domain is looked at without an event. libvirt reports each change of its state, and a stream of events that
-// was lost is followed by a look at all; but it sends none when somebody takes a domain's mark away, and a HostProfile of a kind that was installed
-// after the launcher is not watched.
+// resyncInterval is the time between two reads of an active domain's state without an event. Events report each change of state, and every
+// domain is read when a stream of events begins. But removing a domain's mark causes no event, and HostProfiles are not watched if their kind
+// was installed after the launcher started.
 const resyncInterval = time.Minute
 
-// look asks what has become of the VMI's domain. One that is somebody else's by now is gone.
-func (n *Node) look(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Status, error) {
+// domainStatus returns the status of the VMI's domain. If another owner has the domain's name, the VMI's domain is gone.
+func (n *Node) domainStatus(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Status, error) {
 	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	var taken *hypervisor.TakenError
 	if errors.As(err, &taken) {
-		return hypervisor.Status{Cause: hypervisor.Cause{Reason: taken.Reason, Message: "the guest's domain is gone: " + taken.Text}}, nil
+		return hypervisor.Status{Cause: hypervisor.Cause{Reason: taken.Reason, Message: "the domain of this VMI is gone: " + taken.Text}}, nil
 	}
 	return status, err
 }
 
-// watch looks at a guest that has been started.
+// watch reports the state of a VMI that was started.
 func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
-	status, err := n.look(ctx, vmi)
+	status, err := n.domainStatus(ctx, vmi)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return n.report(ctx, vmi, status)
 }
 
-// report writes what libvirt says of a guest into its VMI.
+// report writes a domain's status into its VMI.
 func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, status hypervisor.Status) (ctrl.Result, error) {
 	switch {
 	case status.State == hypervisor.PoweredOff:
@@ -61,21 +62,21 @@ func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, statu
 		}
 		vmi.Status.Machine = &v1.Machine{Type: machine}
 	}
-	if vmi.Status.Phase == v1.Running { // before, the guest was started by the policy of now
+	if vmi.Status.Phase == v1.Running { // in earlier phases the current policy applies
 		if err := n.setPolicyChanged(ctx, vmi); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	setPhase(vmi, v1.Running)
-	setSynchronized(vmi, corev1.ConditionTrue, reasonStarted, "")
-	setStanding(vmi, status)
+	setSynchronized(vmi, corev1.ConditionTrue, v1alpha1.ReasonStarted, "")
+	setActive(vmi, status)
 	if equality.Semantic.DeepEqual(*before, vmi.Status) {
 		return ctrl.Result{RequeueAfter: resyncInterval}, nil
 	}
 	return ctrl.Result{RequeueAfter: resyncInterval}, n.Status().Update(ctx, vmi)
 }
 
-// end gives a VMI its last phase, and tells its owner why.
+// end gives a VMI its final phase, with the reason in Ready and in an event.
 func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why hypervisor.Cause) error {
 	setPhase(vmi, phase)
 	setReady(vmi, corev1.ConditionFalse, why)
@@ -91,16 +92,16 @@ func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1
 	return nil
 }
 
-// stop asks the guest to power off, waits for its grace period, and then removes the domain and all that was made for it. The VMI gets
-// its last phase before it loses the finalizer: others wait for that phase, and must see it also if the launcher dies in between.
+// stop asks the guest to power off, waits for its grace period, and then removes the domain with its side documents. The VMI gets its
+// final phase before it loses the finalizer: others wait for that phase, and must see it even if the launcher dies in between.
 func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	owner := n.owner(vmi)
-	status, err := n.look(ctx, vmi)
+	status, err := n.domainStatus(ctx, vmi)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if status.Active() {
-		if n.leaving.since(vmi.UID) < grace(vmi) {
+		if n.stopping.since(vmi.UID) < grace(vmi) {
 			return ctrl.Result{RequeueAfter: time.Second}, n.Hypervisor.Shutdown(ctx, owner)
 		}
 		if err := n.Hypervisor.Destroy(ctx, owner); err != nil {
@@ -109,7 +110,7 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: causeStopped}
 	}
 	if !vmi.IsFinal() {
-		phase, why := last(vmi, status)
+		phase, why := finalPhase(vmi, status)
 		if err := n.end(ctx, vmi, phase, why); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, err
 		}
@@ -121,15 +122,15 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 	if err := n.Machine.Forget(vmi); err != nil {
 		return ctrl.Result{}, err
 	}
-	n.leaving.done(vmi.UID)
+	n.stopping.done(vmi.UID)
 	if !controllerutil.RemoveFinalizer(vmi, v1.VirtualMachineInstanceFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(n.Update(ctx, vmi))
 }
 
-// last is the phase of a guest that its owner has stopped. One that would not power off and was ended has been stopped all the same.
-func last(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualMachineInstancePhase, hypervisor.Cause) {
+// finalPhase returns the final phase of a deleted VMI. A guest that did not power off and was destroyed counts as stopped too.
+func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualMachineInstancePhase, hypervisor.Cause) {
 	switch {
 	case status.State == hypervisor.PoweredOff:
 		return v1.Succeeded, status.Cause
@@ -138,7 +139,7 @@ func last(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualM
 	case status.State == hypervisor.Failed || vmi.Status.Phase == v1.Running:
 		return v1.Failed, status.Cause
 	}
-	why := causeNever
+	why := causeNeverStarted
 	i := slices.IndexFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
 		return c.Type == v1.VirtualMachineInstanceSynchronized && c.Status == corev1.ConditionFalse
 	})
@@ -148,16 +149,17 @@ func last(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualM
 	return v1.Failed, why
 }
 
-// Causes that libvirt has no part in.
+// Causes that do not come from libvirt.
 var (
-	causeNever   = hypervisor.Cause{Reason: "NeverStarted", Message: "the guest was never started"}
-	causeStopped = hypervisor.Cause{Reason: "Stopped", Message: "the guest has not powered off within its grace period and was ended"}
+	causeNeverStarted = hypervisor.Cause{Reason: v1alpha1.ReasonNeverStarted, Message: "the domain was never started"}
+	causeStopped      = hypervisor.Cause{Reason: v1alpha1.ReasonStopped,
+		Message: "the guest did not power off within spec.terminationGracePeriodSeconds; its domain was destroyed"}
 )
 
-// defaultGracePeriod is how long a guest that names no period may take to power off.
+// defaultGracePeriod applies to VMIs without spec.terminationGracePeriodSeconds.
 const defaultGracePeriod = 30 * time.Second
 
-// grace is how long a guest may take to power off. A period of centuries is cut, since a Duration holds 292 years.
+// grace returns the time that a guest has to power off. It is at most 292 years, which is what a Duration can hold.
 func grace(vmi *v1.VirtualMachineInstance) time.Duration {
 	seconds := vmi.Spec.TerminationGracePeriodSeconds
 	if seconds == nil {
@@ -166,30 +168,30 @@ func grace(vmi *v1.VirtualMachineInstance) time.Duration {
 	return time.Duration(min(*seconds, math.MaxInt64/int64(time.Second))) * time.Second
 }
 
-// leaving are the guests that are being stopped, since when this launcher has seen it. The clock of the API server, which writes the
-// time of the deletion, may be another: compared with it a guest could lose its grace period, or never end.
-type leaving struct {
+// stopping maps VMIs that are being stopped to the time when this launcher saw their deletion. The deletionTimestamp comes from the clock
+// of the API server: measured against it, a guest could lose its grace period, or never be destroyed.
+type stopping struct {
 	sync.Mutex
 	guests map[types.UID]time.Time
 }
 
-// since is how long a guest has been leaving; 0 at the first call.
-func (l *leaving) since(uid types.UID) time.Duration {
-	l.Lock()
-	defer l.Unlock()
-	begun, known := l.guests[uid]
+// since returns for how long a VMI has been stopping; 0 at the first call.
+func (s *stopping) since(uid types.UID) time.Duration {
+	s.Lock()
+	defer s.Unlock()
+	begun, known := s.guests[uid]
 	if known {
 		return time.Since(begun)
 	}
-	if l.guests == nil {
-		l.guests = map[types.UID]time.Time{}
+	if s.guests == nil {
+		s.guests = map[types.UID]time.Time{}
 	}
-	l.guests[uid] = time.Now()
+	s.guests[uid] = time.Now()
 	return 0
 }
 
-func (l *leaving) done(uid types.UID) {
-	l.Lock()
-	defer l.Unlock()
-	delete(l.guests, uid)
+func (s *stopping) done(uid types.UID) {
+	s.Lock()
+	defer s.Unlock()
+	delete(s.guests, uid)
 }

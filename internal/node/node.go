@@ -29,41 +29,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Node runs the VMIs of one machine. It claims an unassigned VMI by a status update with its resource version, so that of
-// two nodes one loses, and writes only VMIs that it claimed.
+// Node runs the VMIs of one machine. It claims an unassigned VMI by a status update with its resource version, so one of
+// two nodes loses, and writes only VMIs that it claimed.
 type Node struct {
 	client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Events tell the owners of VMIs how their guests ended.
+	// Events records on VMIs how their domains ended.
 	Events events.EventRecorder
-	// Cluster tells this cluster from others. A launcher that is pointed at another cluster by mistake ends no domain of the right one.
+	// Cluster identifies this cluster. A launcher that is given another cluster's kubeconfig by mistake ends no domain of this one.
 	Cluster types.UID
 	Name    string
 	Labels  map[string]string
 	KVM     hypervisor.KVM
 	// Hypervisor is the libvirt of this machine.
 	Hypervisor Hypervisor
-	// Assumed are the facts of this machine until libvirt has told its own.
+	// Assumed are the capabilities of this machine until libvirt reports them.
 	Assumed backend.Capabilities
 	Machine *bind.BareMachine
-	// Configuration is the cluster's: it says what new guests see that no field of the API governs.
+	// Configuration is the cluster's. It sets what new domains have that no field of the API governs.
 	Configuration *clusterconfig.Watcher
-	// Lease is that of the name; nil for a node that is alone by other means.
+	// Lease is the Lease of the node's name; nil if nothing else can have that name.
 	Lease *Lease
 
-	cpus    promised
-	learned atomic.Pointer[backend.Capabilities]
-	leaving leaving
-	// connected wakes Learn's loop when the daemon is heard anew, strayInTheWay that of strays when a name is taken.
+	cpus     cpuReservations
+	learned  atomic.Pointer[backend.Capabilities]
+	stopping stopping
+	// connected wakes keepLearning when a stream of events begins, strayInTheWay wakes keepEndingStrays when a name is taken.
 	connected, strayInTheWay chan struct{}
 }
 
-// workers reconcile at the same time, each another VMI: a guest whose image hangs must not keep others from being watched and
-// stopped.
+// workers is the number of VMIs that are reconciled at the same time: an image that hangs must not keep other VMIs from being stopped.
 const workers = 8
 
-// SetupWithManager lets the manager call the node for each VMI, and look after the machine.
+// SetupWithManager registers the controller of VMIs and the machine's periodic work.
 func (n *Node) SetupWithManager(mgr ctrl.Manager) error {
 	n.connected, n.strayInTheWay = make(chan struct{}, 1), make(chan struct{}, 1)
 	builder := ctrl.NewControllerManagedBy(mgr).For(&v1.VirtualMachineInstance{}).Named("launcher").
@@ -87,7 +86,7 @@ func (n *Node) SetupWithManager(mgr ctrl.Manager) error {
 	return err
 }
 
-// queueChanges queues the VMI of each domain whose state has changed, and all of this node when changes may have been missed.
+// queueChanges queues the VMI of each domain whose state changed, and all VMIs of this node when changes may have been missed.
 func (n *Node) queueChanges(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	go n.Hypervisor.Watch(ctx, func(event hypervisor.Event) {
 		if event.Domain != "" {
@@ -104,11 +103,11 @@ func (n *Node) queueChanges(ctx context.Context, queue workqueue.TypedRateLimiti
 	return nil
 }
 
-// claimed are the VMIs of this node.
+// claimed returns a request for each VMI of this node.
 func (n *Node) claimed(ctx context.Context) (requests []ctrl.Request) {
 	var all v1.VirtualMachineInstanceList
 	if err := n.List(ctx, &all); err != nil {
-		ctrl.LoggerFrom(ctx).Info("the VMIs of this node cannot be listed: each is looked at within "+resyncInterval.String(), "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("the VMIs of this node cannot be listed; each is reconciled within "+resyncInterval.String(), "reason", err.Error())
 	}
 	for i := range all.Items {
 		if all.Items[i].Status.NodeName == n.Name {
@@ -118,8 +117,7 @@ func (n *Node) claimed(ctx context.Context) (requests []ctrl.Request) {
 	return requests
 }
 
-// Reconcile moves one VMI a step further. A conflict means that somebody else was faster: their change comes in as an event of
-// its own, but it may already have come, so that it is tried again.
+// Reconcile moves one VMI a step further. After a conflict it is tried again: the event of the other change may already have come.
 func (n *Node) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	vmi := &v1.VirtualMachineInstance{}
 	if err := n.Get(ctx, request.NamespacedName, vmi); err != nil {
@@ -129,7 +127,7 @@ func (n *Node) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	if !n.Configuration.Synced() {
-		// What the first boot freezes must not be the defaults of a moment.
+		// The first boot records the defaults for good.
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	if !n.known() {
@@ -160,24 +158,24 @@ func (n *Node) step(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 	return ctrl.Result{}, nil
 }
 
-// renderOnly leaves the documents of a VMI that this machine could run, for a look at them.
+// renderOnly writes the domain XML of a VMI that this machine could run, for people to read.
 func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	if !n.fits(vmi) {
 		return nil
 	}
 	changed, err := n.writeDocument(ctx, vmi)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("cannot be rendered", "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("cannot render the VMI", "reason", err.Error())
 		return nil
 	}
 	if !changed {
-		return nil // it has been told
+		return nil // already logged
 	}
-	ctrl.LoggerFrom(ctx).Info("rendered, not started: libvirt is not reachable", "folder", n.Machine.Folder(vmi))
+	ctrl.LoggerFrom(ctx).Info("rendered but not started: libvirt is not reachable", "folder", n.Machine.Folder(vmi))
 	return nil
 }
 
-// fits tells whether this machine may run the VMI.
+// fits reports whether this machine may claim the VMI.
 func (n *Node) fits(vmi *v1.VirtualMachineInstance) bool {
 	if vmi.Status.Phase != v1.VmPhaseUnset && vmi.Status.Phase != v1.Pending {
 		return false

@@ -11,17 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// owner of the VMI's domain.
+// owner returns the owner of the VMI's domain.
 func (n *Node) owner(vmi *v1.VirtualMachineInstance) hypervisor.Owner {
 	return hypervisor.Owner{Cluster: n.Cluster, Namespace: vmi.Namespace, Name: vmi.Name, UID: vmi.UID, Node: n.Name}
 }
 
-// Identify reads which cluster this is.
+// Identify sets Cluster to the UID of namespace kube-system.
 func (n *Node) Identify(ctx context.Context) error {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := n.Live.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
-		return fmt.Errorf("the cluster cannot be told from others by its namespace '%s': %w: apply manifests/rbac", metav1.NamespaceSystem, err)
+		return fmt.Errorf("cannot read namespace '%s', whose UID identifies the cluster: %w; apply manifests/rbac", metav1.NamespaceSystem, err)
 	}
 	n.Cluster = namespace.UID
 	return nil

@@ -61,7 +61,8 @@ func TestForeignDomain(t *testing.T) {
 	n := node(t, connected(t, d), api, api)
 	after := run(t, n, vmi)
 	refused := conditionOf(after, v1.VirtualMachineInstanceSynchronized)
-	if after.Status.Phase != v1.Scheduled || refused.Status != corev1.ConditionFalse || refused.Reason != "NameTaken" || !strings.Contains(refused.Message, "'default_db'") {
+	if after.Status.Phase != v1.Scheduled || refused.Status != corev1.ConditionFalse ||
+		refused.Reason != "NameTaken" || !strings.Contains(refused.Message, "'default_db'") {
 		t.Errorf("phase is '%s', Synchronized is %+v; want the name taken", after.Status.Phase, refused)
 	}
 	if err := n.Delete(t.Context(), after); err != nil {
@@ -106,7 +107,7 @@ func TestSuccessorOfTheName(t *testing.T) {
 	}
 }
 
-// TestUUIDOfAnother: a guest with the UUID of another domain is refused before anything is made, and its owner is not told whose it is.
+// TestUUIDOfAnother: a VMI with the UUID of another domain is refused before anything is created, by a message that names no other owner.
 func TestUUIDOfAnother(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)

@@ -8,18 +8,18 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// A launcher looks after its machine also when no VMI changes.
+// Periodic work of a launcher, which no change of a VMI causes.
 
 const (
-	// learnInterval is how soon a libvirt daemon is asked again that did not answer.
+	// learnInterval is the time to the next attempt if the libvirt daemon did not answer.
 	learnInterval = 5 * time.Second
-	// learnAgain is when the machine's capabilities are read again all the same: a QEMU is upgraded without a new libvirt daemon.
+	// learnAgain is the time after which the machine's capabilities are read again: an upgrade of QEMU does not restart the libvirt daemon.
 	learnAgain = 5 * time.Minute
-	// strayInterval is how often domains are looked for whose VMI is gone.
+	// strayInterval is the time between two searches for domains whose VMI is gone.
 	strayInterval = 2 * time.Minute
 )
 
-// Learn asks libvirt what this machine offers.
+// Learn reads the machine's capabilities from libvirt.
 func (n *Node) Learn(ctx context.Context) error {
 	facts, err := n.Hypervisor.Capabilities(ctx, n.Name, n.KVM)
 	if err != nil {
@@ -30,8 +30,7 @@ func (n *Node) Learn(ctx context.Context) error {
 	return nil
 }
 
-// facts are what libvirt said of this machine last, or what is assumed before it has said anything. A caller that uses them twice asks once, since
-// they may change in between.
+// facts returns the capabilities that libvirt reported last, or the assumed ones before that. They may change between two calls.
 func (n *Node) facts() backend.Capabilities {
 	if learned := n.learned.Load(); learned != nil {
 		return *learned
@@ -39,10 +38,10 @@ func (n *Node) facts() backend.Capabilities {
 	return n.Assumed
 }
 
-// known reports whether libvirt was ever asked.
+// known reports whether libvirt has reported the capabilities.
 func (n *Node) known() bool { return n.learned.Load() != nil }
 
-// keepLearning keeps what is known of this machine up to date, until the context ends. A daemon that was started anew may be another version.
+// keepLearning keeps the machine's capabilities up to date until the context ends. A restarted daemon may be another version.
 func (n *Node) keepLearning(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("machine")
 	answers, again := n.known(), learnInterval
@@ -63,7 +62,7 @@ func (n *Node) keepLearning(ctx context.Context) error {
 	return nil
 }
 
-// keepEndingStrays ends strays soon after the start, every strayInterval, and whenever one may be in the way, until the context ends.
+// keepEndingStrays ends strays after the start, every strayInterval, and when a name is taken, until the context ends.
 func (n *Node) keepEndingStrays(ctx context.Context) error {
 	for waited(ctx, learnInterval, nil) && !n.known() {
 	}
@@ -75,15 +74,15 @@ func (n *Node) keepEndingStrays(ctx context.Context) error {
 	}
 }
 
-// signal wakes who waits on a channel of one place. A second signal before that adds nothing.
+// signal wakes the receiver of a channel with a buffer of one. A second signal before that adds nothing.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default: // there is one already, or nobody waits
+	default: // one is pending, or there is no receiver
 	}
 }
 
-// waited waits for an interval, or for a signal. It reports false when the context has ended.
+// waited waits for an interval or a signal. It returns false if the context ended.
 func waited(ctx context.Context, interval time.Duration, wake <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():

@@ -36,7 +36,7 @@ func TestLibvirtStartedLater(t *testing.T) {
 		t.Errorf("claimed by '%s' without a libvirt", after.Status.NodeName)
 	}
 	if _, err := os.Stat(filepath.Join(n.Machine.Folder(vmi), "domain.xml")); err != nil {
-		t.Errorf("what would be started is not told: %v", err)
+		t.Errorf("the domain XML was not written: %v", err)
 	}
 	if err := n.Learn(t.Context()); err == nil {
 		t.Error("a libvirt was found that is not there")

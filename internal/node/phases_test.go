@@ -3,140 +3,25 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/internal/bind"
-	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/hypervisor"
-	"github.com/kilnvm/kiln/pkg/domain/backend"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// fakeHypervisor is a libvirt in memory, whose domains are in the states that a test gives them. calls are what changed something.
-type fakeHypervisor struct {
-	sync.Mutex
-	domains map[string]hypervisor.Status
-	calls   []string
-	// fails is what State answers, if it is not nil.
-	fails  error
-	events chan hypervisor.Event
-}
-
-func (f *fakeHypervisor) Capabilities(context.Context, string, hypervisor.KVM) (backend.Capabilities, error) {
-	return backend.Assumed("amd64"), f.fails
-}
-
-func (f *fakeHypervisor) Watch(ctx context.Context, observe func(hypervisor.Event)) {
-	for {
-		select {
-		case event := <-f.events:
-			observe(event)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (f *fakeHypervisor) State(_ context.Context, owner hypervisor.Owner) (hypervisor.Status, error) {
-	f.Lock()
-	defer f.Unlock()
-	return f.domains[owner.Domain()], f.fails
-}
-
-// becomes notes a call that leaves the domain in a state.
-func (f *fakeHypervisor) becomes(call string, owner hypervisor.Owner, state hypervisor.State) error {
-	f.Lock()
-	defer f.Unlock()
-	f.calls = append(f.calls, call)
-	if _, there := f.domains[owner.Domain()]; there || call == "start" {
-		f.domains[owner.Domain()] = hypervisor.Status{State: state, Cause: hypervisor.Cause{Reason: "Fake", Message: call}}
-	}
-	return nil
-}
-
-func (f *fakeHypervisor) Start(_ context.Context, guest hypervisor.Guest) error {
-	if guest.Documents.Domain == nil || guest.Documents.Domain.Name != guest.Owner.Domain() {
-		return fmt.Errorf("the domain of '%s' is %v", guest.Owner.Domain(), guest.Documents.Domain)
-	}
-	state := hypervisor.Running
-	if guest.Paused {
-		state = hypervisor.Paused
-	}
-	return f.becomes("start", guest.Owner, state)
-}
-
-// Shutdown asks a guest that does not listen.
-func (f *fakeHypervisor) Shutdown(context.Context, hypervisor.Owner) error {
-	f.Lock()
-	defer f.Unlock()
-	f.calls = append(f.calls, "shutdown")
-	return nil
-}
-
-func (f *fakeHypervisor) Destroy(_ context.Context, owner hypervisor.Owner) error {
-	return f.becomes("destroy", owner, hypervisor.Destroyed)
-}
-
-func (f *fakeHypervisor) Remove(_ context.Context, owner hypervisor.Owner) error {
-	f.Lock()
-	defer f.Unlock()
-	f.calls = append(f.calls, "remove")
-	delete(f.domains, owner.Domain())
-	return nil
-}
-
-func (f *fakeHypervisor) MachineType(context.Context, hypervisor.Owner) (string, error) {
-	return "pc-q35-fake", nil
-}
-
-func (f *fakeHypervisor) Owners(context.Context) ([]hypervisor.Owner, error) { return nil, nil }
-
-func (f *fakeHypervisor) Pinned(context.Context, string) (cpuset.CPUSet, error) {
-	return cpuset.New(), nil
-}
-
-// faked is a node above a libvirt in memory.
-func faked(t *testing.T, api client.Client) (*Node, *fakeHypervisor) {
-	t.Helper()
-	libvirt := &fakeHypervisor{domains: map[string]hypervisor.Status{}, events: make(chan hypervisor.Event)}
-	n := &Node{Client: api, Live: api, Events: events.NewFakeRecorder(100), Name: "here", Hypervisor: libvirt, Configuration: &clusterconfig.Watcher{},
-		Machine: &bind.BareMachine{State: t.TempDir()}, Labels: map[string]string{corev1.LabelHostname: "here"}}
-	if err := n.Learn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return n, libvirt
-}
-
-// reconcile is one call, and the VMI after it.
-func reconcile(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) (ctrl.Result, *v1.VirtualMachineInstance) {
-	t.Helper()
-	result, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	after := &v1.VirtualMachineInstance{}
-	if err := n.Get(t.Context(), client.ObjectKeyFromObject(vmi), after); client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
-	return result, after
-}
-
-// TestClaims: a node claims what it can run and nobody has claimed, and writes nothing else.
+// TestClaims: a node claims each unclaimed VMI that it can run, and writes no other.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -162,16 +47,18 @@ func TestClaims(t *testing.T) {
 		vmi.Status.NodeName, vmi.Status.Phase = "", v1.Pending
 		c.change(vmi)
 		n, libvirt := faked(t, holding(t, vmi))
-		if _, after := reconcile(t, n, vmi); after.Status.NodeName != c.want || (c.want == "here") != (after.Status.Phase == v1.Scheduled && vmi.Status.Phase != v1.Scheduled) {
+		_, after := reconcile(t, n, vmi)
+		claims := after.Status.Phase == v1.Scheduled && vmi.Status.Phase != v1.Scheduled
+		if after.Status.NodeName != c.want || claims != (c.want == "here") {
 			t.Errorf("%s: claimed by '%s' in phase '%s', want '%s'", c.why, after.Status.NodeName, after.Status.Phase, c.want)
 		}
 		if len(libvirt.calls) > 0 {
-			t.Errorf("%s: libvirt was told %q", c.why, libvirt.calls)
+			t.Errorf("%s: libvirt calls are %q", c.why, libvirt.calls)
 		}
 	}
 }
 
-// TestPhases: what a domain is in makes the VMI's phase and conditions, and only a guest that powers off has succeeded.
+// TestPhases: the state of a domain sets the VMI's phase and conditions. Only a guest that powers off has succeeded.
 func TestPhases(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[hypervisor.State]struct {
@@ -199,7 +86,7 @@ func TestPhases(t *testing.T) {
 			t.Errorf("state %d: Paused is %t", state, paused)
 		}
 		if len(libvirt.calls) > 0 {
-			t.Errorf("state %d: libvirt was told %q", state, libvirt.calls)
+			t.Errorf("state %d: libvirt calls are %q", state, libvirt.calls)
 		}
 		if ended := after.IsFinal(); ended != (len(n.Events.(*events.FakeRecorder).Events) == 1) {
 			t.Errorf("state %d: an event of its end: %t", state, !ended)
@@ -248,7 +135,7 @@ func TestRecordBeforeStart(t *testing.T) {
 	}
 }
 
-// TestStop: a guest is asked to power off until its grace period is over, then ended, and its VMI goes last.
+// TestStop: a guest is asked to power off until its grace period is over. Then the domain is destroyed and removed, and the VMI last.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	vmi := claimed(t, "guest")
@@ -266,19 +153,19 @@ func TestStop(t *testing.T) {
 			t.Errorf("phase '%s', again after %s", after.Status.Phase, result.RequeueAfter)
 		}
 	}
-	n.leaving.guests[vmi.UID] = time.Now().Add(-time.Minute)
+	n.stopping.guests[vmi.UID] = time.Now().Add(-time.Minute)
 	if _, after := reconcile(t, n, vmi); after.UID != "" {
 		t.Errorf("the VMI stays: phase '%s', finalizers %v", after.Status.Phase, after.Finalizers)
 	}
 	if want := []string{"shutdown", "shutdown", "destroy", "remove"}; !slices.Equal(libvirt.calls, want) {
-		t.Errorf("libvirt was told %q, want %q", libvirt.calls, want)
+		t.Errorf("libvirt calls are %q, want %q", libvirt.calls, want)
 	}
 	if event := <-n.Events.(*events.FakeRecorder).Events; !strings.HasPrefix(event, "Warning Stopped ") {
 		t.Errorf("the event is '%s'", event)
 	}
 }
 
-// TestNothingWithoutAnswers: a node that cannot ask libvirt, lost a race or lost its Lease leaves phase and domain as they are.
+// TestNothingWithoutAnswers: a node that cannot reach libvirt, lost a race or lost its Lease changes neither phase nor domain.
 func TestNothingWithoutAnswers(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(schema.GroupResource{Group: "kubevirt.io", Resource: "virtualmachineinstances"}, "guest", errors.New("changed"))
@@ -312,12 +199,12 @@ func TestNothingWithoutAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after.Status.Phase != v1.Running || len(libvirt.calls) > 0 {
-			t.Errorf("%s: phase '%s', libvirt was told %q", c.why, after.Status.Phase, libvirt.calls)
+			t.Errorf("%s: phase '%s', libvirt calls are %q", c.why, after.Status.Phase, libvirt.calls)
 		}
 	}
 }
 
-// TestRefused: a guest that this machine cannot serve stays claimed, says why, and is tried again, though no event comes.
+// TestRefused: a VMI that this machine cannot serve stays claimed, has a Synchronized condition with the reason, and is tried again.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	vmi := claimed(t, "guest")
@@ -326,40 +213,10 @@ func TestRefused(t *testing.T) {
 	n, libvirt := faked(t, holding(t, vmi))
 	result, after := reconcile(t, n, vmi)
 	refused := conditionOf(after, v1.VirtualMachineInstanceSynchronized)
-	if refused.Reason != reasonNotBindable || !strings.Contains(refused.Message, "spec.volumes[0]") || after.Status.Phase != v1.Scheduled {
+	if refused.Reason != v1alpha1.ReasonNotBindable || !strings.Contains(refused.Message, "spec.volumes[0]") || after.Status.Phase != v1.Scheduled {
 		t.Errorf("phase '%s', Synchronized is %+v", after.Status.Phase, refused)
 	}
 	if result.RequeueAfter != retryInterval || len(libvirt.calls) > 0 {
-		t.Errorf("again after %s, libvirt was told %q", result.RequeueAfter, libvirt.calls)
-	}
-}
-
-// TestEventsQueueVMIs: an event queues the VMI of its domain alone, and a stream that begins anew all that this node has claimed.
-func TestEventsQueueVMIs(t *testing.T) {
-	t.Parallel()
-	here, there := claimed(t, "here"), claimed(t, "there")
-	there.Status.NodeName = "there"
-	n, libvirt := faked(t, holding(t, here, there))
-	n.connected = make(chan struct{}, 1)
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
-	defer queue.ShutDown()
-	if err := n.queueChanges(t.Context(), queue); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ domain, want string }{
-		{"shop_web", "shop/web"}, {"", "default/here"}, {"an-administrators", ""}, {"of_an_administrator", ""}, {"shop_db", "shop/db"},
-	} {
-		libvirt.events <- hypervisor.Event{Domain: c.domain}
-		if c.want == "" {
-			continue // the next one would not be the first in the queue
-		}
-		request, _ := queue.Get()
-		queue.Done(request)
-		if request.String() != c.want || queue.Len() > 0 {
-			t.Errorf("domain '%s' queues '%s' and %d others, want '%s'", c.domain, request, queue.Len(), c.want)
-		}
-	}
-	if len(n.connected) != 1 {
-		t.Error("the machine's capabilities are not read again")
+		t.Errorf("again after %s, libvirt calls are %q", result.RequeueAfter, libvirt.calls)
 	}
 }

@@ -15,24 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A guest runs with the policy of its start: what libvirt could change while it runs is little, and a guest of which half follows
-// the profiles is worse than one that follows those of yesterday. That they are others by now is told by a condition. The policy
-// itself stays on this machine: the owner of a VM may not be meant to read it.
+// Running guests keep the policy that they were started with: libvirt can change little of it in a domain that runs, and a mixture of two
+// policies is worse than the old one. When the merged HostProfiles change, the VMI gets the condition HostPolicyChanged. The policy itself
+// stays on this machine: the owner of a VM may not be allowed to read HostProfiles.
 
-// policyChanged is the condition of a guest whose next start would be by another policy than its last one.
-const policyChanged v1.VirtualMachineInstanceConditionType = "HostPolicyChanged"
-
-const (
-	reasonNextStart = "NextStart"
-	// reasonRefused is that of profiles with which the guest would not start again.
-	reasonRefused = "Refused"
-)
+const policyChanged v1.VirtualMachineInstanceConditionType = v1alpha1.ConditionHostPolicyChanged
 
 // policyFile is in the VMI's own folder.
 const policyFile = "host-policy.json"
 
-// keepPolicy keeps the policy that a guest is started with.
-func (n *Node) keepPolicy(vmi *v1.VirtualMachineInstance, policy v1alpha1.HostPolicy) error {
+// savePolicy writes the policy that a VMI is started with into its folder.
+func (n *Node) savePolicy(vmi *v1.VirtualMachineInstance, policy v1alpha1.HostPolicy) error {
 	raw, err := json.Marshal(policy)
 	if err != nil {
 		return err
@@ -40,8 +33,8 @@ func (n *Node) keepPolicy(vmi *v1.VirtualMachineInstance, policy v1alpha1.HostPo
 	return n.Machine.WriteFile(vmi, policyFile, raw)
 }
 
-// setPolicyChanged sets the condition HostPolicyChanged of a guest that runs, or removes it. A guest whose policy was not kept was started by an
-// earlier release: nothing is known of it.
+// setPolicyChanged sets or removes the condition HostPolicyChanged of a running VMI. It leaves a VMI without a saved policy alone, which an
+// earlier release started.
 func (n *Node) setPolicyChanged(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	raw, err := n.Machine.ReadFile(vmi, policyFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,13 +52,13 @@ func (n *Node) setPolicyChanged(ctx context.Context, vmi *v1.VirtualMachineInsta
 		return err
 	}
 	is, errs := backend.Policy(profiles, vmi, n.facts())
-	condition := v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: reasonNextStart}
+	condition := v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonNextStart}
 	fields := backend.PolicyChanges(was, is)
 	switch {
 	case len(errs) > 0:
-		condition.Reason, condition.Message = reasonRefused, "the guest runs on, and would not start again: "+errs.ToAggregate().Error()
+		condition.Reason, condition.Message = v1alpha1.ReasonRefused, "the VMI keeps running, but its next start would be refused: "+errs.ToAggregate().Error()
 	case len(fields) > 0:
-		condition.Message = "host profiles have changed since the guest was started; its next start goes by their " + strings.Join(fields, ", ")
+		condition.Message = "the HostProfiles have changed since the VMI was started; the next start will apply changes in: " + strings.Join(fields, ", ")
 	default:
 		clearCondition(vmi, policyChanged)
 		return nil
@@ -74,7 +67,7 @@ func (n *Node) setPolicyChanged(ctx context.Context, vmi *v1.VirtualMachineInsta
 	return nil
 }
 
-// Profiles are all host profiles of a cluster; none where that kind is not served.
+// Profiles returns all HostProfiles of a cluster; none if the kind is not served.
 func Profiles(ctx context.Context, reader client.Reader) ([]v1alpha1.HostProfile, error) {
 	var list v1alpha1.HostProfileList
 	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {

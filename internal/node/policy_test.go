@@ -29,14 +29,16 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	if after := run(t, n, vmi); after.Status.Phase != v1.Running {
 		t.Fatalf("phase is '%s': %v", after.Status.Phase, after.Status.Conditions)
 	}
-	const told = "host profiles have changed since the guest was started; its next start goes by their "
+	const changed = "the HostProfiles have changed since the VMI was started; the next start will apply changes in: "
 	for _, c := range []struct{ why, spec, reason, message string }{
 		{"as they were", "{lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
 		{"another priority of the same", "{priority: 3, lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
-		{"a value", "{lifecycle: {onCrash: Destroy}, rng: {source: /dev/random}}", reasonNextStart, told + "lifecycle.onCrash"},
-		{"a part less, and one more", "{lifecycle: {onCrash: Preserve}, cache: {l3Sizes: [1Mi]}}", reasonNextStart, told + "cache.l3Sizes, rng.source"},
-		{"two that disagree", "{lifecycle: {onCrash: Restart}}", reasonRefused, "would not start again: hostProfile.lifecycle.onCrash: Forbidden"},
-		{"for other guests", "{vmiSelector: {matchLabels: {other: guest}}, lifecycle: {onCrash: Preserve}}", reasonNextStart, told + "rng.source, lifecycle.onCrash"},
+		{"a value", "{lifecycle: {onCrash: Destroy}, rng: {source: /dev/random}}", v1alpha1.ReasonNextStart, changed + "lifecycle.onCrash"},
+		{"a part less, and one more", "{lifecycle: {onCrash: Preserve}, cache: {l3Sizes: [1Mi]}}",
+			v1alpha1.ReasonNextStart, changed + "cache.l3Sizes, rng.source"},
+		{"two that disagree", "{lifecycle: {onCrash: Restart}}", v1alpha1.ReasonRefused, "its next start would be refused: hostProfile.lifecycle.onCrash: Forbidden"},
+		{"for other VMIs", "{vmiSelector: {matchLabels: {other: guest}}, lifecycle: {onCrash: Preserve}}",
+			v1alpha1.ReasonNextStart, changed + "rng.source, lifecycle.onCrash"},
 		{"as they were, again", "{lifecycle: {onCrash: Preserve}, rng: {source: /dev/random}}", "", ""},
 	} {
 		profile.Spec = spec(c.spec)
@@ -45,7 +47,7 @@ func TestChangedProfilesAreTold(t *testing.T) {
 		}
 		second := &v1alpha1.HostProfile{Spec: spec("{lifecycle: {onCrash: Destroy}}")}
 		second.Name = "second"
-		if c.reason == reasonRefused {
+		if c.reason == v1alpha1.ReasonRefused {
 			if err := cluster.Create(t.Context(), second); err != nil {
 				t.Fatal(err)
 			}

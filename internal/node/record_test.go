@@ -38,12 +38,12 @@ func TestRecordThatDoesNotFit(t *testing.T) {
 			if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(vmi), after); err != nil {
 				t.Fatal(err)
 			}
-			told := false
+			reported := false
 			for _, c := range after.Status.Conditions {
-				told = told || c.Type == v1.VirtualMachineInstanceSynchronized && c.Status == "False" && c.Reason == reasonNotRecordable &&
+				reported = reported || c.Type == v1.VirtualMachineInstanceSynchronized && c.Status == "False" && c.Reason == v1alpha1.ReasonNotRecordable &&
 					strings.Contains(c.Message, "GuestHardware 'large'")
 			}
-			if !told || after.Status.Phase != v1.Scheduled || recorded(t, cluster, "large") != nil {
+			if !reported || after.Status.Phase != v1.Scheduled || recorded(t, cluster, "large") != nil {
 				t.Errorf("phase '%s', conditions %+v", after.Status.Phase, after.Status.Conditions)
 			}
 		})
@@ -54,7 +54,7 @@ func TestRecordThatDoesNotFit(t *testing.T) {
 func TestGuestWaitsForItsHardware(t *testing.T) {
 	t.Parallel()
 	for why, change := range map[string]func(*v1alpha1.GuestHardware){
-		"nobody's":                func(h *v1alpha1.GuestHardware) { h.Status.Guest = nil },
+		"without a VMI":           func(h *v1alpha1.GuestHardware) { h.Status.Guest = nil },
 		"of a guest before it":    func(h *v1alpha1.GuestHardware) { h.Status.Guest.UID = "before" },
 		"of a guest of elsewhere": func(h *v1alpha1.GuestHardware) { h.Status.Guest.NodeName = "there" },
 		"of another name":         func(h *v1alpha1.GuestHardware) { h.Name = "other" },
@@ -69,8 +69,8 @@ func TestGuestWaitsForItsHardware(t *testing.T) {
 			if len(libvirt.calls) > 0 || recorded(t, cluster, other.Name) != nil {
 				t.Errorf("the guest was started or recorded: %q", libvirt.calls)
 			}
-			// It was claimed long ago, so that its owner is told.
-			if len(after.Status.Conditions) == 0 || after.Status.Conditions[0].Reason != reasonHardwareAwaited {
+			// It was claimed longer than retryInterval ago.
+			if len(after.Status.Conditions) == 0 || after.Status.Conditions[0].Reason != v1alpha1.ReasonHardwareAwaited {
 				t.Errorf("conditions %+v", after.Status.Conditions)
 			}
 		})
@@ -88,7 +88,7 @@ func TestRecordedHardwareIsFound(t *testing.T) {
 	}{
 		{"recorded", "", v1alpha1.HardwareRecord{Video: "cirrus"}, "cirrus", ""},
 		{"latest", "latest", v1alpha1.HardwareRecord{Video: "cirrus"}, "vga", ""},
-		{"garbage", "", v1alpha1.HardwareRecord{Video: "no model"}, "", reasonNotRenderable},
+		{"garbage", "", v1alpha1.HardwareRecord{Video: "no model"}, "", v1alpha1.ReasonNotRenderable},
 		{"latest in the place of garbage", "latest", v1alpha1.HardwareRecord{Video: "no model"}, "vga", ""},
 	} {
 		t.Run(c.why, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRecordedHardwareIsFound(t *testing.T) {
 // TestConditionsAreBounded: whatever an error says, the status can be written.
 func TestConditionsAreBounded(t *testing.T) {
 	vmi := &v1.VirtualMachineInstance{}
-	setSynchronized(vmi, "False", reasonNotBindable, strings.Repeat("ü", 1<<20))
+	setSynchronized(vmi, "False", v1alpha1.ReasonNotBindable, strings.Repeat("ü", 1<<20))
 	if got := vmi.Status.Conditions[0].Message; len(got) > 4<<10 || !strings.HasSuffix(got, " bytes more") {
 		t.Errorf("a message of %d bytes", len(got))
 	}

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// refusal is why this machine does not start a VMI, for its owner to read.
+// refusal is the reason and message of why this machine does not start a VMI, for its owner.
 type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
-// start begins what has not begun. A start that is repeated because its report was lost finds the guest there, and touches no file
-// that the guest has open.
+// start starts the VMI's domain unless it is active. If the report of a start was lost, the repeated start finds the domain active and
+// touches no file that QEMU has open.
 func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.Hypervisor.State(ctx, n.owner(vmi))
 	if err == nil && (status.State == hypervisor.Undefined || status.State == hypervisor.Inactive) {
@@ -31,7 +31,7 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 			return ctrl.Result{}, missing
 		}
 		if hardware == nil {
-			return n.await(ctx, vmi)
+			return n.awaitHardware(ctx, vmi)
 		}
 		if booted, err := n.boot(ctx, vmi, hardware); err != nil || !booted {
 			return n.refused(ctx, vmi, err)
@@ -44,8 +44,8 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	return n.report(ctx, vmi, status)
 }
 
-// boot binds, renders, records the hardware, and only then defines and starts the domain: a guest whose hardware is not
-// recorded must never have run. It returns false where something else comes first.
+// boot binds, renders, records the hardware, and only then defines and starts the domain: no guest may run before its hardware is
+// recorded. It returns false if the VMI is no longer to run here.
 func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) (bool, error) {
 	machine, err := n.machine(ctx, vmi, hardware)
 	if err != nil {
@@ -56,7 +56,7 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance, hardwar
 	if err != nil {
 		return false, err
 	}
-	if err := n.keep(ctx, hardware, rendered.Record); err != nil {
+	if err := n.saveHardware(ctx, hardware, rendered.Record); err != nil {
 		return false, err
 	}
 	if wanted, err := n.stillClaimed(ctx, vmi); err != nil || !wanted {
@@ -64,9 +64,9 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance, hardwar
 	}
 	values, err := n.Machine.Secrets(vmi, rendered.Documents.Secrets)
 	if err != nil {
-		return false, &refusal{reasonNotBindable, err.Error()}
+		return false, &refusal{v1alpha1.ReasonNotBindable, err.Error()}
 	}
-	if err := n.keepPolicy(vmi, machine.Policy); err != nil {
+	if err := n.savePolicy(vmi, machine.Policy); err != nil {
 		return false, err
 	}
 	strategy := vmi.Spec.StartStrategy
@@ -74,12 +74,12 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance, hardwar
 	err = n.Hypervisor.Start(ctx, guest)
 	var taken *hypervisor.TakenError
 	if err != nil && !errors.As(err, &taken) {
-		err = &refusal{reasonStartFailed, err.Error()}
+		err = &refusal{v1alpha1.ReasonStartFailed, err.Error()}
 	}
 	return err == nil, err
 }
 
-// machine is what a VMI is rendered from: its record, what this machine has for it, and the merged policy, by which the whole start goes.
+// machine returns what a VMI is rendered from: its record, its bindings to this machine, and the merged policy of the whole start.
 func (n *Node) machine(ctx context.Context, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) (render.Machine, error) {
 	m := render.Machine{VMI: vmi, Defaults: n.Configuration.Now().Frontend, Host: n.facts()}
 	profiles, err := Profiles(ctx, n.Client)
@@ -91,7 +91,7 @@ func (n *Node) machine(ctx context.Context, vmi *v1.VirtualMachineInstance, hard
 	}
 	var errs field.ErrorList
 	if m.Bindings, errs = n.Machine.Bind(ctx, vmi, m.Host.QEMU); len(errs) > 0 {
-		return m, &refusal{reasonNotBindable, condition.Mistakes(errs)}
+		return m, &refusal{v1alpha1.ReasonNotBindable, condition.Mistakes(errs)}
 	}
 	if m.Policy, errs = render.Policy(m, profiles); len(errs) > 0 {
 		return m, notRendered(errs)
@@ -99,7 +99,7 @@ func (n *Node) machine(ctx context.Context, vmi *v1.VirtualMachineInstance, hard
 	return m, nil
 }
 
-// render makes the documents. A guest with CPUs of its own is promised them.
+// render renders the documents, and reserves the CPUs of a VMI with dedicatedCpuPlacement.
 func (n *Node) render(ctx context.Context, m render.Machine) (rendered render.Result, err error) {
 	if dedicated(m.VMI) {
 		n.cpus.Lock()
@@ -113,21 +113,21 @@ func (n *Node) render(ctx context.Context, m render.Machine) (rendered render.Re
 		return rendered, notRendered(errs)
 	}
 	if dedicated(m.VMI) {
-		n.cpus.promise(m.VMI.UID, hypervisor.Pins(rendered.Documents.Domain.CPUTune))
+		n.cpus.reserve(m.VMI.UID, hypervisor.Pins(rendered.Documents.Domain.CPUTune))
 	}
 	return rendered, nil
 }
 
-// notRendered tells a spec that is not explicit from one that cannot be rendered here.
+// notRendered returns NotExplicit or NotRenderable, by the errors.
 func notRendered(errs field.ErrorList) *refusal {
 	if !Explicit(errs) {
-		return &refusal{reasonNotExplicit, condition.Mistakes(errs)}
+		return &refusal{v1alpha1.ReasonNotExplicit, condition.Mistakes(errs)}
 	}
-	return &refusal{reasonNotRenderable, condition.Mistakes(errs)}
+	return &refusal{v1alpha1.ReasonNotRenderable, condition.Mistakes(errs)}
 }
 
-// stillClaimed asks the API server itself whether the VMI is still to run here: the cache may lag behind its deletion, and a guest
-// that is started then would boot only to be shut down, or never be shut down if its VMI is gone.
+// stillClaimed reports whether the VMI is still to run here. It reads past the cache, which may lag behind a deletion: a domain that is
+// started then would boot only to be shut down, or become a stray if the VMI is gone.
 func (n *Node) stillClaimed(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
 	if !n.holdsLease() {
 		return false, errLeaseLost
@@ -139,10 +139,10 @@ func (n *Node) stillClaimed(ctx context.Context, vmi *v1.VirtualMachineInstance)
 	return now.UID == vmi.UID && now.DeletionTimestamp.IsZero() && now.Status.NodeName == n.Name, nil
 }
 
-// retryInterval is when a VMI that this machine could not start is tried again: an administrator may have put the file there.
+// retryInterval is the time to the next attempt of a refused start: no event reports that, for example, a missing file has appeared.
 const retryInterval = 15 * time.Second
 
-// refused tells the user why the VMI does not run. It stays claimed and is tried again. Errors that are not the user's are returned.
+// refused writes a refusal into the VMI's conditions and schedules the next attempt. The VMI stays claimed. Other errors are returned.
 func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err error) (ctrl.Result, error) {
 	var why *refusal
 	var taken *hypervisor.TakenError

@@ -133,7 +133,7 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Fatalf("did not come to pass: %s", what)
 }
 
-// TestPausedGuest: a guest that executes nothing is not Ready, whoever paused it, and says why.
+// TestPausedGuest: a VMI whose domain is paused is not Ready, and its conditions have the reason.
 func TestPausedGuest(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)

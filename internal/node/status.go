@@ -3,6 +3,7 @@ package node
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	bounds "github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
@@ -12,18 +13,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Reasons of the Synchronized condition: why a VMI does not run here.
-const (
-	reasonStarted         = "Started"
-	reasonNotExplicit     = "NotExplicit"
-	reasonNotBindable     = "NotBindable"
-	reasonNotRenderable   = "NotRenderable"
-	reasonStartFailed     = "StartFailed"
-	reasonHardwareAwaited = "HardwareAwaited"
-	reasonNotRecordable   = "NotRecordable"
-)
-
-// setPhase moves the VMI to a phase and notes when.
+// setPhase moves the VMI to a phase and records the time.
 func setPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase) {
 	if vmi.Status.Phase == phase {
 		return
@@ -33,7 +23,7 @@ func setPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePha
 		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: phase, PhaseTransitionTimestamp: metav1.Now()})
 }
 
-// setCondition writes a condition; its transition time changes with its status only.
+// setCondition writes a condition with a message of bounded length. Its transition time changes with its status only.
 func setCondition(vmi *v1.VirtualMachineInstance, condition v1.VirtualMachineInstanceCondition) {
 	condition.LastTransitionTime, condition.Message = metav1.Now(), bounds.Message(condition.Message)
 	i := slices.IndexFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == condition.Type })
@@ -52,7 +42,7 @@ func clearCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstan
 	vmi.Status.Conditions = slices.DeleteFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == kind })
 }
 
-// setSynchronized says whether the machine does what the spec says, and if not, why.
+// setSynchronized writes whether the domain runs as the spec says, and if not, why.
 func setSynchronized(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, reason, message string) {
 	setCondition(vmi, v1.VirtualMachineInstanceCondition{
 		Type: v1.VirtualMachineInstanceSynchronized, Status: status, Reason: reason, Message: message})
@@ -63,11 +53,11 @@ func setReady(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, why
 		Type: v1.VirtualMachineInstanceReady, Status: status, Reason: why.Reason, Message: why.Message})
 }
 
-// setStanding says whether the guest executes anything.
-func setStanding(vmi *v1.VirtualMachineInstance, status hypervisor.Status) {
+// setActive writes Ready and Paused of a VMI whose domain is active.
+func setActive(vmi *v1.VirtualMachineInstance, status hypervisor.Status) {
 	if status.State != hypervisor.Paused {
 		clearCondition(vmi, v1.VirtualMachineInstancePaused)
-		setReady(vmi, corev1.ConditionTrue, hypervisor.Cause{Reason: reasonStarted})
+		setReady(vmi, corev1.ConditionTrue, hypervisor.Cause{Reason: v1alpha1.ReasonStarted})
 		return
 	}
 	setReady(vmi, corev1.ConditionFalse, status.Cause)
@@ -75,12 +65,12 @@ func setStanding(vmi *v1.VirtualMachineInstance, status hypervisor.Status) {
 		Reason: status.Cause.Reason, Message: status.Cause.Message})
 }
 
-// Explicit reports whether the errors of a rendering are those of an explicit spec: what a spec that is not explicit lacks is Required.
+// Explicit reports whether errors of rendering came from an explicit spec: in a spec that is not explicit, fields are Required.
 func Explicit(errs field.ErrorList) bool {
 	return !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeRequired })
 }
 
-// ignoreConflict drops the error of a lost race: another node was faster, or a newer event is on its way.
+// ignoreConflict drops the error of a lost race: another node was faster, or a newer version of the object comes as an event.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil

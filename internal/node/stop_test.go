@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
@@ -21,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// otherFinalizer stands for somebody who holds a VMI until its last phase.
+// otherFinalizer is the finalizer of another controller, which waits for the VMI's final phase.
 const otherFinalizer = "example.com/hold"
 
 func deleted(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) {
@@ -41,7 +42,7 @@ func TestNeverStarted(t *testing.T) {
 	} {
 		vmi := claimed(t, name)
 		vmi.Finalizers = finalizers
-		setSynchronized(vmi, "False", reasonNotBindable, "no such image")
+		setSynchronized(vmi, "False", v1alpha1.ReasonNotBindable, "no such image")
 		api := holding(t, vmi)
 		n := node(t, l, api, api)
 		deleted(t, n, vmi)
@@ -112,12 +113,13 @@ func TestStopSurvivesEveryDeath(t *testing.T) {
 	}
 }
 
-// TestGracePeriod: it is the launcher's own clock that counts, from when it sees the deletion, and no period overflows.
+// TestGracePeriod: the grace period is measured by the launcher's own clock, from when it sees the deletion, and does not overflow.
 func TestGracePeriod(t *testing.T) {
 	t.Parallel()
+	const longest = math.MaxInt64 / time.Second * time.Second
 	for seconds, want := range map[int64]time.Duration{
-		0: 0, 30: 30 * time.Second, math.MaxInt64: math.MaxInt64 / time.Second * time.Second, math.MaxInt64 / int64(time.Second): math.MaxInt64 / time.Second * time.Second,
-		18446744074: math.MaxInt64 / time.Second * time.Second, // times 1e9 it is 0.3 s past 2^64
+		0: 0, 30: 30 * time.Second, math.MaxInt64: longest, math.MaxInt64 / int64(time.Second): longest,
+		18446744074: longest, // times 1e9 it is 0.3 s past 2^64
 	} {
 		vmi := &v1.VirtualMachineInstance{}
 		vmi.Spec.TerminationGracePeriodSeconds = &seconds
@@ -181,8 +183,8 @@ func TestNotes(t *testing.T) {
 	const longestNote = 1024 // bytes, of the API server
 	t.Parallel()
 	vmi := claimed(t, "long")
-	setSynchronized(vmi, "False", reasonNotBindable, strings.Repeat("ä%s", 2000))
-	phase, why := last(vmi, hypervisor.Status{})
+	setSynchronized(vmi, "False", v1alpha1.ReasonNotBindable, strings.Repeat("ä%s", 2000))
+	phase, why := finalPhase(vmi, hypervisor.Status{})
 	api := holding(t, vmi)
 	n := &Node{Client: api, Events: events.NewFakeRecorder(1)}
 	if err := n.end(t.Context(), vmi, phase, why); err != nil {
@@ -201,7 +203,7 @@ func TestPromisedCPUs(t *testing.T) {
 	second.UID = types.UID("5d307ca9-b3ef-428c-8861-06e72d69f221")
 	api := holding(t, first, second)
 	n := node(t, daemon(t), api, api)
-	promises := map[types.UID]string{}
+	reserved := map[types.UID]string{}
 	for _, vmi := range []*v1.VirtualMachineInstance{first, second} {
 		vmi.Spec.Domain.CPU.DedicatedCPUPlacement = true
 		machine, err := n.machine(t.Context(), vmi, prepared(vmi))
@@ -212,10 +214,10 @@ func TestPromisedCPUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		promises[vmi.UID] = hypervisor.Pins(all.Documents.Domain.CPUTune).String()
+		reserved[vmi.UID] = hypervisor.Pins(all.Documents.Domain.CPUTune).String()
 	}
-	if promises[first.UID] == promises[second.UID] || promises[first.UID] == "" {
-		t.Errorf("two guests that start at the same time get CPUs '%s' and '%s'", promises[first.UID], promises[second.UID])
+	if reserved[first.UID] == reserved[second.UID] || reserved[first.UID] == "" {
+		t.Errorf("two guests that start at the same time get CPUs '%s' and '%s'", reserved[first.UID], reserved[second.UID])
 	}
 	n.cpus.release(first.UID)
 	if free, err := n.freeCPUs(t.Context(), render.Machine{VMI: second, Host: n.facts()}); err != nil || len(free) == 0 {

@@ -14,47 +14,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A stray is a domain that this launcher has started and whose VMI is gone: somebody took the finalizer away, or the VMI was
-// lost with a part of the cluster. It would keep memory, CPUs and disks for ever, out of every quota.
+// A stray is a domain that this launcher started and whose VMI is gone: somebody removed the finalizer, or the VMI was lost with a part of
+// the cluster. Unless it is ended, it uses memory, CPUs and disks outside of every quota.
 
-// StraysEnded counts them.
+// StraysEnded counts the strays that were ended.
 var StraysEnded = prometheus.NewCounter(prometheus.CounterOpts{
-	Name: "kiln_launcher_strays_ended_total", Help: "Domains of this machine that were ended since their VMI is gone."})
+	Name: "kiln_launcher_strays_ended_total", Help: "Domains of this machine that were ended because their VMI is gone."})
 
-// fate is what becomes of a domain.
-type fate int
+// strayAction is what to do with a domain.
+type strayAction int
 
 const (
-	keep fate = iota
-	// retire asks the guest to power off first.
-	retire
-	// cut ends it at once: the VMI is another node's, where a second guest may write the same disks.
-	cut
+	keepStray strayAction = iota
+	// shutDownStray asks the guest to power off first.
+	shutDownStray
+	// removeStray destroys the domain at once: another node has the VMI and may write the same disks.
+	removeStray
 )
 
-// judge looks a domain's owner up, past the cache. Whatever is not known for sure keeps it.
-func (n *Node) judge(ctx context.Context, owner hypervisor.Owner) (fate, error) {
+// strayAction looks up the VMI of a domain, past the cache. In doubt the domain stays.
+func (n *Node) strayAction(ctx context.Context, owner hypervisor.Owner) (strayAction, error) {
 	if owner.Node != n.Name || owner.Cluster != n.Cluster {
-		return keep, nil // of a launcher with another name or cluster, which has this libvirt too or had it before
+		return keepStray, nil // of another launcher or cluster that uses or used this libvirt
 	}
 	vmi := &v1.VirtualMachineInstance{}
 	err := n.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, vmi)
 	switch {
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
-		return retire, nil
+		return shutDownStray, nil
 	case err != nil:
-		// An API server without the kind, which is being installed or upgraded, also says 'not found', but of the path.
-		return keep, err
+		// While the kind is not served, as during an upgrade, the API server returns 404 too, but for the path.
+		return keepStray, err
 	case vmi.UID != owner.UID:
-		return retire, nil
+		return shutDownStray, nil
 	case vmi.Status.NodeName != "" && vmi.Status.NodeName != n.Name:
-		return cut, nil
+		return removeStray, nil
 	}
-	return keep, nil
+	return keepStray, nil
 }
 
-// endStrays ends every stray of this machine. One that cannot be ended is met again at the next look. Without the Lease of its name the
-// launcher ends none: another launcher may have started the domain.
+// endStrays ends every stray of this machine. It tries one that cannot be ended again at the next search. Without the Lease of its name
+// the launcher ends none: another launcher may have started the domain.
 func (n *Node) endStrays(ctx context.Context) {
 	if !n.holdsLease() {
 		return
@@ -62,30 +62,30 @@ func (n *Node) endStrays(ctx context.Context) {
 	log := ctrl.LoggerFrom(ctx).WithName("strays")
 	owners, err := n.Hypervisor.Owners(ctx)
 	if err != nil {
-		log.Info("domains cannot be listed", "reason", err.Error())
+		log.Info("cannot list domains", "reason", err.Error())
 		return
 	}
 	var all sync.WaitGroup
 	for _, owner := range owners {
-		verdict, err := n.judge(ctx, owner)
+		verdict, err := n.strayAction(ctx, owner)
 		if err != nil {
-			log.Info("a VMI cannot be looked up: its domain stays", "domain", owner.Domain(), "reason", err.Error())
+			log.Info("cannot look up a VMI: its domain stays", "domain", owner.Domain(), "reason", err.Error())
 		}
-		if verdict != keep {
+		if verdict != keepStray {
 			all.Go(func() { n.endStray(ctx, owner, verdict) })
 		}
 	}
 	all.Wait()
 }
 
-// strayGrace is how long a stray may take to power off. What its VMI said is gone with it.
+// strayGrace is the time that a stray has to power off. Its VMI's own grace period is not known.
 const strayGrace = defaultGracePeriod
 
-// endStray ends one, unless its VMI turns out to be there after all.
-func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict fate) {
+// endStray ends a stray, unless its VMI exists at the second lookup.
+func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict strayAction) {
 	log := ctrl.LoggerFrom(ctx).WithName("strays").WithValues("domain", owner.Domain(), "uid", owner.UID)
-	log.Info("the VMI of a domain is gone: it is ended", "atOnce", verdict == cut)
-	for end := time.Now().Add(strayGrace); verdict == retire && time.Now().Before(end); {
+	log.Info("ending a domain whose VMI is gone", "atOnce", verdict == removeStray)
+	for end := time.Now().Add(strayGrace); verdict == shutDownStray && time.Now().Before(end); {
 		status, err := n.Hypervisor.State(ctx, owner)
 		if err != nil || !status.Active() {
 			break
@@ -99,8 +99,8 @@ func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict fat
 		case <-time.After(time.Second):
 		}
 	}
-	verdict, err := n.judge(ctx, owner)
-	if err == nil && (verdict == keep || !n.holdsLease()) {
+	verdict, err := n.strayAction(ctx, owner)
+	if err == nil && (verdict == keepStray || !n.holdsLease()) {
 		return
 	}
 	if err == nil {
@@ -112,9 +112,9 @@ func (n *Node) endStray(ctx context.Context, owner hypervisor.Owner, verdict fat
 		err = n.Machine.Forget(vmi)
 	}
 	if err != nil {
-		log.Info("it is not ended yet", "reason", err.Error())
+		log.Info("cannot end the domain yet", "reason", err.Error())
 		return
 	}
 	StraysEnded.Inc()
-	log.Info("it is ended, with all that was made for it")
+	log.Info("ended the domain and removed its files and side documents")
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestJudge: a domain goes only when the API server itself says that its VMI is gone or elsewhere. Whatever else it answers keeps it.
-func TestJudge(t *testing.T) {
+// TestStrayAction: a domain is ended only when the API server itself reports that its VMI is gone or elsewhere.
+func TestStrayAction(t *testing.T) {
 	t.Parallel()
 	vmi := claimed(t, "guest")
 	other := vmi.DeepCopy()
@@ -37,27 +37,27 @@ func TestJudge(t *testing.T) {
 		live client.Client
 		node string
 		of   types.UID // the cluster
-		want fate
+		want strayAction
 	}{
-		{"it is here", holding(t, vmi), "here", "ours", keep},
-		{"it is gone", holding(t), "here", "ours", retire},
-		{"another has its name", holding(t, other), "here", "ours", retire},
-		{"another node has claimed it", holding(t, moved), "here", "ours", cut},
-		{"nobody has claimed it", holding(t, unclaimed), "here", "ours", keep},
-		{"a launcher of another name has made it", holding(t), "there", "ours", keep},
-		{"a launcher of another cluster has made it", holding(t), "here", "theirs", keep},
-		{"somebody has marked it by hand", holding(t), "here", "", keep},
-		{"no answer", fails(errors.New("connection refused")), "here", "ours", keep},
-		{"no right", fails(apierrors.NewForbidden(resource, "guest", errors.New("no"))), "here", "ours", keep},
-		{"too busy", fails(apierrors.NewTooManyRequests("later", 1)), "here", "ours", keep},
+		{"it is here", holding(t, vmi), "here", "ours", keepStray},
+		{"it is gone", holding(t), "here", "ours", shutDownStray},
+		{"another has its name", holding(t, other), "here", "ours", shutDownStray},
+		{"another node has claimed it", holding(t, moved), "here", "ours", removeStray},
+		{"nobody has claimed it", holding(t, unclaimed), "here", "ours", keepStray},
+		{"a launcher of another name has made it", holding(t), "there", "ours", keepStray},
+		{"a launcher of another cluster has made it", holding(t), "here", "theirs", keepStray},
+		{"somebody has marked it by hand", holding(t), "here", "", keepStray},
+		{"no answer", fails(errors.New("connection refused")), "here", "ours", keepStray},
+		{"no right", fails(apierrors.NewForbidden(resource, "guest", errors.New("no"))), "here", "ours", keepStray},
+		{"too busy", fails(apierrors.NewTooManyRequests("later", 1)), "here", "ours", keepStray},
 		{"the kind itself is not served, as while a cluster starts",
-			fails(apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "guest", "404 page not found", 0, true)), "here", "ours", keep},
+			fails(apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "guest", "404 page not found", 0, true)), "here", "ours", keepStray},
 	} {
 		n := &Node{Name: "here", Cluster: "ours", Live: c.live}
 		owner := n.owner(vmi)
 		owner.Node, owner.Cluster = c.node, c.of
-		if got, err := n.judge(t.Context(), owner); got != c.want || err != nil && got != keep {
-			t.Errorf("%s: fate %d, %v; want %d", c.why, got, err, c.want)
+		if got, err := n.strayAction(t.Context(), owner); got != c.want || err != nil && got != keepStray {
+			t.Errorf("%s: action %d, %v; want %d", c.why, got, err, c.want)
 		}
 	}
 }

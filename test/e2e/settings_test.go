@@ -183,7 +183,7 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	}
 	s.must(s.kubectl(profile("lifecycle: {onCrash: Destroy}, balloon: {statsPeriodSeconds: 5}"), "apply", "-f", "-"))
 	s.eventually("the condition names what has changed", func() bool {
-		return strings.HasSuffix(told(), "its next start goes by their balloon.statsPeriodSeconds, lifecycle.onCrash")
+		return strings.HasSuffix(told(), "the next start will apply changes in: balloon.statsPeriodSeconds, lifecycle.onCrash")
 	})
 	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false")) // it is started again
 	s.eventually("the next guest runs by them", func() bool {
