@@ -1,5 +1,5 @@
-// Package bind finds or makes what a guest needs of its machine: kernel, firmware, volumes, images, network interfaces, configuration data and keys.
-// It alone produces backend.Bindings for a start. A bare machine is the one kind of machine that is served today.
+// Package bind finds or creates what a VMI needs of its machine: kernel, firmware, volumes, images, network interfaces, configuration data and
+// keys. Only this package produces backend.Bindings for a start. It serves bare machines.
 package bind
 
 import (
@@ -14,19 +14,19 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// BareMachine serves the guests of a machine outside of any pod. Its administrator names what it serves, and where it keeps what belongs to a guest.
+// BareMachine binds VMIs that run on a machine outside of any pod. Its fields come from the administrator's flags.
 type BareMachine struct {
 	// Volumes serves disks and images; nil serves none.
 	Volumes *Root
-	// Claims says what claims are; nil knows none. Nothing is served from it.
+	// Claims is the folder of claim descriptions; nil if there is none. Its files are read, never served.
 	Claims *Root
 	// State is the folder for what lives as long as a VMI: overlays, empty disks, ISOs, NVRAM, sockets, logs.
 	State string
-	// TPMKeys is the folder of the keys of TPM states, which are encrypted then; empty leaves them as they are.
+	// TPMKeys is the folder of the keys that TPM states are encrypted with; empty encrypts none.
 	TPMKeys string
-	// TPMStates is libvirt's folder of those states, empty for the usual one. Ours is in it.
+	// TPMStates is libvirt's folder of TPM states, empty for DefaultTPMStates. Kiln's folder is below it.
 	TPMStates string
-	// Guard keeps guests on bridges from sending under MAC addresses that are not theirs.
+	// Guard keeps guests on bridges from sending under MAC addresses other than their own.
 	Guard bool
 	// Bridges maps network names to bridges of this machine, for interfaces with the bridge binding.
 	Bridges map[string]string
@@ -34,18 +34,18 @@ type BareMachine struct {
 	running running
 }
 
-// Folder is the VMI's own folder. It is named by UID, which is short (socket paths are limited to 107 bytes) and never reused.
+// Folder returns the VMI's own folder. Its name is the UID, which is short (socket paths have at most 107 bytes) and never reused.
 func (h *BareMachine) Folder(vmi *v1.VirtualMachineInstance) string {
 	return filepath.Join(h.State, string(vmi.UID))
 }
 
-// sockets is the folder in it for the sockets that QEMU makes itself.
+// sockets returns the folder below Folder for the sockets that QEMU creates.
 func (h *BareMachine) sockets(vmi *v1.VirtualMachineInstance) string {
 	return filepath.Join(h.Folder(vmi), "qemu")
 }
 
-// makeDir makes the VMI's own folder. It is the launcher's, since libvirt follows the paths in it as root: QEMU, which a guest may have broken
-// out into, may pass through and make nothing in it. In the folder for its sockets it may.
+// makeDir creates the VMI's own folder. The launcher owns it, because libvirt follows the paths in it as root: QEMU, which a guest may have
+// taken over, may pass through but not create files in it, except in the folder for its sockets.
 func (h *BareMachine) makeDir(vmi *v1.VirtualMachineInstance, qemu *backend.Account) error {
 	own, sockets := h.Folder(vmi), h.sockets(vmi)
 	if err := os.MkdirAll(sockets, 0o711); err != nil {
@@ -57,10 +57,10 @@ func (h *BareMachine) makeDir(vmi *v1.VirtualMachineInstance, qemu *backend.Acco
 	return errors.Join(os.Chown(own, -1, qemu.GID), os.Chmod(own, 0o710), os.Chown(sockets, qemu.UID, qemu.GID), os.Chmod(sockets, 0o700))
 }
 
-// bind makes or finds every host resource that the VMI needs, one kind after the other.
+// bind finds or creates every host resource that the VMI needs, one kind after the other.
 func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (backend.Bindings, field.ErrorList) {
 	if vmi.UID == "" {
-		return backend.Bindings{}, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "only a VMI of a cluster can be bound to this machine")}
+		return backend.Bindings{}, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "a VMI without UID cannot be bound to this machine")}
 	}
 	if err := h.makeDir(vmi, qemu); err != nil {
 		return backend.Bindings{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
@@ -78,7 +78,7 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	}, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFiles, wrongTPM)
 }
 
-// Forget removes what lived as long as the VMI.
+// Forget removes the files that live as long as the VMI.
 func (h *BareMachine) Forget(vmi *v1.VirtualMachineInstance) error {
 	if vmi.UID == "" {
 		return nil

@@ -18,11 +18,11 @@ const (
 	maxBlock = 2 << 20
 )
 
-// measured is a volume with the size of its blocks, for disks that match it. A file has the block size of its file system, which knows no other; a
-// file system of larger blocks than QEMU knows is left unknown.
+// measured returns the volume with its block sizes, for disks with blockSize.matchVolume. A file has the block size of its file system. Block
+// sizes stay 0 (unknown) if the file system's are larger than QEMU accepts.
 func measured(volume backend.Volume) (backend.Volume, error) {
 	if volume.Network != nil || volume.Adapter != nil {
-		return volume, nil // only its server knows, and a LUN is not there before its adapter
+		return volume, nil // only the server knows them, and a LUN does not exist before its adapter
 	}
 	info, err := os.Stat(volume.Path)
 	if err != nil {
@@ -57,7 +57,7 @@ func measuredDevice(volume backend.Volume) (backend.Volume, error) {
 	return volume, errors.Join(errs[:]...)
 }
 
-// queueOf is the folder with the limits of a block device; that of a partition is its disk's.
+// queueOf returns the sysfs folder with the limits of a block device; for a partition that of its disk.
 func queueOf(sys string, device uint64) (string, error) {
 	own, err := filepath.EvalSymlinks(filepath.Join(sys, "dev", "block", fmt.Sprintf("%d:%d", unix.Major(device), unix.Minor(device))))
 	if err != nil {
@@ -70,7 +70,7 @@ func queueOf(sys string, device uint64) (string, error) {
 	return filepath.Join(filepath.Dir(own), "queue"), nil
 }
 
-// number reads a file of sysfs. One that a driver does not have counts as 0.
+// number reads a file of sysfs. A file that a driver does not provide counts as 0.
 func number(file string) (uint, error) {
 	raw, err := os.ReadFile(file)
 	if os.IsNotExist(err) {

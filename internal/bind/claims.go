@@ -13,41 +13,41 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A bare machine has no storage classes. What claim 'data' of namespace 'shop' is, its administrator says in shop/data.yaml below --claims, a
-// folder that nothing is served from: a disk of the network, or a LUN that a Fibre Channel adapter of the guest's own reaches. Its key is in
-// data.key beside it, the passphrase of a LUKS volume in data.luks; neither is ever part of a document, a log or an event.
+// A bare machine has no storage classes. Its administrator describes claim 'data' of namespace 'shop' in shop/data.yaml below --claims: a network
+// disk, or a LUN behind a Fibre Channel adapter of the VMI's own. The key of the disk is in data.key beside it, the passphrase of a LUKS volume in
+// data.luks. Neither is ever part of a document, a log or an event.
 
-// errNoClaims is what a launcher without --claims says to each claim.
-var errNoClaims = errors.New("this launcher knows no claims: it was started without --claims")
+// errNoClaims is the error for each claim if the launcher runs without --claims.
+var errNoClaims = errors.New("this launcher serves no claims: it was started without --claims")
 
-// described is such a file.
+// described is the content of a claim's YAML file.
 type described struct {
 	Network   *backend.NetworkDisk `json:"network,omitempty"`
 	LUN       *lun                 `json:"lun,omitempty"`
 	Encrypted bool                 `json:"encrypted,omitempty"`
 }
 
-// lun is a block device that is there once its adapter is.
+// lun is a block device that exists once its adapter does.
 type lun struct {
-	// Path is below /dev/disk, where names stay.
+	// Path is below /dev/disk, whose names are stable.
 	Path    string              `json:"path"`
 	Adapter backend.HostAdapter `json:"adapter"`
 }
 
-// worldWide is a name in a fabric.
+// worldWide is the form of a WWNN or WWPN.
 var worldWide = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 
 func (l lun) volume() (backend.Volume, error) {
 	if path.Clean(l.Path) != l.Path || !strings.HasPrefix(l.Path, "/dev/disk/") {
-		return backend.Volume{}, fmt.Errorf("the path of its LUN is '%s', want one below /dev/disk", l.Path)
+		return backend.Volume{}, fmt.Errorf("lun.path '%s' must be below /dev/disk", l.Path)
 	}
 	if a := l.Adapter; a.Parent == "" || !worldWide.MatchString(a.WWNN) || !worldWide.MatchString(a.WWPN) {
-		return backend.Volume{}, errors.New("the adapter of its LUN needs a parent, and a wwnn and wwpn of 16 hexadecimal digits")
+		return backend.Volume{}, errors.New("lun.adapter must have a parent, and a wwnn and wwpn of 16 hexadecimal digits")
 	}
 	return backend.Volume{Path: l.Path, Format: "raw", Block: true, Adapter: &l.Adapter}, nil
 }
 
-// claimName is the claim of a volume, empty for volumes of other kinds. The claim of a data volume has its name.
+// claimName returns the claim of a volume, empty for other kinds of volumes. The claim of a DataVolume has the DataVolume's name.
 func claimName(volume v1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
@@ -58,7 +58,7 @@ func claimName(volume v1.Volume) string {
 	return ""
 }
 
-// claimFile reads what the administrator has written about a claim.
+// claimFile reads one of the administrator's files about a claim.
 func (h *BareMachine) claimFile(namespace, claim, suffix string) ([]byte, error) {
 	if h.Claims == nil {
 		return nil, errNoClaims
@@ -67,9 +67,9 @@ func (h *BareMachine) claimFile(namespace, claim, suffix string) ([]byte, error)
 }
 
 func (h *BareMachine) claim(namespace, claim string) (backend.Volume, error) {
-	// Admission leaves the names of claims to the cluster. Here '../shop/data' would be another namespace's.
+	// Admission does not check names of claims. Here '../shop/data' would lead to another namespace.
 	if wrong := validation.IsDNS1123Subdomain(claim); len(wrong) > 0 {
-		return backend.Volume{}, fmt.Errorf("claim '%s': no claim has this name: %s", claim, wrong[0])
+		return backend.Volume{}, fmt.Errorf("claim name '%s' is invalid: %s", claim, wrong[0])
 	}
 	raw, err := h.claimFile(namespace, claim, ".yaml")
 	if err != nil {
@@ -80,7 +80,7 @@ func (h *BareMachine) claim(namespace, claim string) (backend.Volume, error) {
 		return backend.Volume{}, fmt.Errorf("claim '%s': %w", claim, err)
 	}
 	if (c.Network == nil) == (c.LUN == nil) {
-		return backend.Volume{}, fmt.Errorf("claim '%s': its file must name either a network disk or a lun", claim)
+		return backend.Volume{}, fmt.Errorf("claim '%s': its file must have exactly one of network and lun", claim)
 	}
 	volume := backend.Volume{Network: c.Network, Format: "raw"}
 	if c.LUN != nil {
@@ -92,7 +92,7 @@ func (h *BareMachine) claim(namespace, claim string) (backend.Volume, error) {
 	return volume, nil
 }
 
-// Secrets reads the values of those that a guest needs, by reference.
+// Secrets returns the values of the secrets that a VMI needs, by reference.
 func (h *BareMachine) Secrets(vmi *v1.VirtualMachineInstance, wanted []backend.Secret) (map[string][]byte, error) {
 	values := map[string][]byte{}
 	for _, secret := range wanted {

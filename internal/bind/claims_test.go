@@ -35,7 +35,7 @@ func connected(t *testing.T, daemon *libvirt.Daemon) *hypervisor.Libvirt {
 	return l
 }
 
-// A claim of the network, encrypted: described by the administrator, started by QEMU, and its passphrase seen by nobody.
+// A LUKS volume on a network disk: the administrator describes it, QEMU starts with it, and its passphrase appears nowhere.
 func TestEncryptedNetworkDisk(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
@@ -106,7 +106,9 @@ func nowhere(t *testing.T, d *libvirt.Daemon, all backend.Documents) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for where, text := range map[string]string{"the running domain": active, "the rendered domain": text, "the secret's document": secret, "libvirt's log": d.Log()} {
+	for where, text := range map[string]string{
+		"the running domain": active, "the rendered domain": text, "the secret's document": secret, "libvirt's log": d.Log(),
+	} {
 		if bytes.Contains([]byte(text), []byte(passphrase)) {
 			t.Errorf("the passphrase is in %s", where)
 		}

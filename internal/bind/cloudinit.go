@@ -12,10 +12,11 @@ import (
 )
 
 // noCloud writes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data,
-// user-data and network-config. The instance id is the VMI's name and namespace, so that a restart is not a first boot.
+// user-data and network-config. The instance id is the VMI's name and namespace, because a new id makes
+// cloud-init run as at a first boot.
 func noCloud(file string, vmi *v1.VirtualMachineInstance, source *v1.CloudInitNoCloudSource) error {
 	if source.UserDataSecretRef != nil || source.NetworkDataSecretRef != nil {
-		return fmt.Errorf("cloud-init data in a Secret is not served on a bare machine; put it into the manifest")
+		return fmt.Errorf("cloud-init data from a Secret is not supported on a bare machine; use userData and networkData")
 	}
 	userData, err := text(source.UserData, source.UserDataBase64)
 	if err != nil {
@@ -48,7 +49,7 @@ func text(plain, encoded string) (string, error) {
 	return string(raw), err
 }
 
-// writeISO gives equal bytes for equal files: what a start repeats must not change under its guest.
+// writeISO writes equal bytes for equal files: a repeated start must not change a file that QEMU has open.
 func writeISO(file, label string, files map[string]string) error {
 	writer, err := iso9660.NewWriter()
 	if err != nil {
@@ -70,9 +71,9 @@ func writeISO(file, label string, files map[string]string) error {
 	return write(file, image.Bytes()) // user data often holds a password
 }
 
-// stamps are where a volume says when it was created, was modified and took effect (ECMA-119, 8.4.26 to 8.4.29). Its descriptor is in
-// sector 16, of 2048 bytes. Those of its files are empty.
+// stamps are the offsets of the times in the volume descriptor: created, modified, effective (ECMA-119, 8.4.26 to 8.4.29). The descriptor is in
+// sector 16, of 2048 bytes. The times of files are empty.
 var stamps = []int{16*2048 + 813, 16*2048 + 830, 16*2048 + 864}
 
-// stamp takes the place of the writer's clock: 1 January 2000, 0:00 UTC. It is not empty, since blkid makes a UUID of it.
+// stamp replaces the time of the writer's clock: 1 January 2000, 0:00 UTC. It is not empty because blkid makes a UUID of it.
 const stamp = "2000010100000000\x00"

@@ -14,11 +14,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// bindDeadline bounds how long the host resources of one guest may take to find.
+// bindDeadline is the time limit for binding one VMI.
 const bindDeadline = 2 * time.Minute
 
-// running are the guests whose host resources are being looked for. A file on a server that is gone cannot be given up once it is
-// being opened: the one who opens it stays behind, and is waited for before another is sent.
+// running are the VMIs that are being bound. Opening a file on a server that is gone cannot be cancelled: the goroutine stays behind, and a VMI
+// is not bound again before it ends.
 type running struct {
 	sync.Mutex
 	guests map[types.UID]struct{}
@@ -32,11 +32,11 @@ type result struct {
 	errs field.ErrorList
 }
 
-// Bind makes or finds every host resource that the VMI needs, within a deadline. qemu is the account that QEMU runs as, nil where it is not
-// known. Errors name the volume or interface that this machine cannot serve, all at once.
+// Bind finds or creates every host resource that the VMI needs, within a deadline. qemu is the account that QEMU runs as, nil if it is not
+// known. The errors name every volume and interface that this machine cannot serve.
 func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (backend.Bindings, field.ErrorList) {
 	hangs := func(when string) (backend.Bindings, field.ErrorList) {
-		err := fmt.Errorf("the storage of its volumes %s: a server may be gone; it is tried again", when)
+		err := fmt.Errorf("the storage of the volumes %s: a server may be down; Kiln tries again", when)
 		return backend.Bindings{}, field.ErrorList{field.InternalError(field.NewPath("spec", "volumes"), err)}
 	}
 	if !h.running.begin(vmi.UID) {
@@ -44,11 +44,11 @@ func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	}
 	limit := cmp.Or(h.running.limit, bindDeadline)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("did not answer within %s", limit))
-	defer cancel() // qemu-img ends; an open file does not
+	defer cancel() // ends qemu-img, but not an open of a file
 	done := make(chan result, 1)
 	go func(vmi *v1.VirtualMachineInstance) {
 		found := h.recovered(ctx, vmi, qemu)
-		h.running.end(vmi.UID) // before it is told: whoever is told may ask again at once
+		h.running.end(vmi.UID) // before the result is sent: its receiver may call Bind again at once
 		done <- found
 	}(vmi.DeepCopy())
 	select {
@@ -62,7 +62,7 @@ func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	return hangs("did not answer before the launcher ended")
 }
 
-// recovered is what bind returns; a panic becomes an error. It would end the launcher, since nobody else recovers a goroutine.
+// recovered calls bind and turns a panic into an error: a panic in this goroutine would end the launcher.
 func (h *BareMachine) recovered(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (found result) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -73,7 +73,7 @@ func (h *BareMachine) recovered(ctx context.Context, vmi *v1.VirtualMachineInsta
 	return found
 }
 
-// begin is false for a guest that is there already.
+// begin returns false for a VMI that is being bound already.
 func (r *running) begin(uid types.UID) bool {
 	r.Lock()
 	defer r.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/kilnvm/kiln/test/explicit"
 )
 
-// TestHangingStorage: a guest whose storage hangs is told so, and is not looked for a second time while the first look hangs.
+// TestHangingStorage: a VMI whose storage hangs gets an error, and is not bound a second time while the first attempt hangs.
 func TestHangingStorage(t *testing.T) {
 	t.Parallel()
 	machine := &BareMachine{State: t.TempDir()}
 	vmi := explicit.Plain(t, "hangs")
 	machine.running.limit = 50 * time.Millisecond
 	if !machine.running.begin(vmi.UID) {
-		t.Fatal("somebody looks for it already")
+		t.Fatal("it is being bound already")
 	}
 	if _, errs := machine.Bind(t.Context(), vmi, nil); len(errs) != 1 || !strings.Contains(errs[0].Error(), "still does not answer") {
 		t.Errorf("errors are %v", errs)

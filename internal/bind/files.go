@@ -10,20 +10,20 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Files that a start writes are there as a whole or not at all, whenever the launcher dies, and are for their owner alone. None is ever
-// written over: QEMU may have it open.
+// Files that a start writes exist completely or not at all, whenever the launcher dies, and only their owner may read them. None is written
+// in place: QEMU may have it open.
 
-// replace puts a file in the place of the one that is there. fill writes a draft; who has the old file open keeps that.
+// replace writes a file by renaming a draft that fill writes. A process that has the old file open keeps the old file.
 func replace(file string, fill func(draft string) error) error {
 	return settle(file, fill, os.Rename)
 }
 
-// once makes a file unless it is there.
+// once creates a file unless it exists.
 func once(file string, fill func(draft string) error) error {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := settle(file, fill, os.Link) // fails where a file is
+	err := settle(file, fill, os.Link) // fails if the file exists
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -43,20 +43,20 @@ func settle(file string, fill func(draft string) error, name func(from, to strin
 	return name(draft.Name(), file)
 }
 
-// ReadFile reads a file of the VMI's own folder. What is not there is an fs.ErrNotExist.
+// ReadFile reads a file of the VMI's own folder. The error is fs.ErrNotExist if there is none.
 func (h *BareMachine) ReadFile(vmi *v1.VirtualMachineInstance, name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(h.Folder(vmi), name))
 }
 
-// WriteFile keeps a file in the VMI's own folder, for as long as the VMI lives.
+// WriteFile writes a file into the VMI's own folder, which Forget removes.
 func (h *BareMachine) WriteFile(vmi *v1.VirtualMachineInstance, name string, content []byte) error {
-	if err := os.MkdirAll(h.Folder(vmi), 0o700); err != nil { // Bind opens it to QEMU
+	if err := os.MkdirAll(h.Folder(vmi), 0o700); err != nil { // Bind gives QEMU access
 		return err
 	}
 	return write(filepath.Join(h.Folder(vmi), name), content)
 }
 
-// write replaces a file, unless it holds just that content.
+// write replaces a file, unless it has that content already.
 func write(file string, content []byte) error {
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, content) {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// Folders are those that the administrator of a bare machine names, each by the flag of its name. An empty one is not used.
+// Folders are the folders of a bare machine, each set by the flag of its name. An empty one is not used.
 type Folders struct{ VolumeRoot, Claims, State, TPMKeys, TPMStates string }
 
-// Prepare refuses folders through which a tenant could reach what is not his, and makes those that the launcher fills.
+// Prepare refuses folders that would give a tenant access to files of others, and creates the folders that the launcher writes to.
 func (f Folders) Prepare() error {
 	keys, claims := folder{"--tpm-keys", f.TPMKeys}, folder{"--claims", f.Claims}
 	if err := apart([]folder{{"--volume-root", f.VolumeRoot}, claims, {"--state", f.State}, keys, {"--tpm-states", f.TPMStates}}); err != nil {
 		return err
 	}
-	// QEMU passes through, whatever user it runs as. Guests' folders in it are closed.
+	// QEMU passes through, whatever user it runs as. The folders of VMIs in it are closed.
 	if err := os.MkdirAll(f.State, 0o711); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
@@ -31,10 +31,10 @@ func (f Folders) Prepare() error {
 	return errors.Join(errs...)
 }
 
-// folder is one of this machine's, and what a message calls it.
+// folder is a folder and its flag.
 type folder struct{ name, dir string }
 
-// apart refuses folders of which one is, or is in, another: a guest's disk would be in reach of every tenant, or a key.
+// apart refuses a folder that is, or is in, another: it would give every tenant access to disks or keys.
 func apart(folders []folder) error {
 	var errs []error
 	for i, a := range folders {
@@ -51,14 +51,14 @@ func apart(folders []folder) error {
 				return fmt.Errorf("%s: %w", b.name, err)
 			}
 			if x == y || below(x, y) || below(y, x) {
-				errs = append(errs, fmt.Errorf("%s '%s' and %s '%s' overlap: each needs a folder outside of the other", b.name, b.dir, a.name, a.dir))
+				errs = append(errs, fmt.Errorf("%s '%s' and %s '%s' overlap; neither may be inside the other", b.name, b.dir, a.name, a.dir))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// resolved is an absolute path behind all links. What does not exist yet is made where its parent leads.
+// resolved returns the absolute path with all links resolved, also of a folder that does not exist yet.
 func resolved(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -72,14 +72,14 @@ func resolved(dir string) (string, error) {
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// private refuses a folder with keys that others than its owner may open.
+// private refuses a folder of keys that users other than its owner may open.
 func private(f folder) error {
 	info, err := os.Stat(f.dir)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("%s '%s' has mode %04o and holds keys: make it 0700", f.name, f.dir, mode)
+		return fmt.Errorf("%s '%s' contains keys and has mode %04o; it must be 0700", f.name, f.dir, mode)
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ func TestFoldersApart(t *testing.T) {
 		{"keys beside claims' keys", "volumes", "claims", "state", "claims/tpm", []string{"--claims", "--tpm-keys"}},
 		{"everything", "/", "", "state", "", []string{"--volume-root", "--state"}},
 		{"libvirt's states of TPMs", "/var/lib/libvirt", "", "state", "", []string{"--volume-root", "--tpm-states"}},
-		{"claims' keys that a group may read", "volumes", "open", "state", "", []string{"--claims", "make it 0700"}},
-		{"TPMs' keys that a group may read", "volumes", "", "state", "open", []string{"--tpm-keys", "make it 0700"}},
+		{"claims' keys that a group may read", "volumes", "open", "state", "", []string{"--claims", "must be 0700"}},
+		{"TPMs' keys that a group may read", "volumes", "", "state", "open", []string{"--tpm-keys", "must be 0700"}},
 		{"claims that are nowhere", "volumes", "none", "state", "", []string{"--claims", "no such file"}},
 	} {
 		base := func(name string) string {

@@ -8,8 +8,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// firmwareFiles are the files that a guest finds by the name of its firmware: the configuration of Ignition. It often holds a password, and lies where
-// only root and libvirt's guests may read.
+// firmwareFiles returns the fw_cfg files of a VMI: the configuration of Ignition. It often contains a password, and only root and QEMU may read
+// it.
 func firmwareFiles(vmi *v1.VirtualMachineInstance, dir string) (map[string]string, field.ErrorList) {
 	data := vmi.Annotations[v1.IgnitionAnnotation]
 	if data == "" {

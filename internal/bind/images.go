@@ -21,21 +21,21 @@ import (
 
 const imagesDir = "containers"
 
-// image opens the tree of an image. Its author is not to be trusted: nothing in it leads out of it.
+// image opens the tree of an image. Its author is not trusted: no link in it leads out of it.
 func (r *Root) image(name string) (*Root, error) {
 	if r == nil {
 		return nil, errNoRoot
 	}
 	if _, err := reference.Parse(name); err != nil {
-		return nil, fmt.Errorf("'%s' is not the name of an image: %w", name, err)
+		return nil, fmt.Errorf("'%s' is not a valid image name: %w", name, err)
 	}
 	rel := path.Join(imagesDir, name)
 	real, err := r.resolve(rel)
 	if err != nil {
 		return nil, err
 	}
-	if real != rel { // 'registry:1/tag' may be in the tree of image 'registry:1', whose author then made the link
-		return nil, fmt.Errorf("image '%s' is behind a link; the folder of an image must be none", name)
+	if real != rel { // 'registry:1/tag' may be in the tree of image 'registry:1', whose author made the link
+		return nil, fmt.Errorf("the path of image '%s' contains a symbolic link, which is not allowed", name)
 	}
 	dir := filepath.Join(r.dir, real)
 	root, err := os.OpenRoot(dir)
@@ -45,7 +45,7 @@ func (r *Root) image(name string) (*Root, error) {
 	return &Root{root: root, dir: dir, name: fmt.Sprintf("image '%s'", name)}, nil
 }
 
-// imageFile is the path of a regular file in an image's tree. An empty file means the one disk in /disk.
+// imageFile returns the path of a regular file in an image's tree. An empty file means the only disk in /disk.
 func (r *Root) imageFile(image, file string) (string, error) {
 	tree, err := r.image(image)
 	if err != nil {
@@ -59,19 +59,19 @@ func (r *Root) imageFile(image, file string) (string, error) {
 			return "", err
 		}
 		if len(disks) != 1 {
-			return "", fmt.Errorf("image '%s' has %d disks in /disk, want one; name it with 'path'", image, len(disks))
+			return "", fmt.Errorf("image '%s' has %d disks in /disk; choose one with 'path'", image, len(disks))
 		}
 		rel = disks[0]
 	}
 	real, info, err := tree.File(cmp.Or(rel, "."))
-	if err == nil && !info.Mode().IsRegular() { // a device of the host's
+	if err == nil && !info.Mode().IsRegular() { // a device of the host
 		err = fmt.Errorf("'%s' of image '%s' is not a regular file", file, image)
 	}
 	return real, err
 }
 
-// probe asks qemu-img for the format of an image that is not to be trusted: one that refers to further files is refused,
-// since a guest would read them with QEMU's rights.
+// probe returns the format of an image that is not trusted, by qemu-img. It refuses an image that refers to other files: the guest would
+// read them with QEMU's rights.
 func probe(ctx context.Context, file string) (string, error) {
 	out, err := runQemuImg(ctx, "info", "--output=json", "--", file)
 	if err != nil {
@@ -90,15 +90,15 @@ func probe(ctx context.Context, file string) (string, error) {
 		return "", fmt.Errorf("qemu-img: %w", err)
 	}
 	if info.Backing != "" || info.Specific.Data.DataFile != "" {
-		return "", fmt.Errorf("image '%s' refers to another file, which is not served", filepath.Base(file))
+		return "", fmt.Errorf("image '%s' refers to another file, which is not allowed", filepath.Base(file))
 	}
 	if info.Format != "raw" && info.Format != "qcow2" {
-		return "", fmt.Errorf("image '%s' has format '%s', want raw or qcow2", filepath.Base(file), info.Format)
+		return "", fmt.Errorf("image '%s' has format '%s'; it must be raw or qcow2", filepath.Base(file), info.Format)
 	}
 	return info.Format, nil
 }
 
-// overlay makes a qcow2 file over a read-only image, so that a guest's writes last as long as its VMI.
+// overlay creates a qcow2 file over a read-only image. The guest's writes last as long as its VMI.
 func overlay(ctx context.Context, file, base, format string) (backend.Volume, error) {
 	volume := backend.Volume{Path: file, Format: "qcow2", Backing: base, BackingFormat: format}
 	return volume, once(file, func(draft string) error {
@@ -106,7 +106,7 @@ func overlay(ctx context.Context, file, base, format string) (backend.Volume, er
 	})
 }
 
-// emptyDisk makes a sparse qcow2 file of size bytes.
+// emptyDisk creates a sparse qcow2 file of size bytes.
 func emptyDisk(ctx context.Context, file string, size int64) (backend.Volume, error) {
 	return backend.Volume{Path: file, Format: "qcow2"}, once(file, func(draft string) error {
 		return qemuImg(ctx, "create", "-q", "-f", "qcow2", "--", draft, fmt.Sprint(size))
@@ -120,7 +120,7 @@ func qemuImg(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// qemuImgDeadline bounds a call of qemu-img, which hangs when the server of an image does. What it does here takes a moment.
+// qemuImgDeadline bounds a call of qemu-img, which hangs when the server of an image does. Here it normally takes less than a second.
 const qemuImgDeadline = time.Minute
 
 func runQemuImg(ctx context.Context, args ...string) ([]byte, error) {
@@ -131,14 +131,14 @@ func runQemuImg(ctx context.Context, args ...string) ([]byte, error) {
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil && within.Err() != nil:
-		return nil, fmt.Errorf("it did not end within %s: the server of the image may hang", qemuImgDeadline)
+		return nil, fmt.Errorf("no result within %s: the server of the image may be down", qemuImgDeadline)
 	case err != nil:
 		return nil, execError(err)
 	}
 	return out, nil
 }
 
-// execError prefers what the program said over its exit status.
+// execError returns the program's standard error, or its exit status if that is empty.
 func execError(err error) error {
 	if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
 		return fmt.Errorf("%s", strings.TrimSpace(string(exit.Stderr)))

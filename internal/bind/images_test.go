@@ -21,11 +21,11 @@ func TestImagesStayBelowTheirRoot(t *testing.T) {
 	for _, test := range []struct{ name, image, path, want string }{
 		{name: "the one disk", image: "registry.example/demo:1"},
 		{name: "named", image: "registry.example/demo:1", path: "/disk/root.img"},
-		{name: "dots in the image", image: "../../outside.img", want: "not the name of an image"},
-		{name: "absolute image", image: "/etc", want: "not the name of an image"},
+		{name: "dots in the image", image: "../../outside.img", want: "not a valid image name"},
+		{name: "absolute image", image: "/etc", want: "not a valid image name"},
 		{name: "dots in the path", image: "registry.example/demo:1", path: "/../../../../etc/passwd", want: "does not exist"},
 		{name: "link in the tree", image: "registry.example/demo:1", path: "/boot/evil", want: "cannot be served"},
-		{name: "no image", image: "", want: "not the name of an image"},
+		{name: "no image", image: "", want: "not a valid image name"},
 		{name: "unknown image", image: "registry.example/none", want: "does not exist"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -94,10 +94,10 @@ func TestImageLeadsNowhereElse(t *testing.T) {
 		{"a pipe, which nobody would open", "evil:1", "/disk/pipe.img", "not a regular file"},
 		{"a device of the host", "evil:1", "/disk/device.img", "not a regular file"},
 		{"no file", "evil:1", "/", "not a regular file"},
-		{"all images at once", ".", "registry.example/demo:1/disk/root.img", "not the name of an image"},
+		{"all images at once", ".", "registry.example/demo:1/disk/root.img", "not a valid image name"},
 		{"a part of its own, as if it were a repository on a port", "evil:1/disk", "/real.img", ""},
-		{"a link in it, as if it were that", "evil:1/all-of-them", "/demo:1/disk/root.img", "behind a link"},
-		{"a name that is a link", "outside", "/disk.img", "behind a link"},
+		{"a link in it, as if it were that", "evil:1/all-of-them", "/demo:1/disk/root.img", "contains a symbolic link"},
+		{"a name that is a link", "outside", "/disk.img", "contains a symbolic link"},
 	} {
 		file := filepath.Join(t.TempDir(), "overlay.qcow2")
 		volume, err := host.containerDisk(t.Context(), &v1.ContainerDiskSource{Image: c.image, Path: c.path}, file)
@@ -117,7 +117,7 @@ func refused(t *testing.T, why, want string, err error) {
 	}
 }
 
-// TestOverlayIsMadeOnce: what a guest has written stays, a half-made file never counts, and nobody else reads either.
+// TestOverlayIsMadeOnce: what a guest wrote stays, an incomplete file is never used, and only its owner may read it.
 func TestOverlayIsMadeOnce(t *testing.T) {
 	needQemuImg(t)
 	host, _ := testHost(t)

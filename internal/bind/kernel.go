@@ -5,10 +5,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// kernelBoot is what a guest with kernelBoot starts with: files of an image's tree.
+// kernelBoot are the paths of kernel and initrd in an image's tree.
 type kernelBoot struct{ kernel, initrd string }
 
-// kernelBoot finds kernel and initrd of kernelBoot. They are empty for other guests.
+// kernelBoot finds the files of spec.domain.firmware.kernelBoot. They are empty for VMIs without it.
 func (h *BareMachine) kernelBoot(firmware *v1.Firmware) (kernelBoot, field.ErrorList) {
 	if firmware == nil || firmware.KernelBoot == nil || firmware.KernelBoot.Container == nil {
 		return kernelBoot{}, nil

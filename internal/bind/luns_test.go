@@ -11,7 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-const lunOfClaim = `lun: {path: /dev/disk/by-path/pci-0000:05:00.0-fc-0x5006016844602198-lun-0, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}`
+const lunOfClaim = `lun: {path: /dev/disk/by-path/pci-0000:05:00.0-fc-0x5006016844602198-lun-0, ` +
+	`adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}`
 
 // lunOf is the volume that a claim's file describes.
 func lunOf(t *testing.T, file string) backend.Volume {
@@ -37,10 +38,10 @@ func TestClaimsOfLUNs(t *testing.T) {
 	for _, c := range []struct{ why, file, want string }{
 		{"a disk that others have", "lun: {path: /dev/sda, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}", "below /dev/disk"},
 		{"out of the folder", "lun: {path: /dev/disk/../sda, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}", "below /dev/disk"},
-		{"no adapter", "lun: {path: /dev/disk/by-path/x}", "needs a parent"},
+		{"no adapter", "lun: {path: /dev/disk/by-path/x}", "must have a parent"},
 		{"a name that is none", "lun: {path: /dev/disk/by-path/x, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: host}}", "16 hexadecimal digits"},
-		{"two at once", "network: {protocol: nbd}\n" + lunOfClaim, "either"},
-		{"nothing", "encrypted: true", "either"},
+		{"two at once", "network: {protocol: nbd}\n" + lunOfClaim, "exactly one of"},
+		{"nothing", "encrypted: true", "exactly one of"},
 	} {
 		if volume, err := describedBy(t, c.file); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want '%s'", c.why, volume, err, c.want)

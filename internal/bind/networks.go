@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// nics are the host sides of interfaces, by name.
+// nics returns the host sides of interfaces, by name.
 func (h *BareMachine) nics(interfaces []v1.Interface) (map[string]backend.NIC, field.ErrorList) {
 	nics, path, errs := map[string]backend.NIC{}, field.NewPath("spec", "domain", "devices", "interfaces"), field.ErrorList(nil)
 	for i, nic := range interfaces {
@@ -33,7 +33,8 @@ func (h *BareMachine) nic(nic v1.Interface) (backend.NIC, error) {
 		if bridge := h.Bridges[nic.Name]; bridge != "" {
 			return backend.NIC{Kind: "bridge", Device: bridge, Guarded: h.Guard}, nil
 		}
-		return backend.NIC{}, fmt.Errorf("no bridge of this machine is named for network '%s' (launcher flag --bridge %s=BRIDGE); or use masquerade", nic.Name, nic.Name)
+		return backend.NIC{}, fmt.Errorf("no bridge is configured for network '%s'; use masquerade, or start the launcher with --bridge %s=BRIDGE",
+			nic.Name, nic.Name)
 	}
-	return backend.NIC{}, errors.New("this binding needs a cluster's network, which a bare machine does not have; use masquerade or bridge")
+	return backend.NIC{}, errors.New("this binding is not supported on a bare machine; use masquerade or bridge")
 }

@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// Root is a folder whose files a machine serves. Every access goes through os.Root, so that absolute paths, '..' and symbolic
-// links cannot leave it, whatever a manifest or an image says.
+// Root is a folder whose files a machine serves. Every access goes through os.Root: absolute paths, '..' and symbolic links of a manifest or an
+// image cannot leave it.
 type Root struct {
 	root *os.Root
 	dir  string
 	name string // in messages
 }
 
-// OpenRoot opens the folder of --volume-root, below which disks and images are. An empty dir serves nothing.
+// OpenRoot opens the folder of --volume-root, below which disks and images are. For an empty dir it returns nil.
 func OpenRoot(dir string) (*Root, error) { return openRoot(dir, "--volume-root") }
 
-// OpenClaims opens the folder of --claims. An empty dir serves nothing.
+// OpenClaims opens the folder of --claims. For an empty dir it returns nil.
 func OpenClaims(dir string) (*Root, error) { return openRoot(dir, "--claims") }
 
 func openRoot(dir, flag string) (*Root, error) {
@@ -45,10 +45,10 @@ func openRoot(dir, flag string) (*Root, error) {
 	return &Root{root: root, dir: dir, name: "the launcher's " + flag}, nil
 }
 
-// errNoRoot is what a launcher without --volume-root says to each file volume.
+// errNoRoot is the error for each file volume if the launcher runs without --volume-root.
 var errNoRoot = errors.New("this launcher serves no files: it was started without --volume-root")
 
-// Below turns an absolute path of a manifest into one relative to the root.
+// Below returns an absolute path of a manifest relative to the root. It refuses paths outside of the root.
 func (r *Root) Below(absolute string) (string, error) {
 	if r == nil {
 		return "", errNoRoot
@@ -60,8 +60,8 @@ func (r *Root) Below(absolute string) (string, error) {
 	return rel, nil
 }
 
-// File is the path, behind all links, of an existing regular file or block device below the root: QEMU gets that, and a link that is
-// exchanged later leads nowhere else. Nothing is opened: that would wait at a pipe.
+// File returns the path, with all links resolved, of an existing regular file or block device below the root. QEMU gets that path, so
+// replacing a link later has no effect. The file is not opened, because opening a pipe blocks.
 func (r *Root) File(rel string) (string, fs.FileInfo, error) {
 	if r == nil {
 		return "", nil, errNoRoot
@@ -77,7 +77,7 @@ func (r *Root) File(rel string) (string, fs.FileInfo, error) {
 	return filepath.Join(r.dir, real), info, err
 }
 
-// resolve is the path below the root, behind all links, of what is there.
+// resolve returns the path relative to the root with all links resolved.
 func (r *Root) resolve(rel string) (string, error) {
 	real, err := filepath.EvalSymlinks(filepath.Join(r.dir, rel))
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *Root) resolve(rel string) (string, error) {
 	return below, nil
 }
 
-// Create makes a sparse file of size bytes below the root, unless it exists. One that cannot have that size is not there afterwards.
+// Create creates a sparse file of size bytes below the root, unless it exists. After an error there is no file.
 func (r *Root) Create(rel string, size int64) error {
 	if r == nil {
 		return errNoRoot
@@ -134,10 +134,10 @@ func (r *Root) Glob(dir string, suffixes ...string) ([]string, error) {
 	return found, nil
 }
 
-// maxRead bounds what is read as a whole: descriptions and keys.
+// maxRead bounds files that are read as a whole, in bytes: descriptions and keys.
 const maxRead = 64 << 10
 
-// Read returns a small file below the root.
+// Read returns a file below the root, at most maxRead bytes of it.
 func (r *Root) Read(rel string) ([]byte, error) {
 	if _, _, err := r.File(rel); err != nil {
 		return nil, err
@@ -150,16 +150,16 @@ func (r *Root) Read(rel string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxRead))
 }
 
-// explain says in the user's words why a path cannot be served; it never tells what lies outside the root.
+// explain returns an error for the user. It never reveals what is outside of the root.
 func (r *Root) explain(rel string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("'%s' does not exist below %s", rel, r.name)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("'%s' may not be read by the launcher", rel)
+		return fmt.Errorf("the launcher may not read '%s'", rel)
 	}
 	return fmt.Errorf("'%s' cannot be served from %s: %w", rel, r.name, cause(err))
 }
 
-// cause leaves out the paths that the errors of package os begin with.
+// cause returns an error of package os without the path that it begins with.
 func cause(err error) error { return cmp.Or(errors.Unwrap(err), err) }

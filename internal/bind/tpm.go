@@ -16,44 +16,44 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// The state of a TPM holds what disks were encrypted with, and lies on this machine. With --tpm-keys it is encrypted by a key of its own,
-// made at the first start.
+// The state of a TPM contains keys that disks were encrypted with. It is kept on this machine. With --tpm-keys it is encrypted with a key of its
+// own, created at the first start.
 //
-// State and key that outlive the guest are named by its namespace and identity, others by the UID of the VMI, with which they go. Never
-// by the UUID of the firmware: its tenant writes that, and could write the one of another tenant's guest. A libvirt before 10.10 keeps
-// states by just that UUID, and cannot be told otherwise: there a link leads from its place to ours while the guest's domain is defined. libvirt
-// has one domain of a UUID at most, so that the link has one owner.
+// The names of state and key contain namespace and identity if the TPM is persistent, else the UID of the VMI, with which they are removed. They
+// never depend on the UUID of the firmware: a tenant sets that, and could set the UUID of another tenant's VM. libvirt before 10.10 finds states by
+// that UUID only. There a link leads from libvirt's path to Kiln's while the domain is defined. libvirt has at most one domain of a UUID, so the
+// link has one owner.
 
-// DefaultTPMStates is where libvirt keeps the state of TPMs, by the UUID of the guest.
+// DefaultTPMStates is libvirt's folder of TPM states.
 const DefaultTPMStates = "/var/lib/libvirt/swtpm"
 
-// canonicalUID is the form of the UIDs that an API server gives.
+// canonicalUID is the form of the UIDs that an API server generates.
 var canonicalUID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// OwnTPMStates is our folder in libvirt's, below which security drivers let swtpm work.
+// OwnTPMStates is Kiln's folder in libvirt's, below which security drivers allow swtpm to work.
 const OwnTPMStates = "kiln"
 
-// tpmName names state and key of a guest's TPM. The first form has a dot, which no UID and no namespace has.
+// tpmName returns the name of state and key of a VMI's TPM. The first form contains a dot, which UIDs and namespaces cannot.
 func tpmName(vmi *v1.VirtualMachineInstance) (string, error) {
 	if tpm := vmi.Spec.Domain.Devices.TPM; tpm != nil && set(tpm.Persistent) {
 		identity := cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID))
 		return fmt.Sprintf("%s.%x", vmi.Namespace, sha256.Sum256([]byte(identity))), nil // an identity is any text
 	}
 	if !canonicalUID.MatchString(string(vmi.UID)) {
-		return "", fmt.Errorf("UID '%s' is not a UUID", vmi.UID) // and might be a path
+		return "", fmt.Errorf("UID '%s' is not a UUID", vmi.UID) // it could be a path
 	}
 	return string(vmi.UID), nil
 }
 
 func set(flag *bool) bool { return flag != nil && *flag }
 
-// tpm is where the state of a guest's TPM lies, and whether it is encrypted.
+// tpm is the folder of a TPM's state, and whether the state is encrypted.
 type tpm struct {
 	state     string
 	encrypted bool
 }
 
-// tpm finds state and key of a guest's TPM. Nothing is made yet.
+// tpm finds state and key of a VMI's TPM. It creates nothing.
 func (h *BareMachine) tpm(vmi *v1.VirtualMachineInstance) (tpm, field.ErrorList) {
 	if vmi.Spec.Domain.Devices.TPM == nil {
 		return tpm{}, nil
@@ -71,15 +71,15 @@ func (h *BareMachine) tpm(vmi *v1.VirtualMachineInstance) (tpm, field.ErrorList)
 
 var tpmPath = field.NewPath("spec", "domain", "devices", "tpm")
 
-// tpmState is the folder of a TPM's state, as libvirt would name it in a folder of the guest's own.
+// tpmState returns the folder of a TPM's state, whose last element is libvirt's.
 func (h *BareMachine) tpmState(name string) string {
 	return filepath.Join(cmp.Or(h.TPMStates, DefaultTPMStates), OwnTPMStates, name, "tpm2")
 }
 
 func (h *BareMachine) tpmKey(name string) string { return filepath.Join(h.TPMKeys, name+".key") }
 
-// encryptsTPM tells whether a guest's TPM has a key or is to get one. A state that was made without a key stays without: swtpm does not
-// start with a key on it, and made anew the guest would have lost what it holds.
+// encryptsTPM reports whether a TPM has a key or gets one at this start. A state that was created without a key stays unencrypted: swtpm does not
+// start on it with a key, and a new state would lose the old one's content.
 func (h *BareMachine) encryptsTPM(name string) (bool, error) {
 	if h.TPMKeys == "" {
 		return false, nil
@@ -99,7 +99,7 @@ func exists(file string) (bool, error) {
 	return err == nil, err
 }
 
-// tpmSecret is the key of a guest's TPM, made if there is none. What it holds is told to nobody but libvirt.
+// tpmSecret returns the key of a VMI's TPM, and creates it if there is none. Only libvirt gets it.
 func (h *BareMachine) tpmSecret(vmi *v1.VirtualMachineInstance) ([]byte, error) {
 	name, err := tpmName(vmi)
 	if err != nil {
@@ -119,11 +119,11 @@ func (h *BareMachine) tpmSecret(vmi *v1.VirtualMachineInstance) ([]byte, error) 
 	return key, err
 }
 
-// forgetTPM removes key and state that go with their VMI.
+// forgetTPM removes the key and state of a TPM that is not persistent.
 func (h *BareMachine) forgetTPM(vmi *v1.VirtualMachineInstance) error {
 	name := string(vmi.UID)
 	if !canonicalUID.MatchString(name) {
-		return nil // it never got any
+		return nil // it never had any
 	}
 	if err := os.RemoveAll(filepath.Dir(h.tpmState(name))); err != nil || h.TPMKeys == "" {
 		return err

@@ -48,7 +48,7 @@ func stealing(t *testing.T, persistent bool) *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// boots runs one boot and tells what libvirt says of it.
+// boots starts a domain once and returns libvirt's error.
 func boots(t *testing.T, d *libvirt.Daemon, host *BareMachine, vmi *v1.VirtualMachineInstance) (backend.Documents, error) {
 	t.Helper()
 	client, err := d.Connect()
@@ -91,7 +91,7 @@ func ends(t *testing.T, d *libvirt.Daemon, host *BareMachine, vmi *v1.VirtualMac
 	}
 }
 
-// TestEncryptedTPM: the key is made at the first start, found again at the next, needed by swtpm, and told to nobody.
+// TestEncryptedTPM: the key is created at the first start, reused at the next, needed by swtpm, and in no document or log.
 func TestEncryptedTPM(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)

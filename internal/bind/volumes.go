@@ -15,7 +15,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// volumes are what the VMI's volumes are on this machine, by name, with the size of their blocks.
+// volumes binds the VMI's volumes and returns them by name, with their block sizes.
 func (h *BareMachine) volumes(ctx context.Context, vmi *v1.VirtualMachineInstance) (map[string]backend.Volume, field.ErrorList) {
 	volumes, path, errs := map[string]backend.Volume{}, field.NewPath("spec", "volumes"), field.ErrorList(nil)
 	for i, volume := range vmi.Spec.Volumes {
@@ -32,7 +32,7 @@ func (h *BareMachine) volumes(ctx context.Context, vmi *v1.VirtualMachineInstanc
 	return volumes, errs
 }
 
-// volume makes or finds what a volume of the VMI is on this machine. What lives as long as the VMI is in its own folder.
+// volume finds or creates a volume of the VMI on this machine. Volumes that live as long as the VMI are in its own folder.
 func (h *BareMachine) volume(ctx context.Context, vmi *v1.VirtualMachineInstance, volume v1.Volume) (backend.Volume, error) {
 	own := func(suffix string) string { return filepath.Join(h.Folder(vmi), volume.Name+suffix) }
 	switch {
@@ -48,32 +48,32 @@ func (h *BareMachine) volume(ctx context.Context, vmi *v1.VirtualMachineInstance
 		file := own(".iso")
 		return backend.Volume{Path: file, Format: "raw"}, noCloud(file, vmi, volume.CloudInitNoCloud)
 	}
-	return backend.Volume{}, errors.New("this kind of volume needs a cluster's storage, which a bare machine does not have; " +
-		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud or a claim that its administrator describes")
+	return backend.Volume{}, errors.New("this kind of volume is not supported on a bare machine; " +
+		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud, or a claim that the machine's administrator describes below --claims")
 }
 
-// administrators are the folders below --volume-root that no guest may have disks in: it would write into images that all boot from, or read
-// the keys of others, where claims have been left since they lay here.
+// administrators are the folders below --volume-root in which no hostDisk may be: a guest would write into images that all boot from, or read the
+// keys of others, since earlier releases kept claims there.
 var administrators = []string{imagesDir, "claims"}
 
-// theirs refuses a path below --volume-root that is the administrator's.
-func theirs(rel string) error {
+// checkHostDiskPath refuses a path, relative to --volume-root, in one of the administrator's folders.
+func checkHostDiskPath(rel string) error {
 	if slices.ContainsFunc(administrators, func(dir string) bool { return rel == dir || below(rel, dir) }) {
-		return fmt.Errorf("'%s' is in a folder of the machine's administrator; host disks lie elsewhere below --volume-root", rel)
+		return fmt.Errorf("'%s' is in a folder that is reserved for the machine's administrator; use another folder below --volume-root", rel)
 	}
 	return nil
 }
 
-// below tells whether a clean path is that of something in a folder.
+// below reports whether a clean path is inside a folder.
 func below(file, dir string) bool {
 	return strings.HasPrefix(file, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// hostDisk serves a raw image by path. Its format is never probed: a guest can write any header into its own disk.
+// hostDisk binds a raw image by path. Its format is never probed: a guest can write any header into its own disk.
 func (h *BareMachine) hostDisk(source *v1.HostDisk) (backend.Volume, error) {
 	rel, err := h.Volumes.Below(source.Path)
 	if err == nil {
-		err = theirs(rel)
+		err = checkHostDiskPath(rel)
 	}
 	if err != nil {
 		return backend.Volume{}, err
@@ -87,30 +87,30 @@ func (h *BareMachine) hostDisk(source *v1.HostDisk) (backend.Volume, error) {
 	if err != nil {
 		return backend.Volume{}, err
 	}
-	// Links of the administrator lead where they lead.
+	// The administrator's links may lead into those folders too.
 	if rel, err = h.Volumes.Below(file); err == nil {
-		err = theirs(rel)
+		err = checkHostDiskPath(rel)
 	}
 	return backend.Volume{Path: file, Format: "raw", Block: !info.Mode().IsRegular()}, err
 }
 
-// createDisk makes a host disk, unless it is there, in a folder that is there.
+// createDisk creates a hostDisk unless it exists, in an existing folder.
 func (h *BareMachine) createDisk(rel string, source *v1.HostDisk) error {
 	if source.Capacity.Cmp(resource.Quantity{}) <= 0 {
-		return fmt.Errorf("type '%s' needs a 'capacity' above zero", source.Type)
+		return fmt.Errorf("type '%s' requires a 'capacity' greater than zero", source.Type)
 	}
 	folder, err := h.Volumes.resolve(path.Dir(rel))
 	if err != nil {
 		return err
 	}
 	file := path.Join(folder, path.Base(rel))
-	if err := theirs(file); err != nil {
+	if err := checkHostDiskPath(file); err != nil {
 		return err
 	}
 	return h.Volumes.Create(file, source.Capacity.Value())
 }
 
-// containerDisk serves the disk of an image's tree read-only below an overlay.
+// containerDisk binds an overlay over the disk in an image's tree, which stays read-only.
 func (h *BareMachine) containerDisk(ctx context.Context, source *v1.ContainerDiskSource, file string) (backend.Volume, error) {
 	base, err := h.Volumes.imageFile(source.Image, source.Path)
 	if err != nil {

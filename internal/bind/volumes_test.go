@@ -77,7 +77,8 @@ func TestHostDiskStaysBelowItsRoot(t *testing.T) {
 		{name: "images", path: dir + "/containers/registry.example/demo:1/disk/root.img", want: "administrator", why: "others boot from it"},
 		{name: "keys", path: dir + "/x/../claims/shop/data.key", want: "administrator", why: "the keys of others"},
 		{name: "folder of images", path: dir + "/containers", want: "administrator", why: "whatever it is"},
-		{name: "images by a link", path: dir + "/all-images/registry.example/demo:1/disk/root.img", want: "administrator", why: "where a link of the administrator leads counts"},
+		{name: "images by a link", path: dir + "/all-images/registry.example/demo:1/disk/root.img", want: "administrator",
+			why: "the target of an administrator's link counts"},
 		{name: "keys of old", path: dir + "/claims", want: "administrator", why: "they may have been left there"},
 		{name: "pipe", path: dir + "/pipe", want: "not a regular file", why: "to open it would take until somebody writes"},
 		{name: "character device", path: dir + "/null", want: "not a regular file", why: "a disk is none"},
@@ -95,7 +96,7 @@ func TestHostDiskStaysBelowItsRoot(t *testing.T) {
 				t.Errorf("%s: got %+v and error %v, want one with '%s'", test.why, volume, err, test.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "outside") && !strings.Contains(test.path, "outside") {
-				t.Errorf("the error tells where the link leads: %v", err)
+				t.Errorf("the error reveals the target of the link: %v", err)
 			}
 		})
 	}
@@ -118,7 +119,8 @@ func TestHostDiskIsCreatedOnlyBelowItsRoot(t *testing.T) {
 		t.Error("a disk without capacity was created")
 	}
 	evil := dir + "/all-images/registry.example/demo:1/disk/more.img"
-	if _, err := host.hostDisk(&v1.HostDisk{Path: evil, Type: v1.HostDiskExistsOrCreate, Capacity: size}); err == nil || !strings.Contains(err.Error(), "administrator") {
+	_, err = host.hostDisk(&v1.HostDisk{Path: evil, Type: v1.HostDiskExistsOrCreate, Capacity: size})
+	if err == nil || !strings.Contains(err.Error(), "administrator") {
 		t.Errorf("got %v, want a refusal: the link leads to the images", err)
 	}
 	if _, err := os.Stat(evil); !os.IsNotExist(err) {
@@ -159,7 +161,7 @@ func TestClaimsOfOthers(t *testing.T) {
 		t.Errorf("the namespace's own: %+v, %v", volume, err)
 	}
 	for _, name := range []string{"../shop/data", "shop/data", "..", "./data"} {
-		if volume, err := host.claim("other", name); err == nil || !strings.Contains(err.Error(), "no claim has this name") {
+		if volume, err := host.claim("other", name); err == nil || !strings.Contains(err.Error(), "is invalid") {
 			t.Errorf("'%s': %+v, %v", name, volume, err)
 		}
 	}
