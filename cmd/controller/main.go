@@ -1,5 +1,5 @@
-// Command controller makes guests of VMs, records what they were made from, and signs the webhook's certificate. Of several replicas the one
-// that holds the Lease works.
+// Command controller creates VMIs of VMs, keeps their hardware records, and signs the webhook's certificate. Of several replicas the one that
+// holds the Lease works.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() { command.Main(root()) }
 func root() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
 	cmd := &cobra.Command{
-		Use: "controller", Short: "Kiln's controllers of VMs, revisions and host profiles", Args: cobra.NoArgs,
+		Use: "controller", Short: "Kiln's controllers of VMs, ControllerRevisions and HostProfiles", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
@@ -38,10 +38,10 @@ func root() *cobra.Command {
 	o.AddServing(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it others must")
-	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted here")
-	flags.StringSliceVar(&o.certificates.Names, "certificate-dns-names", nil, "further DNS names of certificates signed here")
-	flags.DurationVar(&o.collect, "collect-after", time.Hour, "how long a revision must have been unused before it is removed, at least 10m")
+	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
+	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
+	flags.StringSliceVar(&o.certificates.Names, "certificate-dns-names", nil, "additional DNS names of the certificates that this process signs")
+	flags.DurationVar(&o.collect, "collect-after", time.Hour, "time without use after which a ControllerRevision is removed, at least 10m")
 	return cmd
 }
 

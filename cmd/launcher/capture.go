@@ -12,14 +12,14 @@ import (
 
 func captureCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "capture (-f FILE | NAME)", Short: "Record the hardware of a domain that runs on this machine, for the VMI that takes it over",
+		Use: "capture (-f FILE | NAME)", Short: "Record the hardware of a running domain of this machine, for the VMI that replaces it",
 		Long: "Record the hardware of a domain that runs on this machine, started by whomever. What the VMI's spec does not match is\n" +
 			"refused with its field. It is printed as GuestHardware, for an administrator to create before the VMI.",
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
-	name := cmd.Flags().String("domain", "", "name of the domain; by default what the launcher would name that of the VMI")
+	name := cmd.Flags().String("domain", "", "name of the domain; defaults to the name that the launcher gives to the VMI's domain")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.capture(cmd, args, *name) }
 	return cmd
 }

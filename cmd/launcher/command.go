@@ -29,22 +29,23 @@ type options struct {
 func root() *cobra.Command {
 	o := &options{Process: command.Process{Health: "0", Metrics: "0"}}
 	cmd := &cobra.Command{
-		Use: "launcher", Short: "Render the libvirt documents of admitted VMIs, and run those of this machine",
+		Use: "launcher", Short: "Render the libvirt documents of admitted VMIs, and run VMIs on this machine",
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	hostname, _ := os.Hostname()
 	flags := cmd.PersistentFlags()
 	flags.AddGoFlag(flag.Lookup(kubeconfig.KubeconfigFlagName))
-	flags.StringVar(&o.name, "node", hostname, "name of this machine, as VMIs are claimed with")
+	flags.StringVar(&o.name, "node", hostname, "name of this machine, which VMIs that it claims have in status.nodeName")
 	flags.StringVar(&o.socket, "libvirt", hypervisor.DefaultSocket, "unix socket of the libvirt daemon")
-	flags.StringVar(&o.kvm, "kvm", string(hypervisor.KVMAuto), "'auto' uses KVM where libvirt offers it, 'never' emulates")
-	flags.StringToStringVar(&o.labels, "labels", nil, "labels of this machine besides "+corev1.LabelHostname+", matched by a VMI's nodeSelector and those of host profiles")
+	flags.StringVar(&o.kvm, "kvm", string(hypervisor.KVMAuto), "'auto' uses KVM if libvirt offers it, 'never' emulates CPUs")
+	flags.StringToStringVar(&o.labels, "labels", nil,
+		"labels of this machine besides "+corev1.LabelHostname+", matched by spec.nodeSelector of VMIs and HostProfiles")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	cmd.AddCommand(nodeCommand(o), renderCommand(o), captureCommand(o))
 	return cmd
 }
 
-// allLabels have the name among them, as on a node of Kubernetes, so that a VMI can ask for one machine.
+// allLabels include the name, as on a node of Kubernetes: a VMI can select one machine.
 func (o *options) allLabels() map[string]string {
 	labels := map[string]string{corev1.LabelHostname: o.name}
 	maps.Copy(labels, o.labels)

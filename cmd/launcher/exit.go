@@ -2,8 +2,8 @@ package main
 
 import "errors"
 
-// exitStatus is what a shell is told: 0, 1 if a VMI is refused or the launcher cannot go on, and 2 for wrong usage, a file that cannot be
-// read or a cluster that does not answer, as 'kubectl kiln' has it.
+// exitStatus returns 0 for success, 1 if a VMI is refused or the launcher cannot go on, and 2 for wrong usage, a file that cannot be read or a
+// cluster that does not answer, like 'kubectl kiln'.
 func exitStatus(err error) int {
 	var wrong misuse
 	var no failure
@@ -13,10 +13,10 @@ func exitStatus(err error) int {
 	case errors.As(err, &no) && !errors.As(err, &wrong):
 		return 1
 	}
-	return 2 // those of cobra too, which have no type
+	return 2 // also errors of cobra, which have no type
 }
 
-// failure is the error of a command that was understood, and whose answer is no.
+// failure is the error of a command that was used correctly and whose result is negative.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -28,5 +28,5 @@ func failed(err error) error {
 	return failure{err}
 }
 
-// misuse is wrong usage that a command finds itself.
+// misuse is wrong usage that the command itself reports, not cobra.
 type misuse struct{ error }

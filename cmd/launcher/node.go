@@ -27,22 +27,24 @@ func nodeCommand(o *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return failed(o.runNode(cmd.Context())) },
 	}
-	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder below which hostDisk and containerDisk files are served; empty serves none")
-	cmd.Flags().StringVar(&o.claims, "claims", "", "folder with what persistent volume claims are on this machine, and their keys; empty knows none")
+	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder of hostDisk and containerDisk files; empty serves none")
+	cmd.Flags().StringVar(&o.claims, "claims", "", "folder with descriptions of PersistentVolumeClaims and their keys; empty serves no claims")
 	cmd.Flags().StringVar(&o.state, "state", "/var/lib/kiln", "folder for overlays, empty disks, cloud-init images, sockets and logs")
-	cmd.Flags().StringVar(&o.tpmKeys, "tpm-keys", "", "folder of the keys that the states of TPMs are encrypted with, made at the first start of each; empty encrypts none")
+	cmd.Flags().StringVar(&o.tpmKeys, "tpm-keys", "",
+		"folder of the keys that TPM states are encrypted with, each created at the first start of its VMI; empty encrypts none")
 	cmd.Flags().StringVar(&o.leases, "lease-namespace", os.Getenv("POD_NAMESPACE"),
-		"namespace of the Leases by which no two launchers of one --node run; POD_NAMESPACE where it is set")
-	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", bind.DefaultTPMStates, "folder in which libvirt keeps the states of TPMs; those of guests are in its folder '"+bind.OwnTPMStates+"'")
-	cmd.Flags().BoolVar(&o.guard, "guard", false, "guests on bridges can send under their own MAC addresses only; needs ebtables on this machine")
-	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: the bridge of this machine for interfaces with the bridge binding")
+		"namespace of the Lease that only one launcher of a --node can hold; POD_NAMESPACE if that is set")
+	cmd.Flags().StringVar(&o.tpmStates, "tpm-states", bind.DefaultTPMStates,
+		"folder of libvirt's TPM states; those of VMIs are in its folder '"+bind.OwnTPMStates+"'")
+	cmd.Flags().BoolVar(&o.guard, "guard", false, "allow guests on bridges to send under their own MAC addresses only; requires ebtables on this machine")
+	cmd.Flags().StringToStringVar(&o.bridges, "bridge", nil, "NETWORK=BRIDGE: bridge of this machine for interfaces of NETWORK with the bridge binding")
 	o.AddLog(cmd.Flags())
 	o.AddServing(cmd.Flags())
 	return cmd
 }
 
-// runNode serves until the context ends. Until libvirt answers it claims nothing, and leaves what it would start in the state
-// folder.
+// runNode runs until the context ends. Until libvirt answers it claims no VMI, and writes the domain XML of VMIs that it could run into the
+// state folder.
 func (o *options) runNode(ctx context.Context) error {
 	log := command.Log(o.LogLevel)
 	libvirt := hypervisor.New(o.socket)
@@ -54,7 +56,7 @@ func (o *options) runNode(ctx context.Context) error {
 	first, cancel := context.WithTimeout(ctx, hypervisor.QueryDeadline)
 	defer cancel()
 	if err := n.Learn(first); err != nil {
-		log.Info("libvirt is not reachable: until it is, documents are rendered into the state folder, and nothing is claimed or started", "reason", err.Error())
+		log.Info("libvirt is not reachable: no VMI is claimed until it is; documents are only rendered into the state folder", "reason", err.Error())
 	}
 	mgr, err := o.manager(ctx)
 	if err != nil {
@@ -96,7 +98,7 @@ func (o *options) manager(ctx context.Context) (ctrl.Manager, error) {
 	return mgr, command.Probe(ctx, mgr)
 }
 
-// node is this machine. What libvirt says of it is still to be learned.
+// node returns the Node of this machine, before libvirt has reported its capabilities.
 func (o *options) node(libvirt *hypervisor.Libvirt) (*node.Node, error) {
 	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
 		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}

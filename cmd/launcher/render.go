@@ -35,8 +35,8 @@ func renderCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the VMI")
-	cmd.Flags().StringVar(&o.hardware, "hardware", "", "YAML file with the GuestHardware that the VMI boots with; one of the cluster has its own")
-	cmd.Flags().StringVar(&o.bindings, "bindings", "", "YAML file with what this start is given, in the place of what is assumed")
+	cmd.Flags().StringVar(&o.hardware, "hardware", "", "YAML file with the GuestHardware that the VMI boots with; a VMI of the cluster has its own")
+	cmd.Flags().StringVar(&o.bindings, "bindings", "", "YAML file with the bindings of this start, instead of assumed ones")
 	return cmd
 }
 
@@ -167,7 +167,7 @@ func readFile(path string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// connect reads the cluster of the kubeconfig, or of the pod.
+// connect returns a reader of the cluster of the kubeconfig, or of the pod.
 func connect() (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -180,7 +180,7 @@ func connect() (client.Reader, error) {
 	return client.New(cluster, client.Options{Scheme: scheme})
 }
 
-// host is this machine as its libvirt describes it; without libvirt an assumed one and no connection.
+// host returns this machine's capabilities and its libvirt; without libvirt assumed capabilities and no connection.
 func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.Libvirt, error) {
 	if _, err := os.Stat(o.socket); err != nil {
 		return o.assumed(), nil, nil
@@ -194,7 +194,7 @@ func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.L
 	return facts, daemon, nil
 }
 
-// assumed is this machine before libvirt was asked.
+// assumed returns the capabilities to assume without libvirt.
 func (o *options) assumed() backend.Capabilities {
 	facts := backend.Assumed(goruntime.GOARCH)
 	facts.Labels = o.allLabels()

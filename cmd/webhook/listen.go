@@ -16,24 +16,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// lastRequests is how long requests at hand may take after the server was stopped.
+// lastRequests is the time that open requests may take after the server was stopped.
 const lastRequests = time.Minute
 
-// endpoint is where API servers call.
+// endpoint is the address that API servers call, with its certificate and hooks.
 type endpoint struct {
 	address     string
 	certificate *certs.Serving
 	hooks       map[string]admission.Hook
 }
 
-// follow serves the certificate of a folder, and tells in a metric when it ends.
+// follow serves the certificate of a folder, and reports its expiry in a metric.
 func follow(mgr ctrl.Manager, dir string) (*certs.Serving, error) {
 	certificate := certs.Watch(dir)
 	return certificate, errors.Join(mgr.Add(certificate), metrics.Registry.Register(certificate))
 }
 
-// listen adds the server of the webhooks, and the check that it answers. controller-runtime's own server has no ReadTimeout, and no way
-// to set one: a client that sends a byte now and then would keep its connection for ever.
+// listen adds the server of the webhooks and its readiness check. controller-runtime's own server has no ReadTimeout, and no way to set one: a
+// client that sends a byte now and then could keep its connection forever.
 func listen(mgr ctrl.Manager, at endpoint) error {
 	measured := webhook.NewServer(webhook.Options{}) // for its metrics; it is never started
 	for path, hook := range at.hooks {
@@ -53,7 +53,7 @@ func listen(mgr ctrl.Manager, at endpoint) error {
 	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("listener", answers(listener.Addr())))
 }
 
-// answers checks that a server answers a TLS handshake, which it does when it has been started and has a certificate.
+// answers checks that a server completes a TLS handshake, which it does once it is started and has a certificate.
 func answers(address net.Addr) healthz.Checker {
 	return func(*http.Request) error {
 		dialer := &net.Dialer{Timeout: time.Second}

@@ -33,10 +33,10 @@ func root() *cobra.Command {
 	o.AddNamespace(flags)
 	o.AddServing(flags)
 	flags.StringVar(&o.address, "webhook-bind-address", ":9443", "address of the webhooks")
-	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs", "folder of tls.crt and tls.key; a change of them is served without a restart")
+	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs", "folder of tls.crt and tls.key, which are read again when they change")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,
-		"how long to go on serving, not ready, after a signal to stop: until no load balancer sends requests any more")
+		"time to go on serving, not ready, after a signal to stop, until load balancers have noticed")
 	return cmd
 }
 

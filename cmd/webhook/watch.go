@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watch starts the informers that admission reads, so that no request has to wait for one.
+// watch starts the informers that admission reads before the first request comes, which would wait for them.
 func watch(ctx context.Context, mgr ctrl.Manager) error {
 	objects := []client.Object{&appsv1.ControllerRevision{}, &v1.VirtualMachineInstancePreset{}}
 	for _, kind := range instancetype.CatalogKinds() {
@@ -23,7 +23,7 @@ func watch(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	for _, object := range objects {
 		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
-			return fmt.Errorf("watching %T %s: %w (are the custom resource definitions of manifests/crds installed?)",
+			return fmt.Errorf("watching %T %s: %w; are the CustomResourceDefinitions of manifests/crds installed?",
 				object, object.GetObjectKind().GroupVersionKind().Kind, err)
 		}
 	}

@@ -214,7 +214,7 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestUnknownTPMState: a state that lies at the guest's UUID is somebody's, perhaps of a time before Kiln. It is not taken, and the
+// TestUnknownTPMState: a state at the path of the VMI's firmware UUID has an unknown owner. The VMI does not get it, and the
 // error says what to do.
 func TestUnknownTPMState(t *testing.T) {
 	t.Parallel()

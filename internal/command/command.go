@@ -1,5 +1,5 @@
-// Package command holds what the processes of Kiln have in common: their flags, in the words of Kubernetes' own components, their log, their
-// health and metrics, and how they end.
+// Package command is what the processes of Kiln have in common: flags with the names of Kubernetes' own components, log, health, metrics and exit
+// status.
 package command
 
 import (
@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main runs a program until it ends by itself, or SIGINT or SIGTERM asks it to, and exits with status 1 after an error.
+// Main runs a program until it ends, or until SIGINT or SIGTERM. It exits with status 1 after an error.
 func Main(cmd *cobra.Command) {
 	version.Add(cmd)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
@@ -30,7 +30,7 @@ func Main(cmd *cobra.Command) {
 	}
 }
 
-// Log sends what controller-runtime, client-go and the process itself log to standard error, from a level on.
+// Log sends log entries of controller-runtime, client-go and the process itself to standard error, from a level on.
 func Log(from slog.Level) logr.Logger {
 	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: from}))
 	ctrl.SetLogger(log)

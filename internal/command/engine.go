@@ -22,17 +22,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Engine is what a process needs that resolves what VMs refer to: webhook and controller, which must do so alike.
+// Engine is what webhook and controller need to resolve the references of VMs in the same way.
 type Engine struct {
 	ctrl.Manager
-	// Live reads from the API server what a cache may lag behind on, and writes to it.
+	// Live reads and writes past the cache.
 	Live          client.Client
 	Configuration *clusterconfig.Watcher
 	Resolver      resolve.Resolver
 }
 
-// NewEngine reads the configuration, from a file or, where that is empty, of the cluster, and keeps it current. The options hold what is the
-// process's own beside scheme and cache.
+// NewEngine reads the configuration from a file or, if that is empty, from the cluster, and keeps it current. The options are the process's own,
+// without scheme and cache.
 func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*Engine, error) {
 	if p.Namespace == "" {
 		return nil, errors.New("--namespace must name the namespace that Kiln is installed in; in a pod, POD_NAMESPACE does")
@@ -65,7 +65,7 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 
 func (e *Engine) configured(*http.Request) error {
 	if !e.Configuration.Synced() {
-		return errors.New("the configuration has not been read")
+		return errors.New("the configuration has not been read yet")
 	}
 	return nil
 }
@@ -78,12 +78,12 @@ func scheme() (*runtime.Scheme, error) {
 
 // cached are the options of the cache. Most ControllerRevisions of a cluster are those of stateful and daemon sets.
 func cached() (cache.Options, error) {
-	holds, err := labels.NewRequirement(revision.Selector, selection.Exists, nil)
+	named, err := labels.NewRequirement(revision.Selector, selection.Exists, nil)
 	if err != nil {
 		return cache.Options{}, err
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*holds)}},
+		ByObject:         map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*named)}},
 	}, nil
 }

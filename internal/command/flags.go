@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Process are the flags that processes have in common. What a field holds before its flag is added is the flag's default.
+// Process are the flags that processes have in common. The value of a field before its flag is added is the flag's default.
 type Process struct {
 	// Kubeconfig is a file with access to the cluster. Empty means the service account of the pod.
 	Kubeconfig string
@@ -23,32 +23,32 @@ type Process struct {
 
 // AddAccess adds --kubeconfig and --log-level.
 func (p *Process) AddAccess(flags *pflag.FlagSet) {
-	flags.StringVar(&p.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file with access to the cluster; empty inside of a cluster")
+	flags.StringVar(&p.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file; empty for the service account of the pod")
 	p.AddLog(flags)
 }
 
 // AddLog adds --log-level.
 func (p *Process) AddLog(flags *pflag.FlagSet) {
-	flags.TextVar(&p.LogLevel, "log-level", p.LogLevel, "least level that is logged: debug, info, warn or error")
+	flags.TextVar(&p.LogLevel, "log-level", p.LogLevel, "lowest level that is logged: debug, info, warn or error")
 }
 
 // AddNamespace adds --namespace, which the pod's environment sets.
 func (p *Process) AddNamespace(flags *pflag.FlagSet) {
-	flags.StringVar(&p.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace that Kiln is installed in; POD_NAMESPACE where it is set")
+	flags.StringVar(&p.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace that Kiln is installed in; POD_NAMESPACE if that is set")
 }
 
 // AddServing adds --health-probe-bind-address and --metrics-bind-address.
 func (p *Process) AddServing(flags *pflag.FlagSet) {
-	flags.StringVar(&p.Health, "health-probe-bind-address", p.Health, "address of /healthz and /readyz; 0 for none")
-	flags.StringVar(&p.Metrics, "metrics-bind-address", p.Metrics, "address of /metrics; 0 for none")
+	flags.StringVar(&p.Health, "health-probe-bind-address", p.Health, "address of /healthz and /readyz; 0 serves none")
+	flags.StringVar(&p.Metrics, "metrics-bind-address", p.Metrics, "address of /metrics; 0 serves none")
 }
 
 // AddElection adds --leader-elect and --leader-elect-resource-namespace.
 func (p *Process) AddElection(flags *pflag.FlagSet) {
-	flags.BoolVar(&p.Elect, "leader-elect", p.Elect, "run controllers only while this process holds the Lease that all replicas share")
+	flags.BoolVar(&p.Elect, "leader-elect", p.Elect, "run controllers only while this process holds the Lease of all replicas")
 	flags.StringVar(&p.Leases, "leader-elect-resource-namespace", p.Leases, "namespace of that Lease; empty for --namespace")
 }
 
-// ConfigUsage is what --config is, which webhook, controller and launcher must be given alike.
-const ConfigUsage = "file with a KubeVirt object or its spec.configuration; empty for the KubeVirt object of the cluster, or the defaults where " +
-	"there is none"
+// ConfigUsage is the help of --config, which must be the same for webhook, controller and launcher.
+const ConfigUsage = "file with a KubeVirt object or its spec.configuration; empty for the KubeVirt object of the cluster, or the defaults " +
+	"if there is none"

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Manager returns a manager by the flags. The options hold what is the process's own, such as its scheme and the name of its Lease.
+// Manager returns a manager configured by the flags. The options are the process's own, such as its scheme and the name of its Lease.
 func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	// With an empty path this is the service account of the pod.
 	access, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
@@ -29,8 +29,8 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(access, o)
 }
 
-// Probe serves health. /healthz answers as long as the process runs. /readyz is ok while all informers have synced and the context, which ends
-// when the process is asked to stop, has not ended; a process may add checks of its own.
+// Probe adds health checks. /healthz succeeds as long as the process runs. /readyz succeeds while all informers have synced and the context has
+// not ended, which ends when the process is asked to stop. A process may add checks of its own.
 func Probe(ctx context.Context, mgr ctrl.Manager) error {
 	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("informers", func(r *http.Request) error {
 		if ctx.Err() != nil {

@@ -1,5 +1,5 @@
-// Package condition bounds what Kiln writes into conditions and events. What they say is made of what users wrote: an error list of
-// megabytes would make a status that the API server refuses, and a status that cannot be written tells nobody anything.
+// Package condition bounds the messages of conditions and events. They contain what users wrote: an error list of megabytes would make a status
+// that the API server refuses, and the user would see no reason at all.
 package condition
 
 import (
@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// longestMessage is an eighth of what Kubernetes' own type of conditions takes, in bytes: an object has several.
+	// longestMessage is an eighth of the maximum of metav1.Condition, in bytes: an object has several conditions.
 	longestMessage = 4 << 10
-	// longestNote is what the API server takes as the note of an event, in bytes.
+	// longestNote is the API server's maximum for the note of an event, in bytes.
 	longestNote = 1 << 10
 )
 
-// Message is a text as the message of a condition: cut between characters, with the number of bytes that are left out.
+// Message returns a text bounded to the length of a condition's message. A longer text is cut between characters and ends with the number of
+// bytes left out.
 func Message(text string) string { return cut(text, longestMessage) }
 
-// Note is a text as the note of an event.
+// Note returns a text bounded to the length of an event's note, like Message.
 func Note(text string) string { return cut(text, longestNote) }
 
-// Mistakes are errors as the message of a condition: as many as there is room for, and the number of the others. What is said twice
-// counts once.
+// Mistakes returns errors as the message of a condition: as many as fit, and the number of the others. Equal errors appear once.
 func Mistakes(errs field.ErrorList) string {
-	var told []string
+	var texts []string
 	size, seen := 0, sets.New[string]()
 	for i, err := range errs {
 		text := err.Error()
@@ -36,13 +36,13 @@ func Mistakes(errs field.ErrorList) string {
 			continue
 		}
 		if size += len(text) + len(", "); i > 0 && size > longestMessage-len(", and 1000000 more") {
-			told = append(told, fmt.Sprintf("and %d more", len(errs)-i))
+			texts = append(texts, fmt.Sprintf("and %d more", len(errs)-i))
 			break
 		}
 		seen.Insert(text)
-		told = append(told, text)
+		texts = append(texts, text)
 	}
-	return Message(strings.Join(told, ", "))
+	return Message(strings.Join(texts, ", "))
 }
 
 func cut(text string, most int) string {
@@ -57,8 +57,7 @@ func cut(text string, most int) string {
 	return text[:end] + fmt.Sprintf(rest, len(text)-end)
 }
 
-// Oversized tells whether an object was refused because it is too large: for the API server, or for etcd, whose error has no
-// reason of its own.
+// Oversized reports whether an object was refused because it is too large for the API server or for etcd, whose error has no reason of its own.
 func Oversized(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
 }

@@ -1,4 +1,4 @@
-// Package hostprofile writes into the status of each HostProfile whether hosts apply it, and with which other profiles it is in conflict.
+// Package hostprofile writes the conditions Accepted and Conflicting into the status of HostProfiles.
 package hostprofile
 
 import (
@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Controller writes the conditions Accepted and Conflicting. The API server refuses what cannot be read in a profile, so that Accepted is False only
-// for profiles that were stored before it did. Launchers do not read the conditions: they judge profiles in the same way.
+// Controller writes the conditions. The API server refuses unreadable fields, so Accepted is False only for profiles that were stored before it
+// did. Launchers do not read the conditions: they judge profiles in the same way.
 type Controller struct{ Client client.Client }
 
 // Register starts the controller with a manager.
@@ -32,7 +32,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("hostprofile").Watches(&v1alpha1.HostProfile{}, all).Complete(c)
 }
 
-// Reconcile judges all profiles, whatever the request: one profile that changes may end or begin conflicts of many others.
+// Reconcile judges all profiles, whatever the request: a change of one profile may begin or end conflicts of many others.
 func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var list v1alpha1.HostProfileList
 	if err := c.Client.List(ctx, &list); err != nil {
@@ -47,7 +47,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// write patches a status that is not yet so.
+// write patches the status if a condition differs.
 func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
 	judged := profile.DeepCopy()
 	for _, condition := range conditions {
@@ -60,7 +60,7 @@ func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, c
 	return client.IgnoreNotFound(err)
 }
 
-// longest is what the API server takes as the message of a condition, in characters.
+// longest is the API server's maximum for the message of a condition, in characters.
 const longest = 32768
 
 func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
@@ -70,15 +70,15 @@ func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 	spec := field.NewPath("spec")
 	if mistakes := backend.Unreadable(&profile.Spec, spec); len(mistakes) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector
-		condition.Message = fmt.Sprintf("%.*s", longest, "hosts leave this profile out: "+mistakes.ToAggregate().Error())
+		condition.Message = fmt.Sprintf("%.*s", longest, "launchers ignore this profile: "+mistakes.ToAggregate().Error())
 	} else if mistakes := backend.Illegible(&profile.Spec, spec); len(mistakes) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidField
-		condition.Message = fmt.Sprintf("%.*s", longest, "hosts leave these fields out, or refuse VMIs that need them: "+mistakes.ToAggregate().Error())
+		condition.Message = fmt.Sprintf("%.*s", longest, "launchers ignore these fields or refuse VMIs that need them: "+mistakes.ToAggregate().Error())
 	}
 	return condition
 }
 
-// conflicting names the other profiles, each with the fields. The message is bounded by what backend.Conflicts returns: ten names of 253 characters.
+// conflicting names the conflicting profiles, each with the fields. backend.Conflicts bounds the message: ten names of 253 characters.
 func conflicting(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, complete bool) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoConflict, ObservedGeneration: profile.Generation,
@@ -90,11 +90,11 @@ func conflicting(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, co
 	switch {
 	case len(others) > 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonFieldsDiffer
-		condition.Message = fmt.Sprintf("VMIs that this profile and one of these select do not start, since both have priority %d and differ: %s",
+		condition.Message = fmt.Sprintf("VMIs that match this profile and one of the following do not start, because both have priority %d and differ: %s",
 			profile.Spec.Priority, strings.Join(others, ", "))
 	case !complete:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, v1alpha1.ReasonTooManyProfiles
-		condition.Message = "there are too many profiles of one priority to compare each with all others"
+		condition.Message = "too many profiles have this priority to compare each with all others"
 	}
 	return condition
 }

@@ -1,4 +1,4 @@
-// Package version says what a binary was built from.
+// Package version reports what a binary was built from.
 package version
 
 import (
@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stamp is 'git describe', set by the Makefile with -ldflags: a build without -buildvcs, or from an archive, knows no revision. A
-// variable and no constant, since the linker can set nothing else.
+// stamp is the output of 'git describe', set by the Makefile with -ldflags: a build without -buildvcs, or from an archive, has no revision. The
+// linker can set variables only.
 var stamp string
 
-// Info is what a binary was built from. What is not known is empty.
+// Info is what a binary was built from. Unknown fields are empty.
 type Info struct {
-	// Version is what the Makefile stamped, else that of the module, else '(devel)'.
+	// Version is the Makefile's stamp, else the module's version, else '(devel)'.
 	Version string `json:"version"`
 	// Revision of the repository, when it was committed, and whether files differed from it.
 	Revision string `json:"revision,omitempty"`
@@ -27,7 +27,7 @@ type Info struct {
 	Go       string `json:"go"`
 }
 
-// Read asks the binary that runs.
+// Read returns the Info of the running binary.
 func Read() Info {
 	build, found := debug.ReadBuildInfo()
 	if !found {
@@ -51,7 +51,7 @@ func of(build *debug.BuildInfo, stamped string) Info {
 	return info
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (i Info) String() string {
 	text := i.Version
 	if i.Revision != "" {
@@ -66,13 +66,13 @@ func (i Info) String() string {
 	return text + ", " + i.Go
 }
 
-// Add gives a program the command 'version' and the flag --version.
+// Add adds the command 'version' and the flag --version to a program.
 func Add(root *cobra.Command) {
 	root.Version = Read().String()
 	name := root.DisplayName()
 	root.SetVersionTemplate(name + " {{.Version}}\n")
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print what this program was built from", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version of this program and what it was built from", Args: cobra.NoArgs,
 		Example: "  " + name + " version -o json",
 	}
 	output := cmd.Flags().StringP("output", "o", "text", "output format: text, json or yaml")

@@ -14,7 +14,10 @@ import (
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	vcs := []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "4f1c"}, {Key: "vcs.time", Value: "2026-11-22T01:00:00Z"}, {Key: "vcs.modified", Value: "true"}}
+	vcs := []debug.BuildSetting{
+		{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "4f1c"}, {Key: "vcs.time", Value: "2026-11-22T01:00:00Z"},
+		{Key: "vcs.modified", Value: "true"},
+	}
 	for _, test := range []struct {
 		why     string
 		build   debug.BuildInfo
@@ -25,7 +28,8 @@ func TestOf(t *testing.T) {
 		{"the Makefile knows best", debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v1.0.0"}, Settings: vcs}, "v1.0.0-3-g4f1c",
 			Info{Version: "v1.0.0-3-g4f1c", Revision: "4f1c", Time: "2026-11-22T01:00:00Z", Modified: true, Go: "go1.26.8"},
 			"v1.0.0-3-g4f1c, revision 4f1c of 2026-11-22T01:00:00Z, modified, go1.26.8"},
-		{"go install", debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v1.0.0"}}, "", Info{Version: "v1.0.0", Go: "go1.26.8"}, "v1.0.0, go1.26.8"},
+		{"go install", debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v1.0.0"}}, "",
+			Info{Version: "v1.0.0", Go: "go1.26.8"}, "v1.0.0, go1.26.8"},
 		{"a build that knows nothing", debug.BuildInfo{GoVersion: "go1.26.8"}, "", Info{Version: "(devel)", Go: "go1.26.8"}, "(devel), go1.26.8"},
 	} {
 		got := of(&test.build, test.stamped)
@@ -39,7 +43,8 @@ func TestOf(t *testing.T) {
 func TestStampedBinaries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test", "-o", dir+"/", "../../cmd/...")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test",
+		"-o", dir+"/", "../../cmd/...")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -51,10 +56,12 @@ func TestStampedBinaries(t *testing.T) {
 			}
 		}
 		var info Info
-		if err := json.Unmarshal([]byte(run(t, filepath.Join(dir, binary), "version", "-o", "json")), &info); err != nil || info.Version != "v9.8.7-test" || info.Go != runtime.Version() {
+		err := json.Unmarshal([]byte(run(t, filepath.Join(dir, binary), "version", "-o", "json")), &info)
+		if err != nil || info.Version != "v9.8.7-test" || info.Go != runtime.Version() {
 			t.Errorf("%s -o json: %+v %v", binary, info, err)
 		}
-		if out, err := exec.Command(filepath.Join(dir, binary), "version", "-o", "xml").CombinedOutput(); err == nil || !strings.Contains(string(out), "use text, json or yaml") {
+		out, err := exec.Command(filepath.Join(dir, binary), "version", "-o", "xml").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "use text, json or yaml") {
 			t.Errorf("%s -o xml: %v\n%s", binary, err, out)
 		}
 	}
