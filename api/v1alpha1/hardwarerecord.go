@@ -15,7 +15,7 @@ type HardwareRecord struct {
 	Machine string `json:"machine,omitempty"`
 	// smbios are the system strings of the DMI table by libvirt's names, without uuid and serial.
 	SMBIOS map[string]string `json:"smbios,omitempty"`
-	// generationID reports whether the guest is told of its restorations. The ID itself is another one after each.
+	// generationID reports whether the guest has a VM Generation ID device. The ID itself changes with each restore.
 	GenerationID bool `json:"generationID,omitempty"`
 	// video is the model of the video adapter.
 	Video string `json:"video,omitempty"`
@@ -68,12 +68,12 @@ type GuestNUMANode struct {
 	// cpus of the guest, those to be added later included, in Linux' list format: 0-3,8-11.
 	CPUs      string `json:"cpus"`
 	MemoryKiB uint64 `json:"memoryKiB"`
-	// distances to each node in their order, 10 to itself; empty where the host told none.
+	// distances to each node in their order, 10 to itself; empty where the host reported none.
 	// +listType=atomic
 	Distances []uint `json:"distances,omitempty"`
 }
 
-// String is the address for people.
+// String returns the address for messages.
 func (a GuestAddress) String() string {
 	text := a.PCI + a.Drive + a.USB + a.Serial + a.CCW
 	if number, _, _ := strings.Cut(a.Expander, ":"); number != "" {

@@ -39,12 +39,12 @@ const (
 	ValidateHardware   = "/validate/guesthardwares"
 )
 
-// Hooks are all webhooks by path. They share the room for the reviews at hand.
+// Hooks are all webhooks by path. They share the capacity for reviews in progress.
 func (s *Server) Hooks() map[string]Hook {
-	room, hooks := newRoom(), map[string]Hook{}
+	capacity, hooks := newCapacity(), map[string]Hook{}
 	for path, handle := range map[string]handler{
-		MutateVM:           legible(s.mutateVM),
-		MutateVMI:          legible(s.mutateVMI),
+		MutateVM:           skipUnreadable(s.mutateVM),
+		MutateVMI:          skipUnreadable(s.mutateVMI),
 		ValidateVM:         s.validateVM,
 		ValidateVMI:        s.validateVMI,
 		ValidateStatus:     s.validateStatus,
@@ -53,7 +53,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidatePreference: validatePreference,
 		ValidateHardware:   validateHardware,
 	} {
-		hooks[path] = Hook{handle, room}
+		hooks[path] = Hook{handle, capacity}
 	}
 	return hooks
 }

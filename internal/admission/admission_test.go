@@ -148,7 +148,7 @@ func TestAnswersToMistakesAndFaults(t *testing.T) {
 			handle: func(context.Context, *admissionv1.AdmissionRequest) (answer, error) { panic("bug") }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			result := ask(t, Hook{test.handle, newRoom()}, create(t, sparse)).Result
+			result := ask(t, Hook{test.handle, newCapacity()}, create(t, sparse)).Result
 			if result == nil || result.Code != test.code {
 				t.Fatalf("%s: %+v, want %d", test.why, result, test.code)
 			}
@@ -181,7 +181,7 @@ func TestWrongTypesAreTheUsersMistake(t *testing.T) {
 func TestBytesThatAreNoReview(t *testing.T) {
 	for _, body := range []string{"", "{}", `{"apiVersion":"admission.k8s.io/v1beta1","request":{}}`, "[]"} {
 		recorder := httptest.NewRecorder()
-		Hook{room: newRoom()}.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+		Hook{capacity: newCapacity()}.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
 		if recorder.Code != http.StatusBadRequest {
 			t.Errorf("'%s': %d", body, recorder.Code)
 		}

@@ -21,8 +21,8 @@ import (
 // Hook answers the reviews of one path.
 type Hook struct {
 	handle handler
-	// room is for the bytes of all reviews at hand, those of the other hooks too.
-	room *semaphore.Weighted
+	// capacity bounds the bytes of all reviews in progress, those of the other hooks included.
+	capacity *semaphore.Weighted
 }
 
 // ServeHTTP answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer. Work ends when
@@ -33,13 +33,13 @@ func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("the AdmissionReview must have at most %d bytes", maxReview), http.StatusRequestEntityTooLarge)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
+	ctx, cancel := context.WithTimeout(r.Context(), timeout(r))
 	defer cancel()
-	if !h.enter(ctx, size) {
+	if !h.acquire(ctx, size) {
 		tooBusy(w, r)
 		return
 	}
-	defer h.room.Release(size)
+	defer h.capacity.Release(size)
 	body, err := read(w, r, size)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
@@ -104,8 +104,8 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 	return response
 }
 
-// judge calls the handler for objects that are small enough to be decoded and judged. What is being deleted is nobody's concern, however
-// large it is.
+// judge calls the handler for objects that are small enough to be decoded and judged. An object that is being deleted is admitted,
+// however large it is.
 func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	over := validate.Counts(request.Object.Raw)
 	if over == nil {
@@ -136,9 +136,9 @@ func (u *unreadable) Error() string { return u.refusal.Error() }
 
 func (u *unreadable) Unwrap() error { return u.refusal }
 
-// legible leaves an object that cannot be read to the API server: mutating webhooks come before its schema, which tells the
+// skipUnreadable leaves an object that cannot be read to the API server: mutating webhooks come before its schema, which tells the
 // user where the mistake is, as this package could not. What the schema lets through is refused when it is validated.
-func legible(handle handler) handler {
+func skipUnreadable(handle handler) handler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 		given, err := handle(ctx, request)
 		var unread *unreadable

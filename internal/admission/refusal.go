@@ -38,7 +38,7 @@ func invalid(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *m
 	}
 	status := apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, name, nil).ErrStatus
 	var texts []string
-	more, told, size := "", map[string]bool{}, 0
+	more, seen, size := "", map[string]bool{}, 0
 	for i, mistake := range mistakes {
 		text := mistake.Error()
 		// What the client gets holds each twice, in message and causes; the limit counts the causes.
@@ -46,9 +46,11 @@ func invalid(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *m
 			more = fmt.Sprintf("and %d more", len(mistakes)-i)
 			break
 		}
-		if !told[text] { // references and the guest are judged apart, and may find the same
-			texts, told[text] = append(texts, text), true
-			status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseType(mistake.Type), Message: mistake.ErrorBody(), Field: mistake.Field})
+		if !seen[text] { // references and the VMI are judged apart, and may find the same mistake
+			texts, seen[text] = append(texts, text), true
+			status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
+				Type: metav1.CauseType(mistake.Type), Message: mistake.ErrorBody(), Field: mistake.Field,
+			})
 		}
 	}
 	if len(mistakes) >= validate.MostErrors {

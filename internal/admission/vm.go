@@ -15,7 +15,7 @@ import (
 // refused here already: the API server asks policies before validating webhooks, and a policy names one mistake without its value.
 func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vm, old, err := readVM(request)
-	if err != nil || settled(vm, old) {
+	if err != nil || unchanged(vm, old) {
 		return answer{}, err
 	}
 	reviewed, err := s.Reviewer.Written(ctx, vm, old, s.asker(request))
@@ -73,13 +73,13 @@ func readVM(request *admissionv1.AdmissionRequest) (vm, old *v1.VirtualMachine, 
 	return vm, old, nil
 }
 
-// settled reports whether there is nothing to decide: a VM on its way out, whose finalizers must go whatever became of the
+// unchanged reports whether there is nothing to decide: a VM on its way out, whose finalizers must go whatever became of the
 // catalog, or one in which nothing changed that matters here.
-func settled(vm, old *v1.VirtualMachine) bool {
+func unchanged(vm, old *v1.VirtualMachine) bool {
 	if vm.DeletionTimestamp != nil || old == nil {
 		return vm.DeletionTimestamp != nil
 	}
-	for _, key := range ours {
+	for _, key := range admissionAnnotations {
 		value, found := vm.Annotations[key]
 		if was, had := old.Annotations[key]; value != was || found != had {
 			return false
@@ -88,5 +88,5 @@ func settled(vm, old *v1.VirtualMachine) bool {
 	return equality.Semantic.DeepEqual(vm.Spec, old.Spec)
 }
 
-// ours are the annotations of a VM that admission reads.
-var ours = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationInference}
+// admissionAnnotations are the annotations of a VM that admission reads.
+var admissionAnnotations = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationInference}

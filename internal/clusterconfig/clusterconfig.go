@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Reading is a configuration with what its reader has to tell of it.
+// Reading is a configuration and what its reader reports about it.
 type Reading struct {
 	config.Cluster
 	// Warnings name what has no effect.
@@ -63,7 +63,7 @@ func ofObject(ctx context.Context, reader client.Reader) (Reading, error) {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	source := fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name)
-	cluster, warnings, err := meaning(&first)
+	cluster, warnings, err := fromObject(&first)
 	if err != nil {
 		return Reading{}, fmt.Errorf("%s: %w", source, err)
 	}
@@ -96,11 +96,11 @@ func Parse(data []byte) (config.Cluster, []string, error) {
 	if err != nil {
 		return config.Cluster{}, nil, err
 	}
-	return meaning(&object)
+	return fromObject(&object)
 }
 
-// meaning is what a KubeVirt object configures. Its error names every wrong field.
-func meaning(object *v1.KubeVirt) (config.Cluster, []string, error) {
+// fromObject returns what a KubeVirt object configures. Its error names every wrong field.
+func fromObject(object *v1.KubeVirt) (config.Cluster, []string, error) {
 	cluster, errs := config.FromKubeVirt(object.Spec.Configuration)
 	if len(errs) > 0 {
 		return config.Cluster{}, nil, errs.ToAggregate()

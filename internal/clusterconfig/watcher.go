@@ -23,7 +23,7 @@ import (
 type Watcher struct {
 	// File is read if it is named; else the KubeVirt object is.
 	File string
-	// Namespace is the one that Kiln is installed in, whose accounts may do what controllers do. Whoever judges nobody leaves it empty.
+	// Namespace is the one that Kiln is installed in, whose accounts may do what controllers do. Empty where no request is judged.
 	Namespace string
 
 	Cache  cache.Cache
@@ -46,11 +46,11 @@ func (w *Watcher) Now() config.Cluster {
 	if now := w.now.Load(); now != nil {
 		return *now
 	}
-	return w.ours(config.Default())
+	return w.withAccounts(config.Default())
 }
 
-// ours is a configuration with Kiln's own accounts in it, where they are known.
-func (w *Watcher) ours(cluster config.Cluster) config.Cluster {
+// withAccounts returns a configuration with Kiln's own accounts in it, where they are known.
+func (w *Watcher) withAccounts(cluster config.Cluster) config.Cluster {
 	if w.Namespace == "" {
 		return cluster
 	}
@@ -63,7 +63,7 @@ func (w *Watcher) Load(ctx context.Context) error {
 	if w.File != "" {
 		return w.readFile()
 	}
-	return w.follow(ctx)
+	return w.watchObjects(ctx)
 }
 
 // Synced reports whether the configuration that stood in the cluster at the start has been read.
@@ -105,8 +105,8 @@ func (w *Watcher) readFile() error {
 	return nil
 }
 
-// follow has the cache watch KubeVirt objects once the cluster serves them: KubeVirt need not be installed.
-func (w *Watcher) follow(ctx context.Context) error {
+// watchObjects has the cache watch KubeVirt objects once the cluster serves them: KubeVirt need not be installed.
+func (w *Watcher) watchObjects(ctx context.Context) error {
 	if w.objects.Load() != nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (w *Watcher) readObjects(ctx context.Context) {
 }
 
 func (w *Watcher) set(read Reading) {
-	cluster := w.ours(read.Cluster)
+	cluster := w.withAccounts(read.Cluster)
 	if equality.Semantic.DeepEqual(cluster, w.Now()) {
 		return // the object is written for other reasons too
 	}

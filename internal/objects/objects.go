@@ -1,4 +1,4 @@
-// Package objects reads objects that lie in memory, such as those of files, as a client of a cluster would.
+// Package objects reads objects from memory, such as those of files, through the interface of a cluster client.
 package objects
 
 import (
@@ -22,7 +22,7 @@ type Reader struct {
 	objects map[place]*unstructured.Unstructured
 }
 
-// place is what tells an object from all others.
+// place identifies an object.
 type place struct {
 	schema.GroupKind
 	client.ObjectKey

@@ -61,7 +61,7 @@ func (w walk) images() (all []Source) {
 		}
 		at := Source{sourceKind: dataSources, Namespace: w.ref.namespace, Name: ref.Name}
 		if ref.Namespace != nil {
-			at.Namespace = w.orOwn(*ref.Namespace)
+			at.Namespace = w.orOwnNamespace(*ref.Namespace)
 		}
 		all = append(all, at)
 	}
@@ -97,9 +97,9 @@ func (r imageRights) labelled(ctx context.Context, at Source) (string, error) {
 	var found cdi.DataSource
 	labels, err := r.look(ctx, at, &found)
 	if next := found.Spec.Source.DataSource; err == nil && next != nil {
-		labels, err = r.look(ctx, Source{dataSources, r.orOwn(next.Namespace), next.Name}, nil)
+		labels, err = r.look(ctx, Source{dataSources, r.orOwnNamespace(next.Namespace), next.Name}, nil)
 	}
-	if errors.As(err, new(*absent)) {
+	if errors.As(err, new(*notFound)) {
 		return "", nil
 	}
 	if found := labels[labelArchitecture]; err == nil && slices.Contains(architectures, found) {

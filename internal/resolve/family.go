@@ -129,14 +129,14 @@ func revisions(found []*content) []string {
 	return names
 }
 
-// lost is the fault that a revision is gone which a VM was made from: another one must not silently take its place.
-func lost(name string, of any) error {
+// revisionGone is the error when a revision that a VM uses was deleted: another one must not silently take its place.
+func revisionGone(name string, of any) error {
 	return fmt.Errorf("revision '%s', which this VM uses, no longer exists: restore it, or set annotation '%s' to '' to use the current %s",
 		name, v1alpha1.AnnotationPins, of)
 }
 
-// exchanged refuses names that took the place of the recorded ones.
-func exchanged(names ...string) *field.Error {
+// replacedPin refuses names that took the place of the recorded ones.
+func replacedPin(names ...string) *field.Error {
 	return field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPins), strings.Join(names, ", "),
 		"the pinned revision may not be replaced: name an older one in revisionName, or set the annotation to '' for the current one").WithOrigin("vm/pin")
 }

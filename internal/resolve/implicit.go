@@ -42,8 +42,8 @@ func (r Resolver) implicits(ctx context.Context, vm, old *v1.VirtualMachine) []i
 	}
 }
 
-// imply finds what a VM is pinned to; nil when it is not pinned yet, since the first pin is the controller's.
-func (r Resolver) imply(ctx context.Context, i implicit, answer *Answer) (found []*content, refused field.ErrorList, err error) {
+// resolveImplicit returns what a VM is pinned to; nil when it is not pinned yet, since the first pin is the controller's.
+func (r Resolver) resolveImplicit(ctx context.Context, i implicit, answer *Answer) (found []*content, refused field.ErrorList, err error) {
 	event := pin.Updated
 	if i.old == nil {
 		event = pin.Created
@@ -56,7 +56,7 @@ func (r Resolver) imply(ctx context.Context, i implicit, answer *Answer) (found 
 		found, err = i.current()
 		return found, nil, err
 	case pin.Honour:
-		if found, err = r.brought(ctx, i); found == nil && err == nil {
+		if found, err = r.restored(ctx, i); found == nil && err == nil {
 			answer.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
 		}
 		return found, nil, err
@@ -68,14 +68,14 @@ func (r Resolver) imply(ctx context.Context, i implicit, answer *Answer) (found 
 	if found, err = i.current(); err != nil || slices.Equal(i.now.Names, revisions(found)) {
 		return found, nil, err
 	}
-	return nil, field.ErrorList{exchanged(i.now.Names...)}, nil
+	return nil, field.ErrorList{replacedPin(i.now.Names...)}, nil
 }
 
-// brought are the revisions that a VM comes with; nil when one does not exist, is not what it was, or is not for this VM.
-func (r Resolver) brought(ctx context.Context, i implicit) ([]*content, error) {
+// restored are the revisions that a VM comes with; nil when one does not exist, is not what it was, or is not for this VM.
+func (r Resolver) restored(ctx context.Context, i implicit) ([]*content, error) {
 	all := []*content{}
 	for _, name := range i.now.Names {
-		found, err := r.implied(ctx, i, name)
+		found, err := r.impliedRevision(ctx, i, name)
 		if errors.As(err, new(*revision.Untrusted)) || err == nil && (found == nil || !found.matches(i.vm)) {
 			return nil, nil
 		}
@@ -93,9 +93,9 @@ func (r Resolver) recorded(ctx context.Context, i implicit) ([]*content, error) 
 	kept := []*content{}
 	names := map[string]bool{}
 	for _, name := range i.was.Names {
-		found, err := r.implied(ctx, i, name)
+		found, err := r.impliedRevision(ctx, i, name)
 		if err == nil && found == nil {
-			err = lost(name, i.field)
+			err = revisionGone(name, i.field)
 		}
 		if err != nil {
 			return nil, err
@@ -139,9 +139,9 @@ func relabelled(vm, old *v1.VirtualMachine) bool {
 	return !maps.Equal(now.Labels, was.Labels) || now.Annotations[preset.Exclude] != was.Annotations[preset.Exclude]
 }
 
-// implied is one pinned revision: from the cache, else of what there is now if that is the same, else from the API server. Nil when it
+// impliedRevision returns one pinned revision: from the cache, else of what there is now if that is the same, else from the API server. Nil when it
 // does not exist.
-func (r Resolver) implied(ctx context.Context, i implicit, name string) (*content, error) {
+func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) (*content, error) {
 	key := client.ObjectKey{Namespace: i.vm.Namespace, Name: name}
 	found, err := r.cached().revision(ctx, i.family, key)
 	if err != nil || found != nil {

@@ -16,22 +16,22 @@ import (
 // A matcher with inferFromVolume names no object: the image that the volume is made of recommends one, by its labels. What is
 // found is pinned, and looked for again only when the owner asks; the spec stays as it was written.
 
-// silent is the error of a volume that recommends nothing. It is the one that the policy Ignore ignores.
-type silent struct{ reason string }
+// noRecommendation is the error of a volume that recommends nothing. It is the one that the policy Ignore ignores.
+type noRecommendation struct{ reason string }
 
-func (s *silent) Error() string { return s.reason }
+func (s *noRecommendation) Error() string { return s.reason }
 
-// absent is the error of a source that does not exist yet.
-type absent struct{ reason string }
+// notFound is the error of a source that does not exist yet.
+type notFound struct{ reason string }
 
-func (a *absent) Error() string { return a.reason }
+func (a *notFound) Error() string { return a.reason }
 
-// hasPolicy tells whether the policy is none or one that there is.
+// hasPolicy reports whether inferFromVolumeFailurePolicy is absent or a known value.
 func (r *reference) hasPolicy() bool {
 	return r.policy == nil || *r.policy == v1.RejectInferFromVolumeFailure || *r.policy == v1.IgnoreInferFromVolumeFailure
 }
 
-// ignores tells whether the owner wants a guest without size or preference when the volume recommends none.
+// ignores reports whether inferFromVolumeFailurePolicy is Ignore: the VMI starts without instancetype or preference when the volume recommends none.
 func (r *reference) ignores() bool {
 	return r.inferFrom != "" && r.policy != nil && *r.policy == v1.IgnoreInferFromVolumeFailure
 }
@@ -41,8 +41,8 @@ func (r *reference) ignores() bool {
 func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*reference, field.ErrorList, error) {
 	at, named := ref.path.Child("inferFromVolume"), *ref
 	labels, err := walk{Resolver: r, ref: ref}.volume(ctx)
-	var nothing *silent
-	var missing *absent
+	var nothing *noRecommendation
+	var missing *notFound
 	var refused *field.Error
 	switch {
 	case errors.As(err, &refused):
@@ -50,7 +50,8 @@ func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*r
 		return nil, field.ErrorList{refused}, nil
 	case errors.As(err, &missing):
 		answer.Waiting = true
-		answer.lack(Missing{Path: at, Value: ref.inferFrom}, "%s: %s; the VM cannot start until volume '%s' recommends its %s", at, missing, ref.inferFrom, ref.field)
+		answer.warnMissing(Missing{Path: at, Value: ref.inferFrom},
+			"%s: %s; the VM cannot start until volume '%s' recommends its %s", at, missing, ref.inferFrom, ref.field)
 		return nil, nil, nil
 	case errors.As(err, &nothing) && ref.ignores():
 		answer.warn("%s: %s; the VMI gets no %s", at, nothing, ref.field)
@@ -73,8 +74,8 @@ type walk struct {
 	referred bool
 }
 
-// answered tells whether these labels recommend something.
-func (w walk) answered(labels map[string]string) bool { return labels[w.ref.label] != "" }
+// recommends reports whether these labels recommend something.
+func (w walk) recommends(labels map[string]string) bool { return labels[w.ref.label] != "" }
 
 // volume finds the labels that recommend something: those of a claim, or of what a DataVolume copies.
 func (w walk) volume(ctx context.Context) (map[string]string, error) {
@@ -90,7 +91,7 @@ func (w walk) volume(ctx context.Context) (map[string]string, error) {
 		case volume.DataVolume != nil:
 			return w.dataVolume(ctx, volume.DataVolume.Name)
 		default:
-			return nil, &silent{"only volumes of type persistentVolumeClaim or dataVolume recommend an instancetype or a preference"}
+			return nil, &noRecommendation{"only volumes of type persistentVolumeClaim or dataVolume recommend an instancetype or a preference"}
 		}
 	}
 	return nil, field.Invalid(nil, w.ref.inferFrom, "must name a volume of spec.template.spec.volumes").WithOrigin("vm/inference")
@@ -103,8 +104,8 @@ func (w walk) claim(ctx context.Context, namespace, name string) (map[string]str
 
 func (w walk) leaf(ctx context.Context, source Source) (map[string]string, error) {
 	labels, err := w.look(ctx, source, nil)
-	if err == nil && !w.answered(labels) {
-		err = &silent{fmt.Sprintf("%s has no label '%s'", source, w.ref.label)}
+	if err == nil && !w.recommends(labels) {
+		err = &noRecommendation{fmt.Sprintf("%s has no label '%s'", source, w.ref.label)}
 	}
 	return labels, err
 }
@@ -119,9 +120,9 @@ func (w walk) dataVolume(ctx context.Context, name string) (map[string]string, e
 	var volume cdi.DataVolume
 	labels, err := w.look(ctx, Source{dataVolumes, w.ref.namespace, name}, &volume)
 	switch {
-	case errors.As(err, new(*absent)): // a DataVolume may be removed when its claim is filled
+	case errors.As(err, new(*notFound)): // a DataVolume may be removed when its claim is filled
 		return w.claim(ctx, w.ref.namespace, name)
-	case err != nil || w.answered(labels):
+	case err != nil || w.recommends(labels):
 		return labels, err
 	}
 	return w.copied(ctx, &volume.Spec)
@@ -131,55 +132,56 @@ func (w walk) dataVolume(ctx context.Context, name string) (map[string]string, e
 func (w walk) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]string, error) {
 	switch source, ref := spec.Source, spec.SourceRef; {
 	case source != nil && source.PVC != nil:
-		return w.claim(ctx, w.orOwn(source.PVC.Namespace), source.PVC.Name)
+		return w.claim(ctx, w.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
 	case source != nil && source.Snapshot != nil:
-		return w.leaf(ctx, Source{snapshots, w.orOwn(source.Snapshot.Namespace), source.Snapshot.Name})
+		return w.leaf(ctx, Source{snapshots, w.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
 	case ref != nil && ref.Kind == cdi.DataVolumeDataSource:
 		namespace := w.ref.namespace
 		if ref.Namespace != nil {
-			namespace = w.orOwn(*ref.Namespace)
+			namespace = w.orOwnNamespace(*ref.Namespace)
 		}
 		return w.dataSource(ctx, Source{dataSources, namespace, ref.Name})
 	}
-	return nil, &silent{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
+	return nil, &noRecommendation{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }
 
 // dataSource goes on to what a DataSource stands for, over one other DataSource at most, as CDI itself does.
 func (w walk) dataSource(ctx context.Context, at Source) (map[string]string, error) {
 	var found cdi.DataSource
 	labels, err := w.look(ctx, at, &found)
-	if err != nil || w.answered(labels) {
+	if err != nil || w.recommends(labels) {
 		return labels, err
 	}
 	switch source := found.Spec.Source; {
 	case source.PVC != nil:
-		return w.claim(ctx, w.orOwn(source.PVC.Namespace), source.PVC.Name)
+		return w.claim(ctx, w.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
 	case source.Snapshot != nil:
-		return w.leaf(ctx, Source{snapshots, w.orOwn(source.Snapshot.Namespace), source.Snapshot.Name})
+		return w.leaf(ctx, Source{snapshots, w.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
 	case source.DataSource != nil && !w.referred:
 		w.referred = true
-		return w.dataSource(ctx, Source{dataSources, w.orOwn(source.DataSource.Namespace), source.DataSource.Name})
+		return w.dataSource(ctx, Source{dataSources, w.orOwnNamespace(source.DataSource.Namespace), source.DataSource.Name})
 	}
-	return nil, &silent{fmt.Sprintf("%s names neither a PersistentVolumeClaim nor a VolumeSnapshot", at)}
+	return nil, &noRecommendation{fmt.Sprintf("%s names neither a PersistentVolumeClaim nor a VolumeSnapshot", at)}
 }
 
-func (w walk) orOwn(namespace string) string {
+func (w walk) orOwnNamespace(namespace string) string {
 	if namespace == "" {
 		return w.ref.namespace
 	}
 	return namespace
 }
 
-// Effective is a VM as its pins mean it. Without what a volume was to recommend and did not, if that is to be ignored; and, where
-// a size was recommended to a VM that could do without, without the memory that was there for that case. The VM itself stays.
+// Effective returns a VM as its pins mean it: without a matcher whose volume recommends nothing, if the policy is Ignore; and, where
+// an instancetype was recommended to a VM whose spec also
+// has memory for the case without, without that memory. The VM itself is not changed.
 func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
-	size, preference := references(vm)
+	instancetype, preference := references(vm)
 	effective := *vm
 	if preference != nil && preference.ignores() && pins.Preference == v1alpha1.PinNone {
 		effective.Spec.Preference = nil
 	}
 	switch {
-	case size == nil || !size.ignores():
+	case instancetype == nil || !instancetype.ignores():
 	case pins.Instancetype == v1alpha1.PinNone:
 		effective.Spec.Instancetype = nil
 	case pins.Instancetype != "" && vm.Spec.Template != nil:
@@ -190,7 +192,7 @@ func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
 	return &effective
 }
 
-// Asks tells whether an update asks for an inference: by another matcher or other volumes, or for a new pin. Who asks must have the
+// Asks reports whether an update asks for an inference: by another matcher or other volumes, or for a new pin. Who asks must have the
 // right to read what it reads.
 func Asks(vm, old *v1.VirtualMachine) bool {
 	type asked struct { // exported, as the comparison wants

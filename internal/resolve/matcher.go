@@ -69,7 +69,7 @@ func (r Resolver) match(ctx context.Context, m matched, answer *Answer) (*conten
 		return nil, nil, nil // what is meant is not known: validation says why
 	case m.inferFrom == "" && m.name == "":
 		return nil, field.ErrorList{field.Required(m.path.Child("name"), "name the "+m.field).WithOrigin("vm/matcher-name")}, nil
-	case !m.known(answer):
+	case !m.knownKind(answer):
 		return nil, nil, nil
 	case m.revision != "":
 		return r.byRevisionName(ctx, m, answer)
@@ -90,7 +90,7 @@ func (r Resolver) match(ctx context.Context, m matched, answer *Answer) (*conten
 	switch {
 	case m.given == now:
 	case m.action == pin.Exchange:
-		return nil, field.ErrorList{exchanged(m.given)}, nil
+		return nil, field.ErrorList{replacedPin(m.given)}, nil
 	case m.action == pin.Honour: // a dry run writes no revision, but its second call is asked for it
 		answer.warn("pin '%s' was dropped: the namespace has no such revision of %s", m.given, m.reference)
 	}
@@ -109,7 +109,7 @@ func (r Resolver) byPin(ctx context.Context, m matched) (*content, error) {
 	case pin.Keep:
 		found, err := r.pinned(ctx, m.reference, m.recorded)
 		if err == nil && found == nil {
-			err = lost(m.recorded, m.reference)
+			err = revisionGone(m.recorded, m.reference)
 		}
 		return found, err
 	case pin.First:
@@ -126,7 +126,7 @@ func (r Resolver) byStatus(ctx context.Context, ref *reference) (*content, error
 	}
 	found, err := r.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: name})
 	if err == nil && found == nil {
-		err = lost(name, ref)
+		err = revisionGone(name, ref)
 	}
 	if err != nil || ref.fits(found.source) {
 		return found, err
@@ -145,7 +145,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, answer *Answer) (
 			return nil, nil, nil
 		case named.name == "":
 			return &content{revision: v1alpha1.PinNone}, nil, nil
-		case !named.known(answer):
+		case !named.knownKind(answer):
 			return nil, nil, nil
 		}
 		ref = named
@@ -153,7 +153,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, answer *Answer) (
 	found, err := r.live(ctx, ref)
 	if found == nil && err == nil {
 		kind := ref.family.Canonical(ref.kind)
-		answer.lack(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
+		answer.warnMissing(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
 			"%s '%s'%s does not exist; the VM cannot start until it does", kind, ref.name, ref.where())
 	}
 	return found, nil, err
@@ -171,7 +171,7 @@ func (r Resolver) byRevisionName(ctx context.Context, m matched, answer *Answer)
 	case found == nil && m.revisionIsNew:
 		return nil, field.ErrorList{missing(at, ref)}, nil
 	case found == nil:
-		answer.lack(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at, ref.revision)
+		answer.warnMissing(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at, ref.revision)
 	case !ref.fits(found.source):
 		return nil, field.ErrorList{field.Invalid(at, ref.revision,
 			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source.Kind, found.source.Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil

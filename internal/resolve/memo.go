@@ -8,18 +8,18 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Memo remembers what was read from stored objects, so that ten thousand guests of one size verify and decode its revision
+// Memo remembers what was read from stored objects, so that ten thousand VMs of one instancetype verify and decode its revision
 // once. Safe for concurrent use; what it holds is shared and must not be changed. The nil Memo remembers nothing.
 type Memo struct{ entries *lru.Cache }
 
-// memoSize is in objects of about 2 KiB: a thousand sizes and preferences in a few namespaces.
+// memoSize is in objects of about 2 KiB: a thousand instancetypes and preferences in a few namespaces.
 const memoSize = 4096
 
 // NewMemo is an empty memo.
 func NewMemo() *Memo { return &Memo{lru.New(memoSize)} }
 
 // version of a stored object never changes its content. The purpose is what it was read for: a live object has a snapshot in
-// each namespace, and a revision is asked for as a size or as a preference.
+// each namespace, and a revision is asked for as an instancetype or as a preference.
 type version struct {
 	uid      types.UID
 	resource string

@@ -18,8 +18,8 @@ type Missing struct {
 	Warning string
 }
 
-// lack warns of what is missing.
-func (a *Answer) lack(missing Missing, format string, args ...any) {
+// warnMissing warns of what is missing.
+func (a *Answer) warnMissing(missing Missing, format string, args ...any) {
 	missing.Warning = fmt.Sprintf(format, args...)
 	a.Missing = append(a.Missing, missing)
 	a.Warnings = append(a.Warnings, missing.Warning)

@@ -78,7 +78,7 @@ func (r Resolver) cached() Resolver {
 // get reads from the cache, and on a miss once from the API server.
 func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
 	err := r.Cached.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) && r.Live != nil && possible(key) {
+	if apierrors.IsNotFound(err) && r.Live != nil && validKey(key) {
 		err = r.Live.Get(ctx, key, object)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -87,9 +87,9 @@ func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.O
 	return err
 }
 
-// possible reports whether an object can have this name and namespace. A client refuses to ask for others, and that error would look like ours,
+// validKey reports whether an object can have this name and namespace. A client refuses to ask for others, and that error would look like ours,
 // while the name is the user's.
-func possible(key client.ObjectKey) bool {
+func validKey(key client.ObjectKey) bool {
 	for _, segment := range []string{key.Name, key.Namespace} {
 		if len(segment) > validation.DNS1123SubdomainMaxLength || len(legal.IsPathSegmentName(segment)) > 0 {
 			return false

@@ -79,9 +79,9 @@ func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
 	return recorded
 }
 
-// known reports whether the kind of a matcher is one of its family. What a user wrote is for validation to refuse; of what a volume
+// knownKind reports whether the kind of a matcher is one of its family. What a user wrote is for validation to refuse; of what a volume
 // recommends a warning tells.
-func (r *reference) known(answer *Answer) bool {
+func (r *reference) knownKind(answer *Answer) bool {
 	if r.Canonical(r.kind) != "" {
 		return true
 	}

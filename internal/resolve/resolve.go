@@ -1,4 +1,4 @@
-// Package resolve goes from references to values: which size, which preference and which presets a guest has. One
+// Package resolve goes from references to values: which instancetype, preference, presets and configuration a VM has. One
 // algorithm serves the webhook (informer caches), the controller and the command line (files).
 package resolve
 
@@ -46,12 +46,12 @@ type Answer struct {
 	Warnings []string
 	// Missing is what some of the warnings are about.
 	Missing []Missing
-	// Waiting says that a volume cannot tell yet what it recommends.
+	// Waiting reports that the source of a volume does not exist yet, so that its recommendation is unknown.
 	Waiting bool
 }
 
-// Refusal is the user's mistake. Every other error of this package is ours: the request may be right, and can be tried
-// again.
+// Refusal is the user's mistake. Every other error of this package is Kiln's or the cluster's: the request may be right and can be
+// tried again.
 type Refusal struct{ Errors field.ErrorList }
 
 func (r *Refusal) Error() string { return r.Errors.ToAggregate().Error() }
@@ -64,7 +64,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 	now, was := pin.Parse(vm), pin.Written{}
 	if now.Malformed {
 		if old != nil {
-			return answer, &Refusal{field.ErrorList{exchanged(vm.Annotations[v1alpha1.AnnotationPins])}}
+			return answer, &Refusal{field.ErrorList{replacedPin(vm.Annotations[v1alpha1.AnnotationPins])}}
 		}
 		answer.warn("annotation '%s' cannot be read and was dropped", v1alpha1.AnnotationPins)
 	}
@@ -81,7 +81,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 		}
 	}
 	for _, i := range r.implicits(ctx, vm, old) {
-		found, errs, err := r.imply(ctx, i, &answer)
+		found, errs, err := r.resolveImplicit(ctx, i, &answer)
 		if err != nil {
 			return answer, err
 		}
@@ -91,7 +91,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 	if len(refused) > 0 {
 		return answer, &Refusal{refused}
 	}
-	if answer.Waiting { // it is asked again with the volume that cannot tell yet
+	if answer.Waiting { // resolution runs again when the volume exists
 		return answer, nil
 	}
 	var err error
@@ -99,7 +99,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, e
 	return answer, err
 }
 
-// VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither size nor preference.
+// VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither instancetype nor preference.
 func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answer, error) {
 	answer := Answer{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
 	written := pin.Parse(vmi)

@@ -47,7 +47,7 @@ const every = "*"
 
 func (s Source) String() string { return fmt.Sprintf("%s '%s/%s'", s.Kind, s.Namespace, s.Name) }
 
-// key is how a grant is recorded.
+// key is how a permission is recorded.
 func (s Source) key() string {
 	return schema.GroupResource{Group: s.Group, Resource: s.Resource}.String() + "/" + s.Namespace + "/" + s.Name
 }
@@ -92,8 +92,8 @@ func (r *Rights) Record() string {
 	return string(text)
 }
 
-// grant asks for one source and remembers the answer. Who may read all of a kind in a namespace is not asked for one.
-func (r *Rights) grant(ctx context.Context, s Source) (bool, error) {
+// check asks whether one source may be read and records a permission. A permission for all of a kind in a namespace covers each of them.
+func (r *Rights) check(ctx context.Context, s Source) (bool, error) {
 	all := Source{s.sourceKind, s.Namespace, every}
 	if slices.Contains(r.granted, all.key()) {
 		return true, nil
@@ -115,8 +115,8 @@ func (w walk) look(ctx context.Context, s Source, into any) (map[string]string, 
 		return nil, err
 	}
 	labels, err := w.read(ctx, s, into)
-	if s.sourceKind == dataSources && errors.As(err, new(*absent)) {
-		w.foresee(ctx, s)
+	if s.sourceKind == dataSources && errors.As(err, new(*notFound)) {
+		w.checkFollowing(ctx, s)
 	}
 	return labels, err
 }
@@ -130,13 +130,13 @@ func (w walk) read(ctx context.Context, s Source, into any) (map[string]string, 
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
-	if !possible(key) {
-		return nil, &absent{fmt.Sprintf("%s does not exist", s)}
+	if !validKey(key) {
+		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}
 	}
 	err := reader.Get(ctx, key, &object)
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil, &absent{fmt.Sprintf("%s does not exist", s)}
+		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", s, err)
 	}
@@ -153,23 +153,24 @@ func (w walk) permitted(ctx context.Context, s Source) error {
 	if w.Rights == nil || s.Namespace == w.ref.namespace {
 		return nil
 	}
-	allowed, err := w.Rights.grant(ctx, s)
+	allowed, err := w.Rights.check(ctx, s)
 	if err != nil {
 		return fmt.Errorf("checking the right to read %s: %w", s, err)
 	}
 	if !allowed {
-		return field.Forbidden(nil, fmt.Sprintf("volume '%s' is made from %s, which the author of this request may not read", w.ref.inferFrom, s)).WithOrigin("vm/inference-right")
+		detail := fmt.Sprintf("volume '%s' is made from %s, which the author of this request may not read", w.ref.inferFrom, s)
+		return field.Forbidden(nil, detail).WithOrigin("vm/inference-right")
 	}
 	return nil
 }
 
-// foresee asks, while a DataSource does not exist yet, for what it is likely to lead to: a claim, a snapshot or another DataSource
+// checkFollowing asks, while a DataSource does not exist yet, for what it is likely to lead to: a claim, a snapshot or another DataSource
 // beside it. Its name is not known, so that only who may read all of them can be answered later without writing the VM again.
-func (w walk) foresee(ctx context.Context, s Source) {
+func (w walk) checkFollowing(ctx context.Context, s Source) {
 	if w.Rights == nil || s.Namespace == w.ref.namespace {
 		return
 	}
 	for _, kind := range []sourceKind{claims, snapshots, dataSources} {
-		_, _ = w.Rights.grant(ctx, Source{kind, s.Namespace, every}) // no answer is no grant
+		_, _ = w.Rights.check(ctx, Source{kind, s.Namespace, every}) // no answer is no grant
 	}
 }

@@ -33,7 +33,7 @@ type Asker struct {
 
 // VM is a VM after its review.
 type VM struct {
-	// Verdict is on the VM and on the guest that it would boot.
+	// Verdict is on the VM and on the VMI that it would boot.
 	admit.Verdict
 	// Meant is the VM as its pins mean it, see resolve.Effective.
 	Meant *v1.VirtualMachine

@@ -83,7 +83,9 @@ func (v VM) expand(vm *v1.VirtualMachine) bool {
 	}
 	template := vm.Spec.Template.DeepCopy()
 	annotations := maps.Clone(explicit.Annotations)
-	for _, key := range []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationGeneration} {
+	for _, key := range []string{
+		v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationGeneration,
+	} {
 		if _, own := template.ObjectMeta.Annotations[key]; !own {
 			delete(annotations, key)
 		}

@@ -13,7 +13,7 @@ import (
 
 // VMI is a VMI after its review.
 type VMI struct {
-	// Verdict tells whether the VMI and what it is pinned to agree, and if they do, what the explicit VMI is worth.
+	// Verdict is on the merge of the VMI with what it is pinned to and, if that succeeds, on the explicit VMI.
 	admit.Verdict
 	// Explicit is the VMI that boots.
 	Explicit *v1.VirtualMachineInstance
@@ -21,7 +21,7 @@ type VMI struct {
 	Resolved resolve.Answer
 	// Input is what the engine made the VMI explicit by.
 	Input admit.Input
-	// Merged is the part of the verdict that comes from making the VMI explicit. Whoever judges the explicit VMI later finds the rest again.
+	// Merged is the part of the verdict that comes from making the VMI explicit. Judge on the explicit VMI returns the rest again.
 	Merged admit.Verdict
 
 	given *v1.VirtualMachineInstance

@@ -110,7 +110,7 @@ func (c *Collector) mark(ctx context.Context, r *appsv1.ControllerRevision) erro
 	return c.Live.Patch(ctx, marked, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 
-// Marked tells whether the collector is about to remove a revision.
+// Marked reports whether the collector is about to remove a revision.
 func Marked(r *appsv1.ControllerRevision) bool {
 	_, marked := r.Annotations[v1alpha1.AnnotationUnusedSince]
 	return marked

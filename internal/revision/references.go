@@ -95,8 +95,8 @@ func (u *used) vm(vm *v1.VirtualMachine) {
 // pageSize bounds one answer of the API server; the pages of one list are consistent with each other.
 const pageSize = client.Limit(500)
 
-// each calls back with every page of a list. Objects belong to the reader. Whoever reads a cache asks for no pages: it answers
-// with all at once, and says all the same that there is more, which it does not give.
+// each calls back with every page of a list. Objects belong to the reader. Do not pass a limit when reading a cache: it
+// returns everything at once but may still set a continue token.
 func each[T any, List interface {
 	*T
 	client.ObjectList

@@ -1,4 +1,4 @@
-// Package revision keeps what guests were built from: content-addressed snapshots of instancetypes and preferences, as
+// Package revision stores what VMs and VMIs were built from: content-addressed snapshots of instancetypes and preferences, as
 // ControllerRevisions in the namespace of the guests that use them.
 package revision
 
@@ -52,7 +52,7 @@ func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error
 	return Draft{Namespace: namespace, Snapshot: snapshot, Labels: labels}, nil
 }
 
-// Object is the ControllerRevision of a draft. It has no owner: all guests of a size share it.
+// Object is the ControllerRevision of a draft. It has no owner: all VMs of an instancetype share it.
 func (d Draft) Object() *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, Labels: d.Labels},

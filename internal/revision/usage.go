@@ -77,7 +77,7 @@ func Usages(ctx context.Context, reader client.Reader, namespace string, unserve
 			usage, err := list.usage(ctx, &page.Items[i])
 			faults = append(faults, err)
 			key := client.ObjectKey{Namespace: usage.Namespace, Name: usage.Revision}
-			all = append(all, used.names[key].of(usage))
+			all = append(all, used.names[key].withUsers(usage))
 			delete(used.names, key)
 		}
 	}, client.HasLabels{Selector}, client.InNamespace(namespace))
@@ -85,16 +85,17 @@ func Usages(ctx context.Context, reader client.Reader, namespace string, unserve
 		return nil, err
 	}
 	for key, users := range used.names {
-		all = append(all, users.of(Usage{Namespace: key.Namespace, Revision: key.Name, State: Missing}))
+		all = append(all, users.withUsers(Usage{Namespace: key.Namespace, Revision: key.Name, State: Missing}))
 	}
 	slices.SortFunc(all, func(a, b Usage) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.State, b.State), cmp.Compare(a.Revision, b.Revision))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.State, b.State), cmp.Compare(a.Revision, b.Revision))
 	})
 	return all, nil
 }
 
-// of adds the users to a usage.
-func (u *users) of(usage Usage) Usage {
+// withUsers returns the usage with the names of its users.
+func (u *users) withUsers(usage Usage) Usage {
 	if u != nil {
 		usage.VMs, usage.VMIs = slices.Sorted(slices.Values(u.vms)), slices.Sorted(slices.Values(u.vmis))
 	}
@@ -140,7 +141,7 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 	return usage, err
 }
 
-// unreadable tells why an object is not to be read, though the answer may go without; empty for other errors.
+// unreadable returns why an object cannot be read where the usage may be listed without it; empty for other errors.
 func unreadable(err error) string {
 	switch {
 	case meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err):

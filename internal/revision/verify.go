@@ -25,12 +25,12 @@ func (u *Untrusted) Error() string {
 	return fmt.Sprintf("revision '%s' in namespace '%s' cannot be trusted: %v", u.Name, u.Namespace, u.reason)
 }
 
-// Verify tells whether a revision can be trusted: its content hashes to its name, or it is one of KubeVirt's, whose names
+// Verify returns an *Untrusted error unless a revision can be trusted: its content hashes to its name, or it is one of KubeVirt's, whose names
 // hold no hash. One that is named like Kiln's must hash, whoever owns it.
 func Verify(r *appsv1.ControllerRevision) error {
 	err := instancetype.Verify(r.Name, r.Data.Raw)
 	if err != nil && !instancetype.Addressed(r.Name) {
-		err = verifyForeign(r)
+		err = verifyKubeVirts(r)
 	}
 	if err != nil {
 		return &Untrusted{r.Namespace, r.Name, err}
@@ -38,10 +38,10 @@ func Verify(r *appsv1.ControllerRevision) error {
 	return nil
 }
 
-// verifyForeign accepts what KubeVirt's controller makes for a single VirtualMachine. It is the VM's, or, where a backup
+// verifyKubeVirts accepts what KubeVirt's controller makes for a single VirtualMachine. It is the VM's, or, where a backup
 // tool has dropped the owner, its labels agree with its content. The labels are worth something because the policy
 // 'kiln-revision-writers' guards them.
-func verifyForeign(r *appsv1.ControllerRevision) error {
+func verifyKubeVirts(r *appsv1.ControllerRevision) error {
 	if owner := metav1.GetControllerOf(r); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind &&
 		strings.HasPrefix(owner.APIVersion, v1.VirtualMachineGroupVersionKind.Group+"/") {
 		return nil

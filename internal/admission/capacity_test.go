@@ -79,7 +79,7 @@ func TestTooManyBytesInFlight(t *testing.T) {
 			t.Errorf("%+v: it had room, or waited for it", answered)
 		}
 	}
-	if !hook.room.TryAcquire(2 * size) {
+	if !hook.capacity.TryAcquire(2 * size) {
 		t.Error("not all of the room came back")
 	}
 }
@@ -125,9 +125,9 @@ func TestUIDOfAReview(t *testing.T) {
 
 func TestPatience(t *testing.T) {
 	for url, want := range map[string]time.Duration{
-		"/": usualPatience, "/?timeout=5s": 5 * time.Second, "/?timeout=0s": usualPatience, "/?timeout=-1s": usualPatience, "/?timeout=x": usualPatience, "/?timeout=30h": usualPatience,
+		"/": defaultTimeout, "/?timeout=5s": 5 * time.Second, "/?timeout=0s": defaultTimeout, "/?timeout=-1s": defaultTimeout, "/?timeout=x": defaultTimeout, "/?timeout=30h": defaultTimeout,
 	} {
-		if got := patience(httptest.NewRequest(http.MethodPost, url, nil)); got != want {
+		if got := timeout(httptest.NewRequest(http.MethodPost, url, nil)); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}
@@ -136,7 +136,7 @@ func TestPatience(t *testing.T) {
 // Waiting leaves time for an answer, which would otherwise come when nobody listens.
 func TestWaitingLeavesTimeToAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hook := Hook{room: semaphore.NewWeighted(1)}
+		hook := Hook{capacity: semaphore.NewWeighted(1)}
 		recorder, began := httptest.NewRecorder(), time.Now()
 		hook.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/?timeout=5s", bytes.NewReader(reviewBody("a", 100))))
 		if waited := time.Since(began); waited != 4*time.Second || !strings.Contains(recorder.Body.String(), `"code":429`) {
@@ -151,7 +151,7 @@ func TestServerHasDeadlines(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		http.Error(w, "read", map[bool]int{true: http.StatusOK, false: http.StatusRequestTimeout}[err == nil])
 	}))
-	if server.ReadTimeout <= 0 || server.WriteTimeout < server.ReadTimeout+usualPatience || server.IdleTimeout <= 0 || server.MaxHeaderBytes <= 0 {
+	if server.ReadTimeout <= 0 || server.WriteTimeout < server.ReadTimeout+defaultTimeout || server.IdleTimeout <= 0 || server.MaxHeaderBytes <= 0 {
 		t.Errorf("deadlines: read %s, write %s, idle %s", server.ReadTimeout, server.WriteTimeout, server.IdleTimeout)
 	}
 	server.ReadTimeout = 20 * time.Millisecond

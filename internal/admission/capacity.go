@@ -22,13 +22,13 @@ const (
 	maxReview = 7 << 20
 	// maxInFlight is the size of all reviews at hand: 4 of the largest, or 5,000 of the usual ones.
 	maxInFlight = 4 * maxReview
-	// maxHead is how much is read to find the UID of a review that there is no room for. API servers write it first.
+	// maxHead is how much is read to find the UID of a review that there is no capacity for. API servers write it first.
 	maxHead = 64 << 10
 )
 
 const (
-	// usualPatience is the API's default of a webhook's timeoutSeconds.
-	usualPatience = 10 * time.Second
+	// defaultTimeout is the API's default of a webhook's timeoutSeconds.
+	defaultTimeout = 10 * time.Second
 	// maxRead is how long a request may take to arrive. API servers have it in memory when they call.
 	maxRead = 10 * time.Second
 )
@@ -40,15 +40,15 @@ func NewHTTPServer(handler http.Handler) *http.Server {
 		Handler:     handler,
 		ReadTimeout: maxRead, // of headers too
 		// From the end of the headers, and so with the time that the handler takes.
-		WriteTimeout:   maxRead + usualPatience,
+		WriteTimeout:   maxRead + defaultTimeout,
 		IdleTimeout:    90 * time.Second, // as long as Go's clients keep a connection
 		MaxHeaderBytes: 64 << 10,
 	}
 }
 
-func newRoom() *semaphore.Weighted { return semaphore.NewWeighted(maxInFlight) }
+func newCapacity() *semaphore.Weighted { return semaphore.NewWeighted(maxInFlight) }
 
-// weight is the room that a request takes; false if it is too large for any. A length that is not known counts as the largest.
+// weight returns the capacity that a request takes, in bytes; false if it is too large. An unknown length counts as the largest.
 func weight(r *http.Request) (int64, bool) {
 	if r.ContentLength < 0 {
 		return maxReview, true
@@ -56,22 +56,22 @@ func weight(r *http.Request) (int64, bool) {
 	return r.ContentLength, r.ContentLength <= maxReview
 }
 
-// patience is how long the API server waits, which it says in the URL.
-func patience(r *http.Request) time.Duration {
+// timeout returns how long the API server waits, from the URL.
+func timeout(r *http.Request) time.Duration {
 	given, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || given <= 0 {
-		return usualPatience
+		return defaultTimeout
 	}
-	return min(given, usualPatience)
+	return min(given, defaultTimeout)
 }
 
-// enter waits until there is room. A fifth of the time is left for an answer.
-func (h Hook) enter(ctx context.Context, size int64) bool {
+// acquire waits until there is capacity. A fifth of the time is left for an answer.
+func (h Hook) acquire(ctx context.Context, size int64) bool {
 	deadline, _ := ctx.Deadline()
 	left := time.Until(deadline)
 	ctx, cancel := context.WithTimeout(ctx, left-left/5)
 	defer cancel()
-	return h.room.Acquire(ctx, size) == nil
+	return h.capacity.Acquire(ctx, size) == nil
 }
 
 // read reads the body into a buffer of just its size, when that is known.
@@ -84,7 +84,7 @@ func read(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// tooBusy refuses a review for which there is no room, as a review: the API server would make an internal error of an HTTP error,
+// tooBusy refuses a review for which there is no capacity, as a review: the API server would make an internal error of an HTTP error,
 // or let the request pass. Clients try again by themselves on 429. Of the body only the UID is kept.
 func tooBusy(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxReview)
