@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
 
@@ -43,11 +42,7 @@ func (s Set) Examples(t testing.TB) []string {
 // beside the repository does.
 func Sets(t testing.TB) []Set {
 	t.Helper()
-	_, file, _, known := runtime.Caller(0)
-	if !known {
-		t.Fatal("the folder of this package is not known")
-	}
-	sets := []Set{{"ours", filepath.Dir(file)}}
+	sets := []Set{{"ours", filepath.Join(root(t), "test", "samples")}}
 	if dir := Shared(t); dir != "" {
 		sets = append(sets, Set{"published", dir})
 	} else {
@@ -60,8 +55,7 @@ func Sets(t testing.TB) []Set {
 // there is none.
 func Shared(t testing.TB) string {
 	t.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	dir, err := filepath.Abs(cmp.Or(os.Getenv("KILN_SHARED"), filepath.Join(filepath.Dir(file), "../../../shared")))
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("KILN_SHARED"), filepath.Join(root(t), "..", "shared")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,4 +63,20 @@ func Shared(t testing.TB) string {
 		return ""
 	}
 	return dir
+}
+
+// root returns the folder of go.mod, which is above that of the test. The path of this source file would not do: -trimpath cuts it.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no go.mod above the folder of this test")
+	return ""
 }
