@@ -133,10 +133,10 @@ func conditions(t *testing.T, p plane) {
 		{"whoever is being deleted may be changed", "", []string{"label", "vm/web", "tier=db", "--overwrite"}, nil},
 		{"and let go", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
 		{"a guest is judged when it is created", guest, []string{"create", "-f", "-"}, []string{"/mutate/virtualmachineinstances CREATE v1", "/validate/virtualmachineinstances CREATE v1"}},
-		{"and when its record changes", "", []string{"annotate", "vmi/web", "kilnvm.io/generation=x", "--as=" + controllerAccount}, guestUpdated},
+		{"and when its record changes", "", []string{"annotate", "vmi/web", "kilnvm.io/generation=x", "--as=" + controllerAccount, "--as-group=" + writersGroup}, guestUpdated},
 		{"or its owner", "", []string{"patch", "vmi/web", "--type=merge", `-p={"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u"}]}}`}, guestUpdated},
 		{"not when it is deleted", "", []string{"delete", "vmi/web", "--wait=false"}, nil},
-		{"but when its record changes until it has gone", "", []string{"annotate", "vmi/web", "kilnvm.io/generation-", "--as=" + controllerAccount}, guestUpdated},
+		{"but when its record changes until it has gone", "", []string{"annotate", "vmi/web", "kilnvm.io/generation-", "--as=" + controllerAccount, "--as-group=" + writersGroup}, guestUpdated},
 		{"which nothing holds", "", []string{"patch", "vmi/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
 	} {
 		p.kubectl(t, c.input, c.args...)

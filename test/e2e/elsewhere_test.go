@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// writers have the rights of roles to write statuses and revisions: Kiln's accounts of another installation, and a tenant.
+// writers have the rights of roles to write guests, statuses and revisions: Kiln's accounts of this installation and of another one, and a tenant.
 const writers = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -23,6 +23,7 @@ kind: ClusterRoleBinding
 metadata: {name: writers}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: writers}
 subjects:
+- {kind: ServiceAccount, name: kiln-controller, namespace: vms}
 - {kind: ServiceAccount, name: kiln-launcher, namespace: kiln-system}
 - {kind: ServiceAccount, name: kiln-controller, namespace: kiln-system}
 - {kind: ServiceAccount, name: kiln-webhook, namespace: kiln-system}

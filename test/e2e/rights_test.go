@@ -34,27 +34,40 @@ const (
 	configured     = "the configuration of these tests is a file; where it is a KubeVirt object, it is watched"
 	repeated       = "an event that is sent again within minutes becomes a series of the first one"
 	unserved       = "the tests serve the kind only after the controller has started, which asks once what is served"
+	ownership      = "admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off by default"
+	collected      = "the collector marks what is unused every five minutes, admission takes marks away, and after ten minutes it deletes"
 	inferredAtOnce = "admission has inferred by then; the controller does when it pins a VM that was written while no webhook ran"
 )
 
 // unseen are these rights.
 var unseen = map[string]string{
-	"kiln-webhook: watch kubevirt.io kubevirts":                               configured,
-	"kiln-controller: watch kubevirt.io kubevirts":                            configured,
-	"kiln-launcher: watch kubevirt.io kubevirts":                              configured,
-	"kiln-controller: patch events.k8s.io events":                             repeated,
-	"kiln-launcher: patch events.k8s.io events":                               repeated,
-	"kiln-controller: get cdi.kubevirt.io datavolumes":                        inferredAtOnce,
-	"kiln-controller: get cdi.kubevirt.io datasources":                        inferredAtOnce,
-	"kiln-controller: get snapshot.storage.k8s.io volumesnapshots":            inferredAtOnce,
-	"kiln-controller: watch cdi.kubevirt.io datavolumes":                      unserved,
-	"kiln-controller: watch cdi.kubevirt.io datasources":                      unserved,
-	"kiln-controller: watch snapshot.storage.k8s.io volumesnapshots":          unserved,
-	"kiln-controller: update kubevirt.io virtualmachines/finalizers":          "asked by admission plugin OwnerReferencesPermissionEnforcement, off by default",
-	"kiln-webhook: get instancetype.kubevirt.io virtualmachinepreferences":    late,
-	"kiln-controller: get instancetype.kubevirt.io virtualmachinepreferences": late,
-	"kiln-webhook: patch apps controllerrevisions":                            "used again, a revision loses the mark that the collector sets after minutes",
-	"kiln-controller: delete apps controllerrevisions":                        "the collector deletes what has been unused for ten minutes at least",
+	"kiln-webhook: watch kubevirt.io kubevirts":                                        configured,
+	"kiln-controller: watch kubevirt.io kubevirts":                                     configured,
+	"kiln-launcher: watch kubevirt.io kubevirts":                                       configured,
+	"kiln-controller: patch events.k8s.io events":                                      repeated,
+	"kiln-launcher: patch events.k8s.io events":                                        repeated,
+	"kiln-controller: get cdi.kubevirt.io datavolumes":                                 inferredAtOnce,
+	"kiln-controller: get cdi.kubevirt.io datasources":                                 inferredAtOnce,
+	"kiln-controller: get snapshot.storage.k8s.io volumesnapshots":                     inferredAtOnce,
+	"kiln-controller: watch cdi.kubevirt.io datavolumes":                               unserved,
+	"kiln-controller: watch cdi.kubevirt.io datasources":                               unserved,
+	"kiln-controller: watch snapshot.storage.k8s.io volumesnapshots":                   unserved,
+	"kiln-controller: update kubevirt.io virtualmachines/finalizers":                   ownership,
+	"kiln-webhook: get instancetype.kubevirt.io virtualmachineinstancetypes":           late,
+	"kiln-webhook: get instancetype.kubevirt.io virtualmachineclusterinstancetypes":    late,
+	"kiln-webhook: get instancetype.kubevirt.io virtualmachinepreferences":             late,
+	"kiln-webhook: get instancetype.kubevirt.io virtualmachineclusterpreferences":      late,
+	"kiln-webhook: get kubevirt.io virtualmachineinstancepresets":                      late,
+	"kiln-webhook: get apps controllerrevisions":                                       late,
+	"kiln-controller: get instancetype.kubevirt.io virtualmachineinstancetypes":        late,
+	"kiln-controller: get instancetype.kubevirt.io virtualmachineclusterinstancetypes": late,
+	"kiln-controller: get instancetype.kubevirt.io virtualmachinepreferences":          late,
+	"kiln-controller: get instancetype.kubevirt.io virtualmachineclusterpreferences":   late,
+	"kiln-controller: get kubevirt.io virtualmachineinstancepresets":                   late,
+	"kiln-controller: get apps controllerrevisions":                                    late,
+	"kiln-controller: patch apps controllerrevisions":                                  collected,
+	"kiln-webhook: patch apps controllerrevisions":                                     collected,
+	"kiln-controller: delete apps controllerrevisions":                                 collected,
 }
 
 // listed reports whether a right to list stands beside one to watch. Informers list where the API server streams no lists (feature
