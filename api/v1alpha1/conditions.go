@@ -102,7 +102,7 @@ const (
 	ReasonGuestNotRunning = "GuestNotRunning"
 )
 
-// Reasons of Failure on VMs, and of events on them. All but ReasonFailedPin and the last two are KubeVirt's words.
+// Reasons of Failure on VMs, and of events on them. All but ReasonFailedPin and those of hardware are KubeVirt's words.
 const (
 	// ReasonFailedCreate means that the VMI could not be created.
 	ReasonFailedCreate = "FailedCreate"
@@ -120,6 +120,8 @@ const (
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 	// ReasonHardwareNotRecorded is of the event after a hardware record was refused.
 	ReasonHardwareNotRecorded = "HardwareNotRecorded"
+	// ReasonHardwareForeign means that a GuestHardware of the name belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
+	ReasonHardwareForeign = "HardwareForeign"
 	// ReasonHardwareChanged is of the event after a boot whose hardware differs from the record.
 	ReasonHardwareChanged = "HardwareChanged"
 )

@@ -9,7 +9,9 @@ type HardwareRecord struct {
 	Defaults string `json:"defaults"`
 	// digest is that of all that the guest sees.
 	Digest string `json:"digest"`
-	UUID   string `json:"uuid,omitempty"`
+	// uuid is the firmware UUID, in the 36 characters of RFC 9562.
+	UUID string `json:"uuid,omitempty"`
+	// serial is the serial number in the DMI table.
 	Serial string `json:"serial,omitempty"`
 	// machine is the versioned machine type, such as pc-q35-7.2, where an alias could be resolved.
 	Machine string `json:"machine,omitempty"`
@@ -58,15 +60,19 @@ type GuestAddress struct {
 
 // GuestBlockSize is that of a disk, in bytes.
 type GuestBlockSize struct {
-	Logical  uint `json:"logical"`
+	// logical is the logical block size in bytes.
+	Logical uint `json:"logical"`
+	// physical is the physical block size in bytes.
 	Physical uint `json:"physical"`
-	Discard  uint `json:"discard,omitempty"`
+	// discard is the granularity of discards in bytes; absent where the guest finds none.
+	Discard uint `json:"discard,omitempty"`
 }
 
 // GuestNUMANode is one of a guest that mirrors the nodes of the host of its first boot.
 type GuestNUMANode struct {
 	// cpus of the guest, those to be added later included, in Linux' list format: 0-3,8-11.
-	CPUs      string `json:"cpus"`
+	CPUs string `json:"cpus"`
+	// memoryKiB is the memory of the node in KiB.
 	MemoryKiB uint64 `json:"memoryKiB"`
 	// distances to each node in their order, 10 to itself; empty where the host reported none.
 	// +listType=atomic

@@ -34,7 +34,7 @@ func (h *hardware) bind(ctx context.Context, f found) error {
 	}
 	switch claim.Title(f.hardware) {
 	case Foreign:
-		return h.refuse(ctx, f.vmi, "HardwareForeign", Foreigner(f.hardware))
+		return h.refuse(ctx, f.vmi, v1alpha1.ReasonHardwareForeign, Foreigner(f.hardware))
 	case Stale:
 		if err := h.delete(ctx, f.hardware); err != nil {
 			return err
