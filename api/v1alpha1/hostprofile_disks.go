@@ -31,12 +31,12 @@ type DiskPolicy struct {
 	MetadataCacheSize *resource.Quantity `json:"metadataCacheSize,omitempty"`
 }
 
-// DiskLimits hold for each disk, or for all disks of a group together. A total cannot be together with one of reads or writes. A burst
+// DiskLimits hold for each disk, or for all disks of a group together. A total cannot be combined with one of reads or writes. A burst
 // needs the limit of the same kind. Domain: devices/disk/iotune.
-// +kubebuilder:validation:XValidation:rule=`!has(self.totalBytesPerSecond) || !has(self.readBytesPerSecond) && !has(self.writeBytesPerSecond)`,message="cannot be together with readBytesPerSecond or writeBytesPerSecond",fieldPath=`.totalBytesPerSecond`
-// +kubebuilder:validation:XValidation:rule=`!has(self.totalIOPS) || !has(self.readIOPS) && !has(self.writeIOPS)`,message="cannot be together with readIOPS or writeIOPS",fieldPath=`.totalIOPS`
-// +kubebuilder:validation:XValidation:rule=`!has(self.burstTotalBytesPerSecond) || !has(self.burstReadBytesPerSecond) && !has(self.burstWriteBytesPerSecond)`,message="cannot be together with burstReadBytesPerSecond or burstWriteBytesPerSecond",fieldPath=`.burstTotalBytesPerSecond`
-// +kubebuilder:validation:XValidation:rule=`!has(self.burstTotalIOPS) || !has(self.burstReadIOPS) && !has(self.burstWriteIOPS)`,message="cannot be together with burstReadIOPS or burstWriteIOPS",fieldPath=`.burstTotalIOPS`
+// +kubebuilder:validation:XValidation:rule=`!has(self.totalBytesPerSecond) || !has(self.readBytesPerSecond) && !has(self.writeBytesPerSecond)`,message="cannot be combined with readBytesPerSecond or writeBytesPerSecond",fieldPath=`.totalBytesPerSecond`
+// +kubebuilder:validation:XValidation:rule=`!has(self.totalIOPS) || !has(self.readIOPS) && !has(self.writeIOPS)`,message="cannot be combined with readIOPS or writeIOPS",fieldPath=`.totalIOPS`
+// +kubebuilder:validation:XValidation:rule=`!has(self.burstTotalBytesPerSecond) || !has(self.burstReadBytesPerSecond) && !has(self.burstWriteBytesPerSecond)`,message="cannot be combined with burstReadBytesPerSecond or burstWriteBytesPerSecond",fieldPath=`.burstTotalBytesPerSecond`
+// +kubebuilder:validation:XValidation:rule=`!has(self.burstTotalIOPS) || !has(self.burstReadIOPS) && !has(self.burstWriteIOPS)`,message="cannot be combined with burstReadIOPS or burstWriteIOPS",fieldPath=`.burstTotalIOPS`
 type DiskLimits struct {
 	// totalBytesPerSecond limits reads and writes together, in bytes per second. Default: no limit. Domain: iotune/total_bytes_sec.
 	TotalBytesPerSecond *resource.Quantity `json:"totalBytesPerSecond,omitempty"`

@@ -163,7 +163,7 @@ func TestWarningsOnUpdates(t *testing.T) {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: " + strategy +
 			", template: {spec: {domain: {memory: {guest: 1Gi}, " + domain + "}}}}\nstatus: {created: " + created + "}"
 	}
-	const told = "changes take effect when the guest is started again: "
+	const told = "changes take effect when the VM is restarted: "
 	for _, test := range []struct {
 		why, before, after string
 		want               []string

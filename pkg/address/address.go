@@ -20,14 +20,14 @@ var pciForm = regexp.MustCompile(`^(?:([0-9a-fA-F]{4}):)?([0-9a-fA-F]{2}):([0-9a
 func ParsePCI(text string) (PCI, error) {
 	parts := pciForm.FindStringSubmatch(text)
 	if parts == nil {
-		return PCI{}, fmt.Errorf("not a PCI address like '0000:01:00.0'")
+		return PCI{}, fmt.Errorf("must be a PCI address such as '0000:01:00.0'")
 	}
 	if parts[1] != "" && parts[1] != "0000" {
-		return PCI{}, fmt.Errorf("the guest has PCI domain '0000' only")
+		return PCI{}, fmt.Errorf("the PCI domain must be '0000'")
 	}
 	a := PCI{Bus: hex(parts[2]), Slot: hex(parts[3]), Function: hex(parts[4])}
 	if a.Slot > 31 {
-		return PCI{}, fmt.Errorf("a bus has slots '00' to '1f'")
+		return PCI{}, fmt.Errorf("the slot must be from '00' to '1f'")
 	}
 	return a, nil
 }

@@ -111,7 +111,7 @@ var ccwForm = regexp.MustCompile(`^([0-9a-fA-F]{1,2})\.([0-3])\.([0-9a-fA-F]{1,4
 func ParseCCW(text string) (CCW, error) {
 	parts := ccwForm.FindStringSubmatch(text)
 	if parts == nil {
-		return CCW{}, fmt.Errorf("not a channel address like 'fe.0.0001'")
+		return CCW{}, fmt.Errorf("must be a channel address such as 'fe.0.0001'")
 	}
 	return CCW{hex(parts[1]), hex(parts[2]), hex(parts[3])}, nil
 }
@@ -136,7 +136,7 @@ func ParseTarget(text string) (Target, error) {
 			return Target{prefix, n}, nil
 		}
 	}
-	return Target{}, fmt.Errorf("not a disk name from 'vda' to 'vdzz' or 'sda' to 'sdzz'")
+	return Target{}, fmt.Errorf("must be a disk name from 'vda' to 'vdzz' or 'sda' to 'sdzz'")
 }
 
 // ParseExpander reads what records say of an expander bus: its number and the guest's NUMA node, 240:1, or 240: where it has none.

@@ -161,15 +161,15 @@ func (b *board) pinned(devices []Device) {
 		case err != nil:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, err.Error()))
 		case at.Bus > MaxPorts:
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "the guest has buses '00' to 'fe'"))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "the bus must be from '00' to 'fe'"))
 		case b.expands(at.Bus) || at.Bus >= b.lowest:
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is for devices next to a NUMA node since an earlier boot; choose another"))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is reserved for devices of a NUMA node since an earlier boot: choose another"))
 		case b.bridged[at.Bus] != nil && at.Slot == 0:
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("'%s' makes this bus a bridge, which has slots '01' to '1f'", b.bridged[at.Bus])))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("'%s' makes this bus a bridge: the slot must be from '01' to '1f'", b.bridged[at.Bus])))
 		case b.bridged[at.Bus] == nil && at.Bus > 0 && at.Slot > 0:
 			continue // said of the bridge that it would need
 		case at.Bus == 0 && b.slot[at.Slot] == machine:
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot holds the machine's own devices; choose another"))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot is used by devices of the machine type: choose another"))
 		case b.taken(at):
 			b.errs = append(b.errs, duplicate(d, b.owner[at]))
 		default:
@@ -189,7 +189,8 @@ func (b *board) siblings(devices []Device) {
 		}
 		zero := PCI{Bus: at.Bus, Slot: at.Slot}
 		if !b.taken(zero) {
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, fmt.Sprintf("no device has function 0 of this slot, '%s', so the guest would not find it", zero)))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin,
+				fmt.Sprintf("no device has function 0 of this slot, '%s', without which the guest does not find the others: give it to a device", zero)))
 		}
 		b.plan.Multifunction[zero] = true
 	}
@@ -197,6 +198,6 @@ func (b *board) siblings(devices []Device) {
 
 func duplicate(d Device, by tenant) *field.Error {
 	err := field.Duplicate(d.Path, d.Pin)
-	err.Detail = fmt.Sprintf("the address of '%s' too; choose another", by)
+	err.Detail = fmt.Sprintf("already used by '%s': choose another", by)
 	return err
 }

@@ -49,7 +49,7 @@ func (b *board) frozen(devices []Device) {
 		}
 		if owner, ok := b.owner[at]; ok {
 			b.errs = append(b.errs, field.Invalid(owner.at(), at.String(),
-				"the address of '"+d.Path.String()+"' since an earlier boot; choose another"))
+				"used by '"+d.Path.String()+"' since an earlier boot: choose another"))
 			continue
 		}
 		b.take(d, at)
@@ -80,7 +80,7 @@ func (b *board) added(devices []Device) {
 		}
 		at, ok := b.free(d.Where)
 		if !ok {
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, "no PCI address is left; remove devices or use a SCSI bus for disks"))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, "no PCI address is left: remove devices, or use bus 'scsi' for disks"))
 			continue
 		}
 		b.take(d, at)

@@ -29,9 +29,9 @@ func (b *board) wanted(devices []Device) {
 		_, port := b.Ports[at.Bus]
 		switch {
 		case port:
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is behind a root port since an earlier boot, where there is only slot '00'; choose another"))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this bus is behind a root port since an earlier boot, where only slot '00' exists: choose another"))
 		case at.Bus == 1:
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "bus '01' is behind the first root port, where there is only slot '00'; choose bus '02' or above"))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "bus '01' is behind the first root port, where only slot '00' exists: choose bus '02' or above"))
 		default:
 			b.bridged[at.Bus] = d.Path
 		}
@@ -46,7 +46,7 @@ func (b *board) bridges() {
 		}
 		port, ok := b.portBelow(bus)
 		if !ok {
-			b.errs = append(b.errs, field.Invalid(b.bridged[bus], fmt.Sprintf("%02x", bus), "no root port below this bus is free for its bridge; choose a higher bus"))
+			b.errs = append(b.errs, field.Invalid(b.bridged[bus], fmt.Sprintf("%02x", bus), "no root port below this bus is free for its bridge: choose a higher bus"))
 			continue
 		}
 		b.plan.Ports[bus-1], b.plan.Occupied[bus-1], b.plan.Occupied[port-1] = PCI{Bus: port}, true, true

@@ -67,7 +67,7 @@ func (b *board) besideCells(devices []Device) {
 		}
 		at, ok := b.freeBeside(*d.Cell)
 		if !ok {
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, fmt.Sprintf("no PCI bus is left next to NUMA node %d of the guest; remove devices", *d.Cell)))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, fmt.Sprintf("no PCI bus is left for NUMA node %d of the guest: remove devices", *d.Cell)))
 			continue
 		}
 		b.take(d, at)

@@ -128,7 +128,7 @@ func TestBusNumbers(t *testing.T) {
 		t.Errorf("expanders are '%s', want '%s'", got, want)
 	}
 	plan, errs := address.PCIe{Reserved: []uint{0, 31}, Free: 3}.Place(many)
-	if len(errs) == 0 || !strings.Contains(errs[0].Detail, "no PCI bus is left next to NUMA node 3") {
+	if len(errs) == 0 || !strings.Contains(errs[0].Detail, "no PCI bus is left for NUMA node 3") {
 		t.Errorf("errors %v, want one for lack of numbers", errs)
 	}
 	for index, e := range plan.Expanders {
@@ -143,12 +143,12 @@ func TestPinsBesideCells(t *testing.T) {
 	topology := address.PCIe{Reserved: []uint{0, 31}, Free: 2}
 	later := again(topology, placed(t, topology, near("a", 0)))
 	for _, c := range []struct{ pin, want string }{
-		{"0000:03:00.0", "this bus is for devices next to a NUMA node since an earlier boot; choose another"},
-		{"0000:03:01.0", "this bus is for devices next to a NUMA node since an earlier boot; choose another"},
-		{"0000:f0:00.0", "this bus is for devices next to a NUMA node since an earlier boot; choose another"},
-		{"0000:04:01.0", "this bus is behind a root port since an earlier boot, where there is only slot '00'; choose another"},
-		{"0000:00:1e.0", "slot holds expander bus 3 of this guest since an earlier boot; choose another"},
-		{"0000:04:00.0", "the address of 'spec.a' since an earlier boot; choose another"},
+		{"0000:03:00.0", "this bus is reserved for devices of a NUMA node since an earlier boot: choose another"},
+		{"0000:03:01.0", "this bus is reserved for devices of a NUMA node since an earlier boot: choose another"},
+		{"0000:f0:00.0", "this bus is reserved for devices of a NUMA node since an earlier boot: choose another"},
+		{"0000:04:01.0", "this bus is behind a root port since an earlier boot, where only slot '00' exists: choose another"},
+		{"0000:00:1e.0", "slot is used by expander bus 3 since an earlier boot: choose another"},
+		{"0000:04:00.0", "used by 'spec.a' since an earlier boot: choose another"},
 		{"0000:02:00.0", ""},
 	} {
 		_, errs := later.Place([]address.Device{device("pinned", c.pin), near("a", 0)})

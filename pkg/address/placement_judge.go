@@ -27,7 +27,7 @@ func (t PCIe) PlaceZPCI(devices []Device) (Plan, field.ErrorList) {
 	asked := make([]Device, 0, len(devices))
 	for _, d := range devices {
 		if at, err := ParsePCI(d.Pin); err == nil && (at.Bus > 0 || at.Function > 0) {
-			errs = append(errs, field.Invalid(d.Path, d.Pin, "architecture 's390x' has PCI bus '00' only, with function '0' of each slot"))
+			errs = append(errs, field.Invalid(d.Path, d.Pin, "architecture 's390x' has only PCI bus '00' and function '0': choose another address"))
 			continue
 		}
 		d.Where = OnRootBus

@@ -34,7 +34,7 @@ func (b *board) frozenPorts() {
 		}
 		if b.taken(at) || b.slot[at.Slot] == single || b.slot[at.Slot] == machine {
 			b.errs = append(b.errs, field.Invalid(b.inSlot(at.Slot), at.String(),
-				fmt.Sprintf("slot holds %s of this guest since an earlier boot; choose another", b.portOwner(uint(index+1)))))
+				fmt.Sprintf("slot is used by %s since an earlier boot: choose another", b.portOwner(uint(index+1)))))
 			continue
 		}
 		if b.expands(uint(index + 1)) {
@@ -51,7 +51,7 @@ func (b *board) frozenPorts() {
 			b.port(index, at)
 		} else if owner, ok := b.owner[PCI{Bus: uint(index + 1)}]; ok {
 			b.errs = append(b.errs, field.Invalid(owner.at(), PCI{Bus: uint(index + 1)}.String(),
-				"the root bus has no room for this many root ports; choose a lower bus"))
+				"the root bus has no room for this many root ports: choose a lower bus"))
 		}
 	}
 }

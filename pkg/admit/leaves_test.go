@@ -97,7 +97,7 @@ var preferenceLeaves = map[string]leafCase{
 	"firmware.preferredUseSecureBoot":             {`{firmware: {preferredUseEfi: true, preferredUseSecureBoot: false}}`, `spec.domain.firmware.bootloader.efi.secureBoot false`},
 	"firmware.preferredEfi":                       {`{firmware: {preferredEfi: {persistent: true}}}`, `spec.domain.firmware.bootloader.efi.persistent true`},
 	"machine.preferredMachineType":                {`{machine: {preferredMachineType: pc-q35-7.2}}`, `spec.domain.machine.type "pc-q35-7.2"`},
-	"volumes.preferredStorageClassName":           {`{volumes: {preferredStorageClassName: fast}}`, `-it concerns data volume templates, which no guest has`},
+	"volumes.preferredStorageClassName":           {`{volumes: {preferredStorageClassName: fast}}`, `-it applies to dataVolumeTemplates, which a VMI does not have`},
 	"preferredSubdomain":                          {`{preferredSubdomain: sub}`, `spec.subdomain "sub"`},
 	"preferredTerminationGracePeriodSeconds":      {`{preferredTerminationGracePeriodSeconds: 7}`, `spec.terminationGracePeriodSeconds 7`},
 	"requirements.cpu.guest":                      {`{requirements: {cpu: {guest: 99}}}`, `!spec.instancetype`},

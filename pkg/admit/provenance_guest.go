@@ -18,8 +18,8 @@ const FromElsewhere = "elsewhere"
 
 // Notes of explanations.
 const (
-	noteBare = "the guest belongs to no VM that could be read, so that what admission filled in cannot be told from what its owner wrote: both are 'user', and nor can what its preference gave it"
-	noteElse = "'elsewhere': the VM does not say so as it is now. It was edited after this guest was made, or somebody else has changed the guest"
+	noteBare = "no VM of this VMI could be read: fields that admission or the preference filled in are shown as 'user' too"
+	noteElse = "'elsewhere': the VM as it is now does not set the field. The VM was edited after this VMI was created, or something else changed the VMI"
 )
 
 // ExplainGuest explains a stored VMI by the VM that it was made of and what the VMI is pinned to. frozen is the record of its hardware; nil

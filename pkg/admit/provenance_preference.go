@@ -25,8 +25,8 @@ type target struct {
 // targets: the first whose field a path begins with counts.
 var targets = []target{
 	{"annotations", "metadata.annotations", ""},
-	{"clock.preferredClockOffset.utc", "spec.domain.clock.utc", "the guest has another clock offset"},
-	{"clock.preferredClockOffset.timezone", "spec.domain.clock.timezone", "the guest has another clock offset"},
+	{"clock.preferredClockOffset.utc", "spec.domain.clock.utc", "the VMI has another clock offset"},
+	{"clock.preferredClockOffset.timezone", "spec.domain.clock.timezone", "the VMI has another clock offset"},
 	{"clock.preferredTimer", "spec.domain.clock.timer", ""},
 	{"devices.preferredAutoattachGraphicsDevice", "spec.domain.devices.autoattachGraphicsDevice", ""},
 	{"devices.preferredAutoattachInputDevice", "spec.domain.devices.autoattachInputDevice", ""},
@@ -34,26 +34,26 @@ var targets = []target{
 	{"devices.preferredAutoattachPodInterface", "spec.domain.devices.autoattachPodInterface", ""},
 	{"devices.preferredAutoattachSerialConsole", "spec.domain.devices.autoattachSerialConsole", ""},
 	{"devices.preferredBlockMultiQueue", "spec.domain.devices.blockMultiQueue", ""},
-	{"devices.preferredCdromBus", "spec.domain.devices.disks[*].cdrom.bus", "the guest has no CD-ROM"},
+	{"devices.preferredCdromBus", "spec.domain.devices.disks[*].cdrom.bus", "the VMI has no CD-ROM"},
 	{"devices.preferredDisableHotplug", "spec.domain.devices.disableHotplug", ""},
-	{"devices.preferredDiskBlockSize", "spec.domain.devices.disks[*].blockSize", "the guest has no disk other than CD-ROMs and LUNs"},
-	{"devices.preferredDiskBus", "spec.domain.devices.disks[*].disk.bus", "the guest has no disk other than CD-ROMs and LUNs"},
-	{"devices.preferredDiskCache", "spec.domain.devices.disks[*].cache", "the guest has no disk other than CD-ROMs and LUNs"},
-	{"devices.preferredDiskDedicatedIoThread", "spec.domain.devices.disks[*].dedicatedIOThread", "the guest has no disk on bus virtio, and no other has IO threads"},
-	{"devices.preferredDiskIO", "spec.domain.devices.disks[*].io", "the guest has no disk other than CD-ROMs and LUNs"},
-	{"devices.preferredInputBus", "spec.domain.devices.inputs[*].bus", "the guest has no input device"},
-	{"devices.preferredInputType", "spec.domain.devices.inputs[*].type", "the guest has no input device"},
-	{"devices.preferredInterfaceMasquerade", "spec.domain.devices.interfaces[*].masquerade", "the guest has no interface on the pod network without a binding of its own"},
-	{"devices.preferredInterfaceModel", "spec.domain.devices.interfaces[*].model", "the guest has no interface"},
-	{"devices.preferredLunBus", "spec.domain.devices.disks[*].lun.bus", "the guest has no LUN"},
+	{"devices.preferredDiskBlockSize", "spec.domain.devices.disks[*].blockSize", "the VMI has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskBus", "spec.domain.devices.disks[*].disk.bus", "the VMI has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskCache", "spec.domain.devices.disks[*].cache", "the VMI has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredDiskDedicatedIoThread", "spec.domain.devices.disks[*].dedicatedIOThread", "the VMI has no disk on bus virtio, and no other has IO threads"},
+	{"devices.preferredDiskIO", "spec.domain.devices.disks[*].io", "the VMI has no disk other than CD-ROMs and LUNs"},
+	{"devices.preferredInputBus", "spec.domain.devices.inputs[*].bus", "the VMI has no input device"},
+	{"devices.preferredInputType", "spec.domain.devices.inputs[*].type", "the VMI has no input device"},
+	{"devices.preferredInterfaceMasquerade", "spec.domain.devices.interfaces[*].masquerade", "the VMI has no interface without a binding on the pod network"},
+	{"devices.preferredInterfaceModel", "spec.domain.devices.interfaces[*].model", "the VMI has no interface"},
+	{"devices.preferredLunBus", "spec.domain.devices.disks[*].lun.bus", "the VMI has no LUN"},
 	{"devices.preferredNetworkInterfaceMultiQueue", "spec.domain.devices.networkInterfaceMultiqueue", ""},
 	{"devices.preferredPanicDeviceModel", "spec.domain.devices.panicDevices[*].model", ""},
 	{"devices.preferredRng", "spec.domain.devices.rng", ""},
-	{"devices.preferredSoundModel", "spec.domain.devices.sound.model", "the guest has no sound device"},
+	{"devices.preferredSoundModel", "spec.domain.devices.sound.model", "the VMI has no sound device: remove it"},
 	{"devices.preferredTPM", "spec.domain.devices.tpm", ""},
 	{"devices.preferredUseVirtioTransitional", "spec.domain.devices.useVirtioTransitional", ""},
 	{"devices.preferredVideoType", "spec.domain.devices.video.type", ""},
-	{"devices.preferredVirtualGPUOptions", "spec.domain.devices.gpus[*].virtualGPUOptions", "the guest has no GPU"},
+	{"devices.preferredVirtualGPUOptions", "spec.domain.devices.gpus[*].virtualGPUOptions", "the VMI has no GPU"},
 	{"features.preferredAcpi", "spec.domain.features.acpi", ""},
 	{"features.preferredApic", "spec.domain.features.apic", ""},
 	{"features.preferredHyperv", "spec.domain.features.hyperv", ""},
@@ -64,16 +64,16 @@ var targets = []target{
 	{"firmware.preferredUseBios", "spec.domain.firmware.bootloader.bios", otherLoader},
 	{"firmware.preferredEfi", "spec.domain.firmware.bootloader.efi", otherLoader},
 	{"firmware.preferredUseEfi", "spec.domain.firmware.bootloader.efi", otherLoader},
-	{"firmware.preferredUseSecureBoot", "spec.domain.firmware.bootloader.efi.secureBoot", "the guest does not boot by EFI, or preferredEfi says how"},
+	{"firmware.preferredUseSecureBoot", "spec.domain.firmware.bootloader.efi.secureBoot", "the VMI does not boot by EFI, or preferredEfi is set too"},
 	{"machine.preferredMachineType", "spec.domain.machine.type", ""},
 	{"preferredArchitecture", "spec.architecture", ""},
 	{"preferredLaunchSecurity", "spec.domain.launchSecurity", ""},
 	{"preferredSubdomain", "spec.subdomain", ""},
 	{"preferredTerminationGracePeriodSeconds", "spec.terminationGracePeriodSeconds", ""},
-	{"volumes.preferredStorageClassName", "", "it concerns data volume templates, which no guest has"},
+	{"volumes.preferredStorageClassName", "", "it applies to dataVolumeTemplates, which a VMI does not have"},
 }
 
-const otherLoader = "the guest has another boot loader"
+const otherLoader = "the VMI has another boot loader"
 
 // switches are fields of which false asks for nothing, and true for an object or a flag that the guest then has.
 var switches = []string{"devices.preferredDisableHotplug", "firmware.preferredUseBios", "firmware.preferredUseEfi"}
@@ -84,7 +84,7 @@ func reasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
 	case slices.Contains(switches, field.Path) && field.Value == false:
 		return []string{"false asks for nothing"}
 	case strings.HasPrefix(field.Path, "requirements."):
-		return []string{"it fills nothing, and the guest meets it"}
+		return []string{"it is a requirement, and the VMI meets it"}
 	case strings.HasPrefix(field.Path, "cpu.preferredCPUFeatures["):
 		return featureReasons(field, facts)
 	case strings.HasPrefix(field.Path, "cpu.") || field.Path == "preferSpreadSocketToCoreRatio":
@@ -95,7 +95,7 @@ func reasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
 			return t.reasons(below, facts)
 		}
 	}
-	return []string{"it is not known to this release"}
+	return []string{"this release does not know it"}
 }
 
 func (t target) reasons(below string, facts []Fact) (all []string) {
@@ -111,18 +111,18 @@ func (t target) reasons(below string, facts []Fact) (all []string) {
 	case len(all) > 0:
 		return all
 	case below != "" && owned(t.guest, facts):
-		return []string{"the guest has its own " + t.guest}
+		return []string{"the VMI has its own " + t.guest}
 	case t.without != "":
 		return []string{t.without}
 	}
-	return []string{"the guest has no " + t.guest}
+	return []string{"the VMI has no " + t.guest}
 }
 
 // already says what a field of the guest is without the field of the preference that fills it.
 func (f Fact) already() string {
 	value := leaves.Leaf{Value: f.Value}.Text()
 	if f.Origin.Kind == FromPreference { // another field of it, or what the preference says is the default
-		return fmt.Sprintf("%s is %s without it too", f.Path, value)
+		return fmt.Sprintf("%s is already %s without it", f.Path, value)
 	}
 	return fmt.Sprintf("%s is %s (%s)", f.Path, value, f.Origin)
 }
@@ -157,7 +157,7 @@ func featureReasons(field leaves.Leaf, facts []Fact) []string {
 			return []string{fact.already()}
 		}
 	}
-	return []string{"the guest has no such feature"}
+	return []string{"the VMI has no such feature"}
 }
 
 // arrangementReason: a preference arranges the vCPUs of an instancetype, and only those.
@@ -168,9 +168,9 @@ func arrangementReason(set instancetype.Set, field string) string {
 	}
 	switch {
 	case set.Instancetype == nil:
-		return "the guest has no instancetype whose vCPUs could be arranged"
+		return "the VMI has no instancetype, whose vCPUs it would arrange"
 	case field == "cpu.preferredCPUTopology" || topology == v1beta1.Spread || topology == v1beta1.DeprecatedPreferSpread:
-		return "the vCPUs are arranged alike without it"
+		return "the vCPU topology is the same without it"
 	}
 	return fmt.Sprintf("preferredCPUTopology is '%s', not '%s'", topology, v1beta1.Spread)
 }

@@ -125,15 +125,15 @@ func TestNotAppliedAndWhy(t *testing.T) {
 		want       []string
 	}{
 		// Other disks get the bus, whatever one of them has.
-		{`{devices: {preferredDiskBus: scsi, preferredCdromBus: sata}}`, []string{`devices.preferredCdromBus: the guest has no CD-ROM`}},
+		{`{devices: {preferredDiskBus: scsi, preferredCdromBus: sata}}`, []string{`devices.preferredCdromBus: the VMI has no CD-ROM`}},
 		{`{cpu: {preferredCPUTopology: cores, spreadOptions: {ratio: 4}}}`, []string{`cpu.spreadOptions.ratio: preferredCPUTopology is 'cores', not 'spread'`}},
-		{`{cpu: {preferredCPUTopology: sockets}}`, []string{`cpu.preferredCPUTopology: the vCPUs are arranged alike without it`}},
+		{`{cpu: {preferredCPUTopology: sockets}}`, []string{`cpu.preferredCPUTopology: the vCPU topology is the same without it`}},
 		{`{firmware: {preferredUseBios: true, preferredEfi: {secureBoot: true}, preferredUseEfi: false}}`, []string{
-			`firmware.preferredUseEfi: false asks for nothing`, `firmware.preferredEfi.secureBoot: the guest has another boot loader`}},
+			`firmware.preferredUseEfi: false asks for nothing`, `firmware.preferredEfi.secureBoot: the VMI has another boot loader`}},
 		{`{volumes: {preferredStorageClassName: fast}, requirements: {cpu: {guest: 1}}}`, []string{
-			`volumes.preferredStorageClassName: it concerns data volume templates, which no guest has`, `requirements.cpu.guest: it fills nothing, and the guest meets it`}},
+			`volumes.preferredStorageClassName: it applies to dataVolumeTemplates, which a VMI does not have`, `requirements.cpu.guest: it is a requirement, and the VMI meets it`}},
 		{`{features: {preferredHyperv: {relaxed: {}}, preferredAcpi: {}}}`, []string{`features.preferredAcpi: spec.domain.features.acpi.enabled is true (default (features))`}},
-		{`{preferredArchitecture: amd64}`, []string{`preferredArchitecture: spec.architecture is "amd64" without it too`}},
+		{`{preferredArchitecture: amd64}`, []string{`preferredArchitecture: spec.architecture is already "amd64" without it`}},
 		{`{devices: {preferredInterfaceMasquerade: {}}}`, []string{`devices.preferredInterfaceMasquerade: spec.domain.devices.interfaces[0].masquerade is {} (user)`}},
 		{`{cpu: {preferredCPUFeatures: [{name: vmx, policy: require}]}, annotations: {a: b}}`, nil},
 	} {

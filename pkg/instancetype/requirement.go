@@ -40,9 +40,9 @@ type need struct {
 func (n need) missed(guest *field.Path, have any, required string) *field.Error {
 	if size := n.Instancetype; size != nil {
 		return field.Invalid(n.path.Child("instancetype"), size.Name,
-			fmt.Sprintf("%s has %v, and %s requires %s: choose a larger one", size.Source, have, n.Preference.Source, required))
+			fmt.Sprintf("%s has %v, and %s requires %s: choose a larger instancetype, or another preference", size.Source, have, n.Preference.Source, required))
 	}
-	return field.Invalid(guest, have, fmt.Sprintf("%s requires %s: give the guest more", n.Preference.Source, required))
+	return field.Invalid(guest, have, fmt.Sprintf("%s requires %s: raise it, or choose another preference", n.Preference.Source, required))
 }
 
 func cpuRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error {

@@ -125,7 +125,7 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 	slices.SortFunc(matching, func(a, b v1.VirtualMachineInstancePreset) int { return strings.Compare(a.Name, b.Name) })
 	if len(matching) > MaxMatching {
 		many := field.TooMany(labelsPath, len(matching), MaxMatching)
-		many.BadValue, many.Detail = field.OmitValueType{}, fmt.Sprintf("%d presets match, at most %d may: %s; change the labels so that fewer match",
+		many.BadValue, many.Detail = field.OmitValueType{}, fmt.Sprintf("%d presets match, at most %d are allowed: %s; change the labels so that fewer match",
 			len(matching), MaxMatching, names(matching))
 		return nil, append(errs, many)
 	}

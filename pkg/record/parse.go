@@ -41,7 +41,7 @@ func Check(record *Record) error {
 		return fmt.Errorf("not a record of hardware: %s", shortened(err.Error(), 4*longestValue))
 	}
 	if len(text) > longestRecord {
-		return fmt.Errorf("not a record of hardware: %d bytes, at most %d are legal", len(text), longestRecord)
+		return fmt.Errorf("not a record of hardware: %d bytes, at most %d are allowed", len(text), longestRecord)
 	}
 	var found findings
 	judge(record, &found)
@@ -125,7 +125,7 @@ func judge(r *Record, f *findings) {
 		f.add("blockSizes["+name+"]", r.BlockSizes[name], judgeBlockSize(r.BlockSizes[name]))
 	}
 	if len(r.Devices) > mostDevices {
-		f.add("devices", len(r.Devices), fmt.Errorf("at most %d entries are legal", mostDevices))
+		f.add("devices", len(r.Devices), fmt.Errorf("must have at most %d entries", mostDevices))
 		return
 	}
 	for _, key := range sorted(r.Devices) {
@@ -161,7 +161,7 @@ func judgeAddress(a Address, entry string, f *findings) {
 func onBus(text string) error {
 	at, err := address.ParsePCI(text)
 	if err == nil && at.Bus > address.MaxPorts {
-		return fmt.Errorf("the guest has buses '00' to '%x'", address.MaxPorts)
+		return fmt.Errorf("the bus must be from '00' to '%x'", address.MaxPorts)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ const (
 
 func judgeCells(cells []Cell, f *findings) {
 	if len(cells) > mostCells {
-		f.add("numa", len(cells), fmt.Errorf("at most %d NUMA cells are legal", mostCells))
+		f.add("numa", len(cells), fmt.Errorf("must have at most %d NUMA nodes", mostCells))
 		return
 	}
 	for i, cell := range cells {
@@ -63,11 +63,11 @@ func distancesOf(cell int, distances []uint, cells int) error {
 		return nil
 	}
 	if len(distances) != cells {
-		return fmt.Errorf("must be %d, one for each NUMA cell", cells)
+		return fmt.Errorf("must be %d, one for each NUMA node", cells)
 	}
 	for to, distance := range distances {
 		if to == cell && distance != 10 || to != cell && (distance < 11 || distance > 254) {
-			return errors.New("must be 10 to the cell itself, and from 11 to 254 to others")
+			return errors.New("must be 10 for the node itself, and from 11 to 254 for others")
 		}
 	}
 	return nil

@@ -51,16 +51,16 @@ var parts = map[Part]struct {
 	PartVCPUs:          {"the number of CPUs", "changes", NeedsRestart, "cpu"},
 	PartTopology:       {"the CPU topology", "changes", NeedsRestart, "cpu"},
 	PartCPU:            {"the CPU", "changes", Breaks, "cpu"},
-	PartNUMA:           {"the NUMA cells", "change", NeedsRestart, "memory"},
+	PartNUMA:           {"the NUMA nodes", "change", NeedsRestart, "memory"},
 	PartSMBIOS:         {"the system information (SMBIOS)", "changes", Breaks, "firmware"},
-	PartFirmwareFiles:  {"the configuration that the firmware hands on (fw_cfg)", "changes", NeedsRestart, ""}, // of an annotation, see Path
+	PartFirmwareFiles:  {"the firmware configuration (fw_cfg)", "changes", NeedsRestart, ""}, // of an annotation, see Path
 	PartFeatures:       {"the features", "change", NeedsRestart, "features"},
 	PartClock:          {"the clock", "changes", NeedsRestart, "clock"},
-	PartTSC:            {"the frequency of the time stamp counter", "changes", Breaks, "clock"},
+	PartTSC:            {"the TSC frequency", "changes", Breaks, "clock"},
 	PartLaunchSecurity: {"the launch security", "changes", Breaks, "launchSecurity"},
 	PartMemoryDevices:  {"the memory devices or IOMMU", "change", NeedsRestart, "devices"},
 	PartVideo:          {"the video model", "changes", Breaks, "devices.video"},
-	PartVSOCK:          {"the context identifier of the vsock", "changes", Breaks, "devices.autoattachVSOCK"},
+	PartVSOCK:          {"the vsock context ID", "changes", Breaks, "devices.autoattachVSOCK"},
 }
 
 // String is the part in words.

@@ -7,8 +7,8 @@ import (
 )
 
 // Fields: the specs of instancetypes, preferences and presets.
-// An instancetype has some CPUs and some memory. A preference names what Kiln can spread. A preset is half a guest: what can only be judged
-// whole is left to the guest.
+// An instancetype has at least one CPU and some memory. A preference spreads vCPUs in a way that Kiln knows. A preset is judged by the rules
+// that need no other field; the others judge the VMI that it is merged into.
 
 type (
 	instancetypeRule = judgement[func(*v1beta1.VirtualMachineInstancetypeSpec, *field.Path) field.ErrorList]
@@ -38,7 +38,7 @@ var preferenceRules = []preferenceRule{
 	}},
 }
 
-// presetRules: the rules of disks and firmware are those of guests.
+// presetRules reuse the rules of disks and firmware, which keep their names.
 var presetRules = []presetRule{
 	{presetDomain, []Rule{
 		{Name: "preset/domain"},
@@ -99,7 +99,7 @@ var topologies = []v1beta1.PreferredCPUTopology{
 	v1beta1.DeprecatedPreferAny, v1beta1.DeprecatedPreferCores, v1beta1.DeprecatedPreferSockets, v1beta1.DeprecatedPreferSpread, v1beta1.DeprecatedPreferThreads,
 }
 
-// threadRatio is how many threads a core has when vCPUs are spread over them: no x86 core has more than two.
+// threadRatio is the number of threads per core when vCPUs are spread across threads: x86 cores have at most two.
 const threadRatio = 2
 
 func preferredTopology(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
@@ -109,7 +109,7 @@ func preferredTopology(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.P
 	return supported(path.Child("cpu", "preferredCPUTopology"), *spec.CPU.PreferredCPUTopology, topologies...).WithOrigin("preference/topology")
 }
 
-// spreadOptions: a ratio of 0 would divide the vCPUs by nothing.
+// spreadOptions refuses a ratio of 0, by which the vCPUs would be divided.
 func spreadOptions(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
 	if spec.CPU == nil || spec.CPU.SpreadOptions == nil {
 		return nil
@@ -125,7 +125,7 @@ func spreadOptions(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path)
 		v1beta1.SpreadAcrossSocketsCores, v1beta1.SpreadAcrossCoresThreads, v1beta1.SpreadAcrossSocketsCoresThreads).WithOrigin("preference/spread-across")...)
 	if *spread.Across == v1beta1.SpreadAcrossCoresThreads && spread.Ratio != nil && *spread.Ratio != threadRatio && *spread.Ratio != 0 {
 		errs = append(errs, field.Invalid(path.Child("ratio"), *spread.Ratio,
-			"must be 2 across 'CoresThreads': a core has at most two threads").WithOrigin("preference/spread-threads"))
+			"must be 2 when across is 'CoresThreads': a core has at most two threads").WithOrigin("preference/spread-threads"))
 	}
 	return errs
 }
@@ -134,7 +134,7 @@ func presetDomain(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) f
 	if spec.Domain != nil {
 		return nil
 	}
-	return field.ErrorList{field.Required(path.Child("domain"), "say what the preset fills").WithOrigin("preset/domain")}
+	return field.ErrorList{field.Required(path.Child("domain"), "give the fields that the preset sets").WithOrigin("preset/domain")}
 }
 
 func presetDisks(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {

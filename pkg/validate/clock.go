@@ -7,7 +7,7 @@ import (
 )
 
 // Fields: domain.clock.timer.
-// A timer is one that the architecture has, and does with ticks that the guest missed what QEMU's timer of that kind can do.
+// The architecture has the timer, and QEMU's timer of that kind supports the tick policy (what becomes of ticks that the guest missed).
 
 var clockRules = []guestRule{
 	{timers, []Rule{
@@ -47,7 +47,7 @@ func tick[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	return supported(at, value, allowed...).WithOrigin("clock/word")
 }
 
-// timersOfPCs cannot be had elsewhere; to say that there is none is right everywhere.
+// timersOfPCs refuses x86 timers on other architectures. A timer with present: false is legal everywhere.
 func timersOfPCs(architecture string, t *v1.Timer, path *field.Path) (errs field.ErrorList) {
 	forbid := func(name string, present *bool) {
 		if !isFalse(present) {

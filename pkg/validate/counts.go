@@ -8,9 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// An object is counted in its JSON, before it is decoded. A list of 3 MiB of '{}' has a million elements: encoding/json allocates a
-// gigabyte to decode them, and each would be judged by every rule. JSON is counted without types, so that a field of a newer API is
-// bounded too.
+// Elements are counted in the JSON, before it is decoded: a list of 3 MiB of '{}' has a million elements, for which encoding/json allocates
+// a gigabyte, and every rule would judge each. Counting needs no types, so it bounds fields of newer APIs too.
 
 var countRules = []judgement[func([]byte) *field.Error]{
 	{Counts, []Rule{
@@ -26,30 +25,30 @@ type counts struct {
 	elements int
 	// templates are the elements of dataVolumeTemplates.
 	templates int
-	// parts are all elements and all fields of an object, or of a part of it, together.
+	// parts is the sum of all elements and fields of an object, nested ones included.
 	parts int
 }
 
 var (
-	// written is for objects that are going to be judged. QEMU has slots for fewer devices of a kind than 512, and each data
-	// volume is a disk. The largest object of the recorded answers has 290 parts and a list of 24.
+	// written is for objects that the rules judge. QEMU has fewer than 512 slots for devices of a kind, and each data volume is a
+	// disk. The largest object of the recorded answers has 290 parts and a list of 24.
 	written = counts{elements: 512, templates: 64, parts: 16384}
-	// stored is for the old object of an update. A list of it may be longer than one may be now, so that an object that is older
-	// than these limits can be mended.
+	// stored is for the old object of an update. Its lists may be longer, because an object that is older than these limits must
+	// stay editable.
 	stored = counts{elements: 16384, templates: 16384, parts: 16384}
 )
 
 // recordedDevices is how many entries a record of hardware has at most: controllers and PCI ports are devices too.
 const recordedDevices = 1024
 
-// maxDepth is the number of lists and objects inside of each other. The API has 15.
+// maxDepth is the number of nested lists and objects. The API has 15.
 const maxDepth = 64
 
-// Counts judges the size of an object that is to be decoded and judged. raw is valid JSON. The error is for the first list, map or
-// object that has more than a machine can use, at its path in raw; nil if there is none.
+// Counts bounds an object before it is decoded. raw is valid JSON. The error names the path of the first list, map or object that exceeds a
+// limit; it is nil if there is none.
 func Counts(raw []byte) *field.Error { return written.judge(raw) }
 
-// StoredCounts is Counts for the old object of an update, of which only the parts together are limited.
+// StoredCounts is Counts for the old object of an update: only the sum of its parts is limited.
 func StoredCounts(raw []byte) *field.Error { return stored.judge(raw) }
 
 func (c counts) judge(raw []byte) *field.Error {
@@ -57,11 +56,11 @@ func (c counts) judge(raw []byte) *field.Error {
 	return over
 }
 
-// part counts the parts of a value. It goes on counting after an error in one of them: that a list is too long by itself is the better
-// answer.
+// part counts the parts of a value. It goes on counting after an error in one of them, because the error about the list itself is more
+// useful than one about an element.
 func (c counts) part(value gjson.Result, at *field.Path, depth int) (parts int, over *field.Error) {
 	if depth > maxDepth {
-		return 0, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf("is inside of more than %d others, which no field of the API is", maxDepth)).WithOrigin("request/depth")
+		return 0, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf("must not be nested more than %d levels deep", maxDepth)).WithOrigin("request/depth")
 	}
 	own, most, list := 0, c.most(at, depth), value.IsArray()
 	value.ForEach(func(key, element gjson.Result) bool {
@@ -85,9 +84,9 @@ func (c counts) part(value gjson.Result, at *field.Path, depth int) (parts int, 
 	})
 	switch parts += own; {
 	case own > most:
-		over = tooMany(at, fmt.Sprintf("has %d elements, at most %d are served", own, most)).WithOrigin("request/elements")
+		over = tooMany(at, fmt.Sprintf("has %d elements, at most %d are allowed", own, most)).WithOrigin("request/elements")
 	case over == nil && parts > c.parts:
-		over = tooMany(at, fmt.Sprintf("has %d elements and fields with those inside of them, at most %d are served", parts, c.parts)).WithOrigin("request/parts")
+		over = tooMany(at, fmt.Sprintf("has %d elements and fields including nested ones, at most %d are allowed", parts, c.parts)).WithOrigin("request/parts")
 	}
 	return parts, over
 }
@@ -105,15 +104,15 @@ func (c counts) most(at *field.Path, depth int) int {
 
 // tooMany is field.TooMany with the number in its text.
 func tooMany(at *field.Path, detail string) *field.Error {
-	err := &field.Error{Type: field.ErrorTypeTooMany, BadValue: field.OmitValueType{}, Detail: detail + ": remove some, no machine uses as many. Nothing else was judged"}
+	err := &field.Error{Type: field.ErrorTypeTooMany, BadValue: field.OmitValueType{}, Detail: detail + ": remove some. Nothing else was checked"}
 	if at != nil { // else it is the object itself
 		err.Field = at.String()
 	}
 	return err
 }
 
-// MostErrors is the number of errors at which an object is judged no further: nobody reads so many, and each takes memory.
+// MostErrors bounds the errors of an object: each takes memory, and nobody reads more.
 const MostErrors = 1000
 
-// Most is the list without what is beyond MostErrors.
+// Most returns the first MostErrors errors.
 func Most(errs field.ErrorList) field.ErrorList { return errs[:min(len(errs), MostErrors)] }

@@ -12,8 +12,8 @@ import (
 )
 
 // Fields: domain.cpu.
-// A guest with CPUs of its own says how many, in whole CPUs, once. What is built on own CPUs (an isolated emulator thread,
-// the host's NUMA layout, realtime) asks for them.
+// With dedicatedCpuPlacement the number of CPUs is given, whole and consistent. Features that build on dedicated CPUs (an isolated emulator
+// thread, the host's NUMA layout, realtime) require them.
 
 var cpuRules = []guestRule{
 	{sockets, []Rule{
@@ -49,7 +49,7 @@ var cpuRules = []guestRule{
 	}},
 }
 
-// maxThreads per core of a guest with CPUs of its own: a vCPU thread is pinned to a hyperthread, and no x86 core has more.
+// maxThreads is the limit of threads per core with dedicatedCpuPlacement: a vCPU is pinned to a hyperthread, and x86 cores have two.
 const maxThreads = 2
 
 func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
@@ -57,7 +57,8 @@ func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 	if cpu == nil || cpu.MaxSockets == 0 || cpu.Sockets <= cpu.MaxSockets {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("domain", "cpu", "sockets"), cpu.Sockets, fmt.Sprintf("must not be greater than maxSockets (%d)", cpu.MaxSockets)).WithOrigin("cpu/sockets")}
+	return field.ErrorList{field.Invalid(path.Child("domain", "cpu", "sockets"), cpu.Sockets,
+		fmt.Sprintf("must not be greater than maxSockets (%d)", cpu.MaxSockets)).WithOrigin("cpu/sockets")}
 }
 
 // maxVCPUs is the most that QEMU emulates on any machine (q35 of version 9 and later). Each is an element of the domain.
@@ -78,11 +79,13 @@ func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		value uint32
 	}{{"cores", cpu.Cores}, {"threads", cpu.Threads}, {"sockets", cpu.Sockets}} {
 		if count *= uint64(max(factor.value, 1)); count > most {
-			return field.ErrorList{field.Invalid(at.Child(factor.name), factor.value, fmt.Sprintf("makes more than %d vCPUs, which no machine has", most)).WithOrigin("cpu/most")}
+			return field.ErrorList{field.Invalid(at.Child(factor.name), factor.value,
+				fmt.Sprintf("the product of cores, threads and sockets must be at most %d", most)).WithOrigin("cpu/most")}
 		}
 	}
 	if count/uint64(max(cpu.Sockets, 1))*uint64(max(cpu.MaxSockets, 1)) > most {
-		return field.ErrorList{field.Invalid(at.Child("maxSockets"), cpu.MaxSockets, fmt.Sprintf("makes more than %d vCPUs, which no machine has", most)).WithOrigin("cpu/most")}
+		return field.ErrorList{field.Invalid(at.Child("maxSockets"), cpu.MaxSockets,
+			fmt.Sprintf("the product of cores, threads and maxSockets must be at most %d", most)).WithOrigin("cpu/most")}
 	}
 	return nil
 }
@@ -108,7 +111,7 @@ func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	return errs
 }
 
-// cpuModel: QEMU's virt machine under KVM runs the host's own CPU only.
+// cpuModel refuses other models on arm64: under KVM, QEMU's virt machine supports only the host's CPU.
 func cpuModel(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if spec.Architecture != arm64 || spec.Domain.CPU == nil || spec.Domain.CPU.Model == "" {
 		return nil
@@ -120,7 +123,7 @@ func dedicated(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.CPU != nil && spec.Domain.CPU.DedicatedCPUPlacement
 }
 
-// dedicatedCPUs wants one number of CPUs: the topology, the request and the limit may each give it, and must agree.
+// dedicatedCPUs requires one number of CPUs: topology, request and limit may each give it, and must agree.
 func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
@@ -129,7 +132,7 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	at := path.Child("domain", "cpu")
 	if !cpu.DedicatedCPUPlacement {
 		if cpu.IsolateEmulatorThread {
-			errs = append(errs, field.Invalid(at.Child("isolateEmulatorThread"), true, "needs dedicatedCpuPlacement").WithOrigin("cpu/isolated-emulator"))
+			errs = append(errs, field.Invalid(at.Child("isolateEmulatorThread"), true, "needs dedicatedCpuPlacement to be true").WithOrigin("cpu/isolated-emulator"))
 		}
 		return errs
 	}
@@ -143,29 +146,30 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	switch {
 	case request.IsZero() && limit.IsZero() && given == 0:
 		invalid("needs a number of CPUs: set cores, or resources.requests.cpu").WithOrigin("cpu/dedicated-count")
-	case request.Sign() > 0 && limit.Sign() > 0 && request.Value() != limit.Value(): // fractions are told elsewhere
-		invalid("needs resources.requests.cpu '%s' and resources.limits.cpu '%s' to be equal", request.String(), limit.String()).WithOrigin("cpu/dedicated-equal")
+	case request.Sign() > 0 && limit.Sign() > 0 && request.Value() != limit.Value(): // rule resources/dedicated-whole refuses fractions
+		invalid("needs equal CPUs: resources.requests.cpu is '%s', resources.limits.cpu is '%s'", request.String(), limit.String()).WithOrigin("cpu/dedicated-equal")
 	}
 	if given > 0 && request.Sign()+limit.Sign() > 0 && request.Value() != given && limit.Value() != given {
-		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources say otherwise; remove one of them", given).WithOrigin("cpu/dedicated-one-count")
+		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources.requests.cpu or resources.limits.cpu differs; remove one of them", given).WithOrigin("cpu/dedicated-one-count")
 	}
 	if cpu.Threads > maxThreads {
-		invalid("allows at most %d threads a core, not %d", maxThreads, cpu.Threads).WithOrigin("cpu/dedicated-threads")
+		invalid("allows at most %d threads per core, found %d: lower cpu.threads", maxThreads, cpu.Threads).WithOrigin("cpu/dedicated-threads")
 	}
 	if cpu.Threads > 1 && spec.Architecture == arm64 {
-		errs = append(errs, field.Invalid(path.Child("architecture"), arm64, "has cores of one thread: dedicatedCpuPlacement needs threads to be 1").WithOrigin("cpu/dedicated-threads-arm64"))
+		errs = append(errs, field.Invalid(path.Child("architecture"), arm64,
+			"has one thread per core: set cpu.threads to 1, or remove cpu.dedicatedCpuPlacement").WithOrigin("cpu/dedicated-threads-arm64"))
 	}
 	return errs
 }
 
-// numa mirrors the host's memory layout, which exists only for pinned CPUs and for memory that is allocated in pages of a cell.
+// numa requires what mirroring the host's NUMA layout needs: pinned CPUs, and huge pages, which are allocated on one NUMA node.
 func numa(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !vm.MirrorsNUMA(spec.Domain.CPU) {
 		return nil
 	}
 	at := path.Child("domain", "cpu", "numa", "guestMappingPassthrough")
 	if !dedicated(spec) {
-		errs = append(errs, field.Invalid(at, "", "needs dedicatedCpuPlacement").WithOrigin("cpu/numa-dedicated"))
+		errs = append(errs, field.Invalid(at, "", "needs dedicatedCpuPlacement to be true").WithOrigin("cpu/numa-dedicated"))
 	}
 	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
 		errs = append(errs, field.Invalid(at, "", "needs memory.hugepages").WithOrigin("cpu/numa-hugepages"))
@@ -183,7 +187,7 @@ func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	}
 	path = path.Child("domain", "cpu")
 	if !cpu.DedicatedCPUPlacement {
-		errs = append(errs, field.Required(path.Child("dedicatedCpuPlacement"), "realtime needs CPUs of its own").WithOrigin("cpu/realtime-dedicated"))
+		errs = append(errs, field.Required(path.Child("dedicatedCpuPlacement"), "must be true: realtime needs dedicated CPUs").WithOrigin("cpu/realtime-dedicated"))
 	}
 	if !vm.MirrorsNUMA(cpu) {
 		at := path.Child("numa")
@@ -193,7 +197,8 @@ func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 		errs = append(errs, field.Required(at, "realtime needs numa.guestMappingPassthrough").WithOrigin("cpu/realtime-numa"))
 	}
 	if cpu.Realtime.Mask != "" && !cpuMask.MatchString(cpu.Realtime.Mask) {
-		errs = append(errs, field.Invalid(path.Child("realtime", "mask"), cpu.Realtime.Mask, "must be a list of vCPUs such as '0-3,^1'").WithOrigin("cpu/realtime-mask"))
+		errs = append(errs, field.Invalid(path.Child("realtime", "mask"), cpu.Realtime.Mask,
+			"must be a list of vCPUs such as '0-3,^1'").WithOrigin("cpu/realtime-mask"))
 	}
 	return errs
 }

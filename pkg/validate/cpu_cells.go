@@ -11,8 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: the annotation kilnvm.io/numa-cells. "I want two NUMA cells": each has whole sockets and an equal share of the memory, in
-// whole huge pages, or in whole MiB, which is how QEMU deals memory out.
+// Fields: the annotation kilnvm.io/numa-cells, the number of NUMA nodes of the guest. Each node has whole sockets and an equal share of the
+// memory, in whole huge pages, or in whole MiB, which is QEMU's granularity.
 
 var cellRules = []metadataRule{
 	{ownCells, []Rule{
@@ -31,22 +31,22 @@ func ownCells(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path)
 	}
 	at := path.Child("metadata", "annotations").Key(v1alpha1.AnnotationNUMACells)
 	if vmi.Spec.Architecture == s390x {
-		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no NUMA cells").WithOrigin("cpu/cells-architecture"))
+		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no NUMA nodes: remove the annotation").WithOrigin("cpu/cells-architecture"))
 	}
 	if vm.MirrorsNUMA(vmi.Spec.Domain.CPU) {
-		errs = append(errs, field.Forbidden(at, "the guest mirrors the host's NUMA cells (numa.guestMappingPassthrough): use one of the two").WithOrigin("cpu/cells-mirrored"))
+		errs = append(errs, field.Forbidden(at, "cannot be combined with cpu.numa.guestMappingPassthrough, which mirrors the host's NUMA nodes: remove one of them").WithOrigin("cpu/cells-mirrored"))
 	}
 	cells, ok := vm.Cells(vmi)
 	if !ok {
 		return append(errs, field.Invalid(at, text, fmt.Sprintf("must be a number from 1 to %d", vm.MostCells)).WithOrigin("cpu/cells-number"))
 	}
 	if sockets, _, _ := vm.Topology(vmi.Spec.Domain.CPU); uint(sockets)%cells != 0 {
-		errs = append(errs, field.Invalid(at, text, fmt.Sprintf("the guest has %d sockets, which %d cells cannot share equally", sockets, cells)).WithOrigin("cpu/sockets-of-cells"))
+		errs = append(errs, field.Invalid(at, text, fmt.Sprintf("%d sockets cannot be divided equally among %d NUMA nodes: choose a number of nodes that divides the sockets", sockets, cells)).WithOrigin("cpu/sockets-of-cells"))
 	}
 	return append(errs, memoryOfCells(vmi.Spec.Domain.Memory, cells, path.Child("spec", "domain", "memory", "guest"))...)
 }
 
-// memoryOfCells leaves pages of no size to the rule about them.
+// memoryOfCells ignores an invalid page size, which rule memory/page-size refuses.
 func memoryOfCells(memory *v1.Memory, cells uint, at *field.Path) field.ErrorList {
 	if memory == nil || memory.Guest == nil || memory.Guest.Sign() <= 0 {
 		return nil
@@ -61,5 +61,6 @@ func memoryOfCells(memory *v1.Memory, cells uint, at *field.Path) field.ErrorLis
 	if total/page >= int64(cells) && (page == 1<<20 || total%page == 0) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, memory.Guest.String(), fmt.Sprintf("%d NUMA cells need whole pages of %d KiB, one each at least", cells, page>>10)).WithOrigin("memory/cells")}
+	return field.ErrorList{field.Invalid(at, memory.Guest.String(),
+		fmt.Sprintf("must be whole pages of %[2]d KiB, at least one for each of %[1]d NUMA nodes", cells, page>>10)).WithOrigin("memory/cells")}
 }

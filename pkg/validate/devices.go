@@ -10,7 +10,7 @@ import (
 )
 
 // Fields: domain.devices: inputs, sound, video, watchdog, panicDevices, downwardMetrics, autoattachVSOCK.
-// A device is of a model that QEMU has for the guest's architecture.
+// QEMU has the model of each device on the architecture.
 
 var deviceRules = []guestRule{
 	{inputs, []Rule{
@@ -52,7 +52,7 @@ func inputs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 			errs = append(errs, supported(at.Child("bus"), input.Bus, v1.InputBusUSB, v1.InputBusVirtio).WithOrigin("devices/input-bus")...)
 		}
 		if input.Type == "" {
-			errs = append(errs, field.Required(at.Child("type"), "give 'tablet'").WithOrigin("devices/input-type-given"))
+			errs = append(errs, field.Required(at.Child("type"), "set it to 'tablet'").WithOrigin("devices/input-type-given"))
 		} else {
 			errs = append(errs, supported(at.Child("type"), input.Type, v1.InputTypeTablet).WithOrigin("devices/input-type")...)
 		}
@@ -67,7 +67,7 @@ func sound(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	}
 	path = path.Child("domain", "devices", "sound")
 	if spec.Architecture == arm64 {
-		errs = append(errs, field.Forbidden(path, "architecture 'arm64' has no sound device").WithOrigin("devices/sound-arm64"))
+		errs = append(errs, field.Forbidden(path, "architecture 'arm64' has no sound device: remove it").WithOrigin("devices/sound-arm64"))
 	}
 	if sound.Model != "" {
 		errs = append(errs, supported(path.Child("model"), sound.Model, "ac97", "ich9").WithOrigin("devices/sound-model")...)
@@ -78,7 +78,7 @@ func sound(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	return errs
 }
 
-// videoModels per architecture. The virt machine of arm64 has no VGA; a mainframe has no display but what virtio brings.
+// videoModels by architecture. arm64's virt machine has no VGA; s390x has virtio only.
 var videoModels = map[string][]string{
 	amd64: {"bochs", "cirrus", "ramfb", "vga", "virtio"},
 	arm64: {"ramfb", "virtio"},
@@ -106,7 +106,7 @@ func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 
 var watchdogActions = []v1.WatchdogAction{v1.WatchdogActionPoweroff, v1.WatchdogActionReset, v1.WatchdogActionShutdown}
 
-// watchdog is one model per architecture: a PCI card on amd64, a machine instruction on s390x, none on arm64.
+// watchdog allows one model per architecture: a PCI card on amd64, a machine instruction on s390x, none on arm64.
 func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	watchdog := spec.Domain.Devices.Watchdog
 	if watchdog == nil {
@@ -131,12 +131,13 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 			return field.ErrorList{field.Required(path.Child(right), "").WithOrigin("devices/watchdog-given")}
 		}
 	case arm64:
-		return field.ErrorList{field.Forbidden(path, "architecture 'arm64' has no watchdog").WithOrigin("devices/watchdog-arm64")}
+		return field.ErrorList{field.Forbidden(path, "architecture 'arm64' has no watchdog: remove it").WithOrigin("devices/watchdog-arm64")}
 	default:
 		return nil
 	}
 	if has {
-		return field.ErrorList{field.Forbidden(path.Child(wrong), fmt.Sprintf("architecture '%s' has '%s' only", spec.Architecture, right)).WithOrigin("devices/watchdog-model")}
+		return field.ErrorList{field.Forbidden(path.Child(wrong),
+			fmt.Sprintf("architecture '%s' supports '%s' only", spec.Architecture, right)).WithOrigin("devices/watchdog-model")}
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices", "panicDevices")
 	if spec.Architecture == s390x && len(spec.Domain.Devices.PanicDevices) > 0 {
-		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has its own").WithOrigin("devices/panic-s390x"))
+		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has a panic device: remove panicDevices").WithOrigin("devices/panic-s390x"))
 	}
 	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
 	if spec.Architecture == arm64 { // the others are those of a PC
@@ -170,7 +171,7 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	return errs
 }
 
-// optionalDevices open a way between guest and host, which the administrator has to want.
+// optionalDevices connect guest and host, so each needs a feature gate that the administrator enables.
 func optionalDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices")
 	if isTrue(spec.Domain.Devices.AutoattachVSOCK) {

@@ -8,8 +8,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices, as far as the machine of an architecture decides. arm64's virt and the mainframe lack devices that
-// a PC has; what is refused here could not be started.
+// Fields: domain.devices, as far as the architecture decides. The machines of arm64 and s390x lack devices that a PC has: QEMU would not
+// start with what is refused here.
 
 var deviceArchitectureRules = []guestRule{
 	{mainframe, []Rule{
@@ -22,7 +22,7 @@ var deviceArchitectureRules = []guestRule{
 	}},
 }
 
-// mainframe: an s390x guest has no USB, and none of what is built into a PC.
+// mainframe refuses devices that s390x does not have: USB, and what is built into a PC.
 func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Architecture != s390x {
 		return nil
@@ -30,10 +30,10 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	numa := path.Child("domain", "cpu", "numa", "guestMappingPassthrough")
 	devices, path := spec.Domain.Devices, path.Child("domain", "devices")
 	lacks := func(at *field.Path, what string) {
-		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no "+what).WithOrigin("devices/s390x"))
+		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no "+what+": remove it").WithOrigin("devices/s390x"))
 	}
 	if vm.MirrorsNUMA(spec.Domain.CPU) {
-		lacks(numa, "NUMA cells")
+		lacks(numa, "NUMA nodes")
 	}
 	if devices.TPM != nil && !isFalse(devices.TPM.Enabled) {
 		lacks(path.Child("tpm"), "TPM")
@@ -46,20 +46,22 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	}
 	for i, input := range devices.Inputs {
 		if input.Bus == v1.InputBusUSB {
-			errs = append(errs, field.NotSupported(path.Child("inputs").Index(i).Child("bus"), input.Bus, []v1.InputBus{v1.InputBusVirtio}).WithOrigin("devices/input-bus-s390x"))
+			errs = append(errs, field.NotSupported(path.Child("inputs").Index(i).Child("bus"), input.Bus,
+				[]v1.InputBus{v1.InputBusVirtio}).WithOrigin("devices/input-bus-s390x"))
 		}
 	}
 	for i := range devices.Disks {
 		for target, bus := range eachBus(&devices.Disks[i]) {
 			if bus == v1.DiskBusSATA || bus == v1.DiskBusUSB {
-				errs = append(errs, field.NotSupported(path.Child("disks").Index(i).Child(target, "bus"), bus, []v1.DiskBus{v1.DiskBusSCSI, v1.DiskBusVirtio}).WithOrigin("disks/bus-s390x"))
+				errs = append(errs, field.NotSupported(path.Child("disks").Index(i).Child(target, "bus"), bus,
+					[]v1.DiskBus{v1.DiskBusSCSI, v1.DiskBusVirtio}).WithOrigin("disks/bus-s390x"))
 			}
 		}
 	}
 	return errs
 }
 
-// pciAddresses are places that a guest has, each for one device.
+// pciAddresses refuses addresses that the machine does not have, and those that two devices use.
 func pciAddresses(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	path = path.Child("domain", "devices")
 	var pinned []address.Device

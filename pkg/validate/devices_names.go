@@ -7,9 +7,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: the names of domain.devices: gpus, hostDevices, filesystems, inputs, watchdog, sound. Disks and interfaces have rules of
-// their own.
-// A device is found again by its name: by libvirt, which knows it by an alias, and by the record of its address.
+// Fields: the names of domain.devices: gpus, hostDevices, filesystems, inputs, watchdog, sound. Disks and interfaces have their own rules.
+// The name identifies a device: libvirt's alias and the record of its address derive from it.
 
 var deviceNameRules = []guestRule{
 	{deviceNames, []Rule{
@@ -19,7 +18,7 @@ var deviceNameRules = []guestRule{
 	}},
 }
 
-// deviceNames are unique in each list; a GPU is a host device to the guest, so that these two are one.
+// deviceNames are unique in each list; gpus and hostDevices count as one list, because both become host devices of the domain.
 func deviceNames(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	devices, path := spec.Domain.Devices, path.Child("domain", "devices")
 	passed, systems, typed := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -44,7 +43,7 @@ func deviceNames(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	return errs
 }
 
-// distinctName judges the name of one device; taken are those before it.
+// distinctName judges the name of one device; taken holds the names of the devices before it.
 func distinctName(taken map[string]bool, name string, at *field.Path) field.ErrorList {
 	at = at.Child("name")
 	switch {

@@ -13,8 +13,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.disks: names, targets, buses. Drivers are in disks_drivers.go. What a disk has to do with its volume is in disks_volumes.go.
-// A disk is one kind of target on a bus that this kind can use.
+// Fields: domain.devices.disks: names, targets, buses. Drivers are in disks_drivers.go. The relation of disks and volumes is in disks_volumes.go.
+// A disk has one target (disk, lun or cdrom), on a bus that the target supports.
 
 var diskRules = []guestRule{
 	{disks, []Rule{
@@ -37,7 +37,7 @@ var diskRules = []guestRule{
 	}},
 }
 
-// serialLimit is the reference's bound in characters. Guests see fewer (20 on virtio).
+// serialLimit is KubeVirt's limit in characters. Guests see fewer (20 on virtio).
 const serialLimit = 256
 
 var (
@@ -60,7 +60,7 @@ func diskForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 			errs = append(errs, named(at("name"), disk.Name, validation.IsDNS1123Label).WithOrigin("disks/name")...)
 		}
 		if target, second := targets(disk); second != "" {
-			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+target+": a disk has one target").WithOrigin("disks/targets"))
+			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+target+": a disk has one target").WithOrigin("disks/targets"))
 		}
 		if disk.Serial != "" && !serialPattern.MatchString(disk.Serial) {
 			errs = append(errs, field.Invalid(at("serial"), disk.Serial, "must consist of letters, digits and '_.+-'").WithOrigin("disks/serial"))
@@ -72,18 +72,18 @@ func diskForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// targets that are set, by field name: the first, and one that is too many.
+// targets returns the field names of the first two targets that are set.
 func targets(disk *v1.Disk) (first, second string) {
 	return firstTwo(kind{"disk", disk.Disk != nil}, kind{"lun", disk.LUN != nil}, kind{"cdrom", disk.CDRom != nil})
 }
 
-// kind is one of several forms of which an object takes one, and whether it does.
+// kind is one of several alternative fields: its name, and whether it is set.
 type kind struct {
 	name string
 	set  bool
 }
 
-// firstTwo are the names of the first two that are set, empty where there are less.
+// firstTwo returns the names of the first two that are set, or empty strings.
 func firstTwo(kinds ...kind) (first, second string) {
 	for _, k := range kinds {
 		switch {
@@ -97,7 +97,7 @@ func firstTwo(kinds ...kind) (first, second string) {
 	return first, ""
 }
 
-// eachBus goes through the fields that say what a disk is, with the bus in each: one, unless the others are refused.
+// eachBus yields each target that is set, with its bus. There is one, unless rule disks/targets refuses the disk.
 func eachBus(disk *v1.Disk) iter.Seq2[string, v1.DiskBus] {
 	return func(yield func(string, v1.DiskBus) bool) {
 		if disk.Disk != nil && !yield("disk", disk.Disk.Bus) {
@@ -112,7 +112,7 @@ func eachBus(disk *v1.Disk) iter.Seq2[string, v1.DiskBus] {
 	}
 }
 
-// bus of a disk with the field that names it; both empty without a target.
+// bus returns the bus of a disk and the name of its target; both are empty without a target.
 func bus(disk *v1.Disk) (v1.DiskBus, string) {
 	switch {
 	case disk.Disk != nil:
@@ -127,7 +127,7 @@ func bus(disk *v1.Disk) (v1.DiskBus, string) {
 
 var allBuses = []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.DiskBusVirtio}
 
-// armBuses: the virt machine of arm64 has no SATA controller, and firmware does not boot from USB there.
+// armBuses leaves out SATA, which arm64's virt machine lacks, and USB, which its firmware does not boot from.
 var armBuses = []v1.DiskBus{v1.DiskBusVirtio, v1.DiskBusSCSI}
 
 func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -144,7 +144,8 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 			errs = append(errs, field.NotSupported(below(path, i, "lun", "bus"), lun.Bus, armBuses).WithOrigin("disks/lun-bus"))
 		}
 		if disk.LUN != nil && disk.LUN.Reservation && !limits.PersistentReservation {
-			errs = append(errs, field.Forbidden(path.Index(i).Child("lun", "reservation"), "persistent reservations are not enabled in this cluster").WithOrigin("disks/reservation"))
+			errs = append(errs, field.Forbidden(path.Index(i).Child("lun", "reservation"),
+				"persistent reservations are not enabled in this cluster").WithOrigin("disks/reservation"))
 		}
 	}
 	return errs
@@ -158,7 +159,8 @@ func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 			case bus == "ide":
 				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
 			case target == "cdrom" && bus == v1.DiskBusVirtio:
-				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
+				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus,
+					[]v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
 			case bus != "" && !slices.Contains(allBuses, bus):
 				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, allBuses).WithOrigin("disks/bus"))
 			}
@@ -167,7 +169,8 @@ func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 			continue
 		}
 		if disk.Disk.Bus == v1.DiskBusSATA && disk.Disk.ReadOnly {
-			errs = append(errs, field.Invalid(below(path, i, "disk", "bus"), disk.Disk.Bus, "has no read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
+			errs = append(errs, field.Invalid(below(path, i, "disk", "bus"), disk.Disk.Bus,
+				"does not support read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
 		}
 		if disk.Disk.PciAddress != "" {
 			errs = append(errs, diskAddress(disk.Disk, below(path, i, "disk", "pciAddress"))...)
@@ -179,19 +182,19 @@ func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 	switch {
 	case disk.Bus != v1.DiskBusVirtio:
-		return field.ErrorList{field.Invalid(at, disk.PciAddress, "only disks on bus 'virtio' are PCI devices").WithOrigin("disks/pci-bus")}
+		return field.ErrorList{field.Invalid(at, disk.PciAddress, "needs bus 'virtio': disks on other buses are not PCI devices").WithOrigin("disks/pci-bus")}
 	case !pciPattern.MatchString(disk.PciAddress):
 		return field.ErrorList{field.Invalid(at, disk.PciAddress, "must be a PCI address such as '0000:81:01.0'").WithOrigin("disks/pci-address")}
 	}
 	return nil
 }
 
-// isClaim tells whether a volume is storage of the cluster, which is what LUNs can be passed from.
+// isClaim reports whether a volume is a persistent volume of the cluster, as LUNs require.
 func isClaim(volume *v1.Volume) bool {
 	return volume.PersistentVolumeClaim != nil || volume.DataVolume != nil
 }
 
-// under tells whether a path is a directory or below it.
+// under reports whether a path is the directory or below it.
 func under(path, directory string) bool {
 	return path == directory || strings.HasPrefix(path, directory+"/")
 }

@@ -10,8 +10,7 @@ import (
 )
 
 // Fields: domain.devices.disks[].blockSize.
-// Block sizes are powers of two that QEMU accepts (512 bytes to 2 MiB), no physical block is smaller than a logical one, and
-// SATA knows 512 only.
+// Block sizes are powers of two that QEMU accepts (512 bytes to 2 MiB); physical is at least logical; SATA supports only 512.
 
 var blockSizeRules = []guestRule{
 	{blockSizes, []Rule{
@@ -42,7 +41,7 @@ func blockSizeForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 		}
 		at := below(path, i, "blockSize")
 		if enabled(size.MatchVolume) {
-			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be together with custom: remove one of them").WithOrigin("disks/block-size-both"))
+			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be combined with custom: remove one of them").WithOrigin("disks/block-size-both"))
 			continue
 		}
 		errs = append(errs, customBlockSize(&list[i], at.Child("custom"))...)
@@ -56,12 +55,14 @@ func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
 	bus, _ := bus(disk)
 	switch {
 	case size.Logical > size.Physical:
-		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must not be greater than physical (%d)", size.Physical)).WithOrigin("disks/block-size-order"))
+		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical,
+			fmt.Sprintf("must not be greater than physical (%d)", size.Physical)).WithOrigin("disks/block-size-order"))
 	case bus == v1.DiskBusSATA && size.Logical != minBlock:
 		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must be %d on bus 'sata'", minBlock)).WithOrigin("disks/block-size-sata"))
 	}
 	if discard := size.DiscardGranularity; discard != nil && size.Logical != 0 && *discard%size.Logical != 0 {
-		errs = append(errs, field.Invalid(path.Child("discardGranularity"), *discard, fmt.Sprintf("must be a multiple of logical (%d)", size.Logical)).WithOrigin("disks/discard-granularity"))
+		errs = append(errs, field.Invalid(path.Child("discardGranularity"), *discard,
+			fmt.Sprintf("must be a multiple of logical (%d)", size.Logical)).WithOrigin("disks/discard-granularity"))
 	}
 	return errs
 }

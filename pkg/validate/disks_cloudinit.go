@@ -10,7 +10,7 @@ import (
 )
 
 // Fields: volumes[].cloudInitNoCloud, volumes[].cloudInitConfigDrive.
-// User data and network data each come from one place; what is large goes into a Secret.
+// User data and network data each have one source; large data goes into a Secret.
 
 var cloudInitRules = []guestRule{
 	{cloudInits, []Rule{
@@ -21,11 +21,11 @@ var cloudInitRules = []guestRule{
 	}},
 }
 
-// cloudInitLimit is how many bytes of data a spec may hold inline (KubeVirt's bound): each is stored with every copy of the
-// spec, and is readable by all who read VMs.
+// cloudInitLimit is KubeVirt's limit of inline data in bytes. Inline data is stored with every copy of the spec and is readable to
+// everyone who may read VMs.
 const cloudInitLimit = 2048
 
-// cloudInit is what both formats have in common.
+// cloudInit has the fields that both formats share.
 type cloudInit struct {
 	secret                       *corev1.LocalObjectReference
 	base64, text                 string
@@ -72,7 +72,7 @@ func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
 		set = append(set, c.secretField)
 	}
 	if len(set) > 1 {
-		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": keep one of them").WithOrigin("disks/cloudinit-sources"))
+		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be combined with "+set[0]+": keep one of them").WithOrigin("disks/cloudinit-sources"))
 	}
 	size, name := len(c.text), c.inline
 	if c.base64 != "" {

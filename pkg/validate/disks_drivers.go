@@ -10,7 +10,7 @@ import (
 )
 
 // Fields: domain.devices.disks[]: cache, io, errorPolicy, dedicatedIOThread.
-// A disk's driver is one that QEMU has, and its options fit each other.
+// QEMU supports each driver option, and the options can be combined.
 
 var driverRules = []guestRule{
 	{diskDrivers, []Rule{
@@ -22,7 +22,7 @@ var driverRules = []guestRule{
 	}},
 }
 
-// What QEMU's block layer knows.
+// The values that QEMU's block layer supports.
 var (
 	caches        = []v1.DriverCache{v1.CacheNone, v1.CacheWriteThrough, v1.CacheWriteBack}
 	ioModes       = []v1.DriverIO{v1.IONative, v1.IOThreads}
@@ -44,13 +44,14 @@ func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 			errs = append(errs, field.NotSupported(at("io"), disk.IO, ioModes).WithOrigin("disks/io"))
 		}
 		if disk.IO == v1.IONative && (disk.Cache == v1.CacheWriteBack || disk.Cache == v1.CacheWriteThrough) {
-			errs = append(errs, field.Invalid(at("io"), disk.IO, fmt.Sprintf("passes the host's page cache by, which cache '%s' uses: use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
+			errs = append(errs, field.Invalid(at("io"), disk.IO, fmt.Sprintf("io 'native' bypasses the host page cache and cannot be combined with cache '%s': use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
 		}
 		if policy := disk.ErrorPolicy; policy != nil && !slices.Contains(errorPolicies, *policy) {
 			errs = append(errs, field.NotSupported(at("errorPolicy"), *policy, errorPolicies).WithOrigin("disks/error-policy"))
 		}
 		if bus, target := bus(disk); isTrue(disk.DedicatedIOThread) && target != "" && bus != "" && bus != v1.DiskBusVirtio {
-			errs = append(errs, field.Forbidden(at("dedicatedIOThread"), fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
+			errs = append(errs, field.Forbidden(at("dedicatedIOThread"),
+				fmt.Sprintf("bus '%s' has no IO threads: use 'virtio'", bus)).WithOrigin("disks/dedicated-iothread"))
 		}
 	}
 	return errs

@@ -10,8 +10,8 @@ import (
 )
 
 // Fields: status.volumeRequests of a VM.
-// A request adds one volume or removes one. What is added to a running guest can be plugged: a disk on virtio or scsi, or a
-// LUN on scsi, which no other request adds too.
+// A request adds one volume or removes one. An added volume can be hotplugged (a disk on virtio or scsi, or a LUN on scsi), and no other
+// request adds it too.
 
 var volumeRequestRules = []vmRule{
 	{volumeRequests, []Rule{
@@ -33,7 +33,8 @@ func volumeRequests(vm, _ *v1.VirtualMachine, _ config.Limits) (errs field.Error
 		request, at := &vm.Status.VolumeRequests[i], field.NewPath("status", "volumeRequests").Index(i)
 		switch add, remove := request.AddVolumeOptions, request.RemoveVolumeOptions; {
 		case add != nil && remove != nil:
-			errs = append(errs, field.Forbidden(at.Child("removeVolumeOptions"), "cannot be together with addVolumeOptions: make it a request of its own").WithOrigin("disks/request-both"))
+			errs = append(errs, field.Forbidden(at.Child("removeVolumeOptions"),
+				"cannot be combined with addVolumeOptions: make it a separate request").WithOrigin("disks/request-both"))
 		case add != nil:
 			at = at.Child("addVolumeOptions")
 			errs = append(errs, requestName(add.Name, added, at.Child("name"))...)
@@ -57,11 +58,12 @@ func requestName(name string, seen map[string]bool, at *field.Path) field.ErrorL
 
 func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path) (errs field.ErrorList) {
 	if other := templateVolume(vm, add.Name); other != nil && !sameClaim(other, add.VolumeSource) {
-		errs = append(errs, field.Invalid(path.Child("name"), add.Name, "is the name of another volume of the template").WithOrigin("disks/request-conflict"))
+		errs = append(errs, field.Invalid(path.Child("name"), add.Name,
+			"is already used by another volume of spec.template.spec.volumes: choose another name").WithOrigin("disks/request-conflict"))
 	}
 	at := path.Child("disk")
 	if add.Disk == nil {
-		return append(errs, field.Required(at, "say how the guest sees the volume").WithOrigin("disks/request-disk"))
+		return append(errs, field.Required(at, "give the disk that presents the volume to the guest").WithOrigin("disks/request-disk"))
 	}
 	kind, target := bus(add.Disk)
 	switch target {
@@ -70,7 +72,7 @@ func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path
 	case "lun":
 		errs = append(errs, supported(at.Child("lun", "bus"), kind, v1.DiskBusSCSI).WithOrigin("disks/request-lun-bus")...)
 	default:
-		errs = append(errs, field.Invalid(at, add.Name, "must be a disk or a lun: nothing else can be plugged").WithOrigin("disks/request-target"))
+		errs = append(errs, field.Invalid(at, add.Name, "must be a disk or a lun: other targets cannot be hotplugged").WithOrigin("disks/request-target"))
 	}
 	if order := add.Disk.BootOrder; order != nil && *order < 1 {
 		errs = append(errs, field.Invalid(at.Child("bootOrder"), *order, "must be at least 1").WithOrigin("disks/request-boot-order"))
@@ -78,7 +80,7 @@ func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path
 	return append(errs, requestedDisk(add.Disk, at)...)
 }
 
-// requestedDisk is judged as it would be in the list of disks.
+// requestedDisk applies the rules of domain.devices.disks to the disk of a request.
 func requestedDisk(disk *v1.Disk, at *field.Path) (errs field.ErrorList) {
 	const list = "disks"
 	for _, judge := range []func([]v1.Disk, *field.Path) field.ErrorList{diskForms, diskDriverForms, blockSizeForms} {

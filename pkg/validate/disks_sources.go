@@ -9,7 +9,7 @@ import (
 )
 
 // Fields: volumes, utilityVolumes.
-// A volume has one source, and the source says where it is.
+// A volume has one source, and the source is complete.
 
 var volumeRules = []guestRule{
 	{volumes, []Rule{
@@ -41,7 +41,7 @@ var utilityVolumeRules = []guestRule{
 	}},
 }
 
-// sources of a volume that are set, by field name: the first, and one that is too many. A new kind of source is one line here.
+// sources returns the field names of the first two sources that are set. A new kind of source is one line here.
 func sources(v *v1.Volume) (first, second string) {
 	return firstTwo(
 		kind{"hostDisk", v.HostDisk != nil},
@@ -63,7 +63,7 @@ func sources(v *v1.Volume) (first, second string) {
 	)
 }
 
-// single sources are volumes of which a guest has at most one: each stands for a fact of the whole guest.
+// single lists the sources that a VMI may have at most once: each describes the whole VMI.
 func single(v *v1.Volume) []kind {
 	if v.ServiceAccount == nil && v.DownwardMetrics == nil && v.MemoryDump == nil {
 		return nil
@@ -84,11 +84,12 @@ func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 		case source == "":
 			errs = append(errs, field.Required(at(), "give the volume a source, such as persistentVolumeClaim").WithOrigin("disks/volume-source"))
 		case second != "":
-			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+source+": a volume has one source").WithOrigin("disks/volume-sources"))
+			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+source+": a volume has one source").WithOrigin("disks/volume-sources"))
 		}
 		for _, k := range single(volume) {
 			if other, found := first[k.name]; k.set && found {
-				errs = append(errs, field.Invalid(at(k.name), volume.Name, fmt.Sprintf("a guest has at most one such volume: volumes[%d] is one already", other)).WithOrigin("disks/volume-single"))
+				errs = append(errs, field.Invalid(at(k.name), volume.Name,
+					fmt.Sprintf("a VMI may have at most one volume of this type: volumes[%d] has it already", other)).WithOrigin("disks/volume-single"))
 			} else if k.set {
 				first[k.name] = i
 			}
@@ -97,7 +98,7 @@ func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 	return errs
 }
 
-// reservedPaths hold the sockets and files by which the guest itself is run.
+// reservedPaths hold the sockets and files of the processes that run the VMI.
 var reservedPaths = []string{"/var/run/kubevirt", "/var/run/libvirt"}
 
 func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -105,7 +106,7 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		v := &spec.Volumes[i]
 		at := func(names ...string) *field.Path { return below(path.Child("volumes"), i, names...) }
 		unnamed := func(names ...string) {
-			errs = append(errs, field.Required(at(names...), "name it").WithOrigin("disks/volume-reference"))
+			errs = append(errs, field.Required(at(names...), "name the object that the volume refers to").WithOrigin("disks/volume-reference"))
 		}
 		if v.DataVolume != nil && v.DataVolume.Name == "" {
 			unnamed("dataVolume", "name")
@@ -132,12 +133,13 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 			errs = append(errs, filePath(at("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
 		}
 		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Sign() <= 0 {
-			errs = append(errs, field.Invalid(at("emptyDisk", "capacity"), v.EmptyDisk.Capacity.String(), "must be greater than 0").WithOrigin("disks/empty-disk-capacity"))
+			errs = append(errs, field.Invalid(at("emptyDisk", "capacity"), v.EmptyDisk.Capacity.String(),
+				"must be greater than 0").WithOrigin("disks/empty-disk-capacity"))
 		}
 		if v.ContainerPath != nil {
 			for _, reserved := range reservedPaths {
 				if under(v.ContainerPath.Path, reserved) {
-					errs = append(errs, field.Forbidden(at("containerPath", "path"), "'"+reserved+"' is reserved").WithOrigin("disks/container-path-reserved"))
+					errs = append(errs, field.Forbidden(at("containerPath", "path"), "'"+reserved+"' is reserved: choose another path").WithOrigin("disks/container-path-reserved"))
 				}
 			}
 		}
@@ -152,15 +154,16 @@ func hostDisk(disk *v1.HostDisk, limits config.Limits, at *field.Path) field.Err
 	}
 	errs = append(errs, supported(at.Child("type"), disk.Type, v1.HostDiskExists, v1.HostDiskExistsOrCreate).WithOrigin("disks/host-disk-type")...)
 	if disk.Type == v1.HostDiskExists && !disk.Capacity.IsZero() {
-		errs = append(errs, field.Invalid(at.Child("capacity"), disk.Capacity.String(), "is for type 'DiskOrCreate' only: a disk that exists has its size").WithOrigin("disks/host-disk-capacity"))
+		errs = append(errs, field.Invalid(at.Child("capacity"), disk.Capacity.String(),
+			"is allowed only for type 'DiskOrCreate': an existing disk has its size").WithOrigin("disks/host-disk-capacity"))
 	}
 	return errs
 }
 
-// utilityVolumes are plugged into a running guest by tools; none is there from the start.
+// utilityVolumes are hotplugged by tools; a VMI starts with none.
 func utilityVolumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if spec.UtilityVolumes == nil {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path.Child("utilityVolumes"), "can only be added to a running guest").WithOrigin("disks/utility-volumes")}
+	return field.ErrorList{field.Forbidden(path.Child("utilityVolumes"), "can only be added to a running VMI: remove it").WithOrigin("disks/utility-volumes")}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Fields: dataVolumeTemplates of a VM.
-// A volume that is made with the VM is used by it, says how large it is, and what it starts with.
+// The VM uses each of its templates, and a template gives the size and the initial content.
 
 var templateRules = []vmRule{
 	{dataVolumeTemplates, []Rule{
@@ -43,10 +43,12 @@ func dataVolumeTemplates(vm, old *v1.VirtualMachine, _ config.Limits) (errs fiel
 		if template.Name == "" {
 			errs = append(errs, field.Required(at.Child("metadata", "name"), "name the volume").WithOrigin("disks/template-name"))
 		} else if !used[template.Name] {
-			errs = append(errs, field.Invalid(at.Child("metadata", "name"), template.Name, "no volume of the template uses it: add one of type dataVolume, or remove this").WithOrigin("disks/template-unused"))
+			errs = append(errs, field.Invalid(at.Child("metadata", "name"), template.Name,
+				"no volume of the template uses it: add one of type dataVolume, or remove this").WithOrigin("disks/template-unused"))
 		}
 		if template.Namespace != "" && template.Namespace != vm.Namespace && !unchanged {
-			errs = append(errs, field.Invalid(at.Child("metadata", "namespace"), template.Namespace, "must be the VM's own namespace '"+vm.Namespace+"'").WithOrigin("disks/template-namespace"))
+			errs = append(errs, field.Invalid(at.Child("metadata", "namespace"), template.Namespace,
+				"must be the VM's own namespace '"+vm.Namespace+"'").WithOrigin("disks/template-namespace"))
 		}
 		errs = append(errs, dataVolume(template, at.Child("spec"))...)
 	}
@@ -57,9 +59,9 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 	spec := template.Spec
 	switch {
 	case spec.PVC == nil && spec.Storage == nil:
-		errs = append(errs, field.Required(path.Child("storage"), "say how large the volume is").WithOrigin("disks/template-size"))
+		errs = append(errs, field.Required(path.Child("storage"), "give the size of the volume in storage or pvc").WithOrigin("disks/template-size"))
 	case spec.PVC != nil && spec.Storage != nil:
-		errs = append(errs, field.Forbidden(path.Child("pvc"), "cannot be together with storage: remove one of them").WithOrigin("disks/template-sizes"))
+		errs = append(errs, field.Forbidden(path.Child("pvc"), "cannot be combined with storage: remove one of them").WithOrigin("disks/template-sizes"))
 	}
 	at := path.Child("source")
 	if spec.Source == nil && spec.SourceRef != nil {
@@ -67,9 +69,10 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 	}
 	switch populated, given := populates(template), spec.Source != nil || spec.SourceRef != nil; {
 	case populated && given:
-		return append(errs, field.Forbidden(at, "cannot be together with the dataSource of pvc or storage").WithOrigin("disks/template-populated"))
+		return append(errs, field.Forbidden(at,
+			"cannot be combined with the dataSource of pvc or storage: remove one of them").WithOrigin("disks/template-populated"))
 	case !populated && !given:
-		return append(errs, field.Required(at, "say what the volume starts with: source or sourceRef").WithOrigin("disks/template-source"))
+		return append(errs, field.Required(at, "give source or sourceRef, the initial content of the volume").WithOrigin("disks/template-source"))
 	case spec.Source == nil:
 		return errs
 	}
@@ -78,12 +81,12 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 	case len(set) == 0:
 		errs = append(errs, field.Required(at, "give one source, for example registry or blank").WithOrigin("disks/template-source-empty"))
 	case len(set) > 1:
-		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be together with "+set[0]+": a volume has one source").WithOrigin("disks/template-sources"))
+		errs = append(errs, field.Forbidden(at.Child(set[1]), "cannot be combined with "+set[0]+": a volume has one source").WithOrigin("disks/template-sources"))
 	}
 	return errs
 }
 
-// populates tells whether the claim itself names what fills it (a volume populator of the cluster).
+// populates reports whether the claim has its own data source (a volume populator).
 func populates(template *v1.DataVolumeTemplateSpec) bool {
 	var source *corev1.TypedLocalObjectReference
 	var reference *corev1.TypedObjectReference

@@ -8,9 +8,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: what ties domain.devices.disks, domain.devices.filesystems and volumes together, and bootOrder.
-// Each disk has a volume (a CD-ROM may be empty), each volume is seen by the guest as a disk or a file system, and no two
-// devices are first in the boot order.
+// Fields: the names that connect domain.devices.disks and domain.devices.filesystems with volumes, and bootOrder.
+// Each disk has a volume (a CD-ROM may be empty), each volume has a disk or a file system, and no two devices have the same boot order.
 
 var diskVolumeRules = []guestRule{
 	{diskVolumes, []Rule{
@@ -64,14 +63,14 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 		switch {
 		case volume == nil && disk.CDRom != nil:
 			if !limits.Gates.Enabled("DeclarativeHotplugVolumes") {
-				errs = append(errs, field.Invalid(at("name"), disk.Name, "no volume has this name; a CD-ROM without one needs feature gate 'DeclarativeHotplugVolumes'").WithOrigin("disks/cdrom-volume"))
+				errs = append(errs, field.Invalid(at("name"), disk.Name, "no volume has this name: add it to volumes; a CD-ROM without a volume needs feature gate 'DeclarativeHotplugVolumes'").WithOrigin("disks/cdrom-volume"))
 			}
 		case volume == nil:
 			errs = append(errs, field.Invalid(at("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk").WithOrigin("disks/disk-volume"))
 		case volume.MemoryDump != nil:
-			errs = append(errs, field.Invalid(at("name"), disk.Name, "a memory dump is written to, and is no disk: remove it").WithOrigin("disks/memory-dump"))
+			errs = append(errs, field.Invalid(at("name"), disk.Name, "a volume of type memoryDump cannot be a disk: remove the disk").WithOrigin("disks/memory-dump"))
 		case disk.LUN != nil && !isClaim(volume):
-			errs = append(errs, field.Invalid(at("lun"), disk.Name, "can only be a volume of type persistentVolumeClaim or dataVolume").WithOrigin("disks/lun-volume"))
+			errs = append(errs, field.Invalid(at("lun"), disk.Name, "needs a volume of type persistentVolumeClaim or dataVolume").WithOrigin("disks/lun-volume"))
 		}
 		if volume != nil && volume.DownwardMetrics != nil {
 			errs = append(errs, metricsDisk(disk, at())...)
@@ -80,7 +79,7 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	return errs
 }
 
-// sharedDisks: what is made for one guest cannot be shared with another. QEMU refuses to share its own image formats.
+// sharedDisks refuses to share volumes that are created for one VMI. QEMU refuses to share its own image formats.
 func sharedDisks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	index := volumeIndex(spec)
 	for i := range spec.Domain.Devices.Disks {
@@ -88,13 +87,13 @@ func sharedDisks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 		volume := index[disk.Name]
 		if isTrue(disk.Shareable) && volume != nil && (volume.ContainerDisk != nil || volume.Ephemeral != nil || volume.EmptyDisk != nil) {
 			errs = append(errs, field.Invalid(path.Child("domain", "devices", "disks").Index(i).Child("shareable"), true,
-				"volume '"+disk.Name+"' is made for this guest alone: share a persistentVolumeClaim, dataVolume or hostDisk").WithOrigin("disks/shared-volume"))
+				"volume '"+disk.Name+"' is private to this VMI and cannot be shared: use a persistentVolumeClaim, dataVolume or hostDisk").WithOrigin("disks/shared-volume"))
 		}
 	}
 	return errs
 }
 
-// metricsDisk is where vhostmd's readers look for the host's metrics: a virtio disk.
+// metricsDisk requires a virtio disk, which is where vhostmd's readers look for the host's metrics.
 func metricsDisk(disk *v1.Disk, at *field.Path) field.ErrorList {
 	if disk.Disk == nil {
 		return field.ErrorList{field.Required(at.Child("disk"), "a volume of type downwardMetrics must be a disk").WithOrigin("disks/metrics-disk")}
@@ -112,7 +111,8 @@ func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		case *order < 1:
 			errs = append(errs, field.Invalid(at, *order, "must be at least 1").WithOrigin("disks/boot-order"))
 		case taken[*order] != "":
-			errs = append(errs, field.Invalid(at, *order, fmt.Sprintf("is already taken by %s: give each device a number of its own", taken[*order])).WithOrigin("disks/boot-order-twice"))
+			errs = append(errs, field.Invalid(at, *order,
+				fmt.Sprintf("is already used by %s: give each device a different number", taken[*order])).WithOrigin("disks/boot-order-twice"))
 		default:
 			taken[*order] = at.String()
 		}
@@ -131,7 +131,7 @@ func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	return errs
 }
 
-// volumeUse finds volumes that the guest would never see. A memory dump is written by the host.
+// volumeUse refuses volumes that no disk or file system uses. A memory dump is exempt: the host writes it.
 func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	asDisk, asFiles := make(map[string]bool, len(spec.Domain.Devices.Disks)), map[string]bool{}
 	for i := range spec.Domain.Devices.Disks {
@@ -147,18 +147,21 @@ func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		case volume.MemoryDump != nil:
 		case volume.ContainerPath != nil:
 			if asDisk[volume.Name] {
-				errs = append(errs, field.Invalid(at(), volume.Name, "is a directory: map it to a file system in domain.devices.filesystems, not to a disk").WithOrigin("disks/directory-as-disk"))
+				errs = append(errs, field.Invalid(at(), volume.Name,
+					"is a directory: map it to a file system in domain.devices.filesystems, not to a disk").WithOrigin("disks/directory-as-disk"))
 			} else if !asFiles[volume.Name] {
-				errs = append(errs, field.Invalid(at(), volume.Name, "is a directory: it needs a file system of this name in domain.devices.filesystems").WithOrigin("disks/directory-unused"))
+				errs = append(errs, field.Invalid(at(), volume.Name,
+					"is a directory: it needs a file system of this name in domain.devices.filesystems").WithOrigin("disks/directory-unused"))
 			}
 		case !asDisk[volume.Name] && !asFiles[volume.Name]:
-			errs = append(errs, field.Invalid(at(), volume.Name, "no disk or file system has this name: add one to domain.devices, or remove the volume").WithOrigin("disks/volume-unused"))
+			errs = append(errs, field.Invalid(at(), volume.Name,
+				"no disk or file system has this name: add one to domain.devices, or remove the volume").WithOrigin("disks/volume-unused"))
 		}
 	}
 	return errs
 }
 
-// filesystems on storage of the cluster share it with the host's own file server, which is gated.
+// filesystems require a feature gate where a file server on the host serves storage of the cluster.
 func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	if len(spec.Domain.Devices.Filesystems) == 0 {
 		return nil
@@ -166,7 +169,8 @@ func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	index := volumeIndex(spec)
 	for i, fs := range spec.Domain.Devices.Filesystems {
 		if fs.Virtiofs == nil {
-			errs = append(errs, field.Required(path.Child("domain", "devices", "filesystems").Index(i).Child("virtiofs"), "there is no other kind of file system").WithOrigin("disks/filesystem-kind"))
+			errs = append(errs, field.Required(path.Child("domain", "devices", "filesystems").Index(i).Child("virtiofs"),
+				"set virtiofs: it is the only kind of file system").WithOrigin("disks/filesystem-kind"))
 		}
 		if volume := index[fs.Name]; volume != nil && isClaim(volume) {
 			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes", path.Child("domain", "devices", "filesystems").Index(i)).WithOrigin("disks/filesystem-gate")...)

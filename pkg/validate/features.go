@@ -9,7 +9,8 @@ import (
 )
 
 // Fields: domain.features, and the vmx feature of domain.cpu, which evmcs needs.
-// A Hyper-V feature that is on needs others; mutate has switched on those that nobody has switched off. Passing through all of the host's features leaves nothing to choose.
+// A Hyper-V feature that is on needs others, which mutate enables unless they are set. hypervPassthrough takes all of the host's features, so
+// it excludes hyperv.
 
 var featureRules = []guestRule{
 	{featuresOfPCs, []Rule{
@@ -32,7 +33,7 @@ var featureRules = []guestRule{
 	}},
 }
 
-// featuresOfPCs cannot be had on other architectures. To say that they are off is right everywhere.
+// featuresOfPCs refuses x86 features on other architectures. A feature that is off is legal everywhere.
 func featuresOfPCs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	f := spec.Domain.Features
 	if f == nil || spec.Architecture != arm64 && spec.Architecture != s390x {
@@ -83,13 +84,14 @@ func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 		{"synic", h.SyNIC, "vpindex", h.VPIndex},
 	} {
 		if on(need.state) && !on(need.required) {
-			errs = append(errs, field.Invalid(path.Child(need.name), true, fmt.Sprintf("needs '%s', which is off: enable it, or disable '%s'", need.needs, need.name)).WithOrigin("features/hyperv-needs"))
+			errs = append(errs, field.Invalid(path.Child(need.name), true,
+				fmt.Sprintf("needs '%s', which is off: enable it, or disable '%s'", need.needs, need.name)).WithOrigin("features/hyperv-needs"))
 		}
 	}
 	return errs
 }
 
-// on tells whether a feature is on explicitly, as every feature of an explicit guest is.
+// on reports whether a feature is on explicitly, as in every explicit guest.
 func on(state *v1.FeatureState) bool { return state != nil && isTrue(state.Enabled) }
 
 func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -99,15 +101,16 @@ func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	}
 	path = path.Child("domain", "features")
 	if features.HypervPassthrough.Enabled == nil {
-		errs = append(errs, field.Required(path.Child("hypervPassthrough", "enabled"), "say 'true' or 'false'").WithOrigin("features/hyperv-passthrough-enabled"))
+		errs = append(errs, field.Required(path.Child("hypervPassthrough", "enabled"), "must be 'true' or 'false'").WithOrigin("features/hyperv-passthrough-enabled"))
 	}
 	if features.Hyperv != nil {
-		errs = append(errs, field.Forbidden(path.Child("hyperv"), "cannot be together with hypervPassthrough: remove one of them").WithOrigin("features/hyperv-passthrough-alone"))
+		errs = append(errs, field.Forbidden(path.Child("hyperv"),
+			"cannot be combined with hypervPassthrough: remove one of them").WithOrigin("features/hyperv-passthrough-alone"))
 	}
 	return errs
 }
 
-// What libvirt takes: QEMU spins that often at least before it tells the hypervisor, and the vendor is twelve bytes of CPUID.
+// libvirt's limits: the fewest spins before the guest notifies the hypervisor, and the twelve bytes of the vendor in CPUID.
 const (
 	minSpinlocks = 4095
 	maxVendorID  = 12
@@ -120,7 +123,8 @@ func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	h := spec.Domain.Features.Hyperv
 	path = path.Child("domain", "features", "hyperv")
 	if s := h.Spinlocks; s != nil && !isFalse(s.Enabled) && s.Retries != nil && *s.Retries < minSpinlocks {
-		errs = append(errs, field.Invalid(path.Child("spinlocks", "spinlocks"), *s.Retries, fmt.Sprintf("must be at least %d", minSpinlocks)).WithOrigin("features/hyperv-spinlocks"))
+		errs = append(errs, field.Invalid(path.Child("spinlocks", "spinlocks"), *s.Retries,
+			fmt.Sprintf("must be at least %d", minSpinlocks)).WithOrigin("features/hyperv-spinlocks"))
 	}
 	if v := h.VendorID; v != nil && !isFalse(v.Enabled) && len(v.VendorID) > maxVendorID {
 		errs = append(errs, field.TooLong(path.Child("vendorid", "vendorid"), v.VendorID, maxVendorID).WithOrigin("features/hyperv-vendor-id"))
@@ -128,8 +132,8 @@ func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	return errs
 }
 
-// enlightenedVMCS runs Hyper-V inside the guest, which needs a CPU with vmx. mutate adds it; a policy that takes it away is
-// the user's.
+// enlightenedVMCS requires CPU feature vmx, because it serves a nested Hyper-V. mutate adds the feature; a policy that disables it is the
+// user's.
 func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	features, cpu := spec.Domain.Features, spec.Domain.CPU
 	if features == nil || features.Hyperv == nil || !enabled(features.Hyperv.EVMCS) {
@@ -144,7 +148,8 @@ func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 	}
 	for i, feature := range cpu.Features {
 		if feature.Name == "vmx" && feature.Policy != "require" {
-			errs = append(errs, field.Invalid(at.Index(i).Child("policy"), feature.Policy, "must be 'require' for 'vmx': hyperv.evmcs needs it").WithOrigin("features/evmcs-vmx-policy"))
+			errs = append(errs, field.Invalid(at.Index(i).Child("policy"), feature.Policy,
+				"must be 'require' for 'vmx': hyperv.evmcs needs it").WithOrigin("features/evmcs-vmx-policy"))
 		}
 	}
 	return errs

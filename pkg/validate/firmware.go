@@ -13,8 +13,8 @@ import (
 )
 
 // Fields: domain.firmware.
-// One bootloader, which the architecture has; Secure Boot only where System Management Mode (or TDX) protects its
-// variables; an external kernel comes from a container image; ACPI tables come from Secrets.
+// There is one bootloader, which the architecture has. Secure Boot needs System Management Mode (or TDX) to protect its variables. An external
+// kernel comes from a container image, ACPI tables from Secrets.
 
 var firmwareRules = []guestRule{
 	{bootloader, []Rule{
@@ -59,10 +59,10 @@ func bootloader(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	path = path.Child("domain", "firmware", "bootloader")
 	errs = oneBootloader(firmware, path)
 	if firmware.Bootloader.BIOS != nil && spec.Architecture == arm64 {
-		errs = append(errs, field.Forbidden(path.Child("bios"), "architecture 'arm64' boots through EFI only").WithOrigin("firmware/bios-arm64"))
+		errs = append(errs, field.Forbidden(path.Child("bios"), "architecture 'arm64' boots through EFI only: use efi").WithOrigin("firmware/bios-arm64"))
 	}
 	if firmware.Bootloader.EFI != nil && spec.Architecture == s390x {
-		errs = append(errs, field.Forbidden(path.Child("efi"), "architecture 's390x' has no EFI").WithOrigin("firmware/efi-s390x"))
+		errs = append(errs, field.Forbidden(path.Child("efi"), "architecture 's390x' has no EFI: remove it").WithOrigin("firmware/efi-s390x"))
 	}
 	return errs
 }
@@ -71,7 +71,7 @@ func oneBootloader(firmware *v1.Firmware, path *field.Path) field.ErrorList {
 	if firmware == nil || firmware.Bootloader == nil || firmware.Bootloader.EFI == nil || firmware.Bootloader.BIOS == nil {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path.Child("bios"), "cannot be together with efi: remove one of them").WithOrigin("firmware/bootloaders")}
+	return field.ErrorList{field.Forbidden(path.Child("bios"), "cannot be combined with efi: remove one of them").WithOrigin("firmware/bootloaders")}
 }
 
 func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
@@ -81,22 +81,22 @@ func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 	return spec.Domain.Firmware.Bootloader.EFI
 }
 
-// secureBoot is on unless it is off explicitly. SMM is what keeps the guest's kernel from writing the firmware's keys; a
-// TDX guest has no SMM, and its firmware is measured.
+// secureBoot is on unless it is off explicitly. SMM keeps the guest's kernel from writing the firmware's keys; TDX has no SMM, but
+// measures the firmware.
 func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	loader, features := efi(spec), spec.Domain.Features
 	if loader != nil && isTrue(loader.SecureBoot) && spec.Architecture == arm64 && features != nil && enabled(features.SMM) {
 		at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
-		return field.ErrorList{field.Forbidden(at, "architecture 'arm64' has no SMM, which keeps a guest from writing the firmware's keys: set it to false").WithOrigin("firmware/secure-boot-arm64")}
+		return field.ErrorList{field.Forbidden(at, "architecture 'arm64' has no SMM, which protects the Secure Boot keys from the guest: set secureBoot to false").WithOrigin("firmware/secure-boot-arm64")}
 	}
 	if loader == nil || isFalse(loader.SecureBoot) || features != nil && enabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
 		return nil
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
-	return field.ErrorList{field.Invalid(at, true, "needs features.smm.enabled, or set secureBoot to false").WithOrigin("firmware/secure-boot-smm")}
+	return field.ErrorList{field.Invalid(at, true, "needs features.smm: enable it, or set secureBoot to false").WithOrigin("firmware/secure-boot-smm")}
 }
 
-// enabled tells whether a feature is on: one that is mentioned is, unless it says otherwise.
+// enabled reports whether a feature is on: a feature that is set is on unless enabled is false.
 func enabled(state *v1.FeatureState) bool { return state != nil && !isFalse(state.Enabled) }
 
 func kernelBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
@@ -110,7 +110,8 @@ func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorLi
 	container := firmware.KernelBoot.Container
 	if container == nil {
 		if firmware.KernelBoot.KernelArgs != "" {
-			errs = append(errs, field.Invalid(path.Child("kernelArgs"), firmware.KernelBoot.KernelArgs, "needs a kernel: set kernelBoot.container").WithOrigin("firmware/kernel-args"))
+			errs = append(errs, field.Invalid(path.Child("kernelArgs"), firmware.KernelBoot.KernelArgs,
+				"needs a kernel: set kernelBoot.container").WithOrigin("firmware/kernel-args"))
 		}
 		return errs
 	}
@@ -128,14 +129,14 @@ func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorLi
 	return append(errs, filePath(path.Child("initrdPath"), container.InitrdPath).WithOrigin("firmware/initrd-path")...)
 }
 
-// filePath is the path of a file in an image: absolute, and without a way out of the image.
-// pullPolicies are words for the guest's pod. Kubernetes would refuse others long after the guest was accepted.
+// pullPolicies are those of pods. Without this rule Kubernetes would refuse the pod of a VMI that was admitted.
 var pullPolicies = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 
 func isPullPolicy(given corev1.PullPolicy) bool {
 	return given == "" || slices.Contains(pullPolicies, given)
 }
 
+// filePath requires the absolute path of a file in an image that cannot leave the image.
 func filePath(at *field.Path, given string) field.ErrorList {
 	switch {
 	case given == "":
@@ -148,7 +149,7 @@ func filePath(at *field.Path, given string) field.ErrorList {
 	return nil
 }
 
-// serialFirmware: the firmware of PCs alone can speak over a serial port, and needs one.
+// serialFirmware requires a PC, whose BIOS alone can use a serial port, and the port.
 func serialFirmware(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	f := spec.Domain.Firmware
 	if f == nil || f.Bootloader == nil || f.Bootloader.BIOS == nil || !isTrue(f.Bootloader.BIOS.UseSerial) {
@@ -157,14 +158,15 @@ func serialFirmware(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 	at := path.Child("domain", "firmware", "bootloader", "bios", "useSerial")
 	switch {
 	case isFalse(spec.Domain.Devices.AutoattachSerialConsole):
-		return field.ErrorList{field.Invalid(at, true, "the guest has no serial port: set autoattachSerialConsole, or remove useSerial").WithOrigin("firmware/serial-port")}
+		return field.ErrorList{field.Invalid(at, true,
+			"needs a serial port: set devices.autoattachSerialConsole to true, or remove useSerial").WithOrigin("firmware/serial-port")}
 	case spec.Architecture == s390x:
-		return field.ErrorList{field.Forbidden(at, "architecture 's390x' has no such firmware").WithOrigin("firmware/serial-s390x")}
+		return field.ErrorList{field.Forbidden(at, "architecture 's390x' has no BIOS: remove useSerial").WithOrigin("firmware/serial-s390x")}
 	}
 	return nil
 }
 
-// firmwareTables: EFI hands the guest its hardware as ACPI tables, and QEMU does not start it without.
+// firmwareTables requires ACPI with EFI: QEMU does not start EFI without ACPI tables.
 func firmwareTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	features := spec.Domain.Features
 	if efi(spec) == nil || features == nil || !isFalse(features.ACPI.Enabled) || spec.Architecture == s390x {
@@ -174,7 +176,7 @@ func firmwareTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 	return field.ErrorList{field.Invalid(at, false, "firmware.bootloader.efi needs ACPI: enable it").WithOrigin("firmware/efi-acpi")}
 }
 
-// uuidForm is how libvirt reads one, with or without dashes.
+// uuidForm is libvirt's: dashes are optional.
 var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
 
 func firmwareUUID(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {

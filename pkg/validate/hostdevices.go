@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.gpus, domain.devices.hostDevices. Claims of dynamic resource drivers are in hostdevices_claims.go.
+// Fields: domain.devices.gpus, domain.devices.hostDevices. Claims of dynamic resource allocation are in hostdevices_claims.go.
 // A device comes either from a device plugin (deviceName) or from a claim (claimName and requestName).
 
 var hostdeviceRules = []guestRule{
@@ -25,7 +25,7 @@ var hostdeviceRules = []guestRule{
 	}},
 }
 
-// sourceRules are those of both lists.
+// sourceRules apply to both lists.
 var sourceRules = []Rule{
 	{Name: "hostdevices/source", MendedBy: byInstancetype},
 	{Name: "hostdevices/sources", MendedBy: byInstancetype},
@@ -34,7 +34,7 @@ var sourceRules = []Rule{
 	{Name: "hostdevices/request-name", MendedBy: byInstancetype},
 }
 
-// passed is one device of either list: they differ in type only.
+// passed is one device of either list: the types differ, the fields do not.
 type passed struct {
 	name, deviceName string
 	claim            *v1.ClaimRequest
@@ -55,7 +55,7 @@ func hostDeviceList(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (list
 	return list
 }
 
-// passthrough: Kiln renders no channel devices for what a host of s390x passes on.
+// passthrough refuses host devices on s390x, for which Kiln does not render channel devices.
 func passthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Architecture != s390x {
 		return nil
@@ -84,12 +84,12 @@ func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field
 		}
 	}
 	if plugin >= 0 && claimed >= 0 && devices[plugin].deviceName != "" && devices[claimed].deviceName == "" {
-		errs = append(errs, field.Invalid(devices[max(plugin, claimed)].at, "", fmt.Sprintf("GPUs are either all claimed or all named by deviceName: see gpus[%d]", min(plugin, claimed))).WithOrigin("hostdevices/gpus-mixed"))
+		errs = append(errs, field.Invalid(devices[max(plugin, claimed)].at, "", fmt.Sprintf("all GPUs must use deviceName, or all must use claimName: gpus[%d] uses the other", min(plugin, claimed))).WithOrigin("hostdevices/gpus-mixed"))
 	}
 	return append(errs, ramFB(spec, path)...)
 }
 
-// ramFB is the boot display of a vGPU. QEMU has one per guest.
+// ramFB is the boot display of a vGPU. QEMU supports one per domain.
 func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.ErrorList) {
 	first := -1
 	for i, gpu := range spec.Domain.Devices.GPUs {
@@ -98,7 +98,8 @@ func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.Er
 		}
 		if first >= 0 {
 			at := path.Child("domain", "devices", "gpus").Index(i).Child("virtualGPUOptions", "display")
-			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("a guest has one boot display, which is gpus[%d]: set ramFB.enabled to false here", first)).WithOrigin("hostdevices/gpu-ramfb"))
+			errs = append(errs, field.Invalid(at, "",
+				fmt.Sprintf("a VMI may have one boot display, and gpus[%d] is it: set ramFB.enabled to false", first)).WithOrigin("hostdevices/gpu-ramfb"))
 			continue
 		}
 		first = i

@@ -10,7 +10,7 @@ import (
 )
 
 // Fields: resourceClaims, and claimName and requestName of domain.devices.gpus, hostDevices and networks.
-// A claim is declared once, comes from a claim or a template that exists by name, and each of its requests is one device.
+// A claim is declared once, names a claim or a template, and each of its requests is used by one device.
 
 var claimRules = []guestRule{
 	{claims, []Rule{
@@ -45,7 +45,8 @@ func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 		case direct == nil && template == nil:
 			errs = append(errs, field.Required(at, "give resourceClaimName or resourceClaimTemplateName").WithOrigin("hostdevices/claim-source"))
 		case direct != nil && template != nil:
-			errs = append(errs, field.Forbidden(at.Child("resourceClaimTemplateName"), "cannot be together with resourceClaimName: remove one of them").WithOrigin("hostdevices/claim-sources"))
+			errs = append(errs, field.Forbidden(at.Child("resourceClaimTemplateName"),
+				"cannot be combined with resourceClaimName: remove one of them").WithOrigin("hostdevices/claim-sources"))
 		case direct != nil:
 			errs = append(errs, named(at.Child("resourceClaimName"), *direct, validation.IsDNS1123Subdomain).WithOrigin("hostdevices/claim-resource")...)
 		default:
@@ -55,14 +56,15 @@ func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 	return errs
 }
 
-// deviceSources wants one source for each device.
+// deviceSources requires one source for each device.
 func deviceSources(devices []passed, limits config.Limits, gate string) (errs field.ErrorList) {
 	for _, d := range devices {
 		switch {
 		case d.deviceName == "" && d.claim == nil:
 			errs = append(errs, field.Required(d.at, "give deviceName, or claimName and requestName").WithOrigin("hostdevices/source"))
 		case d.deviceName != "" && d.claim != nil:
-			errs = append(errs, field.Forbidden(d.at.Child("deviceName"), "cannot be together with claimName and requestName: remove one of them").WithOrigin("hostdevices/sources"))
+			errs = append(errs, field.Forbidden(d.at.Child("deviceName"),
+				"cannot be combined with claimName and requestName: remove one of them").WithOrigin("hostdevices/sources"))
 		}
 		if d.claim == nil {
 			continue
@@ -81,13 +83,12 @@ func deviceSources(devices []passed, limits config.Limits, gate string) (errs fi
 	return errs
 }
 
-// complete tells whether a device says all that a claimed one has to, and nothing else.
+// complete reports whether a device has claimName and requestName, and no deviceName.
 func (d passed) complete() bool {
 	return d.deviceName == "" && d.claim != nil && d.claim.ClaimName != "" && d.claim.RequestName != ""
 }
 
-// claimPairs: a request of a claim is one device, so that two that use the same one would be the same device. What is used
-// is declared.
+// claimPairs refuses two devices with the same request of a claim, which is one device, and claims that are not declared.
 func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	declared := map[string]bool{}
 	for _, claim := range spec.ResourceClaims {
@@ -99,7 +100,8 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 			return
 		}
 		if by := used[*claim]; by != "" {
-			errs = append(errs, field.Duplicate(at, fmt.Sprintf("claim '%s' request '%s', which %s has", claim.ClaimName, claim.RequestName, by)).WithOrigin("hostdevices/request-twice"))
+			errs = append(errs, field.Duplicate(at,
+				fmt.Sprintf("claim '%s' request '%s', already used by %s", claim.ClaimName, claim.RequestName, by)).WithOrigin("hostdevices/request-twice"))
 			return
 		}
 		used[*claim] = at.String()
@@ -116,7 +118,8 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		check(d.claim, d.at)
 		if d.complete() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
 			missing[d.claim.ClaimName] = true
-			errs = append(errs, field.Required(path.Child("resourceClaims"), fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)).WithOrigin("hostdevices/claim-undeclared"))
+			errs = append(errs, field.Required(path.Child("resourceClaims"),
+				fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)).WithOrigin("hostdevices/claim-undeclared"))
 		}
 	}
 	for i, network := range spec.Networks {

@@ -10,9 +10,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: what a guest must be for an NVIDIA Grace GPU (domain.devices.gpus, hostDevices, machine, cpu, annotations).
-// These GPUs share their memory with the host's CPUs coherently, which works only for an arm64 guest that mirrors the
-// host's PCI and NUMA layout.
+// Fields: the requirements of an NVIDIA Grace GPU (domain.devices.gpus, hostDevices, machine, cpu, annotations).
+// These GPUs share memory coherently with the host's CPUs, which works only for an arm64 VMI that mirrors the host's PCI and NUMA layout.
 
 var graceRules = []metadataRule{
 	{grace, []Rule{
@@ -26,10 +25,10 @@ var graceRules = []metadataRule{
 	}},
 }
 
-// graceIDs are the PCI ids of GPUs that hang on a Grace CPU, as Linux's nvgrace-gpu driver lists them: GH200, GB200, GB300.
+// graceIDs are the PCI IDs of GPUs attached to a Grace CPU, as Linux's nvgrace-gpu driver lists them: GH200, GB200, GB300.
 var graceIDs = []string{"10de:2342", "10de:2345", "10de:2348", "10de:2941", "10de:31c2"}
 
-// graceOf tells whether a resource of the cluster's permitted devices stands for such GPUs, and whether for others too.
+// graceOf reports whether permittedHostDevices uses a resource name for such GPUs, and whether for other devices too.
 func graceOf(resource string, limits config.Limits) (is, others bool) {
 	if limits.PermittedHostDevices == nil || resource == "" {
 		return false, false
@@ -60,7 +59,7 @@ func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 		}
 		served = true
 		if others {
-			errs = append(errs, field.Invalid(at, d.deviceName, "stands for NVIDIA Grace GPUs and other devices in this cluster: the guest cannot be laid out for both").WithOrigin("hostdevices/grace-ambiguous"))
+			errs = append(errs, field.Invalid(at, d.deviceName, "permittedHostDevices uses this resource name for NVIDIA Grace GPUs and for other devices: give each kind its own name").WithOrigin("hostdevices/grace-ambiguous"))
 		}
 	}
 	if served {
@@ -72,11 +71,12 @@ func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	return errs
 }
 
-// graceAnnotations stand in such a GPU's way whether the administrator allows it or not yet.
+// graceAnnotations are refused whether or not the feature gate is on.
 func graceAnnotations(vmi *v1.VirtualMachineInstance, path *field.Path) (errs field.ErrorList) {
 	for _, annotation := range []string{v1.PlacePCIDevicesOnRootComplex, v1.DisablePCIHole64} {
 		if vmi.Annotations[annotation] == "true" {
-			errs = append(errs, field.Forbidden(path.Child("metadata", "annotations").Key(annotation), "an NVIDIA Grace GPU needs its own root port and the 64-bit PCI hole").WithOrigin("hostdevices/grace-annotations"))
+			errs = append(errs, field.Forbidden(path.Child("metadata", "annotations").Key(annotation),
+				"an NVIDIA Grace GPU needs its own root port and the 64-bit PCI hole: remove the annotation").WithOrigin("hostdevices/grace-annotations"))
 		}
 	}
 	return errs
@@ -98,7 +98,8 @@ func graceGuest(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *f
 	}
 	for _, gate := range []string{"PCINUMAAwareTopology", "IOMMUFD"} {
 		if !limits.Gates.Enabled(gate) {
-			errs = append(errs, field.Forbidden(at.Child("domain", "devices"), fmt.Sprintf("an NVIDIA Grace GPU needs feature gate '%s', which is off in this cluster", gate)).WithOrigin("hostdevices/grace-needs-gates"))
+			errs = append(errs, field.Forbidden(at.Child("domain", "devices"),
+				fmt.Sprintf("an NVIDIA Grace GPU needs feature gate '%s', which is off in this cluster", gate)).WithOrigin("hostdevices/grace-needs-gates"))
 		}
 	}
 	return errs

@@ -9,7 +9,7 @@ import (
 )
 
 // Fields: domain.ioThreadsPolicy, domain.ioThreads.
-// A pool of threads besides those of the disks says how many threads it has.
+// A supplemental pool gives its number of threads.
 
 var iothreadRules = []guestRule{
 	{ioThreads, []Rule{
@@ -36,11 +36,14 @@ func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	case threads == nil:
 		errs = append(errs, field.Required(at, "policy 'supplementalPool' needs supplementalPoolThreadCount").WithOrigin("iothreads/pool-given"))
 	case threads.SupplementalPoolThreadCount == nil:
-		errs = append(errs, field.Required(at.Child("supplementalPoolThreadCount"), "policy 'supplementalPool' needs the number of its threads").WithOrigin("iothreads/pool-given"))
+		errs = append(errs, field.Required(at.Child("supplementalPoolThreadCount"),
+			"policy 'supplementalPool' needs the number of its threads").WithOrigin("iothreads/pool-given"))
 	case *threads.SupplementalPoolThreadCount < 1:
-		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount, "must be at least 1 with policy 'supplementalPool'").WithOrigin("iothreads/pool"))
+		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount,
+			"must be at least 1 with policy 'supplementalPool'").WithOrigin("iothreads/pool"))
 	case *threads.SupplementalPoolThreadCount > maxVCPUs: // each is an element of every disk
-		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount, fmt.Sprintf("must not be more than %d, the CPUs of the largest machine", maxVCPUs)).WithOrigin("iothreads/pool-most"))
+		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount,
+			fmt.Sprintf("must be at most %d", maxVCPUs)).WithOrigin("iothreads/pool-most"))
 	}
 	return errs
 }

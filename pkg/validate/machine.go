@@ -11,7 +11,7 @@ import (
 )
 
 // Fields: architecture, domain.machine.type, domain.rebootPolicy.
-// A guest's architecture is one that QEMU has a machine for here, and its machine type one that the administrator allows.
+// Kiln supports the architecture, and the administrator permits the machine type.
 
 var machineRules = []guestRule{
 	{architecture, []Rule{
@@ -29,7 +29,7 @@ var machineRules = []guestRule{
 	}},
 }
 
-// The architectures, in Go's spelling, as the API has them.
+// The architectures, spelled as in the API (and in Go).
 const (
 	amd64 = "amd64"
 	arm64 = "arm64"
@@ -40,8 +40,8 @@ func architecture(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, at *fiel
 	return supported(at.Child("architecture"), spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")
 }
 
-// machineType compares with the cluster's glob patterns. A guest without an architecture is measured by amd64's, which is
-// what it gets unless the cluster says otherwise.
+// machineType compares with the cluster's glob patterns. Without an architecture those of amd64 count, which is the default unless the
+// cluster sets another.
 func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	machine := spec.Domain.Machine
 	if machine == nil || machine.Type == "" {
@@ -54,7 +54,7 @@ func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *
 	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, allowed).WithOrigin("machine/type")}
 }
 
-// emulated are the patterns of machine types that guests of an architecture may have.
+// emulated returns the patterns of machine types that an architecture may use.
 func emulated(architecture string, limits config.Limits) []string {
 	if allowed, known := limits.EmulatedMachines[architecture]; known {
 		return allowed
@@ -68,21 +68,22 @@ func (b board) has(machine string) bool {
 	return machine == b.alias || strings.HasPrefix(machine, b.family)
 }
 
-// boards are the machines whose buses Kiln places devices on: an alias, and how its versions begin.
+// boards are the machines whose buses Kiln knows: an alias, and the prefix of its versions.
 var boards = map[string]board{
 	amd64: {"q35", "pc-q35-"},
 	arm64: {"virt", "virt-"},
 	s390x: {"s390-ccw-virtio", "s390-ccw-virtio-"},
 }
 
-// machineBoard: an administrator may allow more machines than there are.
+// machineBoard refuses machines that Kiln does not know: an administrator's patterns may match more.
 func machineBoard(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	machine := spec.Domain.Machine
 	board, known := boards[spec.Architecture]
 	if !known || machine == nil || machine.Type == "" || board.has(machine.Type) || len(machineType(spec, limits, at)) > 0 {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type, []string{board.alias, board.family + "<version>"}).WithOrigin("machine/board")}
+	return field.ErrorList{field.NotSupported(at.Child("domain", "machine", "type"), machine.Type,
+		[]string{board.alias, board.family + "<version>"}).WithOrigin("machine/board")}
 }
 
 func matchesAny(patterns []string, name string) bool {

@@ -11,7 +11,7 @@ import (
 )
 
 // Fields: domain.memory.
-// A guest has some memory, more than none, in whole huge pages if it wants those.
+// Memory is given, greater than 0, and a multiple of the huge page size.
 
 var memoryRules = []guestRule{
 	{memoryGiven, []Rule{
@@ -35,7 +35,7 @@ var overheadRules = []guestRule{
 	}},
 }
 
-// memoryGiven wants one of the three fields that can say how much memory there is.
+// memoryGiven requires one of the three fields that give the amount of memory.
 func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory
 	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
@@ -46,10 +46,10 @@ func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	if memory != nil {
 		at = at.Child("guest")
 	}
-	return field.ErrorList{field.Required(at, "say how much memory the guest has: memory.guest, or resources.requests.memory").WithOrigin("memory/given")}
+	return field.ErrorList{field.Required(at, "set memory.guest or resources.requests.memory").WithOrigin("memory/given")}
 }
 
-// hugepages refuses a size of zero, by which nothing can be divided, and negative ones.
+// hugepages refuses page sizes that are not greater than 0.
 func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
 		return nil
@@ -57,7 +57,7 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	given := spec.Domain.Memory.Hugepages.PageSize
 	at := path.Child("domain", "memory", "hugepages", "pageSize")
 	if given == "" {
-		return field.ErrorList{field.Required(at, "give the size of a page, such as '2Mi'").WithOrigin("memory/page-size-given")}
+		return field.ErrorList{field.Required(at, "give the page size, such as '2Mi'").WithOrigin("memory/page-size-given")}
 	}
 	size, err := resource.ParseQuantity(given)
 	if err != nil || size.Sign() <= 0 {
@@ -69,8 +69,8 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	return nil
 }
 
-// guestMemory compares with the pod's limit only where a guest's memory cannot change while it runs (rollout strategy
-// Stage): with LiveUpdate the limit follows the guest.
+// guestMemory compares with the pod's limit only if memory cannot change while the VMI runs (rollout strategy Stage): with LiveUpdate
+// the limit follows memory.guest.
 func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	memory := spec.Domain.Memory
 	if memory == nil {
@@ -88,11 +88,13 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 		return append(errs, field.Invalid(path, memory.Guest.String(), "must be greater than 0").WithOrigin("memory/guest"))
 	}
 	if memory.MaxGuest != nil && memory.MaxGuest.Sign() > 0 && memory.Guest.Cmp(*memory.MaxGuest) > 0 {
-		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than maxGuest '%s'", memory.MaxGuest.String())).WithOrigin("memory/guest-max"))
+		errs = append(errs, field.Invalid(path, memory.Guest.String(),
+			fmt.Sprintf("must not be greater than maxGuest '%s'", memory.MaxGuest.String())).WithOrigin("memory/guest-max"))
 	}
 	limit := spec.Domain.Resources.Limits[corev1.ResourceMemory]
 	if limits.LiveUpdate == nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
-		errs = append(errs, field.Invalid(path, memory.Guest.String(), fmt.Sprintf("must not be greater than resources.limits.memory '%s'", limit.String())).WithOrigin("memory/guest-limit"))
+		errs = append(errs, field.Invalid(path, memory.Guest.String(),
+			fmt.Sprintf("must not be greater than resources.limits.memory '%s'", limit.String())).WithOrigin("memory/guest-limit"))
 	}
 	return errs
 }

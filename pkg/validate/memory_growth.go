@@ -10,7 +10,7 @@ import (
 )
 
 // Fields: domain.memory.maxGuest of a VM.
-// A guest that is to grow while it runs is one whose memory can: plugged in blocks, on x86, neither encrypted nor pinned.
+// With maxGuest the memory can be hotplugged: in blocks, on x86, neither encrypted nor with the host's NUMA layout.
 
 var numaGrowthRules = []guestRule{
 	{numaGrowth, []Rule{
@@ -26,8 +26,8 @@ var growthRules = []metadataRule{
 	}},
 }
 
-// Growth judges how far the guest of a VM may grow while it runs. path is as for Guest. An explicit guest whose owner asked
-// for nothing has a ceiling only if it can be used.
+// Growth judges maxGuest of a VM. path is as for Guest. In an explicit guest without the owner's wish maxGuest is set only where it can be
+// used.
 func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range growthRules {
 		errs = append(errs, rule.judge(vmi, limits, path)...)
@@ -42,7 +42,7 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	}
 	at := path.Child("spec", "domain", "memory")
 	if memory.Guest == nil {
-		return field.ErrorList{field.Required(at.Child("guest"), "maxGuest needs guest to be set").WithOrigin("memory/growth-guest")}
+		return field.ErrorList{field.Required(at.Child("guest"), "must be set when maxGuest is set").WithOrigin("memory/growth-guest")}
 	}
 	if memory.Guest.Cmp(*memory.MaxGuest) > 0 {
 		return nil // said by guestMemory, of every guest
@@ -53,7 +53,8 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	return nil
 }
 
-// numaGrowth: the cells of a guest that mirrors those of its host are as large as they are, and made of whole pages.
+// numaGrowth judges memory with guestMappingPassthrough, which cannot grow: guest is a multiple of the huge page size, and maxGuest is not
+// greater than guest.
 func numaGrowth(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory
 	if !vm.MirrorsNUMA(spec.Domain.CPU) || memory == nil || memory.Guest == nil {
@@ -61,10 +62,11 @@ func numaGrowth(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	}
 	if page := vm.PageSize(memory); page > 0 && memory.Guest.Value()%page != 0 {
 		return field.ErrorList{field.Invalid(path.Child("domain", "memory", "guest"), memory.Guest.String(),
-			fmt.Sprintf("must be a multiple of the huge pages, '%s'", memory.Hugepages.PageSize)).WithOrigin("memory/numa-pages")}
+			fmt.Sprintf("must be a multiple of memory.hugepages.pageSize '%s'", memory.Hugepages.PageSize)).WithOrigin("memory/numa-pages")}
 	}
 	if memory.MaxGuest == nil || memory.MaxGuest.Cmp(*memory.Guest) <= 0 {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path.Child("domain", "memory", "maxGuest"), "memory of a guest with numa.guestMappingPassthrough cannot grow: remove it").WithOrigin("memory/numa-growth")}
+	return field.ErrorList{field.Forbidden(path.Child("domain", "memory", "maxGuest"),
+		"cannot be combined with cpu.numa.guestMappingPassthrough: remove maxGuest").WithOrigin("memory/numa-growth")}
 }

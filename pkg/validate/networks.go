@@ -10,7 +10,7 @@ import (
 )
 
 // Fields: networks. Interfaces are in networks_interfaces.go, their ports in networks_ports.go.
-// A network is of one type, has a name of its own and one interface; at most one is the pod's default network.
+// A network has one type, a unique name and one interface; at most one is the pod's default network.
 
 var networkRules = []guestRule{
 	{networks, []Rule{
@@ -47,7 +47,7 @@ func networks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 		case first == "":
 			errs = append(errs, field.Required(at(), "give the network a type: pod, multus or resourceClaim").WithOrigin("networks/type"))
 		case second != "":
-			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+first+": a network has one type").WithOrigin("networks/types"))
+			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+first+": a network has one type").WithOrigin("networks/types"))
 		}
 		if network.Multus != nil && network.Multus.NetworkName == "" {
 			errs = append(errs, field.Required(at("multus", "networkName"), "name the NetworkAttachmentDefinition").WithOrigin("networks/multus-name"))
@@ -56,12 +56,12 @@ func networks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	return errs
 }
 
-// networkTypes that are set: the first, and one that is too many.
+// networkTypes returns the field names of the first two types that are set.
 func networkTypes(n *v1.Network) (first, second string) {
 	return firstTwo(kind{"pod", n.Pod != nil}, kind{"multus", n.Multus != nil}, kind{"resourceClaim", n.ResourceClaim != nil})
 }
 
-// networkDefaults: a pod has one default network, which is the cluster's own or a Multus one in its place.
+// networkDefaults allows one default network: the pod network, or a Multus network in its place.
 func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	pod, multus := -1, -1
 	for i := range spec.Networks {
@@ -69,21 +69,24 @@ func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 		at := func(names ...string) *field.Path { return below(path.Child("networks"), i, names...) }
 		if network.Pod != nil {
 			if pod >= 0 {
-				errs = append(errs, field.Forbidden(at("pod"), fmt.Sprintf("networks[%d] is the pod's network already: remove one of the two", pod)).WithOrigin("networks/pod-twice"))
+				errs = append(errs, field.Forbidden(at("pod"),
+					fmt.Sprintf("networks[%d] is already the pod network: remove one of them", pod)).WithOrigin("networks/pod-twice"))
 			} else {
 				pod = i
 			}
 		}
 		if network.Multus != nil && network.Multus.Default {
 			if multus >= 0 {
-				errs = append(errs, field.Forbidden(at("multus", "default"), fmt.Sprintf("networks[%d] is the default already: only one can be", multus)).WithOrigin("networks/default-twice"))
+				errs = append(errs, field.Forbidden(at("multus", "default"),
+					fmt.Sprintf("networks[%d] is already the default network: remove one of them", multus)).WithOrigin("networks/default-twice"))
 			} else {
 				multus = i
 			}
 		}
 	}
 	if pod >= 0 && multus >= 0 {
-		errs = append(errs, field.Forbidden(path.Child("networks").Index(pod).Child("pod"), fmt.Sprintf("networks[%d] is the default network already: remove one of them", multus)).WithOrigin("networks/pod-and-default"))
+		errs = append(errs, field.Forbidden(path.Child("networks").Index(pod).Child("pod"),
+			fmt.Sprintf("networks[%d] is already the default network: remove one of them", multus)).WithOrigin("networks/pod-and-default"))
 	}
 	return errs
 }
@@ -101,7 +104,8 @@ func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 		if nets[network.Name] {
 			errs = append(errs, field.Duplicate(at(), network.Name).WithOrigin("networks/name-twice"))
 		} else if !nics[network.Name] {
-			errs = append(errs, field.Invalid(at(), network.Name, "no interface has this name: add one to domain.devices.interfaces, or remove the network").WithOrigin("networks/interface-missing"))
+			errs = append(errs, field.Invalid(at(), network.Name,
+				"no interface has this name: add one to domain.devices.interfaces, or remove the network").WithOrigin("networks/interface-missing"))
 		}
 		nets[network.Name] = true
 	}
@@ -112,14 +116,15 @@ func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 		if seen[nic.Name] {
 			errs = append(errs, field.Duplicate(at(), nic.Name).WithOrigin("networks/interface-twice"))
 		} else if !nets[nic.Name] {
-			errs = append(errs, field.Invalid(at(), nic.Name, "no network has this name: add it to networks, or remove the interface").WithOrigin("networks/network-missing"))
+			errs = append(errs, field.Invalid(at(), nic.Name,
+				"no network has this name: add it to networks, or remove the interface").WithOrigin("networks/network-missing"))
 		}
 		seen[nic.Name] = true
 	}
 	return errs
 }
 
-// networkClaims are networks of devices that a dynamic resource driver hands out.
+// networkClaims judges networks whose devices a dynamic resource driver allocates.
 func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	multus := slices.ContainsFunc(spec.Networks, func(n v1.Network) bool { return n.Multus != nil })
 	for i := range spec.Networks {
@@ -134,7 +139,7 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 			continue
 		}
 		if multus {
-			errs = append(errs, field.Forbidden(at, "cannot be together with networks of type multus").WithOrigin("networks/claim-and-multus"))
+			errs = append(errs, field.Forbidden(at, "cannot be combined with networks of type multus").WithOrigin("networks/claim-and-multus"))
 			continue
 		}
 		switch {
@@ -148,7 +153,8 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		}
 		for j, nic := range spec.Domain.Devices.Interfaces {
 			if nic.Name == network.Name && nic.SRIOV == nil && nic.Binding == nil {
-				errs = append(errs, field.Invalid(nicPath(path, j), nic.Name, "a network of a resource claim needs binding sriov or a plugin").WithOrigin("networks/claim-binding"))
+				errs = append(errs, field.Invalid(nicPath(path, j), nic.Name,
+					"a network of a resource claim needs binding sriov or a plugin").WithOrigin("networks/claim-binding"))
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func acpiIndexes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 		case nic.ACPIIndex == 0:
 		case found:
 			errs = append(errs, field.Duplicate(at, nic.ACPIIndex).WithOrigin("networks/acpi-index-twice"))
-			errs[len(errs)-1].Detail = fmt.Sprintf("guests name the card after it, and interfaces[%d] has it too", first)
+			errs[len(errs)-1].Detail = fmt.Sprintf("already used by interfaces[%d]: choose another number", first)
 		default:
 			taken[nic.ACPIIndex] = i
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // Fields: domain.devices.interfaces[].dhcpOptions.
-// A private option is one of those that a site may define, given once; a time server is an IPv4 address, as DHCP for IPv4 carries it.
+// Private options are in the range for sites, each given once; NTP servers are IPv4 addresses, because DHCP for IPv4 carries no others.
 
 var dhcpRules = []guestRule{
 	{dhcp, []Rule{
@@ -19,7 +19,7 @@ var dhcpRules = []guestRule{
 	}},
 }
 
-// Private DHCP options are those that RFC 2132 leaves to a site.
+// The range of DHCP options that RFC 2132 leaves to sites.
 const (
 	firstPrivateOption = 224
 	lastPrivateOption  = 254

@@ -12,8 +12,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.interfaces, but for their ports and DHCP options.
-// An interface has a name that a device alias can hold, a model that QEMU has, and one binding, which its network allows.
+// Fields: domain.devices.interfaces, except ports and DHCP options.
+// An interface has a name that is legal in a device alias, a model that QEMU has, and one binding, which its network supports.
 
 var interfaceRules = []guestRule{
 	{interfaces, []Rule{
@@ -42,7 +42,7 @@ var interfaceRules = []guestRule{
 	}},
 }
 
-// reservedMAC is the address of the bridge inside a pod with masquerade: a guest that has it too cannot reach its gateway.
+// reservedMAC is the address of the bridge in a pod with masquerade: a guest with the same address cannot reach its gateway.
 const reservedMAC = "02:00:00:00:00:00"
 
 var (
@@ -50,7 +50,7 @@ var (
 	nicModels = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", v1.VirtIO}
 )
 
-// maxACPIIndex is QEMU's.
+// maxACPIIndex is QEMU's limit.
 const maxACPIIndex = 16*1024 - 1
 
 func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
@@ -68,7 +68,8 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		case !macForm.MatchString(nic.MacAddress):
 			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress, "must be six bytes such as '02:1a:4b:00:00:01'").WithOrigin("networks/mac"))
 		case strings.ContainsRune("13579bdfBDF", rune(nic.MacAddress[1])):
-			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress, "is a multicast address: the first byte must be even").WithOrigin("networks/mac-multicast"))
+			errs = append(errs, field.Invalid(at("macAddress"), nic.MacAddress,
+				"is a multicast address: the first byte must be even").WithOrigin("networks/mac-multicast"))
 		}
 		if nic.ACPIIndex < 0 || nic.ACPIIndex > maxACPIIndex {
 			errs = append(errs, field.Invalid(at("acpiIndex"), nic.ACPIIndex, fmt.Sprintf("must be between 1 and %d", maxACPIIndex)).WithOrigin("networks/acpi-index"))
@@ -80,12 +81,12 @@ func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	return errs
 }
 
-// nicPath is a field of an interface.
+// nicPath returns the path of an interface, or of a field of it.
 func nicPath(spec *field.Path, i int, names ...string) *field.Path {
 	return below(spec.Child("domain", "devices", "interfaces"), i, names...)
 }
 
-// bindings that are set, by field name: the first, and one that is too many.
+// bindings returns the field names of the first two bindings that are set.
 func bindings(nic *v1.Interface) (first, second string) {
 	return firstTwo(
 		kind{"bridge", nic.Bridge != nil},
@@ -99,17 +100,17 @@ func bindings(nic *v1.Interface) (first, second string) {
 	)
 }
 
-// retired bindings, with what took their place.
+// retired lists bindings that are no longer supported, with their replacements.
 var retired = []struct {
 	name, why string
 	set       func(*v1.Interface) bool
 }{
-	{"slirp", "is no longer offered: use masquerade", func(i *v1.Interface) bool { return i.DeprecatedSlirp != nil }},
-	{"passt", "is no longer offered: use passtBinding", func(i *v1.Interface) bool { return i.DeprecatedPasst != nil }},
-	{"macvtap", "is no longer offered: use a binding plugin", func(i *v1.Interface) bool { return i.DeprecatedMacvtap != nil }},
+	{"slirp", "is no longer supported: use masquerade", func(i *v1.Interface) bool { return i.DeprecatedSlirp != nil }},
+	{"passt", "is no longer supported: use passtBinding", func(i *v1.Interface) bool { return i.DeprecatedPasst != nil }},
+	{"macvtap", "is no longer supported: use a binding plugin", func(i *v1.Interface) bool { return i.DeprecatedMacvtap != nil }},
 }
 
-// networkIndex is the network of an interface by name: of two with one name, which is an error of its own, the later.
+// networkIndex finds networks by name. Of two with one name, which rule networks/name-twice refuses, the later counts.
 func networkIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Network {
 	index := make(map[string]*v1.Network, len(spec.Networks))
 	for i := range spec.Networks {
@@ -118,7 +119,7 @@ func networkIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Network {
 	return index
 }
 
-// defaultNetwork is the pod's, or a Multus one that takes its place; nil without either.
+// defaultNetwork returns the pod network, or the Multus network in its place, or nil.
 func defaultNetwork(spec *v1.VirtualMachineInstanceSpec) *v1.Network {
 	var multus *v1.Network
 	for i := range spec.Networks {
@@ -144,7 +145,7 @@ func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits
 			errs = append(errs, field.Required(at(), "give the interface a binding, such as masquerade").WithOrigin("networks/binding"))
 			continue
 		case second != "":
-			errs = append(errs, field.Forbidden(at(second), "cannot be together with "+first+": an interface has one binding").WithOrigin("networks/bindings"))
+			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+first+": an interface has one binding").WithOrigin("networks/bindings"))
 		}
 		for _, old := range retired {
 			if old.set(nic) {
@@ -156,17 +157,18 @@ func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits
 	return errs
 }
 
-// bindingNetwork judges a binding on its network, which may be missing. at is a field of the interface.
+// bindingNetwork judges a binding on its network, which may be missing. at returns the path of a field of the interface.
 func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits, at func(...string) *field.Path) (errs field.ErrorList) {
 	onPod := network != nil && network.Pod != nil
 	if nic.Masquerade != nil && !onPod {
 		errs = append(errs, field.Invalid(at("name"), nic.Name, "masquerade needs the pod network").WithOrigin("networks/masquerade-pod"))
 	}
 	if nic.Masquerade != nil && strings.ReplaceAll(nic.MacAddress, "-", ":") == reservedMAC {
-		errs = append(errs, field.Forbidden(at("macAddress"), "'"+reservedMAC+"' is the address of the pod's own bridge: choose another").WithOrigin("networks/masquerade-mac"))
+		errs = append(errs, field.Forbidden(at("macAddress"), "'"+reservedMAC+"' is the address of the bridge in the pod: choose another").WithOrigin("networks/masquerade-mac"))
 	}
 	if nic.Bridge != nil && onPod && !limits.BridgeOnPodNetwork {
-		errs = append(errs, field.Forbidden(at("name"), "this cluster allows no bridge on the pod network: use masquerade").WithOrigin("networks/bridge-pod"))
+		errs = append(errs, field.Forbidden(at("name"),
+			"binding bridge is not permitted on the pod network in this cluster: use masquerade").WithOrigin("networks/bridge-pod"))
 	}
 	if nic.PasstBinding != nil {
 		errs = append(errs, gated(limits, "PasstBinding", at("name")).WithOrigin("networks/passt-gate")...)
@@ -177,8 +179,8 @@ func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits
 	return errs
 }
 
-// interfaceStates: a link can be taken down but where the device bypasses the host; an interface can be unplugged where it
-// is a bridge, and never from the default network.
+// interfaceStates refuses to set the link of an SR-IOV interface, which bypasses the host, and to unplug interfaces that have no bridge
+// or are on the default network.
 func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
@@ -189,7 +191,7 @@ func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 		switch nic.State {
 		case v1.InterfaceStateLinkUp, v1.InterfaceStateLinkDown:
 			if nic.SRIOV != nil {
-				errs = append(errs, field.Invalid(at, nic.State, "the link of an SR-IOV device cannot be switched").WithOrigin("networks/state-sriov"))
+				errs = append(errs, field.Invalid(at, nic.State, "the link state of an SR-IOV interface cannot be set: remove state").WithOrigin("networks/state-sriov"))
 			}
 		case v1.InterfaceStateAbsent:
 			if nic.Bridge == nil {
@@ -199,7 +201,8 @@ func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 				errs = append(errs, field.Invalid(at, nic.State, "the default network cannot be unplugged").WithOrigin("networks/absent-default"))
 			}
 		default:
-			errs = append(errs, field.NotSupported(at, nic.State, []v1.InterfaceState{v1.InterfaceStateAbsent, v1.InterfaceStateLinkDown, v1.InterfaceStateLinkUp}).WithOrigin("networks/state"))
+			errs = append(errs, field.NotSupported(at, nic.State,
+				[]v1.InterfaceState{v1.InterfaceStateAbsent, v1.InterfaceStateLinkDown, v1.InterfaceStateLinkUp}).WithOrigin("networks/state"))
 		}
 	}
 	return errs

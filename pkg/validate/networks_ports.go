@@ -11,7 +11,7 @@ import (
 )
 
 // Fields: domain.devices.interfaces[].ports and portRanges.
-// Ports are what masquerade lets through to the guest: numbers from 1 to 65535, of TCP or UDP, named once.
+// Ports are those that masquerade forwards to the guest: numbers from 1 to 65535, TCP or UDP, with unique names.
 
 var portRules = []guestRule{
 	{ports, []Rule{
@@ -36,11 +36,11 @@ var portRules = []guestRule{
 
 const (
 	maxPort = 65535
-	// maxRanges is how many ranges an interface may have (KubeVirt's bound: each is a rule in the pod).
+	// maxRanges is KubeVirt's limit per interface: each range is a rule in the pod.
 	maxRanges = 10
 )
 
-// ports are judged on the pod network only: elsewhere they have no effect.
+// ports judges the pod network only: elsewhere ports have no effect.
 func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !slices.ContainsFunc(spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return len(nic.Ports) > 0 }) {
 		return nil
@@ -99,7 +99,8 @@ func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 			continue
 		}
 		if len(nic.Ports) > 0 {
-			errs = append(errs, field.Forbidden(at.Child("name"), "cannot have both ports and portRanges: write the ports as ranges").WithOrigin("networks/ranges-and-ports"))
+			errs = append(errs, field.Forbidden(at.Child("name"),
+				"ports cannot be combined with portRanges: write the ports as ranges").WithOrigin("networks/ranges-and-ports"))
 		}
 		if nic.Masquerade == nil {
 			errs = append(errs, field.Forbidden(at.Child("name"), "portRanges need binding masquerade").WithOrigin("networks/ranges-masquerade"))
@@ -130,12 +131,13 @@ func portRange(at *field.Path, r v1.PortRange) (errs field.ErrorList) {
 	return errs
 }
 
-// overlaps names the later range of a pair of one protocol that share a port.
+// overlaps reports the later of two ranges of one protocol that share a port.
 func overlaps(at *field.Path, ranges []v1.PortRange) (errs field.ErrorList) {
 	for j, r := range ranges {
 		for k, other := range ranges[:j] {
 			if r.Protocol == other.Protocol && r.Start <= other.End && other.Start <= r.End {
-				errs = append(errs, field.Invalid(at.Index(j), fmt.Sprintf("%d-%d", r.Start, r.End), fmt.Sprintf("overlaps with portRanges[%d] (%d-%d)", k, other.Start, other.End)).WithOrigin("networks/range-overlap"))
+				errs = append(errs, field.Invalid(at.Index(j), fmt.Sprintf("%d-%d", r.Start, r.End),
+					fmt.Sprintf("overlaps with portRanges[%d] (%d-%d)", k, other.Start, other.End)).WithOrigin("networks/range-overlap"))
 				break
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 // Fields: hostname, subdomain, serviceAccountName, evictionStrategy, startStrategy, tolerations, readinessProbe, livenessProbe. Affinity
 // and spreading are in placement_affinity.go, DNS in placement_dns.go.
-// What the pod around a guest is called, when it starts, and how it is known to work.
+// The names, start, tolerations and probes of the VMI's pod.
 
 var nameRules = []guestRule{
 	{names, []Rule{
@@ -53,7 +53,7 @@ func names(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	return errs
 }
 
-// serviceAccount of the pod is the one of a serviceAccount volume, if there is one: a pod has one account.
+// serviceAccount must be that of the serviceAccount volume, if there is one, because a pod has one account.
 func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	given, at := spec.ServiceAccountName, path.Child("serviceAccountName")
 	if given == "" {
@@ -62,7 +62,8 @@ func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 	errs = append(errs, named(at, given, validation.IsDNS1123Subdomain).WithOrigin("placement/service-account")...)
 	for i, volume := range spec.Volumes {
 		if account := volume.ServiceAccount; account != nil && account.ServiceAccountName != given {
-			errs = append(errs, field.Invalid(at, given, fmt.Sprintf("must be the account of volumes[%d], '%s'", i, account.ServiceAccountName)).WithOrigin("placement/service-account-volume"))
+			errs = append(errs, field.Invalid(at, given,
+				fmt.Sprintf("must be the service account of volumes[%d], '%s'", i, account.ServiceAccountName)).WithOrigin("placement/service-account-volume"))
 		}
 	}
 	return errs
@@ -76,7 +77,8 @@ func strategies(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	if start := spec.StartStrategy; start != nil {
 		errs = append(errs, supported(path.Child("startStrategy"), *start, v1.StartStrategyPaused).WithOrigin("placement/start-strategy")...)
 		if *start == v1.StartStrategyPaused && spec.LivenessProbe != nil {
-			errs = append(errs, field.Invalid(path.Child("startStrategy"), *start, "cannot be together with livenessProbe, which would restart the paused guest").WithOrigin("placement/paused-liveness"))
+			errs = append(errs, field.Invalid(path.Child("startStrategy"), *start,
+				"cannot be combined with livenessProbe, which would restart the paused guest").WithOrigin("placement/paused-liveness"))
 		}
 	}
 	return errs
@@ -101,7 +103,7 @@ func probes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 	return append(errs, probe(spec, spec.LivenessProbe, path.Child("livenessProbe"))...)
 }
 
-// probe asks in one way. Those that go by the network reach the guest on the pod network only.
+// probe requires one handler. Handlers that use the network need the pod network.
 func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Path) (errs field.ErrorList) {
 	if probe == nil {
 		return nil
@@ -133,9 +135,9 @@ func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Pat
 	}
 	switch {
 	case len(set) == 0:
-		errs = append(errs, field.Required(path, "give the probe a way to ask: exec, guestAgentPing, httpGet or tcpSocket").WithOrigin("placement/probe-handler"))
+		errs = append(errs, field.Required(path, "give the probe a handler: exec, guestAgentPing, httpGet or tcpSocket").WithOrigin("placement/probe-handler"))
 	case len(set) > 1:
-		errs = append(errs, field.Forbidden(path.Child(set[1]), "cannot be together with "+set[0]+": a probe asks in one way").WithOrigin("placement/probe-handlers"))
+		errs = append(errs, field.Forbidden(path.Child(set[1]), "cannot be combined with "+set[0]+": a probe has one handler").WithOrigin("placement/probe-handlers"))
 	}
 	return errs
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // Fields: affinity, topologySpreadConstraints.
-// They go into the pod as they are, so that the rules are a pod's: Kubernetes would refuse the pod, long after the guest was
-// accepted.
+// The rules are those of pods, which get these fields unchanged: otherwise Kubernetes would refuse the pod of a VMI that was admitted.
 
 var affinityRules = []guestRule{
 	{affinity, []Rule{
@@ -110,21 +109,21 @@ func nodeValues(r corev1.NodeSelectorRequirement, at *field.Path) field.ErrorLis
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			return field.ErrorList{field.Required(at, "operators 'In' and 'NotIn' need at least one value").WithOrigin("placement/node-values")}
+			return field.ErrorList{field.Required(at, "must have at least one value for operators 'In' and 'NotIn'").WithOrigin("placement/node-values")}
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			return field.ErrorList{field.Forbidden(at, "operators 'Exists' and 'DoesNotExist' have no values").WithOrigin("placement/node-no-values")}
+			return field.ErrorList{field.Forbidden(at, "must be empty for operators 'Exists' and 'DoesNotExist'").WithOrigin("placement/node-no-values")}
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			return field.ErrorList{field.Required(at, "operators 'Gt' and 'Lt' have exactly one value").WithOrigin("placement/node-one-value")}
+			return field.ErrorList{field.Required(at, "must have exactly one value for operators 'Gt' and 'Lt'").WithOrigin("placement/node-one-value")}
 		}
 	}
 	return nil
 }
 
-// nodeField: the only field of a node that can be selected by is its name, and by one name.
+// nodeField requires metadata.name, the only field of nodes that can be selected, with one value.
 func nodeField(r corev1.NodeSelectorRequirement, path *field.Path) (errs field.ErrorList) {
 	errs = supported(path.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn).WithOrigin("placement/field-operator")
 	if len(errs) == 0 && len(r.Values) != 1 {
@@ -162,7 +161,7 @@ func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorLi
 
 func topologyKey(key string, at *field.Path) field.ErrorList {
 	if key == "" {
-		return field.ErrorList{field.Required(at, "name the node label that tells places apart")}
+		return field.ErrorList{field.Required(at, "name the node label that defines the topology domains")}
 	}
 	return metavalidation.ValidateLabelName(key, at)
 }

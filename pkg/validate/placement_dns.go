@@ -12,7 +12,7 @@ import (
 )
 
 // Fields: dnsPolicy, dnsConfig.
-// The limits are those of a pod (and of a resolver's search list as Kubernetes first allowed it).
+// The limits are those of pods. Those of searches are the older ones (6 domains, 256 characters), as KubeVirt has them.
 
 var dnsRules = []guestRule{
 	{dns, []Rule{
@@ -33,7 +33,7 @@ const (
 	maxSearchChars = 256
 )
 
-// dnsPolicies as pods have them.
+// dnsPolicies are those of pods.
 var dnsPolicies = []corev1.DNSPolicy{corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone}
 
 func dns(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {

@@ -12,8 +12,7 @@ import (
 )
 
 // Fields: domain.resources.
-// Requests and limits are those of the pod that runs the guest: neither is negative, none requests more than its limit, and
-// memory comes in whole huge pages.
+// Requests and limits are those of the VMI's pod: not negative, no request greater than its limit, memory a multiple of the huge page size.
 
 var resourcesRules = []guestRule{
 	{memoryResources, append([]Rule{
@@ -31,22 +30,22 @@ var resourcesRules = []guestRule{
 	}},
 }
 
-// requestRules are those of requests and limits of every resource.
+// requestRules apply to the requests and limits of every resource.
 var requestRules = []Rule{
 	{Name: "resources/request-negative", MendedBy: byInstancetype},
 	{Name: "resources/limit-negative", MendedBy: byInstancetype},
 	{Name: "resources/request-over-limit", MendedBy: byInstancetype},
 }
 
-// minMemory is the least memory request, which Kubernetes' own pods have no reason to go below; smaller ones are a
-// forgotten unit ("64" is 64 bytes).
+// minMemory is the smallest memory request. A smaller one is a forgotten unit ("64" is 64 bytes).
 var minMemory = resource.MustParse("1M")
 
 func memoryResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	errs := requestAndLimit(spec, corev1.ResourceMemory, path)
 	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
 	if request.Sign() > 0 && request.Cmp(minMemory) < 0 {
-		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), "must be at least 1M; is the unit missing?").WithOrigin("resources/memory-unit"))
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(),
+			"must be at least 1M; is the unit missing?").WithOrigin("resources/memory-unit"))
 	}
 	return errs
 }
@@ -72,13 +71,14 @@ func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceNa
 		errs = append(errs, field.Invalid(limitPath(path, name), limit.String(), "must not be negative").WithOrigin("resources/limit-negative"))
 	}
 	if limit.Sign() > 0 && request.Cmp(limit) > 0 {
-		errs = append(errs, field.Invalid(requestPath(path, name), request.String(), fmt.Sprintf("must not be greater than the limit '%s'", limit.String())).WithOrigin("resources/request-over-limit"))
+		errs = append(errs, field.Invalid(requestPath(path, name), request.String(),
+			fmt.Sprintf("must not be greater than the limit '%s'", limit.String())).WithOrigin("resources/request-over-limit"))
 	}
 	return errs
 }
 
-// pageMultiple names the field that the memory comes from: the request, which the pod's huge pages are counted by, else the
-// guest's memory, else the limit.
+// pageMultiple judges the field that gives the memory: the request, by which the pod's huge pages are counted, else memory.guest, else the
+// limit.
 func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	page := vm.PageSize(spec.Domain.Memory)
 	if page == 0 {
@@ -95,15 +95,17 @@ func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	case memory.Sign() <= 0: // absent, or refused elsewhere
 		return nil
 	case memory.Value() < page:
-		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must not be less than memory.hugepages.pageSize '%s'", size)).WithOrigin("resources/page-size")}
+		return field.ErrorList{field.Invalid(at, memory.String(),
+			fmt.Sprintf("must not be less than memory.hugepages.pageSize '%s'", size)).WithOrigin("resources/page-size")}
 	case memory.Value()%page != 0:
-		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must be a multiple of memory.hugepages.pageSize '%s'", size)).WithOrigin("resources/page-multiple")}
+		return field.ErrorList{field.Invalid(at, memory.String(),
+			fmt.Sprintf("must be a multiple of memory.hugepages.pageSize '%s'", size)).WithOrigin("resources/page-multiple")}
 	}
 	return nil
 }
 
-// dedicatedResources of a guest with CPUs of its own put its pod into the guaranteed class, which alone gets whole CPUs
-// from the kubelet: integers, and as much memory requested as allowed.
+// dedicatedResources requires whole CPUs and equal requests and limits of memory, because the kubelet dedicates CPUs only to pods of the
+// Guaranteed QoS class.
 func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !dedicated(spec) {
 		return nil
@@ -114,7 +116,8 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 		at   *field.Path
 	}{{resources.Requests, requestPath(path, corev1.ResourceCPU)}, {resources.Limits, limitPath(path, corev1.ResourceCPU)}} {
 		if count := cpu.list[corev1.ResourceCPU]; count.MilliValue()%1000 != 0 {
-			errs = append(errs, field.Invalid(cpu.at, count.String(), "must be a whole number of CPUs with dedicatedCpuPlacement").WithOrigin("resources/dedicated-whole"))
+			errs = append(errs, field.Invalid(cpu.at, count.String(),
+				"must be a whole number of CPUs with dedicatedCpuPlacement").WithOrigin("resources/dedicated-whole"))
 		}
 	}
 	request, limit := resources.Requests[corev1.ResourceMemory], resources.Limits[corev1.ResourceMemory]
@@ -124,10 +127,11 @@ func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pa
 		if len(resources.Limits) > 0 {
 			at = at.Child("memory")
 		}
-		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs to know the memory: set memory.guest").WithOrigin("resources/dedicated-memory"))
+		errs = append(errs, field.Required(at, "dedicatedCpuPlacement needs a memory size: set memory.guest").WithOrigin("resources/dedicated-memory"))
 	}
 	if request.Sign() > 0 && limit.Sign() > 0 && request.Cmp(limit) != 0 {
-		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(), fmt.Sprintf("must be equal to the limit '%s' with dedicatedCpuPlacement", limit.String())).WithOrigin("resources/dedicated-memory-equal"))
+		errs = append(errs, field.Invalid(requestPath(path, corev1.ResourceMemory), request.String(),
+			fmt.Sprintf("must be equal to the limit '%s' with dedicatedCpuPlacement", limit.String())).WithOrigin("resources/dedicated-memory-equal"))
 	}
 	return errs
 }

@@ -35,7 +35,8 @@ func launchSecurity(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, p
 	case spec.Domain.LaunchSecurity == nil:
 		return nil
 	case spec.Architecture == arm64:
-		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64, "has no memory encryption: remove domain.launchSecurity").WithOrigin("security/encryption-arm64")}
+		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64,
+			"does not support memory encryption: remove domain.launchSecurity").WithOrigin("security/encryption-arm64")}
 	case spec.Architecture != amd64:
 		return nil // on s390x Secure Execution is a matter of the boot image; the field only marks the guest
 	}
@@ -62,7 +63,8 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	errs = append(errs, gated(limits, gate, at).WithOrigin("security/encryption-gate")...)
 	errs = append(errs, encryptedFirmware(spec, kind, at)...)
 	if security.SEV != nil && security.SEV.Attestation != nil && (spec.StartStrategy == nil || *spec.StartStrategy != v1.StartStrategyPaused) {
-		errs = append(errs, field.Invalid(at.Child("attestation"), "", "needs startStrategy 'Paused', so that secrets arrive before the guest runs").WithOrigin("security/sev-attestation"))
+		errs = append(errs, field.Invalid(at.Child("attestation"), "",
+			"needs startStrategy 'Paused': the secrets must arrive before the guest runs").WithOrigin("security/sev-attestation"))
 	}
 	for i, nic := range spec.Domain.Devices.Interfaces {
 		if nic.BootOrder != nil {
@@ -76,7 +78,7 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 // TDX guests are measured with their firmware, so that its variables cannot be kept in a file.
 func encryptedFirmware(spec *v1.VirtualMachineInstanceSpec, kind string, at *field.Path) (errs field.ErrorList) {
 	if features := spec.Domain.Features; kind == "tdx" && features != nil && enabled(features.SMM) {
-		errs = append(errs, field.Invalid(at, "", "cannot be together with features.smm: disable it").WithOrigin("security/tdx-smm"))
+		errs = append(errs, field.Invalid(at, "", "cannot be combined with features.smm: disable it").WithOrigin("security/tdx-smm"))
 	}
 	loader := efi(spec)
 	if loader == nil {
@@ -86,7 +88,8 @@ func encryptedFirmware(spec *v1.VirtualMachineInstanceSpec, kind string, at *fie
 		errs = append(errs, field.Invalid(at, "", "needs firmware.bootloader.efi.secureBoot to be false").WithOrigin("security/encryption-secure-boot"))
 	}
 	if kind != "sev" && isTrue(loader.Persistent) {
-		errs = append(errs, field.Invalid(at, "", "cannot be together with firmware.bootloader.efi.persistent: set it to false").WithOrigin("security/encryption-persistent"))
+		errs = append(errs, field.Invalid(at, "",
+			"cannot be combined with firmware.bootloader.efi.persistent: set it to false").WithOrigin("security/encryption-persistent"))
 	}
 	return errs
 }

@@ -27,7 +27,8 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		at := path.Child("accessCredentials").Index(i)
 		switch key, password := credential.SSHPublicKey, credential.UserPassword; {
 		case key != nil && password != nil:
-			errs = append(errs, field.Forbidden(at.Child("userPassword"), "cannot be together with sshPublicKey: make it a credential of its own").WithOrigin("security/credential-kinds"))
+			errs = append(errs, field.Forbidden(at.Child("userPassword"),
+				"cannot be combined with sshPublicKey: make it a separate credential").WithOrigin("security/credential-kinds"))
 		case key == nil && password == nil:
 			errs = append(errs, field.Required(at, "give sshPublicKey or userPassword").WithOrigin("security/credential-kind"))
 		}
@@ -40,7 +41,8 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 				errs = append(errs, field.Required(at.Child("source", "secret"), "name the secret that holds the passwords").WithOrigin("security/password-source"))
 			}
 			if password.PropagationMethod.QemuGuestAgent == nil {
-				errs = append(errs, field.Required(at.Child("propagationMethod", "qemuGuestAgent"), "passwords are set through the guest agent").WithOrigin("security/password-method"))
+				errs = append(errs, field.Required(at.Child("propagationMethod", "qemuGuestAgent"),
+					"passwords are set through the guest agent").WithOrigin("security/password-method"))
 			}
 		}
 	}

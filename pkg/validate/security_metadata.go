@@ -35,7 +35,8 @@ var reserved = []string{
 func reservedLabels(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for _, label := range reserved {
 		if value, set := vmi.Labels[label]; set {
-			errs = append(errs, field.Forbidden(path.Child("metadata", "labels").Key(label), "is reserved for controllers, remove '"+value+"'").WithOrigin("security/reserved-label"))
+			errs = append(errs, field.Forbidden(path.Child("metadata", "labels").Key(label),
+				"is reserved for controllers: remove the label, whose value is '"+value+"'").WithOrigin("security/reserved-label"))
 		}
 	}
 	return errs
@@ -62,7 +63,7 @@ func ignition(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path)
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("metadata", "annotations").Key(v1.IgnitionAnnotation),
-		"architecture 's390x' has no fw_cfg device to give it by").WithOrigin("security/ignition-architecture")}
+		"needs a fw_cfg device, which architecture 's390x' does not have: remove the annotation").WithOrigin("security/ignition-architecture")}
 }
 
 var quoteRules = []judgement[func(*v1.VirtualMachineInstance, config.Defaults, *field.Path) field.ErrorList]{
@@ -74,7 +75,7 @@ var quoteRules = []judgement[func(*v1.VirtualMachineInstance, config.Defaults, *
 func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path *field.Path) field.ErrorList {
 	if socket := vmi.Annotations[v1.QGSSocketPathAnnotation]; tdx(&vmi.Spec) && socket != defaults.QuoteSocket {
 		return field.ErrorList{field.Invalid(path.Child("metadata", "annotations").Key(v1.QGSSocketPathAnnotation), socket,
-			"is not the quote service of this cluster: remove the annotation, or write '"+defaults.QuoteSocket+"'").WithOrigin("security/quote-socket")}
+			"must be the quote service of this cluster, '"+defaults.QuoteSocket+"': correct or remove the annotation").WithOrigin("security/quote-socket")}
 	}
 	return nil
 }
@@ -85,7 +86,8 @@ func changedReserved(change GuestChange, _ config.Limits) (errs field.ErrorList)
 		value, set := change.New.Labels[label]
 		was, had := change.Old.Labels[label]
 		if set != had || value != was {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(label), "is reserved for controllers and cannot be changed").WithOrigin("security/reserved-label-change"))
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "labels").Key(label),
+				"is reserved for controllers and cannot be changed").WithOrigin("security/reserved-label-change"))
 		}
 	}
 	return errs

@@ -9,8 +9,8 @@ import (
 )
 
 // Fields: the spec of GuestHardware, and the annotation kilnvm.io/hardware.
-// A backup tool writes a record that a tenant may have got hold of, and a launcher belongs to the guests of its machine. So a record that no boot
-// can have written is refused.
+// A record may come from a backup that a tenant could edit, or from a launcher, which can write those of its own node only: a record that no
+// boot can have written is refused.
 
 type hardwareRule = judgement[func(*v1alpha1.GuestHardwareSpec, *field.Path) field.ErrorList]
 
@@ -31,7 +31,7 @@ func GuestHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) (errs fie
 func recordedHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) field.ErrorList {
 	if err := record.Check(spec.Hardware); err != nil {
 		return field.ErrorList{field.Invalid(path.Child("hardware"), field.OmitValueType{},
-			err.Error()+": give what 'kubectl kiln capture' or a boot has written").WithOrigin("security/record")}
+			err.Error()+": use the record that 'kubectl kiln capture' or a boot wrote").WithOrigin("security/record")}
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func changedSpec(change GuestChange, _ config.Limits) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"),
-		"cannot be changed while the guest exists: change its VirtualMachine, and restart it").WithOrigin("update/spec")}
+		"cannot be changed while the VMI exists: change its VirtualMachine, and restart it").WithOrigin("update/spec")}
 }
 
 func changedAnnotations(change GuestChange, _ config.Limits) (errs field.ErrorList) {
@@ -113,7 +113,7 @@ func changedAnnotations(change GuestChange, _ config.Limits) (errs field.ErrorLi
 		value, set := change.New.Annotations[key]
 		if before, had := change.Old.Annotations[key]; set != had || value != before {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(key),
-				"is written by controllers only once the guest exists: leave it as it is").WithOrigin("update/annotation"))
+				"only controllers may change it while the VMI exists: restore its previous value").WithOrigin("update/annotation"))
 		}
 	}
 	return errs
@@ -131,7 +131,7 @@ func movedNode(change GuestChange, limits config.Limits) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"),
-		"a guest stays on node '"+was+"' for as long as it exists: delete it, and create it again").WithOrigin("update/node")}
+		"a VMI stays on node '"+was+"' while it exists: delete the VMI, and create it again").WithOrigin("update/node")}
 }
 
 func changedVMStatus(now, was *v1.VirtualMachine, _ config.Limits) field.ErrorList {
@@ -143,7 +143,7 @@ func writtenStatus(unchanged bool) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("status"),
-		"is written by controllers only: say in spec what is wanted").WithOrigin("update/status")}
+		"only controllers may write it: change spec instead").WithOrigin("update/status")}
 }
 
 // newOwners finds VirtualMachines that are made an owner: whoever owns a guest deletes it, records its hardware and gives its successor
@@ -152,7 +152,7 @@ func newOwners(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	for i, owner := range change.New.OwnerReferences {
 		if isVM(owner) && !slices.ContainsFunc(change.Old.OwnerReferences, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
 			at := field.NewPath("metadata", "ownerReferences").Index(i)
-			errs = append(errs, field.Forbidden(at, "only controllers make a VirtualMachine the owner of a guest").WithOrigin("vmi/owner"))
+			errs = append(errs, field.Forbidden(at, "only controllers may make a VirtualMachine the owner of a VMI").WithOrigin("vmi/owner"))
 		}
 	}
 	return errs
@@ -166,8 +166,8 @@ func lostOwners(change GuestChange, limits config.Limits) (errs field.ErrorList)
 	}
 	for _, owner := range change.Old.OwnerReferences {
 		if isVM(owner) && !slices.ContainsFunc(change.New.OwnerReferences, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences"), "the guest belongs to VirtualMachine '"+owner.Name+
-				"': delete that with --cascade=orphan if the guest is to outlive it").WithOrigin("vmi/owner"))
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences"), "the VMI belongs to VirtualMachine '"+owner.Name+
+				"': to keep the VMI, delete the VirtualMachine with --cascade=orphan").WithOrigin("vmi/owner"))
 		}
 	}
 	return errs
@@ -193,7 +193,7 @@ func otherNode(change GuestChange, limits config.Limits) field.ErrorList {
 	for _, named := range []string{change.Old.Status.NodeName, change.New.Status.NodeName} {
 		if named != "" && named != node {
 			return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"),
-				"a launcher of node '"+node+"' cannot write a guest of node '"+named+"'").WithOrigin("update/other-node")}
+				"the launcher of node '"+node+"' may not write VMIs of node '"+named+"'").WithOrigin("update/other-node")}
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func templateGiven(vm, _ *v1.VirtualMachine, _ config.Limits) field.ErrorList {
 	if vm.Spec.Template != nil {
 		return nil
 	}
-	return field.ErrorList{field.Required(ofVM.Child("template"), "describe the guest").WithOrigin("vm/template")}
+	return field.ErrorList{field.Required(ofVM.Child("template"), "give the template of the VMI").WithOrigin("vm/template")}
 }
 
 // runStrategies that a user can ask for. WaitAsReceiver is for migrations between clusters.
@@ -63,9 +63,10 @@ func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList
 	at := ofVM.Child("runStrategy")
 	switch strategy := vm.Spec.RunStrategy; {
 	case strategy != nil && vm.Spec.Running != nil:
-		return field.ErrorList{field.Forbidden(ofVM.Child("running"), "cannot be together with runStrategy: remove running, which is deprecated").WithOrigin("vm/running-and-strategy")}
+		return field.ErrorList{field.Forbidden(ofVM.Child("running"),
+			"cannot be combined with runStrategy: remove running, which is deprecated").WithOrigin("vm/running-and-strategy")}
 	case strategy == nil && vm.Spec.Running == nil:
-		return field.ErrorList{field.Required(at, "say when the guest runs, for example 'Always' or 'Halted'").WithOrigin("vm/strategy-given")}
+		return field.ErrorList{field.Required(at, "set it, for example to 'Always' or 'Halted'").WithOrigin("vm/strategy-given")}
 	case strategy == nil:
 		return nil
 	case *strategy == v1.RunStrategyWaitAsReceiver:
@@ -109,10 +110,11 @@ func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Pat
 		errs = append(errs, field.Required(at.Child("name"), "give name or inferFromVolume").WithOrigin("vm/matcher-name"))
 	}
 	if m.name != "" && m.infer != "" {
-		errs = append(errs, field.Forbidden(at.Child("name"), "cannot be together with inferFromVolume: remove one of them").WithOrigin("vm/matcher-infer-name"))
+		errs = append(errs, field.Forbidden(at.Child("name"), "cannot be combined with inferFromVolume: remove one of them").WithOrigin("vm/matcher-infer-name"))
 	}
 	if m.kind != "" && m.infer != "" {
-		errs = append(errs, field.Forbidden(at.Child("kind"), "cannot be together with inferFromVolume, which finds the kind too").WithOrigin("vm/matcher-infer-kind"))
+		errs = append(errs, field.Forbidden(at.Child("kind"),
+			"cannot be combined with inferFromVolume, which also finds the kind: remove kind").WithOrigin("vm/matcher-infer-kind"))
 	}
 	if m.kinds.Canonical(m.kind) == "" {
 		errs = append(errs, field.NotSupported(at.Child("kind"), m.kind, []string{m.kinds.Cluster, m.kinds.Namespaced}).WithOrigin("vm/matcher-kind"))
@@ -128,5 +130,6 @@ func (m matcher) changed(name, revision string, at *field.Path) field.ErrorList 
 	if m.name == name || m.revision == "" || m.revision != revision {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at.Child("revisionName"), m.revision, fmt.Sprintf("is a revision of '%s': remove it, or name one of '%s'", name, m.name)).WithOrigin("vm/revision-of-another")}
+	return field.ErrorList{field.Invalid(at.Child("revisionName"), m.revision,
+		fmt.Sprintf("is a revision of '%s': remove it, or name one of '%s'", name, m.name)).WithOrigin("vm/revision-of-another")}
 }

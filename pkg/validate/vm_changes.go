@@ -34,7 +34,7 @@ func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
 	if len(changed) == 0 {
 		return nil
 	}
-	return []string{listed("changes take effect when the guest is started again: ", changed)}
+	return []string{listed("changes take effect when the VM is restarted: ", changed)}
 }
 
 // listed names as many as a warning has room for, and counts the others.

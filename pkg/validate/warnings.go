@@ -33,7 +33,7 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
 		if n := index[nic.Name]; len(nic.Ports)+len(nic.PortRanges) > 0 && (n == nil || n.Pod == nil) {
-			warn("ports of interface '%s' have no effect: its network is not the pod's", short(nic.Name))
+			warn("ports of interface '%s' have no effect: its network is not the pod network", short(nic.Name))
 		}
 	}
 	if threads, policy := spec.Domain.IOThreads, spec.Domain.IOThreadsPolicy; threads != nil && threads.SupplementalPoolThreadCount != nil &&

@@ -29,11 +29,11 @@ var judging = []string{"../../pkg/admit", "../../internal/resolve"}
 var shownElsewhere = map[string]rule{
 	"vm/inference-right": {paths: []string{"spec.instancetype.inferFromVolume", "spec.preference.inferFromVolume"},
 		says: "the source of the volume is in a namespace that whoever asks may not read", cases: []string{"internal/admission: TestWhoMayInfer"}},
-	"request/elements": {paths: []string{"*"}, says: "a list or map has more than 512 elements, or dataVolumeTemplates more than 64; nothing else is judged",
+	"request/elements": {paths: []string{"*"}, says: "a list or map has more than 512 elements, or dataVolumeTemplates more than 64; nothing else is checked",
 		cases: []string{"internal/admission: TestEveryListIsBounded"}},
-	"request/parts": {paths: []string{"*"}, says: "an object, or a part of it, has more than 16384 fields and elements; nothing else is judged",
+	"request/parts": {paths: []string{"*"}, says: "an object, or a part of it, has more than 16384 fields and elements; nothing else is checked",
 		cases: []string{"internal/admission: TestParts"}},
-	"request/depth": {paths: []string{"*"}, says: "more than 64 objects and lists are inside of each other; nothing else is judged",
+	"request/depth": {paths: []string{"*"}, says: "objects and lists are nested more than 64 levels deep; nothing else is checked",
 		cases: []string{"internal/admission: TestParts"}},
 }
 
@@ -227,7 +227,7 @@ const rulesHead = `# Rules
 Every rule of validation, in the order of names. 'make golden' writes this file from the code and the corpus.
 
 The *engine* keeps all of them: in the webhook, and in 'kubectl kiln validate'. A *policy* (manifests/policies) and the
-*schema* of the kind hold without the webhook too. Paths are those of a VMI where the guest of a VM has them below
+*schema* of the kind hold without the webhook too. Paths are those of a VMI; in a VM they are below
 'spec.template'. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
 
 | rule | field | says | kept by | case |

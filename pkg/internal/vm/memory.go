@@ -35,17 +35,17 @@ func FixedMemory(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity)
 	}
 	switch {
 	case spec.Domain.CPU != nil && spec.Domain.CPU.Realtime != nil:
-		return "memory of a realtime guest cannot grow"
+		return "memory cannot grow with cpu.realtime"
 	case MirrorsNUMA(spec.Domain.CPU):
-		return "memory of a guest with numa.guestMappingPassthrough cannot grow"
+		return "memory cannot grow with cpu.numa.guestMappingPassthrough"
 	case spec.Domain.LaunchSecurity != nil:
-		return "memory of an encrypted guest cannot grow"
+		return "memory cannot grow with launchSecurity"
 	case guest.Value()%block != 0:
-		return fmt.Sprintf("must be a multiple of %d MiB to grow", block>>20)
+		return fmt.Sprintf("must be a multiple of %d MiB when maxGuest is set", block>>20)
 	case ceiling.Value()%block != 0:
 		return fmt.Sprintf("maxGuest must be a multiple of %d MiB", block>>20)
 	case spec.Architecture != "amd64":
-		return "memory of architecture '" + spec.Architecture + "' cannot grow"
+		return "memory cannot grow on architecture '" + spec.Architecture + "'"
 	case guest.Value() < minPluggable:
 		return "memory below 1Gi cannot grow"
 	}
