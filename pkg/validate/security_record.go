@@ -9,7 +9,7 @@ import (
 )
 
 // Fields: the spec of GuestHardware, and the annotation kilnvm.io/hardware.
-// A record may come from a backup that a tenant could edit, or from a launcher, which can write those of its own node only: a record that no
+// A record may come from a backup that a tenant edited, or from a launcher whose node was taken over. A record that no
 // boot can have written is refused.
 
 type hardwareRule = judgement[func(*v1alpha1.GuestHardwareSpec, *field.Path) field.ErrorList]
