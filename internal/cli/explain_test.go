@@ -31,7 +31,7 @@ func TestExplainIsATree(t *testing.T) {
 		`    architecture: "amd64"  default (architecture)`,
 		`not applied:`,
 		`devices.preferredDiskBus: spec.domain.devices.disks[0].disk.bus is "sata" (user)`,
-		`devices.preferredSoundModel: the guest has no sound device`,
+		`devices.preferredSoundModel: the VMI has no sound device`,
 	} {
 		if !strings.Contains(squeezed(got.out), squeezed(line)) {
 			t.Errorf("no '%s' in\n%s", line, got.out)

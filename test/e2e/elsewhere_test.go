@@ -68,8 +68,8 @@ func TestInOtherNamespaces(t *testing.T) {
 	report := []string{"replace", "--subresource=status", "-f", "-"}
 	for _, account := range []string{"eve", "system:serviceaccount:kiln-system:kiln-launcher", "system:serviceaccount:kiln-system:kiln-controller"} {
 		as := "--as=" + account
-		a.refuses("a status by "+account, "status is written by controllers only", claimed, append(report, as, "-n", s.name)...)
-		a.refuses("a generation by "+account, "are written by controllers only", "", append(regenerated, as, "-n", s.name)...)
+		a.refuses("a status by "+account, "only controllers may write status", claimed, append(report, as, "-n", s.name)...)
+		a.refuses("a generation by "+account, "only controllers may change kilnvm.io/generation", "", append(regenerated, as, "-n", s.name)...)
 	}
 	const webhook = "system:serviceaccount:kiln-system:kiln-webhook"
 	a.refuses("a revision by "+webhook, "of namespace 'vms'", snapshot, "create", "-n", s.name, "-f", "-", "--as="+webhook)

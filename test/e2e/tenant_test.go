@@ -20,7 +20,7 @@ func TestTenantWritesNoRecord(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"pins", "identity", "generation"} {
-		refused("annotation of a guest that exists", "kilnvm.io/generation, identity and pins are written by controllers only", "",
+		refused("annotation of a guest that exists", "only controllers may change kilnvm.io/generation, identity and pins", "",
 			"annotate", "vmi", "demo", "--overwrite", "kilnvm.io/"+key+`={"devices":{"forged":{"drive":"9:9:9:9"}}}`)
 	}
 	const record = `{"spec": {"hardware": {"defaults": "a", "digest": "", "devices": {"disk.a": {"drive": "4000000000:0:0:0"}}}}}`
