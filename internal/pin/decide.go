@@ -4,9 +4,9 @@ package pin
 type Event string
 
 const (
-	// Created: the VM is new, or its matcher means another object than before.
+	// Created means that the VM is new, or its matcher means another object than before.
 	Created Event = "created"
-	// Updated: the VM was there, and with a matcher that means the same.
+	// Updated means that the VM was there, with a matcher that means the same.
 	Updated Event = "updated"
 )
 

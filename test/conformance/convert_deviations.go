@@ -20,10 +20,10 @@ type domainDeviation struct {
 }
 
 var domainDeviations = []domainDeviation{
-	{"No synthetic NUMA cell", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+	{"No synthetic NUMA node", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return d.name == "cell 0" && !mirrored(vmi) && d.got == ""
 	}},
-	{"Mirrored NUMA cells", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+	{"Mirrored NUMA nodes", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return strings.HasPrefix(d.name, "cell ") && mirrored(vmi)
 	}},
 	{"The TPM's model does not depend on persistence", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {

@@ -80,7 +80,7 @@ var deviations = []deviation{
 	{name: "`hypervPassthrough` without `enabled`", added: rule("features/hyperv-passthrough-enabled")},
 	{name: "A matcher without a name", added: rule("vm/matcher-name")},
 	{name: "EFI on s390x", added: rule("firmware/efi-s390x")},
-	{name: "Guests that mirror NUMA cells do not grow", added: rule("memory/numa-growth", "memory/numa-pages")},
+	{name: "VMIs that mirror NUMA nodes do not grow", added: rule("memory/numa-growth", "memory/numa-pages")},
 	{name: "ACPI indices", added: rule("networks/acpi-index")},
 	{name: "A memory dump is no disk", added: rule("disks/memory-dump")},
 	{name: "What a mainframe lacks", added: rule("devices/s390x", "devices/input-bus-s390x", "disks/bus-s390x", "hostdevices/s390x", "networks/model-s390x")},

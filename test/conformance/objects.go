@@ -91,7 +91,7 @@ func addedConflict(path string, want []string) string {
 
 // Deviations of conflicts.
 const (
-	ceilingConflict = "A size's `maxSockets` and the guest's"
+	ceilingConflict = "`maxSockets` of an instancetype and of the VM"
 	memoryConflicts = "All memory conflicts at once"
 )
 
