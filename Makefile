@@ -1,6 +1,6 @@
 # Kiln: the VM configuration pipeline for Kubernetes. 'make help' lists the targets.
 SHELL := /bin/bash
-CORPUS ?= ../shared/conformance
+CORPUS ?=
 PROPS ?= 2000
 FUZZTIME ?= 1m
 PACKAGES := ./...
@@ -51,6 +51,7 @@ nightly: ## what takes hours: every condition of pkg/validate changed, propertie
 	$(MAKE) fuzz FUZZTIME=10m
 
 conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
+	@test -n "$(CORPUS)" || { echo "conformance: CORPUS=dir names the folder of recorded answers"; exit 2; }
 	go run ./test/conformance -corpus $(CORPUS) -only "$(ONLY)"
 
 bench: ## time and memory beside their limits in the same run

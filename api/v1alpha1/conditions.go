@@ -118,8 +118,6 @@ const (
 	ReasonSuccessfulCreate = "SuccessfulCreate"
 	// ReasonSuccessfulDelete is of the event after a VMI was deleted.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
-	// ReasonHardwareNotRecorded is of the event after a hardware record was refused.
-	ReasonHardwareNotRecorded = "HardwareNotRecorded"
 	// ReasonHardwareForeign means that a GuestHardware of the name belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
 	ReasonHardwareForeign = "HardwareForeign"
 	// ReasonHardwareChanged is of the event after a boot whose hardware differs from the record.

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Prefix of every annotation, label and finalizer that Kiln owns.
+// Prefix of every annotation that Kiln owns.
 const Prefix = "kilnvm.io/"
 
 // Annotations. Their values may come from a tenant: readers parse them as hostile input.

@@ -73,7 +73,7 @@ func (h *hardware) count(ctx context.Context, f found) error {
 		if f.vm != nil {
 			about = f.vm
 		}
-		h.events.Eventf(about, nil, corev1.EventTypeNormal, "HardwareChanged", "Reconcile", "%s", condition.Note(note))
+		h.events.Eventf(about, nil, corev1.EventTypeNormal, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
 	}
 	return nil
 }
