@@ -89,7 +89,7 @@ func TestWhatIsWithinTheBoundsIsAffordable(t *testing.T) {
 			if used > most {
 				t.Errorf("%s: %s: %d MiB for %d elements", judged.name, l.path, used>>20, n)
 			}
-			if r := response.Result; r != nil && (r.Code != http.StatusUnprocessableEntity || strings.Contains(r.Message, "are served")) {
+			if r := response.Result; r != nil && (r.Code != http.StatusUnprocessableEntity || strings.Contains(r.Message, "elements, at most")) {
 				t.Errorf("%s: %s: %d elements: %d %.200s", judged.name, l.path, n, r.Code, r.Message)
 			}
 		}
@@ -97,7 +97,7 @@ func TestWhatIsWithinTheBoundsIsAffordable(t *testing.T) {
 	}
 }
 
-// nested are lists of lists with as many parts as are served, each of them wrong.
+// nested are lists of lists with as many parts as are allowed, each of them wrong.
 var nested = map[string][]list{
 	"VirtualMachine": {
 		{"ports", `{"spec":{"template":{"spec":{"domain":{"devices":{"interfaces":[%s]}}}}}}`, `{"ports":` + several("{}", 500) + `}`},
@@ -124,7 +124,7 @@ func TestParts(t *testing.T) {
 		{"nothing", "a deletion has no object", "", "-"},
 		{"lists within lists", "each is short, all together are not", `{"spec":{"a":` + lists(40) + `}}`, "spec.a"},
 		{"many lists", "none is the culprit", `{"spec":{"a":` + lists(20) + `,"b":` + lists(20) + `}}`, "spec"},
-		{"as many as are served", "", `{"spec":{"a":` + lists(31) + `}}`, "-"},
+		{"as many as are allowed", "", `{"spec":{"a":` + lists(31) + `}}`, "-"},
 		{"64 data volumes", "each is a disk", `{"spec":{"dataVolumeTemplates":` + templates(64) + `}}`, "-"},
 		{"65 data volumes", "", `{"spec":{"dataVolumeTemplates":` + templates(65) + `}}`, "spec.dataVolumeTemplates"},
 		{"65, spelled otherwise", "encoding/json takes it for the same field", `{"spec":{"DATAVOLUMETEMPLATES":` + templates(65) + `}}`, "spec.DATAVOLUMETEMPLATES"},

@@ -65,7 +65,7 @@ func TestReadsOfPresetsAreBounded(t *testing.T) {
 				t.Fatalf("%+v", response)
 			}
 			causes := response.Result.Details.Causes
-			if len(causes) != 1 || causes[0].Field != test.field || !strings.Contains(causes[0].Message, "65 presets match, at most 64 may: 'p0000'") {
+			if len(causes) != 1 || causes[0].Field != test.field || !strings.Contains(causes[0].Message, "65 presets match, at most 64 are allowed: 'p0000'") {
 				t.Errorf("%+v", causes)
 			}
 		})

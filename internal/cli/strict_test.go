@@ -19,8 +19,8 @@ func TestNamesThatAreNotThere(t *testing.T) {
 	preferred := strings.NewReplacer("instancetype: {name: medium}", "preference: {name: linus}", "devices: {}", "memory: {guest: 1Gi}, devices: {}").Replace(vm)
 	for _, test := range []struct{ why, vm, others, field, message string }{
 		{"a letter is missing", strings.Replace(vm, "medium", "u1.smal", 1), sizes("u1.small", "u1.large", "u1.medium"), "spec.instancetype.name", "did you mean 'u1.small'?"},
-		{"nothing is like it", strings.Replace(vm, "medium", "gigantic", 1), sizes("u1.small"), "spec.instancetype.name", "before it does"},
-		{"there is no catalog", vm, "", "spec.instancetype.name", "before it does"},
+		{"nothing is like it", strings.Replace(vm, "medium", "gigantic", 1), sizes("u1.small"), "spec.instancetype.name", "until it does"},
+		{"there is no catalog", vm, "", "spec.instancetype.name", "until it does"},
 		{"a preference", preferred, preference, "spec.preference.name", "did you mean 'linux'?"},
 		{"a size of the namespace is meant by its kind", strings.Replace(vm, "{name: medium}", "{kind: VirtualMachineInstancetype, name: medum}", 1),
 			sizes("medim") + strings.Replace(strings.Replace(size, "Cluster", "", 1), "name: medium", "name: medium, namespace: shop", 1), "spec.instancetype.name", "did you mean 'medium'?"},
