@@ -37,10 +37,12 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	pins, recorded := pin.Read(s.vm), resolve.Recorded(s.vm)
 	status.InstancetypeRef, status.PreferenceRef = nil, nil
 	if m := s.vm.Spec.Instancetype; m != nil {
-		status.InstancetypeRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume}, cmp.Or(pins.Instancetype, recorded.Instancetype))
+		status.InstancetypeRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
+			cmp.Or(pins.Instancetype, recorded.Instancetype))
 	}
 	if m := s.vm.Spec.Preference; m != nil {
-		status.PreferenceRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume}, cmp.Or(pins.Preference, recorded.Preference))
+		status.PreferenceRef = mirror(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
+			cmp.Or(pins.Preference, recorded.Preference))
 	}
 	if equality.Semantic.DeepEqual(s.vm.Status, now.Status) {
 		return nil
@@ -111,7 +113,8 @@ func holds(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditi
 // conditions of the VM: Ready always, Paused and Synchronized when its guest has them, Failure when something is wrong.
 // Conditions that others put there stay.
 func (s *state) conditions() []v1.VirtualMachineCondition {
-	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists, Message: "there is no virtual machine instance"}
+	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists,
+		Message: "there is no virtual machine instance"}
 	var found []v1.VirtualMachineCondition
 	if s.vmi != nil {
 		ready.Reason, ready.Message = v1alpha1.ReasonGuestNotRunning, "the guest is not running yet"
@@ -127,7 +130,8 @@ func (s *state) conditions() []v1.VirtualMachineCondition {
 	}
 	found = append([]v1.VirtualMachineCondition{ready}, found...)
 	if s.trouble != nil {
-		found = append(found, v1.VirtualMachineCondition{Type: v1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: s.trouble.reason, Message: s.trouble.message})
+		found = append(found, v1.VirtualMachineCondition{Type: v1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: s.trouble.reason,
+			Message: s.trouble.message})
 	}
 	return s.dated(found)
 }

@@ -65,7 +65,8 @@ func Judge(vmi *v1.VirtualMachineInstance, in Input) Verdict {
 // VM makes the guest that a VM would boot explicit and judges the VM and that guest together, so that a VM that
 // could never start is refused when it is written. old is nil on create. Paths are those of the VM.
 func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdict) {
-	verdict := Verdict{Errors: except(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes), Warnings: append(validate.VMWarnings(vm), validate.ChangeWarnings(vm, old)...)}
+	verdict := Verdict{Errors: except(validate.VM(vm, old, in.Cluster.Limits), in.Mistakes),
+		Warnings: append(validate.VMWarnings(vm), validate.ChangeWarnings(vm, old)...)}
 	if vm.Spec.Template == nil {
 		return nil, verdict // validate.VM names the missing template; there is no guest to judge
 	}
@@ -89,7 +90,8 @@ func VM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, Verdi
 		verdict.Errors = append(verdict.Errors, err)
 	}
 	verdict.Warnings = append(append(verdict.Warnings, expanded.Warnings...), validate.Warnings(explicit)...)
-	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec, field.NewPath("spec")).WithOrigin("vm/preference-requirement")...)
+	verdict.Errors = append(verdict.Errors, instancetype.Requirements(in.Set, explicit, &vm.Spec.Template.Spec,
+		field.NewPath("spec")).WithOrigin("vm/preference-requirement")...)
 	judged := append(validate.Guest(explicit, in.Cluster.Limits, template), validate.Growth(explicit, in.Cluster.Limits, template)...)
 	verdict.Errors = append(verdict.Errors, elsewhere(validate.For(in.User, in.Cluster.Limits, judged), conflicts)...)
 	verdict.Errors = actionable(validate.Most(verdict.Errors), vm, done)

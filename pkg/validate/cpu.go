@@ -150,7 +150,8 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 		invalid("needs equal CPUs: resources.requests.cpu is '%s', resources.limits.cpu is '%s'", request.String(), limit.String()).WithOrigin("cpu/dedicated-equal")
 	}
 	if given > 0 && request.Sign()+limit.Sign() > 0 && request.Value() != given && limit.Value() != given {
-		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources.requests.cpu or resources.limits.cpu differs; remove one of them", given).WithOrigin("cpu/dedicated-one-count")
+		invalid("needs one number of CPUs: cores x sockets x threads is %d, resources.requests.cpu or resources.limits.cpu differs; remove one of them",
+			given).WithOrigin("cpu/dedicated-one-count")
 	}
 	if cpu.Threads > maxThreads {
 		invalid("allows at most %d threads per core, found %d: lower cpu.threads", maxThreads, cpu.Threads).WithOrigin("cpu/dedicated-threads")

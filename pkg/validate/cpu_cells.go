@@ -34,14 +34,18 @@ func ownCells(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path)
 		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no NUMA nodes: remove the annotation").WithOrigin("cpu/cells-architecture"))
 	}
 	if vm.MirrorsNUMA(vmi.Spec.Domain.CPU) {
-		errs = append(errs, field.Forbidden(at, "cannot be combined with cpu.numa.guestMappingPassthrough, which mirrors the host's NUMA nodes: remove one of them").WithOrigin("cpu/cells-mirrored"))
+		errs = append(errs,
+			field.Forbidden(at,
+				"cannot be combined with cpu.numa.guestMappingPassthrough, which mirrors the host's NUMA nodes: remove one of them").WithOrigin("cpu/cells-mirrored"))
 	}
 	cells, ok := vm.Cells(vmi)
 	if !ok {
 		return append(errs, field.Invalid(at, text, fmt.Sprintf("must be a number from 1 to %d", vm.MostCells)).WithOrigin("cpu/cells-number"))
 	}
 	if sockets, _, _ := vm.Topology(vmi.Spec.Domain.CPU); uint(sockets)%cells != 0 {
-		errs = append(errs, field.Invalid(at, text, fmt.Sprintf("%d sockets cannot be divided equally among %d NUMA nodes: choose a number of nodes that divides the sockets", sockets, cells)).WithOrigin("cpu/sockets-of-cells"))
+		errs = append(errs,
+			field.Invalid(at, text, fmt.Sprintf("%d sockets cannot be divided equally among %d NUMA nodes: choose a number of nodes that divides the sockets",
+				sockets, cells)).WithOrigin("cpu/sockets-of-cells"))
 	}
 	return append(errs, memoryOfCells(vmi.Spec.Domain.Memory, cells, path.Child("spec", "domain", "memory", "guest"))...)
 }

@@ -44,7 +44,9 @@ func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 			errs = append(errs, field.NotSupported(at("io"), disk.IO, ioModes).WithOrigin("disks/io"))
 		}
 		if disk.IO == v1.IONative && (disk.Cache == v1.CacheWriteBack || disk.Cache == v1.CacheWriteThrough) {
-			errs = append(errs, field.Invalid(at("io"), disk.IO, fmt.Sprintf("io 'native' bypasses the host page cache and cannot be combined with cache '%s': use cache 'none', or io 'threads'", disk.Cache)).WithOrigin("disks/io-cache"))
+			errs = append(errs, field.Invalid(at("io"), disk.IO,
+				fmt.Sprintf("io 'native' bypasses the host page cache and cannot be combined with cache '%s': use cache 'none', or io 'threads'",
+					disk.Cache)).WithOrigin("disks/io-cache"))
 		}
 		if policy := disk.ErrorPolicy; policy != nil && !slices.Contains(errorPolicies, *policy) {
 			errs = append(errs, field.NotSupported(at("errorPolicy"), *policy, errorPolicies).WithOrigin("disks/error-policy"))

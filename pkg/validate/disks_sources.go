@@ -127,7 +127,8 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 			errs = append(errs, gated(limits, "DownwardMetrics", at("downwardMetrics")).WithOrigin("disks/downward-metrics-gate")...)
 		}
 		if v.ContainerDisk != nil && !isPullPolicy(v.ContainerDisk.ImagePullPolicy) {
-			errs = append(errs, field.NotSupported(at("containerDisk", "imagePullPolicy"), v.ContainerDisk.ImagePullPolicy, pullPolicies).WithOrigin("disks/pull-policy"))
+			errs = append(errs, field.NotSupported(at("containerDisk", "imagePullPolicy"), v.ContainerDisk.ImagePullPolicy,
+				pullPolicies).WithOrigin("disks/pull-policy"))
 		}
 		if v.ContainerDisk != nil && v.ContainerDisk.Path != "" {
 			errs = append(errs, filePath(at("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
@@ -139,7 +140,8 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if v.ContainerPath != nil {
 			for _, reserved := range reservedPaths {
 				if under(v.ContainerPath.Path, reserved) {
-					errs = append(errs, field.Forbidden(at("containerPath", "path"), "'"+reserved+"' is reserved: choose another path").WithOrigin("disks/container-path-reserved"))
+					errs = append(errs, field.Forbidden(at("containerPath", "path"),
+						"'"+reserved+"' is reserved: choose another path").WithOrigin("disks/container-path-reserved"))
 				}
 			}
 		}

@@ -63,7 +63,8 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 		switch {
 		case volume == nil && disk.CDRom != nil:
 			if !limits.Gates.Enabled("DeclarativeHotplugVolumes") {
-				errs = append(errs, field.Invalid(at("name"), disk.Name, "no volume has this name: add it to volumes; a CD-ROM without a volume needs feature gate 'DeclarativeHotplugVolumes'").WithOrigin("disks/cdrom-volume"))
+				errs = append(errs, field.Invalid(at("name"), disk.Name,
+					"no volume has this name: add it to volumes; a CD-ROM without a volume needs feature gate 'DeclarativeHotplugVolumes'").WithOrigin("disks/cdrom-volume"))
 			}
 		case volume == nil:
 			errs = append(errs, field.Invalid(at("name"), disk.Name, "no volume has this name: add it to volumes, or remove the disk").WithOrigin("disks/disk-volume"))
@@ -87,7 +88,8 @@ func sharedDisks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 		volume := index[disk.Name]
 		if isTrue(disk.Shareable) && volume != nil && (volume.ContainerDisk != nil || volume.Ephemeral != nil || volume.EmptyDisk != nil) {
 			errs = append(errs, field.Invalid(path.Child("domain", "devices", "disks").Index(i).Child("shareable"), true,
-				"volume '"+disk.Name+"' is private to this VMI and cannot be shared: use a persistentVolumeClaim, dataVolume or hostDisk").WithOrigin("disks/shared-volume"))
+				"volume '"+disk.Name+"' is private to this VMI and cannot be shared: use a persistentVolumeClaim, dataVolume or hostDisk").
+				WithOrigin("disks/shared-volume"))
 		}
 	}
 	return errs
@@ -173,7 +175,8 @@ func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 				"set virtiofs: it is the only kind of file system").WithOrigin("disks/filesystem-kind"))
 		}
 		if volume := index[fs.Name]; volume != nil && isClaim(volume) {
-			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes", path.Child("domain", "devices", "filesystems").Index(i)).WithOrigin("disks/filesystem-gate")...)
+			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes",
+				path.Child("domain", "devices", "filesystems").Index(i)).WithOrigin("disks/filesystem-gate")...)
 		}
 	}
 	return errs

@@ -87,7 +87,8 @@ func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	loader, features := efi(spec), spec.Domain.Features
 	if loader != nil && isTrue(loader.SecureBoot) && spec.Architecture == arm64 && features != nil && enabled(features.SMM) {
 		at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
-		return field.ErrorList{field.Forbidden(at, "architecture 'arm64' has no SMM, which protects the Secure Boot keys from the guest: set secureBoot to false").WithOrigin("firmware/secure-boot-arm64")}
+		return field.ErrorList{field.Forbidden(at,
+			"architecture 'arm64' has no SMM, which protects the Secure Boot keys from the guest: set secureBoot to false").WithOrigin("firmware/secure-boot-arm64")}
 	}
 	if loader == nil || isFalse(loader.SecureBoot) || features != nil && enabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
 		return nil

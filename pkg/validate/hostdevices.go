@@ -84,7 +84,8 @@ func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field
 		}
 	}
 	if plugin >= 0 && claimed >= 0 && devices[plugin].deviceName != "" && devices[claimed].deviceName == "" {
-		errs = append(errs, field.Invalid(devices[max(plugin, claimed)].at, "", fmt.Sprintf("all GPUs must use deviceName, or all must use claimName: gpus[%d] uses the other", min(plugin, claimed))).WithOrigin("hostdevices/gpus-mixed"))
+		errs = append(errs, field.Invalid(devices[max(plugin, claimed)].at, "",
+			fmt.Sprintf("all GPUs must use deviceName, or all must use claimName: gpus[%d] uses the other", min(plugin, claimed))).WithOrigin("hostdevices/gpus-mixed"))
 	}
 	return append(errs, ramFB(spec, path)...)
 }

@@ -59,7 +59,9 @@ func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 		}
 		served = true
 		if others {
-			errs = append(errs, field.Invalid(at, d.deviceName, "permittedHostDevices uses this resource name for NVIDIA Grace GPUs and for other devices: give each kind its own name").WithOrigin("hostdevices/grace-ambiguous"))
+			errs = append(errs, field.Invalid(at, d.deviceName,
+				"permittedHostDevices uses this resource name for NVIDIA Grace GPUs and for other devices: give each kind its own name").
+				WithOrigin("hostdevices/grace-ambiguous"))
 		}
 	}
 	if served {

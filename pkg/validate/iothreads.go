@@ -26,7 +26,8 @@ func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 		return nil
 	}
 	path = path.Child("domain")
-	errs := supported(path.Child("ioThreadsPolicy"), *policy, v1.IOThreadsPolicyShared, v1.IOThreadsPolicyAuto, v1.IOThreadsPolicySupplementalPool).WithOrigin("iothreads/policy")
+	errs := supported(path.Child("ioThreadsPolicy"), *policy, v1.IOThreadsPolicyShared, v1.IOThreadsPolicyAuto,
+		v1.IOThreadsPolicySupplementalPool).WithOrigin("iothreads/policy")
 	if *policy != v1.IOThreadsPolicySupplementalPool {
 		return errs
 	}

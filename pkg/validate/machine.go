@@ -99,5 +99,6 @@ func rebootPolicy(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at 
 		return nil
 	}
 	at = at.Child("domain", "rebootPolicy")
-	return append(gated(limits, "RebootPolicy", at).WithOrigin("machine/reboot-policy-gate"), supported(at, *policy, v1.RebootPolicyReboot, v1.RebootPolicyTerminate).WithOrigin("machine/reboot-policy")...)
+	return append(gated(limits, "RebootPolicy", at).WithOrigin("machine/reboot-policy-gate"),
+		supported(at, *policy, v1.RebootPolicyReboot, v1.RebootPolicyTerminate).WithOrigin("machine/reboot-policy")...)
 }

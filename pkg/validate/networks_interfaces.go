@@ -164,7 +164,8 @@ func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits
 		errs = append(errs, field.Invalid(at("name"), nic.Name, "masquerade needs the pod network").WithOrigin("networks/masquerade-pod"))
 	}
 	if nic.Masquerade != nil && strings.ReplaceAll(nic.MacAddress, "-", ":") == reservedMAC {
-		errs = append(errs, field.Forbidden(at("macAddress"), "'"+reservedMAC+"' is the address of the bridge in the pod: choose another").WithOrigin("networks/masquerade-mac"))
+		errs = append(errs, field.Forbidden(at("macAddress"),
+			"'"+reservedMAC+"' is the address of the bridge in the pod: choose another").WithOrigin("networks/masquerade-mac"))
 	}
 	if nic.Bridge != nil && onPod && !limits.BridgeOnPodNetwork {
 		errs = append(errs, field.Forbidden(at("name"),

@@ -72,7 +72,8 @@ func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 func strategies(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if eviction := spec.EvictionStrategy; eviction != nil {
 		errs = append(errs, supported(path.Child("evictionStrategy"), *eviction,
-			v1.EvictionStrategyExternal, v1.EvictionStrategyLiveMigrate, v1.EvictionStrategyLiveMigrateIfPossible, v1.EvictionStrategyNone).WithOrigin("placement/eviction-strategy")...)
+			v1.EvictionStrategyExternal, v1.EvictionStrategyLiveMigrate, v1.EvictionStrategyLiveMigrateIfPossible, v1.EvictionStrategyNone).
+			WithOrigin("placement/eviction-strategy")...)
 	}
 	if start := spec.StartStrategy; start != nil {
 		errs = append(errs, supported(path.Child("startStrategy"), *start, v1.StartStrategyPaused).WithOrigin("placement/start-strategy")...)
@@ -89,10 +90,12 @@ func tolerations(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	for i, t := range spec.Tolerations {
 		at := path.Child("tolerations").Index(i)
 		if t.Operator != "" {
-			errs = append(errs, supported(at.Child("operator"), t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists).WithOrigin("placement/toleration-operator")...)
+			errs = append(errs, supported(at.Child("operator"), t.Operator, corev1.TolerationOpEqual,
+				corev1.TolerationOpExists).WithOrigin("placement/toleration-operator")...)
 		}
 		if t.Effect != "" {
-			errs = append(errs, supported(at.Child("effect"), t.Effect, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule).WithOrigin("placement/toleration-effect")...)
+			errs = append(errs, supported(at.Child("effect"), t.Effect, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule,
+				corev1.TaintEffectPreferNoSchedule).WithOrigin("placement/toleration-effect")...)
 		}
 	}
 	return errs
@@ -113,7 +116,8 @@ func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Pat
 		onPod = onPod || network.Pod != nil
 	}
 	if get := probe.HTTPGet; get != nil && get.Scheme != "" {
-		errs = append(errs, supported(path.Child("httpGet", "scheme"), get.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS).WithOrigin("placement/probe-scheme")...)
+		errs = append(errs, supported(path.Child("httpGet", "scheme"), get.Scheme, corev1.URISchemeHTTP,
+			corev1.URISchemeHTTPS).WithOrigin("placement/probe-scheme")...)
 	}
 	var set []string
 	for _, way := range []struct {

@@ -53,10 +53,12 @@ func affinity(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 		errs = append(errs, nodeAffinity(node, path.Child("nodeAffinity"))...)
 	}
 	if pod := spec.Affinity.PodAffinity; pod != nil {
-		errs = append(errs, podTerms(pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))...)
+		errs = append(errs, podTerms(pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution,
+			path.Child("podAffinity"))...)
 	}
 	if pod := spec.Affinity.PodAntiAffinity; pod != nil {
-		errs = append(errs, podTerms(pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))...)
+		errs = append(errs, podTerms(pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution,
+			path.Child("podAntiAffinity"))...)
 	}
 	return errs
 }
@@ -151,8 +153,10 @@ func podTerms(must []corev1.PodAffinityTerm, should []corev1.WeightedPodAffinity
 }
 
 func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorList) {
-	errs = append(errs, metavalidation.ValidateLabelSelector(term.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("labelSelector")).WithOrigin("placement/pod-selector")...)
-	errs = append(errs, metavalidation.ValidateLabelSelector(term.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("namespaceSelector")).WithOrigin("placement/pod-namespace-selector")...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(term.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
+		path.Child("labelSelector")).WithOrigin("placement/pod-selector")...)
+	errs = append(errs, metavalidation.ValidateLabelSelector(term.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{},
+		path.Child("namespaceSelector")).WithOrigin("placement/pod-namespace-selector")...)
 	for i, name := range term.Namespaces {
 		errs = append(errs, named(path.Child("namespaces").Index(i), name, validation.IsDNS1123Label).WithOrigin("placement/pod-namespace")...)
 	}
@@ -181,8 +185,10 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be greater than 0").WithOrigin("placement/spread-skew"))
 		}
 		errs = append(errs, topologyKey(c.TopologyKey, at.Child("topologyKey")).WithOrigin("placement/spread-topology-key")...)
-		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway).WithOrigin("placement/spread-unsatisfiable")...)
-		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, at.Child("labelSelector")).WithOrigin("placement/spread-selector")...)
+		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule,
+			corev1.ScheduleAnyway).WithOrigin("placement/spread-unsatisfiable")...)
+		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
+			at.Child("labelSelector")).WithOrigin("placement/spread-selector")...)
 		errs = append(errs, inclusion(at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy)...)
 		errs = append(errs, inclusion(at.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy)...)
 		if p := (pair{c.TopologyKey, c.WhenUnsatisfiable}); last[p] > i {

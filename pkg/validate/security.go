@@ -68,7 +68,8 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	}
 	for i, nic := range spec.Domain.Devices.Interfaces {
 		if nic.BootOrder != nil {
-			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("cannot boot from the network: remove bootOrder of devices.interfaces[%d] '%s'", i, nic.Name)).WithOrigin("security/encryption-netboot"))
+			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("cannot boot from the network: remove bootOrder of devices.interfaces[%d] '%s'", i,
+				nic.Name)).WithOrigin("security/encryption-netboot"))
 		}
 	}
 	return errs

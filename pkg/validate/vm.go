@@ -57,7 +57,8 @@ func templateGiven(vm, _ *v1.VirtualMachine, _ config.Limits) field.ErrorList {
 }
 
 // runStrategies that a user can ask for. WaitAsReceiver is for migrations between clusters.
-var runStrategies = []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyOnce, v1.RunStrategyRerunOnFailure}
+var runStrategies = []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyOnce,
+	v1.RunStrategyRerunOnFailure}
 
 func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList {
 	at := ofVM.Child("runStrategy")

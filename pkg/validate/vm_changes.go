@@ -27,7 +27,8 @@ func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
 		}
 	}
 	now, was := vm.Spec.Template, old.Spec.Template
-	if !equality.Semantic.DeepEqual(now.ObjectMeta.Labels, was.ObjectMeta.Labels) || !equality.Semantic.DeepEqual(now.ObjectMeta.Annotations, was.ObjectMeta.Annotations) {
+	if !equality.Semantic.DeepEqual(now.ObjectMeta.Labels, was.ObjectMeta.Labels) ||
+		!equality.Semantic.DeepEqual(now.ObjectMeta.Annotations, was.ObjectMeta.Annotations) {
 		changed = append(changed, "template metadata")
 	}
 	changed = append(changed, differing("", reflect.ValueOf(now.Spec), reflect.ValueOf(was.Spec))...)

@@ -26,7 +26,8 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	if m := spec.Domain.Machine; m != nil && vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest && !versioned.MatchString(m.Type) {
 		warn("machine type '%s' is an alias: with hardware 'latest' a restart may change the machine", short(m.Type))
 	}
-	if memory, limit := spec.Domain.Memory, spec.Domain.Resources.Limits[corev1.ResourceMemory]; memory != nil && memory.Guest != nil && !limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
+	if memory, limit := spec.Domain.Memory, spec.Domain.Resources.Limits[corev1.ResourceMemory]; memory != nil && memory.Guest != nil &&
+		!limit.IsZero() && memory.Guest.Cmp(limit) > 0 {
 		warn("memory.guest '%s' is greater than limits.memory '%s': the guest may be killed", memory.Guest.String(), limit.String())
 	}
 	index := networkIndex(spec)
