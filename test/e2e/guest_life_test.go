@@ -62,7 +62,7 @@ func TestKilledGuest(t *testing.T) {
 		}
 	}
 	s.says("vmi", "once", phase, "Failed")
-	s.says("vmi", "once", ready, "False Crashed the guest's kernel has panicked, or its QEMU")
+	s.says("vmi", "once", ready, "False Crashed the guest's kernel panicked, or QEMU crashed")
 	s.longer("an event says how the guest has ended", func() bool {
 		return strings.Contains(s.kubectl("", "get", "events", "-o",
 			`jsonpath={range .items[*]}{.involvedObject.kind}/{.involvedObject.name} {.type} {.reason}{"\n"}{end}`).stdout,

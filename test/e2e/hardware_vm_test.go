@@ -36,7 +36,7 @@ kind: HostProfile
 metadata: {name: databases}
 spec:
   vmiSelector: {matchLabels: {tier: database}}
-  disk: {cachePolicy: WriteThrough, ioPolicy: Threads, discard: Ignore, errorPolicy: report}
+  disk: {cachePolicy: WriteThrough, ioPolicy: Threads, discard: Ignore, errorPolicy: Report}
   ioThreads: {policy: Shared}
   memory: {backing: Memfd, disablePageMerging: true}
   rng: {source: /dev/random, bytesPerPeriod: 4096}

@@ -48,7 +48,7 @@ func TestCommandsReadTheCluster(t *testing.T) {
 	s.must(s.kubectl("", "create", "rolebinding", "vera", "--clusterrole=kiln-view", "--user=vera"))
 	s.must(s.kubectl("", "create", "role", "revisions", "--verb=get,list", "--resource=controllerrevisions.apps"))
 	s.must(s.kubectl("", "create", "rolebinding", "revisions", "--role=revisions", "--user=vera"))
-	const configuration, profiles = "Warning: the cluster's configuration is not read", "Warning: the cluster's HostProfiles are not read"
+	const configuration, profiles = "Warning: the cluster's configuration cannot be read", "Warning: the cluster's HostProfiles cannot be read"
 	file := filepath.Join(shared.Dir, "configuration.yaml") // the webhook's
 	for _, c := range []struct {
 		args, says, silent []string
@@ -153,9 +153,9 @@ func TestExplainStoredGuests(t *testing.T) {
 	disk, size := `disk: bus: "virtio" preference linux@`, `memory: guest: "512Mi" instancetype small@`+revision
 	says("vm/web", disk, size, `architecture: "amd64" default (architecture)`)
 	says("vmi/web", disk, size, `architecture: "amd64" default (architecture)`, `emptyDisk: capacity: "1Gi" user`, `default (identity)`)
-	says("vmi/bare", `guest: "64Mi" user`, `architecture: "amd64" user`, "note: the guest belongs to no VM")
+	says("vmi/bare", `guest: "64Mi" user`, `architecture: "amd64" user`, "note: no VM of this VMI could be read")
 	s.must(s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"other","nodeSelector":{"machine":"nowhere"}}}}}`))
-	says("vmi/web", disk, size, `"none" elsewhere`, "note: 'elsewhere': the VM does not say so as it is now")
+	says("vmi/web", disk, size, `"none" elsewhere`, "note: 'elsewhere': the VM as it is now does not set the field")
 }
 
 // TestChangedProfilesAreTold: who runs a guest hears in its VMI that the profiles of its host are others since its start.
