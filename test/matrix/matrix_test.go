@@ -87,7 +87,7 @@ func requirement(t *testing.T, combination string, errs field.ErrorList) string 
 			subjects["architecture"] = true
 		case named(err) && strings.Contains(err.Detail, "sets spec.domain.cpu.model"): // it names a model, and arm64 has the host's own
 			subjects["architecture"] = true
-		case named(err) && strings.Contains(err.Detail, "threads a core"): // vCPUs as threads, each with a CPU of its own
+		case named(err) && strings.Contains(err.Detail, "threads per core"): // vCPUs as threads, each with a CPU of its own
 			subjects["threads"] = true
 		case strings.HasSuffix(err.Field, ".architecture") && strings.Contains(err.Detail, "requires"):
 			subjects["architecture"] = true
