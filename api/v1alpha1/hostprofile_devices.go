@@ -60,7 +60,7 @@ type RNGPolicy struct {
 
 // GraphicsPolicy is for VNC. Domain: devices/graphics.
 type GraphicsPolicy struct {
-	// listen is 'Socket', or the IP address of the host that VNC listens on, where whoever reaches it sees the screen. Default: Socket, in the
+	// listen is 'Socket', or the IP address of the host that VNC listens on. Everybody who reaches the address sees the screen. Default: Socket, in the
 	// guest's own folder. Domain: graphics/listen.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`self in ['', 'Socket'] || isIP(self)`,message="must be 'Socket' or an IP address"

@@ -58,7 +58,7 @@ func TestCaptureCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record.Digest = started.Digest // the generation ID is another: whoever takes the guest over is not the one that started it
+	record.Digest = started.Digest // the generation ID differs, because another VM captures the domain
 	if diff := cmp.Diff(started, record, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("record (-started with +captured):\n%s", diff)
 	}
