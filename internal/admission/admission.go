@@ -28,30 +28,30 @@ type Server struct {
 
 // The paths of the webhook configurations.
 const (
-	MutateVM           = "/mutate/virtualmachines"
-	MutateVMI          = "/mutate/virtualmachineinstances"
-	ValidateVM         = "/validate/virtualmachines"
-	ValidateVMI        = "/validate/virtualmachineinstances"
-	ValidateStatus     = "/validate/status"
-	ValidatePreset     = "/validate/virtualmachineinstancepresets"
-	ValidateSize       = "/validate/instancetypes"
-	ValidatePreference = "/validate/preferences"
-	ValidateHardware   = "/validate/guesthardwares"
+	MutateVM             = "/mutate/virtualmachines"
+	MutateVMI            = "/mutate/virtualmachineinstances"
+	ValidateVM           = "/validate/virtualmachines"
+	ValidateVMI          = "/validate/virtualmachineinstances"
+	ValidateStatus       = "/validate/status"
+	ValidatePreset       = "/validate/virtualmachineinstancepresets"
+	ValidateInstancetype = "/validate/instancetypes"
+	ValidatePreference   = "/validate/preferences"
+	ValidateHardware     = "/validate/guesthardwares"
 )
 
 // Hooks are all webhooks by path. They share the capacity for reviews in progress.
 func (s *Server) Hooks() map[string]Hook {
 	capacity, hooks := newCapacity(), map[string]Hook{}
 	for path, handle := range map[string]handler{
-		MutateVM:           skipUnreadable(s.mutateVM),
-		MutateVMI:          skipUnreadable(s.mutateVMI),
-		ValidateVM:         s.validateVM,
-		ValidateVMI:        s.validateVMI,
-		ValidateStatus:     s.validateStatus,
-		ValidatePreset:     validatePreset,
-		ValidateSize:       validateInstancetype,
-		ValidatePreference: validatePreference,
-		ValidateHardware:   validateHardware,
+		MutateVM:             skipUnreadable(s.mutateVM),
+		MutateVMI:            skipUnreadable(s.mutateVMI),
+		ValidateVM:           s.validateVM,
+		ValidateVMI:          s.validateVMI,
+		ValidateStatus:       s.validateStatus,
+		ValidatePreset:       validatePreset,
+		ValidateInstancetype: validateInstancetype,
+		ValidatePreference:   validatePreference,
+		ValidateHardware:     validateHardware,
 	} {
 		hooks[path] = Hook{handle, capacity}
 	}

@@ -24,7 +24,7 @@ var judgedTypes = []struct {
 	{"VirtualMachine", reflect.TypeFor[v1.VirtualMachine](), []string{MutateVM, ValidateVM, ValidateStatus}},
 	{"VirtualMachineInstance", reflect.TypeFor[v1.VirtualMachineInstance](), []string{MutateVMI, ValidateVMI, ValidateStatus}},
 	{"VirtualMachineInstancePreset", reflect.TypeFor[v1.VirtualMachineInstancePreset](), []string{ValidatePreset}},
-	{"VirtualMachineInstancetype", reflect.TypeFor[v1beta1.VirtualMachineInstancetype](), []string{ValidateSize}},
+	{"VirtualMachineInstancetype", reflect.TypeFor[v1beta1.VirtualMachineInstancetype](), []string{ValidateInstancetype}},
 	{"VirtualMachinePreference", reflect.TypeFor[v1beta1.VirtualMachinePreference](), []string{ValidatePreference}},
 	{"GuestHardware", reflect.TypeFor[v1alpha1.GuestHardware](), []string{ValidateHardware}},
 }

@@ -108,7 +108,7 @@ func placeIdentity(vmi *v1.VirtualMachineInstance) {
 // draft is a guest of which the size or the preference is not known yet.
 func draft(vm *v1.VirtualMachine, guest *v1.VirtualMachineInstance, in Input) (validate.Draft, *run) {
 	draft := validate.Draft{Written: guest.DeepCopy(), Explicit: guest.DeepCopy()}
-	draft.May.Size = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
+	draft.May.Instancetype = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
 	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
 	instancetype.Apply(in.Set, draft.Written)
 	return draft, traced(draft.Explicit, in)

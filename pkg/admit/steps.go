@@ -95,7 +95,7 @@ func (r *run) gave(origin Origin) {
 }
 
 func (r *run) size() {
-	instancetype.ApplySize(r.in.Set, r.vmi, r.log)
+	instancetype.ApplyInstancetype(r.in.Set, r.vmi, r.log)
 	origin := Origin{Kind: FromInstancetype}
 	if s := r.in.Set.Instancetype; s != nil {
 		name(r.vmi, s.Source)

@@ -122,12 +122,12 @@ func (c claim) conflict(source Source) *field.Error {
 // Apply fills size, then preference, into the guest. What is set stays. The set is neither changed nor aliased. Conflicts
 // or Differences must have been empty.
 func Apply(set Set, vmi *v1.VirtualMachineInstance) {
-	ApplySize(set, vmi, nil)
+	ApplyInstancetype(set, vmi, nil)
 	ApplyPreference(set, vmi, nil)
 }
 
-// ApplySize is the first half of Apply. It needs the preference too, which says how the size's vCPUs are arranged.
-func ApplySize(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+// ApplyInstancetype is the first half of Apply. It needs the preference too, which says how the size's vCPUs are arranged.
+func ApplyInstancetype(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype != nil {
 		for _, a := range areas {
 			a.apply(set, vmi, log)

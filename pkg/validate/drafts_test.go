@@ -40,7 +40,7 @@ func TestDrafts(t *testing.T) {
 				Written:  object[v1.VirtualMachineInstance](t, legalVMI, test.written),
 				Explicit: object[v1.VirtualMachineInstance](t, legalVMI, test.explicit),
 			}
-			draft.May.Size, draft.May.Preference = test.instancetype, test.preference
+			draft.May.Instancetype, draft.May.Preference = test.instancetype, test.preference
 			var got []string
 			for _, err := range validate.Known(draft, limits, nil) {
 				got = append(got, err.Origin)

@@ -88,13 +88,13 @@ func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.P
 type Draft struct {
 	Written, Explicit *v1.VirtualMachineInstance
 	// May says which of the two may still come.
-	May struct{ Size, Preference bool }
+	May struct{ Instancetype, Preference bool }
 }
 
 // Known judges a draft: what is wrong whatever the rest turns out to be. path is as for Guest.
 func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList {
 	var mender Mender
-	if draft.May.Size {
+	if draft.May.Instancetype {
 		mender |= byInstancetype
 	}
 	if draft.May.Preference {
