@@ -29,6 +29,7 @@ var subjects = map[string]string{
 	"pkg/instancetype/snapshot":    "content-addressed revisions",
 	"pkg/instancetype/requirement": "what a preference demands",
 	"pkg/instancetype/kinds":       "the words by which a matcher names a kind",
+	"pkg/instancetype/lifecycle":   "whether new VMs may use an instancetype or preference",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
 	"pkg/validate/rules":           "what is known about each rule, and all of them in one list",
 	"pkg/validate/catalog":         "sizes, preferences and presets",

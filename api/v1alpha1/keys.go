@@ -23,6 +23,31 @@ const (
 	AnnotationInference = Prefix + "inference"
 	// AnnotationUnusedSince is on ControllerRevisions. Its value is the RFC 3339 time at which the collector first saw no reference.
 	AnnotationUnusedSince = Prefix + "unused-since"
+	// AnnotationReplacedBy is on instancetypes and preferences. Its value is the name of the object of the same kind and namespace that new VMs are
+	// to use instead.
+	AnnotationReplacedBy = Prefix + "replaced-by"
+	// AnnotationObsoleteAfter is on instancetypes and preferences. Its value is the RFC 3339 time from which on the object is obsolete. Until then it
+	// is deprecated.
+	AnnotationObsoleteAfter = Prefix + "obsolete-after"
+)
+
+// Labels of instancetypes and preferences. They are labels because catalogs are listed by them.
+const (
+	// LabelLifecycle is on instancetypes and preferences. Its value is LifecycleActive, LifecycleDeprecated or LifecycleObsolete.
+	LabelLifecycle = Prefix + "lifecycle"
+	// LabelDeprecated is on instancetypes and preferences. Its value 'true' means LifecycleDeprecated. It is KubeVirt's key, which the published
+	// catalog documents.
+	LabelDeprecated = "instancetype.kubevirt.io/deprecated"
+)
+
+// Values of LabelLifecycle. Kiln's webhook judges new VMs by them, and leaves VMs alone that exist.
+const (
+	// LifecycleActive is the value of an object that VMs may use. It is meant where LabelLifecycle is absent.
+	LifecycleActive = "active"
+	// LifecycleDeprecated is the value of an object that new VMs may use with a warning.
+	LifecycleDeprecated = "deprecated"
+	// LifecycleObsolete is the value of an object that no new VM may use.
+	LifecycleObsolete = "obsolete"
 )
 
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.

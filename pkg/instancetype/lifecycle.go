@@ -1,0 +1,150 @@
+package instancetype
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Metadata: label kilnvm.io/lifecycle, annotations kilnvm.io/replaced-by and kilnvm.io/obsolete-after, and label
+// instancetype.kubevirt.io/deprecated, of instancetypes and preferences.
+// A deprecated object brings a warning to new VMs, an obsolete one refuses them. VMs that exist are pinned to a revision, which has no metadata,
+// so that nothing here reaches them.
+
+// Lifecycle is what an instancetype or preference says of its own future, read at one time.
+type Lifecycle struct {
+	// State is v1alpha1.LifecycleActive, LifecycleDeprecated or LifecycleObsolete.
+	State string
+	// ReplacedBy is the name of the object to use instead, of the same kind and namespace. It is empty, or a legal name.
+	ReplacedBy string
+	// ObsoleteAfter is when the object becomes or became obsolete; zero where it does not say.
+	ObsoleteAfter time.Time
+	// Mistakes are the values that cannot be read and have no effect: a mistake must not refuse VMs. Their paths are below metadata.
+	Mistakes field.ErrorList
+}
+
+// lifecycleStates are in the order of their strength: of several that an object gives, the last in this list counts.
+var lifecycleStates = []string{v1alpha1.LifecycleActive, v1alpha1.LifecycleDeprecated, v1alpha1.LifecycleObsolete}
+
+// ReadLifecycle reads the metadata of an instancetype or preference, which may be hostile, as of a time.
+func ReadLifecycle(object metav1.Object, now time.Time) Lifecycle {
+	l := Lifecycle{State: v1alpha1.LifecycleActive}
+	l.readState(object.GetLabels())
+	l.readReplacement(object)
+	l.readEnd(object.GetAnnotations(), now)
+	l.readMisplaced(object)
+	return l
+}
+
+// readState reads both labels. KubeVirt's is documented with the value 'true'; catalogs that write 'false' mean what they say.
+func (l *Lifecycle) readState(labels map[string]string) {
+	if state, given := labels[v1alpha1.LabelLifecycle]; given {
+		if !slices.Contains(lifecycleStates, state) {
+			l.mistake("labels", v1alpha1.LabelLifecycle, state, "must be 'active', 'deprecated' or 'obsolete'")
+		} else {
+			l.atLeast(state)
+		}
+	}
+	switch deprecated, given := labels[v1alpha1.LabelDeprecated]; {
+	case deprecated == "true":
+		l.atLeast(v1alpha1.LifecycleDeprecated)
+	case given && deprecated != "false":
+		l.mistake("labels", v1alpha1.LabelDeprecated, deprecated, "must be 'true' or 'false'")
+	}
+}
+
+func (l *Lifecycle) readReplacement(object metav1.Object) {
+	name, given := object.GetAnnotations()[v1alpha1.AnnotationReplacedBy]
+	switch {
+	case !given:
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		l.mistake("annotations", v1alpha1.AnnotationReplacedBy, name, "must be the name of an object of this kind")
+	case name == object.GetName():
+		l.mistake("annotations", v1alpha1.AnnotationReplacedBy, name, "must be another object")
+	default:
+		l.ReplacedBy = name
+	}
+}
+
+// readEnd reads the announced end. Before it the object is deprecated, also where no label says so: nobody is to meet the end unwarned.
+func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
+	text, given := annotations[v1alpha1.AnnotationObsoleteAfter]
+	if !given {
+		return
+	}
+	end, err := time.Parse(time.RFC3339, text)
+	if err != nil || end.Year() < 1 { // the year 0 is none in CEL, by which a policy reads the same text
+		l.mistake("annotations", v1alpha1.AnnotationObsoleteAfter, text, "must be a time as of RFC 3339, such as '2027-01-31T00:00:00Z'")
+		return
+	}
+	l.ObsoleteAfter = end
+	if now.Before(end) {
+		l.atLeast(v1alpha1.LifecycleDeprecated)
+	} else {
+		l.atLeast(v1alpha1.LifecycleObsolete)
+	}
+}
+
+// readMisplaced finds labels that were written as annotations and the reverse: without a word they would have no effect.
+func (l *Lifecycle) readMisplaced(object metav1.Object) {
+	for _, key := range []string{v1alpha1.LabelLifecycle, v1alpha1.LabelDeprecated} {
+		if value, given := object.GetAnnotations()[key]; given {
+			l.mistake("annotations", key, value, "must be a label")
+		}
+	}
+	for _, key := range []string{v1alpha1.AnnotationReplacedBy, v1alpha1.AnnotationObsoleteAfter} {
+		if value, given := object.GetLabels()[key]; given {
+			l.mistake("labels", key, value, "must be an annotation")
+		}
+	}
+}
+
+func (l *Lifecycle) atLeast(state string) {
+	if slices.Index(lifecycleStates, state) > slices.Index(lifecycleStates, l.State) {
+		l.State = state
+	}
+}
+
+// mostShown is how many bytes of an illegible value a message repeats. Annotations may have 256 KiB.
+const mostShown = 64
+
+func (l *Lifecycle) mistake(of, key, value, detail string) {
+	if len(value) > mostShown {
+		value = strings.ToValidUTF8(value[:mostShown], "") + "…"
+	}
+	_, rule, _ := strings.Cut(key, "/")
+	l.Mistakes = append(l.Mistakes, field.Invalid(field.NewPath("metadata", of).Key(key), value, detail).WithOrigin("catalog/"+rule))
+}
+
+// Obsolete reports whether new VMs may not use the object.
+func (l Lifecycle) Obsolete() bool { return l.State == v1alpha1.LifecycleObsolete }
+
+// Notice returns the sentence for whoever uses the object, such as "is deprecated: use 'u2.small'". It is empty for an active object.
+func (l Lifecycle) Notice() string {
+	text := "is " + l.State
+	switch {
+	case l.State == v1alpha1.LifecycleActive:
+		return ""
+	case !l.Obsolete() && !l.ObsoleteAfter.IsZero():
+		text += " and will be obsolete after " + l.ObsoleteAfter.Format(time.RFC3339)
+	}
+	if l.ReplacedBy == "" {
+		return text + " and names no replacement"
+	}
+	return text + ": use '" + l.ReplacedBy + "'"
+}
+
+// Warnings returns a sentence for each value that cannot be read. Values are quoted, so that none can forge a line of a log or terminal.
+func (l Lifecycle) Warnings() (warnings []string) {
+	for _, m := range l.Mistakes {
+		warnings = append(warnings, fmt.Sprintf("%s: %s has no effect: %s", m.Field, strconv.Quote(fmt.Sprint(m.BadValue)), m.Detail))
+	}
+	return warnings
+}
