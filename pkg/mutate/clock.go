@@ -5,7 +5,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.clock.timer. A timer that is mentioned is on.
+// Fields: domain.clock.timer.
+
+// timers switches on each timer that is present and does not say whether it is enabled: SetDefaults_HPETTimer, SetDefaults_KVMTimer,
+// SetDefaults_PITTimer, SetDefaults_RTCTimer, SetDefaults_HypervTimer.
 func timers(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	clock := vmi.Spec.Domain.Clock
 	if clock == nil || clock.Timer == nil {
@@ -29,7 +32,8 @@ func timers(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// enable fills a switch that is unset. Each gets a value of its own: a shared one would be written through by the next owner.
+// enable fills a switch that is unset with a value of its own. Trap: KubeVirt gives every object the same *bool, so that whoever writes
+// through one changes all.
 func enable(set **bool) {
 	if *set == nil {
 		*set = new(true)

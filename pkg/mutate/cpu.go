@@ -9,10 +9,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.cpu (cores, sockets, threads, model, maxSockets, the vmx feature), annotation for emulator thread parity.
+// Fields: domain.cpu (cores, sockets, threads, model, maxSockets, the vmx feature), and the annotation
+// alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity.
 
-// topology spells out all three counts of a guest that gives none: as many sockets as its pod's CPU limit or request, rounded
-// up. One that gives some has said all: the API's meaning of a count left out beside another is 1.
+// topology is SetDefaultGuestCPUTopology: without cores, sockets and threads, sockets is the CPU limit, else the CPU request, rounded up
+// and at least 1. A topology that is given in part stays: a count that is left out beside another means 1. It creates domain.cpu, which
+// later passes rely on.
 func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.CPU == nil {
@@ -29,7 +31,7 @@ func topology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	cpu.Sockets, cpu.Cores, cpu.Threads = uint32(max(count.Value(), 1)), 1, 1
 }
 
-// cpuModel is the cluster's. On arm64 only the host's own CPU works.
+// cpuModel is setDefaultCPUModel and setDefaultArm64CPUModel: the cluster's cpuModel, and on arm64 always host-passthrough.
 func cpuModel(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	cpu := vmi.Spec.Domain.CPU
 	switch {
@@ -41,9 +43,9 @@ func cpuModel(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	}
 }
 
-// maxSockets is how far a running guest may grow: the cluster's ceiling, else a multiple of the sockets it starts with. A
-// guest that does not name its sockets has not asked to grow by them. arm64 has no CPU hotplug. Neither makes a guest one that
-// needs another machine.
+// maxSockets is setupCPUHotplug: cpu.maxSockets is the cluster's maxCpuSockets, else sockets times maxHotplugRatio, so that a VMI
+// with cores or threads but no sockets gets nothing from the ratio. It is never less than sockets. Trap: KubeVirt prepares for up to
+// 512 vCPUs; above vm.MaxVCPUs libvirt refuses the domain or gives it an IOMMU, so the vCPUs of all sockets stay within that.
 func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	cpu := vmi.Spec.Domain.CPU
 	if d.LiveUpdate == nil || cpu.MaxSockets != 0 || vmi.Spec.Architecture == "arm64" {
@@ -52,7 +54,7 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	perSocket := max(uint64(cpu.Cores), 1) * max(uint64(cpu.Threads), 1)
 	most, known := vm.MaxVCPUs(vmi.Spec.Architecture)
 	if !known {
-		most, _ = vm.MaxVCPUs("amd64") // the architecture is refused; its growth shall not be a second mistake
+		most, _ = vm.MaxVCPUs("amd64") // validate refuses the architecture; maxSockets must not add a second error
 	}
 	wanted := uint64(cpu.Sockets) * uint64(d.LiveUpdate.MaxHotplugRatio)
 	if ceiling := d.LiveUpdate.MaxCPUSockets; ceiling != nil {
@@ -61,11 +63,12 @@ func maxSockets(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	cpu.MaxSockets = max(uint32(min(wanted, most/perSocket)), cpu.Sockets)
 }
 
-// enlightenedVMCS needs the vmx feature of the CPU: it is what lets a Windows guest run Hyper-V inside. Without vapic, which the
-// user has switched off then, it is refused and needs nothing.
+// enlightenedVMCS is setEVMCSDependency: features.hyperv.evmcs, which speeds up Hyper-V inside a Windows guest, needs the CPU feature
+// vmx. With vapic off, validate refuses evmcs, and nothing is added. Trap: KubeVirt overwrites a policy of vmx that the user wrote; here
+// it stays, for validate to refuse.
 func enlightenedVMCS(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	hyperv := vmi.Spec.Domain.Features.Hyperv
-	if hyperv == nil || !on(hyperv.EVMCS) || !on(hyperv.VAPIC) {
+	if hyperv == nil || !isEnabled(hyperv.EVMCS) || !isEnabled(hyperv.VAPIC) {
 		return
 	}
 	cpu := vmi.Spec.Domain.CPU
@@ -77,7 +80,8 @@ func enlightenedVMCS(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// emulatorParity asks for an even number of CPUs where the administrator wants whole cores only.
+// emulatorParity copies the annotation by which the administrator asks for an even number of dedicated CPUs from the KubeVirt object to
+// a VMI with isolateEmulatorThread (ApplyNewVMIMutations).
 func emulatorParity(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if d.EvenEmulatorThreads && vmi.Spec.Domain.CPU.IsolateEmulatorThread {
 		annotate(vmi, v1.EmulatorThreadCompleteToEvenParity, "")

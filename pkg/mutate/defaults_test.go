@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What the user wrote stays, also where it is the cluster's to say: validate refuses it then.
+// An annotation that the user wrote stays; validate refuses a path that is not the cluster's.
 func TestQuoteSocketOfTheUserStays(t *testing.T) {
 	t.Parallel()
 	vmi := &v1.VirtualMachineInstance{}
@@ -42,7 +42,7 @@ var everyDefault = []defaulted{
 	{name: "request of the cluster", spec: `{}`, cluster: `cpuRequest: 200m`,
 		want: []string{`spec.domain.resources.requests.cpu "200m"`, `spec.domain.cpu.sockets 1`}},
 	{name: "its default request", spec: `{}`, cluster: `cpuRequest: 100m`, want: []string{`spec.domain.resources.requests -`}},
-	{name: "request of CPUs of the guest's own", spec: `{domain: {cpu: {dedicatedCpuPlacement: true}}}`, cluster: `cpuRequest: 200m`,
+	{name: "no request of the cluster for dedicated CPUs", spec: `{domain: {cpu: {dedicatedCpuPlacement: true}}}`, cluster: `cpuRequest: 200m`,
 		want: []string{`spec.domain.resources.requests -`}},
 	{name: "memory from the request", spec: `{domain: {resources: {requests: {memory: 1Gi}, limits: {memory: 2Gi}}}}`,
 		want: []string{`spec.domain.memory.guest "1Gi"`}},
@@ -132,7 +132,7 @@ var everyDefault = []defaulted{
 	{name: "memory that is not whole blocks", spec: `{domain: {memory: {guest: 1025Mi}}}`, want: []string{`spec.domain.memory.maxGuest -`}},
 	{name: "memory of large pages", spec: `{domain: {memory: {guest: 1538Mi, hugepages: {pageSize: 1Gi}}}}`, want: []string{`spec.domain.memory.maxGuest -`}},
 	{name: "memory of a realtime guest", spec: `{domain: {cpu: {realtime: {}}, memory: {guest: 1Gi}}}`, want: []string{`spec.domain.memory.maxGuest -`}},
-	{name: "memory of NUMA cells", spec: `{domain: {cpu: {numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi}}}`,
+	{name: "memory of mirrored NUMA nodes", spec: `{domain: {cpu: {numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi}}}`,
 		want: []string{`spec.domain.memory.maxGuest -`}},
 	{name: "memory of an encrypted guest", spec: `{domain: {launchSecurity: {snp: {}}, memory: {guest: 1Gi}}}`, want: []string{`spec.domain.memory.maxGuest -`}},
 	{name: "PCI topology", spec: `{domain: {machine: {type: q35}}}`, want: []string{`metadata.annotations.kubevirt~io/pci-topology-version "v3"`}},

@@ -7,22 +7,24 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.devices.inputs, .watchdog.
+// Fields: domain.devices.inputs, domain.devices.watchdog.
 
-// defaultInput attaches an input device where the guest asks for one and names none.
+// defaultInput is AutoAttachInputDevice of KubeVirt's VM controller: autoattachInputDevice without inputs adds one. KubeVirt does this for
+// the VMIs of VMs alone, Kiln for every VMI.
 func defaultInput(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	devices := &vmi.Spec.Domain.Devices
 	if attach := devices.AutoattachInputDevice; attach != nil && *attach && len(devices.Inputs) == 0 {
-		devices.Inputs = []v1.Input{{Name: "default-0"}} // KubeVirt's name, which guests that move over keep
+		devices.Inputs = []v1.Input{{Name: "default-0"}} // KubeVirt's name: the device keeps its alias when a VM moves from there
 	}
 }
 
+// inputs is setDefaults_Input: bus usb, or virtio on s390x, which has no USB; type tablet, the only one that the API knows.
 func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.Inputs {
 		input := &vmi.Spec.Domain.Devices.Inputs[i]
 		if input.Bus == "" {
 			input.Bus = v1.InputBusUSB
-			if vmi.Spec.Architecture == "s390x" { // has no USB
+			if vmi.Spec.Architecture == "s390x" {
 				input.Bus = v1.InputBusVirtio
 			}
 		}
@@ -32,8 +34,9 @@ func inputs(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// watchdog is the architecture's own. arm64 has none, and what a watchdog of another architecture is to do is not asked: both are for
-// validate to refuse.
+// watchdog is SetAmd64Watchdog and SetS390xWatchdog: a watchdog without a model gets that of the architecture, and action reset.
+// Trap: KubeVirt adds its model beside one of another architecture. Here that one stays as it is, and so does any watchdog on arm64:
+// validate refuses both.
 func watchdog(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	dog := vmi.Spec.Domain.Devices.Watchdog
 	if dog == nil {

@@ -11,8 +11,8 @@ import (
 
 // Fields: domain.devices.disks, volumes[].containerDisk.imagePullPolicy.
 
-// pullPolicy follows Kubernetes: an image that can change under its name is pulled always. The image of kernelBoot has no
-// default, as in KubeVirt.
+// pullPolicy is setDefaultPullPoliciesOnContainerDisks: Always for an image with tag latest or without tag and digest, else IfNotPresent,
+// as Kubernetes does for containers. The image of kernelBoot has no default in KubeVirt, and none here.
 func pullPolicy(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Volumes {
 		disk := vmi.Spec.Volumes[i].ContainerDisk
@@ -26,8 +26,8 @@ func pullPolicy(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// isLatest tells whether a reference '[registry[:port]/]name[:tag][@digest]' means the newest image of its name: it has no
-// digest, and its tag is 'latest' or absent. A colon before the last slash is that of the registry's port.
+// isLatest reports whether an image reference '[registry[:port]/]name[:tag][@digest]' has no digest, and no tag but 'latest'. Trap: a
+// colon before the last slash belongs to the registry's port; KubeVirt takes it for that of a tag.
 func isLatest(image string) bool {
 	name := image[strings.LastIndexByte(image, '/')+1:]
 	if strings.Contains(name, "@") {
@@ -37,7 +37,8 @@ func isLatest(image string) bool {
 	return !tagged || tag == "latest"
 }
 
-// volumeDisks gives each volume that is neither a disk nor a file system a disk of its name.
+// volumeDisks is SetDefaultVolumeDisk: a volume without a disk or file system of its name gets a disk. A memoryDump volume gets none,
+// unlike in KubeVirt: the guest's memory is written there, and no disk can be rendered for it.
 func volumeDisks(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	devices := &vmi.Spec.Domain.Devices
 	used := map[string]bool{}
@@ -48,12 +49,14 @@ func volumeDisks(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		used[fs.Name] = true
 	}
 	for _, volume := range vmi.Spec.Volumes {
-		if !used[volume.Name] && volume.MemoryDump == nil { // the guest's memory is written there, nothing is read
+		if !used[volume.Name] && volume.MemoryDump == nil {
 			devices.Disks = append(devices.Disks, v1.Disk{Name: volume.Name})
 		}
 	}
 }
 
+// diskTargets is SetDefaults_DiskDevice and SetDefaults_CDRomTarget: a disk without disk, cdrom and lun is a disk; a CD-ROM is read-only
+// and its tray closed. blockSize.matchVolume that is present is on, as every FeatureState.
 func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		disk := &vmi.Spec.Domain.Devices.Disks[i]
@@ -74,13 +77,16 @@ func diskTargets(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
-// defaultBus per architecture: arm64's virt and s390x machines have no SATA controller. A CD-ROM cannot be virtio, so that
-// there it is scsi. SCSI commands, which a LUN is for, do not go over SATA.
+// defaultBus is the bus of disk, cdrom and lun on architectures whose machines have no SATA controller. Traps: KubeVirt's default for a
+// CD-ROM there is virtio, which it then refuses; and on amd64 its default for a LUN is sata, which carries no SCSI commands, so that
+// libvirt refuses it. Both are scsi here.
 var defaultBus = map[string]struct{ disk, cdrom, lun v1.DiskBus }{
 	"arm64": {v1.DiskBusVirtio, v1.DiskBusSCSI, v1.DiskBusVirtio},
 	"s390x": {v1.DiskBusVirtio, v1.DiskBusSCSI, v1.DiskBusVirtio},
 }
 
+// diskBuses is setDefaultAmd64DisksBus, setDefaultArm64DisksBus and setDefaultS390xDisksBus. An unknown architecture gets the buses of
+// amd64, as in KubeVirt.
 func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	bus, known := defaultBus[vmi.Spec.Architecture]
 	if !known {
@@ -88,7 +94,7 @@ func diskBuses(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		disk := &vmi.Spec.Domain.Devices.Disks[i]
-		// A disk of two kinds is validate's to refuse: each kind gets its bus.
+		// A disk may have two targets here: validate refuses it later.
 		if disk.Disk != nil {
 			disk.Disk.Bus = cmp.Or(disk.Disk.Bus, bus.disk)
 		}

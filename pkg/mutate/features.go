@@ -5,12 +5,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.features. A feature that is mentioned is on. ACPI is always mentioned, on s390x as off: that machine has none.
+// Fields: domain.features.
 
-// spinlockRetries is how often a Windows guest spins before it tells the hypervisor (Microsoft's own recommendation is 4095
-// and above).
+// spinlockRetries is how often a Windows guest tries a spinlock before it notifies the hypervisor (SetDefaults_FeatureSpinlocks).
 const spinlockRetries = 4096
 
+// features is SetDefaults_FeatureState over all features: one that is present is on unless it says otherwise. domain.features is
+// created, and acpi is always set: on, but off on s390x, whose machine has none (setS390xDefaultFeatures). kvm and hypervPassthrough have
+// no default.
 func features(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	if vmi.Spec.Domain.Features == nil {
 		vmi.Spec.Domain.Features = &v1.Features{}
@@ -30,6 +32,7 @@ func features(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	}
 }
 
+// hyperv is the same for features.hyperv, with SetDefaults_SyNICTimer, SetDefaults_FeatureVendorID and SetDefaults_FeatureSpinlocks.
 func hyperv(h *v1.FeatureHyperv) {
 	for _, state := range []*v1.FeatureState{h.Relaxed, h.VAPIC, h.VPIndex, h.Runtime, h.SyNIC, h.Reset, h.Frequencies, h.Reenlightenment, h.IPI, h.EVMCS} {
 		enableState(state)
@@ -60,8 +63,9 @@ func enableState(state *v1.FeatureState) {
 	}
 }
 
-// hypervDependencies switches on what an enabled Hyper-V feature needs (QEMU refuses to start otherwise). One that is off explicitly
-// stays off, for validate to report, and nothing more is added to a guest that is refused. What synictimer needs has needs of its own.
+// hypervDependencies is SetHypervFeatureDependencies: it switches on what an enabled HyperV feature needs, because QEMU refuses to start
+// without. The table runs from dependant to dependency: synictimer needs synic, which needs vpindex. A dependency that is off explicitly
+// stays off, for validate to refuse; the pass then ends, as KubeVirt's does.
 func hypervDependencies(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	h := vmi.Spec.Domain.Features.Hyperv
 	if h == nil {
@@ -71,28 +75,30 @@ func hypervDependencies(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		enabled func() bool
 		needs   **v1.FeatureState
 	}{
-		{func() bool { return on(h.EVMCS) }, &h.VAPIC},
-		{func() bool { return on(h.IPI) }, &h.VPIndex},
+		{func() bool { return isEnabled(h.EVMCS) }, &h.VAPIC},
+		{func() bool { return isEnabled(h.IPI) }, &h.VPIndex},
 		{func() bool { return h.TLBFlush != nil && isTrue(h.TLBFlush.Enabled) }, &h.VPIndex},
 		{func() bool { return h.SyNICTimer != nil && isTrue(h.SyNICTimer.Enabled) }, &h.SyNIC},
-		{func() bool { return on(h.SyNIC) }, &h.VPIndex},
+		{func() bool { return isEnabled(h.SyNIC) }, &h.VPIndex},
 	} {
 		if !dependency.enabled() {
 			continue
 		}
-		if need(dependency.needs); !on(*dependency.needs) {
+		if enableMissing(dependency.needs); !isEnabled(*dependency.needs) {
 			return
 		}
 	}
 }
 
-func need(state **v1.FeatureState) {
+// enableMissing adds a feature that is absent, and switches it on unless it is off explicitly.
+func enableMissing(state **v1.FeatureState) {
 	if *state == nil {
 		*state = &v1.FeatureState{}
 	}
 	enableState(*state)
 }
 
-func on(state *v1.FeatureState) bool { return state != nil && isTrue(state.Enabled) }
+// isEnabled reports whether a feature is on, once the pass "features" has filled its switch.
+func isEnabled(state *v1.FeatureState) bool { return state != nil && isTrue(state.Enabled) }
 
 func isTrue(set *bool) bool { return set != nil && *set }

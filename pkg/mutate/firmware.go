@@ -5,8 +5,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.firmware. Its UUID and serial are identity, which pkg/identity derives. arm64 boots by EFI only, and its
-// firmware has no keys enrolled, so that Secure Boot is off unless asked for.
+// Fields: domain.firmware. KubeVirt draws uuid and serial at random here (SetDefaults_Firmware); Kiln derives them in package identity,
+// so that a dry run and a restore give the same.
+
+// firmware creates domain.firmware (SetDefaults_VirtualMachineInstance). On arm64 it adds EFI, the only firmware there, with secureBoot
+// off, because its variables have no keys enrolled (setDefaultArm64Bootloader). Trap: KubeVirt leaves an empty bootloader empty.
 func firmware(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.Firmware == nil {

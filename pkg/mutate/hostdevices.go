@@ -6,7 +6,9 @@ import (
 )
 
 // Fields: domain.devices.gpus[].virtualGPUOptions.display.ramFB.enabled.
-// A boot display that is mentioned is on.
+
+// gpuDisplays switches on each ramFB, the display of a vGPU before its driver is loaded, that is present without enabled: ramFB is a
+// FeatureState (SetObjectDefaults_VirtualMachineInstance).
 func gpuDisplays(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for i := range vmi.Spec.Domain.Devices.GPUs {
 		options := vmi.Spec.Domain.Devices.GPUs[i].VirtualGPUOptions

@@ -8,15 +8,16 @@ import (
 )
 
 // Fields: architecture, domain.machine.type, annotation kubevirt.io/pci-topology-version.
-// A guest that names neither architecture nor machine gets the cluster's. The machine type may be an alias (q35): which
-// version it stands for is resolved by the host of the first start and frozen.
 
+// architecture is setDefaultArchitecture: the cluster's defaultArchitecture where the VMI names none.
 func architecture(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if vmi.Spec.Architecture == "" {
 		vmi.Spec.Architecture = d.Architecture
 	}
 }
 
+// machine is setDefaultMachineType: the cluster's machineType of the architecture. It may be an alias such as q35: the host of the first
+// start resolves it, and the record keeps the version.
 func machine(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if vmi.Spec.Domain.Machine == nil {
 		vmi.Spec.Domain.Machine = &v1.Machine{}
@@ -26,8 +27,8 @@ func machine(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	}
 }
 
-// pciTopology marks PCIe guests as KubeVirt does, so that one that moves there keeps its scheme. Kiln itself reads the
-// frozen addresses.
+// pciTopology is setDefaultPciTopologyVersion, for what SupportsPCIeHotplug means: q35 on amd64 and virt on arm64. Only KubeVirt reads the
+// annotation, and keeps the layout of a VMI that moves there. Kiln reads the addresses of the hardware record.
 func pciTopology(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	kind := vmi.Spec.Domain.Machine.Type
 	pcie := strings.Contains(kind, "q35") || strings.HasPrefix(kind, "virt")

@@ -10,16 +10,16 @@ import (
 
 // Fields: domain.memory.guest, domain.memory.maxGuest.
 
-// guestMemory is what the guest is given: the pod's request, else its limit, else one huge page. A guest with none of
-// them stays without, for validate to say so.
+// guestMemory is setGuestMemory: memory.guest is the memory request, else the memory limit, else one huge page. With none of them it
+// stays unset, and validate refuses the VMI.
 func guestMemory(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain := &vmi.Spec.Domain
 	if domain.Memory != nil && domain.Memory.Guest != nil {
 		return
 	}
-	guest, found := given(domain.Resources.Requests)
+	guest, found := memoryOf(domain.Resources.Requests)
 	if !found {
-		guest, found = given(domain.Resources.Limits)
+		guest, found = memoryOf(domain.Resources.Limits)
 	}
 	if !found && domain.Memory != nil && domain.Memory.Hugepages != nil {
 		page, err := resource.ParseQuantity(domain.Memory.Hugepages.PageSize)
@@ -35,14 +35,15 @@ func guestMemory(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	domain.Memory.Guest = &guest
 }
 
-// given is the memory of a request or a limit. One of nothing says as little as none.
-func given(list corev1.ResourceList) (memory resource.Quantity, found bool) {
+// memoryOf is the memory of requests or limits. A zero quantity counts as unset.
+func memoryOf(list corev1.ResourceList) (memory resource.Quantity, found bool) {
 	memory = list[corev1.ResourceMemory]
 	return memory, !memory.IsZero()
 }
 
-// maxMemory is how far a running guest may grow: the cluster's ceiling, else a multiple of what it starts with. Guests that
-// cannot be plugged get none.
+// maxMemory is setupMemoryHotplug: memory.maxGuest is the cluster's maxGuest, else memory.guest times maxHotplugRatio. Where memory cannot
+// grow, it stays unset without an error: vm.FixedMemory has the conditions of KubeVirt's ValidateLiveUpdateMemory, by which
+// validate judges a maxGuest that the user wrote.
 func maxMemory(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	memory := vmi.Spec.Domain.Memory
 	if d.LiveUpdate == nil || memory == nil || memory.Guest == nil || memory.MaxGuest != nil {

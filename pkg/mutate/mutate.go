@@ -1,6 +1,11 @@
-// Package mutate makes a guest's spec explicit: ordered passes that fill what is unset, never change what is set, are a
-// no-op the second time, and cannot fail. Wrong input is validate's to report. A probe's number below 1 counts as unset, as in
-// Kubernetes.
+// Package mutate makes the spec of a VMI explicit. It is an ordered list of passes; each fills one subject. A pass fills what is
+// unset, never changes what is set, changes nothing the second time, and cannot fail: package validate refuses wrong input. One
+// exception: a number below 1 in a probe counts as unset, as in Kubernetes.
+//
+// The passes reproduce what KubeVirt's virt-api does when a VMI is created: ApplyNewVMIMutations, which calls
+// SetDefaultVirtualMachineInstance and the SetDefaults_ functions of kubevirt.io/api/core/v1. The comment of each pass names the
+// function; docs/deviations.md lists the differences. Presets, instancetypes and preferences have packages of their own, which admit
+// calls before. Status and finalizers are the controller's.
 package mutate
 
 import (
@@ -15,7 +20,7 @@ func Apply(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
 	}
 }
 
-// Each is Apply for those who want to know what each pass did: it calls back after each, with its name.
+// Each is Apply with an observer: after is called after each pass, with the pass's name.
 func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(pass string)) {
 	for _, p := range passes {
 		p.Run(vmi, defaults)
@@ -23,24 +28,26 @@ func Each(vmi *v1.VirtualMachineInstance, defaults config.Defaults, after func(p
 	}
 }
 
-// Attach adds the devices that a guest has without naming them, still bare. A preference comes after it and before Apply:
-// its preferred models and buses are meant for these devices as well. Apply runs the same passes, so that it makes a spec
-// explicit by itself; after Attach they find nothing to add.
+// Attach adds the devices that a VMI has without naming them: an interface, an input device, a disk for each volume. They have no
+// model and no bus yet. A preference is applied between Attach and Apply, because its preferred models and buses are for these
+// devices too. Apply runs the same passes, because it must make a spec explicit on its own; after Attach they add nothing.
 func Attach(vmi *v1.VirtualMachineInstance, defaults config.Defaults) {
 	for _, run := range attach {
 		run(vmi, defaults)
 	}
 }
 
-// attach holds the passes that add devices. They have no order among them.
+// attach lists the passes that add devices. Their order does not matter: no two of them write the same field.
 var attach = []func(*v1.VirtualMachineInstance, config.Defaults){defaultNetwork, defaultInput, volumeDisks}
 
-// pass fills one subject.
+// pass fills one subject. Its Name is what 'kubectl kiln explain' prints as the source of a default.
 type pass struct {
 	Name string
 	Run  func(*v1.VirtualMachineInstance, config.Defaults)
 }
 
+// passes run in this order, which is close to that of KubeVirt's calls. Only the pairs of order below are needed: TestOrderIsComplete
+// shuffles the passes within them.
 var passes = []pass{
 	{"architecture", architecture},
 	{"machine", machine},
@@ -71,10 +78,11 @@ var passes = []pass{
 	{"quote socket", quoteSocket},
 }
 
-// before is one dependency of the list: the pass first runs before the pass second, because.
+// before is one dependency between passes: first runs before second, for the reason because.
 type before struct{ first, second, because string }
 
-// order holds all that the list above depends on. Passes may run in every order that it allows.
+// order lists all dependencies between passes. Every order that keeps to them gives the same VMI. Without a pair the second pass reads
+// a field that is still unset: it fills another value, or dereferences a nil pointer such as domain.cpu.
 var order = []before{
 	{"architecture", "machine", "the default machine type is per architecture"},
 	{"architecture", "disk buses", "the default bus is per architecture"},
@@ -86,15 +94,15 @@ var order = []before{
 	{"architecture", "max sockets", "arm64 has no CPU hotplug"},
 	{"architecture", "max memory", "memory grows on amd64 alone"},
 	{"machine", "pci topology", "only PCIe machines have one"},
-	{"cpu request", "cpu topology", "without a topology the request counts sockets"},
-	{"memory", "max memory", "the ceiling derives from the guest's memory"},
-	{"cpu topology", "max sockets", "the ceiling derives from the sockets"},
+	{"cpu request", "cpu topology", "without a topology the CPU request is the number of sockets"},
+	{"memory", "max memory", "maxGuest derives from memory.guest"},
+	{"cpu topology", "max sockets", "maxSockets derives from sockets"},
 	{"cpu topology", "cpu model", "it creates domain.cpu"},
 	{"cpu topology", "enlightened vmcs", "it creates domain.cpu"},
 	{"cpu topology", "emulator thread parity", "it creates domain.cpu"},
 	{"volume disks", "disk targets", "disks made for volumes need a target"},
-	{"default input", "inputs", "the device that is attached needs a type and a bus"},
+	{"default input", "inputs", "the attached input device needs a type and a bus"},
 	{"disk targets", "disk buses", "a bus belongs to a target"},
 	{"features", "hyperv dependencies", "only enabled features have dependencies"},
-	{"hyperv dependencies", "enlightened vmcs", "it may be a dependency's dependant"},
+	{"hyperv dependencies", "enlightened vmcs", "vapic, which evmcs needs, is switched on as its dependency"},
 }

@@ -44,48 +44,48 @@ func TestApply(t *testing.T) {
 			got:   func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Machine.Type + " " + s.Domain.CPU.Model }, want: "virt host-passthrough",
 		},
 		{
-			name: "sockets from the limit", why: "a guest without a topology has as many CPUs as its pod may use, rounded up",
+			name: "sockets from the limit", why: "without a topology the CPU limit, rounded up, is the number of sockets",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Resources: v1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": *quantity("2500m")}}}},
 			got:   func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.CPU.Sockets }, want: uint32(3),
 		},
 		{
-			name: "partial topology", why: "a count left out beside another is 1 by the API's meaning, and nobody asked for more sockets",
+			name: "partial topology", why: "a count left out beside another means 1, and no ratio applies to sockets that are not given",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Cores: 4}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any {
 				return [4]uint32{s.Domain.CPU.Sockets, s.Domain.CPU.Cores, s.Domain.CPU.Threads, s.Domain.CPU.MaxSockets}
 			}, want: [4]uint32{0, 4, 0, 0},
 		},
 		{
-			name: "memory from the request", why: "the pod's request is what the guest gets when nothing else is said",
+			name: "memory from the request", why: "without memory.guest the memory request is used",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Resources: v1.ResourceRequirements{Requests: corev1.ResourceList{"memory": *quantity("1Gi")}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any {
 				return s.Domain.Memory.Guest.String() + " " + s.Domain.Memory.MaxGuest.String()
 			}, want: "1Gi 4Gi",
 		},
 		{
-			name: "a memory request of nothing", why: "it says as little as none, so that the limit speaks",
+			name: "a memory request of nothing", why: "a zero quantity counts as unset, and the limit is used",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Resources: v1.ResourceRequirements{
 				Requests: corev1.ResourceList{"memory": *quantity("0")}, Limits: corev1.ResourceList{"memory": *quantity("1Gi")}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Memory.Guest.String() }, want: "1Gi",
 		},
 		{
-			name: "a CPU limit of nothing", why: "Kubernetes knows no limit of 0: the pod requests nothing for it, and the guest has a CPU nevertheless",
+			name: "a CPU limit of nothing", why: "Kubernetes reads a limit of 0 as no limit; the VMI gets one socket",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Resources: v1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": *quantity("0")}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any {
 				return [2]int{int(s.Domain.CPU.Sockets), len(s.Domain.Resources.Requests)}
 			}, want: [2]int{1, 0},
 		},
 		{
-			name: "no memory at all", why: "mutate cannot fail; validate says so",
+			name: "no memory at all", why: "mutate cannot fail; validate refuses the VMI",
 			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Memory == nil }, want: true,
 		},
 		{
-			name: "small guests do not grow", why: "memory is plugged into guests of 1 GiB and more",
+			name: "small guests do not grow", why: "memory is plugged only where memory.guest is 1 GiB or more",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Memory: &v1.Memory{Guest: quantity("512Mi")}}},
 			got:   func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Memory.MaxGuest == nil }, want: true,
 		},
 		{
-			name: "volume without a disk", why: "whoever names a volume wants to see it",
+			name: "volume without a disk", why: "a volume that no disk or file system uses would be invisible in the guest",
 			given: v1.VirtualMachineInstanceSpec{Volumes: []v1.Volume{{Name: "a"}}},
 			got:   func(s v1.VirtualMachineInstanceSpec) any { return string(s.Domain.Devices.Disks[0].Disk.Bus) }, want: "sata",
 		},
@@ -101,7 +101,7 @@ func TestApply(t *testing.T) {
 			got:   func(s v1.VirtualMachineInstanceSpec) any { return len(s.Networks) }, want: 0,
 		},
 		{
-			name: "input devices of the user's", why: "whoever describes one has it",
+			name: "input devices of the user's", why: "autoattachInputDevice adds none beside inputs that are named",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Devices: v1.Devices{AutoattachInputDevice: new(true),
 				Inputs: []v1.Input{{Name: "mine", Bus: "virtio"}}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.Devices.Inputs }, want: []v1.Input{{Name: "mine", Bus: "virtio", Type: "tablet"}},
@@ -120,19 +120,19 @@ func TestApply(t *testing.T) {
 			}, want: true,
 		},
 		{
-			name: "evmcs without vapic", why: "it is refused, so that nothing is added for it",
+			name: "evmcs without vapic", why: "validate refuses it, so nothing is added",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Features: &v1.Features{Hyperv: &v1.FeatureHyperv{
 				EVMCS: &v1.FeatureState{}, VAPIC: &v1.FeatureState{Enabled: new(false)}}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any { return len(s.Domain.CPU.Features) }, want: 0,
 		},
 		{
-			name: "a policy of the user's", why: "evmcs needs 'require', but what the user wrote is for validate to judge",
+			name: "a policy of the user's", why: "evmcs needs 'require', but a policy that the user wrote is for validate to refuse",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Features: []v1.CPUFeature{{Name: "vmx", Policy: "disable"}}},
 				Features: &v1.Features{Hyperv: &v1.FeatureHyperv{EVMCS: &v1.FeatureState{}}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any { return s.Domain.CPU.Features[0].Policy }, want: "disable",
 		},
 		{
-			name: "explicit false stays", why: "the user's word is for validate to judge",
+			name: "explicit false stays", why: "a switch that the user set stays, for validate to refuse",
 			given: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{Features: &v1.Features{Hyperv: &v1.FeatureHyperv{
 				SyNIC: &v1.FeatureState{}, VPIndex: &v1.FeatureState{Enabled: new(false)}}}}},
 			got: func(s v1.VirtualMachineInstanceSpec) any { return *s.Domain.Features.Hyperv.VPIndex.Enabled }, want: false,

@@ -6,7 +6,10 @@ import (
 )
 
 // Fields: networks, domain.devices.interfaces.
-// A guest that names neither gets one interface on the pod network, with the cluster's binding, unless it asked for none.
+
+// defaultNetwork is SetDefaultNetworkInterface: without networks and interfaces a VMI gets one interface on the pod network, with the
+// cluster's defaultNetworkInterface as its binding, unless autoattachPodInterface is false. Where the cluster forbids bridge there, KubeVirt
+// answers 400; a pass cannot fail, and validate refuses the interface by its path.
 func defaultNetwork(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	spec := &vmi.Spec
 	attach := spec.Domain.Devices.AutoattachPodInterface

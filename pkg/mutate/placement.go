@@ -7,13 +7,14 @@ import (
 
 // Fields: evictionStrategy, readinessProbe, livenessProbe.
 
+// eviction is setDefaultEvictionStrategy: the cluster's evictionStrategy.
 func eviction(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if vmi.Spec.EvictionStrategy == nil && d.EvictionStrategy != nil {
 		vmi.Spec.EvictionStrategy = new(*d.EvictionStrategy)
 	}
 }
 
-// probes have the numbers of Kubernetes' own probes. Below 1 means unset, as there.
+// probes is SetDefaults_Probe: the defaults of Kubernetes' own probes. A number below 1 counts as unset, as there.
 func probes(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 	for _, probe := range []*v1.Probe{vmi.Spec.ReadinessProbe, vmi.Spec.LivenessProbe} {
 		if probe == nil {

@@ -7,15 +7,16 @@ import (
 )
 
 // Fields: domain.resources.requests.cpu.
-// A limit without a request is the request. Without either the cluster's CPU request is, if it has one: but not for
-// dedicated CPUs, whose number is the topology's.
+
+// cpuRequest is setDefaultResourceRequests: requests.cpu is limits.cpu, else the cluster's cpuRequest. Dedicated CPUs get no cpuRequest,
+// because their number is that of the topology. Trap: KubeVirt overwrites a request of 0 with the limit; here it stays.
 func cpuRequest(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	resources := &vmi.Spec.Domain.Resources
 	if _, set := resources.Requests[corev1.ResourceCPU]; set {
 		return
 	}
 	request := resources.Limits[corev1.ResourceCPU]
-	if request.IsZero() { // a limit of nothing is none to Kubernetes
+	if request.IsZero() { // Kubernetes reads a limit of 0 as no limit
 		dedicated := vmi.Spec.Domain.CPU != nil && vmi.Spec.Domain.CPU.DedicatedCPUPlacement
 		if dedicated || d.CPURequest == nil {
 			return

@@ -6,8 +6,10 @@ import (
 )
 
 // Fields: annotation kubevirt.io/qgs-socket-path.
-// A TDX guest is told where its host's quote generation service listens. The path is the administrator's: one that the user
-// wrote stays, and validate refuses it where it is another.
+
+// quoteSocket gives a VMI with launchSecurity.tdx the socket of the host's quote generation service, as the cluster configures it
+// (ApplyNewVMIMutations). Trap: KubeVirt overwrites the annotation; here a user's stays, and validate refuses a path that is not the
+// cluster's.
 func quoteSocket(vmi *v1.VirtualMachineInstance, d config.Defaults) {
 	if security := vmi.Spec.Domain.LaunchSecurity; security == nil || security.TDX == nil {
 		return
