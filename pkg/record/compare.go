@@ -32,7 +32,7 @@ func Compare(before, after Record) (changes []Change) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.MACs)) {
 		if now, still := after.MACs[name]; still && now != before.MACs[name] {
-			key := "interface." + name
+			key := Key("interface", name)
 			text := fmt.Sprintf("%s changes its MAC from '%s' to '%s'", called(key), before.MACs[name], now)
 			changes = append(changes, Change{Device: key, Text: text, Verdict: Breaks})
 		}
@@ -48,7 +48,7 @@ func Compare(before, after Record) (changes []Change) {
 
 // called is a device in words, from its key.
 func called(key string) string {
-	kind, name, _ := strings.Cut(key, ".")
+	kind, name := SplitKey(key)
 	return fmt.Sprintf("%s '%s'", kind, name)
 }
 

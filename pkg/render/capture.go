@@ -132,7 +132,7 @@ func origin(spec *v1.VirtualMachineInstanceSpec, change record.Change) *field.Pa
 		return change.Part.Path()
 	}
 	devices := field.NewPath("spec", "domain", "devices")
-	kind, name, _ := strings.Cut(change.Device, ".")
+	kind, name := record.SplitKey(change.Device)
 	for list, names := range listed(&spec.Domain.Devices)[kind] {
 		if at := slices.Index(names, name); at >= 0 {
 			return devices.Child(list).Index(at)

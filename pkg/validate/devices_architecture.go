@@ -4,6 +4,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -67,12 +68,14 @@ func pciAddresses(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	var pinned []address.Device
 	for i, disk := range spec.Domain.Devices.Disks {
 		if target := disk.Disk; target != nil && pciPattern.MatchString(target.PciAddress) {
-			pinned = append(pinned, address.Device{Key: "disk." + disk.Name, Pin: target.PciAddress, Path: path.Child("disks").Index(i).Child("disk", "pciAddress")})
+			at := path.Child("disks").Index(i).Child("disk", "pciAddress")
+			pinned = append(pinned, address.Device{Key: record.Key("disk", disk.Name), Pin: target.PciAddress, Path: at})
 		}
 	}
 	for i, nic := range spec.Domain.Devices.Interfaces {
 		if pciPattern.MatchString(nic.PciAddress) {
-			pinned = append(pinned, address.Device{Key: "interface." + nic.Name, Pin: nic.PciAddress, Path: path.Child("interfaces").Index(i).Child("pciAddress")})
+			at := path.Child("interfaces").Index(i).Child("pciAddress")
+			pinned = append(pinned, address.Device{Key: record.Key("interface", nic.Name), Pin: nic.PciAddress, Path: at})
 		}
 	}
 	if len(pinned) == 0 {

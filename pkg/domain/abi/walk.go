@@ -2,9 +2,9 @@ package abi
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -97,7 +97,7 @@ func (w walk) add(d Device) {
 		d.Name = Name(d.Kind, *d.Alias)
 	}
 	if d.key == "" {
-		d.key = d.Kind + "." + d.Name
+		d.key = record.Key(d.Kind, d.Name)
 	}
 	w.each(d)
 }
@@ -128,8 +128,9 @@ func (w walk) controllers(l *libvirtxml.DomainDeviceList) {
 		if e.Index != nil {
 			index = *e.Index
 		}
-		key := "controller." + e.Type + "." + strconv.FormatUint(uint64(index), 10)
-		w.add(Device{Element: e, Kind: "controller", Name: key[len("controller."):], Address: &e.Address, Controller: e, Model: e.Model, key: key})
+		key := record.ControllerKey(e.Type, index)
+		kind, name := record.SplitKey(key)
+		w.add(Device{Element: e, Kind: kind, Name: name, Address: &e.Address, Controller: e, Model: e.Model, key: key})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -33,9 +34,9 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	g.named(d.Name, path)
 	g.source(d, path)
 	bus, address := g.target(&out, d, path)
-	g.pin("disk."+d.Name, path, "")
+	g.pin(record.Key("disk", d.Name), path, "")
 	if address.Address != "" {
-		g.pin("disk."+d.Name, address.Path, address.Address)
+		g.pin(record.Key("disk", d.Name), address.Path, address.Address)
 		if bus != v1.DiskBusVirtio {
 			g.fail(field.Forbidden(address.Path, "only disks on bus 'virtio' are PCI devices"))
 		}

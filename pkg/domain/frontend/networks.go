@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -39,9 +40,9 @@ func (g *guest) interfaces() []libvirtxml.DomainInterface {
 func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterface {
 	g.named(n.Name, path)
 	g.binding(n, path)
-	g.pin("interface."+n.Name, path, "")
+	g.pin(record.Key("interface", n.Name), path, "")
 	if n.PciAddress != "" {
-		g.pin("interface."+n.Name, path.Child("pciAddress"), n.PciAddress)
+		g.pin(record.Key("interface", n.Name), path.Child("pciAddress"), n.PciAddress)
 	}
 	model := n.Model
 	if model == "" {

@@ -1,10 +1,8 @@
 package frontend
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -20,7 +18,7 @@ func (p *placement) recordedTopology() address.PCIe {
 		topology.Frozen = make(map[string]string, len(f.Devices))
 		topology.Ports = map[uint]string{}
 		for key, a := range f.Devices {
-			if index, ok := portIndex(key); ok {
+			if index, ok := record.Port(key); ok {
 				topology.Ports[index] = a.PCI
 			} else if a.PCI != "" {
 				topology.Frozen[key] = a.PCI
@@ -35,16 +33,6 @@ func (p *placement) recordedTopology() address.PCIe {
 	return topology
 }
 
-// portIndex reads the key of a PCI controller.
-func portIndex(key string) (uint, bool) {
-	digits, found := strings.CutPrefix(key, "controller.pci.")
-	if !found {
-		return 0, false
-	}
-	index, err := strconv.ParseUint(digits, 10, 32)
-	return uint(index), err == nil && index > 0
-}
-
 // expanders are those of the record.
 func (p *placement) expanders() map[uint]address.Expander {
 	var out map[uint]address.Expander
@@ -52,7 +40,7 @@ func (p *placement) expanders() map[uint]address.Expander {
 		if a.Expander == "" {
 			continue
 		}
-		index, ok := portIndex(key)
+		index, ok := record.Port(key)
 		if e, err := address.ParseExpander(a.Expander); ok && err == nil {
 			if out == nil {
 				out = map[uint]address.Expander{}

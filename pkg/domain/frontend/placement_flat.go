@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -22,7 +23,7 @@ func (p *placement) roomForUSB(asked []address.Device, asking []*abi.Device) ([]
 	if at < 0 {
 		return asked, asking
 	}
-	room := address.Device{Key: "controller.usb.0", Path: p.devPath, Where: address.OnRootBus}
+	room := address.Device{Key: record.ControllerKey("usb", 0), Path: p.devPath, Where: address.OnRootBus}
 	return slices.Insert(asked, at, room), slices.Insert(asking, at, nil)
 }
 

@@ -1,0 +1,39 @@
+package record
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Keys of devices: 'disk.root' is the disk 'root', 'controller.pci.3' the PCI controller with index 3. They stand in stored records, so that
+// their form never changes.
+
+// Key returns the key in Record.Devices of a device with a kind, such as 'disk', and a name that is unique within its kind.
+func Key(kind, name string) string { return kind + "." + name }
+
+// SplitKey returns the kind and the name of a key. A name may hold dots, a kind none.
+func SplitKey(key string) (kind, name string) {
+	kind, name, _ = strings.Cut(key, ".")
+	return kind, name
+}
+
+// controller is the kind of controllers. Libvirt tells them apart by type and index, which together are the name.
+const controller = "controller"
+
+// ControllerKey returns the key of a controller of a libvirt type, such as 'pci' or 'usb'.
+func ControllerKey(kind string, index uint) string {
+	return Key(controller, Key(kind, strconv.FormatUint(uint64(index), 10)))
+}
+
+// Port returns the index of the PCI controller with a key, which is also the number of its bus. Index 0 is the root bus, which is at no
+// address: ok is false for it, for other devices, and for what ControllerKey never gives, such as 'controller.pci.03'. Two keys of a hostile
+// record never mean one controller.
+func Port(key string) (index uint, ok bool) {
+	kind, name := SplitKey(key)
+	bus, digits := SplitKey(name)
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || n == 0 || kind != controller || bus != "pci" || strconv.FormatUint(n, 10) != digits {
+		return 0, false
+	}
+	return uint(n), true
+}
