@@ -23,9 +23,10 @@ test: deps check controlplane ## everything: policy, units, properties, a real A
 	PROPS=$(PROPS) bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 -timeout 30m $(PACKAGES)
 	cd test/controlplane && go vet ./... && ../../bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 ./...
 
-check: lint ## formatting, vet, linters
+check: lint ## formatting, vet, linters, go.mod
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	go vet $(PACKAGES)
+	@for module in . test/lint test/controlplane; do go -C $$module mod tidy -diff || { echo "$$module: run 'go mod tidy' there"; exit 1; }; done
 
 lint: bin/golangci-lint ## staticcheck and golangci-lint (.golangci.yml)
 	go tool staticcheck $(PACKAGES)
