@@ -7,99 +7,98 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A guest that ends soon after its start, whether it failed or shut down, is started again after a pause. The pause doubles with each such
-// end in a row. A guest that ran for long is started again at once.
+// A VMI that ends soon after its start, whether the guest failed or shut down, is replaced after a backoff, which doubles with each such end
+// in a row. A VMI that ran for stableRun is replaced at once. status.startFailure is KubeVirt's field for this.
 //
-// Three clocks take part: the API server's (creation), the launcher's (phase transitions) and this process's. Each of them may be wrong, and may
-// jump. So a guest counts as long-lived only when two of them agree, and no pause is ever longer than longPause.
+// Three clocks take part: the API server's (creation), the launcher's (phase transitions) and this process's. Each may be wrong, and may jump.
+// So a run counts as long only when two clocks agree, and no backoff is longer than maxBackoff.
 
 const (
-	// firstPause follows the first short life, longPause is the longest pause.
-	firstPause = 10 * time.Second
-	longPause  = 5 * time.Minute
-	// steady is how long a guest must run for its end to be no short life.
-	steady = 5 * time.Minute
+	// minBackoff follows the first short run, and maxBackoff bounds the backoff, as kubelet does for containers that crash.
+	minBackoff = 10 * time.Second
+	maxBackoff = 5 * time.Minute
+	// stableRun is how long a VMI must have run for its end not to count as a start failure.
+	stableRun = 5 * time.Minute
 )
 
-// failures is the VM's record of short lives in a row, this guest's included.
-func (s *state) failures() *v1.VirtualMachineStartFailure {
+// nextStartFailure returns status.startFailure, with the end of this VMI counted; nil without a short run.
+func (s *state) nextStartFailure() *v1.VirtualMachineStartFailure {
 	last := s.vm.Status.StartFailure
 	switch {
 	case s.strategy != v1.RunStrategyAlways && s.strategy != v1.RunStrategyRerunOnFailure:
 		return nil
 	case s.strategy == v1.RunStrategyRerunOnFailure && s.vmi != nil && s.vmi.Status.Phase == v1.Succeeded:
 		return nil
-	case s.runsAgain() && s.lived() >= steady:
+	case s.needsReplacement() && s.runTime() >= stableRun:
 		return nil
-	case s.runsAgain() && !s.counted():
-		return s.oneMore(last)
+	case s.needsReplacement() && !s.counted():
+		return s.countFailure(last)
 	case last == nil:
 		return nil
 	}
 	if s.vmi != nil && s.vmi.Status.Phase == v1.Running {
-		lived := s.lived()
-		if lived >= steady {
+		ran := s.runTime()
+		if ran >= stableRun {
 			return nil
 		}
-		s.wait(steady - lived)
+		s.requeue(stableRun - ran) // no event says that the run has become a long one
 	}
-	return s.bounded(last)
+	return s.clampRetry(last)
 }
 
-// counted tells whether the status of the VM holds the end of this guest.
+// counted reports whether the status of the VM counts the end of this VMI.
 func (s *state) counted() bool {
 	last := s.vm.Status.StartFailure
 	return last != nil && last.LastFailedVMIUID == s.vmi.UID
 }
 
-// oneMore counts the guest's end as a short life.
-func (s *state) oneMore(last *v1.VirtualMachineStartFailure) *v1.VirtualMachineStartFailure {
+// countFailure returns the start failures with one more, that of this VMI. A restored status may hold any number, negative ones too.
+func (s *state) countFailure(last *v1.VirtualMachineStartFailure) *v1.VirtualMachineStartFailure {
 	count := 1
 	if last != nil {
 		count = max(last.ConsecutiveFailCount, 0) + 1
 	}
-	until := metav1.NewTime(s.now.Add(pauseAfter(count)))
+	until := metav1.NewTime(s.now.Add(backoffAfter(count)))
 	return &v1.VirtualMachineStartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.vmi.UID, RetryAfterTimestamp: &until}
 }
 
-// bounded takes back an end of the pause that lies further ahead than any pause is long: the clock was set back since it was
-// written, or the status comes from elsewhere.
-func (s *state) bounded(last *v1.VirtualMachineStartFailure) *v1.VirtualMachineStartFailure {
-	pause := pauseAfter(last.ConsecutiveFailCount)
-	if last.RetryAfterTimestamp == nil || last.RetryAfterTimestamp.Sub(s.now) <= pause {
+// clampRetry corrects a retryAfterTimestamp that is further ahead than the backoff of its count. Either a clock was set back since it was
+// written, or a backup has brought it.
+func (s *state) clampRetry(last *v1.VirtualMachineStartFailure) *v1.VirtualMachineStartFailure {
+	backoff := backoffAfter(last.ConsecutiveFailCount)
+	if last.RetryAfterTimestamp == nil || last.RetryAfterTimestamp.Sub(s.now) <= backoff {
 		return last
 	}
-	until := metav1.NewTime(s.now.Add(pause))
-	corrected := last.DeepCopy()
-	corrected.RetryAfterTimestamp = &until
-	return corrected
+	until := metav1.NewTime(s.now.Add(backoff))
+	clamped := last.DeepCopy()
+	clamped.RetryAfterTimestamp = &until
+	return clamped
 }
 
-// pauseAfter is the pause after so many short lives in a row.
-func pauseAfter(count int) time.Duration {
-	pause := firstPause
-	for ; count > 1 && pause < longPause; count-- {
-		pause *= 2
+// backoffAfter returns the backoff after a number of start failures in a row.
+func backoffAfter(count int) time.Duration {
+	backoff := minBackoff
+	for ; count > 1 && backoff < maxBackoff; count-- {
+		backoff *= 2
 	}
-	return min(pause, longPause)
+	return min(backoff, maxBackoff)
 }
 
-// lived is for how long the guest has run, or ran until it ended; 0 when it never ran. The launcher's clock says so, and the time since
-// the guest was created bounds it: neither a launcher's clock that jumps nor one of this process that is ahead makes a short life long.
-// It is never negative.
-func (s *state) lived() time.Duration {
-	started, ended := s.reached(v1.Running), s.now
+// runTime returns how long the VMI has run, or ran until it ended; 0 if it never ran, and never less. The launcher's clock gives the time, and
+// the VMI's age by the API server's and this process's clock bounds it, so that no single clock makes a short run long.
+func (s *state) runTime() time.Duration {
+	started, ended := s.phaseTime(v1.Running), s.now
 	if started.IsZero() {
 		return 0
 	}
 	if s.vmi.IsFinal() {
-		ended = s.reached(s.vmi.Status.Phase)
+		ended = s.phaseTime(s.vmi.Status.Phase)
 	}
 	return max(0, min(ended.Sub(started), s.now.Sub(s.vmi.CreationTimestamp.Time)))
 }
 
-// reached is when the guest came into a phase, the last time; zero when it never did.
-func (s *state) reached(phase v1.VirtualMachineInstancePhase) (at time.Time) {
+// phaseTime returns when the VMI last entered a phase, zero if it never did.
+func (s *state) phaseTime(phase v1.VirtualMachineInstancePhase) (at time.Time) {
 	for _, transition := range s.vmi.Status.PhaseTransitionTimestamps {
 		if transition.Phase == phase {
 			at = transition.PhaseTransitionTimestamp.Time
@@ -108,11 +107,10 @@ func (s *state) reached(phase v1.VirtualMachineInstancePhase) (at time.Time) {
 	return at
 }
 
-// pause is how long a start has to wait because of short lives.
-func (s *state) pause() time.Duration {
-	failure := s.failures()
-	if failure == nil || failure.RetryAfterTimestamp == nil {
+// backoff returns how long the next start must wait, 0 if it need not.
+func (s *state) backoff() time.Duration {
+	if s.startFailure == nil || s.startFailure.RetryAfterTimestamp == nil {
 		return 0
 	}
-	return max(0, failure.RetryAfterTimestamp.Sub(s.now))
+	return max(0, s.startFailure.RetryAfterTimestamp.Sub(s.now))
 }

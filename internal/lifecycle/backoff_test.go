@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestShortLivesBackOff: guests that end soon after their start pause longer and longer, whether they fail or shut down.
+// TestShortLivesBackOff: VMIs that end soon after their start are replaced after a growing backoff, whether they fail or shut down.
 func TestShortLivesBackOff(t *testing.T) {
 	for _, test := range []struct {
 		name, why string
@@ -23,7 +23,8 @@ func TestShortLivesBackOff(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t, machine(test.strategy))
-			for n, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 300 * time.Second, 300 * time.Second} {
+			for n, seconds := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+				pause := seconds * time.Second
 				c.step()
 				if c.guest() == nil {
 					t.Fatalf("no guest for attempt %d", n)
@@ -41,10 +42,10 @@ func TestShortLivesBackOff(t *testing.T) {
 			}
 			c.step()
 			c.phase(v1.Running)
-			c.now = c.now.Add(steady)
+			c.now = c.now.Add(stableRun)
 			c.step()
 			if got := c.vm().Status.StartFailure; got != nil {
-				t.Errorf("short lives %+v are still counted against a guest that runs well", got)
+				t.Errorf("start failures %+v stay after a stable run", got)
 			}
 			c.phase(v1.Failed)
 			c.step()
@@ -55,8 +56,8 @@ func TestShortLivesBackOff(t *testing.T) {
 	}
 }
 
-// TestEndsThatStay: what is not to run again has no pause, and no record of failures.
-func TestEndsThatStay(t *testing.T) {
+// TestEndedVMIsThatAreKept: a VMI that its run strategy does not replace has no backoff and no start failure.
+func TestEndedVMIsThatAreKept(t *testing.T) {
 	for _, test := range []struct {
 		strategy v1.VirtualMachineRunStrategy
 		end      v1.VirtualMachineInstancePhase
@@ -70,13 +71,14 @@ func TestEndsThatStay(t *testing.T) {
 		c.phase(test.end)
 		result := c.step()
 		status := c.vm().Status
-		if vmi := c.guest(); vmi == nil || vmi.UID != first || result.RequeueAfter != 0 || status.StartFailure != nil || status.PrintableStatus != v1.VirtualMachineStatusStopped {
+		if vmi := c.guest(); vmi == nil || vmi.UID != first || result.RequeueAfter != 0 || status.StartFailure != nil ||
+			status.PrintableStatus != v1.VirtualMachineStatusStopped {
 			t.Errorf("%s, guest %s: guest %v, looks again after %s, status %+v", test.strategy, test.end, vmi != nil, result.RequeueAfter, status)
 		}
 	}
 }
 
-// TestDeletedGuestIsNoShortLife: who deletes a guest has it start again at once.
+// TestDeletedGuestIsNoShortLife: a VMI that somebody deletes is replaced at once.
 func TestDeletedGuestIsNoShortLife(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
 	c.step()
@@ -94,16 +96,16 @@ func TestDeletedGuestIsNoShortLife(t *testing.T) {
 	}
 }
 
-// TestEndIsCountedBeforeTheGuestGoes: a controller that dies at any line forgets no end.
+// TestEndIsCountedBeforeTheGuestGoes: a controller that dies at any line counts each end.
 func TestEndIsCountedBeforeTheGuestGoes(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
 	c.step()
 	c.phase(v1.Failed)
 	for range 10 {
-		state := observe(c.vm(), c.guest(), c.now)
-		c.controller.act(t.Context(), &state) // and dies before it reports
+		state := newState(c.vm(), c.guest(), c.now)
+		c.controller.act(t.Context(), state) // and dies before it reports
 		if c.guest() == nil || c.guest().DeletionTimestamp != nil {
-			t.Fatal("the guest goes, and nothing says that it failed")
+			t.Fatal("the VMI is deleted before status.startFailure counts its end")
 		}
 	}
 	c.step()
@@ -112,7 +114,7 @@ func TestEndIsCountedBeforeTheGuestGoes(t *testing.T) {
 	}
 }
 
-// TestWrongClocks: whichever clock is wrong, the next start neither comes at once nor waits for longer than the longest pause.
+// TestWrongClocks: whichever clock is wrong, the next start waits for at least minBackoff and at most maxBackoff.
 func TestWrongClocks(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, test := range []struct {
@@ -136,8 +138,8 @@ func TestWrongClocks(t *testing.T) {
 				test.between(c)
 			}
 			c.phase(v1.Failed)
-			if got := c.step().RequeueAfter; got != firstPause {
-				t.Fatalf("looks again after %s, want %s", got, firstPause)
+			if got := c.step().RequeueAfter; got != minBackoff {
+				t.Fatalf("looks again after %s, want %s", got, minBackoff)
 			}
 			if test.after != nil {
 				test.after(c)
@@ -148,19 +150,19 @@ func TestWrongClocks(t *testing.T) {
 				if c.guest() != nil {
 					break
 				}
-				if again <= 0 || waited+again > longPause {
+				if again <= 0 || waited+again > maxBackoff {
 					t.Fatalf("looks again after %s, having waited %s", again, waited)
 				}
 				c.now, waited = c.now.Add(again), waited+again
 			}
-			if waited < firstPause {
+			if waited < minBackoff {
 				t.Errorf("the next guest started after %s", waited)
 			}
 		})
 	}
 }
 
-// TestClockOfTheControllerIsBehind: guests live shorter in its eyes than they do, and pause for no longer than the longest pause.
+// TestClockOfTheControllerIsBehind: a long run counts as a short one, and the backoff is still bounded.
 func TestClockOfTheControllerIsBehind(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
 	c.step()
@@ -169,22 +171,23 @@ func TestClockOfTheControllerIsBehind(t *testing.T) {
 	c.step()
 	c.now = c.now.Add(time.Hour)
 	c.phase(v1.Succeeded)
-	if got := c.step().RequeueAfter; got != firstPause {
-		t.Errorf("looks again after %s, want %s", got, firstPause)
+	if got := c.step().RequeueAfter; got != minBackoff {
+		t.Errorf("looks again after %s, want %s", got, minBackoff)
 	}
 }
 
-// TestStrangeCounts: the status may come from elsewhere, by a restore.
+// TestStrangeCounts: a restored status may hold any count.
 func TestStrangeCounts(t *testing.T) {
 	for _, count := range []int{math.MinInt, -5, 0, 1, 64, math.MaxInt} {
-		if pause := pauseAfter(count); pause < firstPause || pause > longPause {
+		if pause := backoffAfter(count); pause < minBackoff || pause > maxBackoff {
 			t.Errorf("pause %s after %d", pause, count)
 		}
 		vm, vmi := machine(v1.RunStrategyAlways), &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "guest"}}
 		vm.Status.StartFailure = &v1.VirtualMachineStartFailure{ConsecutiveFailCount: count}
 		vmi.Status.Phase = v1.Failed
-		s := state{vm: vm, vmi: vmi, strategy: v1.RunStrategyAlways, now: time.Unix(0, 0)}
-		if pause := s.pause(); pause < firstPause || pause > longPause {
+		s := &state{vm: vm, vmi: vmi, strategy: v1.RunStrategyAlways, now: time.Unix(0, 0)}
+		s.startFailure = s.nextStartFailure()
+		if pause := s.backoff(); pause < minBackoff || pause > maxBackoff {
 			t.Errorf("pause %s of a guest that failed after %d others", pause, count)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestStoredGarbageIsTold: a stored record that cannot be read gives a condition with the remedy; trying again mends nothing.
-func TestStoredGarbageIsTold(t *testing.T) {
+// TestMalformedRecordIsReported: a malformed record gives a condition with the remedy; a retry would find the same.
+func TestMalformedRecordIsReported(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
 	c.step()
 	c.boot(`{"devices":{"disk.a":{"usb":"9999:1"}}}`)
@@ -30,20 +30,20 @@ func TestStoredGarbageIsTold(t *testing.T) {
 	}
 }
 
-// TestMessagesAreBounded: an answer of megabytes becomes a condition that can be written.
+// TestMessagesAreBounded: an error of megabytes becomes a condition that the API server stores.
 func TestMessagesAreBounded(t *testing.T) {
 	var mistakes field.ErrorList
 	for i := range 20_000 {
 		mistakes = append(mistakes, field.Invalid(field.NewPath("spec").Index(i), strings.Repeat("ü", 30), "is wrong"))
 	}
-	for why, refusal := range map[string]error{
+	for why, refused := range map[string]error{
 		"invalid":  apierrors.NewInvalid(v1.VirtualMachineInstanceGroupVersionKind.GroupKind(), "a", mistakes),
 		"too long": apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
 		"for etcd": apierrors.NewInternalError(errors.New("etcdserver: request is too large")),
 	} {
 		c := newCluster(t, machine(v1.RunStrategyAlways))
 		c.controller.Client = interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
-			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return refusal },
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return refused },
 		})
 		var result ctrl.Result
 		var err error
@@ -67,7 +67,7 @@ func failureOf(vm *v1.VirtualMachine) *v1.VirtualMachineCondition {
 }
 
 // TestGuestOfAForgedOwner: only a reference to the VM itself makes a guest the VM's. Admission refuses that from users; a reference of another
-// kind that bears the VM's UID is nobody's to refuse.
+// kind that bears the VM's UID no admission refuses.
 func TestGuestOfAForgedOwner(t *testing.T) {
 	vm := machine(v1.RunStrategyAlways)
 	for _, owner := range []metav1.OwnerReference{

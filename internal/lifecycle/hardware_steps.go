@@ -3,7 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"sync"
+	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
@@ -17,185 +17,161 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// bind names the guest in the status of its hardware, by which the launcher of its node may write the hardware and start the guest.
-func (h *hardware) bind(ctx context.Context, f found) error {
-	claim, named := f.claim()
-	if !named {
-		if f.vm == nil || ofVM(f.vmi) {
-			return nil // the cache has yet to bring the VM, or it is gone and its guest follows
+// assign names VM, VMI and node in the status of the GuestHardware, which it creates if need be. The launcher of that node may then write
+// spec.hardware and start the guest.
+func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
+	key := client.ObjectKeyFromObject(o.vmi)
+	guest, found := o.guest()
+	if !found {
+		if o.vm == nil || controlledByVM(o.vmi) {
+			return nil // the cache does not have the VM yet, or the VM is gone and the garbage collector deletes the VMI
 		}
-		return h.refuse(ctx, f.vmi, "NameTaken",
-			fmt.Sprintf("the hardware of this name is that of VirtualMachine '%s': delete this virtual machine instance", f.vm.Name))
+		return r.refuse(ctx, o.vmi, "NameTaken",
+			fmt.Sprintf("the hardware of this name belongs to VirtualMachine '%s': delete this virtual machine instance", o.vm.Name))
 	}
-	if claim.VM == "" {
-		if gone, err := h.gone(ctx, client.ObjectKeyFromObject(f.vmi), &v1.VirtualMachine{}, ""); err != nil || !gone {
+	if guest.VM == "" {
+		if current, err := r.isCurrent(ctx, key, &v1.VirtualMachine{}, ""); err != nil || !current {
 			return err
 		}
 	}
-	switch claim.Title(f.hardware) {
+	switch guest.Ownership(o.hardware) {
 	case Foreign:
-		return h.refuse(ctx, f.vmi, v1alpha1.ReasonHardwareForeign, Foreigner(f.hardware))
+		return r.refuse(ctx, o.vmi, v1alpha1.ReasonHardwareForeign, ForeignMessage(o.hardware))
 	case Stale:
-		if err := h.delete(ctx, f.hardware); err != nil {
+		if err := r.delete(ctx, o.hardware); err != nil {
 			return err
 		}
 		fallthrough
 	case Absent:
-		made := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: f.vmi.Namespace, Name: f.vmi.Name}}
-		made.Spec.Identity = claim.Identity
-		if err := h.live.Create(ctx, made); err != nil {
-			return fmt.Errorf("creating GuestHardware '%s': %w", f.vmi.Name, err)
+		created := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: o.vmi.Namespace, Name: o.vmi.Name}}
+		created.Spec.Identity = guest.Identity
+		if err := r.live.Create(ctx, created); err != nil {
+			return fmt.Errorf("creating GuestHardware '%s': %w", o.vmi.Name, err)
 		}
-		f.hardware = made
+		o.hardware = created
 	}
-	h.before.note(client.ObjectKeyFromObject(f.vmi), boot{f.vmi.UID, f.hardware.Spec.Hardware})
-	return h.report(ctx, f.hardware, func(status *v1alpha1.GuestHardwareStatus) {
-		status.VirtualMachineUID, status.Guest = claim.VM, &v1alpha1.HardwareUser{UID: f.vmi.UID, NodeName: f.vmi.Status.NodeName}
+	r.previous.add(key, assignment{o.vmi.UID, o.hardware.Spec.Hardware})
+	return r.patchStatus(ctx, o.hardware, func(status *v1alpha1.GuestHardwareStatus) {
+		status.VirtualMachineUID, status.Guest = guest.VM, &v1alpha1.HardwareUser{UID: o.vmi.UID, NodeName: o.vmi.Status.NodeName}
 	})
 }
 
-// count notes a boot, and tells the owner what the guest found other than at the last one.
-func (h *hardware) count(ctx context.Context, f found) error {
-	now := f.hardware.Spec.Hardware
-	err := h.report(ctx, f.hardware, func(status *v1alpha1.GuestHardwareStatus) {
+// countBoot counts a boot in the status, and reports in an event what hardware the boot changed.
+func (r *hardwareReconciler) countBoot(ctx context.Context, o objects) error {
+	booted := o.hardware.Spec.Hardware
+	err := r.patchStatus(ctx, o.hardware, func(status *v1alpha1.GuestHardwareStatus) {
 		status.Boots++
-		status.LastBoot = &v1alpha1.HardwareBoot{UID: f.vmi.UID, Time: metav1.NewTime(h.now())}
-		if now != nil {
-			status.LastBoot.Digest = now.Digest
+		status.LastBoot = &v1alpha1.HardwareBoot{UID: o.vmi.UID, Time: metav1.NewTime(r.now())}
+		if booted != nil {
+			status.LastBoot.Digest = booted.Digest
 		}
 	})
 	if err != nil {
 		return err
 	}
-	was := h.before.take(client.ObjectKeyFromObject(f.vmi))
-	if note := changed(was.hardware, now); was.guest == f.vmi.UID && note != "" {
-		var about runtime.Object = f.vmi
-		if f.vm != nil {
-			about = f.vm
+	previous := r.previous.remove(client.ObjectKeyFromObject(o.vmi))
+	if note := hardwareChange(previous.hardware, booted); previous.vmi == o.vmi.UID && note != "" {
+		var about runtime.Object = o.vmi
+		if o.vm != nil {
+			about = o.vm
 		}
-		h.events.Eventf(about, nil, corev1.EventTypeNormal, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
+		r.events.Eventf(about, nil, corev1.EventTypeNormal, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
 	}
 	return nil
 }
 
-// reseed lets the record follow the seed of its VM.
-func (h *hardware) reseed(ctx context.Context, f found) error {
-	changed := f.hardware.DeepCopy()
-	changed.Spec.Identity = f.vm.Annotations[v1alpha1.AnnotationIdentity]
-	return client.IgnoreNotFound(h.live.Patch(ctx, changed, client.MergeFromWithOptions(f.hardware, client.MergeFromWithOptimisticLock{})))
+// updateIdentity copies the seed of the VM into the record.
+func (r *hardwareReconciler) updateIdentity(ctx context.Context, o objects) error {
+	updated := o.hardware.DeepCopy()
+	updated.Spec.Identity = o.vm.Annotations[v1alpha1.AnnotationIdentity]
+	return client.IgnoreNotFound(r.live.Patch(ctx, updated, client.MergeFromWithOptions(o.hardware, client.MergeFromWithOptimisticLock{})))
 }
 
-// remove deletes the hardware of a guest that is gone, after it has asked the API server itself whether it is.
-func (h *hardware) remove(ctx context.Context, f found) error {
-	key := client.ObjectKeyFromObject(f.hardware)
+// remove deletes a GuestHardware whose guest is gone. It asks the API server first: a cache that lags behind would have it delete the hardware
+// of a VM or VMI that has just been created.
+func (r *hardwareReconciler) remove(ctx context.Context, o objects) error {
+	key := client.ObjectKeyFromObject(o.hardware)
 	var vm, vmi types.UID
-	if f.vm != nil {
-		vm = f.vm.UID
+	if o.vm != nil {
+		vm = o.vm.UID
 	}
-	if f.vmi != nil {
-		vmi = f.vmi.UID
+	if o.vmi != nil {
+		vmi = o.vmi.UID
 	}
-	for _, seen := range []struct {
+	for _, cached := range []struct {
 		object client.Object
 		uid    types.UID
 	}{{&v1.VirtualMachine{}, vm}, {&v1.VirtualMachineInstance{}, vmi}} {
-		if same, err := h.gone(ctx, key, seen.object, seen.uid); err != nil || !same {
-			return err // the cache has yet to bring it
+		if current, err := r.isCurrent(ctx, key, cached.object, cached.uid); err != nil || !current {
+			return err // the newer object's event brings the name back here
 		}
 	}
-	return h.delete(ctx, f.hardware)
+	return r.delete(ctx, o.hardware)
 }
 
-// gone reports whether the API server has no other object of the name than the one of the UID; empty stands for none.
-func (h *hardware) gone(ctx context.Context, key types.NamespacedName, object client.Object, uid types.UID) (bool, error) {
-	err := h.live.Get(ctx, key, object)
+// isCurrent reports whether the API server has no other object of the name than the cached one, by its UID; an empty UID stands for no cached
+// object. An object that the API server has no more is current too: only a newer one matters.
+func (r *hardwareReconciler) isCurrent(ctx context.Context, key types.NamespacedName, object client.Object, uid types.UID) (bool, error) {
+	err := r.live.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	return err == nil && object.GetUID() == uid, err
 }
 
-func (h *hardware) delete(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
-	h.before.take(client.ObjectKeyFromObject(hardware))
-	err := h.live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion})
+// delete deletes a GuestHardware as it was read: not one that was written or created anew since.
+func (r *hardwareReconciler) delete(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
+	r.previous.remove(client.ObjectKeyFromObject(hardware))
+	err := r.live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting GuestHardware '%s': %w", hardware.Name, err)
 	}
 	return nil
 }
 
-// report writes the status.
-func (h *hardware) report(ctx context.Context, hardware *v1alpha1.GuestHardware, change func(*v1alpha1.GuestHardwareStatus)) error {
-	reported := hardware.DeepCopy()
-	change(&reported.Status)
-	err := h.live.Status().Patch(ctx, reported, client.MergeFromWithOptions(hardware, client.MergeFromWithOptimisticLock{}))
+// patchStatus writes a change of the status. It fails with a conflict if the GuestHardware has changed since it was read.
+func (r *hardwareReconciler) patchStatus(ctx context.Context, hardware *v1alpha1.GuestHardware, change func(*v1alpha1.GuestHardwareStatus)) error {
+	patched := hardware.DeepCopy()
+	change(&patched.Status)
+	err := r.live.Status().Patch(ctx, patched, client.MergeFromWithOptions(hardware, client.MergeFromWithOptimisticLock{}))
 	return client.IgnoreNotFound(err)
 }
 
-// refuse tells the owner of a guest why it does not start.
-func (h *hardware) refuse(ctx context.Context, vmi *v1.VirtualMachineInstance, reason, message string) error {
-	told := v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstanceSynchronized, Status: corev1.ConditionFalse,
-		Reason: reason, Message: condition.Message(message), LastTransitionTime: metav1.NewTime(h.now())}
+// refuse sets condition Synchronized of a VMI to False and writes an event, once for each reason and message: the guest does not start.
+func (r *hardwareReconciler) refuse(ctx context.Context, vmi *v1.VirtualMachineInstance, reason, message string) error {
+	refusal := v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstanceSynchronized, Status: corev1.ConditionFalse,
+		Reason: reason, Message: condition.Message(message), LastTransitionTime: metav1.NewTime(r.now())}
 	refused := vmi.DeepCopy()
 	refused.Status.Conditions = nil
 	for _, c := range vmi.Status.Conditions {
 		switch {
-		case c.Type != told.Type:
+		case c.Type != refusal.Type:
 			refused.Status.Conditions = append(refused.Status.Conditions, c)
-		case c.Status == told.Status && c.Reason == told.Reason && c.Message == told.Message:
+		case c.Status == refusal.Status && c.Reason == refusal.Reason && c.Message == refusal.Message:
 			return nil
 		}
 	}
-	refused.Status.Conditions = append(refused.Status.Conditions, told)
-	err := h.client.Status().Patch(ctx, refused, client.MergeFromWithOptions(vmi, client.MergeFromWithOptimisticLock{}))
+	refused.Status.Conditions = append(refused.Status.Conditions, refusal)
+	err := r.client.Status().Patch(ctx, refused, client.MergeFromWithOptions(vmi, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	h.events.Eventf(vmi, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(message))
+	r.events.Eventf(vmi, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(message))
 	return nil
 }
 
-// changed tells in words how the hardware of this boot differs from that of the last. Who asked for the latest hardware learns what
-// that was; for all others it is what they changed themselves.
-func changed(before, after *v1alpha1.HardwareRecord) string {
+// hardwareChange describes how the hardware of this boot differs from the last boot's; empty if it does not, or if either is missing or
+// malformed. Mostly the VM's owner has made the change; with annotation kilnvm.io/hardware 'latest', an upgrade has.
+func hardwareChange(before, after *v1alpha1.HardwareRecord) string {
 	if before == nil || after == nil || record.Check(before) != nil || record.Check(after) != nil {
 		return ""
 	}
-	words := ""
+	var changes []string
 	for _, change := range record.Compare(*before, *after) {
-		words += "; " + change.Text
+		changes = append(changes, change.Text)
 	}
-	if words == "" {
+	if len(changes) == 0 {
 		return ""
 	}
-	return "the guest finds other hardware than at its last boot: " + words[2:]
-}
-
-// boot is the hardware that a guest was given.
-type boot struct {
-	guest    types.UID
-	hardware *v1alpha1.HardwareRecord
-}
-
-// before remembers it while a guest starts, to tell its owner what changes. A process that dies tells nothing.
-type before struct {
-	sync.Mutex
-	boots map[types.NamespacedName]boot
-}
-
-func (b *before) note(key types.NamespacedName, given boot) {
-	b.Lock()
-	defer b.Unlock()
-	if b.boots == nil {
-		b.boots = map[types.NamespacedName]boot{}
-	}
-	b.boots[key] = given
-}
-
-func (b *before) take(key types.NamespacedName) boot {
-	b.Lock()
-	defer b.Unlock()
-	given := b.boots[key]
-	delete(b.boots, key)
-	return given
+	return "the hardware differs from that of the last boot: " + strings.Join(changes, "; ")
 }

@@ -84,7 +84,7 @@ func TestRecordedHardwareReturns(t *testing.T) {
 		}
 		c.boot(record)
 		if boot == 1 {
-			c.records.idle, c.records.before = idle{}, before{} // the process restarts: what it remembers is only a shortcut
+			c.records.settled, c.records.previous = settledInputs{}, previousHardware{} // the process restarts: its memories are shortcuts
 		}
 		found := c.hardware()
 		if diff := cmp.Diff(recorded(t, record), found.Spec.Hardware); diff != "" {
@@ -150,27 +150,27 @@ func annotated(key, value string) func(*v1.VirtualMachine) {
 	return func(vm *v1.VirtualMachine) { vm.Annotations[key] = value }
 }
 
-// TestChangedHardwareIsTold: who asks for the latest hardware learns what that was.
-func TestChangedHardwareIsTold(t *testing.T) {
+// TestChangedHardwareIsReported: the event of a boot with the latest hardware names what changed.
+func TestChangedHardwareIsReported(t *testing.T) {
 	c := newCluster(t, machine(v1.RunStrategyAlways))
 	c.step()
 	c.boot(`{"machine":"q35-1"}`)
 	c.step()
 	c.boot(`{"machine":"q35-2"}`)
-	told := "nothing"
+	reported := "nothing"
 	for range len(c.recorder().Events) {
 		if event := <-c.recorder().Events; strings.Contains(event, "HardwareChanged") {
-			told = event
+			reported = event
 		}
 	}
-	if want := "the machine changes from 'q35-1' to 'q35-2'"; !strings.Contains(told, want) {
-		t.Errorf("the owner is told '%s', want '%s'", told, want)
+	if want := "the machine changes from 'q35-1' to 'q35-2'"; !strings.Contains(reported, want) {
+		t.Errorf("event '%s', want '%s'", reported, want)
 	}
 }
 
 // TestHardwareGoesWithItsGuest, at whatever line the controller died before, and never while another guest needs it.
 func TestHardwareGoesWithItsGuest(t *testing.T) {
-	restart := func(c *cluster) { c.records.idle, c.records.before = idle{}, before{} }
+	restart := func(c *cluster) { c.records.settled, c.records.previous = settledInputs{}, previousHardware{} }
 	for _, test := range []struct {
 		why   string
 		after func(*cluster)

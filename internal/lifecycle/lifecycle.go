@@ -1,6 +1,5 @@
-// Package lifecycle turns VirtualMachines into VirtualMachineInstances: it creates the guest that a run strategy wants,
-// hands it its pins, identity and recorded hardware, and removes it when it is to stop. It changes nothing in a guest
-// that exists.
+// Package lifecycle turns VirtualMachines into VirtualMachineInstances. It creates the VMI that a run strategy asks for, with its pins, identity
+// and recorded hardware, and deletes it when the strategy asks for that. It never changes the spec of a VMI that exists.
 package lifecycle
 
 import (
@@ -23,22 +22,26 @@ import (
 type Controller struct {
 	// Client reads from informers and writes to the API server.
 	Client client.Client
-	// Live reads from the API server: what must not be missed because a cache lags behind.
+	// Live reads from the API server, where a cache that lags behind would do harm.
 	Live     client.Client
 	Resolver resolve.Resolver
-	// Configuration returns the configuration in force, to which VMs are pinned. Nil: they are pinned to none.
+	// Configuration returns the configuration in force, to which VMs are pinned. If it is nil, VMs are pinned to none.
 	Configuration func() config.Cluster
 	Events        events.EventRecorder
 	Now           func() time.Time
 
-	waiting waiting
+	unpinned unpinnedVMs
 }
 
-// workers reconcile at the same time, each another VM. A step is a few calls of the API server one after the other, so
-// that with a single worker a boot storm would wait in line for nothing.
+// workers is the number of objects that each controller reconciles at the same time. A reconcile is a few calls of the API server in a row:
+// with one worker, the VMs of a boot storm would wait for each other's calls.
 const workers = 8
 
-// Register starts the controllers with a manager.
+// conflictRetry is the time after which a write that lost a race is repeated. The other write arrives as an event of its own, but may have
+// arrived already.
+const conflictRetry = 50 * time.Millisecond
+
+// Register adds the controllers of VMs, VMIs and GuestHardware to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
 		For(&v1.VirtualMachine{}).Owns(&v1.VirtualMachineInstance{}).
@@ -49,63 +52,81 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	if err := machines.Complete(c); err != nil {
 		return err
 	}
-	records := &hardware{client: c.Client, live: c.Live, events: c.Events, now: c.Now}
+	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now}
 	if err := records.register(mgr); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
 		For(&v1.VirtualMachineInstance{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(&phases{client: c.Client, now: c.Now})
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(&phaseReconciler{client: c.Client, now: c.Now})
 }
 
-// Reconcile brings one VM and its guest one step on. A conflict means that somebody else was faster: their change comes
-// in as an event of its own, but it may already have come, so that it is tried again.
+// Reconcile brings one VM and its VMI one step closer to the VM's spec. It returns a conflict as a request to try again, not as an error:
+// errors are logged and counted, and a lost race is neither Kiln's nor the user's fault.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	result, err := c.reconcile(ctx, request.NamespacedName)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return result, err
 }
 
+// reconcile reads VM and VMI, pins the VM, acts on its run strategy, and writes its status. A VM that is being deleted gets its status alone:
+// the garbage collector deletes its VMI.
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
-	vmi, err := c.guest(ctx, key)
+	s, err := c.read(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	vm := &v1.VirtualMachine{}
-	if err := c.Client.Get(ctx, key, vm); apierrors.IsNotFound(err) {
-		c.waiting.note(key, nil)
+	if s == nil {
+		c.unpinned.remove(key)
 		return ctrl.Result{}, nil
-	} else if err != nil {
-		return ctrl.Result{}, err
 	}
-	if vm.DeletionTimestamp == nil {
-		if err := c.introduce(ctx, vm); err != nil {
+	if s.vm.DeletionTimestamp == nil {
+		if err := c.pinImplicit(ctx, s); err != nil {
 			return ctrl.Result{}, err
 		}
+		c.pinMatchers(ctx, s)
+		c.act(ctx, s)
 	}
-	state := observe(vm, vmi, c.Now())
-	if vm.DeletionTimestamp == nil {
-		c.pin(ctx, &state)
-		c.act(ctx, &state)
-	}
-	if err := c.report(ctx, &state); err != nil {
+	if err := c.report(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: state.again}, state.retry
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
 }
 
-// guest is the VMI of a name, or nil.
-func (c *Controller) guest(ctx context.Context, key types.NamespacedName) (*v1.VirtualMachineInstance, error) {
+// read returns the VM of a name with its VMI; nil if the VM does not exist.
+func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*state, error) {
+	vmi, err := getVMI(ctx, c.Client, key)
+	if err != nil {
+		return nil, err
+	}
+	vm, err := getVM(ctx, c.Client, key)
+	if vm == nil || err != nil {
+		return nil, err
+	}
+	return newState(vm, vmi, c.Now()), nil
+}
+
+// getVM returns a VM, nil if it does not exist.
+func getVM(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1.VirtualMachine, error) {
+	vm := &v1.VirtualMachine{}
+	if err := reader.Get(ctx, key, vm); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return vm, nil
+}
+
+// getVMI returns a VMI, nil if it does not exist.
+func getVMI(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1.VirtualMachineInstance, error) {
 	vmi := &v1.VirtualMachineInstance{}
-	if err := c.Client.Get(ctx, key, vmi); err != nil {
+	if err := reader.Get(ctx, key, vmi); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return vmi, nil
 }
 
-// write stores snapshots through the API server itself.
+// write stores revisions by the API server itself: a cache may not have a revision that another replica has just created.
 func (c *Controller) write(ctx context.Context, drafts ...revision.Draft) error {
 	return revision.Write(ctx, c.Live, drafts...)
 }

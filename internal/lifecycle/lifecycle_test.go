@@ -34,7 +34,7 @@ type cluster struct {
 	*testing.T
 	client.Client
 	controller *Controller
-	records    *hardware
+	records    *hardwareReconciler
 	now        time.Time
 	// skew is how far the launcher's clock is ahead.
 	skew    time.Duration
@@ -57,7 +57,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		Client: c.Client, Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
 	}
-	c.records = &hardware{client: c.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now}
+	c.records = &hardwareReconciler{client: c.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now}
 	return c
 }
 
@@ -122,7 +122,7 @@ func (c *cluster) phase(phase v1.VirtualMachineInstancePhase) {
 func (c *cluster) shutDown() {
 	c.Helper()
 	c.phase(v1.Running)
-	c.now = c.now.Add(steady)
+	c.now = c.now.Add(stableRun)
 	c.phase(v1.Succeeded)
 }
 
@@ -143,7 +143,7 @@ func machine(s v1.VirtualMachineRunStrategy) *v1.VirtualMachine {
 	return vm
 }
 
-func size() *unstructured.Unstructured {
+func smallInstancetype() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": "VirtualMachineClusterInstancetype", "metadata": map[string]any{"name": "small"},
 		"spec": map[string]any{"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": "1Gi"}},

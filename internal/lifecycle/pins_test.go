@@ -21,16 +21,16 @@ func TestPinsBeforeTheFirstStart(t *testing.T) {
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	c := newCluster(t, vm)
 	if result := c.step(); result.RequeueAfter == 0 || c.guest() != nil {
-		t.Fatalf("result %+v, guest %v: a VM of an unknown size must not start, and be tried again", result, c.guest())
+		t.Fatalf("result %+v, guest %v: a VM of an unknown instancetype must not start, and must be requeued", result, c.guest())
 	}
 	if got := reasons(c.vm()); !slices.Contains(got, "FailedFindInstancetype") {
 		t.Errorf("conditions %v", got)
 	}
-	if err := c.Create(t.Context(), size()); err != nil {
+	if err := c.Create(t.Context(), smallInstancetype()); err != nil {
 		t.Fatal(err)
 	}
 	c.step()
-	draft, err := revision.NewDraft(key.Namespace, size())
+	draft, err := revision.NewDraft(key.Namespace, smallInstancetype())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,22 +46,23 @@ func TestPinsBeforeTheFirstStart(t *testing.T) {
 		t.Errorf("status.instancetypeRef %+v", status.InstancetypeRef)
 	}
 	if got := reasons(c.vm()); slices.Contains(got, "FailedFindInstancetype") {
-		t.Errorf("conditions %v after the size was found", got)
+		t.Errorf("conditions %v after the instancetype was created", got)
 	}
 }
 
-// TestStatusOfKubeVirtIsKept: a VM that KubeVirt admitted has its revision in the status alone, until it is pinned by that.
+// TestStatusOfKubeVirtIsKept: a VM that KubeVirt admitted has its revision in the status alone, until Kiln pins it to that.
 func TestStatusOfKubeVirtIsKept(t *testing.T) {
 	vm := machine(v1.RunStrategyHalted)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
-	vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", Kind: "virtualmachineclusterinstancetype", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "a-small-v1beta1-uid-1"}}
-	c := newCluster(t, vm, size())
+	vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", Kind: "virtualmachineclusterinstancetype",
+		ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "a-small-v1beta1-uid-1"}}
+	c := newCluster(t, vm, smallInstancetype())
 	kept := func() string { return c.vm().Status.InstancetypeRef.ControllerRevisionRef.Name }
 	_, _ = c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}) // the revision cannot be read: an error
 	if kept() != "a-small-v1beta1-uid-1" || pin.Read(c.vm()).Instancetype != "" {
-		t.Fatalf("status %s, pins %v: a VM must not get the current size in the place of the one that it was made from", kept(), pin.Read(c.vm()))
+		t.Fatalf("status %s, pins %v: a VM must not be pinned to another revision than KubeVirt recorded", kept(), pin.Read(c.vm()))
 	}
-	draft, err := revision.NewDraft(key.Namespace, size())
+	draft, err := revision.NewDraft(key.Namespace, smallInstancetype())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,56 +84,56 @@ func reasons(vm *v1.VirtualMachine) (reasons []string) {
 	return reasons
 }
 
-// TestWhatArrives: of all objects that come, those wake a VM that may be what it waits for.
-func TestWhatArrives(t *testing.T) {
+// TestRequestsOfUnpinnedVMs: an object reconciles the unpinned VMs that may wait for it, and no others.
+func TestRequestsOfUnpinnedVMs(t *testing.T) {
 	named, inferring := machine(v1.RunStrategyAlways), machine(v1.RunStrategyAlways)
 	named.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	named.Spec.Preference = &v1.PreferenceMatcher{Name: "linux", RevisionName: "linux-1"}
 	inferring.Name, inferring.Spec.Preference = "b", &v1.PreferenceMatcher{InferFromVolume: "root"}
-	var w waiting
+	var u unpinnedVMs
 	for _, vm := range []*v1.VirtualMachine{named, inferring} {
-		w.note(client.ObjectKeyFromObject(vm), vm)
+		u.add(vm)
 	}
 	for _, test := range []struct {
 		name, why string
 		want      []string
 	}{
-		{"small", "its size; and an image may recommend it", []string{"a", "b"}},
+		{"small", "its instancetype; and an image may recommend it", []string{"a", "b"}},
 		{"linux", "its preference", []string{"a", "b"}},
 		{"linux-1", "the revision that it names", []string{"a", "b"}},
-		{"other", "only who infers may wait for this", []string{"b"}},
+		{"other", "only a VM that infers may wait for this", []string{"b"}},
 	} {
 		var got []string
-		for _, request := range w.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: test.name}}) {
+		for _, request := range u.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: test.name}}) {
 			got = append(got, request.Name)
 		}
 		if slices.Sort(got); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %s: woke %v, want %v", test.name, test.why, got, test.want)
+			t.Errorf("%s: %s: requests %v, want %v", test.name, test.why, got, test.want)
 		}
 	}
-	w.note(client.ObjectKeyFromObject(inferring), nil)
-	if got := w.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "other"}}); len(got) != 0 {
-		t.Errorf("%v: a VM that waits no more", got)
+	u.remove(client.ObjectKeyFromObject(inferring))
+	if got := u.requests(t.Context(), &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "other"}}); len(got) != 0 {
+		t.Errorf("requests %v for a VM that is pinned", got)
 	}
 }
 
-func TestLooksAgainLessOften(t *testing.T) {
+func TestRecheckInterval(t *testing.T) {
 	vm := machine(v1.RunStrategyAlways)
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
 	c := newCluster(t, vm)
-	for _, want := range []time.Duration{firstLook, 20 * time.Second, 40 * time.Second, lastLook, lastLook} {
+	for _, want := range []time.Duration{minRecheck, 20 * time.Second, 40 * time.Second, maxRecheck, maxRecheck} {
 		if got := c.step().RequeueAfter; got != want {
 			t.Errorf("looks again after %s, want %s", got, want)
 		}
 		c.now = c.now.Add(want)
-		if want == firstLook {
-			c.now = c.now.Add(firstLook)
+		if want == minRecheck {
+			c.now = c.now.Add(minRecheck)
 		}
 	}
 }
 
-// TestCircumstancesOfAVM: the first sight of a VM decides which configuration its guests get; with hardware 'latest', each start does.
-func TestCircumstancesOfAVM(t *testing.T) {
+// TestConfigurationIsPinned: a VM is pinned to the configuration of its first reconcile; with hardware 'latest', to that of each start.
+func TestConfigurationIsPinned(t *testing.T) {
 	for _, test := range []struct {
 		name, hardware string
 		moves          bool

@@ -36,7 +36,7 @@ func TestGuestsWithoutVM(t *testing.T) {
 		t.Errorf("a guest with the name of a VM has hardware %+v, conditions %v", found, c.guest().Status.Conditions)
 	}
 	if events := len(c.recorder().Events); events != 1 {
-		t.Errorf("its owner is told %d times", events)
+		t.Errorf("%d events, want 1", events)
 	}
 	c.remove(c.vm())
 	c.step()
@@ -70,7 +70,7 @@ func TestRestoredHardware(t *testing.T) {
 		boots     string // with this UUID
 	}{
 		{"of its seed", "seed", restored("seed", `{"uuid":"`+uuid+`"}`), "", uuid},
-		{"captured, for whoever has the name", "seed", restored("", `{"uuid":"`+uuid+`"}`), "", uuid},
+		{"captured without a seed, for any guest of the name", "seed", restored("", `{"uuid":"`+uuid+`"}`), "", uuid},
 		{"of another seed", "seed", restored("other", `{"uuid":"`+uuid+`"}`), "FailedCreate", ""},
 		{"that no boot can have written", "seed", restored("seed", `{"devices":{"disk.a":{"drive":"9:9:9:9"}}}`), "FailedCreate", ""},
 	} {

@@ -3,112 +3,126 @@ package lifecycle
 import (
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// state is one VM as it was found, and what became of it in this step.
+// state is one VM as it was read, and the outcome of this reconcile.
 type state struct {
 	vm *v1.VirtualMachine
-	// vmi is the guest, nil if there is none. A VMI of the name that the VM does not own is not its guest.
+	// pins are those of the annotation of vm.
+	pins v1alpha1.Pins
+	// vmi is the VM's VMI, nil if it has none. A VMI of the same name that the VM does not control is not its VMI.
 	vmi *v1.VirtualMachineInstance
-	// taken says that the name is used by a VMI that the VM does not own.
-	taken    bool
-	strategy v1.VirtualMachineRunStrategy
-	now      time.Time
+	// nameTaken reports that the VM does not control the VMI of its name.
+	nameTaken bool
+	strategy  v1.VirtualMachineRunStrategy
+	now       time.Time
+	// startFailure is status.startFailure as it is to be written.
+	startFailure *v1.VirtualMachineStartFailure
 
-	// trouble is what keeps the VM from what it wants; nil if nothing does.
-	trouble *trouble
-	// again is when to look again without being told, 0 if never.
-	again time.Duration
-	// retry is an error that is worth trying again soon.
-	retry error
+	// failure is the VM's Failure condition, nil if nothing keeps the VM from its run strategy.
+	failure *failure
+	// requeueAfter is the time after which the VM is reconciled again without an event, 0 if never.
+	requeueAfter time.Duration
+	// retryable is an error that the work queue retries with its own backoff.
+	retryable error
 }
 
-// trouble is told in the VM's Failure condition and in an event.
-type trouble struct{ reason, message string }
+// failure is reported in the VM's Failure condition and in an event.
+type failure struct{ reason, message string }
 
-// Bounds of the time after which a VM that cannot start is looked at again. What it waits for is watched where it can be.
+// Bounds of the interval at which a VM that cannot start is reconciled without an event. Most of what it waits for is watched, but the kinds
+// of Containerized Data Importer (CDI) and of snapshots are watched only where the cluster serves them.
 const (
-	firstLook = 10 * time.Second
-	lastLook  = time.Minute
+	minRecheck = 10 * time.Second
+	maxRecheck = time.Minute
 )
 
-// blocked tells why the VM cannot start. What is missing may come from elsewhere: it is looked for again after as long as it has been
-// missing.
-func (s *state) blocked(reason, message string) {
-	s.trouble = &trouble{reason, message}
-	again := firstLook
-	for _, c := range s.vm.Status.Conditions {
-		if c.Type == v1.VirtualMachineFailure && c.Reason == reason {
-			again = max(again, s.now.Sub(c.LastTransitionTime.Time))
-		}
-	}
-	s.wait(min(again, lastLook))
-}
-
-// wait asks to be called again after d, or sooner if something else wants that.
-func (s *state) wait(d time.Duration) {
-	if s.again == 0 || d < s.again {
-		s.again = d
-	}
-}
-
-func observe(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Time) state {
-	s := state{vm: vm, now: now}
+func newState(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Time) *state {
+	s := &state{now: now}
+	s.setVM(vm)
 	// The error is "running and runStrategy are both set", which admission refuses.
 	s.strategy, _ = vm.RunStrategy()
 	switch {
 	case vmi == nil:
-	case owns(vm, vmi):
+	case controls(vm, vmi):
 		s.vmi = vmi
 	default:
-		s.taken = true
+		s.nameTaken = true
 	}
+	s.startFailure = s.nextStartFailure()
 	return s
 }
 
-// step is what a run strategy asks for.
-type step int
+// setVM replaces the VM by what the API server returned for a write. Its pins are read again because admission may have changed them.
+func (s *state) setVM(vm *v1.VirtualMachine) {
+	s.vm, s.pins = vm, pin.Read(vm)
+}
+
+// fail sets the Failure condition of a VM that cannot start until something else changes. The VM is reconciled again after as long as the
+// condition has had this reason, within minRecheck and maxRecheck.
+func (s *state) fail(reason, message string) {
+	s.failure = &failure{reason, message}
+	after := minRecheck
+	for _, c := range s.vm.Status.Conditions {
+		if c.Type == v1.VirtualMachineFailure && c.Reason == reason {
+			after = max(after, s.now.Sub(c.LastTransitionTime.Time))
+		}
+	}
+	s.requeue(min(after, maxRecheck))
+}
+
+// requeue asks for another reconcile after d, unless one is due sooner.
+func (s *state) requeue(d time.Duration) {
+	if s.requeueAfter == 0 || d < s.requeueAfter {
+		s.requeueAfter = d
+	}
+}
+
+// action is what a run strategy asks for.
+type action int
 
 const (
-	stay step = iota
+	none action = iota
 	start
 	stop
 )
 
-// next decides what is to be done about the guest.
+// nextAction returns the action by KubeVirt's run strategies:
 //
-//	Halted          none
-//	Always          one, whatever became of the last
-//	RerunOnFailure  one, until it succeeds
-//	Once            one, whatever becomes of it
+//	Halted          no VMI
+//	Always          a VMI, replaced when it has ended
+//	RerunOnFailure  a VMI, replaced when it has failed
+//	Once            one VMI, never replaced
 //
-// Manual and WaitAsReceiver leave it to requests to start and stop.
-func (s *state) next() step {
+// Manual and WaitAsReceiver leave the VMI to requests to start and stop. A VMI that is being deleted is waited for: the next one has its name.
+func (s *state) nextAction() action {
 	if s.vmi != nil && s.vmi.DeletionTimestamp != nil {
-		return stay
+		return none
 	}
 	switch s.strategy {
 	case v1.RunStrategyHalted:
 		if s.vmi != nil {
 			return stop
 		}
-		return stay
+		return none
 	case v1.RunStrategyAlways, v1.RunStrategyRerunOnFailure, v1.RunStrategyOnce:
 	default:
-		return stay
+		return none
 	}
 	if s.vmi == nil {
 		return start
 	}
-	if s.runsAgain() {
-		return stop // and start another when it is gone
+	if s.needsReplacement() {
+		return stop // the next one starts when this one is gone
 	}
-	return stay
+	return none
 }
 
-// runsAgain tells whether the guest has ended by itself and another one takes its place.
-func (s *state) runsAgain() bool {
+// needsReplacement reports whether the VMI has ended by itself and the run strategy asks for another one.
+func (s *state) needsReplacement() bool {
 	if s.vmi == nil || s.vmi.DeletionTimestamp != nil {
 		return false
 	}

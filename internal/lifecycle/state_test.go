@@ -10,31 +10,31 @@ func TestRunStrategies(t *testing.T) {
 	for _, test := range []struct {
 		strategy v1.VirtualMachineRunStrategy
 		phase    v1.VirtualMachineInstancePhase // empty: no guest
-		want     step
+		want     action
 		why      string
 	}{
 		{v1.RunStrategyAlways, "", start, "always"},
-		{v1.RunStrategyAlways, v1.Running, stay, "it runs"},
+		{v1.RunStrategyAlways, v1.Running, none, "it runs"},
 		{v1.RunStrategyAlways, v1.Succeeded, stop, "another takes its place"},
 		{v1.RunStrategyAlways, v1.Failed, stop, "another takes its place"},
 		{v1.RunStrategyRerunOnFailure, "", start, "the first run"},
 		{v1.RunStrategyRerunOnFailure, v1.Failed, stop, "rerun"},
-		{v1.RunStrategyRerunOnFailure, v1.Succeeded, stay, "done; the VMI stays as the sign of it"},
+		{v1.RunStrategyRerunOnFailure, v1.Succeeded, none, "done; the VMI stays as the sign of it"},
 		{v1.RunStrategyOnce, "", start, "the one run"},
-		{v1.RunStrategyOnce, v1.Failed, stay, "one run"},
-		{v1.RunStrategyOnce, v1.Succeeded, stay, "one run"},
-		{v1.RunStrategyHalted, "", stay, "halted"},
+		{v1.RunStrategyOnce, v1.Failed, none, "one run"},
+		{v1.RunStrategyOnce, v1.Succeeded, none, "one run"},
+		{v1.RunStrategyHalted, "", none, "halted"},
 		{v1.RunStrategyHalted, v1.Running, stop, "halted"},
-		{v1.RunStrategyManual, "", stay, "by request alone"},
-		{v1.RunStrategyManual, v1.Failed, stay, "by request alone"},
-		{v1.RunStrategyWaitAsReceiver, "", stay, "a guest comes by migration"},
+		{v1.RunStrategyManual, "", none, "by request alone"},
+		{v1.RunStrategyManual, v1.Failed, none, "by request alone"},
+		{v1.RunStrategyWaitAsReceiver, "", none, "a guest comes by migration"},
 	} {
 		s := state{strategy: test.strategy, vm: machine(test.strategy)}
 		if test.phase != "" {
 			s.vmi = &v1.VirtualMachineInstance{}
 			s.vmi.Status.Phase = test.phase
 		}
-		if got := s.next(); got != test.want {
+		if got := s.nextAction(); got != test.want {
 			t.Errorf("%s with a guest '%s': %d, want %d: %s", test.strategy, test.phase, got, test.want, test.why)
 		}
 	}

@@ -70,20 +70,20 @@ func (r *Reviewed) recall(ctx context.Context) error {
 		return nil
 	}
 	guest := r.Guest
-	claim := lifecycle.Claim{VMI: guest.Explicit.UID, Identity: guest.Explicit.Annotations[v1alpha1.AnnotationIdentity]}
+	requester := lifecycle.Guest{VMI: guest.Explicit.UID, Identity: guest.Explicit.Annotations[v1alpha1.AnnotationIdentity]}
 	if guest.VM != nil {
-		claim = lifecycle.ClaimOf(guest.VM)
+		requester = lifecycle.GuestOf(guest.VM)
 	}
 	hardware, err := lifecycle.Hardware(ctx, r.inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
-	title := claim.Title(hardware)
+	ownership := requester.Ownership(hardware)
 	switch { // only what is rendered needs it
 	case apierrors.IsForbidden(err):
 		guest.Unreadable = err
 	case err != nil:
 		return err
-	case title == lifecycle.Foreign:
-		guest.Unreadable = errors.New(lifecycle.Foreigner(hardware))
-	case title == lifecycle.Own && guest.Explicit.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest:
+	case ownership == lifecycle.Foreign:
+		guest.Unreadable = errors.New(lifecycle.ForeignMessage(hardware))
+	case ownership == lifecycle.Own && guest.Explicit.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest:
 		guest.Recorded, guest.Unreadable = hardware.Spec.Hardware, record.Check(hardware.Spec.Hardware)
 	}
 	return nil

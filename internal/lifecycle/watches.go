@@ -21,43 +21,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// A VM may name a size that comes later, or a volume whose image does. It starts when that is there: the controller hears of it, and
-// looks again by itself now and then, since not every cluster serves the kinds that it would have to watch.
+// A VM may name an instancetype or preference that is created later, or a volume whose image is. Its creation reconciles the VM. The VM is
+// also reconciled at an interval (state.fail), because a cluster need not serve all kinds that would have to be watched.
 
-// waiting are the VMs that cannot be pinned yet. Objects of the watched kinds come by the ten thousand; VMs that wait for one are few.
-type waiting struct {
+// unpinnedVMs are the VMs that cannot be pinned yet. They are few, while objects of the watched kinds come by the ten thousand: without this
+// index each of those objects would list all VMs.
+type unpinnedVMs struct {
 	sync.Mutex
 	vms map[types.NamespacedName]*v1.VirtualMachine
 }
 
-// note keeps a VM in mind, or forgets it.
-func (w *waiting) note(key types.NamespacedName, vm *v1.VirtualMachine) {
-	w.Lock()
-	defer w.Unlock()
-	if vm == nil {
-		delete(w.vms, key)
-		return
+func (u *unpinnedVMs) add(vm *v1.VirtualMachine) {
+	u.Lock()
+	defer u.Unlock()
+	if u.vms == nil {
+		u.vms = map[types.NamespacedName]*v1.VirtualMachine{}
 	}
-	if w.vms == nil {
-		w.vms = map[types.NamespacedName]*v1.VirtualMachine{}
-	}
-	w.vms[key] = vm
+	u.vms[client.ObjectKeyFromObject(vm)] = vm
 }
 
-// requests are the VMs for which an object may be what they wait for.
-func (w *waiting) requests(_ context.Context, object client.Object) (found []ctrl.Request) {
-	w.Lock()
-	defer w.Unlock()
-	for key, vm := range w.vms {
-		if awaits(vm, object.GetName()) {
+func (u *unpinnedVMs) remove(key types.NamespacedName) {
+	u.Lock()
+	defer u.Unlock()
+	delete(u.vms, key)
+}
+
+// requests returns the VMs that may wait for an object. It is the map function of the watches.
+func (u *unpinnedVMs) requests(_ context.Context, object client.Object) (found []ctrl.Request) {
+	u.Lock()
+	defer u.Unlock()
+	for key, vm := range u.vms {
+		if mayNeed(vm, object.GetName()) {
 			found = append(found, ctrl.Request{NamespacedName: key})
 		}
 	}
 	return found
 }
 
-// awaits tells whether a VM may wait for an object of this name. What an inference leads to is known only when it is there.
-func awaits(vm *v1.VirtualMachine, name string) bool {
+// mayNeed reports whether a VM may wait for an object of this name. A VM that infers may wait for any object: where an inference leads is known
+// only when every object on the way exists.
+func mayNeed(vm *v1.VirtualMachine, name string) bool {
 	pins := pin.Read(vm)
 	if m := vm.Spec.Instancetype; m != nil && pins.Instancetype == "" && (m.InferFromVolume != "" || m.Name == name || m.RevisionName == name) {
 		return true
@@ -66,9 +69,10 @@ func awaits(vm *v1.VirtualMachine, name string) bool {
 	return m != nil && pins.Preference == "" && (m.InferFromVolume != "" || m.Name == name || m.RevisionName == name)
 }
 
-// watch has a controller hear of everything that VMs wait for. Kinds that the cluster does not serve now are not watched.
+// watch makes a controller reconcile unpinned VMs when what they may wait for changes. Kinds that the cluster does not serve at the start are
+// not watched. Sources of volumes are watched by their metadata alone: an inference reads labels, and references by a live read.
 func (c *Controller) watch(b *builder.Builder, mapper meta.RESTMapper) error {
-	arrived := handler.EnqueueRequestsFromMapFunc(c.waiting.requests)
+	arrived := handler.EnqueueRequestsFromMapFunc(c.unpinned.requests)
 	for _, kind := range instancetype.CatalogKinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))

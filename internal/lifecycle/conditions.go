@@ -1,0 +1,71 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// ownConditions are the condition types that this controller sets and clears.
+var ownConditions = []v1.VirtualMachineConditionType{
+	v1.VirtualMachineReady, v1.VirtualMachinePaused, v1.VirtualMachineFailure,
+	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized),
+}
+
+// conditions returns the VM's conditions: Ready always, Paused and Synchronized if its VMI has them, Failure if something keeps the VM from its
+// run strategy. Conditions of other types stay.
+func (s *state) conditions() []v1.VirtualMachineCondition {
+	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists,
+		Message: "there is no virtual machine instance"}
+	var copied []v1.VirtualMachineCondition
+	if s.vmi != nil {
+		ready.Reason, ready.Message = v1alpha1.ReasonGuestNotRunning, "the guest is not running yet"
+		for _, c := range s.vmi.Status.Conditions {
+			// The message is bounded again: a VMI's status is not always Kiln's own writing.
+			same := v1.VirtualMachineCondition{Type: v1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: condition.Message(c.Message)}
+			switch c.Type {
+			case v1.VirtualMachineInstanceReady:
+				ready = same
+			case v1.VirtualMachineInstancePaused, v1.VirtualMachineInstanceSynchronized:
+				copied = append(copied, same)
+			}
+		}
+	}
+	all := append([]v1.VirtualMachineCondition{ready}, copied...)
+	if s.failure != nil {
+		all = append(all, v1.VirtualMachineCondition{Type: v1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: s.failure.reason,
+			Message: s.failure.message})
+	}
+	return s.withTransitionTimes(all)
+}
+
+// withTransitionTimes dates the conditions: a condition whose status stays keeps its lastTransitionTime, another gets now, in seconds as the
+// API stores it. It appends the stored conditions of other types.
+func (s *state) withTransitionTimes(all []v1.VirtualMachineCondition) []v1.VirtualMachineCondition {
+	for i := range all {
+		all[i].LastTransitionTime = metav1.NewTime(s.now.Truncate(time.Second))
+		for _, old := range s.vm.Status.Conditions {
+			if old.Type == all[i].Type && old.Status == all[i].Status {
+				all[i].LastTransitionTime = old.LastTransitionTime
+			}
+		}
+	}
+	for _, old := range s.vm.Status.Conditions {
+		if !slices.Contains(ownConditions, old.Type) {
+			all = append(all, old)
+		}
+	}
+	return all
+}
+
+// hasCondition reports whether a condition of the VMI is True.
+func hasCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
+	return slices.ContainsFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+}

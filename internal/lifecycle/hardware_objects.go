@@ -1,0 +1,79 @@
+package lifecycle
+
+import (
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// objects are VM, VMI and GuestHardware of one name; nil where one does not exist.
+type objects struct {
+	vm       *v1.VirtualMachine
+	vmi      *v1.VirtualMachineInstance
+	hardware *v1alpha1.GuestHardware
+}
+
+// guest returns the guest that the GuestHardware of the name is for: the VM's, also before its VMI exists, or a VMI without a VM. It returns
+// false while both exist and the VM does not control the VMI: then neither may boot with it.
+func (o objects) guest() (Guest, bool) {
+	switch {
+	case o.vm != nil && (o.vmi == nil || controls(o.vm, o.vmi)):
+		guest := GuestOf(o.vm)
+		if o.vmi != nil {
+			guest.VMI = o.vmi.UID
+		}
+		return guest, true
+	case o.vm == nil && o.vmi != nil && !controlledByVM(o.vmi):
+		return Guest{VMI: o.vmi.UID, Identity: o.vmi.Annotations[v1alpha1.AnnotationIdentity]}, true
+	}
+	return Guest{}, false
+}
+
+// mayStart reports whether a launcher has claimed the VMI and may start its guest.
+func (o objects) mayStart() bool {
+	return o.vmi.Status.NodeName != "" && !o.vmi.IsFinal() && o.vmi.DeletionTimestamp == nil
+}
+
+// assigned reports whether the status of the GuestHardware names this VM, this VMI and its node, which the launcher compares before it starts
+// the guest.
+func (o objects) assigned() bool {
+	guest, _ := o.guest()
+	return o.assignedToVMI() && o.hardware.Status.Guest.NodeName == o.vmi.Status.NodeName && o.hardware.Status.VirtualMachineUID == guest.VM
+}
+
+// assignedToVMI reports whether the status of the GuestHardware names this VMI.
+func (o objects) assignedToVMI() bool {
+	return o.hardware != nil && o.vmi != nil && o.hardware.Status.Guest != nil && o.hardware.Status.Guest.UID == o.vmi.UID
+}
+
+// bootUncounted reports whether the guest has run, and status.lastBoot is that of another VMI.
+func (o objects) bootUncounted() bool {
+	return o.assignedToVMI() && hasRun(o.vmi) && (o.hardware.Status.LastBoot == nil || o.hardware.Status.LastBoot.UID != o.vmi.UID)
+}
+
+// hasRun reports whether a VMI is or was in phase Running. A guest may start and end between two reconciles.
+func hasRun(vmi *v1.VirtualMachineInstance) bool {
+	for _, at := range vmi.Status.PhaseTransitionTimestamps {
+		if at.Phase == v1.Running {
+			return true
+		}
+	}
+	return vmi.Status.Phase == v1.Running
+}
+
+// identityEdited reports whether the owner of the VM has edited the seed since the hardware was recorded. The record follows, because a backup
+// of both is restored by the seed.
+func (o objects) identityEdited() bool {
+	return o.hardware != nil && o.vm != nil && o.hardware.Status.VirtualMachineUID == o.vm.UID &&
+		o.vm.Annotations[v1alpha1.AnnotationIdentity] != "" && o.hardware.Spec.Identity != o.vm.Annotations[v1alpha1.AnnotationIdentity]
+}
+
+// inUse reports whether the GuestHardware must stay: for its guest, or, while it is restored and unassigned, for the guest that may still come.
+func (o objects) inUse() bool {
+	if o.assignedToVMI() || !assigned(o.hardware) && o.hardware.Spec.Hardware != nil {
+		return true
+	}
+	if guest, found := o.guest(); found {
+		return guest.Ownership(o.hardware) == Own
+	}
+	return o.vm != nil && GuestOf(o.vm).Ownership(o.hardware) == Own
+}

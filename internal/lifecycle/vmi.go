@@ -1,0 +1,126 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// act creates or deletes the VMI as the run strategy asks.
+func (c *Controller) act(ctx context.Context, s *state) {
+	switch s.nextAction() {
+	case stop:
+		// The status must count the end of the VMI before the VMI is deleted: a process that dies in between would never count it.
+		// report writes that status, and its event brings the VM back here.
+		if s.needsReplacement() && s.startFailure != nil && !s.counted() {
+			return
+		}
+		c.stop(ctx, s)
+	case start:
+		if s.nameTaken {
+			s.fail(v1alpha1.ReasonNameTaken,
+				fmt.Sprintf("a virtual machine instance '%s' exists that does not belong to this virtual machine: delete it", s.vm.Name))
+		}
+		if s.failure != nil || s.retryable != nil {
+			return
+		}
+		if backoff := s.backoff(); backoff > 0 {
+			s.requeue(backoff)
+			return
+		}
+		c.start(ctx, s)
+	}
+}
+
+// stop deletes the VMI. The UID keeps a stale cache from deleting a successor of the same name.
+func (c *Controller) stop(ctx context.Context, s *state) {
+	uid := s.vmi.UID
+	err := c.Client.Delete(ctx, s.vmi, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		c.failed(s, v1alpha1.ReasonFailedDelete, err)
+		return
+	}
+	c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulDelete, "stopped the virtual machine instance")
+}
+
+// start creates the VMI. The record of an earlier boot wins over the identity seed, which the VM's owner may have edited since.
+func (c *Controller) start(ctx context.Context, s *state) {
+	if err := c.repinLatest(ctx, s); err != nil {
+		c.failed(s, v1alpha1.ReasonFailedPin, err)
+		return
+	}
+	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
+	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
+	err := c.restoreIdentity(ctx, s.vm, vmi)
+	if err == nil {
+		identity.Fill(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
+		err = c.Client.Create(ctx, vmi)
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err): // the cache does not have it yet
+		s.retryable = err
+	case err != nil:
+		c.failed(s, v1alpha1.ReasonFailedCreate, err)
+	default:
+		s.vmi = vmi
+		c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
+	}
+}
+
+// restoreIdentity copies UUID, serial and MACs of the last boot from the VM's GuestHardware into the VMI; the launcher reads the rest of the
+// record. With annotation kilnvm.io/hardware 'latest' it copies nothing. The GuestHardware is read live: with an outdated one the devices of
+// the guest would move. It returns a Refusal for a record that is another VM's or cannot be read: a retry would find the same.
+func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
+	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
+	if err != nil {
+		return err
+	}
+	at := field.NewPath("guesthardwares").Key(vm.Name).Child("spec")
+	ownership := GuestOf(vm).Ownership(hardware)
+	switch {
+	case ownership == Foreign:
+		return &resolve.Refusal{Errors: field.ErrorList{field.Forbidden(at.Child("identity"), ForeignMessage(hardware))}}
+	case ownership != Own || vm.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest || hardware.Spec.Hardware == nil:
+		return nil
+	}
+	if err := record.Check(hardware.Spec.Hardware); err != nil {
+		return &resolve.Refusal{Errors: field.ErrorList{field.Invalid(at.Child("hardware"), field.OmitValueType{}, err.Error()+
+			"; have an administrator correct or delete it, or set annotation '"+v1alpha1.AnnotationHardware+": "+v1alpha1.HardwareLatest+
+			"' on the VM for new hardware")}}
+	}
+	identity.Recall(vmi, hardware.Spec.Hardware)
+	return nil
+}
+
+// failed reports an error. An error that only the user or the cluster's administrator can correct becomes the Failure condition, and is rechecked
+// at its interval; any other is retried by the work queue. A conflict is not reported: the next reconcile has the newer object.
+func (c *Controller) failed(s *state, reason string, err error) {
+	if errors.As(err, new(*resolve.Refusal)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		condition.Oversized(err) {
+		s.fail(reason, err.Error())
+		return
+	}
+	s.retryable = err
+	if !apierrors.IsConflict(err) {
+		s.failure = &failure{reason, err.Error()}
+	}
+}
+
+func (c *Controller) event(s *state, kind, reason, note string) {
+	c.Events.Eventf(s.vm, nil, kind, reason, "Reconcile", "%s", condition.Note(note))
+}
