@@ -80,7 +80,7 @@ func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 	host.QEMU = account(caps.Host.SecModel)
 	if caps.Host.NUMA != nil && caps.Host.NUMA.Cells != nil {
 		for _, cell := range caps.Host.NUMA.Cells.Cells {
-			host.NUMA = append(host.NUMA, numaCell(cell))
+			host.NUMA = append(host.NUMA, numaNode(cell))
 		}
 	}
 	return host

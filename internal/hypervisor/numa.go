@@ -5,9 +5,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// numaCell reads one NUMA node. libvirt always prints memory and page sizes in KiB here.
-func numaCell(cell libvirtxml.CapsHostNUMACell) backend.Cell {
-	facts := backend.Cell{ID: cell.ID}
+// numaNode reads one NUMA node. libvirt always prints memory and page sizes in KiB here.
+func numaNode(cell libvirtxml.CapsHostNUMACell) backend.NUMANode {
+	facts := backend.NUMANode{ID: cell.ID}
 	if cell.Memory != nil {
 		facts.MemoryKiB = cell.Memory.Size
 	}

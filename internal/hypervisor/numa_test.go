@@ -27,7 +27,7 @@ func TestNUMANodes(t *testing.T) {
 	if err := caps.Unmarshal(topology); err != nil {
 		t.Fatal(err)
 	}
-	want := []backend.Cell{
+	want := []backend.NUMANode{
 		{
 			ID: 0, MemoryKiB: 8 << 20, Pages: map[uint64]uint64{4: 1835008, 2048: 512, 1048576: 0}, Distances: map[int]uint{0: 10, 1: 21, 4: 17},
 			// CPU 3 is offline: libvirt lists it without a place.

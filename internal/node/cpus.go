@@ -24,8 +24,8 @@ func (n *Node) freeCPUs(ctx context.Context, m render.Machine) ([]int, error) {
 		}
 	}
 	var free []int
-	for _, cell := range m.Host.NUMA {
-		for _, cpu := range cell.CPUs {
+	for _, node := range m.Host.NUMA {
+		for _, cpu := range node.CPUs {
 			if !taken.Contains(cpu.ID) {
 				free = append(free, cpu.ID)
 			}

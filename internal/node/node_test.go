@@ -169,13 +169,13 @@ func TestDedicatedCPUs(t *testing.T) {
 	cluster := holding(t, guests...)
 	n := node(t, daemon(t), cluster, cluster)
 	var two []backend.CPU
-	for _, cell := range n.learned.Load().NUMA {
-		two = append(two, cell.CPUs...)
+	for _, node := range n.learned.Load().NUMA {
+		two = append(two, node.CPUs...)
 	}
 	if len(two) < 2 {
 		t.Skip("two guests cannot have CPUs of their own on a machine with one")
 	}
-	n.learned.Load().NUMA = []backend.Cell{{CPUs: two[:2]}}
+	n.learned.Load().NUMA = []backend.NUMANode{{CPUs: two[:2]}}
 	taken := cpuset.New()
 	for i, guest := range guests {
 		after := run(t, n, guest.(*v1.VirtualMachineInstance))

@@ -25,8 +25,8 @@ const (
 const (
 	// controllers of a kind: each sits behind a root port of its own.
 	controllers = MaxPorts
-	// cells is the most NUMA nodes that QEMU has.
-	cells = 128
+	// maxNUMANodes is the most NUMA nodes that QEMU has.
+	maxNUMANodes = 128
 	// targets is the number of disks that names of up to two letters tell apart, vda to vdzz.
 	targets = 26 + 26*26
 )
@@ -141,30 +141,30 @@ func ParseTarget(text string) (Target, error) {
 
 // ParseExpander reads what records say of an expander bus: its number and the guest's NUMA node, 240:1, or 240: where it has none.
 func ParseExpander(text string) (Expander, error) {
-	number, cell, found := strings.Cut(text, ":")
+	number, node, found := strings.Cut(text, ":")
 	if !found {
 		return Expander{}, fmt.Errorf("must be a bus number and a NUMA node such as '240:1'")
 	}
-	if cell == "" {
+	if node == "" {
 		n, err := numbers(number, []span{{"bus number", 1, buses - 1}})
 		if err != nil {
 			return Expander{}, err
 		}
 		return Expander{BusNr: n[0]}, nil
 	}
-	n, err := numbers(text, []span{{"bus number", 1, buses - 1}, {"NUMA node", 0, cells - 1}})
+	n, err := numbers(text, []span{{"bus number", 1, buses - 1}, {"NUMA node", 0, maxNUMANodes - 1}})
 	if err != nil {
 		return Expander{}, err
 	}
-	return Expander{BusNr: n[0], Cell: &n[1]}, nil
+	return Expander{BusNr: n[0], NUMANode: &n[1]}, nil
 }
 
 // String is the form that ParseExpander reads.
 func (e Expander) String() string {
-	if e.Cell == nil {
+	if e.NUMANode == nil {
 		return fmt.Sprintf("%d:", e.BusNr)
 	}
-	return fmt.Sprintf("%d:%d", e.BusNr, *e.Cell)
+	return fmt.Sprintf("%d:%d", e.BusNr, *e.NUMANode)
 }
 
 // span is what one number of a place may be.

@@ -10,7 +10,7 @@ import (
 // TestPlacesReadBack: what one boot writes into a record, the next one reads.
 func TestPlacesReadBack(t *testing.T) {
 	t.Parallel()
-	cell := uint(127)
+	node := uint(127)
 	for _, c := range []struct {
 		text string
 		back func(text string) (fmt.Stringer, error)
@@ -22,7 +22,7 @@ func TestPlacesReadBack(t *testing.T) {
 		{address.CCW{CSSID: 0xfe, SSID: 3, Device: 0xffff}.String(), reading(address.ParseCCW)},
 		{address.CCW{CSSID: 0xfe}.String(), reading(address.ParseCCW)},
 		{address.Target{Prefix: "sd", Number: 701}.String(), reading(address.ParseTarget)},
-		{address.Expander{BusNr: 240, Cell: &cell}.String(), reading(address.ParseExpander)},
+		{address.Expander{BusNr: 240, NUMANode: &node}.String(), reading(address.ParseExpander)},
 		{address.Expander{BusNr: 1}.String(), reading(address.ParseExpander)},
 	} {
 		back, err := c.back(c.text)

@@ -31,8 +31,8 @@ type Device struct {
 	Home *PCI
 	// Soldered devices exist at their Home in any case; nothing else can be there.
 	Soldered bool
-	// Cell is the NUMA node of the guest that a new device is to be next to, on a bus of that NUMA node; nil is none.
-	Cell *uint
+	// NUMANode is the NUMA node of the guest that a new device is to be next to, on a bus of that NUMA node; nil is none.
+	NUMANode *uint
 }
 
 // PCIe is the PCI Express topology of a guest: a root bus with single devices and root ports.
@@ -95,7 +95,7 @@ func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 	b.homes(devices)
 	b.added(devices)
 	b.spare()
-	b.besideCells(devices)
+	b.placeOnNUMANodes(devices)
 	return b.plan, b.errs
 }
 

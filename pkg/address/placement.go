@@ -75,7 +75,7 @@ func (b *board) homes(devices []Device) {
 // added finds places for devices that have none yet, in the order of the devices: holes first, then new ports.
 func (b *board) added(devices []Device) {
 	for _, d := range devices {
-		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.Cell != nil {
+		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.NUMANode != nil {
 			continue
 		}
 		at, ok := b.free(d.Where)

@@ -16,8 +16,8 @@ import (
 type Expander struct {
 	// BusNr is its number for the guest; its ports have those that follow, up to the next expander's.
 	BusNr uint
-	// Cell of the guest that its devices are next to; nil where the guest has no such NUMA node any more.
-	Cell *uint
+	// NUMANode of the guest that its devices are next to; nil where the guest has no such NUMA node any more.
+	NUMANode *uint
 }
 
 const (
@@ -53,45 +53,45 @@ func (b *board) expander(index uint, at PCI) {
 	b.apart++
 }
 
-// cellPort puts a root port onto an expander bus.
-func (b *board) cellPort(index uint, at PCI) {
+// expanderPort puts a root port onto an expander bus.
+func (b *board) expanderPort(index uint, at PCI) {
 	b.plan.Ports[index-1], b.owner[at] = at, tenant{port: int(index)}
 	b.apart++
 }
 
-// besideCells places the devices that are to be next to a NUMA node, after all others, which are then where they are without it.
-func (b *board) besideCells(devices []Device) {
+// placeOnNUMANodes places the devices that are to be next to a NUMA node, after all others, which are then where they are without it.
+func (b *board) placeOnNUMANodes(devices []Device) {
 	for _, d := range devices {
-		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.Cell == nil {
+		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.NUMANode == nil {
 			continue
 		}
-		at, ok := b.freeBeside(*d.Cell)
+		at, ok := b.freeOnNUMANode(*d.NUMANode)
 		if !ok {
-			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, fmt.Sprintf("no PCI bus is left for NUMA node %d of the guest: remove devices", *d.Cell)))
+			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, fmt.Sprintf("no PCI bus is left for NUMA node %d of the guest: remove devices", *d.NUMANode)))
 			continue
 		}
 		b.take(d, at)
 	}
 }
 
-// freeBeside is a place next to a NUMA node: behind a port whose device is gone, else behind a new port, of a new expander if need be.
-func (b *board) freeBeside(cell uint) (PCI, bool) {
+// freeOnNUMANode is a place next to a NUMA node: behind a port whose device is gone, else behind a new port, of a new expander if need be.
+func (b *board) freeOnNUMANode(node uint) (PCI, bool) {
 	full := map[uint]uint{} // ports by expander
 	for i, at := range b.plan.Ports {
 		if !b.expands(at.Bus) {
 			continue
 		}
 		full[at.Bus]++
-		if beside := b.plan.Expanders[at.Bus].Cell; !b.plan.Occupied[i] && beside != nil && *beside == cell {
+		if on := b.plan.Expanders[at.Bus].NUMANode; !b.plan.Occupied[i] && on != nil && *on == node {
 			return PCI{Bus: uint(i + 1)}, true
 		}
 	}
 	for _, index := range slices.Sorted(maps.Keys(b.plan.Expanders)) {
-		if e := b.plan.Expanders[index]; e.Cell != nil && *e.Cell == cell && full[index] < b.room(e) {
+		if e := b.plan.Expanders[index]; e.NUMANode != nil && *e.NUMANode == node && full[index] < b.room(e) {
 			return b.portOf(index)
 		}
 	}
-	index, ok := b.addExpander(cell)
+	index, ok := b.addExpander(node)
 	if !ok {
 		return PCI{}, false
 	}
@@ -117,14 +117,14 @@ func (b *board) portOf(expander uint) (PCI, bool) {
 			continue
 		}
 		b.grow(uint(len(b.plan.Ports) + 1))
-		b.cellPort(uint(len(b.plan.Ports)), at)
+		b.expanderPort(uint(len(b.plan.Ports)), at)
 		return PCI{Bus: uint(len(b.plan.Ports))}, true
 	}
 	return PCI{}, false
 }
 
 // addExpander takes the numbers below those of the others, as long as they are above what the root bus needs.
-func (b *board) addExpander(cell uint) (uint, bool) {
+func (b *board) addExpander(node uint) (uint, bool) {
 	at, ok := b.freeSlot()
 	if !ok || b.lowest <= window+b.plain() || len(b.plan.Ports) == MaxPorts {
 		return 0, false
@@ -135,7 +135,7 @@ func (b *board) addExpander(cell uint) (uint, bool) {
 	if b.plan.Expanders == nil {
 		b.plan.Expanders = map[uint]Expander{}
 	}
-	b.plan.Expanders[index] = Expander{BusNr: b.lowest, Cell: &cell}
+	b.plan.Expanders[index] = Expander{BusNr: b.lowest, NUMANode: &node}
 	b.expander(index, at)
 	return index, true
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/kilnvm/kiln/pkg/address"
 )
 
-// near is a device next to a NUMA cell of the guest.
-func near(key string, cell uint) address.Device {
+// near is a device next to a NUMA node of the guest.
+func near(key string, node uint) address.Device {
 	d := device(key, "")
-	d.Cell = &cell
+	d.NUMANode = &node
 	return d
 }
 
-// buses is what a plan says of expanders: <index>=<bus number>:<cell> at <address>.
+// buses is what a plan says of expanders: <index>=<bus number>:<NUMA node> at <address>.
 func buses(plan address.Plan) string {
 	var words []string
 	for _, index := range slices.Sorted(maps.Keys(plan.Expanders)) {
-		e, cell := plan.Expanders[index], "?"
-		if e.Cell != nil {
-			cell = fmt.Sprint(*e.Cell)
+		e, node := plan.Expanders[index], "?"
+		if e.NUMANode != nil {
+			node = fmt.Sprint(*e.NUMANode)
 		}
-		words = append(words, fmt.Sprintf("%d=%d:%s at %s", index, e.BusNr, cell, plan.Ports[index-1]))
+		words = append(words, fmt.Sprintf("%d=%d:%s at %s", index, e.BusNr, node, plan.Ports[index-1]))
 	}
 	return strings.Join(words, " ")
 }
@@ -53,7 +53,7 @@ func placed(t *testing.T, topology address.PCIe, devices ...address.Device) addr
 	return plan
 }
 
-func TestBesideCells(t *testing.T) {
+func TestNUMANodes(t *testing.T) {
 	t.Parallel()
 	topology := address.PCIe{Reserved: []uint{0, 31}, Free: 2}
 	plan := placed(t, topology, device("nic", ""), near("gpu0", 0), near("gpu1", 1), near("gpu2", 0), device("disk", ""))
@@ -63,7 +63,7 @@ func TestBesideCells(t *testing.T) {
 	without := placed(t, topology, device("nic", ""), device("disk", ""))
 	for key, want := range without.Devices {
 		if plan.Devices[key] != want {
-			t.Errorf("'%s' is at %s, and without devices next to cells at %s", key, plan.Devices[key], want)
+			t.Errorf("'%s' is at %s, and without devices next to NUMA nodes at %s", key, plan.Devices[key], want)
 		}
 	}
 	want := map[string]address.PCI{"nic": {Bus: 1}, "disk": {Bus: 2}, "gpu0": {Bus: 6}, "gpu1": {Bus: 8}, "gpu2": {Bus: 9}}
@@ -75,8 +75,8 @@ func TestBesideCells(t *testing.T) {
 	}
 }
 
-// TestBesideCellsLater: a later boot moves nothing, whatever comes and goes, and fills holes.
-func TestBesideCellsLater(t *testing.T) {
+// TestNUMANodesLater: a later boot moves nothing, whatever comes and goes, and fills holes.
+func TestNUMANodesLater(t *testing.T) {
 	t.Parallel()
 	topology := address.PCIe{Reserved: []uint{0, 31}, Free: 2}
 	first := placed(t, topology, device("nic", ""), near("a", 0), near("b", 1))
@@ -94,7 +94,7 @@ func TestBesideCellsLater(t *testing.T) {
 			"4=240:0 at 0000:00:1e.0 6=224:1 at 0000:00:1d.0"},
 		{"one instead of another", []address.Device{near("new", 0), near("b", 1)}, map[string]address.PCI{"new": {Bus: 5}},
 			"4=240:0 at 0000:00:1e.0 6=224:1 at 0000:00:1d.0"},
-		{"next to a third cell", []address.Device{near("new", 2), near("a", 0), near("b", 1)}, map[string]address.PCI{"new": {Bus: 9}},
+		{"next to a third NUMA node", []address.Device{near("new", 2), near("a", 0), near("b", 1)}, map[string]address.PCI{"new": {Bus: 9}},
 			"4=240:0 at 0000:00:1e.0 6=224:1 at 0000:00:1d.0 8=208:2 at 0000:00:1c.0"},
 		{"what can be anywhere stays off these buses", []address.Device{device("x", ""), device("y", ""), device("z", ""), device("nic", "")},
 			map[string]address.PCI{"x": {Bus: 2}, "y": {Bus: 3}, "z": {Bus: 8}}, "4=240:0 at 0000:00:1e.0 6=224:1 at 0000:00:1d.0"},
@@ -116,7 +116,7 @@ func TestBesideCellsLater(t *testing.T) {
 	}
 }
 
-// TestBusNumbers: fifteen devices to an expander, then another one for the same cell, as long as there are numbers.
+// TestBusNumbers: fifteen devices to an expander, then another one for the same NUMA node, as long as there are numbers.
 func TestBusNumbers(t *testing.T) {
 	t.Parallel()
 	var many []address.Device
@@ -138,7 +138,7 @@ func TestBusNumbers(t *testing.T) {
 	}
 }
 
-func TestPinsBesideCells(t *testing.T) {
+func TestPinsOnNUMANodes(t *testing.T) {
 	t.Parallel()
 	topology := address.PCIe{Reserved: []uint{0, 31}, Free: 2}
 	later := again(topology, placed(t, topology, near("a", 0)))
@@ -200,8 +200,8 @@ func TestRandomHistories(t *testing.T) {
 				if old, stays := was.Devices[d.Key]; stays && old != at {
 					t.Fatalf("'%s' moves from %s to %s", d.Key, old, at)
 				}
-				if e, on := now.Expanders[now.Ports[at.Bus-1].Bus]; on != (d.Cell != nil) || on && *e.Cell != *d.Cell {
-					t.Fatalf("'%s' is at %s, next to the wrong cell or none", d.Key, at)
+				if e, on := now.Expanders[now.Ports[at.Bus-1].Bus]; on != (d.NUMANode != nil) || on && *e.NUMANode != *d.NUMANode {
+					t.Fatalf("'%s' is at %s, next to the wrong NUMA node or none", d.Key, at)
 				}
 			}
 			for index, e := range was.Expanders {

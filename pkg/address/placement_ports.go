@@ -26,7 +26,7 @@ func (b *board) frozenPorts() {
 		}
 		at, err := ParsePCI(text)
 		if err == nil && b.expands(at.Bus) && !b.taken(at) {
-			b.cellPort(uint(index+1), at)
+			b.expanderPort(uint(index+1), at)
 			continue
 		}
 		if err != nil || at.Bus != 0 {

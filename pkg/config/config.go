@@ -56,8 +56,8 @@ type FrontendDefaults struct {
 	Video    map[string]string
 	// GenerationID gives guests a device that tells them when they were restored or cloned.
 	GenerationID bool
-	// HostDevicesByCell shows guests that mirror NUMA cells which of them their host devices are next to.
-	HostDevicesByCell bool
+	// HostDevicesByNUMANode shows guests that mirror NUMA nodes which of them their host devices are next to.
+	HostDevicesByNUMANode bool
 }
 
 // SMBIOS are the system strings that a guest reads from its DMI table. Empty strings are left out.

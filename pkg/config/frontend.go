@@ -29,8 +29,8 @@ func frontend(cfg v1.KubeVirtConfiguration, on Gates) FrontendDefaults {
 		FreePorts: freePorts,
 		EFIVideo:  "bochs",
 		// KubeVirt gives none; Windows and its directory service want one to notice that they were restored.
-		GenerationID:      true,
-		Video:             map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
-		HostDevicesByCell: on.Enabled("PCINUMAAwareTopology"),
+		GenerationID:          true,
+		Video:                 map[string]string{"amd64": "vga", "arm64": "virtio", "s390x": "virtio"},
+		HostDevicesByNUMANode: on.Enabled("PCINUMAAwareTopology"),
 	}
 }

@@ -15,7 +15,7 @@ func Compare(before, after Record) (changes []Change) {
 		old := before.Devices[key]
 		now, still := after.Devices[key]
 		old.Index, now.Index = nil, nil
-		// The cell of an expander bus goes with the guest's cells.
+		// The NUMA node of an expander bus goes with those of the VMI.
 		old.Expander, _, _ = strings.Cut(old.Expander, ":")
 		now.Expander, _, _ = strings.Cut(now.Expander, ":")
 		switch {

@@ -132,7 +132,7 @@ func judge(r *Record, f *findings) {
 		f.add("devices", key, formed(keyForm, key, "a kind and a name such as 'disk.root'"))
 		judgeAddress(r.Devices[key], "devices["+key+"]", f)
 	}
-	judgeCells(r.NUMA, f)
+	judgeNUMANodes(r.NUMA, f)
 }
 
 // judge names what of an address the allocator cannot give.

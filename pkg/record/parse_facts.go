@@ -9,31 +9,31 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// Numbers of a record that are facts of a host: NUMA cells, sizes of blocks, frequencies.
+// Numbers of a record that are facts of a host: NUMA nodes, sizes of blocks, frequencies.
 
 const (
-	// mostCells is QEMU's limit of NUMA nodes.
-	mostCells = 128
+	// maxNUMANodes is QEMU's limit of NUMA nodes.
+	maxNUMANodes = 128
 	// mostCPUs is more than a guest of any machine has, those to be added counted.
 	mostCPUs = 4096
-	// mostCellMemory is 4 PiB in KiB, so that the sum over all cells is a number too.
-	mostCellMemory = 1 << 42
+	// maxNUMANodeMemory is 4 PiB in KiB, so that the sum over all nodes is a number too.
+	maxNUMANodeMemory = 1 << 42
 	// smallestBlock and largestBlock are QEMU's limits in bytes.
 	smallestBlock, largestBlock = 512, 2 << 20
 	// largestDiscard is QEMU's limit in bytes: a 32-bit number.
 	largestDiscard = 1<<32 - 1
 )
 
-func judgeCells(cells []Cell, f *findings) {
-	if len(cells) > mostCells {
-		f.add("numa", len(cells), fmt.Errorf("must have at most %d NUMA nodes", mostCells))
+func judgeNUMANodes(nodes []NUMANode, f *findings) {
+	if len(nodes) > maxNUMANodes {
+		f.add("numa", len(nodes), fmt.Errorf("must have at most %d NUMA nodes", maxNUMANodes))
 		return
 	}
-	for i, cell := range cells {
+	for i, node := range nodes {
 		entry := fmt.Sprintf("numa[%d]", i)
-		f.add(entry+".cpus", cell.CPUs, discarding(ParseCPUs)(cell.CPUs))
-		f.add(entry+".memoryKiB", cell.MemoryKiB, between(cell.MemoryKiB, 0, mostCellMemory))
-		f.add(entry+".distances", cell.Distances, distancesOf(i, cell.Distances, len(cells)))
+		f.add(entry+".cpus", node.CPUs, discarding(ParseCPUs)(node.CPUs))
+		f.add(entry+".memoryKiB", node.MemoryKiB, between(node.MemoryKiB, 0, maxNUMANodeMemory))
+		f.add(entry+".distances", node.Distances, distancesOf(i, node.Distances, len(nodes)))
 	}
 }
 
@@ -57,16 +57,16 @@ func ParseCPUs(text string) (cpuset.CPUSet, error) {
 	return cpuset.Parse(text)
 }
 
-// distancesOf a cell count as ACPI's: 10 to itself, more to others, and 254 at most.
-func distancesOf(cell int, distances []uint, cells int) error {
+// distancesOf checks that the distances of a NUMA node count as ACPI's: 10 to itself, more to others, and 254 at most.
+func distancesOf(node int, distances []uint, nodes int) error {
 	if len(distances) == 0 {
 		return nil
 	}
-	if len(distances) != cells {
-		return fmt.Errorf("must be %d, one for each NUMA node", cells)
+	if len(distances) != nodes {
+		return fmt.Errorf("must be %d, one for each NUMA node", nodes)
 	}
 	for to, distance := range distances {
-		if to == cell && distance != 10 || to != cell && (distance < 11 || distance > 254) {
+		if to == node && distance != 10 || to != node && (distance < 11 || distance > 254) {
 			return errors.New("must be 10 for the node itself, and from 11 to 254 for others")
 		}
 	}

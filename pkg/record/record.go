@@ -12,6 +12,6 @@ type (
 	Address = v1alpha1.GuestAddress
 	// BlockSize is that of a disk.
 	BlockSize = v1alpha1.GuestBlockSize
-	// Cell is a NUMA node of the guest.
-	Cell = v1alpha1.GuestNUMANode
+	// NUMANode is a NUMA node of the guest.
+	NUMANode = v1alpha1.GuestNUMANode
 )

@@ -122,7 +122,7 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 func facts(m Machine) frontend.Facts {
 	f := frontend.Facts{
 		Machines:    m.Host.Machines[m.VMI.Spec.Architecture],
-		HostDevices: map[string]string{}, HostDeviceCells: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{},
+		HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{},
 	}
 	for name, volume := range m.Bindings.Volumes {
 		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {
@@ -131,12 +131,12 @@ func facts(m Machine) frontend.Facts {
 	}
 	for name, device := range m.Bindings.HostDevs {
 		f.HostDevices[name] = device.Type
-		if cell, known := backend.CellOf(m.Host, device); known {
-			f.HostDeviceCells[name] = cell
+		if node, known := backend.NUMANodeOf(m.Host, device); known {
+			f.HostDeviceNUMANodes[name] = node
 		}
 	}
-	for _, cell := range backend.Cells(m.Host, m.Bindings) {
-		f.NUMA = append(f.NUMA, frontend.Cell{ID: cell.ID, CPUs: uint(len(cell.CPUs)), Distances: cell.Distances})
+	for _, node := range backend.NUMANodes(m.Host, m.Bindings) {
+		f.NUMA = append(f.NUMA, frontend.NUMANode{ID: node.ID, CPUs: uint(len(node.CPUs)), Distances: node.Distances})
 	}
 	return f
 }

@@ -36,7 +36,7 @@ var tables = map[string][]testCase{
 	"catalog":              catalogCases,
 	"clock":                clockCases,
 	"cpu":                  slices.Concat(cpuCases, cpuDedicatedCases, cpuNUMACases),
-	"cpu_cells":            cpuCellsCases,
+	"cpu_numa_nodes":       cpuNUMANodesCases,
 	"devices":              slices.Concat(devicesCases, devicesWatchdogCases),
 	"devices_architecture": devicesArchitectureCases,
 	"devices_names":        devicesNamesCases,

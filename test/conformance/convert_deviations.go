@@ -84,7 +84,7 @@ func flat(vmi *v1.VirtualMachineInstance) bool {
 	return vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true"
 }
 
-// mirrored tells whether the guest has the NUMA cells of a host.
+// mirrored tells whether the guest has the NUMA nodes of a host.
 func mirrored(vmi *v1.VirtualMachineInstance) bool {
 	cpu := vmi.Spec.Domain.CPU
 	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil

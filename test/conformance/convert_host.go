@@ -26,7 +26,7 @@ type hostContext struct {
 // machine is the same cluster and host for Kiln. What the context does not tell is assumed.
 func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) render.Machine {
 	m := render.Machine{VMI: vmi, Defaults: defaults, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
-	m.Defaults.HostDevicesByCell = false // the converter asks the host, which the recordings leave out
+	m.Defaults.HostDevicesByNUMANode = false // the converter asks the host, which the recordings leave out
 	m.Defaults.SMBIOS = config.SMBIOS{}
 	if s := c.SMBIOS; s != nil {
 		m.Defaults.SMBIOS = config.SMBIOS{Manufacturer: s.Manufacturer, Product: s.Product, Family: s.Family, Version: s.Version, SKU: s.Sku}
@@ -39,7 +39,7 @@ func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.Fro
 		m.Host.NUMA = nil
 	}
 	for _, cell := range c.NUMACells {
-		found := backend.Cell{ID: cell.ID, MemoryKiB: cell.MemoryBytes / 1024}
+		found := backend.NUMANode{ID: cell.ID, MemoryKiB: cell.MemoryBytes / 1024}
 		for _, id := range cell.CPUs {
 			found.CPUs = append(found.CPUs, backend.CPU{ID: id, Socket: cell.ID, Core: id})
 		}

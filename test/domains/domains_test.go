@@ -128,11 +128,11 @@ func everyCatalogObject(t *testing.T, d *libvirt.Daemon, set samples.Set) {
 		}
 		run("preference-"+preference.Name, instancetype.Set{Instancetype: big, Preference: preference})
 	}
-	t.Logf("catalog: %d sizes, %d preferences: %d rendered, schema-valid and defined by libvirt, %d of them mirror NUMA cells of the assumed host (two of 288 CPUs), %d refused: %v",
+	t.Logf("catalog: %d sizes, %d preferences: %d rendered, schema-valid and defined by libvirt, %d of them mirror NUMA nodes of the assumed host (two of 288 CPUs), %d refused: %v",
 		len(sizes), len(preferences), n.rendered, n.mirroring, n.refused, reasons)
 	want := has[set.Published()]
 	if n.mirroring != want.mirroring {
-		t.Errorf("the catalog has %d sizes that mirror NUMA cells, %d were defined", want.mirroring, n.mirroring)
+		t.Errorf("the catalog has %d sizes that mirror NUMA nodes, %d were defined", want.mirroring, n.mirroring)
 	}
 	if len(sizes) != want.sizes || len(preferences) != want.preferences {
 		t.Errorf("the catalog has %d sizes and %d preferences, read %d and %d", want.sizes, want.preferences, len(sizes), len(preferences))

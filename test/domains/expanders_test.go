@@ -19,7 +19,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// beside is a guest of two NUMA cells with one GPU next to the first and two next to the second.
+// beside is a guest of two NUMA nodes with one GPU next to the first and two next to the second.
 func beside(t *testing.T, architecture string) render.Result {
 	t.Helper()
 	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{
@@ -39,9 +39,9 @@ func beside(t *testing.T, architecture string) render.Result {
 	explicit := identified(t, vmi, c)
 	m := render.Machine{VMI: explicit, Defaults: c.Frontend, Host: backend.Assumed(architecture), Bindings: backend.AssumedBindings(explicit)}
 	m.Bindings.CPUs = []int{0, 1, 288, 289}
-	for name, cell := range map[string]int{"gpu0": 0, "gpu1": 1, "gpu2": 1} {
+	for name, node := range map[string]int{"gpu0": 0, "gpu1": 1, "gpu2": 1} {
 		device := m.Bindings.HostDevs[name]
-		device.NUMANode = &cell
+		device.NUMANode = &node
 		m.Bindings.HostDevs[name] = device
 	}
 	rendered, errs := render.Domain(m)
@@ -51,7 +51,7 @@ func beside(t *testing.T, architecture string) render.Result {
 	return rendered
 }
 
-// TestExpandersAreDefined: libvirt adds and changes nothing of the buses of NUMA cells.
+// TestExpandersAreDefined: libvirt adds and changes nothing of the buses of NUMA nodes.
 func TestExpandersAreDefined(t *testing.T) {
 	d := libvirt.Start(t)
 	for _, architecture := range []string{"amd64", "arm64"} {
@@ -92,7 +92,7 @@ func unchanged(t *testing.T, d *libvirt.Daemon, dom *libvirtxml.Domain) {
 	}
 }
 
-// TestExpandersBoot: firmware and kernel of a guest find the devices on the buses of their cells, under the numbers that the domain gives
+// TestExpandersBoot: firmware and kernel of a guest find the devices on the buses of their NUMA nodes, under the numbers that the domain gives
 // them.
 func TestExpandersBoot(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestExpandersBoot(t *testing.T) {
 	slices.Sort(places)
 	want := []string{"0000:e0:00.0/0000:e1:00.0", "0000:e0:01.0/0000:e2:00.0", "0000:f0:00.0/0000:f1:00.0"}
 	if !slices.Equal(places, want) {
-		t.Errorf("devices next to cells are at %v, want %v", places, want)
+		t.Errorf("devices next to NUMA nodes are at %v, want %v", places, want)
 	}
 }
 

@@ -74,7 +74,7 @@ var platform = []part{
 	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, values(vcpusOf)},
 	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, values(topologyWords)},
 	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, values(modelOf)},
-	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(cellsOf)},
+	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, values(numaText)},
 	{record.PartSMBIOS, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, noValues},
 	{record.PartFirmwareFiles, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, noValues},
 	{record.PartFeatures, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, noValues},

@@ -7,15 +7,15 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// cells returns the NUMA nodes where they mirror a host. The single NUMA node of a guest whose memory can grow follows from its spec, and
+// numaNodes returns the NUMA nodes where they mirror a host. The single NUMA node of a guest whose memory can grow follows from its spec, and
 // must not pass for a host's when its owner turns mirroring on.
-func cells(dom *libvirtxml.Domain) []record.Cell {
+func numaNodes(dom *libvirtxml.Domain) []record.NUMANode {
 	if dom.CPU == nil || dom.CPU.Numa == nil || dom.MaximumMemory != nil {
 		return nil
 	}
-	var out []record.Cell
+	var out []record.NUMANode
 	for _, cell := range dom.CPU.Numa.Cell {
-		c := record.Cell{CPUs: cell.CPUs, MemoryKiB: uint64(cell.Memory)} // frontends count in KiB
+		c := record.NUMANode{CPUs: cell.CPUs, MemoryKiB: uint64(cell.Memory)} // frontends count in KiB
 		if cell.Distances != nil {
 			for _, sibling := range cell.Distances.Siblings {
 				c.Distances = append(c.Distances, sibling.Value)
@@ -26,8 +26,8 @@ func cells(dom *libvirtxml.Domain) []record.Cell {
 	return out
 }
 
-// cellsOf is the CPUs and the memory of each NUMA node, for people.
-func cellsOf(d *libvirtxml.Domain) string {
+// numaText is the CPUs and the memory of each NUMA node, for people.
+func numaText(d *libvirtxml.Domain) string {
 	var lists []string
 	for _, cell := range numaOf(d).Cell {
 		lists = append(lists, cell.CPUs+" with "+size(uint64(cell.Memory)))

@@ -14,7 +14,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	}
 	r.SMBIOS, r.Serial = systemStrings(dom)
 	r.TSC = tscFrequency(dom.Clock)
-	r.NUMA = cells(dom)
+	r.NUMA = numaNodes(dom)
 	if dom.Devices == nil {
 		return r
 	}
@@ -56,7 +56,7 @@ func expander(c *libvirtxml.DomainController) string {
 	if c.PCI == nil || c.PCI.Target == nil || c.PCI.Target.BusNr == nil {
 		return ""
 	}
-	return address.Expander{BusNr: *c.PCI.Target.BusNr, Cell: c.PCI.Target.NUMANode}.String()
+	return address.Expander{BusNr: *c.PCI.Target.BusNr, NUMANode: c.PCI.Target.NUMANode}.String()
 }
 
 func freezeDevice(r *record.Record, d Device) {

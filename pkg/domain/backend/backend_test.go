@@ -41,16 +41,16 @@ func rendered(t testing.TB, m render.Machine) *libvirtxml.Domain {
 	return out.Documents.Domain
 }
 
-// cells of a host: for each its cores, for each core its CPUs. A cell has 1 GiB for each CPU, half of it in pages of 2 MiB.
-func cells(cores ...[][]int) []backend.Cell {
-	var out []backend.Cell
-	for id, cell := range cores {
-		c := backend.Cell{ID: id, Distances: map[int]uint{}}
+// nodes of a host: for each its cores, for each core its CPUs. A node has 1 GiB for each CPU, half of it in pages of 2 MiB.
+func nodes(cores ...[][]int) []backend.NUMANode {
+	var out []backend.NUMANode
+	for id, node := range cores {
+		c := backend.NUMANode{ID: id, Distances: map[int]uint{}}
 		for to := range cores {
 			c.Distances[to] = 20
 		}
 		c.Distances[id] = 10
-		for core, cpus := range cell {
+		for core, cpus := range node {
 			for _, cpu := range cpus {
 				c.CPUs = append(c.CPUs, backend.CPU{ID: cpu, Socket: id, Core: core})
 				c.MemoryKiB += 1 << 20
@@ -62,11 +62,11 @@ func cells(cores ...[][]int) []backend.Cell {
 	return out
 }
 
-// on gives the guest a host of these cells and all their CPUs.
-func on(m render.Machine, host []backend.Cell) render.Machine {
+// on gives the guest a host of these nodes and all their CPUs.
+func on(m render.Machine, host []backend.NUMANode) render.Machine {
 	m.Host.NUMA, m.Bindings.CPUs = host, nil
-	for _, cell := range host {
-		for _, cpu := range cell.CPUs {
+	for _, node := range host {
+		for _, cpu := range node.CPUs {
 			m.Bindings.CPUs = append(m.Bindings.CPUs, cpu.ID)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 type pinning struct {
 	// vcpus is the CPU of each vCPU that the guest starts with, pool that of each thread of the supplemental pool.
 	vcpus, pool, emulator []int
-	// cells has the NUMA node of the host for each of the guest's.
-	cells []int
+	// nodes has the NUMA node of the host for each of the guest's.
+	nodes []int
 	// floating is all that the vCPUs may run on, where they are not to be pinned; else empty.
 	floating cpuset.CPUSet
 }
@@ -39,11 +39,11 @@ func (h *host) pinning() *pinning {
 		return nil
 	}
 	p := &pinning{}
-	if cells := h.guestCells(); h.mirrored() && len(cells) > 0 {
-		if p.cells, p.vcpus = h.mirror(cells, rooms); p.cells == nil {
+	if nodes := h.guestNUMANodes(); h.mirrored() && len(nodes) > 0 {
+		if p.nodes, p.vcpus = h.mirror(nodes, rooms); p.nodes == nil {
 			return nil
 		}
-		away := func(r *room) bool { return !slices.Contains(p.cells, r.id) }
+		away := func(r *room) bool { return !slices.Contains(p.nodes, r.id) }
 		rooms = append(slices.DeleteFunc(slices.Clone(rooms), away), rooms...) // the guest's own NUMA nodes first
 	} else {
 		d := demand{vcpus / h.threads(), h.threads(), extra}
@@ -120,7 +120,7 @@ func total(rooms []*room) int {
 
 // rooms of the host, in its order. A host that tells no NUMA nodes has one, in which each CPU is a core.
 func (h *host) rooms() []*room {
-	free, near := h.freeCPUs(), h.deviceCells()
+	free, near := h.freeCPUs(), h.deviceNUMANodes()
 	if len(h.Host.NUMA) == 0 {
 		r := &room{id: -1}
 		for _, id := range free.List() {
@@ -129,10 +129,10 @@ func (h *host) rooms() []*room {
 		return []*room{r}
 	}
 	var rooms []*room
-	for _, cell := range h.Host.NUMA {
-		r := &room{id: cell.ID, memoryKiB: cell.MemoryKiB, pages: cell.Pages, spread: h.policy.CPU.PinStrategy == "spread", near: slices.Contains(near, cell.ID)}
+	for _, node := range h.Host.NUMA {
+		r := &room{id: node.ID, memoryKiB: node.MemoryKiB, pages: node.Pages, spread: h.policy.CPU.PinStrategy == "spread", near: slices.Contains(near, node.ID)}
 		index := map[[3]int]int{} // by socket, die and core
-		for _, cpu := range cell.CPUs {
+		for _, cpu := range node.CPUs {
 			if !free.Contains(cpu.ID) {
 				continue
 			}
@@ -214,18 +214,18 @@ func (h *host) freeCPUs() cpuset.CPUSet {
 	return cpuset.New(h.Bindings.CPUs...).Difference(h.cpus(h.policy.CPU.ReservedHostCPUs, "reservedHostCPUs"))
 }
 
-// deviceCells are the NUMA nodes of the guest's host devices, where its CPUs are to follow them.
-func (h *host) deviceCells() []int {
+// deviceNUMANodes are the NUMA nodes of the guest's host devices, where its CPUs are to follow them.
+func (h *host) deviceNUMANodes() []int {
 	if follow := h.policy.NUMA.FollowDevices; follow == nil || !*follow {
 		return nil
 	}
-	var cells []int
+	var nodes []int
 	for _, device := range h.Bindings.HostDevs {
 		if device.NUMANode != nil {
-			cells = append(cells, *device.NUMANode)
+			nodes = append(nodes, *device.NUMANode)
 		}
 	}
-	return cells
+	return nodes
 }
 
 func takeAny(rooms []*room, n int) []int {

@@ -37,9 +37,9 @@ func pinned(tune *libvirtxml.DomainCPUTune) string {
 
 // Hosts that number the second threads of all cores after the first ones, as Intel's and AMD's do.
 var (
-	oneCell  = cells([][]int{{0, 4}, {1, 5}, {2, 6}, {3, 7}})
-	twoCells = cells([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
-	uneven   = cells([][]int{{0, 6}}, [][]int{{1, 7}, {2, 8}, {3, 9}}, [][]int{{4, 10}, {5, 11}})
+	oneNode  = nodes([][]int{{0, 4}, {1, 5}, {2, 6}, {3, 7}})
+	twoNodes = nodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
+	uneven   = nodes([][]int{{0, 6}}, [][]int{{1, 7}, {2, 8}, {3, 9}}, [][]int{{4, 10}, {5, 11}})
 )
 
 func TestPinning(t *testing.T) {
@@ -54,29 +54,29 @@ func TestPinning(t *testing.T) {
 	}
 	for _, c := range []struct {
 		why, spec string
-		host      []backend.Cell
+		host      []backend.NUMANode
 		free      []int // all if nil
 		want      string
 	}{
-		{"without dedicated CPUs nothing is pinned", "{architecture: amd64, domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {}}}", oneCell, nil, "none"},
-		{"the threads of a core of the guest are those of one core of the host", own("cores: 2, threads: 2", ""), oneCell, nil, "v 0 4 1 5"},
-		{"cores of one thread fill whole cores, which leaves whole ones to others", own("cores: 3", ""), oneCell, nil, "v 0 4 1"},
-		{"sockets count like cores", own("sockets: 2, threads: 2", ""), oneCell, nil, "v 0 4 1 5"},
-		{"a core with a busy thread comes last", own("cores: 1, threads: 2", ""), oneCell, []int{4, 1, 5}, "v 1 5"},
-		{"fragments serve where whole cores are gone", own("cores: 1, threads: 2", ""), oneCell, []int{4, 5}, "v 4 5"},
-		{"one cell has room for all", own("cores: 2, threads: 2", ""), twoCells, []int{0, 1, 2, 3, 5, 6, 7}, "v 2 6 3 7"},
-		{"the fullest cell that has room, so that the roomy one stays for large guests", own("cores: 2", ""), uneven, nil, "v 0 6"},
-		{"the isolated emulator is in the guest's cell", own("cores: 3, isolateEmulatorThread: true", ""), uneven, nil, "v 4 10 5 e 11"},
-		{"a guest larger than a cell takes the roomiest first, and only whole cores across cells", own("cores: 4, threads: 2", ""), uneven, nil,
+		{"without dedicated CPUs nothing is pinned", "{architecture: amd64, domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {}}}", oneNode, nil, "none"},
+		{"the threads of a core of the guest are those of one core of the host", own("cores: 2, threads: 2", ""), oneNode, nil, "v 0 4 1 5"},
+		{"cores of one thread fill whole cores, which leaves whole ones to others", own("cores: 3", ""), oneNode, nil, "v 0 4 1"},
+		{"sockets count like cores", own("sockets: 2, threads: 2", ""), oneNode, nil, "v 0 4 1 5"},
+		{"a core with a busy thread comes last", own("cores: 1, threads: 2", ""), oneNode, []int{4, 1, 5}, "v 1 5"},
+		{"fragments serve where whole cores are gone", own("cores: 1, threads: 2", ""), oneNode, []int{4, 5}, "v 4 5"},
+		{"one node has room for all", own("cores: 2, threads: 2", ""), twoNodes, []int{0, 1, 2, 3, 5, 6, 7}, "v 2 6 3 7"},
+		{"the fullest node that has room, so that the roomy one stays for large guests", own("cores: 2", ""), uneven, nil, "v 0 6"},
+		{"the isolated emulator is in the guest's node", own("cores: 3, isolateEmulatorThread: true", ""), uneven, nil, "v 4 10 5 e 11"},
+		{"a guest larger than a node takes the roomiest first, and only whole cores across nodes", own("cores: 4, threads: 2", ""), uneven, nil,
 			"v 1 7 2 8 3 9 4 10"},
-		{"a host that tells no cells gives CPUs in their order", own("cores: 2, threads: 2", ""), nil, []int{3, 5, 6, 7}, "v 3 5 6 7"},
-		{"a shared IO thread runs on the guest's own CPUs", own("cores: 2", shared+", devices: {disks: ["+disks("a b")+"]}"), oneCell, nil, "v 0 4 i 0,4"},
-		{"IO threads run beside an isolated emulator", own("cores: 2, isolateEmulatorThread: true", shared+", devices: {disks: ["+disks("a")+"]}"), oneCell,
+		{"a host that tells no nodes gives CPUs in their order", own("cores: 2, threads: 2", ""), nil, []int{3, 5, 6, 7}, "v 3 5 6 7"},
+		{"a shared IO thread runs on the guest's own CPUs", own("cores: 2", shared+", devices: {disks: ["+disks("a b")+"]}"), oneNode, nil, "v 0 4 i 0,4"},
+		{"IO threads run beside an isolated emulator", own("cores: 2, isolateEmulatorThread: true", shared+", devices: {disks: ["+disks("a")+"]}"), oneNode,
 			nil, "v 0 4 e 1 i 1"},
-		{"several IO threads spread evenly", own("cores: 4", ", ioThreadsPolicy: auto, devices: {disks: ["+disks("a b")+"]}"), oneCell, nil, "v 0 4 1 5 i 0,4 1,5"},
-		{"more IO threads than CPUs go around", own("cores: 2", ", ioThreadsPolicy: auto, devices: {disks: ["+disks("a b c")+"]}"), oneCell, nil, "v 0 4 i 0 4 0"},
+		{"several IO threads spread evenly", own("cores: 4", ", ioThreadsPolicy: auto, devices: {disks: ["+disks("a b")+"]}"), oneNode, nil, "v 0 4 1 5 i 0,4 1,5"},
+		{"more IO threads than CPUs go around", own("cores: 2", ", ioThreadsPolicy: auto, devices: {disks: ["+disks("a b c")+"]}"), oneNode, nil, "v 0 4 i 0 4 0"},
 		{"each thread of a supplemental pool has a CPU", own("cores: 2",
-			", ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, devices: {disks: ["+disks("a")+"]}"), oneCell, nil, "v 0 4 i 1 5"},
+			", ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, devices: {disks: ["+disks("a")+"]}"), oneNode, nil, "v 0 4 i 1 5"},
 	} {
 		spec := strings.Replace(c.spec, "devices: {}, ioThreads", "ioThreads", 1)
 		m := on(machine(t, withVolumes(spec, "a b c")), c.host)
@@ -100,7 +100,7 @@ func withVolumes(spec, names string) string {
 
 func TestTooFewCPUs(t *testing.T) {
 	t.Parallel()
-	m := on(machine(t, own("cores: 3, isolateEmulatorThread: true", "")), oneCell)
+	m := on(machine(t, own("cores: 3, isolateEmulatorThread: true", "")), oneNode)
 	m.Bindings.CPUs = []int{0, 1, 2}
 	refusal(t, m, "FieldValueInvalid spec.domain.cpu.dedicatedCpuPlacement", "the VMI needs 4 dedicated CPUs, and this host has 3 for it")
 	m.Bindings.CPUs = []int{20, 21, 22, 23, 24} // a node may offer what its libvirt does not know
@@ -112,7 +112,7 @@ func TestTooFewCPUs(t *testing.T) {
 func TestEmulatorParity(t *testing.T) {
 	t.Parallel()
 	for cores, want := range map[int]string{2: "v 0 4 e 1,5", 3: "v 0 4 1 e 5"} {
-		m := on(machine(t, own(fmt.Sprintf("cores: %d, isolateEmulatorThread: true", cores), "")), oneCell)
+		m := on(machine(t, own(fmt.Sprintf("cores: %d, isolateEmulatorThread: true", cores), "")), oneNode)
 		m.VMI.Annotations = map[string]string{"alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity": ""}
 		same(t, fmt.Sprintf("%d CPUs", cores), want, pinned(rendered(t, m).CPUTune))
 	}
@@ -125,7 +125,7 @@ func TestRealtime(t *testing.T) {
 		"{}":            `<vcpusched vcpus="0-3" scheduler="fifo" priority="1">`,
 		"{mask: '1-2'}": `<vcpusched vcpus="1-2" scheduler="fifo" priority="1">`,
 	} {
-		m := on(machine(t, own("cores: 4, realtime: "+mask, "")), oneCell)
+		m := on(machine(t, own("cores: 4, realtime: "+mask, "")), oneNode)
 		m.Policy = policyOf(t, m, profile(t, "p", "{cpu: {vcpuScheduler: {policy: Batch}}}")) // the user's word counts
 		if text := part(t, libvirtxml.Domain{CPUTune: rendered(t, m).CPUTune}); !strings.Contains(text, want) {
 			t.Errorf("realtime %s: no '%s' in %s", mask, want, text)
@@ -136,6 +136,6 @@ func TestRealtime(t *testing.T) {
 // Sockets to be added later have no CPU yet: the guest starts with what it has.
 func TestLaterSocketsAreNotPinned(t *testing.T) {
 	t.Parallel()
-	m := on(machine(t, own("sockets: 1, cores: 2, maxSockets: 4", "")), oneCell)
+	m := on(machine(t, own("sockets: 1, cores: 2, maxSockets: 4", "")), oneNode)
 	same(t, "pins", "v 0 4", pinned(rendered(t, m).CPUTune))
 }

@@ -23,7 +23,7 @@ type Capabilities struct {
 	LibvirtVersion string                       `json:"libvirtVersion,omitempty"`
 	QEMUVersion    string                       `json:"qemuVersion,omitempty"`
 	// NUMA nodes with their CPUs, for pinning.
-	NUMA []Cell `json:"numa,omitempty"`
+	NUMA []NUMANode `json:"numa,omitempty"`
 	// QEMU is the user that libvirt runs QEMU as; nil is unknown.
 	QEMU *Account `json:"qemu,omitempty"`
 }
@@ -47,8 +47,8 @@ type Firmware struct {
 	Format string `json:"format,omitempty"`
 }
 
-// Cell is a NUMA node of a host.
-type Cell struct {
+// NUMANode is a NUMA node of a host.
+type NUMANode struct {
 	ID        int    `json:"id"`
 	MemoryKiB uint64 `json:"memoryKiB"`
 	CPUs      []CPU  `json:"cpus"`
@@ -58,20 +58,20 @@ type Cell struct {
 	Distances map[int]uint `json:"distances,omitempty"`
 }
 
-// Cells are the host's NUMA nodes that have CPUs for this guest, each with those alone.
-func Cells(host Capabilities, bindings Bindings) []Cell {
+// NUMANodes are the host's NUMA nodes that have CPUs for this guest, each with those alone.
+func NUMANodes(host Capabilities, bindings Bindings) []NUMANode {
 	if len(bindings.CPUs) == 0 {
 		return nil
 	}
-	var cells []Cell
+	var nodes []NUMANode
 	free := cpuset.New(bindings.CPUs...)
-	for _, cell := range host.NUMA {
-		cell.CPUs = slices.DeleteFunc(slices.Clone(cell.CPUs), func(c CPU) bool { return !free.Contains(c.ID) })
-		if len(cell.CPUs) > 0 {
-			cells = append(cells, cell)
+	for _, node := range host.NUMA {
+		node.CPUs = slices.DeleteFunc(slices.Clone(node.CPUs), func(c CPU) bool { return !free.Contains(c.ID) })
+		if len(node.CPUs) > 0 {
+			nodes = append(nodes, node)
 		}
 	}
-	return cells
+	return nodes
 }
 
 // CPU is one logical CPU of a host.

@@ -10,8 +10,8 @@ import (
 
 // Couplings: a guest that sees a host device next to one of its NUMA nodes has that NUMA node's CPUs and memory where the device is.
 
-// CellOf is the NUMA node of a host that a PCI device is next to; false where it is not known. On a host with one NUMA node it is that one.
-func CellOf(host Capabilities, device HostDev) (int, bool) {
+// NUMANodeOf is the NUMA node of a host that a PCI device is next to; false where it is not known. On a host with one NUMA node it is that one.
+func NUMANodeOf(host Capabilities, device HostDev) (int, bool) {
 	switch {
 	case device.Type != "pci" && device.Type != "mdev":
 		return 0, false
@@ -30,10 +30,10 @@ type neighbour struct {
 }
 
 // neighbours of each of the guest's NUMA nodes, as far as the host tells where they are.
-func (h *host) neighbours(cell uint) (list []neighbour) {
+func (h *host) neighbours(node uint) (list []neighbour) {
 	expanders, ports := map[uint]bool{}, map[uint]bool{}
 	for _, c := range h.Frontend.Devices.Controllers {
-		if c.PCI != nil && c.PCI.Target != nil && c.PCI.Target.BusNr != nil && c.PCI.Target.NUMANode != nil && *c.PCI.Target.NUMANode == cell {
+		if c.PCI != nil && c.PCI.Target != nil && c.PCI.Target.BusNr != nil && c.PCI.Target.NUMANode != nil && *c.PCI.Target.NUMANode == node {
 			expanders[*c.Index] = true
 		}
 	}
@@ -44,7 +44,7 @@ func (h *host) neighbours(cell uint) (list []neighbour) {
 	}
 	for _, d := range h.Frontend.Devices.Hostdevs {
 		name := abi.Name("hostdev", d.Alias)
-		if id, told := CellOf(h.Host, h.Bindings.HostDevs[name]); told && ports[busOf(d.Address)] {
+		if id, told := NUMANodeOf(h.Host, h.Bindings.HostDevs[name]); told && ports[busOf(d.Address)] {
 			list = append(list, neighbour{name, id})
 		}
 	}
@@ -60,13 +60,13 @@ func busOf(a *libvirtxml.DomainAddress) uint {
 }
 
 // beside reports whether all devices next to a NUMA node of the guest are next to a NUMA node of the host.
-func (c guestCell) beside(id int) bool {
+func (c guestNode) beside(id int) bool {
 	return !slices.ContainsFunc(c.neighbours, func(n neighbour) bool { return n.host != id })
 }
 
 // devicesOf is 1 for a NUMA node of the host that devices of the guest's NUMA nodes are next to, else 0.
-func devicesOf(cells []guestCell, id int) int {
-	for _, c := range cells {
+func devicesOf(nodes []guestNode, id int) int {
+	for _, c := range nodes {
 		if slices.ContainsFunc(c.neighbours, func(n neighbour) bool { return n.host == id }) {
 			return 1
 		}
@@ -75,7 +75,7 @@ func devicesOf(cells []guestCell, id int) int {
 }
 
 // devices lists the devices next to a NUMA node for messages.
-func (c guestCell) devices() (text string) {
+func (c guestNode) devices() (text string) {
 	for _, n := range c.neighbours {
 		text += fmt.Sprintf(", device '%s' of node %d", n.name, n.host)
 	}

@@ -72,7 +72,7 @@ func (h *host) memorySource() string {
 func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	p := h.policy.Memory
 	out := libvirtxml.DomainMemoryAllocation{Mode: p.Allocation}
-	if out.Mode == "" && h.pins != nil && len(h.pins.cells) > 0 {
+	if out.Mode == "" && h.pins != nil && len(h.pins.nodes) > 0 {
 		out.Mode = "immediate"
 	}
 	if p.AllocationThreads != nil {
@@ -118,8 +118,8 @@ func (h *host) preferredPageKiB() uint64 {
 		if size == 0 {
 			continue // Illegible
 		}
-		for _, cell := range h.Host.NUMA {
-			pages += cell.Pages[size]
+		for _, node := range h.Host.NUMA {
+			pages += node.Pages[size]
 		}
 		if guest := uint64(h.Frontend.Memory.Value); guest%size == 0 && pages*size >= guest {
 			return size
@@ -130,12 +130,12 @@ func (h *host) preferredPageKiB() uint64 {
 
 // hugePages says the size once, or for each NUMA node of the guest.
 func (h *host) hugePages(size uint) []libvirtxml.DomainMemoryHugepage {
-	if h.pins == nil || len(h.pins.cells) == 0 {
+	if h.pins == nil || len(h.pins.nodes) == 0 {
 		return []libvirtxml.DomainMemoryHugepage{{Size: size, Unit: "KiB"}}
 	}
 	var out []libvirtxml.DomainMemoryHugepage
-	for cell := range h.pins.cells {
-		out = append(out, libvirtxml.DomainMemoryHugepage{Size: size, Unit: "KiB", Nodeset: strconv.Itoa(cell)})
+	for node := range h.pins.nodes {
+		out = append(out, libvirtxml.DomainMemoryHugepage{Size: size, Unit: "KiB", Nodeset: strconv.Itoa(node)})
 	}
 	return out
 }

@@ -10,59 +10,59 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// mirroring is a guest that mirrors the NUMA cells of its host.
+// mirroring is a guest that mirrors the NUMA nodes of its host.
 func mirroring(cpu, guest string) string {
 	return "{architecture: amd64, domain: {cpu: {dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}, " + cpu +
 		"}, memory: {guest: " + guest + ", hugepages: {pageSize: 2Mi}}, devices: {}}}"
 }
 
-// mirror is what a guest's cells became: <CPUs of the guest>=<cell of the host>, then its pins.
+// mirror is what a guest's NUMA nodes became: <CPUs of the guest>=<NUMA node of the host>, then its pins.
 func mirror(dom *libvirtxml.Domain) string {
 	out := ""
-	for i, cell := range dom.CPU.Numa.Cell {
-		out += fmt.Sprintf("%s:%dMi=%s ", cell.CPUs, cell.Memory/1024, dom.NUMATune.MemNodes[i].Nodeset)
+	for i, node := range dom.CPU.Numa.Cell {
+		out += fmt.Sprintf("%s:%dMi=%s ", node.CPUs, node.Memory/1024, dom.NUMATune.MemNodes[i].Nodeset)
 	}
 	return out + pinned(dom.CPUTune)
 }
 
-func TestMirroredCells(t *testing.T) {
+func TestMirroredNUMANodes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		why, spec string
-		host      []backend.Cell
+		host      []backend.NUMANode
 		want      string
 	}{
-		{"a guest that fits one cell has one", mirroring("cores: 2, threads: 2", "1Gi"), twoCells, "0-3:1024Mi=0 v 0 4 1 5"},
-		{"a guest larger than a cell has two, half of its memory in each", mirroring("cores: 4, threads: 2", "2Gi"), twoCells,
+		{"a guest that fits one node has one", mirroring("cores: 2, threads: 2", "1Gi"), twoNodes, "0-3:1024Mi=0 v 0 4 1 5"},
+		{"a guest larger than a node has two, half of its memory in each", mirroring("cores: 4, threads: 2", "2Gi"), twoNodes,
 			"0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
-		{"the roomiest cells serve, in the host's order", mirroring("cores: 5, threads: 2", "1Gi"), uneven, "0-5:512Mi=1 6-9:512Mi=2 v 1 7 2 8 3 9 4 10 5 11"},
-		{"sockets to be added later belong to a cell and have no CPU yet", mirroring("sockets: 2, cores: 2, maxSockets: 3", "1Gi"), twoCells,
+		{"the roomiest nodes serve, in the host's order", mirroring("cores: 5, threads: 2", "1Gi"), uneven, "0-5:512Mi=1 6-9:512Mi=2 v 1 7 2 8 3 9 4 10 5 11"},
+		{"sockets to be added later belong to a node and have no CPU yet", mirroring("sockets: 2, cores: 2, maxSockets: 3", "1Gi"), twoNodes,
 			"0-5:1024Mi=0 v 0 4 1 5"},
-		{"the emulator takes what the guest's cells have left", mirroring("cores: 3, isolateEmulatorThread: true", "1Gi"), twoCells, "0-2:1024Mi=0 v 0 4 1 e 5"},
-		{"the emulator runs in another cell where they have nothing left", mirroring("cores: 4, isolateEmulatorThread: true", "1Gi"), twoCells,
+		{"the emulator takes what the guest's nodes have left", mirroring("cores: 3, isolateEmulatorThread: true", "1Gi"), twoNodes, "0-2:1024Mi=0 v 0 4 1 e 5"},
+		{"the emulator runs in another node where they have nothing left", mirroring("cores: 4, isolateEmulatorThread: true", "1Gi"), twoNodes,
 			"0-3:1024Mi=0 v 0 4 1 5 e 2"},
 	} {
 		same(t, c.why, c.want, mirror(rendered(t, on(machine(t, c.spec), c.host))))
 	}
 }
 
-// TestMemoryOfCells: memory in huge pages of the cell of the host that the CPUs are in, taken at the start.
-func TestMemoryOfCells(t *testing.T) {
+// TestMemoryOfNUMANodes: memory in huge pages of the node of the host that the CPUs are in, taken at the start.
+func TestMemoryOfNUMANodes(t *testing.T) {
 	t.Parallel()
-	dom := rendered(t, on(machine(t, mirroring("cores: 4, threads: 2", "2Gi")), twoCells))
+	dom := rendered(t, on(machine(t, mirroring("cores: 4, threads: 2", "2Gi")), twoNodes))
 	same(t, "numatune", `<numatune><memory mode="strict" nodeset="0-1"></memory><memnode cellid="0" mode="strict" nodeset="0"></memnode>`+
 		`<memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>`, part(t, libvirtxml.Domain{NUMATune: dom.NUMATune}))
 	same(t, "memoryBacking",
 		`<memoryBacking><hugepages><page size="2048" unit="KiB" nodeset="0"></page><page size="2048" unit="KiB" nodeset="1"></page></hugepages>`+
 			`<allocation mode="immediate"></allocation></memoryBacking>`, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
-	same(t, "cells",
+	same(t, "nodes",
 		`<cpu><numa><cell id="0" cpus="0-3" memory="1048576" unit="KiB"><distances><sibling id="0" value="10"></sibling><sibling id="1" value="20"></sibling></distances></cell>`+
 			`<cell id="1" cpus="4-7" memory="1048576" unit="KiB"><distances><sibling id="0" value="20"></sibling><sibling id="1" value="10"></sibling></distances></cell></numa></cpu>`,
 		part(t, libvirtxml.Domain{CPU: &libvirtxml.DomainCPU{Numa: dom.CPU.Numa}}))
 }
 
 // booted is the record of a guest's first boot there.
-func booted(t *testing.T, spec string, host []backend.Cell) *record.Record {
+func booted(t *testing.T, spec string, host []backend.NUMANode) *record.Record {
 	t.Helper()
 	first, errs := render.Domain(on(machine(t, spec), host))
 	if len(errs) > 0 {
@@ -71,19 +71,19 @@ func booted(t *testing.T, spec string, host []backend.Cell) *record.Record {
 	return &first.Record
 }
 
-// TestCellsOnAnotherHost: the cells of the first boot stay, whatever the next host has; its CPUs and cells are others.
-func TestCellsOnAnotherHost(t *testing.T) {
+// TestNUMANodesOnAnotherHost: the nodes of the first boot stay, whatever the next host has; its CPUs and nodes are others.
+func TestNUMANodesOnAnotherHost(t *testing.T) {
 	t.Parallel()
 	spec := mirroring("cores: 4, threads: 2", "2Gi")
-	record := booted(t, spec, twoCells)
+	record := booted(t, spec, twoNodes)
 	for _, c := range []struct {
 		why  string
-		host []backend.Cell
+		host []backend.NUMANode
 		want string
 	}{
-		{"the same host", twoCells, "0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
-		{"three uneven cells: those with room", uneven, "0-3:1024Mi=1 4-7:1024Mi=2 v 1 7 2 8 4 10 5 11"},
-		{"cells with room to spare", cells([][]int{{0, 1}, {2, 3}, {4, 5}}, [][]int{{6, 7}, {8, 9}, {10, 11}}), "0-3:1024Mi=0 4-7:1024Mi=1 v 0 1 2 3 6 7 8 9"},
+		{"the same host", twoNodes, "0-3:1024Mi=0 4-7:1024Mi=1 v 0 4 1 5 2 6 3 7"},
+		{"three uneven nodes: those with room", uneven, "0-3:1024Mi=1 4-7:1024Mi=2 v 1 7 2 8 4 10 5 11"},
+		{"nodes with room to spare", nodes([][]int{{0, 1}, {2, 3}, {4, 5}}, [][]int{{6, 7}, {8, 9}, {10, 11}}), "0-3:1024Mi=0 4-7:1024Mi=1 v 0 1 2 3 6 7 8 9"},
 	} {
 		m := on(machine(t, spec), c.host)
 		m.Frozen = record
@@ -97,26 +97,26 @@ func TestCellsOnAnotherHost(t *testing.T) {
 	}
 }
 
-// TestCellsThatDoNotFit: a guest is never given other cells than those it booted with.
-func TestCellsThatDoNotFit(t *testing.T) {
+// TestNUMANodesThatDoNotFit: a guest is never given other nodes than those it booted with.
+func TestNUMANodesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	spec := mirroring("cores: 4, threads: 2", "2Gi")
-	record := booted(t, spec, twoCells)
-	small := cells([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
+	record := booted(t, spec, twoNodes)
+	small := nodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
 	small[1].MemoryKiB = 1 << 19
-	pageless := cells([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
+	pageless := nodes([][]int{{0, 4}, {1, 5}}, [][]int{{2, 6}, {3, 7}})
 	pageless[0].Pages = map[uint64]uint64{4: 1 << 20, 2048: 100}
 	for _, c := range []struct {
 		why   string
-		host  []backend.Cell
+		host  []backend.NUMANode
 		words string
 	}{
-		{"one large cell is not two", cells([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
+		{"one large node is not two", nodes([][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
 			"the guest's NUMA nodes (0: 4 CPUs, 1048576 KiB; 1: 4 CPUs, 1048576 KiB) do not fit those of this host (node 0: 8 CPUs, 8388608 KiB)"},
-		{"a cell with too little memory", small, "node 1: 4 CPUs, 524288 KiB"},
-		{"a cell with too few huge pages", pageless, "do not fit"},
-		{"three small cells", cells([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "node 2: 2 CPUs"},
-		{"a host that tells no cells", nil, "none is known"},
+		{"a node with too little memory", small, "node 1: 4 CPUs, 524288 KiB"},
+		{"a node with too few huge pages", pageless, "do not fit"},
+		{"three small nodes", nodes([][]int{{0, 1}, {2, 3}}, [][]int{{4, 5}}, [][]int{{6, 7}}), "node 2: 2 CPUs"},
+		{"a host that tells no nodes", nil, "none is known"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			m := on(machine(t, spec), c.host)
@@ -129,15 +129,15 @@ func TestCellsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestHugePagesWithoutCells says the size once, and asks for no cell of the host.
-func TestHugePagesWithoutCells(t *testing.T) {
+// TestHugePagesWithoutNUMANodes says the size once, and asks for no node of the host.
+func TestHugePagesWithoutNUMANodes(t *testing.T) {
 	t.Parallel()
 	spec := "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 2Gi, hugepages: {pageSize: 1Gi}}, devices: {}}}"
 	dom := rendered(t, machine(t, spec))
 	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="1048576" unit="KiB"></page></hugepages></memoryBacking>`,
 		part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	if dom.NUMATune != nil {
-		t.Error("a guest that mirrors no cells is tied to one")
+		t.Error("a guest that mirrors no nodes is tied to one")
 	}
 }
 

@@ -34,7 +34,7 @@ func Assumed(architecture string) Capabilities {
 			Code: "/usr/share/AAVMF/AAVMF_CODE.ms.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.ms.fd", Format: "raw"},
 		{Architecture: "arm64", Machines: virt, Code: "/usr/share/AAVMF/AAVMF_CODE.fd", VarsTemplate: "/usr/share/AAVMF/AAVMF_VARS.fd", Format: "raw"},
 	}
-	host.NUMA = []Cell{assumedCell(0), assumedCell(1)}
+	host.NUMA = []NUMANode{assumedNUMANode(0), assumedNUMANode(1)}
 	return host
 }
 
@@ -45,13 +45,13 @@ const (
 	assumedThreads = 2
 )
 
-// assumedCell has consecutive CPUs, the threads of a core next to each other.
-func assumedCell(id int) Cell {
-	cell := Cell{ID: id, MemoryKiB: assumedMemory, Distances: map[int]uint{id: 10, 1 - id: 21}, CPUs: make([]CPU, assumedCPUs)}
-	for i := range cell.CPUs {
-		cell.CPUs[i] = CPU{ID: id*assumedCPUs + i, Socket: id, Core: i / assumedThreads}
+// assumedNUMANode has consecutive CPUs, the threads of a core next to each other.
+func assumedNUMANode(id int) NUMANode {
+	node := NUMANode{ID: id, MemoryKiB: assumedMemory, Distances: map[int]uint{id: 10, 1 - id: 21}, CPUs: make([]CPU, assumedCPUs)}
+	for i := range node.CPUs {
+		node.CPUs[i] = CPU{ID: id*assumedCPUs + i, Socket: id, Core: i / assumedThreads}
 	}
-	return cell
+	return node
 }
 
 // AssumedBindings are the bindings that offline rendering assumes: files below /var/lib/kiln, user-mode networking for

@@ -124,13 +124,13 @@ var every = []struct{ field, value, also, want string }{
 	{"lifecycle.coreDump", "false", "", `dumpCore="off"`},
 }
 
-// tuned is a guest with something for each field, on a host of two cells.
+// tuned is a guest with something for each field, on a host of two nodes.
 func tuned(t testing.TB) render.Machine {
 	t.Helper()
 	m := on(machine(t, `{architecture: amd64, domain: {cpu: {cores: 2, dedicatedCpuPlacement: true}, memory: {guest: 1Gi}, firmware: {bootloader: {efi: {secureBoot: false}}},
  devices: {tpm: {persistent: true}, rng: {}, hostDevices: [{name: fpga, deviceName: example.com/fpga}], disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}, {name: c, disk: {bus: virtio}}],
  interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}],
- volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}`), twoCells)
+ volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}`), twoNodes)
 	zero := 0
 	device := m.Bindings.HostDevs["fpga"]
 	device.NUMANode = &zero

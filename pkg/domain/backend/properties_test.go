@@ -54,7 +54,7 @@ func randomGuest(t testing.TB, r *rand.Rand) render.Machine {
 	return machine(t, strings.TrimSuffix(spec, "}")+", volumes: ["+strings.Join(volumes, ", ")+"], networks: ["+strings.Join(networks, ", ")+"]}")
 }
 
-// randomHost gives the guest another host: cells, versions, firmware, and what it binds.
+// randomHost gives the guest another host: nodes, versions, firmware, and what it binds.
 func randomHost(r *rand.Rand, m render.Machine) render.Machine {
 	var layout [][][]int
 	for id := range 1 + r.IntN(3) {
@@ -64,7 +64,7 @@ func randomHost(r *rand.Rand, m render.Machine) render.Machine {
 		}
 		layout = append(layout, cores)
 	}
-	m = on(m, cells(layout...))
+	m = on(m, nodes(layout...))
 	m.Host.VirtTypes = pick(r, []string{"kvm", "qemu"}, []string{"qemu"})
 	m.Host.LibvirtVersion, m.Host.QEMUVersion = pick(r, "", "9.0.0", "11.2.0"), pick(r, "", "7.2.0", "10.0.0")
 	m.Bindings.VNC, m.Bindings.Serial, m.Bindings.NVRAM = fmt.Sprintf("/run/%d/vnc", r.IntN(9)), pick(r, "", "/run/serial"), fmt.Sprintf("/v/%d.fd", r.IntN(9))

@@ -43,7 +43,7 @@ func TestUnaltered(t *testing.T) {
 		{"memory", func(d *libvirtxml.Domain) { d.Memory.Value++ }, "the memory changes"},
 		{"CPUs", func(d *libvirtxml.Domain) { d.VCPU.Value++ }, "the number of CPUs changes"},
 		{"CPU mode", func(d *libvirtxml.Domain) { d.CPU.Mode = "host-passthrough" }, "the CPU changes"},
-		{"NUMA cells", func(d *libvirtxml.Domain) { d.CPU.Numa.Cell[0].CPUs = "0" }, "the NUMA nodes change"},
+		{"NUMA nodes", func(d *libvirtxml.Domain) { d.CPU.Numa.Cell[0].CPUs = "0" }, "the NUMA nodes change"},
 		{"machine", func(d *libvirtxml.Domain) { d.OS.Type.Machine = "pc-q35-6.2" }, "from 'pc-q35-7.2' to 'pc-q35-6.2'"},
 		{"firmware class", func(d *libvirtxml.Domain) { d.OS.Firmware = "" }, "the machine or firmware changes"},
 		{"clock", func(d *libvirtxml.Domain) { d.Clock.Offset = "localtime" }, "the clock changes"},

@@ -19,8 +19,8 @@ import (
 // from 0 in the host's order and share the memory equally in whole huge pages. Unlike KubeVirt, the guest has as few nodes as can hold
 // it, with equal numbers of cores, because an unequal split would depend on which CPUs happened to be free.
 
-// cell is a NUMA node of the guest. Memory is in KiB.
-type cell struct {
+// numaNode is a NUMA node of the guest. Memory is in KiB.
+type numaNode struct {
 	cpus      cpuset.CPUSet
 	memory    uint
 	distances []uint
@@ -32,10 +32,10 @@ func (g *guest) numa() *libvirtxml.DomainNuma {
 	if vm.MirrorsNUMA(g.spec.Domain.CPU) {
 		return g.mirrored()
 	}
-	if own := g.chosen(); own != nil || !g.memoryGrows() {
+	if own := g.ownNUMANodes(); own != nil || !g.memoryGrows() {
 		return own
 	}
-	return numaElement([]cell{{cpus: g.allCPUs(), memory: g.memory().Value}})
+	return numaElement([]numaNode{{cpus: g.allCPUs(), memory: g.memory().Value}})
 }
 
 func (g *guest) allCPUs() cpuset.CPUSet { return between(0, g.maxCPUs()) }
@@ -51,26 +51,26 @@ func between(first, last uint) cpuset.CPUSet {
 
 // mirrored returns the recorded NUMA nodes while the guest has the CPUs that they list, else new ones after this host.
 func (g *guest) mirrored() *libvirtxml.DomainNuma {
-	page, ok := g.mirrors()
+	page, ok := g.checkMirroring()
 	if !ok {
 		return nil
 	}
-	cells := g.recordedCells()
-	if cells == nil {
-		cells = g.newCells()
+	nodes := g.recordedNUMANodes()
+	if nodes == nil {
+		nodes = g.newNUMANodes()
 	}
-	if len(cells) == 0 || !g.shareMemory(cells, page) {
+	if len(nodes) == 0 || !g.shareMemory(nodes, page) {
 		return nil
 	}
-	return numaElement(cells)
+	return numaElement(nodes)
 }
 
-// mirrors checks that the guest can mirror NUMA nodes, and returns the size of its huge pages in KiB.
-func (g *guest) mirrors() (page uint, ok bool) {
+// checkMirroring checks that the guest can mirror NUMA nodes, and returns the size of its huge pages in KiB.
+func (g *guest) checkMirroring() (page uint, ok bool) {
 	before := len(g.errs)
 	memory, at := g.spec.Domain.Memory, g.path.Child("cpu", "numa", "guestMappingPassthrough")
 	if g.VMI.Annotations[v1alpha1.AnnotationNUMACells] != "" {
-		g.fail(field.Forbidden(cellsPath, "may not be combined with spec.domain.cpu.numa.guestMappingPassthrough; remove one of the two"))
+		g.fail(field.Forbidden(numaNodesPath, "may not be combined with spec.domain.cpu.numa.guestMappingPassthrough; remove one of the two"))
 	}
 	if g.arch.ccw {
 		g.fail(field.Forbidden(at, "architecture 's390x' has no NUMA nodes"))
@@ -97,12 +97,12 @@ func (g *guest) mirrors() (page uint, ok bool) {
 	return page, len(g.errs) == before
 }
 
-// recordedCells returns nil unless the record lists exactly the guest's CPUs: the owner has changed their number since.
-func (g *guest) recordedCells() []cell {
+// recordedNUMANodes returns nil unless the record lists exactly the guest's CPUs: the owner has changed their number since.
+func (g *guest) recordedNUMANodes() []numaNode {
 	if g.Frozen == nil {
 		return nil
 	}
-	var cells []cell
+	var nodes []numaNode
 	all := cpuset.New()
 	for _, was := range g.Frozen.NUMA {
 		cpus, err := record.ParseCPUs(was.CPUs)
@@ -110,36 +110,36 @@ func (g *guest) recordedCells() []cell {
 			return nil // not written by Freeze
 		}
 		all = all.Union(cpus)
-		cells = append(cells, cell{cpus, uint(was.MemoryKiB), was.Distances})
+		nodes = append(nodes, numaNode{cpus, uint(was.MemoryKiB), was.Distances})
 	}
 	if !all.Equals(g.allCPUs()) {
 		return nil
 	}
-	return cells
+	return nodes
 }
 
-// newCells chooses NUMA nodes of this host. Sockets that can be hot-plugged go to them in turn.
-func (g *guest) newCells() []cell {
+// newNUMANodes chooses NUMA nodes of this host. Sockets that can be hot-plugged go to them in turn.
+func (g *guest) newNUMANodes() []numaNode {
 	sockets, most, cores, threads := g.topology()
-	chosen := g.choose(sockets*cores, threads)
+	chosen := g.chooseNUMANodes(sockets*cores, threads)
 	if chosen == nil {
 		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), fmt.Sprintf(
 			"%d cores with %d threads each do not fit the host's NUMA nodes, each core within one node; available: %s", sockets*cores, threads, offered(g.Facts.NUMA))))
 		return nil
 	}
-	cells, next := make([]cell, len(chosen)), uint(0)
+	nodes, next := make([]numaNode, len(chosen)), uint(0)
 	for i, share := range chosen {
-		cells[i].cpus = between(next, next+share.cores*threads)
-		cells[i].distances = distances(chosen, i)
+		nodes[i].cpus = between(next, next+share.cores*threads)
+		nodes[i].distances = distances(chosen, i)
 		next += share.cores * threads
 	}
-	growEvenly(cells, sockets, most, cores*threads)
-	return cells
+	spreadHotplugSockets(nodes, sockets, most, cores*threads)
+	return nodes
 }
 
-func offered(cells []Cell) string {
+func offered(nodes []NUMANode) string {
 	var words []string
-	for _, c := range cells {
+	for _, c := range nodes {
 		words = append(words, fmt.Sprintf("node %d has %d CPUs", c.ID, c.CPUs))
 	}
 	return cmp.Or(strings.Join(words, ", "), "none is known")
@@ -147,15 +147,15 @@ func offered(cells []Cell) string {
 
 // shareMemory gives each NUMA node an equal number of huge pages; remaining pages go to the first nodes. Shares of an earlier boot stay
 // while they are whole pages and add up to the guest's memory.
-func (g *guest) shareMemory(cells []cell, page uint) bool {
+func (g *guest) shareMemory(nodes []numaNode, page uint) bool {
 	total, sum, aligned := g.memory().Value, uint(0), true
-	for _, c := range cells {
+	for _, c := range nodes {
 		sum, aligned = sum+c.memory, aligned && c.memory > 0 && c.memory%page == 0
 	}
 	if sum == total && aligned {
 		return true
 	}
-	n := uint(len(cells))
+	n := uint(len(nodes))
 	pages := total / page
 	if pages < n {
 		memory := g.spec.Domain.Memory
@@ -163,22 +163,22 @@ func (g *guest) shareMemory(cells []cell, page uint) bool {
 			fmt.Sprintf("must have one huge page of '%s' for each of %d NUMA nodes at least; it has %d", memory.Hugepages.PageSize, n, pages)))
 		return false
 	}
-	for i := range cells {
+	for i := range nodes {
 		share := pages / n
 		if uint(i) < pages%n {
 			share++
 		}
-		cells[i].memory = share * page
+		nodes[i].memory = share * page
 	}
 	return true
 }
 
-func numaElement(cells []cell) *libvirtxml.DomainNuma {
+func numaElement(nodes []numaNode) *libvirtxml.DomainNuma {
 	out := &libvirtxml.DomainNuma{}
-	for i, c := range cells {
+	for i, c := range nodes {
 		id := uint(i)
 		element := libvirtxml.DomainCell{ID: &id, CPUs: c.cpus.String(), Memory: c.memory, Unit: "KiB"}
-		if len(c.distances) == len(cells) {
+		if len(c.distances) == len(nodes) {
 			element.Distances = &libvirtxml.DomainCellDistances{}
 			for to, value := range c.distances {
 				element.Distances.Siblings = append(element.Distances.Siblings, libvirtxml.DomainCellSibling{ID: uint(to), Value: value})

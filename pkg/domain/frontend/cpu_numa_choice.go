@@ -9,18 +9,18 @@ import (
 
 // share is a NUMA node of the host and the number of the guest's cores on it.
 type share struct {
-	Cell
+	NUMANode
 	cores uint
 }
 
-// choose deals cores of some threads to as few NUMA nodes as have room for all, the roomiest ones, one core at a time to the NUMA node
+// chooseNUMANodes deals cores of some threads to as few NUMA nodes as have room for all, the roomiest ones, one core at a time to the NUMA node
 // with the fewest; nil if there is no room. Cells that the guest is to see devices next to come first, and all of them. The result
 // is in the host's order and every NUMA node has a core.
-func (g *guest) choose(cores, threads uint) []share {
-	near := g.nearCells()
-	room := func(c Cell) uint { return c.CPUs / threads }
-	roomy := slices.DeleteFunc(slices.Clone(g.Facts.NUMA), func(c Cell) bool { return room(c) == 0 })
-	slices.SortStableFunc(roomy, func(a, b Cell) int { return cmp.Or(near[b.ID]-near[a.ID], cmp.Compare(room(b), room(a))) })
+func (g *guest) chooseNUMANodes(cores, threads uint) []share {
+	near := g.nodesWithDevices()
+	room := func(c NUMANode) uint { return c.CPUs / threads }
+	roomy := slices.DeleteFunc(slices.Clone(g.Facts.NUMA), func(c NUMANode) bool { return room(c) == 0 })
+	slices.SortStableFunc(roomy, func(a, b NUMANode) int { return cmp.Or(near[b.ID]-near[a.ID], cmp.Compare(room(b), room(a))) })
 	n, total := 0, uint(0)
 	for n < len(roomy) && (total < cores || near[roomy[n].ID] > 0 && uint(n) < cores) {
 		total += room(roomy[n])
@@ -31,14 +31,14 @@ func (g *guest) choose(cores, threads uint) []share {
 	}
 	chosen := make([]share, 0, n)
 	for _, c := range g.Facts.NUMA {
-		if slices.ContainsFunc(roomy[:n], func(r Cell) bool { return r.ID == c.ID }) {
-			chosen = append(chosen, share{Cell: c})
+		if slices.ContainsFunc(roomy[:n], func(r NUMANode) bool { return r.ID == c.ID }) {
+			chosen = append(chosen, share{NUMANode: c})
 		}
 	}
 	for range cores {
 		least := -1
 		for i, s := range chosen {
-			if s.cores < room(s.Cell) && (least < 0 || s.cores < chosen[least].cores) {
+			if s.cores < room(s.NUMANode) && (least < 0 || s.cores < chosen[least].cores) {
 				least = i
 			}
 		}

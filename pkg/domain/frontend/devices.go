@@ -20,7 +20,7 @@ func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
 		return nil
 	}
 	path := g.devPath.Child("watchdog")
-	g.named(w.Name, path)
+	g.checkName(w.Name, path)
 	g.pin("watchdog."+w.Name, path, "")
 	var model string
 	var action v1.WatchdogAction
@@ -134,7 +134,7 @@ func (g *guest) panics() []libvirtxml.DomainPanic {
 		switch {
 		case slices.ContainsFunc(out, func(p libvirtxml.DomainPanic) bool { return p.Model == model }):
 			g.fail(field.Duplicate(path.Child("model"), model))
-		case g.known(path.Child("model"), model, g.arch.panics):
+		case g.supported(path.Child("model"), model, g.arch.panics):
 			out = append(out, libvirtxml.DomainPanic{Model: model, Alias: abi.Alias(name)})
 		}
 	}
@@ -147,13 +147,13 @@ func (g *guest) sounds() []libvirtxml.DomainSound {
 		return nil
 	}
 	path := g.devPath.Child("sound")
-	g.named(s.Name, path)
+	g.checkName(s.Name, path)
 	g.pin("sound."+s.Name, path, "")
 	model := s.Model
 	if model == "" {
 		model = "ich9" // the API's meaning of absent
 	}
-	if !g.known(path.Child("model"), model, g.arch.sounds) {
+	if !g.supported(path.Child("model"), model, g.arch.sounds) {
 		return nil
 	}
 	return []libvirtxml.DomainSound{{Model: model, Alias: abi.Alias(s.Name)}}

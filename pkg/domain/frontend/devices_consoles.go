@@ -86,14 +86,14 @@ func (g *guest) videos() []libvirtxml.DomainVideo {
 
 func (g *guest) videoModel() string {
 	if v := g.dev.Video; v != nil && v.Type != "" {
-		g.known(g.devPath.Child("video", "type"), v.Type, g.arch.videos)
+		g.supported(g.devPath.Child("video", "type"), v.Type, g.arch.videos)
 		return v.Type
 	}
 	f := g.spec.Domain.Firmware
 	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
 	switch {
 	case g.Frozen != nil && g.Frozen.Video != "" && g.recordsThisBoard():
-		g.known(g.recordPath().Child("video"), g.Frozen.Video, g.arch.videos)
+		g.supported(g.recordPath().Child("video"), g.Frozen.Video, g.arch.videos)
 		return g.Frozen.Video
 	case efi && g.spec.Architecture == "amd64" && g.Defaults.EFIVideo != "":
 		return g.Defaults.EFIVideo
@@ -131,7 +131,7 @@ func (g *guest) inputs() []libvirtxml.DomainInput {
 }
 
 func (g *guest) input(in *v1.Input, path *field.Path) libvirtxml.DomainInput {
-	g.named(in.Name, path)
+	g.checkName(in.Name, path)
 	g.pin("input."+in.Name, path, "")
 	switch in.Type {
 	case v1.InputTypeTablet, v1.InputTypeKeyboard:

@@ -31,7 +31,7 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 		Boot:    boot(d.BootOrder),
 		Target:  &libvirtxml.DomainDiskTarget{},
 	}
-	g.named(d.Name, path)
+	g.checkName(d.Name, path)
 	g.source(d, path)
 	bus, address := g.target(&out, d, path)
 	g.pin(record.Key("disk", d.Name), path, "")
@@ -106,7 +106,7 @@ func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 			return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi" && b != "virtio")
 		})
 	}
-	g.known(path, string(bus), buses)
+	g.supported(path, string(bus), buses)
 }
 
 // source checks that there is something to show. An empty CD-ROM drive is a device too.
@@ -188,7 +188,7 @@ func (g *guest) filesystems() []libvirtxml.DomainFilesystem {
 	var out []libvirtxml.DomainFilesystem
 	for i, f := range g.dev.Filesystems {
 		path := g.devPath.Child("filesystems").Index(i)
-		g.named(f.Name, path)
+		g.checkName(f.Name, path)
 		if f.Virtiofs == nil {
 			g.fail(field.Required(path.Child("virtiofs"), ""))
 		}

@@ -37,14 +37,14 @@ type Facts struct {
 	// BlockSizes are those of volumes, by name, for disks that match their volume.
 	BlockSizes map[string]v1.CustomBlockSize
 	// NUMA are the NUMA nodes of the host with CPUs for this guest, in the host's order.
-	NUMA []Cell
-	// HostDeviceCells are the NUMA nodes of the host, by their ID, that host devices are next to, by the devices' names; those of which it
+	NUMA []NUMANode
+	// HostDeviceNUMANodes are the NUMA nodes of the host, by their ID, that host devices are next to, by the devices' names; those of which it
 	// is not known are not here.
-	HostDeviceCells map[string]int
+	HostDeviceNUMANodes map[string]int
 }
 
-// Cell is a NUMA node of a host.
-type Cell struct {
+// NUMANode is a NUMA node of a host.
+type NUMANode struct {
 	ID int
 	// CPUs is how many this guest may have there.
 	CPUs uint

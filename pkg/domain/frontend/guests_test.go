@@ -164,7 +164,7 @@ func guests(t testing.TB) map[string]frontend.Input {
 	full.Facts.HostDevices = map[string]string{"gpu": "mdev", "fpga": "pci", "stick": "usb"}
 	all["everything-amd64"] = full
 	for _, arch := range []string{"amd64", "arm64"} {
-		all["cells-"+arch] = celled(with(t, arch, "cells-"+arch, `
+		all["nodes-"+arch] = withNUMANodes(with(t, arch, "nodes-"+arch, `
 spec: {domain: {cpu: {sockets: 2, maxSockets: 5, cores: 2, threads: 2}, memory: {guest: 1025Mi, maxGuest: 4Gi}}}`))
 	}
 	all["transitional-amd64"] = with(t, "amd64", "transitional", `
@@ -191,8 +191,8 @@ spec: {domain: {devices: {rng: {}, autoattachVSOCK: true, watchdog: {name: dog, 
 	return all
 }
 
-// celled is a guest with two NUMA cells.
-func celled(in frontend.Input) frontend.Input {
+// withNUMANodes is a guest with two NUMA nodes.
+func withNUMANodes(in frontend.Input) frontend.Input {
 	in.VMI.Annotations = map[string]string{v1alpha1.AnnotationNUMACells: "2"}
 	return in
 }

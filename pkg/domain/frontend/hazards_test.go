@@ -40,11 +40,11 @@ var kept = []struct {
 	{"a host device that becomes a mediated one", "host devices were ordered by kind", func(in *frontend.Input) {
 		in.Facts.HostDevices = map[string]string{"fpga": "mdev"}
 	}},
-	{"a shared folder", "it brought a NUMA cell", func(in *frontend.Input) {
+	{"a shared folder", "it brought a NUMA node", func(in *frontend.Input) {
 		in.VMI.Spec.Domain.Devices.Filesystems = []v1.Filesystem{{Name: "share", Virtiofs: &v1.FilesystemVirtiofs{}}}
 		addVolume(in, "share")
 	}},
-	{"a network in user space", "it brought a NUMA cell", func(in *frontend.Input) {
+	{"a network in user space", "it brought a NUMA node", func(in *frontend.Input) {
 		in.VMI.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = v1.InterfaceBindingMethod{PasstBinding: &v1.InterfacePasstBinding{}}
 	}},
 	{"a TPM that is kept", "it became another model", func(in *frontend.Input) { in.VMI.Spec.Domain.Devices.TPM.Persistent = ptr(true) }},

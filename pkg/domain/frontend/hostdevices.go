@@ -38,7 +38,7 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 }
 
 func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
-	g.named(name, path)
+	g.checkName(name, path)
 	g.pin("hostdev."+name, path, "")
 	out := libvirtxml.DomainHostdev{Alias: abi.Alias(name), Managed: "no"} // who binds it takes it from the host, too
 	switch kind := g.Facts.HostDevices[name]; kind {

@@ -21,30 +21,30 @@ func (g *guest) mirroring() bool {
 }
 
 // mirrorsRecord reports whether the guest mirrors the recorded NUMA nodes of its first boot.
-func (g *guest) mirrorsRecord() bool { return g.mirroring() && g.recordedCells() != nil }
+func (g *guest) mirrorsRecord() bool { return g.mirroring() && g.recordedNUMANodes() != nil }
 
-// nearCells are the NUMA nodes of the host that the guest is to see devices next to, each with 1.
-func (g *guest) nearCells() map[int]int {
-	if !g.Defaults.HostDevicesByCell {
+// nodesWithDevices are the NUMA nodes of the host that the guest is to see devices next to, each with 1.
+func (g *guest) nodesWithDevices() map[int]int {
+	if !g.Defaults.HostDevicesByNUMANode {
 		return nil
 	}
 	near := map[int]int{}
-	for _, cell := range g.Facts.HostDeviceCells {
-		near[cell] = 1
+	for _, node := range g.Facts.HostDeviceNUMANodes {
+		near[node] = 1
 	}
 	return near
 }
 
-// beside is the NUMA node of the guest that a device is to be next to; nil where it may be anywhere.
-func (p *placement) beside(d abi.Device) *uint {
-	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByCell || !p.mirroring() || p.pins[d.Key()].address != "" {
+// numaNodeFor is the NUMA node of the guest that a device is to be next to; nil where it may be anywhere.
+func (p *placement) numaNodeFor(d abi.Device) *uint {
+	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByNUMANode || !p.mirroring() || p.pins[d.Key()].address != "" {
 		return nil
 	}
-	cell := p.known(d)
-	host, told := p.Facts.HostDeviceCells[d.Name]
+	node := p.guestNodeOf(d)
+	host, told := p.Facts.HostDeviceNUMANodes[d.Name]
 	switch {
-	case cell != nil || p.recorded(d.Key()).PCI != "": // a recorded one is where it was
-		return cell
+	case node != nil || p.recorded(d.Key()).PCI != "": // a recorded one is where it was
+		return node
 	case told:
 		p.fail(field.Forbidden(p.at(d),
 			fmt.Sprintf("the device is next to NUMA node %d of the host, where the VMI has no CPUs; give the VMI CPUs there or another device", host)))
@@ -55,41 +55,41 @@ func (p *placement) beside(d abi.Device) *uint {
 	return nil
 }
 
-// known is the NUMA node of the guest that stands for that of the host which a device is next to, if there is one.
-func (p *placement) known(d abi.Device) *uint {
-	host, told := p.Facts.HostDeviceCells[d.Name]
-	if cell, mirrored := p.cells[host]; d.Kind == "hostdev" && told && mirrored {
-		return &cell
+// guestNodeOf is the NUMA node of the guest that stands for that of the host which a device is next to, if there is one.
+func (p *placement) guestNodeOf(d abi.Device) *uint {
+	host, told := p.Facts.HostDeviceNUMANodes[d.Name]
+	if node, mirrored := p.nodes[host]; d.Kind == "hostdev" && told && mirrored {
+		return &node
 	}
 	return nil
 }
 
-// cellsByHost is the NUMA node of the guest for each of the host's that it mirrors: at the first boot those that were chosen. Later
+// nodesByHost is the NUMA node of the guest for each of the host's that it mirrors: at the first boot those that were chosen. Later
 // the devices that the guest has tell it, and for a new device next to another NUMA node the first one left whose CPUs fit. Stage 3
 // finds room for the guest's NUMA nodes in just this way, or refuses the start.
-func (p *placement) cellsByHost(t address.PCIe) map[int]uint {
+func (p *placement) nodesByHost(t address.PCIe) map[int]uint {
 	out := map[int]uint{}
 	if !p.mirrorsRecord() {
 		sockets, _, cores, threads := p.topology()
-		for i, s := range p.choose(sockets*cores, threads) {
+		for i, s := range p.chooseNUMANodes(sockets*cores, threads) {
 			out[s.ID] = uint(i)
 		}
 		return out
 	}
 	taken := map[uint]bool{}
 	for _, d := range p.devices {
-		host, told := p.Facts.HostDeviceCells[d.Name]
-		cell := p.recordedCell(d, t)
-		if _, known := out[host]; d.Kind == "hostdev" && told && cell != nil && !known {
-			out[host], taken[*cell] = *cell, true
+		host, told := p.Facts.HostDeviceNUMANodes[d.Name]
+		node := p.recordedNUMANode(d, t)
+		if _, known := out[host]; d.Kind == "hostdev" && told && node != nil && !known {
+			out[host], taken[*node] = *node, true
 		}
 	}
 	for _, d := range p.devices {
-		host, told := p.Facts.HostDeviceCells[d.Name]
+		host, told := p.Facts.HostDeviceNUMANodes[d.Name]
 		if _, known := out[host]; d.Kind != "hostdev" || !told || known {
 			continue
 		}
-		for i, c := range p.recordedCells() {
+		for i, c := range p.recordedNUMANodes() {
 			if !taken[uint(i)] && p.startingCPUs(c.cpus) <= p.hostCPUs(host) {
 				out[host], taken[uint(i)] = uint(i), true
 				break
@@ -99,8 +99,8 @@ func (p *placement) cellsByHost(t address.PCIe) map[int]uint {
 	return out
 }
 
-// recordedCell is that of the expander bus which a device was behind.
-func (p *placement) recordedCell(d abi.Device, t address.PCIe) *uint {
+// recordedNUMANode is that of the expander bus which a device was behind.
+func (p *placement) recordedNUMANode(d abi.Device, t address.PCIe) *uint {
 	at, err := address.ParsePCI(p.recorded(d.Key()).PCI)
 	if err != nil {
 		return nil
@@ -109,7 +109,7 @@ func (p *placement) recordedCell(d abi.Device, t address.PCIe) *uint {
 	if err != nil {
 		return nil
 	}
-	return t.Expanders[port.Bus].Cell
+	return t.Expanders[port.Bus].NUMANode
 }
 
 // startingCPUs is how many of some CPUs the guest has from the start.
@@ -117,9 +117,9 @@ func (g *guest) startingCPUs(of cpuset.CPUSet) uint {
 	return uint(of.Intersection(between(0, g.cpus())).Size())
 }
 
-func (g *guest) hostCPUs(cell int) uint {
+func (g *guest) hostCPUs(node int) uint {
 	for _, c := range g.Facts.NUMA {
-		if c.ID == cell {
+		if c.ID == node {
 			return c.CPUs
 		}
 	}

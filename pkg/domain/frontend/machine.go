@@ -164,8 +164,8 @@ func (g *guest) virtio() string {
 	return "virtio-non-transitional"
 }
 
-// known reports whether a value is one of the architecture's, and adds an error when it is not.
-func (g *guest) known(path *field.Path, value string, values []string) bool {
+// supported reports whether a value is one of the architecture's, and adds an error when it is not.
+func (g *guest) supported(path *field.Path, value string, values []string) bool {
 	for _, v := range values {
 		if v == value {
 			return true

@@ -38,7 +38,7 @@ func (g *guest) interfaces() []libvirtxml.DomainInterface {
 }
 
 func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterface {
-	g.named(n.Name, path)
+	g.checkName(n.Name, path)
 	g.binding(n, path)
 	g.pin(record.Key("interface", n.Name), path, "")
 	if n.PciAddress != "" {
@@ -48,7 +48,7 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	if model == "" {
 		model = v1.VirtIO // the API's meaning of absent
 	}
-	g.known(path.Child("model"), model, g.arch.nicModels)
+	g.supported(path.Child("model"), model, g.arch.nicModels)
 	out := libvirtxml.DomainInterface{
 		Source: null(),
 		MAC:    g.mac(n, path),

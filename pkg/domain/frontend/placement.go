@@ -39,12 +39,12 @@ type placement struct {
 	// devices are at first without the controllers, for which they have to be counted.
 	devices                       []abi.Device
 	sata, scsi, usbBuses, serials uint
-	// cells has the NUMA nodes of the guest by those of the host that they mirror.
-	cells map[int]uint
+	// nodes has the NUMA nodes of the guest by those of the host that they mirror.
+	nodes map[int]uint
 }
 
-// named checks the name of a device, which becomes its alias.
-func (g *guest) named(name string, path *field.Path) {
+// checkName checks the name of a device, which becomes its alias.
+func (g *guest) checkName(name string, path *field.Path) {
 	switch {
 	case name == "":
 		g.fail(field.Required(path.Child("name"), ""))

@@ -16,7 +16,7 @@ func (p *placement) ccw() {
 	frozen := map[string]uint{}
 	var devices, functions []abi.Device
 	for _, d := range p.devices {
-		_, ok := p.wants(d)
+		_, ok := p.pciRequest(d)
 		switch {
 		case !ok && d.Kind != "video" || d.Hostdev != nil && d.Model == "vfio-ap": // a crypto matrix has no address
 			continue

@@ -77,8 +77,8 @@ var conventional = map[string]bool{
 	"vga": true, "bochs": true, "cirrus": true,
 }
 
-// wants is the PCI place of a device; false when it has none.
-func (p *placement) wants(d abi.Device) (address.Device, bool) {
+// pciRequest is the PCI place of a device; false when it has none.
+func (p *placement) pciRequest(d abi.Device) (address.Device, bool) {
 	out := address.Device{Key: d.Key(), Path: p.at(d), Pin: p.pins[d.Key()].address}
 	switch {
 	case conventional[d.Model] || p.flat():
@@ -90,7 +90,7 @@ func (p *placement) wants(d abi.Device) (address.Device, bool) {
 	case "interface", "filesystem", "rng", "vsock":
 		return out, true
 	case "hostdev":
-		if out.Cell = p.beside(d); out.Cell != nil {
+		if out.NUMANode = p.numaNodeFor(d); out.NUMANode != nil {
 			out.Where = address.BehindPort // even where all else is on the root bus
 		}
 		return out, !onUSB(d)
@@ -136,15 +136,15 @@ func (p *placement) pci() {
 	topology := p.recordedTopology()
 	asked, asking := make([]address.Device, 0, len(p.devices)), make([]*abi.Device, 0, len(p.devices))
 	if topology.Flat {
-		slices.SortStableFunc(p.devices, lateLast)
+		slices.SortStableFunc(p.devices, autoPlacedLast)
 	}
 	for i, d := range p.devices {
-		if want, ok := p.wants(d); ok {
+		if want, ok := p.pciRequest(d); ok {
 			asked, asking = append(asked, want), append(asking, &p.devices[i])
 		}
 	}
 	if topology.Flat && p.usbBuses == 0 {
-		asked, asking = p.roomForUSB(asked, asking)
+		asked, asking = p.reserveUSBSlot(asked, asking)
 	}
 	plan, errs := topology.Place(asked)
 	p.errs = append(p.errs, errs...)

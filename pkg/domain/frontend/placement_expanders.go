@@ -26,9 +26,9 @@ func (p *placement) recordedTopology() address.PCIe {
 		}
 		topology.Expanders = p.expanders()
 	}
-	if p.Defaults.HostDevicesByCell && p.mirroring() || len(topology.Expanders) > 0 {
-		p.cells = p.cellsByHost(topology)
-		p.turned(topology)
+	if p.Defaults.HostDevicesByNUMANode && p.mirroring() || len(topology.Expanders) > 0 {
+		p.nodes = p.nodesByHost(topology)
+		p.reassignExpanders(topology)
 	}
 	return topology
 }
@@ -51,14 +51,14 @@ func (p *placement) expanders() map[uint]address.Expander {
 	return out
 }
 
-// turned assigns expanders to new NUMA nodes after the owner changed the guest's nodes: each takes the node of its first device with a known
+// reassignExpanders assigns expanders to new NUMA nodes after the owner changed the guest's nodes: each takes the node of its first device with a known
 // one. No expander moves.
-func (p *placement) turned(t address.PCIe) {
+func (p *placement) reassignExpanders(t address.PCIe) {
 	if len(t.Expanders) == 0 || p.mirrorsRecord() {
 		return
 	}
 	for index, e := range t.Expanders {
-		e.Cell = nil
+		e.NUMANode = nil
 		t.Expanders[index] = e
 	}
 	for _, d := range p.devices {
@@ -67,8 +67,8 @@ func (p *placement) turned(t address.PCIe) {
 			continue
 		}
 		port, err := address.ParsePCI(t.Ports[at.Bus])
-		if e, ok := t.Expanders[port.Bus]; err == nil && ok && e.Cell == nil && p.mirroring() {
-			e.Cell = p.known(d)
+		if e, ok := t.Expanders[port.Bus]; err == nil && ok && e.NUMANode == nil && p.mirroring() {
+			e.NUMANode = p.guestNodeOf(d)
 			t.Expanders[port.Bus] = e
 		}
 	}
@@ -79,7 +79,7 @@ func (p *placement) expander(index uint, at address.PCI, e address.Expander) {
 	c := p.controller("pci", index, "pcie-expander-bus")
 	c.PCI = &libvirtxml.DomainControllerPCI{
 		Model:  &libvirtxml.DomainControllerPCIModel{Name: "pxb-pcie"},
-		Target: &libvirtxml.DomainControllerPCITarget{BusNr: &e.BusNr, NUMANode: e.Cell},
+		Target: &libvirtxml.DomainControllerPCITarget{BusNr: &e.BusNr, NUMANode: e.NUMANode},
 	}
 	c.Address = libvirtPCI(at, false)
 }

@@ -15,10 +15,10 @@ import (
 // flat guests have every device on the root bus, as the owner asks for by an annotation of the API. They can be plugged nothing.
 func (p *placement) flat() bool { return p.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" }
 
-func lateLast(a, b abi.Device) int { return cmp.Compare(late(a), late(b)) }
+func autoPlacedLast(a, b abi.Device) int { return cmp.Compare(autoPlaced(a), autoPlaced(b)) }
 
-// roomForUSB keeps the slot of the USB controller that a guest without USB does not have yet, behind cards and host devices.
-func (p *placement) roomForUSB(asked []address.Device, asking []*abi.Device) ([]address.Device, []*abi.Device) {
+// reserveUSBSlot keeps the slot of the USB controller that a guest without USB does not have yet, behind cards and host devices.
+func (p *placement) reserveUSBSlot(asked []address.Device, asking []*abi.Device) ([]address.Device, []*abi.Device) {
 	at := slices.IndexFunc(asking, func(d *abi.Device) bool { return d.Controller != nil })
 	if at < 0 {
 		return asked, asking
@@ -28,7 +28,7 @@ func (p *placement) roomForUSB(asked []address.Device, asking []*abi.Device) ([]
 }
 
 // late devices come last on the root bus, where KubeVirt leaves them to libvirt: 1, others 0.
-func late(d abi.Device) int {
+func autoPlaced(d abi.Device) int {
 	if d.Model == "vfio-pci" || slices.Contains([]string{"filesystem", "video", "sound", "panic", "vsock"}, d.Kind) {
 		return 1
 	}

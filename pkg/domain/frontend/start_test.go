@@ -56,7 +56,7 @@ func TestQEMUStarts(t *testing.T) {
 	for name, in := range map[string]frontend.Input{
 		"started":      with(t, "amd64", "started", started),
 		"transitional": guests(t)["transitional-amd64"],
-		"cells": celled(with(t, "amd64", "started-cells",
+		"nodes": withNUMANodes(with(t, "amd64", "started-nodes",
 			`spec: {domain: {cpu: {sockets: 2, maxSockets: 5, cores: 2, threads: 2, model: qemu64}, memory: {guest: 257Mi, maxGuest: 1Gi}}}`)),
 		"arm64": with(t, "arm64", "started-arm64",
 			`spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, cpu: {model: cortex-a57}, devices: {rng: {}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),

@@ -1,25 +1,25 @@
 package validate_test
 
-var cpuCellsCases = []testCase{
+var cpuNUMANodesCases = []testCase{
 	{
 		why:   "s390x has no NUMA nodes",
-		rule:  "cpu/cells-architecture",
+		rule:  "cpu/numa-nodes-architecture",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "1"}}, spec: {architecture: s390x}}`),
 		want:  forbidden("metadata.annotations[kilnvm.io/numa-cells]"),
 	},
 	{
 		why:   "arm64 has",
-		rule:  "cpu/cells-architecture",
+		rule:  "cpu/numa-nodes-architecture",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "1"}}, spec: {architecture: arm64}}`),
 	},
 	{
 		why:   "s390x without the annotation",
-		rule:  "cpu/cells-architecture",
+		rule:  "cpu/numa-nodes-architecture",
 		given: vmi("{spec: {architecture: s390x}}"),
 	},
 	{
 		why:  "nodes of its own, and those of the host",
-		rule: "cpu/cells-mirrored",
+		rule: "cpu/numa-nodes-mirrored",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "1"}}
 spec:
@@ -30,51 +30,51 @@ spec:
 	},
 	{
 		why:   "nodes of its own alone",
-		rule:  "cpu/cells-mirrored",
+		rule:  "cpu/numa-nodes-mirrored",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "1"}}, spec: {domain: {cpu: {numa: {}}}}}`),
 	},
 	{
 		why:   "no node",
-		rule:  "cpu/cells-number",
+		rule:  "cpu/numa-nodes-number",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "0"}}}`),
 		want:  invalid("metadata.annotations[kilnvm.io/numa-cells]"),
 	},
 	{
 		why:   "one node",
-		rule:  "cpu/cells-number",
+		rule:  "cpu/numa-nodes-number",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "1"}}}`),
 	},
 	{
 		why:   "65 nodes",
-		rule:  "cpu/cells-number",
+		rule:  "cpu/numa-nodes-number",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "65"}}, spec: {domain: {cpu: {sockets: 65}}}}`),
 		want:  invalid("metadata.annotations[kilnvm.io/numa-cells]"),
 	},
 	{
 		why:   "64 nodes",
-		rule:  "cpu/cells-number",
+		rule:  "cpu/numa-nodes-number",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "64"}}, spec: {domain: {cpu: {sockets: 64}}}}`),
 	},
 	{
 		why:   "a number that is written otherwise",
-		rule:  "cpu/cells-number",
+		rule:  "cpu/numa-nodes-number",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "02"}}}`),
 		want:  invalid("metadata.annotations[kilnvm.io/numa-cells]"),
 	},
 	{
 		why:   "three sockets on two nodes",
-		rule:  "cpu/sockets-of-cells",
+		rule:  "cpu/numa-nodes-sockets",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 3}}}}`),
 		want:  invalid("metadata.annotations[kilnvm.io/numa-cells]"),
 	},
 	{
 		why:   "four sockets on two nodes",
-		rule:  "cpu/sockets-of-cells",
+		rule:  "cpu/numa-nodes-sockets",
 		given: vmi(`{metadata: {annotations: {kilnvm.io/numa-cells: "2"}}, spec: {domain: {cpu: {sockets: 4}}}}`),
 	},
 	{
 		why:  "less than a MiB for each node",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec: {domain: {cpu: {sockets: 2}, memory: {guest: 1Mi}}}
@@ -83,7 +83,7 @@ spec: {domain: {cpu: {sockets: 2}, memory: {guest: 1Mi}}}
 	},
 	{
 		why:  "a MiB for each node",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2Mi}}}
@@ -91,7 +91,7 @@ spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2Mi}}}
 	},
 	{
 		why:  "what is left over of a MiB is no matter without huge pages",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2049Ki}}}
@@ -99,7 +99,7 @@ spec: {domain: {cpu: {sockets: 2}, memory: {guest: 2049Ki}}}
 	},
 	{
 		why:  "half a huge page",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec:
@@ -109,7 +109,7 @@ spec:
 	},
 	{
 		why:  "one huge page for two nodes",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec:
@@ -119,7 +119,7 @@ spec:
 	},
 	{
 		why:  "a huge page for each node",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec:
@@ -128,7 +128,7 @@ spec:
 	},
 	{
 		why:  "pages of no size are refused as such alone",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec:
@@ -138,7 +138,7 @@ spec:
 	},
 	{
 		why:  "memory that is not given",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec:
@@ -147,7 +147,7 @@ spec:
 	},
 	{
 		why:  "memory that is said by the request alone",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec:
@@ -156,7 +156,7 @@ spec:
 	},
 	{
 		why:  "no memory is refused as such alone",
-		rule: "memory/cells",
+		rule: "memory/numa-nodes",
 		given: vmi(`
 metadata: {annotations: {kilnvm.io/numa-cells: "2"}}
 spec: {domain: {cpu: {sockets: 2}, memory: {guest: "0"}}}

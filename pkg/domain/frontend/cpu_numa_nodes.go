@@ -17,47 +17,47 @@ import (
 // mebibyte in KiB is what libvirt rounds the memory of a NUMA node up to.
 const mebibyte = 1024
 
-var cellsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationNUMACells)
+var numaNodesPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationNUMACells)
 
-// chosen returns the NUMA nodes that the annotation asks for; nil without the annotation or after an error.
-func (g *guest) chosen() *libvirtxml.DomainNuma {
+// ownNUMANodes returns the NUMA nodes that the annotation asks for; nil without the annotation or after an error.
+func (g *guest) ownNUMANodes() *libvirtxml.DomainNuma {
 	text := g.VMI.Annotations[v1alpha1.AnnotationNUMACells]
-	n, ok := vm.Cells(g.VMI)
+	n, ok := vm.NUMANodes(g.VMI)
 	sockets, most, cores, threads := g.topology()
 	switch {
 	case text == "":
 		return nil
 	case !ok:
-		g.fail(field.Invalid(cellsPath, text, fmt.Sprintf("must be a number from 1 to %d", vm.MostCells)))
+		g.fail(field.Invalid(numaNodesPath, text, fmt.Sprintf("must be a number from 1 to %d", vm.MaxNUMANodes)))
 		return nil
 	case g.arch.ccw:
-		g.fail(field.Forbidden(cellsPath, "architecture 's390x' has no NUMA nodes"))
+		g.fail(field.Forbidden(numaNodesPath, "architecture 's390x' has no NUMA nodes"))
 		return nil
 	case sockets%n != 0:
-		g.fail(field.Invalid(cellsPath, text, fmt.Sprintf("must divide the number of sockets, which is %d", sockets)))
+		g.fail(field.Invalid(numaNodesPath, text, fmt.Sprintf("must divide the number of sockets, which is %d", sockets)))
 		return nil
 	}
-	cells, each := make([]cell, n), sockets/n*cores*threads
-	for i := range cells {
-		cells[i].cpus = between(uint(i)*each, uint(i+1)*each)
+	nodes, each := make([]numaNode, n), sockets/n*cores*threads
+	for i := range nodes {
+		nodes[i].cpus = between(uint(i)*each, uint(i+1)*each)
 	}
-	growEvenly(cells, sockets, most, cores*threads)
-	if !g.splitMemory(cells) {
+	spreadHotplugSockets(nodes, sockets, most, cores*threads)
+	if !g.splitMemory(nodes) {
 		return nil
 	}
-	return numaElement(cells)
+	return numaElement(nodes)
 }
 
-// growEvenly distributes the sockets that can be hot-plugged over the NUMA nodes in turn. each is the number of CPUs of a socket.
-func growEvenly(cells []cell, sockets, most, each uint) {
+// spreadHotplugSockets distributes the sockets that can be hot-plugged over the NUMA nodes in turn. each is the number of CPUs of a socket.
+func spreadHotplugSockets(nodes []numaNode, sockets, most, each uint) {
 	for s := sockets; s < most; s++ {
-		to := &cells[int(s-sockets)%len(cells)]
+		to := &nodes[int(s-sockets)%len(nodes)]
 		to.cpus = to.cpus.Union(between(s*each, (s+1)*each))
 	}
 }
 
 // splitMemory gives each NUMA node an equal number of pages. Remaining pages go to the first nodes, a remainder below a MiB to the last.
-func (g *guest) splitMemory(cells []cell) bool {
+func (g *guest) splitMemory(nodes []numaNode) bool {
 	unit, path := uint(mebibyte), g.path.Child("memory", "guest")
 	if m := g.spec.Domain.Memory; m != nil && m.Hugepages != nil {
 		page, err := g.hugePage()
@@ -67,17 +67,17 @@ func (g *guest) splitMemory(cells []cell) bool {
 		}
 		unit = max(unit, page) // smaller pages make whole MiB
 	}
-	total, n := g.memory().Value, uint(len(cells))
+	total, n := g.memory().Value, uint(len(nodes))
 	if total/unit < n || unit > mebibyte && total%unit != 0 {
 		g.fail(field.Invalid(path, fmt.Sprintf("%dKi", total), fmt.Sprintf("must give each of %d NUMA nodes at least one page of %d KiB, in whole pages", n, unit)))
 		return false
 	}
-	for i := range cells {
-		cells[i].memory = total / unit / n * unit
+	for i := range nodes {
+		nodes[i].memory = total / unit / n * unit
 		if uint(i) < total/unit%n {
-			cells[i].memory += unit
+			nodes[i].memory += unit
 		}
 	}
-	cells[n-1].memory += total % unit
+	nodes[n-1].memory += total % unit
 	return true
 }
