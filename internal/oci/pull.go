@@ -1,0 +1,155 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// Pulled is an artifact as a registry has it.
+type Pulled struct {
+	Artifact
+	// Digest is that of the manifest.
+	Digest digest.Digest
+}
+
+// Pull reads a whole artifact. Each layer has the size and the digest that the manifest states, and the manifest has the digest that the
+// reference names, if it names one.
+func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
+	out, r, layers, err := c.inspect(ctx, reference)
+	if err != nil {
+		return Pulled{}, err
+	}
+	archive, err := c.blob(ctx, r, layers.files)
+	if err != nil {
+		return Pulled{}, explained(reference, fmt.Errorf("the layer of the files: %w", err))
+	}
+	if out.Files, err = unpack(archive, bounds{maxFiles, maxContent}); err != nil {
+		return Pulled{}, explained(reference, err)
+	}
+	return out, nil
+}
+
+// Inspect reads an artifact without its files.
+func (c *Client) Inspect(ctx context.Context, reference string) (Pulled, error) {
+	out, _, _, err := c.inspect(ctx, reference)
+	return out, err
+}
+
+func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r registry.Reference, found layers, err error) {
+	if r, err = parse(reference); err != nil {
+		return out, r, found, err
+	}
+	manifest, descriptor, err := c.manifest(ctx, r)
+	if err == nil {
+		found, err = catalogLayers(manifest)
+	}
+	if err != nil {
+		return out, r, found, explained(reference, err)
+	}
+	index, err := c.blob(ctx, r, found.index)
+	if err == nil && !json.Valid(index) {
+		err = errors.New("it must be JSON")
+	}
+	if err != nil {
+		return out, r, found, explained(reference, fmt.Errorf("the layer of the index: %w", err))
+	}
+	out.Digest, out.Annotations, out.Index = descriptor.Digest, manifest.Annotations, index
+	return out, r, found, nil
+}
+
+// Resolve returns the digest that a reference has now. A signature is verified for a digest, and a tag may move: whoever verified one reads
+// the digest afterwards.
+func (c *Client) Resolve(ctx context.Context, reference string) (digest.Digest, error) {
+	r, err := parse(reference)
+	if err != nil {
+		return "", err
+	}
+	_, found, err := c.manifest(ctx, r)
+	return found.Digest, explained(reference, err)
+}
+
+// Pinned returns the reference of a digest in the repository of a reference.
+func Pinned(reference string, to digest.Digest) (string, error) {
+	r, err := parse(reference)
+	if err != nil {
+		return "", err
+	}
+	r.Reference = to.String()
+	return Scheme + r.String(), nil
+}
+
+// manifest reads a manifest, and its descriptor with the digest of what was read: the header of the registry proves nothing.
+func (c *Client) manifest(ctx context.Context, r registry.Reference) (manifest ocispec.Manifest, found ocispec.Descriptor, err error) {
+	found, raw, err := oras.FetchBytes(ctx, c.repository(r), r.Reference, oras.FetchBytesOptions{MaxBytes: maxManifest})
+	if err != nil {
+		return manifest, found, err
+	}
+	if asked, err := r.Digest(); err == nil && asked != found.Digest {
+		return manifest, found, fmt.Errorf("the registry returned %s for %s", found.Digest, asked)
+	}
+	if found.MediaType != ocispec.MediaTypeImageManifest {
+		return manifest, found, fmt.Errorf("the media type must be '%s', not '%s'", ocispec.MediaTypeImageManifest, printable(found.MediaType))
+	}
+	if err := json.Unmarshal(raw, &manifest); err != nil {
+		return manifest, found, fmt.Errorf("the manifest cannot be read: %w", err)
+	}
+	return manifest, found, nil
+}
+
+// layers are the descriptors of an artifact's two layers.
+type layers struct{ files, index ocispec.Descriptor }
+
+// catalogLayers returns the layers of a catalog's manifest.
+func catalogLayers(manifest ocispec.Manifest) (found layers, err error) {
+	if manifest.ArtifactType != ArtifactType {
+		return found, fmt.Errorf("the artifact type must be '%s', not '%s': this is no catalog", ArtifactType, printable(manifest.ArtifactType))
+	}
+	if len(manifest.Layers) != 2 || manifest.Layers[0].MediaType != FilesMediaType || manifest.Layers[1].MediaType != IndexMediaType {
+		return found, fmt.Errorf("a catalog has two layers, '%s' and '%s'", FilesMediaType, IndexMediaType)
+	}
+	found = layers{files: manifest.Layers[0], index: manifest.Layers[1]}
+	if found.files.Size > maxArchive {
+		return found, fmt.Errorf("the layer of the files must have at most %d bytes, not %d", maxArchive, found.files.Size)
+	}
+	if found.index.Size > maxIndex {
+		return found, fmt.Errorf("the layer of the index must have at most %d bytes, not %d", maxIndex, found.index.Size)
+	}
+	return found, nil
+}
+
+// blob reads a blob whose size was judged, and compares it with its digest.
+func (c *Client) blob(ctx context.Context, r registry.Reference, blob ocispec.Descriptor) (raw []byte, err error) {
+	if blob.Size < 0 {
+		return nil, fmt.Errorf("the size must not be negative, is %d", blob.Size)
+	}
+	if err := blob.Digest.Validate(); err != nil {
+		return nil, err
+	}
+	reader, err := c.repository(r).Blobs().Fetch(ctx, blob)
+	if err != nil {
+		return nil, err
+	}
+	defer func(reader io.Closer) { err = errors.Join(err, reader.Close()) }(reader)
+	return content.ReadAll(reader, blob)
+}
+
+// denied reports whether a registry refused credentials, or their absence.
+func denied(err error) bool {
+	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
+		return true
+	}
+	var response *errcode.ErrorResponse
+	return errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden)
+}

@@ -1,0 +1,157 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/content/memory"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+)
+
+// withoutTime is the creation time of an artifact whose commit is not known. Without an annotation, oras would write the present time,
+// and two pushes of one catalog would have two digests.
+const withoutTime = "1970-01-01T00:00:00Z"
+
+// TakenError reports that a tag names another artifact already.
+type TakenError struct {
+	Reference string
+	Digest    digest.Digest
+}
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("'%s' is published already, as %s with other content: publish another version", e.Reference, e.Digest)
+}
+
+// Push publishes an artifact under the tag of a reference and returns the manifest's digest. The manifest is written last,
+// with its tag: an interrupted push is not visible, and a repeated one finishes it. Pushing the same artifact again changes
+// nothing; a tag that names another artifact gives a TakenError.
+func (c *Client) Push(ctx context.Context, reference string, a Artifact) (digest.Digest, error) {
+	r, err := parse(reference)
+	if err != nil {
+		return "", err
+	}
+	if r.ValidateReferenceAsDigest() == nil {
+		return "", fmt.Errorf("'%s' must name a tag: the digest follows from the content", reference)
+	}
+	archive, err := pack(a.Files)
+	if err != nil {
+		return "", err
+	}
+	if len(archive) > maxArchive || len(a.Index) > maxIndex || len(a.Files) > maxFiles {
+		return "", fmt.Errorf("a catalog must have at most %d files, an archive of at most %d bytes and an index of at most %d bytes", maxFiles, maxArchive, maxIndex)
+	}
+	staged, manifest, err := stage(ctx, r.Reference, archive, a)
+	if err != nil {
+		return "", err
+	}
+	repository := c.repository(r)
+	switch existing, err := repository.Resolve(ctx, r.Reference); {
+	case err == nil && existing.Digest == manifest.Digest:
+		return manifest.Digest, nil
+	case err == nil:
+		return "", &TakenError{reference, existing.Digest}
+	case !errors.Is(err, errdef.ErrNotFound):
+		return "", explained(reference, err)
+	}
+	_, err = oras.Copy(ctx, staged, r.Reference, repository, r.Reference, oras.DefaultCopyOptions)
+	return manifest.Digest, explained(reference, err)
+}
+
+// stage returns the artifact in memory, under a tag.
+func stage(ctx context.Context, tag string, archive []byte, a Artifact) (*memory.Store, ocispec.Descriptor, error) {
+	store := memory.New()
+	layers := []ocispec.Descriptor{
+		describe(FilesMediaType, filesTitle, archive),
+		describe(IndexMediaType, indexTitle, a.Index),
+	}
+	for i, raw := range [][]byte{archive, a.Index} {
+		if err := store.Push(ctx, layers[i], bytes.NewReader(raw)); err != nil {
+			return nil, ocispec.Descriptor{}, err
+		}
+	}
+	annotations := map[string]string{ocispec.AnnotationCreated: withoutTime}
+	maps.Copy(annotations, a.Annotations)
+	manifest, err := oras.PackManifest(ctx, store, oras.PackManifestVersion1_1, ArtifactType,
+		oras.PackManifestOptions{Layers: layers, ManifestAnnotations: annotations})
+	if err != nil {
+		return nil, manifest, err
+	}
+	return store, manifest, store.Tag(ctx, manifest, tag)
+}
+
+func describe(mediaType, title string, raw []byte) ocispec.Descriptor {
+	layer := content.NewDescriptorFromBytes(mediaType, raw)
+	layer.Annotations = map[string]string{ocispec.AnnotationTitle: title}
+	return layer
+}
+
+// Copy copies an artifact, and the signatures beside it, to another repository. The tag must be free there or name the same artifact.
+func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, error) {
+	source, err := parse(from)
+	if err != nil {
+		return "", err
+	}
+	target, err := parse(to)
+	if err != nil {
+		return "", err
+	}
+	manifest, found, err := c.manifest(ctx, source)
+	if err != nil {
+		return "", explained(from, err)
+	}
+	if _, err := catalogLayers(manifest); err != nil {
+		return "", explained(from, err)
+	}
+	src, dst := c.repository(source), c.repository(target)
+	switch existing, err := dst.Resolve(ctx, target.Reference); {
+	case err == nil && existing.Digest != found.Digest:
+		return "", &TakenError{to, existing.Digest}
+	case err != nil && !errors.Is(err, errdef.ErrNotFound):
+		return "", explained(to, err)
+	}
+	// The signatures go first: a reader who finds the tag finds them.
+	if err := copySignatures(ctx, src, dst, found.Digest); err != nil {
+		return "", explained(from, err)
+	}
+	if _, err := oras.Copy(ctx, src, found.Digest.String(), dst, target.Reference, oras.DefaultCopyOptions); err != nil {
+		return "", explained(to, err)
+	}
+	return found.Digest, nil
+}
+
+// copySignatures copies the manifest of signatures, if there is one.
+func copySignatures(ctx context.Context, src, dst *remote.Repository, signed digest.Digest) error {
+	tag := signatureTag(signed)
+	_, err := oras.Copy(ctx, src, tag, dst, tag, oras.DefaultCopyOptions)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// explained names the reference and what an administrator can do about the registry's error.
+func explained(reference string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var taken *TakenError
+	if errors.As(err, &taken) {
+		return err
+	}
+	name := Scheme + trimScheme(reference)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return fmt.Errorf("'%s' does not exist: %w", name, err)
+	}
+	if denied(err) {
+		return fmt.Errorf("the registry of '%s' refuses the credentials of docker's configuration file ('docker login' writes them): %w", name, err)
+	}
+	return fmt.Errorf("'%s': %w", name, err)
+}

@@ -1,0 +1,114 @@
+package oci
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/retry"
+)
+
+// Options are how registries are reached.
+type Options struct {
+	// PlainHTTP talks HTTP instead of HTTPS.
+	PlainHTTP bool
+	// CAFile is a file with the certificates of further authorities, in PEM.
+	CAFile string
+	// UserAgent is what registries log.
+	UserAgent string
+}
+
+// Client reads and writes artifacts of registries.
+type Client struct {
+	plain bool
+	http  *auth.Client
+}
+
+// maxRedirects is the number of redirects that one request may follow. Registries redirect to the storage of blobs.
+const maxRedirects = 5
+
+// New returns a client with the credentials of docker's configuration file and of its credential helpers.
+func New(o Options) (*Client, error) {
+	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("docker's credentials cannot be read: %w", err)
+	}
+	base, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return nil, errors.New("the default transport of HTTP has been replaced")
+	}
+	base = base.Clone()
+	if o.CAFile != "" {
+		if base.TLSClientConfig, err = authorities(o.CAFile); err != nil {
+			return nil, err
+		}
+	}
+	client := &auth.Client{
+		Client:     &http.Client{Transport: retry.NewTransport(base), CheckRedirect: checkRedirect},
+		Credential: credentials.Credential(store),
+		Cache:      auth.NewCache(),
+	}
+	client.SetUserAgent(o.UserAgent)
+	return &Client{plain: o.PlainHTTP, http: client}, nil
+}
+
+// authorities returns a TLS configuration that trusts the system's authorities and those of a file.
+func authorities(file string) (*tls.Config, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a machine without authorities of its own
+	}
+	if !pool.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("'%s' has no certificate in PEM", file)
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}
+
+// checkRedirect follows redirects that stay encrypted. A registry that redirects to HTTP would have the catalog, or credentials that are
+// bound to a path, read by everybody on the way.
+func checkRedirect(request *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) > maxRedirects:
+		return fmt.Errorf("the registry redirects more than %d times", maxRedirects)
+	case via[0].URL.Scheme == "https" && request.URL.Scheme != "https":
+		return fmt.Errorf("the registry redirects from HTTPS to '%s'", printable(request.URL.Scheme))
+	}
+	return nil
+}
+
+// repository returns the repository of a reference.
+func (c *Client) repository(r registry.Reference) *remote.Repository {
+	return &remote.Repository{Client: c.http, Reference: r, PlainHTTP: c.plain, SkipReferrersGC: true, MaxMetadataBytes: maxManifest}
+}
+
+// Tags returns the tags of the repository of a reference, in the registry's order, at most limit of them.
+func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []string, err error) {
+	r, err := parse(reference)
+	if err != nil {
+		return nil, err
+	}
+	stop := errors.New("enough")
+	err = c.repository(r).Tags(ctx, "", func(page []string) error {
+		tags = append(tags, page[:min(len(page), limit-len(tags))]...)
+		if len(tags) == limit {
+			return stop
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, stop) {
+		return nil, explained(reference, err)
+	}
+	return tags, nil
+}

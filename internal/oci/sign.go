@@ -1,0 +1,232 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/payload"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+)
+
+// The format of cosign 2: a manifest beside the artifact, under a tag made of its digest, whose layers are signed statements.
+// https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md
+const (
+	payloadMediaType    = "application/vnd.dev.cosign.simplesigning.v1+json"
+	signatureAnnotation = "dev.cosignproject.cosign/signature"
+	// maxPayload bounds a statement in bytes; those of cosign have about 250.
+	maxPayload = 64 << 10
+	// maxSignatures bounds the statements beside one artifact: each costs a request.
+	maxSignatures = 100
+)
+
+// signatureTag is the tag of the manifest with the signatures of a digest.
+func signatureTag(of digest.Digest) string {
+	return of.Algorithm().String() + "-" + of.Encoded() + ".sig"
+}
+
+// UnsignedError reports that no signature of a key was found for an artifact.
+type UnsignedError struct {
+	Reference string
+	Digest    digest.Digest
+	// Reasons are why each signature beside the artifact does not hold, at most maxSignatures.
+	Reasons []error
+}
+
+func (e *UnsignedError) Error() string {
+	if len(e.Reasons) == 0 {
+		return fmt.Sprintf("'%s' (%s) has no signature", e.Reference, e.Digest)
+	}
+	return fmt.Sprintf("'%s' (%s) has no signature of this key: %v", e.Reference, e.Digest, errors.Join(e.Reasons...))
+}
+
+// PrivateKey reads a private key as 'cosign generate-key-pair' writes it, encrypted with a password, or one in PKCS #8 without encryption.
+func PrivateKey(raw, password []byte) (signature.SignerVerifier, error) {
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, errors.New("the private key must be in PEM")
+	}
+	der := block.Bytes
+	switch block.Type {
+	case "ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY":
+		var err error
+		if der, err = encrypted.Decrypt(block.Bytes, password); err != nil {
+			return nil, fmt.Errorf("the private key cannot be decrypted with this password: %w", err)
+		}
+	case string(cryptoutils.PrivateKeyPEMType):
+	default:
+		return nil, fmt.Errorf("the private key must be 'ENCRYPTED SIGSTORE PRIVATE KEY' or 'PRIVATE KEY' in PEM, not '%s'", printable(block.Type))
+	}
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("the private key cannot be read: %w", err)
+	}
+	return signature.LoadSignerVerifier(key, crypto.SHA256)
+}
+
+// PublicKey reads a public key as 'cosign generate-key-pair' writes it.
+func PublicKey(raw []byte) (signature.Verifier, error) {
+	key, err := cryptoutils.UnmarshalPEMToPublicKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the public key cannot be read: %w", err)
+	}
+	return signature.LoadVerifier(key, crypto.SHA256)
+}
+
+// Sign adds a signature of the artifact that a reference names now, and returns the artifact's digest. Signatures of other keys stay. Like
+// cosign, it replaces the manifest of signatures: of two that sign at one moment, one must sign again.
+func (c *Client) Sign(ctx context.Context, reference string, signer signature.SignerVerifier) (digest.Digest, error) {
+	r, err := parse(reference)
+	if err != nil {
+		return "", err
+	}
+	_, found, err := c.manifest(ctx, r)
+	if err != nil {
+		return "", explained(reference, err)
+	}
+	image, err := name.NewDigest(r.Registry + "/" + r.Repository + "@" + found.Digest.String())
+	if err != nil {
+		return "", explained(reference, err)
+	}
+	statement, err := json.Marshal(payload.Cosign{Image: image})
+	if err != nil {
+		return "", err
+	}
+	signed, err := signer.SignMessage(bytes.NewReader(statement))
+	if err != nil {
+		return "", fmt.Errorf("'%s' cannot be signed: %w", reference, err)
+	}
+	layer := content.NewDescriptorFromBytes(payloadMediaType, statement)
+	layer.Annotations = map[string]string{signatureAnnotation: base64.StdEncoding.EncodeToString(signed)}
+	return found.Digest, explained(reference, c.addSignature(ctx, c.repository(r), found.Digest, layer, statement))
+}
+
+// addSignature appends a layer to the manifest of signatures of a digest, or writes the first one.
+func (c *Client) addSignature(ctx context.Context, repository *remote.Repository, of digest.Digest, layer ocispec.Descriptor, statement []byte) error {
+	existing, err := c.signatures(ctx, repository, of)
+	if err != nil {
+		return err
+	}
+	if len(existing) == maxSignatures {
+		return fmt.Errorf("%s has %d signatures already", of, maxSignatures)
+	}
+	all := append(existing, layer)
+	// Cosign reads the manifest as that of an image, whose configuration lists the layers.
+	config := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
+	for _, l := range all {
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, l.Digest)
+	}
+	rawConfig, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	configBlob := content.NewDescriptorFromBytes(ocispec.MediaTypeImageConfig, rawConfig)
+	raw, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: configBlob, Layers: all,
+	})
+	if err != nil {
+		return err
+	}
+	if err := pushBlob(ctx, repository, layer, statement); err != nil {
+		return err
+	}
+	if err := pushBlob(ctx, repository, configBlob, rawConfig); err != nil {
+		return err
+	}
+	return repository.PushReference(ctx, content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, raw), bytes.NewReader(raw), signatureTag(of))
+}
+
+// pushBlob pushes a blob unless the registry has it.
+func pushBlob(ctx context.Context, repository *remote.Repository, blob ocispec.Descriptor, raw []byte) error {
+	if has, err := repository.Exists(ctx, blob); err != nil || has {
+		return err
+	}
+	return repository.Push(ctx, blob, bytes.NewReader(raw))
+}
+
+// signatures returns the layers of the manifest of signatures of a digest; none if there is no such manifest.
+func (c *Client) signatures(ctx context.Context, repository *remote.Repository, of digest.Digest) ([]ocispec.Descriptor, error) {
+	r := repository.Reference
+	r.Reference = signatureTag(of)
+	manifest, _, err := c.manifest(ctx, r)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil && len(manifest.Layers) > maxSignatures {
+		err = fmt.Errorf("an artifact must have at most %d signatures, not %d", maxSignatures, len(manifest.Layers))
+	}
+	return manifest.Layers, err
+}
+
+// Verify returns the digest of the artifact that a reference names now if a signature of the key holds for it, and an UnsignedError
+// otherwise. A caller reads the artifact by this digest: the tag may have moved since.
+//
+// A signature is for a digest. The repository in the statement is not compared, as in cosign: a copied catalog keeps its signatures.
+func (c *Client) Verify(ctx context.Context, reference string, key signature.Verifier) (digest.Digest, error) {
+	r, err := parse(reference)
+	if err != nil {
+		return "", err
+	}
+	_, found, err := c.manifest(ctx, r)
+	if err != nil {
+		return "", explained(reference, err)
+	}
+	all, err := c.signatures(ctx, c.repository(r), found.Digest)
+	if err != nil {
+		return "", explained(reference, fmt.Errorf("the signatures cannot be read: %w", err))
+	}
+	unsigned := &UnsignedError{Reference: reference, Digest: found.Digest}
+	for _, layer := range all {
+		if layer.MediaType != payloadMediaType {
+			continue
+		}
+		if layer.Size > maxPayload {
+			unsigned.Reasons = append(unsigned.Reasons, fmt.Errorf("a statement must have at most %d bytes, not %d", maxPayload, layer.Size))
+			continue
+		}
+		statement, err := c.blob(ctx, r, layer)
+		if err == nil {
+			err = holds(key, layer.Annotations[signatureAnnotation], statement, found.Digest)
+		}
+		if err == nil {
+			return found.Digest, nil
+		}
+		unsigned.Reasons = append(unsigned.Reasons, err)
+	}
+	return "", unsigned
+}
+
+// holds returns nil if the signature is of the key and the statement about this digest. The signature is judged before the statement is
+// parsed.
+func holds(key signature.Verifier, encoded string, statement []byte, of digest.Digest) error {
+	signed, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return fmt.Errorf("the annotation '%s' must be in base64: %w", signatureAnnotation, err)
+	}
+	if err := key.VerifySignature(bytes.NewReader(signed), bytes.NewReader(statement)); err != nil {
+		return err
+	}
+	var about payload.Cosign
+	if err := json.Unmarshal(statement, &about); err != nil {
+		return err
+	}
+	if about.Image.DigestStr() != of.String() {
+		return fmt.Errorf("the signature is for %s", about.Image.DigestStr())
+	}
+	return nil
+}
