@@ -7,6 +7,8 @@ import (
 
 // Fields of a preference: clock.preferredClockOffset, preferredTimer.
 
+// preferClock is applyClockPreferences. Offset and timer are filled apart: a VMI with timers of its own still gets the offset. An offset of
+// utc or timezone is one choice, so that a VMI with either keeps it.
 func preferClock(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want := p.Spec.Clock
 	if want == nil {

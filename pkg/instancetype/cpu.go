@@ -13,55 +13,57 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Fields of a size: cpu.guest (vCPUs), model, dedicatedCPUPlacement, numa, isolateEmulatorThread, realtime, maxSockets.
+// Fields of an instancetype: cpu.guest (vCPUs), model, dedicatedCPUPlacement, numa, isolateEmulatorThread, realtime, maxSockets.
 // Fields of a preference: cpu.preferredCPUTopology, spreadOptions, preferSpreadSocketToCoreRatio, preferredCPUFeatures.
-// The size says how many vCPUs, the preference how they are arranged. A guest of such a size names neither.
+// The instancetype gives the number of vCPUs, the preference arranges them. A VM with an instancetype sets neither.
 
+// cpuClaims is validateCPU, with maxSockets in addition.
 func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []claim {
-	size, domain := set.Instancetype.Spec.CPU, path.Child("spec", "domain")
+	wanted, domain := set.Instancetype.Spec.CPU, path.Child("spec", "domain")
 	cpu := vmi.Spec.Domain.CPU
 	if cpu == nil {
 		cpu = &v1.CPU{}
 	}
 	at := domain.Child("cpu")
-	want := Arrange(size.Guest, set.Preference)
+	topology := Arrange(wanted.Guest, set.Preference)
 	claims := []claim{
-		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), guestCPUs(size.Guest)),
-		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), guestCPUs(size.Guest)),
-		{path: at.Child("sockets"), given: number(cpu.Sockets), size: guestCPUs(size.Guest), same: cpu.Sockets == want.Sockets},
-		{path: at.Child("cores"), given: number(cpu.Cores), size: guestCPUs(size.Guest), same: cpu.Cores == want.Cores},
-		{path: at.Child("threads"), given: number(cpu.Threads), size: guestCPUs(size.Guest), same: cpu.Threads == want.Threads},
+		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), guestCPUs(wanted.Guest)),
+		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), guestCPUs(wanted.Guest)),
+		{path: at.Child("sockets"), given: number(cpu.Sockets), wanted: guestCPUs(wanted.Guest), same: cpu.Sockets == topology.Sockets},
+		{path: at.Child("cores"), given: number(cpu.Cores), wanted: guestCPUs(wanted.Guest), same: cpu.Cores == topology.Cores},
+		{path: at.Child("threads"), given: number(cpu.Threads), wanted: guestCPUs(wanted.Guest), same: cpu.Threads == topology.Threads},
 	}
-	if size.Model != nil {
-		// An empty model, like no sockets below, sets nothing: what the guest has got since is the cluster's default.
-		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), size: *size.Model, same: *size.Model == "" || cpu.Model == *size.Model})
+	if wanted.Model != nil {
+		// An empty model sets nothing, nor do maxSockets of 0 below: what a VMI has there is the cluster's default.
+		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), wanted: *wanted.Model,
+			same: *wanted.Model == "" || cpu.Model == *wanted.Model})
 	}
-	claims = append(claims, flag(at.Child("dedicatedCpuPlacement"), &cpu.DedicatedCPUPlacement, size.DedicatedCPUPlacement)...)
-	claims = append(claims, flag(at.Child("isolateEmulatorThread"), &cpu.IsolateEmulatorThread, size.IsolateEmulatorThread)...)
-	if size.NUMA != nil && cpu.NUMA != nil {
-		claims = append(claims, claim{path: at.Child("numa"), given: "set", same: equality.Semantic.DeepEqual(size.NUMA, cpu.NUMA)})
+	claims = append(claims, flag(at.Child("dedicatedCpuPlacement"), &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
+	claims = append(claims, flag(at.Child("isolateEmulatorThread"), &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
+	if wanted.NUMA != nil && cpu.NUMA != nil {
+		claims = append(claims, claim{path: at.Child("numa"), given: "set", same: equality.Semantic.DeepEqual(wanted.NUMA, cpu.NUMA)})
 	}
-	if size.Realtime != nil && cpu.Realtime != nil {
-		claims = append(claims, claim{path: at.Child("realtime"), given: "set", same: equality.Semantic.DeepEqual(size.Realtime, cpu.Realtime)})
+	if wanted.Realtime != nil && cpu.Realtime != nil {
+		claims = append(claims, claim{path: at.Child("realtime"), given: "set", same: equality.Semantic.DeepEqual(wanted.Realtime, cpu.Realtime)})
 	}
-	if size.MaxSockets != nil {
-		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), size: *size.MaxSockets,
-			same: *size.MaxSockets == 0 || cpu.MaxSockets == room(*size.MaxSockets, want, vmi.Spec.Architecture)})
+	if wanted.MaxSockets != nil {
+		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), wanted: *wanted.MaxSockets,
+			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture)})
 	}
 	return claims
 }
 
-// podResource is what the guest's pod asks for. On a VM it conflicts with the size; on a VMI it is the cluster's own
-// default or the platform's, which does not change what the guest sees.
+// podResource is the claim to a request or limit of the pod. On a VM it conflicts with the instancetype. On a VMI it never does (same):
+// there it may be the cluster's default, and it does not change what the guest sees.
 func podResource(list corev1.ResourceList, name corev1.ResourceName, path *field.Path, guest string) claim {
-	c := claim{path: path, size: guest, same: true}
+	c := claim{path: path, wanted: guest, same: true}
 	if quantity, found := list[name]; found {
 		c.given = quantity.String()
 	}
 	return c
 }
 
-// guestCPUs is what a size sets where the guest says how its vCPUs are arranged or paid for: their number, not their arrangement.
+// guestCPUs is what a message says that the instancetype sets: its number of vCPUs. sockets, cores and threads are the preference's.
 func guestCPUs(guest uint32) string {
 	if guest == 1 {
 		return "1 vCPU"
@@ -69,7 +71,7 @@ func guestCPUs(guest uint32) string {
 	return fmt.Sprintf("%d vCPUs", guest)
 }
 
-// number is a count as a claim's given value: zero means not given.
+// number is a count as claim.given: 0 means unset.
 func number(value uint32) any {
 	if value == 0 {
 		return nil
@@ -77,49 +79,50 @@ func number(value uint32) any {
 	return value
 }
 
-// flag is a switch that the size sets. A false one cannot be told from an absent one.
-func flag(path *field.Path, given, size *bool) []claim {
-	if size == nil || !*given {
+// flag is the claim to a switch. The API has no pointer there: false means unset.
+func flag(path *field.Path, given, wanted *bool) []claim {
+	if wanted == nil || !*given {
 		return nil
 	}
-	return []claim{{path: path, given: true, size: *size, same: *size}}
+	return []claim{{path: path, given: true, wanted: *wanted, same: *wanted}}
 }
 
+// applyCPU is KubeVirt's applyCPU, and of applyGuestCPUTopology what Arrange returns.
 func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
-	size := set.Instancetype.Spec.CPU
+	wanted := set.Instancetype.Spec.CPU
 	if vmi.Spec.Domain.CPU == nil {
 		vmi.Spec.Domain.CPU = &v1.CPU{}
 	}
 	cpu := vmi.Spec.Domain.CPU
-	want := Arrange(size.Guest, set.Preference)
-	put(log, &cpu.Sockets, want.Sockets)
-	put(log, &cpu.Cores, want.Cores)
-	put(log, &cpu.Threads, want.Threads)
-	if size.Model != nil && *size.Model != "" {
-		put(log, &cpu.Model, *size.Model)
+	topology := Arrange(wanted.Guest, set.Preference)
+	put(log, &cpu.Sockets, topology.Sockets)
+	put(log, &cpu.Cores, topology.Cores)
+	put(log, &cpu.Threads, topology.Threads)
+	if wanted.Model != nil && *wanted.Model != "" {
+		put(log, &cpu.Model, *wanted.Model)
 	}
-	if size.DedicatedCPUPlacement != nil {
-		put(log, &cpu.DedicatedCPUPlacement, *size.DedicatedCPUPlacement)
+	if wanted.DedicatedCPUPlacement != nil {
+		put(log, &cpu.DedicatedCPUPlacement, *wanted.DedicatedCPUPlacement)
 	}
-	if size.IsolateEmulatorThread != nil {
-		put(log, &cpu.IsolateEmulatorThread, *size.IsolateEmulatorThread)
+	if wanted.IsolateEmulatorThread != nil {
+		put(log, &cpu.IsolateEmulatorThread, *wanted.IsolateEmulatorThread)
 	}
-	if size.NUMA != nil {
-		cpu.NUMA = size.NUMA.DeepCopy()
-		log.Note(&cpu.NUMA, size.NUMA)
+	if wanted.NUMA != nil {
+		cpu.NUMA = wanted.NUMA.DeepCopy()
+		log.Note(&cpu.NUMA, wanted.NUMA)
 	}
-	if size.Realtime != nil {
-		cpu.Realtime = size.Realtime.DeepCopy()
-		log.Note(&cpu.Realtime, size.Realtime)
+	if wanted.Realtime != nil {
+		cpu.Realtime = wanted.Realtime.DeepCopy()
+		log.Note(&cpu.Realtime, wanted.Realtime)
 	}
-	if size.MaxSockets != nil && *size.MaxSockets > 0 {
-		put(log, &cpu.MaxSockets, room(*size.MaxSockets, want, vmi.Spec.Architecture))
+	if wanted.MaxSockets != nil && *wanted.MaxSockets > 0 {
+		put(log, &cpu.MaxSockets, cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture))
 	}
 }
 
-// room is how many of the size's maxSockets its guest's machine has room for: a size that grows by sockets of one core, beside a
-// preference for many cores, would else keep every guest from being defined.
-func room(most uint32, arranged Arrangement, architecture string) uint32 {
+// cappedSockets is maxSockets, less where its vCPUs would be more than vm.MaxVCPUs, and never less than the sockets at the start. An
+// instancetype is written for sockets of one core: with a preference for many cores libvirt would refuse every domain of it.
+func cappedSockets(most uint32, arranged Arrangement, architecture string) uint32 {
 	perSocket := uint64(max(arranged.Cores, 1)) * uint64(max(arranged.Threads, 1))
 	limit, known := vm.MaxVCPUs(architecture)
 	if !known || uint64(most)*perSocket <= limit {
@@ -128,11 +131,12 @@ func room(most uint32, arranged Arrangement, architecture string) uint32 {
 	return max(uint32(limit/perSocket), arranged.Sockets)
 }
 
-// Arrangement is a CPU topology. Its product is the number of vCPUs.
+// Arrangement is a CPU topology: cores are per socket, threads per core. Its product is the number of vCPUs.
 type Arrangement struct{ Sockets, Cores, Threads uint32 }
 
-// Arrange spreads vCPUs as the preference wants them, by default one a socket. A count that cannot be spread evenly goes to
-// sockets whole, so that no vCPU is lost: Requirements reports it. Of no vCPUs, which no legal size has, one count is 0: not given.
+// Arrange returns the topology of a number of vCPUs by preferredCPUTopology (applyGuestCPUTopology). The default is one vCPU a socket, with
+// or without a preference. A number that cannot be spread evenly becomes sockets, so that no vCPU is lost as in KubeVirt; CheckSpread
+// refuses it. Of 0 vCPUs, which validation refuses, one count is 0.
 func Arrange(vcpus uint32, p *Preference) Arrangement {
 	if vcpus == 1 {
 		return Arrangement{Sockets: 1, Cores: 1, Threads: 1}
@@ -151,7 +155,7 @@ func Arrange(vcpus uint32, p *Preference) Arrangement {
 	return Arrangement{Sockets: vcpus, Cores: 1, Threads: 1}
 }
 
-// topologyOf is the preferred topology in its current spelling.
+// topologyOf is preferredCPUTopology in its current spelling, sockets where it is unset (GetPreferredTopology).
 func topologyOf(p *Preference) v1beta1.PreferredCPUTopology {
 	if p == nil || p.Spec.CPU == nil || p.Spec.CPU.PreferredCPUTopology == nil {
 		return v1beta1.Sockets
@@ -172,15 +176,16 @@ func topologyOf(p *Preference) v1beta1.PreferredCPUTopology {
 	}
 }
 
-// spread says across which levels vCPUs are spread, and how many of the lower go into one of the upper.
+// spread is the levels of the topology across which vCPUs are spread, and the ratio: how many of the lower level one of the upper has.
 type spread struct {
 	across v1beta1.SpreadAcross
 	ratio  uint32
 }
 
-// defaultRatio of cores to a socket, or threads to a core. A ratio of zero means the default: nothing divides by zero.
+// defaultRatio is cores a socket, or threads a core. A ratio of 0, by which KubeVirt divides, means the default.
 const defaultRatio = 2
 
+// spreadOf is GetSpreadOptions: spreadOptions.ratio takes precedence over the older preferSpreadSocketToCoreRatio.
 func spreadOf(p *Preference) spread {
 	s := spread{across: v1beta1.SpreadAcrossSocketsCores, ratio: defaultRatio}
 	if r := p.Spec.PreferSpreadSocketToCoreRatio; r != 0 {
@@ -197,7 +202,7 @@ func spreadOf(p *Preference) spread {
 	return s
 }
 
-// threadsPerCore is what a core with hyper-threading has.
+// threadsPerCore is fixed when vCPUs are spread across all three levels: the ratio is that of cores to sockets then.
 const threadsPerCore = 2
 
 // divisor is what a number of vCPUs must be a multiple of.
@@ -219,8 +224,8 @@ func (s spread) arrange(units uint32) Arrangement {
 	return Arrangement{Sockets: units, Cores: s.ratio, Threads: 1}
 }
 
-// preferCPUFeatures adds those that the guest does not mention. One that a preference has twice is added twice, so that validation
-// finds it: which of the two is meant, nobody knows.
+// preferCPUFeatures is applyCPUPreferences: it adds the features whose names the VMI does not list. One that the preference lists twice is
+// added twice, and validation refuses the VMI: the two may have different policies. Trap: KubeVirt panics where domain.cpu is unset.
 func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.CPU == nil || len(p.Spec.CPU.PreferredCPUFeatures) == 0 {
 		return
@@ -235,7 +240,7 @@ func preferCPUFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *fille
 			cpu.Features = append(slices.Clip(cpu.Features), feature)
 		}
 	}
-	for i := len(mentioned); i < len(cpu.Features); i++ { // all are in their final place now
+	for i := len(mentioned); i < len(cpu.Features); i++ { // after the loop: append moves the slice, and Note keeps addresses
 		log.Note(&cpu.Features[i], nil)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// The sockets that a size may grow to are more than its machine has room for once the preference arranges its vCPUs as cores.
+// maxSockets of an instancetype is capped: once the preference arranges its vCPUs as cores, all sockets have more vCPUs than the machine may.
 func TestMaxSocketsOfASizeFitItsMachine(t *testing.T) {
 	for _, test := range []struct {
 		name, architecture string
@@ -22,36 +22,36 @@ func TestMaxSocketsOfASizeFitItsMachine(t *testing.T) {
 		{"too many to begin with is for validation to say", "amd64", 300, 2, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			size, cores := &instancetype.Instancetype{}, v1beta1.Cores
-			size.Spec.CPU = v1beta1.CPUInstancetype{Guest: test.guest, MaxSockets: &test.most}
+			given, cores := &instancetype.Instancetype{}, v1beta1.Cores
+			given.Spec.CPU = v1beta1.CPUInstancetype{Guest: test.guest, MaxSockets: &test.most}
 			preference := &instancetype.Preference{}
 			preference.Spec.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: &cores}
-			set, vmi := instancetype.Set{Instancetype: size, Preference: preference}, &v1.VirtualMachineInstance{}
+			set, vmi := instancetype.Set{Instancetype: given, Preference: preference}, &v1.VirtualMachineInstance{}
 			vmi.Spec.Architecture = test.architecture
 			instancetype.Apply(set, vmi)
 			if got := vmi.Spec.Domain.CPU.MaxSockets; got != test.want {
 				t.Errorf("maxSockets is %d, want %d", got, test.want)
 			}
 			if errs := instancetype.Differences(set, vmi, nil); len(errs) > 0 {
-				t.Errorf("admitted again, the guest differs from its size: %v", errs)
+				t.Errorf("admitted again, the VMI differs from its instancetype: %v", errs)
 			}
 		})
 	}
 }
 
-// A size that names no model and no sockets leaves them to the cluster, whose defaults are then no conflict with it.
+// An empty model and maxSockets of 0 leave both to the cluster, whose defaults do not conflict with the instancetype.
 func TestEmptyFieldsOfASizeAreUnset(t *testing.T) {
 	model, sockets := "", uint32(0)
-	size := &instancetype.Instancetype{}
-	size.Spec.CPU = v1beta1.CPUInstancetype{Guest: 2, Model: &model, MaxSockets: &sockets}
-	set, vmi := instancetype.Set{Instancetype: size}, &v1.VirtualMachineInstance{}
+	given := &instancetype.Instancetype{}
+	given.Spec.CPU = v1beta1.CPUInstancetype{Guest: 2, Model: &model, MaxSockets: &sockets}
+	set, vmi := instancetype.Set{Instancetype: given}, &v1.VirtualMachineInstance{}
 	instancetype.Apply(set, vmi)
 	vmi.Spec.Domain.CPU.Model, vmi.Spec.Domain.CPU.MaxSockets = "host-model", 8
 	if errs := instancetype.Differences(set, vmi, nil); len(errs) > 0 {
-		t.Errorf("the cluster's defaults differ from the size: %v", errs)
+		t.Errorf("the cluster's defaults differ from the instancetype: %v", errs)
 	}
 	instancetype.Apply(set, vmi)
 	if cpu := vmi.Spec.Domain.CPU; cpu.Model != "host-model" || cpu.MaxSockets != 8 {
-		t.Errorf("applied again, the size took the defaults away: model '%s', %d sockets", cpu.Model, cpu.MaxSockets)
+		t.Errorf("applied again, the instancetype cleared the defaults: model '%s', %d sockets", cpu.Model, cpu.MaxSockets)
 	}
 }

@@ -9,8 +9,9 @@ import (
 // preferredBlockMultiQueue, preferredNetworkInterfaceMultiQueue, preferredSoundModel, preferredInputBus, preferredInputType,
 // preferredRng, preferredTPM, preferredPanicDeviceModel, preferredVideoType.
 
-// Attach fills what a preference says of devices that a guest has without naming them: whether it has them comes before what
-// they are like.
+// Attach fills preferredAutoattachPodInterface and preferredAutoattachInputDevice (ApplyAutoAttachPreferences). It runs before
+// mutate.Attach, which adds the two devices, and mutate.Attach before ApplyPreference, which fills their models: so does KubeVirt's VM
+// controller.
 func Attach(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Preference == nil || set.Preference.Spec.Devices == nil {
 		return
@@ -20,6 +21,8 @@ func Attach(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	fill(log, &devices.AutoattachInputDevice, want.PreferredAutoattachInputDevice)
 }
 
+// preferDevices is ApplyDevicePreferences, with applyInputPreferences and applyPanicDevicePreferences. Devices of the user get models; only
+// rng, tpm, video and the panic device are added.
 func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want, devices := p.Spec.Devices, &vmi.Spec.Domain.Devices
 	if want == nil {
@@ -33,7 +36,7 @@ func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Lo
 	fill(log, &devices.UseVirtioTransitional, want.PreferredUseVirtioTransitional)
 	fill(log, &devices.BlockMultiQueue, want.PreferredBlockMultiQueue)
 	fill(log, &devices.NetworkInterfaceMultiQueue, want.PreferredNetworkInterfaceMultiQueue)
-	// The API cannot tell a user's false from silence; true is the user's word either way.
+	// disableHotplug has no pointer: false means unset. Trap: KubeVirt writes a preferred false over the user's true.
 	if want.PreferredDisableHotplug != nil && *want.PreferredDisableHotplug {
 		put(log, &devices.DisableHotplug, true)
 	}
@@ -50,6 +53,7 @@ func preferDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Lo
 	preferPanic(want.PreferredPanicDeviceModel, devices, log)
 }
 
+// preferVideo fills devices.video.type, and creates the device, as KubeVirt does.
 func preferVideo(model *string, devices *v1.Devices, log *filled.Log) {
 	if model == nil {
 		return

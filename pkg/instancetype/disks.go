@@ -7,10 +7,11 @@ import (
 )
 
 // Fields of a preference: devices.preferredDiskBus, preferredLunBus, preferredCdromBus, preferredDiskCache, preferredDiskIO,
-// preferredDiskBlockSize, preferredDiskDedicatedIoThread, and volumes.preferredStorageClassName, which concerns data volume
-// templates: a VM has them, no guest has.
+// preferredDiskBlockSize, preferredDiskDedicatedIoThread, and volumes.preferredStorageClassName, which is for spec.dataVolumeTemplates of
+// a VM.
 
-// PreferVolumes fills the storage class of data volume templates that name none. It writes into the given ones.
+// PreferVolumes fills storageClassName of templates without one, in pvc and in storage. It changes the given templates. Only policy
+// 'expand' calls it: the spec of other VMs stays as it was written.
 func PreferVolumes(set Set, templates []v1.DataVolumeTemplateSpec) {
 	if set.Preference == nil || set.Preference.Spec.Volumes == nil || set.Preference.Spec.Volumes.PreferredStorageClassName == "" {
 		return
@@ -26,6 +27,7 @@ func PreferVolumes(set Set, templates []v1.DataVolumeTemplateSpec) {
 	}
 }
 
+// preferDisks is applyDiskPreferences.
 func preferDisks(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Devices == nil {
 		return
@@ -35,17 +37,18 @@ func preferDisks(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log)
 	}
 }
 
+// preferDisk gives a disk without a target the target disk, as mutate does later: a preferred bus needs one.
 func preferDisk(want *v1beta1.DevicePreferences, disk *v1.Disk, log *filled.Log) {
 	if disk.Disk == nil && disk.CDRom == nil && disk.LUN == nil {
 		disk.Disk = &v1.DiskTarget{}
 	}
 	switch {
-	case disk.Disk != nil: // also where a CD-ROM is given beside it, which is refused
+	case disk.Disk != nil: // validate refuses a second target beside it
 		fillText(log, &disk.Disk.Bus, want.PreferredDiskBus)
 		fillText(log, &disk.Cache, want.PreferredDiskCache)
 		fillText(log, &disk.IO, want.PreferredDiskIO)
 		fillCopy(log, &disk.BlockSize, want.PreferredDiskBlockSize)
-		if disk.Disk.Bus == v1.DiskBusVirtio { // no other bus has IO threads of its own
+		if disk.Disk.Bus == v1.DiskBusVirtio { // validate refuses dedicatedIOThread on any other bus
 			fill(log, &disk.DedicatedIOThread, want.PreferredDiskDedicatedIoThread)
 		}
 	case disk.CDRom != nil:

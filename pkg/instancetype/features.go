@@ -8,6 +8,7 @@ import (
 // Fields of a preference: features.preferredAcpi, preferredApic, preferredHyperv (each of its features for itself),
 // preferredKvm, preferredPvspinlock, preferredSmm.
 
+// preferFeatures is applyFeaturePreferences. Trap: KubeVirt writes preferredAcpi over the user's acpi; here the user's stays.
 func preferFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want := p.Spec.Features
 	if want == nil {
@@ -34,6 +35,8 @@ func preferFeatures(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.L
 	preferHyperv(have.Hyperv, want.PreferredHyperv, log)
 }
 
+// preferHyperv is applyHyperVFeaturePreferences: each feature is filled on its own, beside those of the user. hypervPassthrough has no
+// preference.
 func preferHyperv(have, want *v1.FeatureHyperv, log *filled.Log) {
 	fillCopy(log, &have.Relaxed, want.Relaxed)
 	fillCopy(log, &have.VAPIC, want.VAPIC)

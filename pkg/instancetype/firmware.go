@@ -7,8 +7,9 @@ import (
 )
 
 // Fields of a preference: firmware.preferredUseBios, preferredUseBiosSerial, preferredEfi, and the deprecated preferredUseEfi
-// and preferredUseSecureBoot. A guest that names a boot loader keeps it.
+// and preferredUseSecureBoot.
 
+// preferFirmware is applyFirmwarePreferences. It creates domain.firmware.bootloader even where nothing is filled in, as KubeVirt does.
 func preferFirmware(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	want := p.Spec.Firmware
 	if want == nil {
@@ -24,21 +25,23 @@ func preferFirmware(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.L
 	preferBootloader(want, domain.Firmware.Bootloader, log)
 }
 
+// preferBootloader chooses between BIOS and EFI where the VMI has neither. The order decides between fields of one preference: BIOS, then
+// preferredEfi, then the deprecated ones.
 func preferBootloader(want *v1beta1.FirmwarePreferences, boot *v1.Bootloader, log *filled.Log) {
-	free := func() bool { return boot.BIOS == nil && boot.EFI == nil }
-	if isTrue(want.PreferredUseBios) && free() {
+	unset := func() bool { return boot.BIOS == nil && boot.EFI == nil }
+	if isTrue(want.PreferredUseBios) && unset() {
 		boot.BIOS = &v1.BIOS{}
 		log.Note(&boot.BIOS, &v1.BIOS{})
 	}
 	if want.PreferredUseBiosSerial != nil && boot.BIOS != nil {
 		fill(log, &boot.BIOS.UseSerial, want.PreferredUseBiosSerial)
 	}
-	if want.PreferredEfi != nil && free() {
+	if want.PreferredEfi != nil && unset() {
 		boot.EFI = want.PreferredEfi.DeepCopy()
 		log.Note(&boot.EFI, want.PreferredEfi)
-		return // it says all that the deprecated fields say
+		return // it replaces both deprecated fields
 	}
-	if isTrue(want.DeprecatedPreferredUseEfi) && free() {
+	if isTrue(want.DeprecatedPreferredUseEfi) && unset() {
 		boot.EFI = &v1.EFI{}
 		log.Note(&boot.EFI, &v1.EFI{})
 	}

@@ -10,23 +10,24 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields of a size: gpus, hostDevices. Field of a preference: devices.preferredVirtualGPUOptions.
-// A list is one field: a guest that brings devices of its own beside those of its size has two owners of one list.
+// Fields of an instancetype: gpus, hostDevices. Field of a preference: devices.preferredVirtualGPUOptions.
 
+// hostDeviceClaims is the conflicts of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not
+// add GPUs of its own.
 func hostDeviceClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
-	size, devices := set.Instancetype.Spec, path.Child("spec", "domain", "devices")
-	if given := vmi.Spec.Domain.Devices.GPUs; len(size.GPUs) > 0 && len(given) > 0 {
-		same := slices.EqualFunc(given, size.GPUs, func(a, b v1.GPU) bool {
-			a.VirtualGPUOptions = b.VirtualGPUOptions // defaults and preferences fill them after the size
+	wanted, devices := set.Instancetype.Spec, path.Child("spec", "domain", "devices")
+	if given := vmi.Spec.Domain.Devices.GPUs; len(wanted.GPUs) > 0 && len(given) > 0 {
+		same := slices.EqualFunc(given, wanted.GPUs, func(a, b v1.GPU) bool {
+			a.VirtualGPUOptions = b.VirtualGPUOptions // defaults and preferences fill them after the instancetype
 			return equality.Semantic.DeepEqual(a, b)
 		})
 		claims = append(claims, claim{path: devices.Child("gpus"), given: names(given, func(g v1.GPU) string { return g.Name }),
-			size: names(size.GPUs, func(g v1.GPU) string { return g.Name }), same: same})
+			wanted: names(wanted.GPUs, func(g v1.GPU) string { return g.Name }), same: same})
 	}
-	if given := vmi.Spec.Domain.Devices.HostDevices; len(size.HostDevices) > 0 && len(given) > 0 {
-		same := equality.Semantic.DeepEqual(given, size.HostDevices)
+	if given := vmi.Spec.Domain.Devices.HostDevices; len(wanted.HostDevices) > 0 && len(given) > 0 {
+		same := equality.Semantic.DeepEqual(given, wanted.HostDevices)
 		claims = append(claims, claim{path: devices.Child("hostDevices"), given: names(given, func(d v1.HostDevice) string { return d.Name }),
-			size: names(size.HostDevices, func(d v1.HostDevice) string { return d.Name }), same: same})
+			wanted: names(wanted.HostDevices, func(d v1.HostDevice) string { return d.Name }), same: same})
 	}
 	return claims
 }
@@ -39,18 +40,21 @@ func names[T any](list []T, name func(T) string) []string {
 	return all
 }
 
+// applyHostDevices is applyGPUs and applyHostDevices. Trap: KubeVirt's devices share pointers with its cached object.
 func applyHostDevices(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
-	devices, size := &vmi.Spec.Domain.Devices, set.Instancetype.Spec.DeepCopy()
+	devices, wanted := &vmi.Spec.Domain.Devices, set.Instancetype.Spec.DeepCopy()
 	if len(devices.GPUs) == 0 {
-		devices.GPUs = size.GPUs
+		devices.GPUs = wanted.GPUs
 		log.Note(&devices.GPUs, set.Instancetype.Spec.GPUs)
 	}
 	if len(devices.HostDevices) == 0 {
-		devices.HostDevices = size.HostDevices
+		devices.HostDevices = wanted.HostDevices
 		log.Note(&devices.HostDevices, set.Instancetype.Spec.HostDevices)
 	}
 }
 
+// preferHostDevices fills virtualGPUOptions of GPUs without any, which KubeVirt never reads from the preference. Only one GPU of a VMI may
+// be the boot display (ramFB), so that only the first one gets a preferred ramFB.
 func preferHostDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Devices == nil || p.Spec.Devices.PreferredVirtualGPUOptions == nil {
 		return
@@ -62,7 +66,7 @@ func preferHostDevices(p *Preference, vmi *v1.VirtualMachineInstance, log *fille
 			continue
 		}
 		options := p.Spec.Devices.PreferredVirtualGPUOptions.DeepCopy()
-		if shown && vm.BootDisplay(options) { // a guest has one
+		if shown && vm.BootDisplay(options) {
 			options.Display.RamFB = &v1.FeatureState{Enabled: new(false)}
 		}
 		gpus[i].VirtualGPUOptions, shown = options, shown || vm.BootDisplay(options)

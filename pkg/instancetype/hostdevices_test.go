@@ -8,9 +8,9 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Devices of a VMI are its size's own when they are just those, with what has been filled into them since.
+// Devices of a VMI do not conflict when they are the instancetype's, with what defaults and preferences have filled in since.
 func TestDevicesAppliedBefore(t *testing.T) {
-	set := Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) {
+	set := Set{Instancetype: medium(func(s *v1beta1.VirtualMachineInstancetypeSpec) {
 		s.GPUs = []v1.GPU{{Name: "a", DeviceName: "vendor.com/a", VirtualGPUOptions: &v1.VGPUOptions{Display: &v1.VGPUDisplayOptions{}}}}
 		s.HostDevices = []v1.HostDevice{{Name: "h", DeviceName: "vendor.com/h"}}
 	})}
@@ -20,7 +20,7 @@ func TestDevicesAppliedBefore(t *testing.T) {
 		want      []string
 	}{
 		{"as applied", "", func(*v1.Devices) {}, nil},
-		{"display filled", "a default came after the size",
+		{"display filled", "a default is filled after the instancetype",
 			func(d *v1.Devices) { d.GPUs[0].VirtualGPUOptions.Display.RamFB = &v1.FeatureState{Enabled: new(true)} }, nil},
 		{"another GPU", "", func(d *v1.Devices) { d.GPUs[0].DeviceName = "vendor.com/b" }, []string{"spec.domain.devices.gpus"}},
 		{"a GPU by claim", "another device may be behind it", func(d *v1.Devices) { d.GPUs[0].ClaimRequest = &v1.ClaimRequest{ClaimName: "c"} },

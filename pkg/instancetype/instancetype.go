@@ -1,5 +1,7 @@
-// Package instancetype says what a size (instancetype) and a preference mean for a guest: which fields of the guest
-// conflict, which requirements it misses, and what is filled in. It never reads a cluster.
+// Package instancetype applies an instancetype and a preference to a VMI: it returns the fields that conflict with the instancetype and
+// the requirements of the preference that are missed, and fills in the rest. It never reads a cluster. It reproduces KubeVirt's packages
+// pkg/instancetype/apply, pkg/instancetype/preference/apply and pkg/instancetype/preference/requirements; docs/deviations.md lists the
+// differences.
 package instancetype
 
 import (
@@ -11,44 +13,47 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Set is the size and the preference of one guest, already resolved. Either may be nil.
+// Set is the instancetype and the preference of one VMI, already resolved. Either may be nil.
 type Set struct {
 	Instancetype *Instancetype
 	Preference   *Preference
-	// Architecture is that of the images which the guest's disks are made of, if they tell it. It is a default before the cluster's.
+	// Architecture is the value of label template.kubevirt.io/architecture of a DataSource from which a disk is made, or empty. It is
+	// used before the cluster's defaultArchitecture.
 	Architecture string
 }
 
-// Source says where a spec came from, for messages, annotations and provenance.
+// Source is where a spec came from, for messages, annotations and provenance.
 type Source struct {
 	// Kind is the canonical kind, e.g. VirtualMachineClusterInstancetype.
 	Kind, Name string
-	// Revision is the ControllerRevision that holds it; empty when it was read live.
+	// Revision is the name of the ControllerRevision that holds the spec, or empty when the object was read live.
 	Revision string
 }
 
+// String returns "Kind 'name'", as messages name the object.
 func (s Source) String() string { return fmt.Sprintf("%s '%s'", s.Kind, s.Name) }
 
-// Instancetype is a size.
+// Instancetype is a VirtualMachineInstancetype or VirtualMachineClusterInstancetype: vCPUs, memory and what else a VM is given.
 type Instancetype struct {
 	Source
 	Spec v1beta1.VirtualMachineInstancetypeSpec
 }
 
-// Preference is advice for a guest's hardware.
+// Preference is a VirtualMachinePreference or VirtualMachineClusterPreference: values for what the user left unset, and requirements.
 type Preference struct {
 	Source
 	Spec v1beta1.VirtualMachinePreferenceSpec
 }
 
-// area is one field area of a size. What is applied and never claimed is visible in review.
+// area is one field area of an instancetype. claims and apply stand side by side, so that a field that is applied and cannot conflict
+// shows in review. Trap: KubeVirt applies maxSockets without a conflict, and overwrites the user's.
 type area struct {
-	// claims are the fields that the size owns, with what the guest has in them.
+	// claims returns the fields that the instancetype owns, with what the VMI has in them.
 	claims func(Set, *v1.VirtualMachineInstance, *field.Path) []claim
 	apply  func(Set, *v1.VirtualMachineInstance, *filled.Log)
 }
 
-// areas in the order in which their conflicts are reported.
+// areas is the order in which conflicts are reported and fields applied. No area reads what another one fills.
 var areas = []area{
 	{claims: placementClaims, apply: applyPlacement},
 	{claims: cpuClaims, apply: applyCPU},
@@ -59,8 +64,8 @@ var areas = []area{
 	{claims: annotationClaims, apply: applyAnnotations},
 }
 
-// advice is what a preference fills, in this order; each fills only what is still unset.
-var advice = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
+// preferences are the functions that apply a preference. Each fills only what is still unset. No function reads what another one fills.
+var preferences = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
 	preferCPUFeatures,
 	preferDevices,
 	preferDisks,
@@ -75,24 +80,25 @@ var advice = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
 	preferAnnotations,
 }
 
-// claim is a field that the size sets.
+// claim is a field that the instancetype sets.
 type claim struct {
 	path *field.Path
-	// given is what the guest has, size what the size sets; given is nil when the guest leaves the field to the size.
-	given, size any
-	// same says that the guest has just what the size would set, so that it may have come from there.
+	// given is the value of the VMI, nil where the field is unset. wanted is the instancetype's, nil where it does not fit into a message.
+	given, wanted any
+	// same reports that given equals wanted, so that it may be the result of an earlier application.
 	same bool
 }
 
-// Conflicts returns every field of the guest that the size also sets. It is the strict form for a VM's template: any value
-// is a conflict, so that two answers to one question never stand in one manifest. path is the object that holds metadata
-// and spec: nil for a VMI, spec.template for a VM.
+// Conflicts returns an error of type Invalid for every field of the template that the instancetype also sets, even to an equal value: a
+// manifest must not give one value twice, because only one of them would be edited. It is KubeVirt's rule for VMs. path is the object
+// that holds metadata and spec: spec.template for a VM. Without an instancetype there are no errors.
 func Conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
 	return conflicts(set, vmi, path, func(c claim) bool { return true })
 }
 
-// Differences is the form for a VMI: only a value that differs from what the size would set is a conflict, since an equal
-// one means that the size was applied before.
+// Differences returns an error of type Invalid for every field of a VMI that differs from what the instancetype sets. An equal value is
+// none: it is there because the instancetype was applied before, by this webhook in a reinvocation or by KubeVirt's controller. path is
+// as for Conflicts, nil for a VMI.
 func Differences(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
 	return conflicts(set, vmi, path, func(c claim) bool { return !c.same })
 }
@@ -113,20 +119,21 @@ func conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts
 
 func (c claim) conflict(source Source) *field.Error {
 	sets := "sets it"
-	if c.size != nil {
-		sets = fmt.Sprintf("sets '%v'", c.size)
+	if c.wanted != nil {
+		sets = fmt.Sprintf("sets '%v'", c.wanted)
 	}
 	return field.Invalid(c.path, c.given, fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
 }
 
-// Apply fills size, then preference, into the guest. What is set stays. The set is neither changed nor aliased. Conflicts
-// or Differences must have been empty.
+// Apply applies the instancetype, then the preference (ApplyToVMI). Conflicts or Differences must have returned no errors before. The VMI
+// shares no memory with the set afterwards.
 func Apply(set Set, vmi *v1.VirtualMachineInstance) {
 	ApplyInstancetype(set, vmi, nil)
 	ApplyPreference(set, vmi, nil)
 }
 
-// ApplyInstancetype is the first half of Apply. It needs the preference too, which says how the size's vCPUs are arranged.
+// ApplyInstancetype is the first half of Apply. It reads the preference too: preferredCPUTopology arranges the vCPUs of the instancetype. A
+// log, if not nil, notes the fields that are filled.
 func ApplyInstancetype(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype != nil {
 		for _, a := range areas {
@@ -135,10 +142,10 @@ func ApplyInstancetype(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log)
 	}
 }
 
-// ApplyPreference is the second half of Apply.
+// ApplyPreference is the second half of Apply. It fills only what is unset. log is as for ApplyInstancetype.
 func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Preference != nil {
-		for _, prefer := range advice {
+		for _, prefer := range preferences {
 			prefer(set.Preference, vmi, log)
 		}
 	}
@@ -153,7 +160,7 @@ func fill[T any](log *filled.Log, set **T, from *T) {
 	}
 }
 
-// fillCopy is fill for objects that hold pointers themselves.
+// fillCopy is fill for objects that hold pointers themselves. Trap: KubeVirt shares some of them with its cached objects.
 func fillCopy[T any, From interface {
 	*T
 	DeepCopy() *T
@@ -164,7 +171,7 @@ func fillCopy[T any, From interface {
 	}
 }
 
-// put sets a field that has nothing inside.
+// put sets a field, also one that is set, and notes the field as one leaf.
 func put[T any](log *filled.Log, set *T, value T) {
 	*set = value
 	log.Note(set, nil)

@@ -13,8 +13,8 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// size has 4 vCPUs and 2 GiB.
-func size(tweaks ...func(*v1beta1.VirtualMachineInstancetypeSpec)) *Instancetype {
+// medium has 4 vCPUs and 2 GiB.
+func medium(tweaks ...func(*v1beta1.VirtualMachineInstancetypeSpec)) *Instancetype {
 	s := &Instancetype{Source: Source{Kind: "VirtualMachineClusterInstancetype", Name: "medium"}}
 	s.Spec.CPU.Guest, s.Spec.Memory.Guest = 4, resource.MustParse("2Gi")
 	for _, tweak := range tweaks {
@@ -93,7 +93,7 @@ func TestConflicts(t *testing.T) {
 		vmi         *v1.VirtualMachineInstance
 		vm, sameVMI []string
 	}{
-		{name: "nothing given", why: "the size alone speaks", vmi: guest(func(*v1.DomainSpec) {})},
+		{name: "nothing given", why: "only the instancetype sets the fields", vmi: guest(func(*v1.DomainSpec) {})},
 		{
 			name: "every area", why: "all conflicts at once",
 			vmi: guest(func(d *v1.DomainSpec) {
@@ -105,7 +105,7 @@ func TestConflicts(t *testing.T) {
 			sameVMI: []string{"spec.domain.cpu.sockets", "spec.domain.cpu.cores", "spec.domain.memory.guest"},
 		},
 		{
-			name: "equal values", why: "on a VMI they may be the size's own, applied before",
+			name: "equal values", why: "on a VMI they may come from the instancetype, applied before",
 			vmi: guest(func(d *v1.DomainSpec) {
 				d.CPU, d.Memory = &v1.CPU{Sockets: 4, Cores: 1, Threads: 1}, &v1.Memory{Guest: gibibytes(2)}
 			}),
@@ -121,11 +121,11 @@ func TestConflicts(t *testing.T) {
 			}(),
 			vm: []string{"spec.template.spec.nodeSelector"}, sameVMI: []string{"spec.nodeSelector"},
 		},
-		{name: "what the size leaves open", why: "the CPU's model is the guest's to choose",
+		{name: "what the instancetype leaves open", why: "the CPU's model is the guest's to choose",
 			vmi: guest(func(d *v1.DomainSpec) { d.CPU = &v1.CPU{Model: "Haswell"} })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			set := Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.NodeSelector = map[string]string{"zone": "a"} })}
+			set := Set{Instancetype: medium(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.NodeSelector = map[string]string{"zone": "a"} })}
 			if diff := cmp.Diff(test.vm, fields(Conflicts(set, test.vmi, field.NewPath("spec", "template")))); diff != "" {
 				t.Errorf("VM: %s (-want +got):\n%s", test.why, diff)
 			}
@@ -137,7 +137,7 @@ func TestConflicts(t *testing.T) {
 }
 
 func TestConflictTellsBothValuesAndTheWaysOut(t *testing.T) {
-	errs := Conflicts(Set{Instancetype: size()}, guest(func(d *v1.DomainSpec) { d.Memory = &v1.Memory{Guest: gibibytes(1)} }), nil)
+	errs := Conflicts(Set{Instancetype: medium()}, guest(func(d *v1.DomainSpec) { d.Memory = &v1.Memory{Guest: gibibytes(1)} }), nil)
 	if len(errs) != 1 {
 		t.Fatal(errs)
 	}
@@ -150,9 +150,9 @@ func TestConflictTellsBothValuesAndTheWaysOut(t *testing.T) {
 
 func TestApply(t *testing.T) {
 	set := Set{
-		Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) {
+		Instancetype: medium(func(s *v1beta1.VirtualMachineInstancetypeSpec) {
 			s.Memory.OvercommitPercent = 15
-			s.NodeSelector, s.Annotations = map[string]string{"a": "b"}, map[string]string{"k": "size"}
+			s.NodeSelector, s.Annotations = map[string]string{"a": "b"}, map[string]string{"k": "instancetype"}
 			s.GPUs = []v1.GPU{{Name: "gpu", DeviceName: "vendor.com/gpu"}}
 		}),
 		Preference: preference(func(p *v1beta1.VirtualMachinePreferenceSpec) {
@@ -172,15 +172,15 @@ func TestApply(t *testing.T) {
 	d := vmi.Spec.Domain
 	request := d.Resources.Requests[corev1.ResourceMemory]
 	for what, ok := range map[string]bool{
-		"4 sockets":                               d.CPU.Sockets == 4 && d.CPU.Cores == 1 && d.CPU.Threads == 1,
-		"2Gi of memory":                           d.Memory.Guest.Cmp(*gibibytes(2)) == 0,
-		"85 % of it requested, to the byte":       request.Value() == 2<<30*85/100,
-		"the preferred bus where none is given":   d.Devices.Disks[0].Disk.Bus == "virtio" && d.Devices.Disks[1].Disk.Bus == "sata",
-		"the user's word on ACPI":                 !*d.Features.ACPI.Enabled,
-		"the user's word on hotplug":              d.Devices.DisableHotplug,
-		"the preferred display on the size's GPU": *d.Devices.GPUs[0].VirtualGPUOptions.Display.Enabled,
-		"the preferred CPU feature":               len(d.CPU.Features) == 1,
-		"annotations":                             vmi.Annotations["k"] == "size",
+		"4 sockets":                                       d.CPU.Sockets == 4 && d.CPU.Cores == 1 && d.CPU.Threads == 1,
+		"2Gi of memory":                                   d.Memory.Guest.Cmp(*gibibytes(2)) == 0,
+		"85 % of it requested, to the byte":               request.Value() == 2<<30*85/100,
+		"the preferred bus where none is given":           d.Devices.Disks[0].Disk.Bus == "virtio" && d.Devices.Disks[1].Disk.Bus == "sata",
+		"the user's word on ACPI":                         !*d.Features.ACPI.Enabled,
+		"the user's word on hotplug":                      d.Devices.DisableHotplug,
+		"the preferred display on the instancetype's GPU": *d.Devices.GPUs[0].VirtualGPUOptions.Display.Enabled,
+		"the preferred CPU feature":                       len(d.CPU.Features) == 1,
+		"annotations":                                     vmi.Annotations["k"] == "instancetype",
 	} {
 		if !ok {
 			t.Errorf("missing: %s", what)
@@ -190,7 +190,7 @@ func TestApply(t *testing.T) {
 	vmi.Spec.NodeSelector["a"], vmi.Annotations["k"] = "changed", "changed"
 	*d.Devices.GPUs[0].VirtualGPUOptions.Display.Enabled, d.CPU.Features[0].Name = false, "changed"
 	if diff := cmp.Diff(before.Instancetype.Spec, set.Instancetype.Spec) + cmp.Diff(before.Preference.Spec, set.Preference.Spec); diff != "" {
-		t.Errorf("the size or preference was changed or aliased:\n%s", diff)
+		t.Errorf("the instancetype or preference was changed or aliased:\n%s", diff)
 	}
 	again := vmi.DeepCopy()
 	Apply(Set{Preference: set.Preference}, again)

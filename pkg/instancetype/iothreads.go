@@ -6,21 +6,22 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields of a size: ioThreadsPolicy, ioThreads.supplementalPoolThreadCount.
+// Fields of an instancetype: ioThreadsPolicy, ioThreads.supplementalPoolThreadCount. The API has no other field in ioThreads.
 
+// ioThreadClaims is the conflicts of applyIOThreads and applyIOThreadPolicy.
 func ioThreadClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
-	size, domain := set.Instancetype.Spec, path.Child("spec", "domain")
-	if count := poolSize(size.IOThreads); count != nil {
-		c := claim{path: domain.Child("ioThreads", "supplementalPoolThreadCount"), size: *count}
+	wanted, domain := set.Instancetype.Spec, path.Child("spec", "domain")
+	if count := poolSize(wanted.IOThreads); count != nil {
+		c := claim{path: domain.Child("ioThreads", "supplementalPoolThreadCount"), wanted: *count}
 		if given := poolSize(vmi.Spec.Domain.IOThreads); given != nil {
 			c.given, c.same = *given, *given == *count
 		}
 		claims = append(claims, c)
 	}
-	if size.IOThreadsPolicy != nil {
-		c := claim{path: domain.Child("ioThreadsPolicy"), size: *size.IOThreadsPolicy}
+	if wanted.IOThreadsPolicy != nil {
+		c := claim{path: domain.Child("ioThreadsPolicy"), wanted: *wanted.IOThreadsPolicy}
 		if given := vmi.Spec.Domain.IOThreadsPolicy; given != nil {
-			c.given, c.same = *given, *given == *size.IOThreadsPolicy
+			c.given, c.same = *given, *given == *wanted.IOThreadsPolicy
 		}
 		claims = append(claims, c)
 	}

@@ -2,7 +2,7 @@ package instancetype
 
 import "strings"
 
-// KindNames are the two kinds that a matcher may mean.
+// KindNames are the two kinds that spec.instancetype.kind or spec.preference.kind may mean.
 type KindNames struct{ Namespaced, Cluster string }
 
 // Kinds are those of instancetypes, PreferenceKinds those of preferences.
@@ -17,8 +17,8 @@ func (k KindNames) Both() []string { return []string{k.Namespaced, k.Cluster} }
 // CatalogKinds are all four kinds of instancetypes and preferences. No other package lists them.
 func CatalogKinds() []string { return append(Kinds.Both(), PreferenceKinds.Both()...) }
 
-// Canonical is the kind that a word means: its singular or plural resource name, in any case. An empty word is the cluster kind. It is empty
-// for a word that means none.
+// Canonical returns the kind that a matcher's kind means: a kind or resource name, singular or plural, in upper or lower case. Empty means
+// the cluster kind, as in KubeVirt. For any other word it returns the empty string; validate refuses it.
 func (k KindNames) Canonical(word string) string {
 	if word == "" {
 		return k.Cluster

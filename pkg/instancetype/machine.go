@@ -7,6 +7,8 @@ import (
 
 // Fields of a preference: machine.preferredMachineType, preferredArchitecture.
 
+// preferMachine is applyMachinePreferences and ApplyArchitecturePreferences. Both are applied before the cluster's defaults of
+// mutate, which would be in their place otherwise.
 func preferMachine(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Machine != nil && p.Spec.Machine.PreferredMachineType != "" {
 		if vmi.Spec.Domain.Machine == nil {

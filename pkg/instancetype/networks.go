@@ -5,16 +5,17 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields of a preference: devices.preferredInterfaceModel, preferredInterfaceMasquerade (on the pod network only, and only for
-// an interface without a binding).
+// Fields of a preference: devices.preferredInterfaceModel, preferredInterfaceMasquerade.
 
+// preferNetworks is applyInterfacePreferences. Masquerade is for an interface on the pod network that has no binding (isInterfaceBindingUnset,
+// isInterfaceOnPodNetwork).
 func preferNetworks(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.Devices == nil {
 		return
 	}
 	pod := map[string]bool{}
 	for _, network := range vmi.Spec.Networks {
-		if _, twice := pod[network.Name]; !twice { // a second of the name is refused
+		if _, twice := pod[network.Name]; !twice { // validate refuses a second network of that name
 			pod[network.Name] = network.Pod != nil
 		}
 	}

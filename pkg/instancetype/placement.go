@@ -8,26 +8,27 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields of a size: nodeSelector, schedulerName, annotations. Fields of a preference: preferredSubdomain,
+// Fields of an instancetype: nodeSelector, schedulerName, annotations. Fields of a preference: preferredSubdomain,
 // preferredTerminationGracePeriodSeconds, annotations.
 
+// placementClaims is the conflicts of applyNodeSelector and applySchedulerName.
 func placementClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
-	size, spec := set.Instancetype.Spec, path.Child("spec")
-	if size.NodeSelector != nil { // an empty one, of the size or of the guest, says 'any node', which is a choice too
-		c := claim{path: spec.Child("nodeSelector"), size: size.NodeSelector, same: maps.Equal(size.NodeSelector, vmi.Spec.NodeSelector)}
+	wanted, spec := set.Instancetype.Spec, path.Child("spec")
+	if wanted.NodeSelector != nil { // an empty map is set, in the instancetype and in the VMI: it means any node
+		c := claim{path: spec.Child("nodeSelector"), wanted: wanted.NodeSelector, same: maps.Equal(wanted.NodeSelector, vmi.Spec.NodeSelector)}
 		if vmi.Spec.NodeSelector != nil {
 			c.given = vmi.Spec.NodeSelector
 		}
 		claims = append(claims, c)
 	}
-	if size.SchedulerName != "" {
+	if wanted.SchedulerName != "" {
 		claims = append(claims, claim{path: spec.Child("schedulerName"), given: text(vmi.Spec.SchedulerName),
-			size: size.SchedulerName, same: vmi.Spec.SchedulerName == size.SchedulerName})
+			wanted: wanted.SchedulerName, same: vmi.Spec.SchedulerName == wanted.SchedulerName})
 	}
 	return claims
 }
 
-// text is a string as a claim's given value: empty means not given.
+// text is a string as claim.given: empty means unset.
 func text[T ~string](value T) any {
 	if value == "" {
 		return nil
@@ -35,6 +36,7 @@ func text[T ~string](value T) any {
 	return value
 }
 
+// applyPlacement is applyNodeSelector and applySchedulerName.
 func applyPlacement(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if set.Instancetype.Spec.NodeSelector != nil {
 		put(log, &vmi.Spec.NodeSelector, maps.Clone(set.Instancetype.Spec.NodeSelector))
@@ -42,12 +44,13 @@ func applyPlacement(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	fillText(log, &vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)
 }
 
+// annotationClaims is the conflicts of applyInstanceTypeAnnotations. An equal value is no conflict, not even on a VM, as in KubeVirt. Keys
+// are sorted because errors have a stable order.
 func annotationClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
 	for _, key := range sortedKeys(set.Instancetype.Spec.Annotations) {
 		wanted := set.Instancetype.Spec.Annotations[key]
-		// The same value twice is no conflict, on a VM neither: annotations are often set by tools that know the size.
 		if given, found := vmi.Annotations[key]; found && given != wanted {
-			claims = append(claims, claim{path: path.Child("metadata", "annotations").Key(key), given: given, size: wanted})
+			claims = append(claims, claim{path: path.Child("metadata", "annotations").Key(key), given: given, wanted: wanted})
 		}
 	}
 	return claims
@@ -61,7 +64,7 @@ func preferAnnotations(p *Preference, vmi *v1.VirtualMachineInstance, log *fille
 	addAnnotations(vmi, p.Spec.Annotations, log)
 }
 
-// addAnnotations adds those whose keys are absent.
+// addAnnotations adds the annotations whose keys are absent. Those of an instancetype come before those of a preference, and win.
 func addAnnotations(vmi *v1.VirtualMachineInstance, from map[string]string, log *filled.Log) {
 	for key, value := range from {
 		if _, found := vmi.Annotations[key]; found {
@@ -75,6 +78,7 @@ func addAnnotations(vmi *v1.VirtualMachineInstance, from map[string]string, log 
 	}
 }
 
+// preferPlacement is applySubdomain and applyTerminationGracePeriodSeconds.
 func preferPlacement(p *Preference, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	if p.Spec.PreferredSubdomain != nil {
 		fillText(log, &vmi.Spec.Subdomain, *p.Spec.PreferredSubdomain)

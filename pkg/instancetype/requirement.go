@@ -10,59 +10,62 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Requirements returns what the preference requires and the explicit guest does not offer, all at once. written is the guest
-// as the user wrote it, and path the spec of the VirtualMachine. An error points at the reference to a size that is too small,
-// else at the guest's own field, as deep as the user wrote it: that is what can be changed.
+// Requirements returns an error of type Invalid for each requirement of the preference that the explicit VMI misses, and for vCPUs that
+// cannot be spread. explicit has all defaults, written is the template as the user wrote it, path is the spec of the VirtualMachine. An error
+// points at what the user can change: path.instancetype where there is one, else the field of the template, as deep as written goes. KubeVirt's
+// checker returns the first error only.
 func Requirements(set Set, explicit *v1.VirtualMachineInstance, written *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.ErrorList) {
 	if set.Preference == nil {
 		return nil
 	}
-	errs = Unspread(set, path.Child("preference"))
-	for _, judge := range []func(need, *v1.VirtualMachineInstance) *field.Error{cpuRequirement, memoryRequirement, architectureRequirement} {
+	errs = CheckSpread(set, path.Child("preference"))
+	for _, judge := range []func(requirement, *v1.VirtualMachineInstance) *field.Error{cpuRequirement, memoryRequirement, architectureRequirement} {
 		if set.Preference.Spec.Requirements == nil {
 			break
 		}
-		if err := judge(need{set, &written.Domain, path}, explicit); err != nil {
+		if err := judge(requirement{set, &written.Domain, path}, explicit); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errs
 }
 
-// need is one requirement of a preference that a guest is compared with.
-type need struct {
+// requirement is what a VMI is compared with.
+type requirement struct {
 	Set
 	written *v1.DomainSpec
 	path    *field.Path
 }
 
-// missed is the error about what has too little of something: the size, or else the guest's field.
-func (n need) missed(guest *field.Path, have any, required string) *field.Error {
-	if size := n.Instancetype; size != nil {
-		return field.Invalid(n.path.Child("instancetype"), size.Name,
-			fmt.Sprintf("%s has %v, and %s requires %s: choose a larger instancetype, or another preference", size.Source, have, n.Preference.Source, required))
+// missed is the error of a requirement: at the instancetype that has too little, or without one at the given field of the template.
+func (r requirement) missed(at *field.Path, have any, required string) *field.Error {
+	if used := r.Instancetype; used != nil {
+		return field.Invalid(r.path.Child("instancetype"), used.Name,
+			fmt.Sprintf("%s has %v, and %s requires %s: choose a larger instancetype, or another preference", used.Source, have, r.Preference.Source, required))
 	}
-	return field.Invalid(guest, have, fmt.Sprintf("%s requires %s: raise it, or choose another preference", n.Preference.Source, required))
+	return field.Invalid(at, have, fmt.Sprintf("%s requires %s: raise it, or choose another preference", r.Preference.Source, required))
 }
 
-func cpuRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error {
-	want := n.Preference.Spec.Requirements.CPU
+// cpuRequirement is checkCPU and checkSpread.
+func cpuRequirement(r requirement, explicit *v1.VirtualMachineInstance) *field.Error {
+	want := r.Preference.Spec.Requirements.CPU
 	if want == nil {
 		return nil
 	}
-	offer := offered(n.Set, explicit)
-	if offer.count >= want.Guest {
+	has := vcpusOf(r.Set, explicit)
+	if has.count >= want.Guest {
 		return nil
 	}
-	at := n.path.Child("template", "spec", "domain", "cpu")
-	if n.written.CPU != nil && offer.field != "" {
-		at = at.Child(offer.field)
+	at := r.path.Child("template", "spec", "domain", "cpu")
+	if r.written.CPU != nil && has.field != "" {
+		at = at.Child(has.field)
 	}
-	return n.missed(at, offer.count, fmt.Sprintf("%d %s", want.Guest, offer.what))
+	return r.missed(at, has.count, fmt.Sprintf("%d %s", want.Guest, has.unit))
 }
 
-func memoryRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error {
-	want := n.Preference.Spec.Requirements.Memory
+// memoryRequirement is checkMemory.
+func memoryRequirement(r requirement, explicit *v1.VirtualMachineInstance) *field.Error {
+	want := r.Preference.Spec.Requirements.Memory
 	if want == nil {
 		return nil
 	}
@@ -73,31 +76,32 @@ func memoryRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error
 	if have.Cmp(want.Guest) >= 0 {
 		return nil
 	}
-	at := n.path.Child("template", "spec", "domain", "memory")
-	if n.written.Memory != nil {
+	at := r.path.Child("template", "spec", "domain", "memory")
+	if r.written.Memory != nil {
 		at = at.Child("guest")
 	}
-	return n.missed(at, have.String(), want.Guest.String()+" of memory")
+	return r.missed(at, have.String(), want.Guest.String()+" of memory")
 }
 
-// architectureRequirement is about the guest whatever its size: sizes have no architecture.
-func architectureRequirement(n need, explicit *v1.VirtualMachineInstance) *field.Error {
-	want := n.Preference.Spec.Requirements.Architecture
+// architectureRequirement is checkArch. Its error is never at the instancetype, which has no architecture.
+func architectureRequirement(r requirement, explicit *v1.VirtualMachineInstance) *field.Error {
+	want := r.Preference.Spec.Requirements.Architecture
 	if want == nil || *want == explicit.Spec.Architecture {
 		return nil
 	}
-	return field.Invalid(n.path.Child("template", "spec", "architecture"), explicit.Spec.Architecture,
-		fmt.Sprintf("%s requires '%s': change it, or choose another preference", n.Preference.Source, *want))
+	return field.Invalid(r.path.Child("template", "spec", "architecture"), explicit.Spec.Architecture,
+		fmt.Sprintf("%s requires '%s': change it, or choose another preference", r.Preference.Source, *want))
 }
 
-// Unspread returns an error when the preference cannot spread the vCPUs of the size. It needs no guest, so that it is told
-// together with conflicts. path is as for Requirements, which includes it.
-func Unspread(set Set, path *field.Path) field.ErrorList {
+// CheckSpread returns an error of type Invalid when the preference cannot spread the vCPUs of the instancetype evenly
+// (CheckSpreadCPUTopology). It needs no VMI, so that it can be reported together with conflicts. path is where the preference is referenced.
+// Requirements includes it.
+func CheckSpread(set Set, path *field.Path) field.ErrorList {
 	if set.Preference == nil || set.Instancetype == nil {
 		return nil
 	}
 	count := set.Instancetype.Spec.CPU.Guest
-	unit := unspread(count, set.Preference)
+	unit := spreadUnit(count, set.Preference)
 	if unit == "" {
 		return nil
 	}
@@ -106,8 +110,9 @@ func Unspread(set Set, path *field.Path) field.ErrorList {
 			set.Preference.Source, unit, set.Instancetype.Source, count))}
 }
 
-// unspread is the unit that a number of vCPUs is no multiple of, or empty. A single vCPU is in no need of spreading.
-func unspread(vcpus uint32, p *Preference) string {
+// spreadUnit returns the unit that a number of vCPUs must be a multiple of and is not, or the empty string. One vCPU needs no spreading;
+// KubeVirt refuses it.
+func spreadUnit(vcpus uint32, p *Preference) string {
 	if vcpus <= 1 || topologyOf(p) != v1beta1.Spread {
 		return ""
 	}
@@ -117,36 +122,36 @@ func unspread(vcpus uint32, p *Preference) string {
 	return ""
 }
 
-// offer is what counts towards a requirement of vCPUs.
-type offer struct {
-	what  string
+// vcpuCount is a count of vCPUs, with its unit for messages.
+type vcpuCount struct {
+	unit  string
 	count uint32
 	// field of domain.cpu that holds the count, empty for a product of several.
 	field string
 }
 
-// offered counts all vCPUs of a size. A guest that arranges its own must offer them in the preferred dimension, since a licence
-// or a driver may count only that.
-func offered(set Set, explicit *v1.VirtualMachineInstance) offer {
+// vcpusOf is what counts towards requirements.cpu.guest: cpu.guest of an instancetype, else the fields of domain.cpu that
+// preferredCPUTopology names, as KubeVirt counts. A count that is left out beside another is 1; KubeVirt takes it for 0.
+func vcpusOf(set Set, explicit *v1.VirtualMachineInstance) vcpuCount {
 	if set.Instancetype != nil {
-		return offer{what: "vCPUs", count: set.Instancetype.Spec.CPU.Guest}
+		return vcpuCount{unit: "vCPUs", count: set.Instancetype.Spec.CPU.Guest}
 	}
 	sockets, cores, threads := vm.Topology(explicit.Spec.Domain.CPU)
 	switch topologyOf(set.Preference) {
 	case v1beta1.Cores:
-		return offer{"cores", cores, "cores"}
+		return vcpuCount{"cores", cores, "cores"}
 	case v1beta1.Threads:
-		return offer{"threads", threads, "threads"}
+		return vcpuCount{"threads", threads, "threads"}
 	case v1beta1.Any:
-		return offer{"vCPUs", sockets * cores * threads, ""}
+		return vcpuCount{"vCPUs", sockets * cores * threads, ""}
 	case v1beta1.Spread:
 		switch spreadOf(set.Preference).across {
 		case v1beta1.SpreadAcrossCoresThreads:
-			return offer{"vCPUs as cores x threads", cores * threads, ""}
+			return vcpuCount{"vCPUs as cores x threads", cores * threads, ""}
 		case v1beta1.SpreadAcrossSocketsCoresThreads:
-			return offer{"vCPUs as sockets x cores x threads", sockets * cores * threads, ""}
+			return vcpuCount{"vCPUs as sockets x cores x threads", sockets * cores * threads, ""}
 		}
-		return offer{"vCPUs as sockets x cores", sockets * cores, ""}
+		return vcpuCount{"vCPUs as sockets x cores", sockets * cores, ""}
 	}
-	return offer{"sockets", sockets, "sockets"}
+	return vcpuCount{"sockets", sockets, "sockets"}
 }

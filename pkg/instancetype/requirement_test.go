@@ -38,12 +38,12 @@ func TestRequirements(t *testing.T) {
 		written *v1.CPU
 		want    []string
 	}{
-		{"all with a size", "the size is what can be changed, but it has no architecture", Set{Instancetype: size(), Preference: wanting("", all)}, nil,
+		{"all with an instancetype", "the instancetype can be changed, but it has no architecture", Set{Instancetype: medium(), Preference: wanting("", all)}, nil,
 			[]string{"spec.instancetype", "spec.instancetype", "spec.template.spec.architecture"}},
-		{"all without a size", "the guest's own fields can be changed", Set{Preference: wanting("", all)}, &v1.CPU{Sockets: 4},
+		{"all without an instancetype", "the guest's own fields can be changed", Set{Preference: wanting("", all)}, &v1.CPU{Sockets: 4},
 			[]string{"spec.template.spec.domain.cpu.sockets", "spec.template.spec.domain.memory", "spec.template.spec.architecture"}},
 		{"no CPU written", "a path ends where the user's object does", Set{Preference: wanting("", vcpus(2))}, nil, []string{"spec.template.spec.domain.cpu"}},
-		{"size of enough", "", Set{Instancetype: size(), Preference: wanting(v1beta1.Cores, vcpus(4))}, nil, nil},
+		{"instancetype of enough", "", Set{Instancetype: medium(), Preference: wanting(v1beta1.Cores, vcpus(4))}, nil, nil},
 		{"cores count", "4 sockets are no cores", Set{Preference: wanting(v1beta1.Cores, vcpus(4))}, &v1.CPU{Sockets: 4, Cores: 1, Threads: 1},
 			[]string{"spec.template.spec.domain.cpu.cores"}},
 		{"threads count", "", Set{Preference: wanting(v1beta1.Threads, vcpus(2))}, &v1.CPU{Sockets: 4}, []string{"spec.template.spec.domain.cpu.threads"}},
@@ -53,8 +53,8 @@ func TestRequirements(t *testing.T) {
 		{"spread counts both", "threads do not count", Set{Preference: spread}, &v1.CPU{Sockets: 2, Cores: 2, Threads: 2}, []string{"spec.template.spec.domain.cpu"}},
 		{"cores and threads", "sockets do not count", Set{Preference: threads}, &v1.CPU{Sockets: 2, Cores: 2, Threads: 2}, []string{"spec.template.spec.domain.cpu"}},
 		{"sockets, cores and threads", "", Set{Preference: everything}, &v1.CPU{Sockets: 2, Cores: 2, Threads: 2}, []string{"spec.template.spec.domain.cpu"}},
-		{"size that cannot be spread", "7 vCPUs are no pairs; it is told whatever is required",
-			Set{Instancetype: size(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.CPU.Guest = 7 }),
+		{"instancetype that cannot be spread", "7 vCPUs are no pairs; reported whatever is required",
+			Set{Instancetype: medium(func(s *v1beta1.VirtualMachineInstancetypeSpec) { s.CPU.Guest = 7 }),
 				Preference: arranged(v1beta1.Spread, nil)}, nil, []string{"spec.preference"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

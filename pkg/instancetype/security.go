@@ -7,14 +7,15 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields of a size: launchSecurity (deprecated there). Field of a preference: preferredLaunchSecurity.
+// Field of an instancetype: launchSecurity, deprecated there. Field of a preference: preferredLaunchSecurity, which replaces it.
 
+// securityClaims is the conflict of applyLaunchSecurity.
 func securityClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []claim {
-	size, given := set.Instancetype.Spec.LaunchSecurity, vmi.Spec.Domain.LaunchSecurity
-	if size == nil || given == nil {
+	wanted, given := set.Instancetype.Spec.LaunchSecurity, vmi.Spec.Domain.LaunchSecurity
+	if wanted == nil || given == nil {
 		return nil
 	}
-	return []claim{{path: path.Child("spec", "domain", "launchSecurity"), given: "set", same: equality.Semantic.DeepEqual(size, given)}}
+	return []claim{{path: path.Child("spec", "domain", "launchSecurity"), given: "set", same: equality.Semantic.DeepEqual(wanted, given)}}
 }
 
 func applySecurity(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {

@@ -14,7 +14,8 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// Snapshot is the content-addressed form of a size or preference. Ten thousand guests of one size share one.
+// Snapshot is the content-addressed form of an instancetype or preference. All VMs of one namespace that use one content share a revision;
+// KubeVirt writes one for each VM.
 type Snapshot struct {
 	// Name is '<name>-<26 base32 characters of SHA-256>', at most 253 characters.
 	Name string
@@ -22,7 +23,7 @@ type Snapshot struct {
 	Data []byte
 }
 
-// digestLength of base32 characters is 130 bits: no two contents meet by chance, and hardly on purpose.
+// digestLength is in base32 characters: 130 bits, which makes an equal digest of two contents infeasible, by chance or on purpose.
 const digestLength = 26
 
 // maxName is the limit of a Kubernetes object name (DNS-1123 subdomain).
@@ -32,8 +33,9 @@ const base32Letters = "abcdefghijklmnopqrstuvwxyz234567"
 
 var base32Lower = base32.NewEncoding(base32Letters).WithPadding(base32.NoPadding)
 
-// Take makes the snapshot of an untyped instancetype or preference. The digest covers apiVersion, kind, name and spec, never
-// through Go types, so that a newer API module hashes old data alike.
+// Take returns the snapshot of an untyped instancetype or preference. The digest covers apiVersion, kind, name and spec. Trap: the object
+// never passes through Go types, because a newer API module with one more field would hash old data differently. It fails when apiVersion,
+// kind or metadata.name is missing, or when the spec is no JSON.
 func Take(object map[string]any) (Snapshot, error) {
 	metadata, _ := object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
@@ -52,6 +54,8 @@ func Take(object map[string]any) (Snapshot, error) {
 	return Snapshot{Name: revisionName(name, digest), Data: data}, nil
 }
 
+// digestOf is not the digest of Snapshot.Data: the name stands beside the spec here, in metadata there. Names of existing revisions depend
+// on it.
 func digestOf(object map[string]any, name string) (string, error) {
 	data, err := canonical(map[string]any{
 		"apiVersion": object["apiVersion"], "kind": object["kind"], "name": name, "spec": object["spec"]})
@@ -62,6 +66,7 @@ func digestOf(object map[string]any, name string) (string, error) {
 	return base32Lower.EncodeToString(sum[:])[:digestLength], nil
 }
 
+// canonical is RFC 8785: sorted keys, one form of each number and string.
 func canonical(value any) ([]byte, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -70,22 +75,24 @@ func canonical(value any) ([]byte, error) {
 	return jcs.Transform(raw)
 }
 
-// revisionName cuts a long name, so that the whole is a legal one; the digest covers the name in full.
+// revisionName cuts a long name to fit into maxName; the digest covers the name in full. It trims '-' and '.', because a DNS-1123
+// subdomain has no '.-'.
 func revisionName(name, digest string) string {
-	if room := maxName - digestLength - 1; len(name) > room {
-		name = strings.TrimRight(name[:room], "-.")
+	if limit := maxName - digestLength - 1; len(name) > limit {
+		name = strings.TrimRight(name[:limit], "-.")
 	}
 	return name + "-" + digest
 }
 
-// Addressed tells whether a name has the form of a content-addressed revision. KubeVirt's end in a UID and a generation, which
-// have dashes where a digest has none.
+// Addressed reports whether a name has the form of a content-addressed revision. The names of KubeVirt's revisions end in a UID and a
+// generation, which have dashes where a digest has none.
 func Addressed(name string) bool {
 	at := len(name) - digestLength - 1
 	return at > 0 && name[at] == '-' && strings.Trim(name[at+1:], base32Letters) == ""
 }
 
-// Verify tells whether data is what a revision of that name must hold.
+// Verify returns an error when data is not what a revision of that name must hold: whoever may create ControllerRevisions could otherwise
+// give a VM other hardware under a known name.
 func Verify(name string, data []byte) error {
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -111,7 +118,8 @@ type stored[Spec any] struct {
 	Spec Spec `json:"spec"`
 }
 
-// ReadInstancetype decodes the data of a revision that holds an instancetype of either scope.
+// ReadInstancetype decodes the data of a revision that holds an instancetype of either scope, Kiln's or KubeVirt's. It refuses other kinds,
+// and versions other than v1beta1. It does not verify the digest.
 func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
 	s, source, err := read[v1beta1.VirtualMachineInstancetypeSpec](revision, data, Kinds.Both()...)
 	if err != nil {
@@ -120,7 +128,7 @@ func ReadInstancetype(revision string, data []byte) (*Instancetype, error) {
 	return &Instancetype{Source: source, Spec: s.Spec}, nil
 }
 
-// ReadPreference decodes the data of a revision that holds a preference of either scope.
+// ReadPreference is ReadInstancetype for a preference.
 func ReadPreference(revision string, data []byte) (*Preference, error) {
 	s, source, err := read[v1beta1.VirtualMachinePreferenceSpec](revision, data, PreferenceKinds.Both()...)
 	if err != nil {

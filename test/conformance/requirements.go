@@ -24,7 +24,7 @@ func compareRequirements(c record, set instancetype.Set, applied *v1.VirtualMach
 
 func requirements(c record, set instancetype.Set, applied *v1.VirtualMachineInstance) outcome {
 	path := field.NewPath("spec")
-	if spread := len(instancetype.Unspread(set, path.Child("preference"))) > 0; spread != (c.Expect.SpreadCheck != nil) {
+	if spread := len(instancetype.CheckSpread(set, path.Child("preference"))) > 0; spread != (c.Expect.SpreadCheck != nil) {
 		o := differs("spread: Kiln refuses %t", spread)
 		if !spread && c.Instancetype.CPU.Guest == 1 {
 			o.listed = unspreadable
