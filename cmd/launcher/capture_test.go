@@ -81,11 +81,11 @@ func startPlain(t *testing.T, d *libvirt.Daemon, vmi *v1.VirtualMachineInstance)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	bindings, errs := (&bind.BareMachine{State: state}).Bind(t.Context(), vmi, facts.QEMU)
+	bound, errs := (&bind.BareMachine{State: state}).Bind(t.Context(), vmi, facts.QEMU)
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: facts, Bindings: bindings})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: facts, Bindings: bound.Bindings})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

@@ -44,10 +44,9 @@ func (h *BareMachine) sockets(vmi *v1.VirtualMachineInstance) string {
 	return filepath.Join(h.Folder(vmi), "qemu")
 }
 
-// makeDir creates the VMI's own folder. The launcher owns it, because libvirt follows the paths in it as root: QEMU, which a guest may have
-// taken over, may pass through but not create files in it, except in the folder for its sockets.
-func (h *BareMachine) makeDir(vmi *v1.VirtualMachineInstance, qemu *backend.Account) error {
-	own, sockets := h.Folder(vmi), h.sockets(vmi)
+// makeFolders creates the VMI's own folder and, in it, that of its sockets. The launcher owns the first, because libvirt follows the paths in it as
+// root: QEMU, which a guest may have taken over, may pass through but not create files in it, except in the folder for its sockets.
+func makeFolders(own, sockets string, qemu *backend.Account) error {
 	if err := os.MkdirAll(sockets, 0o711); err != nil {
 		return err
 	}
@@ -57,25 +56,55 @@ func (h *BareMachine) makeDir(vmi *v1.VirtualMachineInstance, qemu *backend.Acco
 	return errors.Join(os.Chown(own, -1, qemu.GID), os.Chmod(own, 0o710), os.Chown(sockets, qemu.UID, qemu.GID), os.Chmod(sockets, 0o700))
 }
 
+// Bound is what Bind found or created for one start of a VMI.
+type Bound struct {
+	backend.Bindings
+	folder string
+	values values
+}
+
+// values are functions that return the values of secrets, by reference. A value is read, or created, when its function is called.
+type values map[string]func() ([]byte, error)
+
+// Secrets returns the values of the secrets that a start needs, by reference. It leaves out secrets that Bind has not found.
+func (b Bound) Secrets(wanted []backend.Secret) (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for _, secret := range wanted {
+		read, found := b.values[secret.Ref]
+		if !found {
+			continue
+		}
+		value, err := read()
+		if err != nil {
+			return nil, err
+		}
+		all[secret.Ref] = value
+	}
+	return all, nil
+}
+
 // bind finds or creates every host resource that the VMI needs, one kind after the other.
-func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (backend.Bindings, field.ErrorList) {
+func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (Bound, field.ErrorList) {
 	if vmi.UID == "" {
-		return backend.Bindings{}, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "a VMI without UID cannot be bound to this machine")}
+		return Bound{}, field.ErrorList{field.Required(field.NewPath("metadata", "uid"), "a VMI without UID cannot be bound to this machine")}
 	}
-	if err := h.makeDir(vmi, qemu); err != nil {
-		return backend.Bindings{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	folder, sockets := h.Folder(vmi), h.sockets(vmi)
+	if err := makeFolders(folder, sockets, qemu); err != nil {
+		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
-	dir := h.Folder(vmi)
-	volumes, wrongVolumes := h.volumes(ctx, vmi)
+	volumes, values, wrongVolumes := h.volumes(ctx, vmi)
 	nics, wrongNICs := h.nics(vmi.Spec.Domain.Devices.Interfaces)
 	boot, wrongBoot := h.kernelBoot(vmi.Spec.Domain.Firmware)
-	files, wrongFiles := firmwareFiles(vmi, dir)
+	firmware, wrongFirmware := firmwareFiles(ctx, vmi, folder)
 	tpm, wrongTPM := h.tpm(vmi)
-	return backend.Bindings{
-		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: files, TPMState: tpm.state, TPMEncrypted: tpm.encrypted,
-		NVRAM: filepath.Join(dir, "nvram.fd"), VNC: filepath.Join(h.sockets(vmi), "vnc.sock"),
-		Serial: filepath.Join(dir, "serial.sock"), SerialLog: filepath.Join(dir, "serial.log"),
-	}, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFiles, wrongTPM)
+	if tpm.key != nil {
+		values[backend.TPM] = tpm.key
+	}
+	return Bound{folder: folder, values: values, Bindings: backend.Bindings{
+		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, TPMState: tpm.state, TPMEncrypted: tpm.encrypted,
+		NVRAM: filepath.Join(folder, "nvram.fd"), VNC: filepath.Join(sockets, "vnc.sock"),
+		Serial: filepath.Join(folder, "serial.sock"), SerialLog: filepath.Join(folder, "serial.log"),
+	}}, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTPM)
 }
 
 // Forget removes the files that live as long as the VMI.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation"
-	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -47,75 +46,43 @@ func (l lun) volume() (backend.Volume, error) {
 	return backend.Volume{Path: l.Path, Format: "raw", Block: true, Adapter: &l.Adapter}, nil
 }
 
-// claimName returns the claim of a volume, empty for other kinds of volumes. The claim of a DataVolume has the DataVolume's name.
-func claimName(volume v1.Volume) string {
-	switch {
-	case volume.PersistentVolumeClaim != nil:
-		return volume.PersistentVolumeClaim.ClaimName
-	case volume.DataVolume != nil:
-		return volume.DataVolume.Name
-	}
-	return ""
-}
-
-// claimFile reads one of the administrator's files about a claim.
-func (h *BareMachine) claimFile(namespace, claim, suffix string) ([]byte, error) {
-	if h.Claims == nil {
-		return nil, errNoClaims
-	}
-	return h.Claims.Read(path.Join(namespace, claim+suffix))
-}
-
-func (h *BareMachine) claim(namespace, claim string) (backend.Volume, error) {
+// claim returns the disk that the administrator described for a claim of a namespace.
+func (h *BareMachine) claim(namespace, claim string) (source, error) {
 	// Admission does not check names of claims. Here '../shop/data' would lead to another namespace.
 	if wrong := validation.IsDNS1123Subdomain(claim); len(wrong) > 0 {
-		return backend.Volume{}, fmt.Errorf("claim name '%s' is invalid: %s", claim, wrong[0])
+		return source{}, fmt.Errorf("claim name '%s' is invalid: %s", claim, wrong[0])
 	}
-	raw, err := h.claimFile(namespace, claim, ".yaml")
+	if h.Claims == nil {
+		return source{}, errNoClaims
+	}
+	file := path.Join(namespace, claim)
+	raw, err := h.Claims.Read(file + ".yaml")
 	if err != nil {
-		return backend.Volume{}, err
+		return source{}, err
 	}
-	var c described
-	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
-		return backend.Volume{}, fmt.Errorf("claim '%s': %w", claim, err)
+	volume, err := describedVolume(raw)
+	if err != nil {
+		return source{}, fmt.Errorf("claim '%s': %w", claim, err)
 	}
-	if (c.Network == nil) == (c.LUN == nil) {
-		return backend.Volume{}, fmt.Errorf("claim '%s': its file must have exactly one of network and lun", claim)
-	}
-	volume := backend.Volume{Network: c.Network, Format: "raw"}
-	if c.LUN != nil {
-		if volume, err = c.LUN.volume(); err != nil {
-			return backend.Volume{}, fmt.Errorf("claim '%s': %w", claim, err)
-		}
-	}
-	volume.Encrypted = c.Encrypted
-	return volume, nil
+	return source{Volume: volume, values: values{
+		"luks": func() ([]byte, error) { return h.Claims.Read(file + ".luks") },
+		"auth": func() ([]byte, error) { return h.Claims.Read(file + ".key") },
+	}}, nil
 }
 
-// Secrets returns the values of the secrets that a VMI needs, by reference.
-func (h *BareMachine) Secrets(vmi *v1.VirtualMachineInstance, wanted []backend.Secret) (map[string][]byte, error) {
-	values := map[string][]byte{}
-	for _, secret := range wanted {
-		if secret.Ref == backend.TPM {
-			key, err := h.tpmSecret(vmi)
-			if err != nil {
-				return nil, err
-			}
-			values[secret.Ref] = key
-			continue
-		}
-		kind, name, _ := strings.Cut(secret.Ref, "/")
-		suffix := map[string]string{"luks": ".luks", "auth": ".key"}[kind]
-		for _, volume := range vmi.Spec.Volumes {
-			if volume.Name != name || suffix == "" {
-				continue
-			}
-			value, err := h.claimFile(vmi.Namespace, claimName(volume), suffix)
-			if err != nil {
-				return nil, err
-			}
-			values[secret.Ref] = value
-		}
+// describedVolume reads a claim's file.
+func describedVolume(raw []byte) (volume backend.Volume, err error) {
+	var c described
+	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
+		return volume, err
 	}
-	return values, nil
+	if (c.Network == nil) == (c.LUN == nil) {
+		return volume, errors.New("its file must have exactly one of network and lun")
+	}
+	volume = backend.Volume{Network: c.Network, Format: "raw"}
+	if c.LUN != nil {
+		volume, err = c.LUN.volume()
+	}
+	volume.Encrypted = c.Encrypted
+	return volume, err
 }

@@ -62,12 +62,9 @@ func TestEncryptedNetworkDisk(t *testing.T) {
 	}
 	host := &BareMachine{Claims: root, State: filepath.Join(dir, "state")}
 	vmi := explicit.WithClaim(t)
-	bindings, errs := host.Bind(t.Context(), vmi, nil)
-	if len(errs) > 0 {
-		t.Fatal(errs.ToAggregate())
-	}
-	all := explicit.Documents(t, vmi, bindings)
-	values, err := host.Secrets(vmi, all.Secrets)
+	bound := bound(t, host, vmi)
+	all := explicit.Documents(t, vmi, bound.Bindings)
+	values, err := bound.Secrets(all.Secrets)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,24 +7,25 @@ import (
 	"strings"
 
 	"github.com/kdomanski/iso9660"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// noCloud writes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data,
+// noCloud describes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data,
 // user-data and network-config. The instance id is the VMI's name and namespace, because a new id makes
 // cloud-init run as at a first boot.
-func noCloud(file string, vmi *v1.VirtualMachineInstance, source *v1.CloudInitNoCloudSource) error {
-	if source.UserDataSecretRef != nil || source.NetworkDataSecretRef != nil {
-		return fmt.Errorf("cloud-init data from a Secret is not supported on a bare machine; use userData and networkData")
+func noCloud(path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCloudSource) (source, error) {
+	if data.UserDataSecretRef != nil || data.NetworkDataSecretRef != nil {
+		return source{}, fmt.Errorf("cloud-init data from a Secret is not supported on a bare machine; use userData and networkData")
 	}
-	userData, err := text(source.UserData, source.UserDataBase64)
+	userData, err := text(data.UserData, data.UserDataBase64)
 	if err != nil {
-		return fmt.Errorf("userDataBase64: %w", err)
+		return source{}, fmt.Errorf("userDataBase64: %w", err)
 	}
-	networkData, err := text(source.NetworkData, source.NetworkDataBase64)
+	networkData, err := text(data.NetworkData, data.NetworkDataBase64)
 	if err != nil {
-		return fmt.Errorf("networkDataBase64: %w", err)
+		return source{}, fmt.Errorf("networkDataBase64: %w", err)
 	}
 	hostname := vmi.Spec.Hostname
 	if hostname == "" {
@@ -32,13 +33,14 @@ func noCloud(file string, vmi *v1.VirtualMachineInstance, source *v1.CloudInitNo
 	}
 	metaData, err := yaml.Marshal(map[string]string{"instance-id": vmi.Name + "." + vmi.Namespace, "local-hostname": hostname})
 	if err != nil {
-		return err
+		return source{}, err
 	}
 	files := map[string]string{"meta-data": string(metaData), "user-data": userData}
 	if networkData != "" {
 		files["network-config"] = networkData
 	}
-	return writeISO(file, "cidata", files)
+	image, err := iso("cidata", files)
+	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: image}}, err // user data often holds a password
 }
 
 func text(plain, encoded string) (string, error) {
@@ -49,26 +51,26 @@ func text(plain, encoded string) (string, error) {
 	return string(raw), err
 }
 
-// writeISO writes equal bytes for equal files: a repeated start must not change a file that QEMU has open.
-func writeISO(file, label string, files map[string]string) error {
+// iso returns equal bytes for equal files: a repeated start must not change a file that QEMU has open.
+func iso(label string, files map[string]string) ([]byte, error) {
 	writer, err := iso9660.NewWriter()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer writer.Cleanup() //nolint:errcheck // its temporary folder; nothing to do about it
 	for name, content := range files {
 		if err := writer.AddFile(strings.NewReader(content), name); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var image bytes.Buffer
 	if err := writer.WriteTo(&image, label); err != nil {
-		return err
+		return nil, err
 	}
 	for _, at := range stamps {
 		copy(image.Bytes()[at:], stamp)
 	}
-	return write(file, image.Bytes()) // user data often holds a password
+	return image.Bytes(), nil
 }
 
 // stamps are the offsets of the times in the volume descriptor: created, modified, effective (ECMA-119, 8.4.26 to 8.4.29). The descriptor is in

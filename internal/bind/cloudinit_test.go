@@ -38,11 +38,8 @@ func TestIgnition(t *testing.T) {
 	vmi := explicit.WithClaim(t)
 	vmi.Spec.Domain.Devices.Disks, vmi.Spec.Volumes = nil, nil
 	vmi.Annotations = map[string]string{v1.IgnitionAnnotation: data}
-	bindings, errs := host.Bind(t.Context(), vmi, nil)
-	if len(errs) > 0 {
-		t.Fatal(errs.ToAggregate())
-	}
-	all := explicit.Documents(t, vmi, bindings)
+	bound := bound(t, host, vmi)
+	all := explicit.Documents(t, vmi, bound.Bindings)
 	kernel, initramfs, err := guest.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +64,7 @@ func TestIgnition(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	report, err := guest.WaitReport(ctx, bindings.SerialLog, 1)
+	report, err := guest.WaitReport(ctx, bound.SerialLog, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +111,21 @@ func arguments(t *testing.T, program, part string) string {
 	return ""
 }
 
+// writeNoCloud writes the ISO of a source to a file.
+func writeNoCloud(t *testing.T, path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCloudSource) error {
+	t.Helper()
+	iso, err := noCloud(path, vmi, data)
+	if err != nil {
+		return err
+	}
+	return iso.file.write(t.Context())
+}
+
 func TestNoCloudISO(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "seed.iso")
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "web.one", Namespace: "shop"}}
 	source := &v1.CloudInitNoCloudSource{UserData: "#cloud-config\n", NetworkDataBase64: "dmVyc2lvbjogMg=="}
-	if err := noCloud(file, vmi, source); err != nil {
+	if err := writeNoCloud(t, file, vmi, source); err != nil {
 		t.Fatal(err)
 	}
 	in, err := os.Open(file)
@@ -169,7 +176,7 @@ func TestNoCloudISOUnderItsGuest(t *testing.T) {
 	files := []string{filepath.Join(t.TempDir(), "first.iso"), filepath.Join(t.TempDir(), "second.iso")}
 	make := func(file string) (os.FileInfo, []byte) {
 		t.Helper()
-		if err := noCloud(file, vmi, source); err != nil {
+		if err := writeNoCloud(t, file, vmi, source); err != nil {
 			t.Fatal(err)
 		}
 		raw, err := os.ReadFile(file)

@@ -28,18 +28,19 @@ type running struct {
 
 // result is what bind returns.
 type result struct {
-	backend.Bindings
+	Bound
 	errs field.ErrorList
 }
 
 // Bind finds or creates every host resource that the VMI needs, within a deadline. qemu is the account that QEMU runs as, nil if it is not
 // known. The errors name every volume and interface that this machine cannot serve.
-func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (backend.Bindings, field.ErrorList) {
-	hangs := func(when string) (backend.Bindings, field.ErrorList) {
+func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (Bound, field.ErrorList) {
+	hangs := func(when string) (Bound, field.ErrorList) {
 		err := fmt.Errorf("the storage of the volumes %s: a server may be down; Kiln tries again", when)
-		return backend.Bindings{}, field.ErrorList{field.InternalError(field.NewPath("spec", "volumes"), err)}
+		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec", "volumes"), err)}
 	}
-	if !h.running.begin(vmi.UID) {
+	end := h.running.begin(vmi.UID)
+	if end == nil {
 		return hangs("still does not answer")
 	}
 	limit := cmp.Or(h.running.limit, bindDeadline)
@@ -48,12 +49,12 @@ func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	done := make(chan result, 1)
 	go func(vmi *v1.VirtualMachineInstance) {
 		found := h.recovered(ctx, vmi, qemu)
-		h.running.end(vmi.UID) // before the result is sent: its receiver may call Bind again at once
+		end() // before the result is sent: its receiver may call Bind again at once
 		done <- found
 	}(vmi.DeepCopy())
 	select {
 	case b := <-done:
-		return b.Bindings, b.errs
+		return b.Bound, b.errs
 	case <-ctx.Done():
 	}
 	if cause := context.Cause(ctx); errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -69,26 +70,24 @@ func (h *BareMachine) recovered(ctx context.Context, vmi *v1.VirtualMachineInsta
 			found.errs = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("panic: %v", r))}
 		}
 	}()
-	found.Bindings, found.errs = h.bind(ctx, vmi, qemu)
+	found.Bound, found.errs = h.bind(ctx, vmi, qemu)
 	return found
 }
 
-// begin returns false for a VMI that is being bound already.
-func (r *running) begin(uid types.UID) bool {
+// begin returns the function that ends the binding of a VMI; nil for a VMI that is being bound already.
+func (r *running) begin(uid types.UID) (end func()) {
 	r.Lock()
 	defer r.Unlock()
 	if _, there := r.guests[uid]; there {
-		return false
+		return nil
 	}
 	if r.guests == nil {
 		r.guests = map[types.UID]struct{}{}
 	}
 	r.guests[uid] = struct{}{}
-	return true
-}
-
-func (r *running) end(uid types.UID) {
-	r.Lock()
-	defer r.Unlock()
-	delete(r.guests, uid)
+	return func() {
+		r.Lock()
+		defer r.Unlock()
+		delete(r.guests, uid)
+	}
 }

@@ -14,13 +14,14 @@ func TestHangingStorage(t *testing.T) {
 	machine := &BareMachine{State: t.TempDir()}
 	vmi := explicit.Plain(t, "hangs")
 	machine.running.limit = 50 * time.Millisecond
-	if !machine.running.begin(vmi.UID) {
+	end := machine.running.begin(vmi.UID)
+	if end == nil {
 		t.Fatal("it is being bound already")
 	}
 	if _, errs := machine.Bind(t.Context(), vmi, nil); len(errs) != 1 || !strings.Contains(errs[0].Error(), "still does not answer") {
 		t.Errorf("errors are %v", errs)
 	}
-	machine.running.end(vmi.UID)
+	end()
 	machine.running.limit = 0
 	if bindings, errs := machine.Bind(t.Context(), vmi, nil); len(errs) > 0 || bindings.NVRAM == "" {
 		t.Errorf("%+v, %v when the storage answers again", bindings, errs)

@@ -2,6 +2,7 @@ package bind
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,6 +13,26 @@ import (
 
 // Files that a start writes exist completely or not at all, whenever the launcher dies, and only their owner may read them. None is written
 // in place: QEMU may have it open.
+
+// file is a file of a VMI's own, described by what finds it necessary and written by write.
+type file struct {
+	path string
+	// content of a file that each start writes.
+	content []byte
+	// create writes the draft of a file that the guest changes later. It is called once in the life of the VMI.
+	create func(ctx context.Context, draft string) error
+}
+
+// write writes the file. Of an empty description it writes nothing.
+func (f file) write(ctx context.Context) error {
+	switch {
+	case f.path == "":
+		return nil
+	case f.create != nil:
+		return once(f.path, func(draft string) error { return f.create(ctx, draft) })
+	}
+	return write(f.path, f.content)
+}
 
 // replace writes a file by renaming a draft that fill writes. A process that has the old file open keeps the old file.
 func replace(file string, fill func(draft string) error) error {
@@ -49,6 +70,11 @@ func (h *BareMachine) ReadFile(vmi *v1.VirtualMachineInstance, name string) ([]b
 }
 
 // WriteFile writes a file into the VMI's own folder, which Forget removes.
+func (b Bound) WriteFile(name string, content []byte) error {
+	return write(filepath.Join(b.folder, name), content)
+}
+
+// WriteFile writes a file into the own folder of a VMI that is not bound, which Forget removes.
 func (h *BareMachine) WriteFile(vmi *v1.VirtualMachineInstance, name string, content []byte) error {
 	if err := os.MkdirAll(h.Folder(vmi), 0o700); err != nil { // Bind gives QEMU access
 		return err

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Folders are the folders of a bare machine, each set by the flag of its name. An empty one is not used.
@@ -56,6 +57,11 @@ func apart(folders []folder) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// below reports whether a clean path is inside a folder.
+func below(file, dir string) bool {
+	return strings.HasPrefix(file, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // resolved returns the absolute path with all links resolved, also of a folder that does not exist yet.

@@ -124,12 +124,14 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 	dir := t.TempDir()
 	for name, make := range map[string]func(file string) error{
 		"overlay": func(file string) error {
-			_, err := host.containerDisk(t.Context(), &v1.ContainerDiskSource{Image: "registry.example/demo:1"}, file)
-			return err
+			disk, err := host.containerDisk(t.Context(), &v1.ContainerDiskSource{Image: "registry.example/demo:1"}, file)
+			if err != nil {
+				return err
+			}
+			return disk.file.write(t.Context())
 		},
 		"empty": func(file string) error {
-			_, err := emptyDisk(t.Context(), file, 1<<20)
-			return err
+			return emptyDisk(file, 1<<20).file.write(t.Context())
 		},
 	} {
 		file := filepath.Join(dir, name)
@@ -149,7 +151,7 @@ func TestOverlayIsMadeOnce(t *testing.T) {
 			t.Errorf("%s: made again over what the guest has written: %d bytes, %v", name, len(got), err)
 		}
 	}
-	if _, err := emptyDisk(t.Context(), filepath.Join(dir, "huge"), -1); err == nil {
+	if err := emptyDisk(filepath.Join(dir, "huge"), -1).file.write(t.Context()); err == nil {
 		t.Error("a disk of less than nothing was made")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {

@@ -47,10 +47,13 @@ func tpmName(vmi *v1.VirtualMachineInstance) (string, error) {
 
 func set(flag *bool) bool { return flag != nil && *flag }
 
-// tpm is the folder of a TPM's state, and whether the state is encrypted.
+// tpm is the TPM of a VMI; empty if it has none.
 type tpm struct {
+	// state is the folder of its state.
 	state     string
 	encrypted bool
+	// key returns the key of its state, and creates it if there is none.
+	key func() ([]byte, error)
 }
 
 // tpm finds state and key of a VMI's TPM. It creates nothing.
@@ -66,7 +69,7 @@ func (h *BareMachine) tpm(vmi *v1.VirtualMachineInstance) (tpm, field.ErrorList)
 	if err != nil {
 		return tpm{}, field.ErrorList{field.InternalError(tpmPath, err)}
 	}
-	return tpm{h.tpmState(name), encrypted}, nil
+	return tpm{h.tpmState(name), encrypted, func() ([]byte, error) { return readKey(h.tpmKey(name)) }}, nil
 }
 
 var tpmPath = field.NewPath("spec", "domain", "devices", "tpm")
@@ -99,14 +102,9 @@ func exists(file string) (bool, error) {
 	return err == nil, err
 }
 
-// tpmSecret returns the key of a VMI's TPM, and creates it if there is none. Only libvirt gets it.
-func (h *BareMachine) tpmSecret(vmi *v1.VirtualMachineInstance) ([]byte, error) {
-	name, err := tpmName(vmi)
-	if err != nil {
-		return nil, err
-	}
-	file := h.tpmKey(name)
-	err = once(file, func(draft string) error {
+// readKey returns the key in a file, and creates it if there is none. Only libvirt gets it.
+func readKey(file string) ([]byte, error) {
+	err := once(file, func(draft string) error {
 		return os.WriteFile(draft, []byte(rand.Text()), 0o600) // 128 bits
 	})
 	if err != nil {

@@ -7,20 +7,29 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 )
+
+// tpmKey is the secret of a TPM, as a start asks for it.
+var tpmKey = []backend.Secret{{Ref: backend.TPM}}
+
+func bound(t *testing.T, h *BareMachine, vmi *v1.VirtualMachineInstance) Bound {
+	t.Helper()
+	bound, errs := h.Bind(t.Context(), vmi, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	return bound
+}
 
 func TestWhichTPMsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	host := &BareMachine{State: t.TempDir(), TPMKeys: t.TempDir(), TPMStates: t.TempDir()}
 	encrypted := func(h *BareMachine, vmi *v1.VirtualMachineInstance) bool {
 		t.Helper()
-		bindings, errs := h.Bind(t.Context(), vmi, nil)
-		if len(errs) > 0 {
-			t.Fatal(errs.ToAggregate())
-		}
-		return bindings.TPMEncrypted
+		return bound(t, h, vmi).TPMEncrypted
 	}
 	if encrypted(&BareMachine{State: host.State, TPMStates: host.TPMStates}, tpmGuest(t, firstUID, true)) {
 		t.Error("the administrator named no folder for keys")
@@ -34,7 +43,7 @@ func TestWhichTPMsAreEncrypted(t *testing.T) {
 	if !encrypted(host, brief) {
 		t.Error("a state that ends with its guest is encrypted too")
 	}
-	if _, err := host.tpmSecret(brief); err != nil {
+	if _, err := bound(t, host, brief).Secrets(tpmKey); err != nil {
 		t.Fatal(err)
 	}
 	if err := host.Forget(brief); err != nil {
@@ -52,7 +61,7 @@ func TestWhichTPMsAreEncrypted(t *testing.T) {
 	if !encrypted(host, stealing(t, true)) {
 		t.Error("the state of another namespace's guest is another")
 	}
-	if _, err := host.tpmSecret(tpmGuest(t, firstUID, true)); err != nil { // an administrator's, say
+	if _, err := readKey(host.tpmKey("shop." + seedDigest)); err != nil { // an administrator's, say
 		t.Fatal(err)
 	}
 	if !encrypted(host, tpmGuest(t, secondUID, true)) {

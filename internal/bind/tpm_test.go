@@ -60,20 +60,17 @@ func boots(t *testing.T, d *libvirt.Daemon, host *BareMachine, vmi *v1.VirtualMa
 	if err != nil {
 		t.Fatal(err)
 	}
-	bindings, errs := host.Bind(t.Context(), vmi, nil)
-	if len(errs) > 0 {
-		t.Fatal(errs.ToAggregate())
-	}
-	bindings.Serial, bindings.VNC, bindings.SerialLog = "", "", "" // their paths are too long for sockets
+	bound := bound(t, host, vmi)
+	bound.Serial, bound.VNC, bound.SerialLog = "", "", "" // their paths are too long for sockets
 	off := false
 	vmi.Spec.Domain.Devices.AutoattachGraphicsDevice = &off
 	machine := backend.Assumed("amd64")
 	machine.VirtTypes, machine.LibvirtVersion = []string{"qemu"}, facts.LibvirtVersion
-	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: machine, Bindings: bindings})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: machine, Bindings: bound.Bindings})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	values, err := host.Secrets(vmi, rendered.Documents.Secrets)
+	values, err := bound.Secrets(rendered.Documents.Secrets)
 	if err != nil {
 		t.Fatal(err)
 	}

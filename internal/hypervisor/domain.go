@@ -14,29 +14,6 @@ import (
 
 // Operations on the domain of one VMI. If the domain belongs to another owner, each of them returns a *TakenError and changes nothing.
 
-// State returns the status of the owner's domain, with Undefined if there is none.
-func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err error) {
-	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
-		if err != nil || !found {
-			return err
-		}
-		state, reason, err := rpc.DomainGetState(domain, 0)
-		if err != nil {
-			return tolerate(err, libvirt.ErrNoDomain)
-		}
-		status = statusOf(state, reason)
-		if status.State == PoweredOff && l.wasSignalled(domain.UUID) {
-			status = Status{Failed, causeSignalled}
-		}
-		return nil
-	})
-	if err == nil && status.State == Undefined {
-		status.Cause = causeGone
-	}
-	return status, err
-}
-
 // Guest is a domain to start, with what it needs.
 type Guest struct {
 	Owner     Owner
@@ -212,13 +189,4 @@ func (l *Libvirt) ActiveDomain(ctx context.Context, name string) (*libvirtxml.Do
 		return nil, errors.Join(fmt.Errorf("the XML of domain '%s' cannot be read", name), err)
 	}
 	return running, nil
-}
-
-// MachineType returns the machine type of the owner's active domain, such as pc-q35-7.2.
-func (l *Libvirt) MachineType(ctx context.Context, owner Owner) (string, error) {
-	domain, err := l.ActiveDomain(ctx, owner.Domain())
-	if err != nil || domain.OS == nil || domain.OS.Type == nil {
-		return "", err
-	}
-	return domain.OS.Type.Machine, nil
 }

@@ -1,8 +1,12 @@
 package hypervisor
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"libvirt.org/go/libvirtxml"
 )
 
 // State is the state of a domain.
@@ -26,14 +30,66 @@ const (
 	Running
 )
 
-// Status is the state of a domain, and its cause.
+// Status is the state of a domain.
 type Status struct {
 	State State
+	// Cause is why a domain does not run, or is paused; empty for one that runs.
 	Cause Cause
+	// Machine is the machine type of an active domain, such as pc-q35-7.2; empty for others.
+	Machine string
 }
 
 // Active reports whether the domain has a QEMU: libvirt calls such a domain active.
 func (s Status) Active() bool { return s.State == Running || s.State == Paused }
+
+// Startable reports whether the domain has not run yet, as far as libvirt knows: nothing ended that a second start would hide.
+func (s Status) Startable() bool { return s.State == Undefined || s.State == Inactive }
+
+// State returns the status of the owner's domain, with Undefined if there is none. If the domain of that name has another owner, the error is a
+// *TakenError.
+func (l *Libvirt) State(ctx context.Context, owner Owner) (status Status, err error) {
+	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := find(rpc, owner)
+		if err != nil || !found {
+			return err
+		}
+		state, reason, err := rpc.DomainGetState(domain, 0)
+		if err != nil {
+			return tolerate(err, libvirt.ErrNoDomain)
+		}
+		now := statusOf(state, reason)
+		if now.State == PoweredOff && l.wasSignalled(domain.UUID) {
+			now = Status{State: Failed, Cause: causeSignalled}
+		}
+		if now.Active() {
+			if now.Machine, err = machineType(rpc, domain); err != nil {
+				return tolerate(err, libvirt.ErrNoDomain) // it was undefined in between
+			}
+		}
+		status = now
+		return nil
+	})
+	if err == nil && status.State == Undefined {
+		status.Cause = causeGone
+	}
+	return status, err
+}
+
+// machineType returns the machine type in a domain's XML. libvirt has replaced an alias such as 'q35' by a versioned type.
+func machineType(rpc *libvirt.Libvirt, domain libvirt.Domain) (string, error) {
+	text, err := rpc.DomainGetXMLDesc(domain, 0)
+	if err != nil {
+		return "", err
+	}
+	var document libvirtxml.Domain
+	if err := document.Unmarshal(text); err != nil {
+		return "", fmt.Errorf("the XML of domain '%s' cannot be read: %w", domain.Name, err)
+	}
+	if document.OS == nil || document.OS.Type == nil {
+		return "", nil
+	}
+	return document.OS.Type.Machine, nil
+}
 
 // Cause is the reason and message of a condition or event about a domain that does not run.
 type Cause struct{ Reason, Message string }
@@ -51,18 +107,18 @@ var (
 
 // shutoff maps libvirt's reasons of a domain that is shut off. Only a guest that powers off by itself has succeeded.
 var shutoff = map[libvirt.DomainShutoffReason]Status{
-	libvirt.DomainShutoffUnknown:  {Inactive, causeUnknown},
-	libvirt.DomainShutoffShutdown: {PoweredOff, Cause{v1alpha1.ReasonPoweredOff, "the guest powered off"}},
-	libvirt.DomainShutoffDestroyed: {Destroyed, Cause{v1alpha1.ReasonDestroyed,
+	libvirt.DomainShutoffUnknown:  {State: Inactive, Cause: causeUnknown},
+	libvirt.DomainShutoffShutdown: {State: PoweredOff, Cause: Cause{v1alpha1.ReasonPoweredOff, "the guest powered off"}},
+	libvirt.DomainShutoffDestroyed: {State: Destroyed, Cause: Cause{v1alpha1.ReasonDestroyed,
 		"the domain was destroyed by hand or by another program of the machine"}},
-	libvirt.DomainShutoffCrashed: {Failed, causeCrashed},
-	libvirt.DomainShutoffMigrated: {Failed, Cause{v1alpha1.ReasonMigrated,
+	libvirt.DomainShutoffCrashed: {State: Failed, Cause: causeCrashed},
+	libvirt.DomainShutoffMigrated: {State: Failed, Cause: Cause{v1alpha1.ReasonMigrated,
 		"the domain was migrated by hand to another machine; Kiln does not follow it there"}},
-	libvirt.DomainShutoffSaved:  {Failed, Cause{v1alpha1.ReasonSaved, "the domain was saved by hand to a file of the machine and no longer runs"}},
-	libvirt.DomainShutoffFailed: {Inactive, Cause{v1alpha1.ReasonStartFailed, "libvirt could not start or resume the domain"}},
-	libvirt.DomainShutoffFromSnapshot: {Failed, Cause{v1alpha1.ReasonReverted,
+	libvirt.DomainShutoffSaved:  {State: Failed, Cause: Cause{v1alpha1.ReasonSaved, "the domain was saved by hand to a file of the machine and no longer runs"}},
+	libvirt.DomainShutoffFailed: {State: Inactive, Cause: Cause{v1alpha1.ReasonStartFailed, "libvirt could not start or resume the domain"}},
+	libvirt.DomainShutoffFromSnapshot: {State: Failed, Cause: Cause{v1alpha1.ReasonReverted,
 		"the domain was reverted by hand to a snapshot in which it is off"}},
-	libvirt.DomainShutoffDaemon: {Failed, Cause{v1alpha1.ReasonEndedByLibvirt, "the libvirt daemon ended the domain when the daemon was restarted"}},
+	libvirt.DomainShutoffDaemon: {State: Failed, Cause: Cause{v1alpha1.ReasonEndedByLibvirt, "the libvirt daemon ended the domain when the daemon was restarted"}},
 }
 
 // paused maps libvirt's reasons of a domain that is paused.
@@ -93,14 +149,14 @@ func statusOf(state, reason int32) Status {
 		}
 		return shutoff[libvirt.DomainShutoffUnknown]
 	case libvirt.DomainCrashed:
-		return Status{Failed, causeCrashed}
+		return Status{State: Failed, Cause: causeCrashed}
 	case libvirt.DomainPaused:
 		if cause, known := paused[libvirt.DomainPausedReason(reason)]; known {
-			return Status{Paused, cause}
+			return Status{State: Paused, Cause: cause}
 		}
-		return Status{Paused, Cause{v1alpha1.ReasonPaused, "the domain is paused, and libvirt does not report why"}}
+		return Status{State: Paused, Cause: Cause{v1alpha1.ReasonPaused, "the domain is paused, and libvirt does not report why"}}
 	case libvirt.DomainPmsuspended:
-		return Status{Paused, Cause{v1alpha1.ReasonSuspended, "the guest suspended itself to memory"}}
+		return Status{State: Paused, Cause: Cause{v1alpha1.ReasonSuspended, "the guest suspended itself to memory"}}
 	}
 	return Status{State: Running}
 }

@@ -4,11 +4,31 @@ import (
 	"context"
 	"sync"
 
+	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 )
+
+// render renders the documents, and reserves the CPUs of a VMI with dedicatedCpuPlacement.
+func (n *Node) render(ctx context.Context, m render.Machine) (rendered render.Result, err error) {
+	if dedicated(m.VMI) {
+		n.cpus.Lock()
+		defer n.cpus.Unlock()
+		if m.Bindings.CPUs, err = n.freeCPUs(ctx, m); err != nil {
+			return rendered, err
+		}
+	}
+	rendered, errs := render.Domain(m)
+	if len(errs) > 0 {
+		return rendered, notRendered(errs)
+	}
+	if dedicated(m.VMI) {
+		n.cpus.reserve(m.VMI.UID, hypervisor.Pins(rendered.Documents.Domain.CPUTune))
+	}
+	return rendered, nil
+}
 
 // freeCPUs returns the CPUs that a VMI with dedicatedCpuPlacement may get: those of this machine that no other active domain is pinned to,
 // and that no HostProfile reserves for the host. The VMI's NUMA nodes are chosen among them at its first boot.

@@ -6,10 +6,28 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // documentFile is in the VMI's own folder.
 const documentFile = "domain.xml"
+
+// renderOnly writes the domain XML of a VMI that this machine could run, for people to read.
+func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	if !n.fits(vmi) {
+		return nil
+	}
+	changed, err := n.writeDocument(ctx, vmi)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("cannot render the VMI", "reason", err.Error())
+		return nil
+	}
+	if !changed {
+		return nil // already logged
+	}
+	ctrl.LoggerFrom(ctx).Info("rendered but not started: libvirt is not reachable", "folder", n.Machine.Folder(vmi))
+	return nil
+}
 
 // writeDocument writes the domain XML into the VMI's folder, for a machine without libvirt. It reports whether the file changed.
 func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {

@@ -55,7 +55,7 @@ func (f *fakeHypervisor) becomes(call string, owner hypervisor.Owner, state hype
 	defer f.Unlock()
 	f.calls = append(f.calls, call)
 	if _, there := f.domains[owner.Domain()]; there || call == "start" {
-		f.domains[owner.Domain()] = hypervisor.Status{State: state, Cause: hypervisor.Cause{Reason: "Fake", Message: call}}
+		f.domains[owner.Domain()] = hypervisor.Status{State: state, Cause: hypervisor.Cause{Reason: "Fake", Message: call}, Machine: "pc-q35-fake"}
 	}
 	return nil
 }
@@ -89,10 +89,6 @@ func (f *fakeHypervisor) Remove(_ context.Context, owner hypervisor.Owner) error
 	f.calls = append(f.calls, "remove")
 	delete(f.domains, owner.Domain())
 	return nil
-}
-
-func (f *fakeHypervisor) MachineType(context.Context, hypervisor.Owner) (string, error) {
-	return "pc-q35-fake", nil
 }
 
 func (f *fakeHypervisor) Owners(context.Context) ([]hypervisor.Owner, error) { return nil, nil }

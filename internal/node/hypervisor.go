@@ -14,14 +14,13 @@ type Hypervisor interface {
 	Capabilities(ctx context.Context, node string, kvm hypervisor.KVM) (backend.Capabilities, error)
 	// Watch calls observe for each change of a domain's state until the context ends.
 	Watch(ctx context.Context, observe func(hypervisor.Event))
-	// State, Start, Shutdown, Destroy, Remove and MachineType act on the owner's domain. If the domain of that name has another owner, the
+	// State, Start, Shutdown, Destroy and Remove act on the owner's domain. If the domain of that name has another owner, the
 	// error is a *hypervisor.TakenError.
 	State(ctx context.Context, owner hypervisor.Owner) (hypervisor.Status, error)
 	Start(ctx context.Context, guest hypervisor.Guest) error
 	Shutdown(ctx context.Context, owner hypervisor.Owner) error
 	Destroy(ctx context.Context, owner hypervisor.Owner) error
 	Remove(ctx context.Context, owner hypervisor.Owner) error
-	MachineType(ctx context.Context, owner hypervisor.Owner) (string, error)
 	// Owners returns the owners of all domains that Kiln made on this machine.
 	Owners(ctx context.Context) ([]hypervisor.Owner, error)
 	// Pinned returns the CPUs that active domains other than one are pinned to.

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,11 +19,6 @@ import (
 )
 
 // After the start a VMI's status follows the state of its domain, until the VMI is deleted.
-
-// resyncInterval is the time between two reads of an active domain's state without an event. Events report each change of state, and every
-// domain is read when a stream of events begins. But removing a domain's mark causes no event, and HostProfiles are not watched if their kind
-// was installed after the launcher started.
-const resyncInterval = time.Minute
 
 // domainStatus returns the status of the VMI's domain. If another owner has the domain's name, the VMI's domain is gone.
 func (n *Node) domainStatus(ctx context.Context, vmi *v1.VirtualMachineInstance) (hypervisor.Status, error) {
@@ -37,59 +30,19 @@ func (n *Node) domainStatus(ctx context.Context, vmi *v1.VirtualMachineInstance)
 	return status, err
 }
 
-// watch reports the state of a VMI that was started.
+// watch reports the state of a VMI that was started, and whether the HostProfiles have changed since.
 func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.domainStatus(ctx, vmi)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return n.report(ctx, vmi, status)
-}
-
-// report writes a domain's status into its VMI.
-func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, status hypervisor.Status) (ctrl.Result, error) {
-	switch {
-	case status.State == hypervisor.PoweredOff:
-		return ctrl.Result{}, n.end(ctx, vmi, v1.Succeeded, status.Cause)
-	case !status.Active():
-		return ctrl.Result{}, n.end(ctx, vmi, v1.Failed, status.Cause)
-	}
-	before := vmi.Status.DeepCopy()
-	if vmi.Status.Machine == nil {
-		machine, err := n.Hypervisor.MachineType(ctx, n.owner(vmi))
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		vmi.Status.Machine = &v1.Machine{Type: machine}
-	}
-	if vmi.Status.Phase == v1.Running { // in earlier phases the current policy applies
-		if err := n.setPolicyChanged(ctx, vmi); err != nil {
+	seen := observed{Status: status}
+	if status.Active() {
+		if seen.policy, err = n.policyChange(ctx, vmi); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	setPhase(vmi, v1.Running)
-	setSynchronized(vmi, corev1.ConditionTrue, v1alpha1.ReasonStarted, "")
-	setActive(vmi, status)
-	if equality.Semantic.DeepEqual(*before, vmi.Status) {
-		return ctrl.Result{RequeueAfter: resyncInterval}, nil
-	}
-	return ctrl.Result{RequeueAfter: resyncInterval}, n.Status().Update(ctx, vmi)
-}
-
-// end gives a VMI its final phase, with the reason in Ready and in an event.
-func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why hypervisor.Cause) error {
-	setPhase(vmi, phase)
-	setReady(vmi, corev1.ConditionFalse, why)
-	clearCondition(vmi, v1.VirtualMachineInstancePaused)
-	if err := n.Status().Update(ctx, vmi); err != nil {
-		return err
-	}
-	kind := corev1.EventTypeNormal
-	if phase == v1.Failed || why == causeStopped {
-		kind = corev1.EventTypeWarning
-	}
-	n.Events.Eventf(vmi, nil, kind, why.Reason, "Reconcile", "%s", condition.Note(why.Message))
-	return nil
+	return n.report(ctx, vmi, seen)
 }
 
 // stop asks the guest to power off, waits for its grace period, and then removes the domain with its side documents. The VMI gets its

@@ -15,7 +15,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/identity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -156,38 +155,4 @@ func (n *Node) step(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 		return n.watch(ctx, vmi)
 	}
 	return ctrl.Result{}, nil
-}
-
-// renderOnly writes the domain XML of a VMI that this machine could run, for people to read.
-func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
-	if !n.fits(vmi) {
-		return nil
-	}
-	changed, err := n.writeDocument(ctx, vmi)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("cannot render the VMI", "reason", err.Error())
-		return nil
-	}
-	if !changed {
-		return nil // already logged
-	}
-	ctrl.LoggerFrom(ctx).Info("rendered but not started: libvirt is not reachable", "folder", n.Machine.Folder(vmi))
-	return nil
-}
-
-// fits reports whether this machine may claim the VMI.
-func (n *Node) fits(vmi *v1.VirtualMachineInstance) bool {
-	if vmi.Status.Phase != v1.VmPhaseUnset && vmi.Status.Phase != v1.Pending {
-		return false
-	}
-	if n.facts().Emulators[vmi.Spec.Architecture] == "" {
-		return false
-	}
-	return labels.SelectorFromSet(vmi.Spec.NodeSelector).Matches(labels.Set(n.Labels))
-}
-
-func (n *Node) claim(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
-	vmi.Status.NodeName = n.Name
-	setPhase(vmi, v1.Scheduled)
-	return client.IgnoreNotFound(ignoreConflict(n.Status().Update(ctx, vmi)))
 }

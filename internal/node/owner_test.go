@@ -20,11 +20,11 @@ import (
 // rendered are the documents of a VMI as a node would start it.
 func rendered(t *testing.T, n *Node, vmi *v1.VirtualMachineInstance) backend.Documents {
 	t.Helper()
-	bindings, errs := n.Machine.Bind(t.Context(), vmi, nil)
+	bound, errs := n.Machine.Bind(t.Context(), vmi, nil)
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
-	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.facts(), Bindings: bindings})
+	rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.facts(), Bindings: bound.Bindings})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}

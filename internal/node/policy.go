@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,34 +26,33 @@ const policyChanged v1.VirtualMachineInstanceConditionType = v1alpha1.ConditionH
 const policyFile = "host-policy.json"
 
 // savePolicy writes the policy that a VMI is started with into its folder.
-func (n *Node) savePolicy(vmi *v1.VirtualMachineInstance, policy v1alpha1.HostPolicy) error {
+func savePolicy(bound bind.Bound, policy v1alpha1.HostPolicy) error {
 	raw, err := json.Marshal(policy)
 	if err != nil {
 		return err
 	}
-	return n.Machine.WriteFile(vmi, policyFile, raw)
+	return bound.WriteFile(policyFile, raw)
 }
 
-// setPolicyChanged sets or removes the condition HostPolicyChanged of a running VMI. It leaves a VMI without a saved policy alone, which an
-// earlier release started.
-func (n *Node) setPolicyChanged(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+// policyChange returns the condition HostPolicyChanged of a running VMI; nil for a VMI without a saved policy, which an earlier release started.
+func (n *Node) policyChange(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstanceCondition, error) {
 	raw, err := n.Machine.ReadFile(vmi, policyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
-	var was, is v1alpha1.HostPolicy
+	var was v1alpha1.HostPolicy
 	if err == nil {
 		err = json.Unmarshal(raw, &was)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	profiles, err := Profiles(ctx, n.Client)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	is, errs := backend.Policy(profiles, vmi, n.facts())
-	condition := v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonNextStart}
+	condition := &v1.VirtualMachineInstanceCondition{Type: policyChanged, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonNextStart}
 	fields := backend.PolicyChanges(was, is)
 	switch {
 	case len(errs) > 0:
@@ -60,11 +60,9 @@ func (n *Node) setPolicyChanged(ctx context.Context, vmi *v1.VirtualMachineInsta
 	case len(fields) > 0:
 		condition.Message = "the HostProfiles have changed since the VMI was started; the next start will apply changes in: " + strings.Join(fields, ", ")
 	default:
-		clearCondition(vmi, policyChanged)
-		return nil
+		condition.Status = corev1.ConditionFalse
 	}
-	setCondition(vmi, condition)
-	return nil
+	return condition, nil
 }
 
 // Profiles returns all HostProfiles of a cluster; none if the kind is not served.

@@ -1,17 +1,103 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	bounds "github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
+
+// Only functions of this file write the status of a VMI, except for the claim.
+
+// observed is what a report of a VMI is made of.
+type observed struct {
+	hypervisor.Status
+	// policy is the condition HostPolicyChanged: nil leaves that of the VMI as it is, status False removes it.
+	policy *v1.VirtualMachineInstanceCondition
+}
+
+// resyncInterval is the time between two reads of an active domain's state without an event. Events report each change of state, and every
+// domain is read when a stream of events begins. But removing a domain's mark causes no event, and HostProfiles are not watched if their kind
+// was installed after the launcher started.
+const resyncInterval = time.Minute
+
+// report writes what was observed of a domain into its VMI.
+func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, seen observed) (ctrl.Result, error) {
+	switch {
+	case seen.State == hypervisor.PoweredOff:
+		return ctrl.Result{}, n.end(ctx, vmi, v1.Succeeded, seen.Cause)
+	case !seen.Active():
+		return ctrl.Result{}, n.end(ctx, vmi, v1.Failed, seen.Cause)
+	}
+	before := vmi.Status.DeepCopy()
+	if vmi.Status.Machine == nil {
+		vmi.Status.Machine = &v1.Machine{Type: seen.Machine}
+	}
+	switch {
+	case seen.policy == nil:
+	case seen.policy.Status == corev1.ConditionTrue:
+		setCondition(vmi, *seen.policy)
+	default:
+		clearCondition(vmi, seen.policy.Type)
+	}
+	setPhase(vmi, v1.Running)
+	setSynchronized(vmi, corev1.ConditionTrue, v1alpha1.ReasonStarted, "")
+	setActive(vmi, seen.Status)
+	if equality.Semantic.DeepEqual(*before, vmi.Status) {
+		return ctrl.Result{RequeueAfter: resyncInterval}, nil
+	}
+	return ctrl.Result{RequeueAfter: resyncInterval}, n.Status().Update(ctx, vmi)
+}
+
+// retryInterval is the time to the next attempt of a refused start: no event reports that, for example, a missing file has appeared.
+const retryInterval = 15 * time.Second
+
+// refused writes a refusal into the VMI's conditions and schedules the next attempt. The VMI stays claimed. Other errors are returned.
+func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err error) (ctrl.Result, error) {
+	var why *refusal
+	var taken *hypervisor.TakenError
+	switch {
+	case errors.Is(err, errNotClaimed):
+		return ctrl.Result{}, nil
+	case errors.Is(err, errHardwareAwaited):
+		return ctrl.Result{RequeueAfter: retryInterval}, nil
+	case errors.As(err, &taken):
+		why = &refusal{taken.Reason, taken.Text}
+		if taken.By != nil {
+			signal(n.strayInTheWay)
+		}
+	case !errors.As(err, &why):
+		return ctrl.Result{}, err
+	}
+	setSynchronized(vmi, corev1.ConditionFalse, why.reason, why.message)
+	setReady(vmi, corev1.ConditionFalse, hypervisor.Cause{Reason: why.reason})
+	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
+}
+
+// end gives a VMI its final phase, with the reason in Ready and in an event.
+func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why hypervisor.Cause) error {
+	setPhase(vmi, phase)
+	setReady(vmi, corev1.ConditionFalse, why)
+	clearCondition(vmi, v1.VirtualMachineInstancePaused)
+	if err := n.Status().Update(ctx, vmi); err != nil {
+		return err
+	}
+	kind := corev1.EventTypeNormal
+	if phase == v1.Failed || why == causeStopped {
+		kind = corev1.EventTypeWarning
+	}
+	n.Events.Eventf(vmi, nil, kind, why.Reason, "Reconcile", "%s", bounds.Note(why.Message))
+	return nil
+}
 
 // setPhase moves the VMI to a phase and records the time.
 func setPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase) {
@@ -63,17 +149,4 @@ func setActive(vmi *v1.VirtualMachineInstance, status hypervisor.Status) {
 	setReady(vmi, corev1.ConditionFalse, status.Cause)
 	setCondition(vmi, v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue,
 		Reason: status.Cause.Reason, Message: status.Cause.Message})
-}
-
-// Explicit reports whether errors of rendering came from an explicit spec: in a spec that is not explicit, fields are Required.
-func Explicit(errs field.ErrorList) bool {
-	return !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeRequired })
-}
-
-// ignoreConflict drops the error of a lost race: another node was faster, or a newer version of the object comes as an event.
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/libvirt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,11 +207,11 @@ func TestPromisedCPUs(t *testing.T) {
 	reserved := map[types.UID]string{}
 	for _, vmi := range []*v1.VirtualMachineInstance{first, second} {
 		vmi.Spec.Domain.CPU.DedicatedCPUPlacement = true
-		machine, err := n.machine(t.Context(), vmi, prepared(vmi))
-		if err != nil {
-			t.Fatal(err)
+		bound, errs := n.Machine.Bind(t.Context(), vmi, nil)
+		if len(errs) > 0 {
+			t.Fatal(errs.ToAggregate())
 		}
-		all, err := n.render(t.Context(), machine)
+		all, err := n.render(t.Context(), render.Machine{VMI: vmi, Defaults: config.Default().Frontend, Host: n.facts(), Bindings: bound.Bindings})
 		if err != nil {
 			t.Fatal(err)
 		}
