@@ -46,8 +46,8 @@ fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below it
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \
 	  go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x "$$(dirname "$$file")" || exit 1; done
 
-nightly: ## what takes hours: every condition of pkg/validate changed, properties with PROPS=100000, every fuzz target for 10m
-	MUTANTS=0 go test -count=1 -v ./test/mutation
+nightly: ## what takes hours: every condition of the rules changed, properties with PROPS=100000, every fuzz target for 10m
+	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
 	PROPS=100000 go test -count=1 -v -timeout 4h -run 'TestLaws' ./test/corpus
 	$(MAKE) fuzz FUZZTIME=10m
 

@@ -1,6 +1,7 @@
 package validate_test
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -68,5 +69,29 @@ func TestMost(t *testing.T) {
 		if i := slices.IndexFunc(errs, func(err *field.Error) bool { return err.Origin != "cpu/feature-name" }); i >= 0 {
 			t.Errorf("%d mistakes: %v", test.mistakes, errs[i])
 		}
+	}
+}
+
+// TestErrorsAreNotSquared: a request of a few kilobytes, whose networks and interfaces all have one name, does not take hundreds of
+// mebibytes.
+func TestErrorsAreNotSquared(t *testing.T) {
+	const many = validate.MostErrors / 2 * 9 / 10 // fewer than end the judgement at the rule of names
+	guest := object[v1.VirtualMachineInstance](t, legalVMI)
+	claim := v1.NetworkSource{ResourceClaim: &v1.ClaimRequest{ClaimName: "c", RequestName: "r"}}
+	for range many {
+		guest.Spec.Networks = append(guest.Spec.Networks, v1.Network{Name: "a", NetworkSource: claim})
+		guest.Spec.Domain.Devices.Interfaces = append(guest.Spec.Domain.Devices.Interfaces, v1.Interface{Name: "a"})
+	}
+	limits := config.Default().Limits
+	networkClaims(&limits)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	errs := validate.Guest(guest, limits, nil)
+	runtime.ReadMemStats(&after)
+	if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 16 {
+		t.Errorf("%d networks and interfaces of one name took %d MiB", many, taken)
+	}
+	if !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Origin == "networks/claim-binding" }) {
+		t.Error("no interface was judged")
 	}
 }

@@ -25,6 +25,7 @@ func graceHost(names ...string) func(*config.Limits) {
 			{ResourceName: "example.com/both", PCIVendorSelector: "10de:2345"},
 			{ResourceName: "example.com/grace", PCIVendorSelector: "10DE:2342"},
 			{ResourceName: "example.com/grace", PCIVendorSelector: "10de:2941"},
+			{ResourceName: "example.com/one", PCIVendorSelector: "10de:2342"},
 			{ResourceName: "example.com/other", PCIVendorSelector: "10de:1eb8"},
 		}}
 	}
@@ -93,6 +94,12 @@ var hostdevicesGraceCases = []testCase{
 		why:    "a resource of two kinds of Grace GPUs",
 		rule:   "hostdevices/grace-ambiguous",
 		given:  graceGPU(""),
+		limits: graceHost(graceGates...),
+	},
+	{
+		why:    "a resource of one kind of Grace GPUs",
+		rule:   "hostdevices/grace-ambiguous",
+		given:  graceGPU("domain: {devices: {gpus: [{name: a, deviceName: example.com/one}]}}"),
 		limits: graceHost(graceGates...),
 	},
 	{

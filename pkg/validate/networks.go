@@ -124,9 +124,11 @@ func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	return errs
 }
 
-// networkClaims judges networks whose devices a dynamic resource driver allocates.
+// networkClaims judges networks whose devices a dynamic resource driver allocates. Interfaces are judged once for each name: hundreds of
+// networks with the name of hundreds of interfaces would have an error for each pair.
 func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	multus := slices.ContainsFunc(spec.Networks, func(n v1.Network) bool { return n.Multus != nil })
+	judged := map[string]bool{}
 	for i := range spec.Networks {
 		network := &spec.Networks[i]
 		claim := network.ResourceClaim
@@ -151,6 +153,10 @@ func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if claim.RequestName == "" {
 			errs = append(errs, field.Required(at.Child("requestName"), "name the request in the claim").WithOrigin("networks/claim-request"))
 		}
+		if judged[network.Name] {
+			continue
+		}
+		judged[network.Name] = true
 		for j, nic := range spec.Domain.Devices.Interfaces {
 			if nic.Name == network.Name && nic.SRIOV == nil && nic.Binding == nil {
 				errs = append(errs, field.Invalid(nicPath(path, j), nic.Name,

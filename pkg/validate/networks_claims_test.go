@@ -85,6 +85,13 @@ var networksClaimsCases = []testCase{
 		want:   invalid("spec.domain.devices.interfaces[0]"),
 	},
 	{
+		why:    "bridges of two claims",
+		rule:   "networks/claim-binding",
+		given:  nics("{name: a, bridge: {}}, {name: b, bridge: {}}", "{name: a, "+claimNetwork+"}, {name: b, "+claimNetwork+"}"),
+		limits: networkClaims,
+		want:   invalid("spec.domain.devices.interfaces[0]", "spec.domain.devices.interfaces[1]"),
+	},
+	{
 		why:    "a plugin",
 		rule:   "networks/claim-binding",
 		given:  claiming("binding: {name: p}", claimNetwork),

@@ -20,11 +20,9 @@ func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	var errs field.ErrorList
 	spec := path.Child("spec")
 	for i := range guestRules {
-		if errs = append(errs, guestRules[i].judge(&vmi.Spec, limits, spec)...); len(errs) < MostErrors {
-			continue
-		}
-		if errs = distinct(errs); len(errs) >= MostErrors {
-			return Most(errs)
+		// What the other rules would add is cut off, so that they need not judge a hostile object.
+		if errs = append(errs, guestRules[i].judge(&vmi.Spec, limits, spec)...); len(errs) >= MostErrors {
+			return Most(distinct(errs))
 		}
 	}
 	for i := range metadataRules {

@@ -21,7 +21,8 @@ import (
 type Mutant struct {
 	// ID is the number by which the test binary knows the change, from 1.
 	ID int
-	// File and Line are where the condition stands, Function is what it belongs to: "var" outside of all.
+	// File, which begins with the name of its package, and Line are where the condition stands. Function is what it belongs to, "var"
+	// outside of all.
 	File, Function string
 	Line           int
 	// Was is the condition as it is written, Now what stands in its place.
@@ -35,6 +36,7 @@ func (m Mutant) String() string {
 
 // source is a file of the package with the switches for its mutants.
 type source struct {
+	// name is the File of its mutants.
 	name    string
 	text    []byte
 	mutants []Mutant
@@ -57,7 +59,7 @@ func read(path string, first int) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{name: filepath.Base(path)}
+	s := &source{name: filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)}
 	if s.text, err = os.ReadFile(path); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,21 +17,29 @@ import (
 // equivalent are the mutants that change nothing that a caller could see, with the reason: a line each, "mutant # reason".
 const equivalent = "equivalent.txt"
 
-// withoutTable are files whose conditions no table tries yet.
-var withoutTable = strings.Fields(`
-	devices.go devices_architecture.go devices_names.go
-	disks.go disks_blocksize.go disks_cloudinit.go disks_drivers.go disks_requests.go disks_sources.go disks_templates.go disks_volumes.go
-	validate.go vm_changes.go warnings.go
-`)
+// packages are those whose conditions have tables: the rules, and what they and the other stages ask about a VMI.
+var packages = []string{"../../pkg/validate", "../../pkg/internal/vm"}
 
-// TestConditionsOfValidate changes conditions of pkg/validate, MUTANTS of them (12 by default, 0 is all). The tables of that package notice
-// each change but those of equivalent.txt. SEED repeats a choice; ONLY is a list of files, of which all conditions are
-// changed.
-func TestConditionsOfValidate(t *testing.T) {
+// TestConditions changes conditions of each package, MUTANTS of them (12 by default, 0 is all). The tables of that package notice each
+// change but those of equivalent.txt. SEED repeats a choice; ONLY is a list of files such as validate/cpu.go, of which all conditions
+// are changed.
+func TestConditions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles a test binary")
+		t.Skip("compiles test binaries")
 	}
-	suite, err := Build(t.Context(), "../../pkg/validate", t.TempDir(), regexp.MustCompile("kiln/test/corpus"))
+	reasons := reasons(t)
+	for _, dir := range packages {
+		t.Run(filepath.Base(dir), func(t *testing.T) { conditionsOf(t, dir, reasons) })
+	}
+}
+
+// conditionsOf tries the mutants of one package.
+func conditionsOf(t *testing.T, dir string, reasons map[string]string) {
+	only, prefix := strings.Fields(os.Getenv("ONLY")), filepath.Base(dir)+"/"
+	if len(only) > 0 && !slices.ContainsFunc(only, func(file string) bool { return strings.HasPrefix(file, prefix) }) {
+		t.Skip("ONLY names no file of this package")
+	}
+	suite, err := Build(t.Context(), dir, t.TempDir(), regexp.MustCompile("kiln/test/corpus"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +47,11 @@ func TestConditionsOfValidate(t *testing.T) {
 		t.Fatalf("the tests fail without a mutant: %v", err)
 	}
 	seed, wanted := number("SEED", rand.Uint64()), int(number("MUTANTS", 12))
-	reasons, only := reasons(t), os.Getenv("ONLY")
-	chosen := slices.DeleteFunc(slices.Clone(suite.Mutants), func(m Mutant) bool {
-		return only != "" && !slices.Contains(strings.Fields(only), m.File) || only == "" && slices.Contains(withoutTable, m.File)
-	})
-	if wanted > 0 && only == "" {
+	chosen := slices.Clone(suite.Mutants)
+	switch {
+	case len(only) > 0:
+		chosen = slices.DeleteFunc(chosen, func(m Mutant) bool { return !slices.Contains(only, m.File) })
+	case wanted > 0:
 		chosen = slices.DeleteFunc(chosen, func(m Mutant) bool { return reasons[m.String()] != "" })
 		random := rand.New(rand.NewPCG(seed, 0))
 		random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
@@ -50,16 +59,16 @@ func TestConditionsOfValidate(t *testing.T) {
 	}
 	survivors := survivors(t, suite, chosen)
 	t.Logf("SEED=%d: %d of %d mutants killed, %d of %d tried", seed, len(chosen)-len(survivors), len(chosen), len(chosen), len(suite.Mutants))
-	known := map[string]bool{}
+	alive := map[string]bool{}
 	for _, m := range survivors {
-		known[m.String()] = true
+		alive[m.String()] = true
 		if reasons[m.String()] == "" {
-			t.Errorf("no test of pkg/validate notices, line %d: %s", m.Line, m)
+			t.Errorf("no test of the package notices, line %d: %s", m.Line, m)
 		}
 	}
-	for text := range reasons {
-		if wanted == 0 && only == "" && !known[text] {
-			t.Errorf("%s: a test notices this mutant, or it is gone: %s", equivalent, text)
+	for mutant := range reasons {
+		if wanted == 0 && len(only) == 0 && strings.HasPrefix(mutant, prefix) && !alive[mutant] {
+			t.Errorf("%s: a test notices this mutant, or it is gone: %s", equivalent, mutant)
 		}
 	}
 }

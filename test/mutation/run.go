@@ -49,7 +49,7 @@ func Build(ctx context.Context, dir, work string, without *regexp.Regexp) (*Suit
 			return nil, err
 		}
 		s.Mutants = append(s.Mutants, changed.mutants...)
-		replace[file] = filepath.Join(work, changed.name)
+		replace[file] = filepath.Join(work, filepath.Base(file))
 		if err := os.WriteFile(replace[file], changed.changed(), 0o600); err != nil {
 			return nil, err
 		}
