@@ -8,7 +8,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-func TestCells(t *testing.T) {
+func TestNUMANodes(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want uint
@@ -27,11 +27,11 @@ func TestCells(t *testing.T) {
 		{"18446744073709551617", 0, false},
 	} {
 		vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationNUMACells: test.text}}}
-		if got, ok := Cells(vmi); got != test.want || ok != test.ok {
+		if got, ok := NUMANodes(vmi); got != test.want || ok != test.ok {
 			t.Errorf("annotation '%s': got %d, %t", test.text, got, ok)
 		}
 	}
-	if got, ok := Cells(&v1.VirtualMachineInstance{}); got != 0 || !ok {
+	if got, ok := NUMANodes(&v1.VirtualMachineInstance{}); got != 0 || !ok {
 		t.Errorf("no annotation: got %d, %t", got, ok)
 	}
 }
