@@ -148,8 +148,8 @@ func Arrange(vcpus uint32, p *Preference) Arrangement {
 		return Arrangement{Sockets: 1, Cores: 1, Threads: vcpus}
 	case v1beta1.Spread:
 		s := spreadOf(p)
-		if divisor := s.divisor(); vcpus%divisor == 0 {
-			return s.arrange(vcpus / divisor)
+		if divisor := s.divisor(); uint64(vcpus)%divisor == 0 {
+			return s.arrange(uint32(uint64(vcpus) / divisor))
 		}
 	}
 	return Arrangement{Sockets: vcpus, Cores: 1, Threads: 1}
@@ -205,12 +205,13 @@ func spreadOf(p *Preference) spread {
 // threadsPerCore is fixed when vCPUs are spread across all three levels: the ratio is that of cores to sockets then.
 const threadsPerCore = 2
 
-// divisor is what a number of vCPUs must be a multiple of.
-func (s spread) divisor() uint32 {
+// divisor is what a number of vCPUs must be a multiple of. It has 64 bits because the API bounds no ratio: twice the ratio 2147483648 is 0
+// in 32 bits.
+func (s spread) divisor() uint64 {
 	if s.across == v1beta1.SpreadAcrossSocketsCoresThreads {
-		return s.ratio * threadsPerCore
+		return uint64(s.ratio) * threadsPerCore
 	}
-	return s.ratio
+	return uint64(s.ratio)
 }
 
 // arrange puts units of divisor vCPUs together.

@@ -61,6 +61,10 @@ func TestArrange(t *testing.T) {
 			p.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: new(v1beta1.DeprecatedPreferSpread),
 				SpreadOptions: &v1beta1.SpreadOptions{Across: new(v1beta1.SpreadAcrossCoresThreads)}}
 		}), Arrangement{1, 2, 4}},
+		{"ratio of 32 bits", "twice the ratio is 0 in 32 bits", 8,
+			arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 1<<31)), Arrangement{8, 1, 1}},
+		{"ratio above 32 bits", "twice the ratio is 2 in 32 bits", 8,
+			arranged(v1beta1.Spread, across(v1beta1.SpreadAcrossSocketsCoresThreads, 1<<31+1)), Arrangement{8, 1, 1}},
 		{"indivisible", "no vCPU is lost", 7, arranged(v1beta1.Spread, nil), Arrangement{7, 1, 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -116,7 +116,7 @@ func spreadUnit(vcpus uint32, p *Preference) string {
 	if vcpus <= 1 || topologyOf(p) != v1beta1.Spread {
 		return ""
 	}
-	if divisor := spreadOf(p).divisor(); vcpus%divisor != 0 {
+	if divisor := spreadOf(p).divisor(); uint64(vcpus)%divisor != 0 {
 		return fmt.Sprint(divisor)
 	}
 	return ""
