@@ -1,6 +1,6 @@
-// Package config holds the configuration of a cluster as values: what mutate copies from, what validate compares
-// against, and what stage 2 uses where no API field governs. It reads nothing; callers hand it a parsed
-// KubeVirtConfiguration. What KubeVirt's own configuration has beyond the fields read here has no meaning for Kiln.
+// Package config holds the configuration of a cluster as values: the defaults that mutate fills in, the limits that validate compares
+// with, and the frontend's values that no API field governs. It reads no file and no cluster: callers give it KubeVirt's
+// spec.configuration (KubeVirtConfiguration). Fields of that which this package does not read have no effect in Kiln.
 package config
 
 import (
@@ -8,60 +8,63 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Cluster is everything that the pipeline knows of a cluster besides its objects.
+// Cluster is all that the pipeline is given of a cluster besides its objects.
 type Cluster struct {
 	Defaults Defaults
 	Limits   Limits
 	Frontend FrontendDefaults
-	// Policy is KubeVirt's instancetype.referencePolicy: what happens to the reference to a size.
+	// Policy is instancetype.referencePolicy: whether a VM keeps its references to instancetype and preference, or is expanded.
 	Policy v1.InstancetypeReferencePolicy
 }
 
-// Defaults are the values that passes of mutate copy from. VMs keep them: they are the spec of a pinned ClusterConfiguration.
+// Defaults are the values that the passes of mutate fill in. They are the spec of a ClusterConfiguration, to which a VM is pinned.
 type Defaults = v1alpha1.ClusterConfigurationSpec
 
-// LiveUpdate bounds what can be added to a running guest.
+// LiveUpdate is liveUpdateConfiguration: how far CPUs and memory may grow while a guest runs.
 type LiveUpdate = v1alpha1.LiveUpdateLimits
 
-// Limits are what rules of validate compare against.
+// Limits are what the rules of validate compare with. Unlike Defaults they are never pinned: a VM is judged by those of today.
 type Limits struct {
-	// EmulatedMachines are glob patterns of allowed machine types per architecture.
-	EmulatedMachines     map[string][]string
+	// EmulatedMachines are the glob patterns of allowed machine types, by architecture.
+	EmulatedMachines map[string][]string
+	// BridgeOnPodNetwork is network.permitBridgeInterfaceOnPodNetwork.
 	BridgeOnPodNetwork   bool
 	LiveUpdate           *LiveUpdate
 	EvictionStrategy     *v1.EvictionStrategy
 	PermittedHostDevices *v1.PermittedHostDevices
-	// PersistentReservation allows LUNs with SCSI persistent reservations.
+	// PersistentReservation allows LUNs with SCSI persistent reservations (persistentReservationConfiguration.enabled).
 	PersistentReservation bool
-	// Controllers are the accounts that make guests and manage them. They alone set labels by which guests are managed.
+	// Controllers are the accounts that create and manage VMIs. Only they may set the owner and the labels by which VMIs are managed.
 	Controllers []string
-	// Launchers are those of Controllers that run the guests of one node.
+	// Launchers are the accounts among Controllers that run the VMIs of one node.
 	Launchers []string
-	// Migrators are those of Controllers that move a running guest to another node.
+	// Migrators are the accounts among Controllers that may change status.nodeName of a running VMI.
 	Migrators []string
-	// Collectors are the accounts of the garbage collector, which lets guests outlive their VM.
+	// Collectors are the accounts of the garbage collector. They may remove a VMI's owner ('kubectl delete vm --cascade=orphan').
 	Collectors []string
 	Gates      Gates
 }
 
-// FrontendDefaults is one versioned value for guest-visible facts that no API field governs.
+// FrontendDefaults are the facts that a guest sees and no API field governs. They are one versioned value.
 type FrontendDefaults struct {
-	// Version names this set of defaults; it is recorded in every frozen frontend.
+	// Version names this set of values. Every hardware record holds it.
 	Version string
 	SMBIOS  SMBIOS
-	// FreePorts is the number of empty PCIe root ports kept for hotplug.
+	// FreePorts is how many empty PCIe root ports a new guest gets, for devices that are plugged in later.
 	FreePorts int
-	// EFIVideo is the video model of EFI guests on amd64 that name none ("bochs"), Video of all others ("vga", "virtio").
+	// EFIVideo is the video model of VMIs on amd64 that boot by EFI and set no devices.video.type. Video is that of all others, by
+	// architecture.
 	EFIVideo string
 	Video    map[string]string
-	// GenerationID gives guests a device that tells them when they were restored or cloned.
+	// GenerationID adds the VM Generation ID device, by which a guest detects that it was restored or cloned.
 	GenerationID bool
-	// HostDevicesByNUMANode shows guests that mirror NUMA nodes which of them their host devices are next to.
+	// HostDevicesByNUMANode shows the guest of a VMI with numa.guestMappingPassthrough which mirrored NUMA node each of its host devices is
+	// attached to. It is the feature gate PCINUMAAwareTopology.
 	HostDevicesByNUMANode bool
 }
 
-// SMBIOS are the system strings that a guest reads from its DMI table. Empty strings are left out.
+// SMBIOS are the system strings of the guest's DMI table (smbios). Empty strings are left out.
 type SMBIOS struct{ Manufacturer, Product, Family, Version, SKU string }
 
-// Default is the configuration of a cluster that configures nothing.
+// Default returns the configuration of a cluster that sets nothing.
 func Default() Cluster { c, _ := FromKubeVirt(v1.KubeVirtConfiguration{}); return c }

@@ -11,8 +11,8 @@ import (
 // Stage is the maturity of a feature gate.
 type Stage string
 
-// Stages in the order in which a gate goes through them. Alpha, Deprecated and Discontinued gates are on when listed in
-// featureGates, Beta ones unless listed in disabledFeatureGates, GA ones always.
+// Stages, in the order in which a gate passes through them. A gate of stage Alpha, Deprecated or Discontinued is on when featureGates
+// lists it, a Beta one unless disabledFeatureGates lists it, a GA one always.
 const (
 	Alpha        Stage = "Alpha"
 	Beta         Stage = "Beta"
@@ -21,13 +21,14 @@ const (
 	Discontinued Stage = "Discontinued"
 )
 
-// Gates says which feature gates are on. Beta and GA gates are on unless disabled, Alpha ones off unless listed.
+// Gates are the feature gates that are on, by name.
 type Gates map[string]bool
 
-// Enabled tells whether the gate is on.
+// Enabled reports whether a gate is on. A gate that Kiln does not know is off.
 func (g Gates) Enabled(name string) bool { return g[name] }
 
-// stages are the gates of KubeVirt v1.9. A gate that is on when this table does not know it says nothing to Kiln.
+// stages are the feature gates of KubeVirt v1.9 (its package pkg/virt-config/featuregate). Gates that Kiln does not read are listed too,
+// because Warnings must tell them from typing errors.
 var stages = map[string]Stage{
 	"AlignCPUs":                          Alpha,
 	"AutoResourceLimitsGate":             GA,
@@ -116,10 +117,10 @@ var stages = map[string]Stage{
 	"WorkloadEncryptionTDX":              Alpha,
 }
 
-// StageOf is the maturity of a gate, empty for a gate that Kiln does not know.
+// StageOf returns the maturity of a gate; empty for a gate that Kiln does not know.
 func StageOf(gate string) Stage { return stages[gate] }
 
-// Warnings name listed gates that have no effect: unknown ones, and disabled ones that are always on.
+// Warnings returns a warning for each listed gate that has no effect: an unknown one, and a GA one that is disabled.
 func Warnings(cfg v1.KubeVirtConfiguration) (warnings []string) {
 	if cfg.DeveloperConfiguration == nil {
 		return nil
@@ -137,8 +138,8 @@ func Warnings(cfg v1.KubeVirtConfiguration) (warnings []string) {
 	return warnings
 }
 
-// gates refuses a gate in both lists, since either reading of it would surprise somebody. Unknown names are no error: a
-// newer KubeVirt may have gates that this version has never heard of (see Warnings).
+// gates refuses a gate that both lists have, because neither meaning is certain. An unknown name is no error, since a newer KubeVirt has
+// gates that this table lacks: Warnings names it.
 func gates(cfg *v1.DeveloperConfiguration, path *field.Path) (Gates, field.ErrorList) {
 	on := Gates{}
 	for name, stage := range maps.All(stages) {

@@ -9,8 +9,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// architectures with the machine type of each, and the types that a guest may name. The machine types are aliases of
-// QEMU's newest: which version a guest gets is frozen at its first start.
+// architectures are those that Kiln serves, each with KubeVirt's default machine type and default patterns of allowed ones. The machine
+// types are aliases of QEMU's newest version; the record keeps the version of the first start.
 var architectures = []struct {
 	name, machine string
 	emulated      []string
@@ -21,7 +21,7 @@ var architectures = []struct {
 	{"s390x", "s390-ccw-virtio", []string{"s390-ccw-virtio*"}, func(a *v1.ArchConfiguration) *v1.ArchSpecificConfiguration { return a.S390x }},
 }
 
-// Values of settings that KubeVirt documents.
+// KubeVirt's defaults (pkg/virt-config/virt-config.go) and words.
 const (
 	defaultCPUModel    = v1.DefaultCPUModel
 	defaultQuoteSocket = "/var/run/tdx-qgs/qgs.socket"
@@ -29,7 +29,7 @@ const (
 	bridge, masquerade = "bridge", "masquerade"
 )
 
-// controllers are KubeVirt's own accounts that make guests and manage them, in the namespace in which it is installed unless told otherwise.
+// controllers are KubeVirt's own accounts that create and manage VMIs, in its default namespace.
 var controllers = []string{
 	"system:serviceaccount:kubevirt:kubevirt-apiserver",
 	"system:serviceaccount:kubevirt:kubevirt-controller",
@@ -37,29 +37,30 @@ var controllers = []string{
 	"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
 }
 
-// launchers are the accounts of controllers that run the guests of the node that they are on.
+// launchers are the accounts among controllers that run the VMIs of their own node.
 var launchers = []string{
 	"system:serviceaccount:kubevirt:kubevirt-handler",
 }
 
-// migrators are KubeVirt's accounts that move a running guest to another node. Kiln moves none.
+// migrators are KubeVirt's accounts that migrate a running VMI to another node. Kiln migrates none.
 var migrators = []string{
 	"system:serviceaccount:kubevirt:kubevirt-controller",
 	"system:serviceaccount:kubevirt:kubevirt-handler",
 	"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
 }
 
-// collectors are the accounts of Kubernetes' garbage collector: its own, and that of all controllers where each has no account of its own.
+// collectors are the accounts that Kubernetes' garbage collector may have: its own with --use-service-account-credentials, else that of
+// kube-controller-manager.
 var collectors = []string{
 	"system:kube-controller-manager",
 	"system:serviceaccount:kube-system:generic-garbage-collector",
 }
 
-// unsetCPURequest is KubeVirt's own default CPU request. It means "nobody configured a request": pods then get one from
-// the number of vCPUs.
+// unsetCPURequest is KubeVirt's default (DefaultCPURequest). KubeVirt treats it as unset (setDefaultResourceRequests), and so does Kiln: the
+// pod then gets a request by the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
 
-// InstalledIn returns the configuration of a cluster in which Kiln is installed in a namespace: its accounts make guests and manage them too.
+// InstalledIn returns the configuration with Kiln's own accounts in the namespace in which Kiln is installed: they create and manage VMIs too.
 func (c Cluster) InstalledIn(namespace string) Cluster {
 	launcher := "system:serviceaccount:" + namespace + ":kiln-launcher"
 	c.Limits.Controllers = slices.Concat([]string{launcher, "system:serviceaccount:" + namespace + ":kiln-controller"}, c.Limits.Controllers)
@@ -67,8 +68,8 @@ func (c Cluster) InstalledIn(namespace string) Cluster {
 	return c
 }
 
-// FromKubeVirt reads the subset of KubeVirt's configuration that Kiln understands. Errors name paths below
-// spec.configuration; the returned value is only usable when there are none.
+// FromKubeVirt returns the configuration that KubeVirt's spec.configuration describes. Errors have paths below spec.configuration;
+// with errors the returned value must not be used.
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
 	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
@@ -86,6 +87,8 @@ func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	return c, errs
 }
 
+// machines reads machineType, emulatedMachines and architectureConfiguration. Trap: KubeVirt gives machineType, which is of amd64, to VMIs
+// of every architecture.
 func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
 	c.Defaults.Architecture = "amd64"
 	c.Defaults.Machines = map[string]string{}
@@ -93,7 +96,7 @@ func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs 
 	for _, arch := range architectures {
 		c.Defaults.Machines[arch.name], c.Limits.EmulatedMachines[arch.name] = arch.machine, slices.Clone(arch.emulated)
 	}
-	// The two settings outside architectureConfiguration are older than it and mean amd64.
+	// Both settings are older than architectureConfiguration, and are those of amd64.
 	override(c, "amd64", cfg.MachineType, cfg.EmulatedMachines)
 	errs = append(errs, patterns(cfg.EmulatedMachines, root.Child("emulatedMachines"))...)
 	if cfg.ArchitectureConfiguration == nil {
@@ -125,7 +128,7 @@ func override(c *Cluster, arch, machine string, emulated []string) {
 	}
 }
 
-// patterns refuses globs that can never match, where KubeVirt silently lets no machine through.
+// patterns refuses malformed globs. In KubeVirt such a glob matches no machine type, without a message.
 func patterns(globs []string, at *field.Path) (errs field.ErrorList) {
 	for i, glob := range globs {
 		if _, err := path.Match(glob, ""); err != nil {
@@ -151,6 +154,7 @@ func cpu(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.Error
 	return nil
 }
 
+// eviction is a default and a limit: the cluster's strategy is judged like a VMI's own.
 func eviction(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	strategy := v1.EvictionStrategyNone
 	if cfg.EvictionStrategy != nil {
@@ -177,12 +181,13 @@ func network(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.E
 	case "":
 	case bridge, masquerade:
 		c.Defaults.NetworkInterface = own.NetworkInterface
-	default: // slirp among them: QEMU's user network was removed from KubeVirt's API in v1.3
+	default: // also slirp, which KubeVirt removed in v1.3
 		return field.ErrorList{field.NotSupported(root.Child("network", "defaultNetworkInterface"), own.NetworkInterface, []string{bridge, masquerade})}
 	}
 	return nil
 }
 
+// liveUpdate stays nil under the rollout strategy Stage: nothing grows while a guest runs, and no maxSockets and maxGuest are filled in.
 func liveUpdate(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
 	strategies := []v1.VMRolloutStrategy{v1.VMRolloutStrategyLiveUpdate, v1.VMRolloutStrategyStage}
 	if s := cfg.VMRolloutStrategy; s != nil && !slices.Contains(strategies, *s) {

@@ -7,10 +7,11 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 )
 
-// snapshotName is metadata.name of a ClusterConfiguration. It is part of what a revision is addressed by.
+// snapshotName is metadata.name of every ClusterConfiguration. It is part of the digest of a revision's name, so it must not change.
 const snapshotName = "configuration"
 
-// Snapshot returns defaults as an untyped ClusterConfiguration, with apiVersion, kind, metadata.name and spec.
+// Snapshot returns defaults as an untyped ClusterConfiguration, of which instancetype.Take makes a revision. It has apiVersion, kind,
+// metadata.name and spec.
 func Snapshot(d Defaults) (map[string]any, error) {
 	raw, err := json.Marshal(d)
 	if err != nil {
@@ -24,7 +25,7 @@ func Snapshot(d Defaults) (map[string]any, error) {
 		"metadata": map[string]any{"name": snapshotName}, "spec": spec}, nil
 }
 
-// ReadDefaults returns the defaults of a ClusterConfiguration, given as JSON. It refuses any other kind.
+// ReadDefaults returns the defaults of a ClusterConfiguration, given as JSON. It refuses any other kind or version.
 func ReadDefaults(data []byte) (*Defaults, error) {
 	var stored v1alpha1.ClusterConfiguration
 	if err := json.Unmarshal(data, &stored); err != nil {

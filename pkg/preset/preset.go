@@ -1,6 +1,7 @@
-// Package preset says which VirtualMachineInstancePresets match a guest, whether they agree, and what they fill. A preset
-// fills only what user, size and preference left unset, in the eight areas that KubeVirt's presets ever had: CPU and memory
-// requests, cpu, firmware, clock offset, timers, features, watchdog, IO threads policy.
+// Package preset finds the VirtualMachineInstancePresets that match a VMI, refuses those that disagree, and applies the others. A preset
+// fills only what the user, the instancetype and the preference left unset, in the eight areas of KubeVirt's mergeDomainSpec: requests,
+// cpu, firmware, clock offset, timers, features, watchdog, ioThreadsPolicy. KubeVirt applies presets in the order of a map; here they
+// apply in the order of their names.
 package preset
 
 import (
@@ -23,27 +24,29 @@ const (
 	appliedPrefix = "virtualmachinepreset.kubevirt.io/"
 )
 
-// area is one thing that a preset can set. given and set compare and copy it as a whole.
+// area is a part of the domain that a preset can set. Its values are compared and copied as a whole.
 type area struct {
+	// name is the path of the area below spec.domain.
 	name string
-	// values of the area, by key; a single one has the empty key.
+	// values are those of the area by key: one with an empty key, or the requests by resource.
 	values func(*v1.DomainSpec) map[string]any
-	// fill copies the area from a preset's domain where the guest has none, and tells whether it has it now.
-	fill func(guest, preset *v1.DomainSpec, key string)
+	// fill copies the value of a key from the preset's domain into the VMI's, which has none.
+	fill func(vmi, preset *v1.DomainSpec, key string)
 }
 
-// Skipped is a field of a preset that was not applied.
+// Skipped is a field of a matching preset that was not applied. KubeVirt drops it without a word; Kiln warns.
 type Skipped struct {
 	Preset string
-	// Field is a path of the preset and of the guest alike, e.g. spec.domain.cpu.
+	// Field is a path in the preset and in the VMI alike, such as spec.domain.cpu. Reason completes "not applied, ...".
 	Field, Reason string
 }
 
+// String returns the text of the warning.
 func (s Skipped) String() string {
 	return fmt.Sprintf("preset '%s': %s not applied, %s", s.Preset, s.Field, s.Reason)
 }
 
-// Observer learns what Fill does. Both may be nil.
+// Observer receives what Fill does. Both fields may be nil.
 type Observer struct {
 	// Log notes what presets fill.
 	Log *filled.Log
@@ -51,8 +54,9 @@ type Observer struct {
 	After func(name string)
 }
 
-// Fill fills matching presets, in name order, into the guest, and annotates it with those applied. Errors are
-// invalid selectors and presets that disagree: nothing is filled then. Each preset field that was not applied is returned, and why.
+// Fill applies the matching presets in the order of their names, and adds the annotation of each one that was applied (applyPresets,
+// annotateVMI). It returns the preset fields that were not applied. Errors are those of Match and of presets that disagree, all at
+// metadata.labels; the VMI is unchanged then.
 func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, by Observer) (skipped []Skipped, errs field.ErrorList) {
 	matching, errs := match(presets, vmi)
 	if errs = append(errs, disagreements(matching)...); len(errs) > 0 {
@@ -67,21 +71,24 @@ func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInsta
 	return skipped, nil
 }
 
-// fill fills a copy of one preset, of which the guest may keep every part, into the guest.
+// fill applies one preset (mergeDomainSpec). The domain is a copy, because the VMI keeps parts of it.
+//
+// A VMI that has the preset's annotation already was filled before, by this webhook or by KubeVirt. Its values have defaults by now and no
+// longer equal the preset's, so that they are not reported as skipped.
 func fill(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log *filled.Log) (skipped []Skipped) {
 	name, domain := p.Name, p.Spec.Domain.DeepCopy()
-	applied := vmi.Annotations[appliedPrefix+name] != "" // before: what it gave has got defaults since then, and no longer looks like it
+	applied := vmi.Annotations[appliedPrefix+name] != ""
 	again := applied
 	for _, a := range areas {
-		theirs, has := a.values(domain), a.values(&vmi.Spec.Domain)
-		for _, key := range keys(theirs) {
-			have, found := has[key]
+		wanted, given := a.values(domain), a.values(&vmi.Spec.Domain)
+		for _, key := range keys(wanted) {
+			value, found := given[key]
 			switch {
 			case !found:
 				a.fill(&vmi.Spec.Domain, domain, key)
-				a.note(log, key, theirs[key])
+				a.note(log, key, wanted[key])
 				applied = true
-			case same(have, theirs[key]):
+			case same(value, wanted[key]):
 				applied = true
 			case !again:
 				skipped = append(skipped, Skipped{name, a.path(key), "the guest already has one"})
@@ -94,17 +101,18 @@ func fill(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log
 	return append(skipped, ignored(name, domain)...)
 }
 
-// Match returns the presets that Fill would fill in, in name order.
+// Match returns the presets that Fill would apply, in the order of their names. Errors are invalid selectors and too many presets, all at
+// metadata.labels.
 func Match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) ([]v1.VirtualMachineInstancePreset, field.ErrorList) {
 	return match(presets, vmi)
 }
 
-// MaxMatching is the number of presets that may match one guest. Each is read and pinned for each guest, and anybody who may write
-// presets in a namespace can write one that matches all guests there.
+// MaxMatching is how many presets may match one VMI. Each is read and pinned for each VMI, and whoever may write presets in a namespace
+// can make all of them match all VMIs there. KubeVirt has no limit.
 const MaxMatching = 64
 
-// match returns the presets whose selector matches the guest's labels, in name order. An invalid selector of any preset is
-// an error: whether it was meant for this guest cannot be known. So are more than MaxMatching presets.
+// match is filterPresets. An invalid selector of any preset of the namespace is an error, as in KubeVirt, because the preset may be meant
+// for this VMI. A preset without a domain sets nothing and does not count.
 func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance) (matching []v1.VirtualMachineInstancePreset, errs field.ErrorList) {
 	if vmi.Annotations[Exclude] == "true" {
 		return nil, nil
@@ -132,10 +140,10 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 	return matching, errs
 }
 
-// labelsPath is what selects presets, and what the user can change.
+// labelsPath is the field of all errors: labels select presets, and the owner of a VMI can change them.
 var labelsPath = field.NewPath("metadata", "labels")
 
-// names are those of presets in one text of about maxText bytes.
+// names lists the names of presets in a text of about maxText bytes.
 func names(presets []v1.VirtualMachineInstancePreset) string {
 	text := "'" + presets[0].Name + "'"
 	for i, p := range presets[1:] {
@@ -147,12 +155,12 @@ func names(presets []v1.VirtualMachineInstancePreset) string {
 	return text
 }
 
-// maxMistakes is the number of presets' mistakes that are told of one guest.
+// maxMistakes is how many errors of presets one VMI gets.
 const maxMistakes = 64
 
-// disagreements compares each area of a preset with the first preset that sets it: one error for each later one that sets another
-// value. Two that disagree are refused even where the guest has a value of its own, as in KubeVirt: which of them the next guest
-// would get is a matter of names.
+// disagreements is checkPresetConflicts: it compares each area of a preset with the first preset that sets it, and returns an error for each
+// other value. Presets that disagree are refused even where the VMI has a value of its own, as in KubeVirt, because the next VMI
+// would get one of two values by the order of names.
 func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.ErrorList) {
 	type setting struct {
 		preset string
@@ -179,6 +187,7 @@ func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.Error
 	return errs
 }
 
+// mark adds the annotation by which KubeVirt shows that a preset was applied (annotateVMI).
 func mark(vmi *v1.VirtualMachineInstance, name string) {
 	if vmi.Annotations == nil {
 		vmi.Annotations = map[string]string{}

@@ -13,8 +13,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// areas in the order in which they are compared and filled. Requests are merged key by key: one preset may give CPU, another
-// memory, and which is first does not matter.
+// areas is the order in which areas are compared and filled. Requests are merged key by key: one preset may give CPU and another memory.
+// Trap: KubeVirt copies requests only where the VMI has none at all, so that which of two presets it applies is left to chance.
 var areas = []area{
 	{"resources.requests", requests, fillRequest},
 	{"cpu", one(func(d *v1.DomainSpec) **v1.CPU { return &d.CPU }), copied(func(d *v1.DomainSpec) **v1.CPU { return &d.CPU })},
@@ -35,7 +35,7 @@ func (a area) path(key string) string {
 	return "spec.domain." + a.name + "." + key
 }
 
-// note tells the log what was filled; a key is one of a map.
+// note adds what was filled to the log: the key of a map, or all leaves of the value.
 func (a area) note(log *filled.Log, key string, value any) {
 	if key != "" {
 		log.Key(a.path(""), key)
@@ -54,9 +54,9 @@ func one[T any](at func(*v1.DomainSpec) **T) func(*v1.DomainSpec) map[string]any
 	}
 }
 
-// copied hands the pointer of a preset's copy to the guest.
-func copied[T any](at func(*v1.DomainSpec) **T) func(guest, preset *v1.DomainSpec, key string) {
-	return func(guest, preset *v1.DomainSpec, _ string) { *at(guest) = *at(preset) }
+// copied moves the pointer from the preset's domain, which is a copy already, to the VMI.
+func copied[T any](at func(*v1.DomainSpec) **T) func(vmi, preset *v1.DomainSpec, key string) {
+	return func(vmi, preset *v1.DomainSpec, _ string) { *at(vmi) = *at(preset) }
 }
 
 func requests(d *v1.DomainSpec) map[string]any {
@@ -67,13 +67,15 @@ func requests(d *v1.DomainSpec) map[string]any {
 	return values
 }
 
-func fillRequest(guest, preset *v1.DomainSpec, key string) {
-	if guest.Resources.Requests == nil {
-		guest.Resources.Requests = corev1.ResourceList{}
+func fillRequest(vmi, preset *v1.DomainSpec, key string) {
+	if vmi.Resources.Requests == nil {
+		vmi.Resources.Requests = corev1.ResourceList{}
 	}
-	guest.Resources.Requests[corev1.ResourceName(key)] = preset.Resources.Requests[corev1.ResourceName(key)]
+	vmi.Resources.Requests[corev1.ResourceName(key)] = preset.Resources.Requests[corev1.ResourceName(key)]
 }
 
+// clockOffset and timer are two areas of one object. Trap: KubeVirt compares and fills the offset with clock as a whole, so that a preset
+// with an offset disagrees with one that has timers alone.
 func clockOffset(d *v1.DomainSpec) map[string]any {
 	if d.Clock == nil || d.Clock.ClockOffset == (v1.ClockOffset{}) {
 		return nil
@@ -81,11 +83,11 @@ func clockOffset(d *v1.DomainSpec) map[string]any {
 	return map[string]any{"": d.Clock.ClockOffset}
 }
 
-func fillClockOffset(guest, preset *v1.DomainSpec, _ string) {
-	if guest.Clock == nil {
-		guest.Clock = &v1.Clock{}
+func fillClockOffset(vmi, preset *v1.DomainSpec, _ string) {
+	if vmi.Clock == nil {
+		vmi.Clock = &v1.Clock{}
 	}
-	guest.Clock.ClockOffset = preset.Clock.ClockOffset
+	vmi.Clock.ClockOffset = preset.Clock.ClockOffset
 }
 
 func timer(d *v1.DomainSpec) map[string]any {
@@ -95,21 +97,22 @@ func timer(d *v1.DomainSpec) map[string]any {
 	return map[string]any{"": d.Clock.Timer}
 }
 
-func fillTimer(guest, preset *v1.DomainSpec, _ string) {
-	if guest.Clock == nil {
-		guest.Clock = &v1.Clock{}
+func fillTimer(vmi, preset *v1.DomainSpec, _ string) {
+	if vmi.Clock == nil {
+		vmi.Clock = &v1.Clock{}
 	}
-	guest.Clock.Timer = preset.Clock.Timer
+	vmi.Clock.Timer = preset.Clock.Timer
 }
 
+// same compares quantities by amount. Trap: KubeVirt compares requests with !=, and takes 1 and 1000m for different.
 func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
 func keys(values map[string]any) []string { return slices.Sorted(maps.Keys(values)) }
 
-// maxText is about the length of a value, or of a list of names, in a message: a preset may have a kernel's arguments of a megabyte.
+// maxText is how many bytes of a value, or of a list of names, a message holds: a preset may have kernel arguments of a megabyte.
 const maxText = 1024
 
-// print is a value for a message.
+// print returns a value as JSON, for a message.
 func print(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -125,7 +128,7 @@ func short(text string) string {
 	return text
 }
 
-// ignored names what a preset sets beyond the eight areas: KubeVirt drops it in silence.
+// ignored lists what a preset sets beyond the eight areas.
 func ignored(name string, domain *v1.DomainSpec) (skipped []Skipped) {
 	rest := domain.DeepCopy()
 	rest.Resources.Requests, rest.CPU, rest.Firmware, rest.Clock, rest.Features = nil, nil, nil, nil, nil
@@ -154,5 +157,5 @@ func ignored(name string, domain *v1.DomainSpec) (skipped []Skipped) {
 
 const uncovered = "presets do not cover it"
 
-// parts are objects of which presets cover a part, so that the others are named one by one.
+// parts are objects that presets cover in part: their other fields are listed one by one.
 var parts = map[string]bool{"devices": true, "resources": true}
