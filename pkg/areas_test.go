@@ -30,6 +30,8 @@ var subjects = map[string]string{
 	"pkg/instancetype/requirement": "what a preference demands",
 	"pkg/instancetype/kinds":       "the words by which a matcher names a kind",
 	"pkg/instancetype/lifecycle":   "whether new VMs may use an instancetype or preference",
+	"pkg/catalog/lint":             "what is wrong with a catalog (design)",
+	"pkg/catalog/boot":             "whether a VM boots with an instancetype and a preference: the engine's own answer",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
 	"pkg/validate/rules":           "what is known about each rule, and all of them in one list",
 	"pkg/validate/catalog":         "sizes, preferences and presets",

@@ -30,6 +30,24 @@ func Requirements(set Set, explicit *v1.VirtualMachineInstance, written *v1.Virt
 	return errs
 }
 
+// Fits reports whether an instancetype has the vCPUs and the memory that a preference requires, in a number that the preference can spread. It is the
+// part of Requirements that needs no VMI, and makes no errors: who asks of thousands of pairs wants no texts. Without one of both it is true.
+func Fits(set Set) bool {
+	if set.Instancetype == nil || set.Preference == nil {
+		return true
+	}
+	have, need := &set.Instancetype.Spec, set.Preference.Spec.Requirements
+	switch {
+	case spreadUnit(have.CPU.Guest, set.Preference) != "":
+		return false
+	case need == nil:
+		return true
+	case need.CPU != nil && have.CPU.Guest < need.CPU.Guest:
+		return false
+	}
+	return need.Memory == nil || have.Memory.Guest.Cmp(need.Memory.Guest) >= 0
+}
+
 // requirement is what a VMI is compared with.
 type requirement struct {
 	Set

@@ -1,0 +1,160 @@
+package catalog
+
+import (
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// Whether an instancetype and a preference work together, and what a VM sees of them, is found by the engine itself: a VM that says nothing which
+// either of them could say is admitted, and rendered on the host that offline rendering assumes. No rule is repeated here.
+
+// architectures that Kiln boots, in the order in which they are tried.
+var architectures = []string{"amd64", "arm64", "s390x"}
+
+// machine is one VM: what it refers to, and where it runs.
+type machine struct {
+	instancetype.Set
+	architecture string
+	// efi asks for a VM with EFI of its own: memory encryption needs it, and an instancetype cannot set it.
+	efi bool
+}
+
+// trials run VMs through the engine, as many as are left. A run takes about a millisecond.
+type trials struct {
+	cluster config.Cluster
+	left    int
+}
+
+// boot admits and renders a VM. frozen is the hardware of its last boot; nil for a first one. The errors name why it cannot boot.
+func (t *trials) boot(m machine, frozen *record.Record) (render.Result, field.ErrorList) {
+	t.left--
+	vm := equipped(m)
+	vmi, verdict := admit.VM(vm, nil, admit.Input{Set: m.Set, Cluster: t.cluster})
+	if !verdict.Allowed() {
+		return render.Result{}, verdict.Errors
+	}
+	identity.Fill(vmi, "kiln.catalog/probe")
+	return render.Domain(render.Machine{
+		VMI: vmi, Defaults: t.cluster.Frontend, Frozen: frozen,
+		Host: backend.Assumed(m.architecture), Bindings: backend.AssumedBindings(vmi),
+	})
+}
+
+// equipped returns a VM with one of each device that a preference says something about and that every architecture has. It leaves all their
+// settings open.
+func equipped(m machine) *v1.VirtualMachine {
+	always := v1.RunStrategyAlways
+	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "catalog", Name: "probe"}}
+	vm.Spec.RunStrategy = &always
+	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
+	if m.Instancetype != nil {
+		vm.Spec.Instancetype = &v1.InstancetypeMatcher{Kind: m.Instancetype.Kind, Name: m.Instancetype.Name}
+	}
+	if m.Preference != nil {
+		vm.Spec.Preference = &v1.PreferenceMatcher{Kind: m.Preference.Kind, Name: m.Preference.Name}
+	}
+	claim := func(name string) v1.VolumeSource {
+		source := &v1.PersistentVolumeClaimVolumeSource{}
+		source.ClaimName = name
+		return v1.VolumeSource{PersistentVolumeClaim: source}
+	}
+	spec := &vm.Spec.Template.Spec
+	spec.Architecture = m.architecture
+	spec.Volumes = []v1.Volume{
+		{Name: "root", VolumeSource: claim("root")}, {Name: "lun", VolumeSource: claim("lun")},
+		{Name: "drivers", VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: "drivers:1"}}},
+	}
+	spec.Networks = []v1.Network{*v1.DefaultPodNetwork(), {Name: "second", NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "second"}}}}
+	devices := &spec.Domain.Devices
+	devices.Disks = []v1.Disk{
+		{Name: "root"}, {Name: "lun", DiskDevice: v1.DiskDevice{LUN: &v1.LunTarget{}}}, {Name: "drivers", DiskDevice: v1.DiskDevice{CDRom: &v1.CDRomTarget{}}},
+	}
+	devices.Interfaces = []v1.Interface{*v1.DefaultMasqueradeNetworkInterface(), *v1.DefaultBridgeNetworkInterface()}
+	devices.Interfaces[1].Name = "second"
+	devices.Inputs = []v1.Input{{Name: "tablet", Type: v1.InputTypeTablet}}
+	devices.Rng = &v1.Rng{}
+	if m.efi {
+		spec.Domain.Firmware = &v1.Firmware{Bootloader: &v1.Bootloader{EFI: &v1.EFI{SecureBoot: new(false)}}}
+	}
+	return vm
+}
+
+// claim is an architecture on which an object says to boot, and the field that says so.
+type claim struct{ architecture, path string }
+
+// claims returns the architectures on which an object says to boot, each once; none for an object that says nothing of them.
+func (o *Object) claims() (all []claim) {
+	add := func(architecture, path string) {
+		for _, c := range all {
+			if c.architecture == architecture {
+				return
+			}
+		}
+		if architecture != "" {
+			all = append(all, claim{architecture, path})
+		}
+	}
+	if o.Instancetype != nil {
+		add(o.Instancetype.NodeSelector[corev1.LabelArchStable], "spec.nodeSelector["+corev1.LabelArchStable+"]")
+	}
+	if p := o.Preference; p != nil {
+		if p.Requirements != nil && p.Requirements.Architecture != nil {
+			add(*p.Requirements.Architecture, "spec.requirements.architecture")
+		}
+		if p.PreferredArchitecture != nil {
+			add(*p.PreferredArchitecture, "spec.preferredArchitecture")
+		}
+	}
+	if len(all) == 0 { // beside a spec that says something else the label is wrong, which is a finding of its own
+		add(o.Labels[prefix+"arch"], labelPath(prefix+"arch"))
+	}
+	return all
+}
+
+// on returns the architectures on which a VM that refers to these objects may boot.
+func on(objects ...*Object) []string {
+	for _, o := range objects {
+		if o == nil {
+			continue
+		}
+		if claimed := o.claims(); len(claimed) > 0 {
+			var all []string
+			for _, c := range claimed {
+				all = append(all, c.architecture)
+			}
+			return all
+		}
+	}
+	return architectures
+}
+
+// mostVCPUs that a preference spreads in one unit: a ratio is 32 bits wide.
+const mostVCPUs = 4096
+
+// roomy returns an instancetype that has just what a preference requires. It stands for one that the catalog lacks.
+func roomy(p *v1beta1.VirtualMachinePreferenceSpec) *instancetype.Instancetype {
+	least := &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Cluster, Name: "probe"}}
+	least.Spec.CPU.Guest, least.Spec.Memory.Guest = 1, resource.MustParse("1Gi")
+	if need := p.Requirements; need != nil && need.CPU != nil {
+		least.Spec.CPU.Guest = max(need.CPU.Guest, 1)
+	}
+	if need := p.Requirements; need != nil && need.Memory != nil && need.Memory.Guest.Cmp(least.Spec.Memory.Guest) > 0 {
+		least.Spec.Memory.Guest = need.Memory.Guest.DeepCopy()
+	}
+	s := instancetype.Set{Instancetype: least, Preference: &instancetype.Preference{Spec: *p}}
+	for !instancetype.Fits(s) && least.Spec.CPU.Guest < mostVCPUs {
+		least.Spec.CPU.Guest++
+	}
+	return least
+}

@@ -1,0 +1,131 @@
+// Package catalog judges a set of instancetypes and preferences as a whole: what is wrong with it (Lint), what is in it (IndexOf), and what
+// the change from one version to the next means for the VMs that take it (Compare). It reads no files and no cluster.
+package catalog
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// Object is an instancetype or a preference of a catalog.
+type Object struct {
+	// Kind is one of instancetype.CatalogKinds.
+	Kind string
+	// ObjectMeta has namespace, name, labels and annotations. The rest of it is not read.
+	metav1.ObjectMeta
+	// One of both is the object's spec; the other one is nil.
+	Instancetype *v1beta1.VirtualMachineInstancetypeSpec
+	Preference   *v1beta1.VirtualMachinePreferenceSpec
+}
+
+// Key identifies an object in a catalog.
+type Key struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Key returns what identifies the object.
+func (o *Object) Key() Key { return Key{o.Kind, o.Namespace, o.Name} }
+
+// String returns kind, namespace and name, as messages call an object.
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Kind + " " + k.Name
+	}
+	return k.Kind + " " + k.Namespace + "/" + k.Name
+}
+
+func (k Key) compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Kind, other.Kind), cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name))
+}
+
+// meets reports whether one VM can name both objects: a namespaced one serves the VMs of its namespace alone.
+func (o *Object) meets(other *Object) bool {
+	return o.Namespace == "" || other.Namespace == "" || o.Namespace == other.Namespace
+}
+
+// pair returns what a VM refers to that names an instancetype and a preference, in any order. Either may be nil.
+func pair(a, b *Object) (s instancetype.Set) {
+	for _, o := range []*Object{a, b} {
+		switch {
+		case o == nil:
+		case o.Instancetype != nil:
+			s.Instancetype = &instancetype.Instancetype{Source: instancetype.Source{Kind: o.Kind, Name: o.Name}, Spec: *o.Instancetype}
+		case o.Preference != nil:
+			s.Preference = &instancetype.Preference{Source: instancetype.Source{Kind: o.Kind, Name: o.Name}, Spec: *o.Preference}
+		}
+	}
+	return s
+}
+
+// join returns the instancetype and the preference of two sets that have one of both each.
+func join(a, b instancetype.Set) instancetype.Set {
+	return instancetype.Set{Instancetype: cmp.Or(a.Instancetype, b.Instancetype), Preference: cmp.Or(a.Preference, b.Preference)}
+}
+
+// leaf is a field of a spec that has no fields below it.
+type leaf struct{ path, text string }
+
+// fields returns the leaves of an object's spec in the order of the API's types.
+func (o *Object) fields() (all []leaf) {
+	var found []leaves.Leaf
+	if o.Instancetype != nil {
+		found = leaves.Append(nil, "spec", *o.Instancetype)
+	} else if o.Preference != nil {
+		found = leaves.Append(nil, "spec", *o.Preference)
+	}
+	for _, f := range found {
+		all = append(all, leaf{f.Path, f.Text()})
+	}
+	return all
+}
+
+// content is a text that two objects share if and only if their specs mean the same: '1Gi' and '1024Mi' are one amount.
+func (o *Object) content() string {
+	copied := *o
+	if o.Instancetype != nil {
+		spec := o.Instancetype.DeepCopy()
+		spec.Memory.Guest = plain(spec.Memory.Guest)
+		if spec.Memory.MaxGuest != nil {
+			maximum := plain(*spec.Memory.MaxGuest)
+			spec.Memory.MaxGuest = &maximum
+		}
+		copied.Instancetype = spec
+	}
+	if p := o.Preference; p != nil && p.Requirements != nil && p.Requirements.Memory != nil {
+		spec := p.DeepCopy()
+		spec.Requirements.Memory.Guest = plain(spec.Requirements.Memory.Guest)
+		copied.Preference = spec
+	}
+	var text strings.Builder
+	for _, f := range copied.fields() {
+		text.WriteString(f.path + "=" + f.text + "\n")
+	}
+	return text.String()
+}
+
+// plain returns an amount without the form in which it was written.
+func plain(q resource.Quantity) resource.Quantity {
+	return resource.MustParse(q.AsDec().String()) // a quantity's own digits are always a quantity
+}
+
+// split returns the instancetypes and the preferences among objects, in the order of their keys.
+func split(objects []*Object) (instancetypes, preferences []*Object) {
+	sorted := slices.SortedFunc(slices.Values(objects), func(a, b *Object) int { return a.Key().compare(b.Key()) })
+	for _, o := range sorted {
+		if o.Instancetype != nil {
+			instancetypes = append(instancetypes, o)
+		} else if o.Preference != nil {
+			preferences = append(preferences, o)
+		}
+	}
+	return instancetypes, preferences
+}

@@ -1,0 +1,156 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Severity says what a finding means for the catalog. The words are SARIF's levels.
+type Severity string
+
+const (
+	// Error is for what an API server or Kiln refuses, and for what is untrue.
+	Error Severity = "error"
+	// Warning is for what can be published, and is hardly meant.
+	Warning Severity = "warning"
+	// Note is for what would help those who choose.
+	Note Severity = "note"
+)
+
+// Rule is a reason for findings. All that is known about it stands in its literal, beside the function that judges.
+type Rule struct {
+	// Name is the rule's subject, a slash, and what is wrong.
+	Name     string
+	Severity Severity
+	// Says is what a catalog must be like.
+	Says string
+	// Remedy is what to do; a finding may have a closer one.
+	Remedy string
+}
+
+// Finding is one place of a catalog that a rule finds wrong.
+type Finding struct {
+	Rule     string
+	Severity Severity
+	// Object is the index of the object that Lint was given.
+	Object int
+	// Field is the path in that object, such as 'metadata.labels[instancetype.kubevirt.io/cpu]'.
+	Field   string
+	Message string
+	Remedy  string
+}
+
+// Settings are what a catalog is judged by besides itself.
+type Settings struct {
+	// Cluster is the configuration of the cluster for which the catalog is meant.
+	Cluster config.Cluster
+	// Now decides which objects are obsolete.
+	Now time.Time
+}
+
+// checks judge a whole catalog each, in the order of their findings about one object.
+var checks = []func(*linter){
+	(*linter).legal, (*linter).twice, (*linter).longNames, (*linter).labels, (*linter).described, (*linter).lifecycles, (*linter).sameSpecs,
+	(*linter).claims, (*linter).pairs, (*linter).bounded,
+}
+
+// declared are all rules by name.
+var declared = byName(legalRules, twiceRules, nameRules, labelRules, describedRules, lifecycleRules, sameSpecRules, pairRules, bootRules, boundedRules)
+
+func byName(lists ...[]Rule) map[string]Rule {
+	all := map[string]Rule{}
+	for _, rule := range slices.Concat(lists...) {
+		all[rule.Name] = rule
+	}
+	return all
+}
+
+// Rules returns all rules of Lint, in the order of their names.
+func Rules() []Rule {
+	return slices.SortedFunc(maps.Values(declared), func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// mostTrials bounds what a catalog of thousands of objects costs: some 30 seconds.
+const mostTrials = 30000
+
+// Lint judges a catalog, whose objects must have passed the schemas of their kinds. Findings are in the order of the objects.
+func Lint(objects []*Object, settings Settings) []Finding {
+	return newLinter(objects, settings).run(mostTrials)
+}
+
+func newLinter(objects []*Object, settings Settings) *linter {
+	l := &linter{Settings: settings, objects: objects, index: make(map[*Object]int, len(objects)), broken: map[*Object]bool{}}
+	l.sets = make(map[*Object]instancetype.Set, len(objects))
+	for i, o := range objects {
+		l.index[o] = i
+		l.sets[o] = pair(o, nil)
+	}
+	return l
+}
+
+func (l *linter) run(most int) []Finding {
+	l.most, l.trials = most, trials{cluster: l.Cluster, left: most}
+	for _, judge := range checks {
+		judge(l)
+	}
+	slices.SortStableFunc(l.found, func(a, b Finding) int { return cmp.Compare(a.Object, b.Object) })
+	return l.found
+}
+
+// linter is one run.
+type linter struct {
+	Settings
+	objects []*Object
+	index   map[*Object]int
+	// sets are what a VM refers to that names the object alone.
+	sets map[*Object]instancetype.Set
+	// broken are objects that no VM can refer to. They are not tried.
+	broken map[*Object]bool
+	trials trials
+	// most is how many trials there were at first.
+	most int
+	// untried is how many objects were not tried, because too many trials were necessary.
+	untried int
+	found   []Finding
+}
+
+// about is a place in an object.
+type about struct {
+	object *Object
+	path   string
+}
+
+// add adds a finding with the remedy of its rule.
+func (l *linter) add(rule string, at about, message string) {
+	l.addWith(rule, at, message, declared[rule].Remedy)
+}
+
+func (l *linter) addWith(rule string, at about, message, remedy string) {
+	l.found = append(l.found, Finding{Rule: rule, Severity: declared[rule].Severity, Object: l.index[at.object], Field: at.path, Message: message, Remedy: remedy})
+}
+
+// usable returns the objects that can be tried.
+func (l *linter) usable() (instancetypes, preferences []*Object) {
+	return split(slices.DeleteFunc(slices.Clone(l.objects), func(o *Object) bool { return l.broken[o] }))
+}
+
+// why returns the first reasons of a refusal in one line.
+func why(errs field.ErrorList) string {
+	const shown = 2
+	var words []string
+	for _, err := range errs[:min(shown, len(errs))] {
+		words = append(words, err.Field+": "+cmp.Or(err.Detail, err.ErrorBody()))
+	}
+	if more := len(errs) - shown; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,276 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"kubevirt.io/api/instancetype"
+)
+
+// Metadata: the labels and annotations below 'instancetype.kubevirt.io/'. They are a contract with dashboards and with 'kubectl get -l'. Its
+// source is docs/labels.md of kubevirt/common-instancetypes, and what the published catalog has beyond that page.
+
+// prefix of the contract's keys.
+const prefix = instancetype.GroupName + "/"
+
+// guestOS is the annotation by which KubeVirt's dashboards and metrics know the operating system of a VMI.
+const guestOS = "vm.kubevirt.io/os"
+
+// promise is a label whose value the spec determines.
+type promise struct {
+	key string
+	// of returns the value that the spec determines; empty if the label must be absent.
+	of func(*Object) string
+	// same compares a label with what the spec says; nil compares texts.
+	same func(label, spec string) bool
+}
+
+var instancetypePromises = []promise{
+	{key: "cpu", of: func(o *Object) string { return strconv.FormatUint(uint64(o.Instancetype.CPU.Guest), 10) }},
+	{key: "memory", of: func(o *Object) string { return o.Instancetype.Memory.Guest.String() }, same: sameAmount},
+	{key: "hugepages", of: hugepages, same: sameAmount},
+	{key: "numa", of: func(o *Object) string {
+		numa := o.Instancetype.CPU.NUMA
+		return flag(numa != nil && numa.GuestMappingPassthrough != nil)
+	}},
+	{key: "dedicatedCPUPlacement", of: func(o *Object) string { return switched(o.Instancetype.CPU.DedicatedCPUPlacement) }},
+	{key: "isolateEmulatorThread", of: func(o *Object) string { return switched(o.Instancetype.CPU.IsolateEmulatorThread) }},
+	{key: "realtime", of: func(o *Object) string { return flag(o.Instancetype.CPU.Realtime != nil) }},
+	// Published catalogs had 'true'; a number can be selected by.
+	{key: "gpus", of: gpus, same: func(label, spec string) bool { return label == spec || label == "true" }},
+}
+
+var preferencePromises = []promise{
+	{key: "required-cpu", of: func(o *Object) string {
+		if need := o.Preference.Requirements; need != nil && need.CPU != nil {
+			return strconv.FormatUint(uint64(need.CPU.Guest), 10)
+		}
+		return ""
+	}},
+	{key: "required-memory", of: func(o *Object) string {
+		if need := o.Preference.Requirements; need != nil && need.Memory != nil {
+			return need.Memory.Guest.String()
+		}
+		return ""
+	}, same: sameAmount},
+	{key: "required-architecture", of: func(o *Object) string {
+		if need := o.Preference.Requirements; need != nil && need.Architecture != nil {
+			return *need.Architecture
+		}
+		return ""
+	}},
+	{key: "preferred-architecture", of: func(o *Object) string { return text(o.Preference.PreferredArchitecture) }},
+}
+
+// free are the keys of the contract whose values the spec does not determine. Those of instancetypes and of preferences overlap.
+var (
+	anyLabels          = []string{"vendor", "icon-pf", "deprecated", "common-instancetypes-version"}
+	instancetypeLabels = []string{"version", "class", "size"}
+	preferenceLabels   = []string{"os-type", "arch"}
+	annotations        = []string{"displayName", "description"}
+	volumeLabels       = []string{"default-instancetype", "default-instancetype-kind", "default-preference", "default-preference-kind"}
+)
+
+// systems are the values of os-type that dashboards group by.
+var systems = []string{"linux", "windows", "legacy"}
+
+var labelRules = []Rule{
+	{"label/value", Error, "a label has the value that the spec determines", ""},
+	{"label/missing", Warning, "what the spec determines stands in labels too", "add the labels: 'kubectl get -l' and dashboards select by them"},
+	{"label/unknown", Warning, "labels and annotations below 'instancetype.kubevirt.io/' are those of the contract", "correct the key, or remove it"},
+	{"label/misplaced", Warning, "a key of the contract stands where it is looked for", ""},
+	{"label/name", Warning, "labels 'size' and 'version' agree with a name of the form SERIES+VERSION.SIZE, such as u1.medium", ""},
+	{"label/os-type", Warning, "label 'os-type' is 'linux', 'windows' or 'legacy', and agrees with the annotation '" + guestOS + "' of the spec", ""},
+	{"label/architecture", Warning, "an architecture that label 'arch' names is also in the spec",
+		"set spec.preferredArchitecture and spec.requirements.architecture: a label gives no VM an architecture"},
+}
+
+func (l *linter) labels() {
+	for _, o := range l.objects {
+		promises := instancetypePromises
+		if o.Preference != nil {
+			promises = preferencePromises
+		}
+		l.promised(o, promises)
+		l.keys(o)
+		if o.Preference != nil {
+			l.operatingSystem(o)
+			l.claimed(o)
+		} else {
+			l.named(o)
+		}
+	}
+}
+
+// promised compares labels with the spec. What is missing is one finding, with the lines to add.
+func (l *linter) promised(o *Object, promises []promise) {
+	var missing []string
+	for _, p := range promises {
+		key, spec := prefix+p.key, p.of(o)
+		label, given := o.Labels[key]
+		same := p.same
+		if same == nil {
+			same = func(label, spec string) bool { return label == spec }
+		}
+		switch {
+		case !given && spec != "":
+			missing = append(missing, fmt.Sprintf("%s: %q", key, spec))
+		case !given || spec != "" && same(label, spec) || spec == "" && label == "false":
+		case spec == "":
+			l.addWith("label/value", about{o, labelPath(key)}, fmt.Sprintf("label '%s' is '%s', and the spec has nothing of it", key, label), "remove the label")
+		default:
+			l.addWith("label/value", about{o, labelPath(key)}, fmt.Sprintf("label '%s' is '%s', and the spec has '%s'", key, label, spec),
+				fmt.Sprintf("write %s: %q", key, spec))
+		}
+	}
+	if len(missing) > 0 {
+		l.add("label/missing", about{o, "metadata.labels"}, "labels are missing: "+strings.Join(missing, ", "))
+	}
+}
+
+// keys finds keys of the contract's prefix that are not in it, or not for this kind of object.
+func (l *linter) keys(o *Object) {
+	own, others := keysOf(instancetypePromises, instancetypeLabels), keysOf(preferencePromises, preferenceLabels)
+	what := "preference"
+	if o.Preference != nil {
+		own, others, what = others, own, "instancetype"
+	}
+	for _, full := range slices.Sorted(maps.Keys(o.Labels)) {
+		key, ours := strings.CutPrefix(full, prefix)
+		switch at := (about{o, labelPath(full)}); {
+		case !ours || slices.Contains(own, key):
+		case slices.Contains(annotations, key):
+			l.addWith("label/misplaced", at, fmt.Sprintf("'%s' is a label", full), "make it an annotation")
+		case slices.Contains(volumeLabels, key):
+			l.addWith("label/misplaced", at, fmt.Sprintf("label '%s' has an effect on volumes alone", full), "remove it here; put it on the PVC or DataSource")
+		case slices.Contains(others, key):
+			l.addWith("label/misplaced", at, fmt.Sprintf("label '%s' has a meaning on a %s alone", full, what), "remove the label")
+		default:
+			l.unknown(at, full, own)
+		}
+	}
+	for _, full := range slices.Sorted(maps.Keys(o.Annotations)) {
+		key, ours := strings.CutPrefix(full, prefix)
+		switch at := (about{o, annotationPath(full)}); {
+		case !ours || slices.Contains(annotations, key) || key == "deprecated": // of which the lifecycle speaks
+		case slices.Contains(own, key):
+			l.addWith("label/misplaced", at, fmt.Sprintf("'%s' is an annotation", full), "make it a label")
+		default:
+			l.unknown(at, full, annotations)
+		}
+	}
+}
+
+func keysOf(promises []promise, further []string) []string {
+	keys := slices.Concat(anyLabels, further)
+	for _, p := range promises {
+		keys = append(keys, p.key)
+	}
+	return keys
+}
+
+func (l *linter) unknown(at about, full string, known []string) {
+	key := strings.TrimPrefix(full, prefix)
+	best, least := "", (len(key)+2)/3+1
+	for _, other := range known {
+		if distance := levenshtein.ComputeDistance(key, other); distance < least {
+			best, least = other, distance
+		}
+	}
+	message := fmt.Sprintf("'%s' is no key of the contract", full)
+	if best != "" {
+		message += fmt.Sprintf("; did you mean '%s%s'?", prefix, best)
+	}
+	l.add("label/unknown", at, message)
+}
+
+func (l *linter) operatingSystem(o *Object) {
+	key, at := prefix+"os-type", about{o, labelPath(prefix + "os-type")}
+	label, given := o.Labels[key]
+	inside := o.Preference.Annotations[guestOS]
+	switch {
+	case !given:
+	case !slices.Contains(systems, label):
+		l.addWith("label/os-type", at, fmt.Sprintf("label '%s' is '%s', which dashboards do not know", key, label), "use 'linux', 'windows' or 'legacy'")
+	case inside != "" && inside != label:
+		l.addWith("label/os-type", at, fmt.Sprintf("label '%s' is '%s', and VMIs get the annotation '%s: %s'", key, label, guestOS, inside), "make both equal")
+	}
+}
+
+// claimed judges label 'arch' of a preference. The engine tries whether the preference boots there.
+func (l *linter) claimed(o *Object) {
+	key := prefix + "arch"
+	label, given := o.Labels[key]
+	claims := o.claims()
+	at := about{o, labelPath(key)}
+	switch {
+	case !given:
+	case claims[0].path == labelPath(key):
+		l.add("label/architecture", at, fmt.Sprintf("label '%s' is '%s', and a VM with this preference gets the architecture of its cluster", key, label))
+	case claims[0].architecture != label:
+		l.addWith("label/value", at, fmt.Sprintf("label '%s' is '%s', and %s is '%s'", key, label, claims[0].path, claims[0].architecture), "make both equal")
+	}
+}
+
+// published is the form of the names of the published catalog: series, version, a dot and the size.
+var published = regexp.MustCompile(`^[a-z]+([0-9]+)\.([a-z0-9]+)$`)
+
+func (l *linter) named(o *Object) {
+	parts := published.FindStringSubmatch(o.Name)
+	if parts == nil {
+		return
+	}
+	for i, key := range []string{"version", "size"} {
+		full := prefix + key
+		if label, given := o.Labels[full]; given && label != parts[i+1] {
+			l.addWith("label/name", about{o, labelPath(full)}, fmt.Sprintf("label '%s' is '%s', and the name says '%s'", full, label, parts[i+1]),
+				fmt.Sprintf("write %s: %q, or choose another name", full, parts[i+1]))
+		}
+	}
+}
+
+func labelPath(key string) string      { return "metadata.labels[" + key + "]" }
+func annotationPath(key string) string { return "metadata.annotations[" + key + "]" }
+
+func hugepages(o *Object) string {
+	if pages := o.Instancetype.Memory.Hugepages; pages != nil {
+		return pages.PageSize
+	}
+	return ""
+}
+
+func gpus(o *Object) string {
+	if n := len(o.Instancetype.GPUs); n > 0 {
+		return strconv.Itoa(n)
+	}
+	return ""
+}
+
+func flag(on bool) string {
+	if on {
+		return "true"
+	}
+	return ""
+}
+
+func switched(value *bool) string { return flag(value != nil && *value) }
+
+func text(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
+}
+
+// sameAmount compares quantities: '1Gi' and '1024Mi' are the same.
+func sameAmount(label, spec string) bool {
+	a, err := resource.ParseQuantity(label)
+	b, wrong := resource.ParseQuantity(spec)
+	return err == nil && wrong == nil && a.Cmp(b) == 0 || label == spec
+}

@@ -1,0 +1,168 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var legalRules = []Rule{
+	{"catalog/legal", Error, "the webhook accepts each object", "correct the field: docs/reference/rules.md has the rule"},
+	{"catalog/deprecated-value", Warning, "a field has no value that KubeVirt deprecated", "use the value that the message names"},
+}
+
+// legal runs the rules of the webhook. What it refuses is not tried further.
+func (l *linter) legal() {
+	at := field.NewPath("spec")
+	for _, o := range l.objects {
+		var errs field.ErrorList
+		var warnings []string
+		if o.Instancetype != nil {
+			errs = validate.Instancetype(o.Instancetype, at)
+		} else {
+			errs, warnings = validate.Preference(o.Preference, at), validate.PreferenceWarnings(o.Preference)
+		}
+		for _, err := range errs {
+			l.broken[o] = true
+			message := err.ErrorBody()
+			if err.Origin != "" {
+				message += " (" + err.Origin + ")"
+			}
+			l.add("catalog/legal", about{o, err.Field}, message)
+		}
+		for _, warning := range warnings {
+			path, _, _ := strings.Cut(warning, " ")
+			l.add("catalog/deprecated-value", about{o, strings.TrimSuffix(path, ":")}, warning)
+		}
+	}
+}
+
+var twiceRules = []Rule{
+	{"catalog/twice", Error, "an object stands once in a catalog", "remove one of them: whoever applies the catalog gets the last one"},
+}
+
+func (l *linter) twice() {
+	first := map[Key]bool{}
+	for _, o := range l.objects {
+		if first[o.Key()] {
+			l.add("catalog/twice", about{o, "metadata.name"}, fmt.Sprintf("%s stands in the catalog before", o.Key()))
+			l.broken[o] = true
+		}
+		first[o.Key()] = true
+	}
+}
+
+var nameRules = []Rule{
+	{"catalog/name-length", Warning, "a name has at most 63 characters, as the value of a label has",
+		"choose a shorter name: revisions are labelled with it, and KubeVirt cannot create one for this name"},
+}
+
+// longNames finds names that an API server takes, and that KubeVirt cannot make a label of (instancetype.kubevirt.io/object-name).
+func (l *linter) longNames() {
+	for _, o := range l.objects {
+		if n := len(o.Name); n > validation.LabelValueMaxLength {
+			l.add("catalog/name-length", about{o, "metadata.name"}, fmt.Sprintf("the name has %d characters", n))
+		}
+	}
+}
+
+var describedRules = []Rule{
+	{"label/description", Note, "an object says who made it, what it is called, and what it is for", "add the keys: dashboards and the catalog's page show them"},
+}
+
+// descriptions are the keys that people choose by. Preferences have the names of OpenShift's console, which reads no others.
+var descriptions = map[string]struct{ labels, annotations []string }{
+	"instancetype": {[]string{prefix + "vendor", prefix + "class"}, []string{prefix + "displayName", prefix + "description"}},
+	"preference":   {[]string{prefix + "vendor", prefix + "os-type"}, []string{displayName}},
+}
+
+const displayName = "openshift.io/display-name"
+
+func (l *linter) described() {
+	for _, o := range l.objects {
+		wanted := descriptions["instancetype"]
+		if o.Preference != nil {
+			wanted = descriptions["preference"]
+		}
+		var missing []string
+		for _, key := range wanted.labels {
+			if strings.TrimSpace(o.Labels[key]) == "" {
+				missing = append(missing, "label '"+key+"'")
+			}
+		}
+		for _, key := range wanted.annotations {
+			if strings.TrimSpace(o.Annotations[key]) == "" {
+				missing = append(missing, "annotation '"+key+"'")
+			}
+		}
+		if len(missing) > 0 {
+			l.add("label/description", about{o, "metadata"}, "missing or empty: "+strings.Join(missing, ", "))
+		}
+	}
+}
+
+var lifecycleRules = []Rule{
+	{"catalog/lifecycle", Error, "label 'kilnvm.io/lifecycle' can be read", "correct the value: it has no effect"},
+	{"catalog/deprecated", Error, "label 'instancetype.kubevirt.io/deprecated' can be read", "correct the value: it has no effect"},
+	{"catalog/replaced-by", Error, "annotation 'kilnvm.io/replaced-by' can be read", "correct the value: it has no effect"},
+	{"catalog/obsolete-after", Error, "annotation 'kilnvm.io/obsolete-after' can be read", "correct the value: it has no effect"},
+	{"catalog/no-replacement", Warning, "what is deprecated or obsolete names its replacement",
+		"add the annotation kilnvm.io/replaced-by with the name of another object of this kind"},
+	{"catalog/replacement", Warning, "a replacement is in the catalog, and is neither deprecated nor obsolete", "name an active object of this kind"},
+}
+
+// lifecycles judges what objects say of their future. The rules of illegible values are named by instancetype.ReadLifecycle.
+func (l *linter) lifecycles() {
+	all := make(map[Key]instancetype.Lifecycle, len(l.objects))
+	for _, o := range l.objects {
+		all[o.Key()] = instancetype.ReadLifecycle(o, l.Now)
+	}
+	for _, o := range l.objects {
+		life := all[o.Key()]
+		for _, mistake := range life.Mistakes {
+			l.add(mistake.Origin, about{o, mistake.Field}, mistake.ErrorBody())
+		}
+		at := about{o, annotationPath(v1alpha1.AnnotationReplacedBy)}
+		if life.ReplacedBy == "" {
+			if life.State != v1alpha1.LifecycleActive {
+				l.add("catalog/no-replacement", about{o, "metadata"}, life.Notice())
+			}
+			continue
+		}
+		successor, found := all[Key{o.Kind, o.Namespace, life.ReplacedBy}]
+		switch {
+		case !found:
+			l.add("catalog/replacement", at, fmt.Sprintf("its replacement '%s' is not in the catalog", life.ReplacedBy))
+		case successor.State != v1alpha1.LifecycleActive:
+			l.add("catalog/replacement", at, fmt.Sprintf("its replacement '%s' is %s itself", life.ReplacedBy, successor.State))
+		}
+	}
+}
+
+var sameSpecRules = []Rule{
+	{"catalog/same-spec", Warning, "two instancetypes differ in what a VM gets of them", "remove one of them, or make it the replacement of the other"},
+}
+
+func (l *linter) sameSpecs() {
+	type content struct{ kind, namespace, spec string }
+	first := map[content]*Object{}
+	for _, o := range l.objects {
+		if o.Instancetype == nil || l.broken[o] {
+			continue
+		}
+		key := content{o.Kind, o.Namespace, o.content()}
+		other := first[key]
+		switch {
+		case other == nil:
+			first[key] = o
+		case !slices.Contains([]string{o.Annotations[v1alpha1.AnnotationReplacedBy], ""}, other.Name) && other.Annotations[v1alpha1.AnnotationReplacedBy] != o.Name:
+			l.add("catalog/same-spec", about{o, "spec"}, fmt.Sprintf("it has the spec of '%s'", other.Name))
+		}
+	}
+}

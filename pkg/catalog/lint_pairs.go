@@ -1,0 +1,206 @@
+package catalog
+
+import (
+	"fmt"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var pairRules = []Rule{
+	{"catalog/requirement", Warning, "an instancetype of the catalog meets the requirements of each preference",
+		"add an instancetype that is large enough, or lower spec.requirements"},
+	{"catalog/unusable-preference", Warning, "each preference boots with an instancetype of the catalog", "change what is refused in one of both"},
+	{"catalog/unusable-instancetype", Warning, "each instancetype boots with a preference of the catalog",
+		"enlarge the instancetype, or add a preference that it boots with"},
+}
+
+// pairs finds instancetypes that no preference can use, and the reverse. A catalog of one of both alone is meant for another one's.
+func (l *linter) pairs() {
+	instancetypes, preferences := l.usable()
+	if len(instancetypes) == 0 || len(preferences) == 0 {
+		return
+	}
+	for _, o := range preferences {
+		if l.lacksTrials() {
+			continue
+		}
+		fitting, errs, booted := l.partner(o, instancetypes)
+		switch {
+		case booted:
+		case fitting == 0:
+			l.add("catalog/requirement", about{o, "spec.requirements"}, "no instancetype of the catalog meets its requirements: "+needs(o))
+		default:
+			l.add("catalog/unusable-preference", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d instancetypes that it may be used with: %s", fitting, why(errs)))
+		}
+	}
+	for _, o := range instancetypes {
+		if l.lacksTrials() {
+			continue
+		}
+		fitting, errs, booted := l.partner(o, preferences)
+		switch {
+		case booted:
+		case fitting == 0:
+			l.add("catalog/unusable-instancetype", about{o, "spec"}, "every preference of the catalog requires more, or a number of vCPUs that is a multiple of another one")
+		default:
+			l.add("catalog/unusable-instancetype", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d preferences whose requirements it meets: %s", fitting, why(errs)))
+		}
+	}
+}
+
+// lacksTrials reports that the run may try no further object, and counts the one that it does not.
+func (l *linter) lacksTrials() bool {
+	if l.trials.left > 0 {
+		return false
+	}
+	l.untried++
+	return true
+}
+
+// partner finds an object among others that a VM boots with together with o. It returns how many others fit, and why the first of them does not
+// boot. When no trials are left, that is no refusal.
+func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.ErrorList, booted bool) {
+	for _, other := range others {
+		both := join(l.sets[o], l.sets[other])
+		if !o.meets(other) || !instancetype.Fits(both) {
+			continue
+		}
+		fitting++
+		for _, architecture := range on(o, other) {
+			if l.trials.left <= 0 {
+				return fitting, nil, true
+			}
+			_, refused := l.trials.boot(machine{Set: both, architecture: architecture}, nil)
+			if len(refused) == 0 {
+				return fitting, nil, true
+			}
+			if errs == nil {
+				errs = refused
+			}
+		}
+	}
+	return fitting, errs, false
+}
+
+// needs are the requirements of a preference in words.
+func needs(o *Object) string {
+	var words string
+	if need := o.Preference.Requirements; need != nil {
+		if need.CPU != nil {
+			words = fmt.Sprintf("%d vCPUs", need.CPU.Guest)
+		}
+		if need.Memory != nil {
+			if words != "" {
+				words += " and "
+			}
+			words += need.Memory.Guest.String() + " of memory"
+		}
+	}
+	if words == "" {
+		return "a number of vCPUs that it can spread"
+	}
+	return words
+}
+
+var bootRules = []Rule{
+	{"catalog/boot", Error, "an object boots on each architecture that it names, or on one if it names none", "remove what is refused, or the architecture"},
+}
+
+// mostPartners is how many instancetypes of a catalog a preference is tried with on each architecture, besides one that has just what it
+// requires.
+const mostPartners = 4
+
+// claims tries each object on each architecture that it names.
+func (l *linter) claims() {
+	instancetypes, preferences := l.usable()
+	for _, o := range preferences {
+		l.boots(o, func(architecture string) field.ErrorList { return l.bootsPreference(o, instancetypes, architecture) })
+	}
+	for _, o := range instancetypes {
+		l.boots(o, func(architecture string) field.ErrorList { return l.bootsInstancetype(o, preferences, architecture) })
+	}
+}
+
+// boots tries an object on each architecture that it names, or on all until it boots. One that boots nowhere is not tried further.
+func (l *linter) boots(o *Object, try func(architecture string) field.ErrorList) {
+	if l.lacksTrials() {
+		return
+	}
+	claims, booted := o.claims(), false
+	for _, c := range claims {
+		errs := try(c.architecture)
+		booted = booted || len(errs) == 0
+		if len(errs) > 0 {
+			l.add("catalog/boot", about{o, c.path}, fmt.Sprintf("it names architecture '%s', and no VM with it boots there: %s", c.architecture, why(errs)))
+		}
+	}
+	var first field.ErrorList
+	for i := 0; i < len(architectures) && len(claims) == 0 && !booted; i++ {
+		errs := try(architectures[i])
+		booted = len(errs) == 0
+		if first == nil {
+			first = errs
+		}
+	}
+	if len(claims) == 0 && !booted {
+		l.add("catalog/boot", about{o, "spec"}, fmt.Sprintf("no VM with it boots on any architecture; on '%s': %s", architectures[0], why(first)))
+	}
+	l.broken[o] = !booted
+}
+
+// bootsPreference tries a preference with an instancetype that has just what it requires, and with some of the catalog. It returns why the
+// first one does not boot, if none does.
+func (l *linter) bootsPreference(o *Object, instancetypes []*Object, architecture string) (errs field.ErrorList) {
+	alone := l.sets[o]
+	alone.Instancetype = roomy(o.Preference)
+	if _, errs = l.trials.boot(machine{Set: alone, architecture: architecture}, nil); len(errs) == 0 {
+		return nil
+	}
+	return l.anyPartner(o, instancetypes, machine{architecture: architecture}, errs)
+}
+
+// bootsInstancetype tries an instancetype alone, with EFI, and with some preferences.
+func (l *linter) bootsInstancetype(o *Object, preferences []*Object, architecture string) (errs field.ErrorList) {
+	m := machine{Set: l.sets[o], architecture: architecture}
+	if _, errs = l.trials.boot(m, nil); len(errs) == 0 {
+		return nil
+	}
+	m.efi = true
+	if _, refused := l.trials.boot(m, nil); len(refused) == 0 {
+		return nil
+	}
+	return l.anyPartner(o, preferences, m, errs)
+}
+
+// anyPartner returns nil if a VM boots with one of some others, else errs.
+func (l *linter) anyPartner(o *Object, others []*Object, m machine, errs field.ErrorList) field.ErrorList {
+	m.efi = false
+	tried := 0
+	for _, other := range others {
+		if tried == mostPartners || l.trials.left <= 0 {
+			break
+		}
+		m.Set = join(l.sets[o], l.sets[other])
+		if !o.meets(other) || !instancetype.Fits(m.Set) {
+			continue
+		}
+		tried++
+		if _, refused := l.trials.boot(m, nil); len(refused) == 0 {
+			return nil
+		}
+	}
+	return errs
+}
+
+var boundedRules = []Rule{
+	{"catalog/bounded", Note, "a catalog is small enough to try each object of it", "split the catalog"},
+}
+
+// bounded says what was not tried.
+func (l *linter) bounded() {
+	if l.untried > 0 && len(l.objects) > 0 {
+		l.add("catalog/bounded", about{l.objects[0], "metadata.name"},
+			fmt.Sprintf("after %d trials %d objects were not tried: whether a VM boots with them is not known", l.most, l.untried))
+	}
+}
