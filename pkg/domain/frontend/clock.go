@@ -10,17 +10,19 @@ import (
 )
 
 // Owns domain.clock, and the frequency of the time stamp counter that status.topologyHints promises.
+// KubeVirt: converter/compute/clock.go. libvirt: "Time keeping".
 
 func (g *guest) clock() *libvirtxml.DomainClock {
-	// A guest without a clock in its spec runs on UTC; libvirt would write the same.
+	// libvirt writes offset 'utc' itself where clock is absent. It is written here, because the frontend is compared with what libvirt stores.
 	out := &libvirtxml.DomainClock{Offset: "utc"}
 	if c := g.spec.Domain.Clock; c != nil {
 		switch {
 		case c.UTC != nil && c.UTC.OffsetSeconds != nil:
-			// libvirt's name for a UTC clock with an offset that keeps what the guest changes.
+			// KubeVirt writes offset 'utc' with a numeric adjustment, which libvirt stores as 'variable' on basis 'utc'.
 			out.Offset, out.Basis, out.Adjustment = "variable", "utc", strconv.Itoa(*c.UTC.OffsetSeconds)
 		case c.UTC != nil:
-			out.Adjustment = "reset" // changes by the guest last until its next start
+			// Without 'reset', libvirt would turn the clock into a 'variable' one as soon as the guest sets its RTC.
+			out.Adjustment = "reset"
 		case c.Timezone != nil:
 			out.Offset, out.TimeZone = "timezone", string(*c.Timezone)
 		}
@@ -32,6 +34,7 @@ func (g *guest) clock() *libvirtxml.DomainClock {
 	return out
 }
 
+// timers lists the timers in KubeVirt's order. Stage 1 has written present, so its absence is an error.
 func (g *guest) timers() []libvirtxml.DomainTimer {
 	t := g.spec.Domain.Clock.Timer
 	if t == nil {
@@ -47,7 +50,7 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 		timer.Present = yesNo(*present)
 		out = append(out, timer)
 	}
-	g.ticks(t, path)
+	g.checkTickPolicies(t, path)
 	if t.RTC != nil {
 		add(libvirtxml.DomainTimer{Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track)}, t.RTC.Enabled, "rtc")
 	}
@@ -66,26 +69,28 @@ func (g *guest) timers() []libvirtxml.DomainTimer {
 	return out
 }
 
-// ticks refuses tick policies that libvirt does not have for the timer.
-func (g *guest) ticks(t *v1.Timer, path *field.Path) {
-	word := func(value string, words []string, names ...string) {
+// checkTickPolicies refuses the tick policies that libvirt's QEMU driver refuses for the timer.
+func (g *guest) checkTickPolicies(t *v1.Timer, path *field.Path) {
+	check := func(value string, words []string, names ...string) {
 		if value != "" && !slices.Contains(words, value) {
 			g.fail(field.NotSupported(path.Child(names[0], names[1:]...), value, words))
 		}
 	}
 	if t.RTC != nil {
-		word(string(t.RTC.TickPolicy), []string{"catchup", "delay"}, "rtc", "tickPolicy")
-		word(string(t.RTC.Track), []string{"boot", "guest", "wall"}, "rtc", "track")
+		check(string(t.RTC.TickPolicy), []string{"catchup", "delay"}, "rtc", "tickPolicy")
+		check(string(t.RTC.Track), []string{"boot", "guest", "wall"}, "rtc", "track")
 	}
 	if t.PIT != nil {
-		word(string(t.PIT.TickPolicy), []string{"catchup", "delay", "discard"}, "pit", "tickPolicy")
+		check(string(t.PIT.TickPolicy), []string{"catchup", "delay", "discard"}, "pit", "tickPolicy")
 	}
 	if t.HPET != nil {
-		word(string(t.HPET.TickPolicy), []string{"catchup", "delay", "discard", "merge"}, "hpet", "tickPolicy")
+		check(string(t.HPET.TickPolicy), []string{"catchup", "delay", "discard", "merge"}, "hpet", "tickPolicy")
 	}
 }
 
-// tsc returns the frequency of the time stamp counter in Hz, 0 if none is promised. The recorded one of the first boot wins.
+// tsc returns the frequency of the time stamp counter in Hz, 0 if none is promised. The recorded one of the first boot wins: a guest with an
+// invariant TSC, or with Hyper-V's reenlightenment, keeps time by it. KubeVirt computes it anew at each start
+// (virt-controller/watch/topology/tsc.go).
 func (g *guest) tsc() uint64 {
 	if g.Frozen != nil && g.Frozen.TSC > 0 {
 		return g.Frozen.TSC

@@ -9,17 +9,18 @@ import (
 
 // Owns spec.domain.cpu: sockets, maxSockets, cores, threads, model and features. Where CPUs run (dedicatedCpuPlacement,
 // isolateEmulatorThread, realtime's mask) is the backend's. NUMA nodes are in cpu_numa.go.
+// KubeVirt: converter/compute/cpu.go. libvirt: "CPU Allocation" and "CPU model and topology".
 //
-// Sockets can be added to a running guest up to maxSockets: the guest boots with all of them in its topology, and those
-// beyond sockets are not plugged in. QEMU's board of arm64 takes none later: there maxSockets has no meaning, as in KubeVirt.
+// CPUs are hot-plugged by sockets, up to maxSockets. The topology has all of them from the first boot, because it cannot change while the
+// guest runs; those beyond sockets are disabled. QEMU's board of arm64 has no CPU hot-plug: there maxSockets has no meaning, as in KubeVirt.
 
-// topology returns the sockets at boot and at most, the cores of a socket and the threads of a core. A count that the API leaves at 0
-// beside another is 1.
-func (g *guest) topology() (sockets, most, cores, threads uint) {
+// topology returns the sockets at boot and at most, the cores of a socket and the threads of a core. A count that is 0 while another is set
+// counts as 1.
+func (g *guest) topology() (sockets, maxSockets, cores, threads uint) {
 	c := g.spec.Domain.CPU
 	given, perSocket, perCore := vm.Topology(c)
 	if given == 0 {
-		return 1, 1, 1, 1 // vcpu reports it
+		return 1, 1, 1, 1 // vcpu reports the error
 	}
 	sockets, cores, threads = uint(given), uint(perSocket), uint(perCore)
 	if !g.arch.cpusGrow {
@@ -28,15 +29,16 @@ func (g *guest) topology() (sockets, most, cores, threads uint) {
 	return sockets, max(sockets, uint(c.MaxSockets)), cores, threads
 }
 
-// vcpus at boot.
+// cpus returns the number of vCPUs at boot.
 func (g *guest) cpus() uint {
 	sockets, _, cores, threads := g.topology()
 	return sockets * cores * threads
 }
 
+// maxCPUs returns the number of vCPUs after all sockets were hot-plugged.
 func (g *guest) maxCPUs() uint {
-	_, most, cores, threads := g.topology()
-	return most * cores * threads
+	_, maxSockets, cores, threads := g.topology()
+	return maxSockets * cores * threads
 }
 
 func (g *guest) vcpu() *libvirtxml.DomainVCPU {
@@ -50,27 +52,27 @@ func (g *guest) vcpu() *libvirtxml.DomainVCPU {
 	return v
 }
 
-// vcpus lists every CPU once some can be added. Those of the first socket cannot be removed: firmware and kernel want one to
-// boot with.
+// vcpus lists every vCPU where some can be hot-plugged, as KubeVirt does. libvirt requires disabled ones to be
+// hot-pluggable. Those of the first socket cannot be unplugged: firmware and kernel need one to boot with.
 func (g *guest) vcpus() *libvirtxml.DomainVCPUs {
-	now, most := g.cpus(), g.maxCPUs()
-	if now == most {
+	current, maximum := g.cpus(), g.maxCPUs()
+	if current == maximum {
 		return nil
 	}
 	_, _, cores, threads := g.topology()
-	list, ids := &libvirtxml.DomainVCPUs{VCPU: make([]libvirtxml.DomainVCPUsVCPU, most)}, make([]uint, most)
-	for i := range most {
+	list, ids := &libvirtxml.DomainVCPUs{VCPU: make([]libvirtxml.DomainVCPUsVCPU, maximum)}, make([]uint, maximum)
+	for i := range maximum {
 		ids[i] = i
-		list.VCPU[i] = libvirtxml.DomainVCPUsVCPU{Id: &ids[i], Enabled: yesNo(i < now), Hotpluggable: yesNo(i >= cores*threads)}
+		list.VCPU[i] = libvirtxml.DomainVCPUsVCPU{Id: &ids[i], Enabled: yesNo(i < current), Hotpluggable: yesNo(i >= cores*threads)}
 	}
 	return list
 }
 
 func (g *guest) cpu() *libvirtxml.DomainCPU {
-	_, most, cores, threads := g.topology()
+	_, maxSockets, cores, threads := g.topology()
 	out := &libvirtxml.DomainCPU{
-		// One die is libvirt's own reading of a topology without dies.
-		Topology: &libvirtxml.DomainCPUTopology{Sockets: int(most), Dies: 1, Cores: int(cores), Threads: int(threads)},
+		// libvirt writes one die where the topology has none.
+		Topology: &libvirtxml.DomainCPUTopology{Sockets: int(maxSockets), Dies: 1, Cores: int(cores), Threads: int(threads)},
 		Numa:     g.numa(),
 	}
 	c := g.spec.Domain.CPU
@@ -82,10 +84,10 @@ func (g *guest) cpu() *libvirtxml.DomainCPU {
 	case v1.CPUModeHostModel:
 		out.Mode = c.Model
 	case v1.CPUModeHostPassthrough:
-		// Migratable is libvirt's default; said here so that no other version of it can differ.
+		// Migratable is libvirt's default. It is written, because the default of another version may differ.
 		out.Mode, out.Migratable = c.Model, "on"
 	default:
-		// A host without the model refuses the guest; libvirt would otherwise give it the closest one.
+		// Without 'exact' and 'forbid', libvirt gives the guest the closest model that the host has: other CPU features at the next start.
 		out.Mode, out.Match = "custom", "exact"
 		out.Model = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: c.Model}
 	}
@@ -93,6 +95,7 @@ func (g *guest) cpu() *libvirtxml.DomainCPU {
 	return out
 }
 
+// cpuFeatures lists the features of the spec in their order, and disables MPX in named models, as KubeVirt does.
 func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 	var out []libvirtxml.DomainCPUFeature
 	mpx := false
@@ -102,7 +105,7 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 		}
 		policy := feature.Policy
 		if policy == "" {
-			policy = "require" // the API's meaning of absent
+			policy = "require" // the API's default, which is libvirt's too
 		}
 		mpx = mpx || feature.Name == "mpx"
 		out = append(out, libvirtxml.DomainCPUFeature{Name: feature.Name, Policy: policy})
@@ -115,18 +118,19 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 	return out
 }
 
-// remaps reports whether the guest has, or can get, more CPUs than interrupts reach on a PC without remapping (255).
-func (g *guest) remaps() bool {
+// remapsInterrupts reports whether the guest has, or can get, more CPUs than interrupts reach on a PC without remapping: 255, because the
+// APIC ID in a message-signalled interrupt has eight bits.
+func (g *guest) remapsInterrupts() bool {
 	return g.spec.Architecture == "amd64" && g.maxCPUs() > vm.WithoutIOMMU
 }
 
-// addressBits of the IOMMU: with the 39 that QEMU has by default, devices of a guest that uses it would not reach memory above 512 GiB.
+// addressBits is the width of the IOMMU's addresses. With QEMU's default of 39, a guest that uses the IOMMU could not reach memory above 512 GiB.
 const addressBits = 48
 
-// iommus is the IOMMU for interrupts of many CPUs. It could translate addresses as well: host devices then need its caching mode,
-// and one may be added later.
+// iommus returns the IOMMU that remaps the interrupts of more than 255 vCPUs; since 10.10 libvirt adds one itself. It could translate
+// addresses as well: host devices then need its caching mode, and one may be added at a later boot. libvirt: "IOMMU devices".
 func (g *guest) iommus() []libvirtxml.DomainIOMMU {
-	if !g.remaps() {
+	if !g.remapsInterrupts() {
 		return nil
 	}
 	return []libvirtxml.DomainIOMMU{{Model: "intel", Driver: &libvirtxml.DomainIOMMUDriver{IntRemap: "on", EIM: "on", CachingMode: "on", AWBits: addressBits}}}

@@ -14,20 +14,22 @@ import (
 )
 
 // Owns spec.domain.cpu.numa: the guest has one NUMA node for each of the host's that its CPUs are on.
+// KubeVirt: numaMapping in converter/vcpu/vcpu.go. libvirt: "NUMA topology" below "CPU model and topology".
 //
 // The host of the first boot decides and the record keeps the result: later hosts must fit it. As in KubeVirt, NUMA nodes are numbered
 // from 0 in the host's order and share the memory equally in whole huge pages. Unlike KubeVirt, the guest has as few nodes as can hold
 // it, with equal numbers of cores, because an unequal split would depend on which CPUs happened to be free.
 
-// numaNode is a NUMA node of the guest. Memory is in KiB.
+// numaNode is a NUMA node of the guest.
 type numaNode struct {
-	cpus      cpuset.CPUSet
-	memory    uint
-	distances []uint
+	cpus      cpuset.CPUSet // in the guest's numbering, hot-pluggable ones included
+	memory    uint          // KiB
+	distances []uint        // to each node of the guest, in their order; empty if the host reports none
 }
 
-// numa gives a guest whose memory can grow one NUMA node for the added memory, which libvirt would add itself. Shared memory and huge
-// pages need none: a filesystem or another backing must not change the guest's NUMA tables.
+// numa gives a guest with memory.maxGuest one NUMA node, because hot-plugged memory must belong to a node: libvirt would add it itself. Shared
+// memory and huge pages need none. KubeVirt adds a node for them too (converter/compute/cpu.go), so that a filesystem or another memory backing
+// changes the guest's NUMA tables.
 func (g *guest) numa() *libvirtxml.DomainNuma {
 	if vm.MirrorsNUMA(g.spec.Domain.CPU) {
 		return g.mirrored()
@@ -40,7 +42,7 @@ func (g *guest) numa() *libvirtxml.DomainNuma {
 
 func (g *guest) allCPUs() cpuset.CPUSet { return between(0, g.maxCPUs()) }
 
-// between returns the CPUs from first to last, last excluded.
+// between returns the CPUs from first to last, excluding last.
 func between(first, last uint) cpuset.CPUSet {
 	var ids []int
 	for id := first; id < last; id++ {
@@ -49,7 +51,7 @@ func between(first, last uint) cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
-// mirrored returns the recorded NUMA nodes while the guest has the CPUs that they list, else new ones after this host.
+// mirrored returns the recorded NUMA nodes if they list exactly the guest's CPUs, else new ones that mirror this host.
 func (g *guest) mirrored() *libvirtxml.DomainNuma {
 	page, ok := g.checkMirroring()
 	if !ok {
@@ -97,20 +99,21 @@ func (g *guest) checkMirroring() (page uint, ok bool) {
 	return page, len(g.errs) == before
 }
 
-// recordedNUMANodes returns nil unless the record lists exactly the guest's CPUs: the owner has changed their number since.
+// recordedNUMANodes returns nil unless the nodes of the record have exactly the guest's CPUs. They do not after the owner changed the number of
+// CPUs.
 func (g *guest) recordedNUMANodes() []numaNode {
 	if g.Frozen == nil {
 		return nil
 	}
 	var nodes []numaNode
 	all := cpuset.New()
-	for _, was := range g.Frozen.NUMA {
-		cpus, err := record.ParseCPUs(was.CPUs)
+	for _, recorded := range g.Frozen.NUMA {
+		cpus, err := record.ParseCPUs(recorded.CPUs)
 		if err != nil || cpus.IsEmpty() || !all.Intersection(cpus).IsEmpty() {
-			return nil // not written by Freeze
+			return nil // abi.Freeze writes no such record; somebody else did
 		}
 		all = all.Union(cpus)
-		nodes = append(nodes, numaNode{cpus, uint(was.MemoryKiB), was.Distances})
+		nodes = append(nodes, numaNode{cpus, uint(recorded.MemoryKiB), recorded.Distances})
 	}
 	if !all.Equals(g.allCPUs()) {
 		return nil
@@ -120,11 +123,11 @@ func (g *guest) recordedNUMANodes() []numaNode {
 
 // newNUMANodes chooses NUMA nodes of this host. Sockets that can be hot-plugged go to them in turn.
 func (g *guest) newNUMANodes() []numaNode {
-	sockets, most, cores, threads := g.topology()
+	sockets, maxSockets, cores, threads := g.topology()
 	chosen := g.chooseNUMANodes(sockets*cores, threads)
 	if chosen == nil {
 		g.fail(field.Forbidden(g.path.Child("cpu", "numa", "guestMappingPassthrough"), fmt.Sprintf(
-			"%d cores with %d threads each do not fit the host's NUMA nodes, each core within one node; available: %s", sockets*cores, threads, offered(g.Facts.NUMA))))
+			"%d cores with %d threads each do not fit the host's NUMA nodes, each core within one node; available: %s", sockets*cores, threads, describe(g.Facts.NUMA))))
 		return nil
 	}
 	nodes, next := make([]numaNode, len(chosen)), uint(0)
@@ -133,11 +136,12 @@ func (g *guest) newNUMANodes() []numaNode {
 		nodes[i].distances = distances(chosen, i)
 		next += share.cores * threads
 	}
-	spreadHotplugSockets(nodes, sockets, most, cores*threads)
+	spreadHotplugSockets(nodes, sockets, maxSockets, cores*threads)
 	return nodes
 }
 
-func offered(nodes []NUMANode) string {
+// describe lists the NUMA nodes of a host for an error.
+func describe(nodes []NUMANode) string {
 	var words []string
 	for _, c := range nodes {
 		words = append(words, fmt.Sprintf("node %d has %d CPUs", c.ID, c.CPUs))
@@ -145,8 +149,8 @@ func offered(nodes []NUMANode) string {
 	return cmp.Or(strings.Join(words, ", "), "none is known")
 }
 
-// shareMemory gives each NUMA node an equal number of huge pages; remaining pages go to the first nodes. Shares of an earlier boot stay
-// while they are whole pages and add up to the guest's memory.
+// shareMemory gives each NUMA node an equal number of huge pages; remaining pages go to the first nodes, as in KubeVirt. Recorded shares stay
+// if they are whole pages and add up to the guest's memory. page is in KiB.
 func (g *guest) shareMemory(nodes []numaNode, page uint) bool {
 	total, sum, aligned := g.memory().Value, uint(0), true
 	for _, c := range nodes {
@@ -173,6 +177,7 @@ func (g *guest) shareMemory(nodes []numaNode, page uint) bool {
 	return true
 }
 
+// numaElement numbers the nodes from 0 in their order.
 func numaElement(nodes []numaNode) *libvirtxml.DomainNuma {
 	out := &libvirtxml.DomainNuma{}
 	for i, c := range nodes {

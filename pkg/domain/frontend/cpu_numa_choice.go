@@ -13,17 +13,19 @@ type share struct {
 	cores uint
 }
 
-// chooseNUMANodes deals cores of some threads to as few NUMA nodes as have room for all, the roomiest ones, one core at a time to the NUMA node
-// with the fewest; nil if there is no room. Cells that the guest is to see devices next to come first, and all of them. The result
-// is in the host's order and every NUMA node has a core.
+// chooseNUMANodes distributes the guest's cores, each with its threads, over as few NUMA nodes as can hold them: those with the most CPUs.
+// Nodes with the guest's host devices come first, and all of them are chosen. Each core goes to the chosen node with the fewest. The
+// result is in the host's order, and every node in it has a core. It is nil if the nodes cannot hold all cores.
 func (g *guest) chooseNUMANodes(cores, threads uint) []share {
-	near := g.nodesWithDevices()
-	room := func(c NUMANode) uint { return c.CPUs / threads }
-	roomy := slices.DeleteFunc(slices.Clone(g.Facts.NUMA), func(c NUMANode) bool { return room(c) == 0 })
-	slices.SortStableFunc(roomy, func(a, b NUMANode) int { return cmp.Or(near[b.ID]-near[a.ID], cmp.Compare(room(b), room(a))) })
+	withDevices := g.nodesWithDevices()
+	capacity := func(c NUMANode) uint { return c.CPUs / threads }
+	candidates := slices.DeleteFunc(slices.Clone(g.Facts.NUMA), func(c NUMANode) bool { return capacity(c) == 0 })
+	slices.SortStableFunc(candidates, func(a, b NUMANode) int {
+		return cmp.Or(withDevices[b.ID]-withDevices[a.ID], cmp.Compare(capacity(b), capacity(a)))
+	})
 	n, total := 0, uint(0)
-	for n < len(roomy) && (total < cores || near[roomy[n].ID] > 0 && uint(n) < cores) {
-		total += room(roomy[n])
+	for n < len(candidates) && (total < cores || withDevices[candidates[n].ID] > 0 && uint(n) < cores) {
+		total += capacity(candidates[n])
 		n++
 	}
 	if total < cores {
@@ -31,14 +33,14 @@ func (g *guest) chooseNUMANodes(cores, threads uint) []share {
 	}
 	chosen := make([]share, 0, n)
 	for _, c := range g.Facts.NUMA {
-		if slices.ContainsFunc(roomy[:n], func(r NUMANode) bool { return r.ID == c.ID }) {
+		if slices.ContainsFunc(candidates[:n], func(r NUMANode) bool { return r.ID == c.ID }) {
 			chosen = append(chosen, share{NUMANode: c})
 		}
 	}
 	for range cores {
 		least := -1
 		for i, s := range chosen {
-			if s.cores < room(s.NUMANode) && (least < 0 || s.cores < chosen[least].cores) {
+			if s.cores < capacity(s.NUMANode) && (least < 0 || s.cores < chosen[least].cores) {
 				least = i
 			}
 		}
@@ -47,7 +49,8 @@ func (g *guest) chooseNUMANodes(cores, threads uint) []share {
 	return chosen
 }
 
-// distances of a NUMA node to all, as ACPI counts them: 10 to itself, 11 to 254 to others. Nil unless the host tells all of them.
+// distances returns the distances of a NUMA node to all, in the units of ACPI's SLIT: 10 to itself, 11 to 254 to others. It is nil unless the host
+// reports all of them, because libvirt fills in its own for those that are missing.
 func distances(chosen []share, of int) []uint {
 	if len(chosen) == 1 {
 		return nil

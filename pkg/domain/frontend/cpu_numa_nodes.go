@@ -9,12 +9,13 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns the annotation kilnvm.io/numa-cells: the number of NUMA nodes that the guest sees, independent of the host.
+// Owns the annotation kilnvm.io/numa-cells: the number of NUMA nodes that the guest sees, independent of the host. KubeVirt has no such
+// field. libvirt: "NUMA topology" below "CPU model and topology".
 //
 // Each NUMA node has the same number of sockets, because no kernel expects a socket in two nodes, and an equal share of the memory. They
 // follow from the spec alone, so the record does not hold them.
 
-// mebibyte in KiB is what libvirt rounds the memory of a NUMA node up to.
+// mebibyte is 1 MiB in KiB: libvirt rounds the memory of a NUMA node up to it, which would make the guest's memory larger than asked for.
 const mebibyte = 1024
 
 var numaNodesPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationNUMACells)
@@ -23,7 +24,7 @@ var numaNodesPath = field.NewPath("metadata", "annotations").Key(v1alpha1.Annota
 func (g *guest) ownNUMANodes() *libvirtxml.DomainNuma {
 	text := g.VMI.Annotations[v1alpha1.AnnotationNUMACells]
 	n, ok := vm.NUMANodes(g.VMI)
-	sockets, most, cores, threads := g.topology()
+	sockets, maxSockets, cores, threads := g.topology()
 	switch {
 	case text == "":
 		return nil
@@ -41,7 +42,7 @@ func (g *guest) ownNUMANodes() *libvirtxml.DomainNuma {
 	for i := range nodes {
 		nodes[i].cpus = between(uint(i)*each, uint(i+1)*each)
 	}
-	spreadHotplugSockets(nodes, sockets, most, cores*threads)
+	spreadHotplugSockets(nodes, sockets, maxSockets, cores*threads)
 	if !g.splitMemory(nodes) {
 		return nil
 	}
@@ -49,8 +50,8 @@ func (g *guest) ownNUMANodes() *libvirtxml.DomainNuma {
 }
 
 // spreadHotplugSockets distributes the sockets that can be hot-plugged over the NUMA nodes in turn. each is the number of CPUs of a socket.
-func spreadHotplugSockets(nodes []numaNode, sockets, most, each uint) {
-	for s := sockets; s < most; s++ {
+func spreadHotplugSockets(nodes []numaNode, sockets, maxSockets, each uint) {
+	for s := sockets; s < maxSockets; s++ {
 		to := &nodes[int(s-sockets)%len(nodes)]
 		to.cpus = to.cpus.Union(between(s*each, (s+1)*each))
 	}

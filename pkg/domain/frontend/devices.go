@@ -13,6 +13,7 @@ import (
 )
 
 // Owns devices.watchdog, tpm, rng, autoattachMemBalloon, autoattachVSOCK, panicDevices, sound and clientPassthrough.
+// KubeVirt: converter/compute/{watchdog,tpm,rng,balloon,vsock,panic_devices,sound,usb_redir}.go. libvirt: the sections of those devices.
 
 func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
 	w := g.dev.Watchdog
@@ -30,19 +31,24 @@ func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
 	case w.Diag288 != nil:
 		model, action = "diag288", w.Diag288.Action
 	default:
-		g.fail(field.Required(path.Child(map[bool]string{true: "diag288", false: "i6300esb"}[g.arch.ccw]), ""))
+		wanted := "i6300esb"
+		if g.arch.ccw {
+			wanted = "diag288"
+		}
+		g.fail(field.Required(path.Child(wanted), ""))
 		return nil
 	}
 	if model != g.arch.watchdog {
 		g.fail(field.Forbidden(path.Child(model), "architecture '"+g.spec.Architecture+"' has no such watchdog"))
 	}
 	if action == "" {
-		action = v1.WatchdogActionReset // the API's meaning of absent
+		action = v1.WatchdogActionReset // the API's default
 	}
 	return []libvirtxml.DomainWatchdog{{Model: model, Action: string(action), Alias: abi.Alias(w.Name)}}
 }
 
-// tpms: the model does not depend on whether the state is kept, so that keeping it never changes the guest's hardware.
+// tpms has one model for each architecture. KubeVirt renders tpm-crb with tpm.persistent and tpm-tis without (converter/compute/tpm.go), so that
+// keeping the state changes the guest's hardware.
 func (g *guest) tpms() []libvirtxml.DomainTPM {
 	t := g.dev.TPM
 	if t == nil || (t.Enabled != nil && !*t.Enabled) {
@@ -55,6 +61,7 @@ func (g *guest) tpms() []libvirtxml.DomainTPM {
 	return []libvirtxml.DomainTPM{{Model: g.arch.tpm, Alias: abi.Alias("tpm")}}
 }
 
+// rngs has one device. The backend adds the source of entropy and its rate.
 func (g *guest) rngs() []libvirtxml.DomainRNG {
 	if g.dev.Rng == nil {
 		return nil
@@ -66,8 +73,8 @@ func (g *guest) rngs() []libvirtxml.DomainRNG {
 	return []libvirtxml.DomainRNG{out}
 }
 
-// balloon is written even when there is none, since libvirt would add one. Free page reporting is a feature of the device and
-// costs a guest nothing; it is off where memory is not given back anyway.
+// balloon writes model 'none' with autoattachMemBalloon 'false', because libvirt adds a balloon where the element is missing. Free page
+// reporting is a feature of the virtio device, so the guest sees it.
 func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
 	if !attached(g.dev.AutoattachMemBalloon) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
@@ -79,6 +86,8 @@ func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
 	return out
 }
 
+// reportsFreePages follows KubeVirt: it is off for dedicated CPUs and for huge pages, whose memory the host does not get back, and with the
+// annotation.
 func (g *guest) reportsFreePages() bool {
 	c, m := g.spec.Domain.CPU, g.spec.Domain.Memory
 	dedicated := c != nil && c.DedicatedCPUPlacement
@@ -92,7 +101,7 @@ func (g *guest) vsock() *libvirtxml.DomainVSock {
 	if !set(g.dev.AutoattachVSOCK) {
 		return nil
 	}
-	model := "virtio-non-transitional" // there never was a vsock of virtio 0.9
+	model := "virtio-non-transitional" // virtio 0.9 has no vsock, so useVirtioTransitional does not apply
 	if g.arch.ccw {
 		model = "virtio"
 	}
@@ -103,6 +112,8 @@ func (g *guest) vsock() *libvirtxml.DomainVSock {
 	return out
 }
 
+// contextID is unique among the VMIs of a host. KubeVirt's controller allocates it in memory, so that it is another one at the next start; here
+// it is recorded.
 func (g *guest) contextID() string {
 	switch cid := g.VMI.Status.VSOCKCID; {
 	case cid != nil:
@@ -110,11 +121,12 @@ func (g *guest) contextID() string {
 	case g.Frozen != nil && g.Frozen.VSOCK != "":
 		return g.Frozen.VSOCK
 	}
-	const firstGuest = 3 // 0 to 2 are the hypervisor, the local system and the host
+	const firstGuest = 3 // 0 to 2 are reserved: hypervisor, loopback and host
 	sum := sha256.Sum256([]byte(g.knownUUID()))
 	return strconv.FormatUint(uint64(binary.BigEndian.Uint32(sum[:])>>1)+firstGuest, 10)
 }
 
+// panics may have several models side by side, each once. As in KubeVirt, s390x has no panicDevices; its machine has a panic device of its own.
 func (g *guest) panics() []libvirtxml.DomainPanic {
 	var out []libvirtxml.DomainPanic
 	if g.arch.panic != "" {
@@ -127,7 +139,7 @@ func (g *guest) panics() []libvirtxml.DomainPanic {
 		case p.Model != nil:
 			model = string(*p.Model)
 		case len(g.arch.panics) > 0:
-			model = g.arch.panics[0] // libvirt's choice too
+			model = g.arch.panics[0] // libvirt's default for the architecture
 		}
 		name := "panic-" + model
 		g.pin("panic."+name, path, "")
@@ -151,7 +163,7 @@ func (g *guest) sounds() []libvirtxml.DomainSound {
 	g.pin("sound."+s.Name, path, "")
 	model := s.Model
 	if model == "" {
-		model = "ich9" // the API's meaning of absent
+		model = "ich9" // the API's default
 	}
 	if !g.supported(path.Child("model"), model, g.arch.sounds) {
 		return nil
@@ -159,7 +171,7 @@ func (g *guest) sounds() []libvirtxml.DomainSound {
 	return []libvirtxml.DomainSound{{Model: model, Alias: abi.Alias(s.Name)}}
 }
 
-// redirdevs are USB slots that a client of the guest's console can plug its devices into.
+// redirdevs are the USB slots that 'virtctl usbredir' connects to: always as many as the API allows, four, as in KubeVirt.
 func (g *guest) redirdevs() []libvirtxml.DomainRedirDev {
 	if g.dev.ClientPassthrough == nil {
 		return nil

@@ -8,9 +8,11 @@ import (
 )
 
 // Owns devices.autoattachSerialConsole, autoattachGraphicsDevice, video, inputs and downwardMetrics, and the channel of the guest
-// agent, which every guest has. Sockets and logs are the backend's.
+// agent, which every VMI has. Sockets and logs are the backend's.
+// KubeVirt: converter/compute/{console,graphics,input_device,channels}.go.
+// libvirt: "Consoles, serial, parallel & channel devices", "Graphical framebuffers", "Video devices", "Input devices".
 
-// Names of the ports that agents in guests open.
+// Names of the virtio ports, by which the agents in the guest find them. They must not change.
 const (
 	guestAgentPort       = "org.qemu.guest_agent.0"
 	downwardMetricsPort  = "org.github.vhostmd.1"
@@ -18,11 +20,12 @@ const (
 	downwardMetricsAlias = "downward-metrics"
 )
 
-// unbound stands for a socket until the backend has one: it is what libvirt's types read where there is none.
+// unbound stands for a socket until the backend has one: libvirtxml reads a pty where a character device has no source.
 func unbound() *libvirtxml.DomainChardevSource {
 	return &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
 }
 
+// serials has the serial port of the architecture, which 'virtctl console' opens.
 func (g *guest) serials() []libvirtxml.DomainSerial {
 	if !attached(g.dev.AutoattachSerialConsole) {
 		return nil
@@ -32,7 +35,7 @@ func (g *guest) serials() []libvirtxml.DomainSerial {
 	return []libvirtxml.DomainSerial{{Source: unbound(), Target: &target, Alias: abi.Alias("serial0")}}
 }
 
-// consoles: libvirt shows the first serial port a second time as the console.
+// consoles repeats the first serial port, because libvirt lists it a second time as the console.
 func (g *guest) consoles() []libvirtxml.DomainConsole {
 	if !attached(g.dev.AutoattachSerialConsole) {
 		return nil
@@ -41,6 +44,7 @@ func (g *guest) consoles() []libvirtxml.DomainConsole {
 	return []libvirtxml.DomainConsole{{Source: unbound(), Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &zero}}}
 }
 
+// channels always has the port of the guest agent, as in KubeVirt; the port of downwardMetrics exists where the spec asks for it.
 func (g *guest) channels() []libvirtxml.DomainChannel {
 	out := []libvirtxml.DomainChannel{channel(guestAgentPort, guestAgentAlias)}
 	if g.dev.DownwardMetrics != nil {
@@ -59,6 +63,7 @@ func channel(port, alias string) libvirtxml.DomainChannel {
 
 func (g *guest) hasGraphics() bool { return attached(g.dev.AutoattachGraphicsDevice) }
 
+// graphics renders VNC only, as KubeVirt does. The backend adds the socket.
 func (g *guest) graphics() []libvirtxml.DomainGraphic {
 	if !g.hasGraphics() {
 		return nil
@@ -66,7 +71,7 @@ func (g *guest) graphics() []libvirtxml.DomainGraphic {
 	return []libvirtxml.DomainGraphic{{VNC: &libvirtxml.DomainGraphicVNC{}}}
 }
 
-// videoRAM in KiB, which libvirt gives to these models when nothing is said.
+// videoRAM is libvirt's default for these models, in KiB. It is written, because the guest sees it.
 var videoRAM = map[string]uint{"vga": 16384, "bochs": 16384, "cirrus": 16384}
 
 func (g *guest) videos() []libvirtxml.DomainVideo {
@@ -84,6 +89,8 @@ func (g *guest) videos() []libvirtxml.DomainVideo {
 	return []libvirtxml.DomainVideo{out}
 }
 
+// videoModel is video.type, else the recorded model, else the cluster's default. KubeVirt reads its default at each start, so that a changed
+// cluster setting changes the guest's video device.
 func (g *guest) videoModel() string {
 	if v := g.dev.Video; v != nil && v.Type != "" {
 		g.supported(g.devPath.Child("video", "type"), v.Type, g.arch.videos)
@@ -101,7 +108,8 @@ func (g *guest) videoModel() string {
 	return g.Defaults.Video[g.spec.Architecture]
 }
 
-// inputs are the user's, and what a screen needs to be of use where the machine has no PS/2 keyboard and mouse.
+// inputs are those of the spec, and those of the architecture. As in KubeVirt, VMIs of arm64 and s390x with graphics get a keyboard, and on
+// arm64 a tablet: their boards have no PS/2 devices.
 func (g *guest) inputs() []libvirtxml.DomainInput {
 	var out []libvirtxml.DomainInput
 	tablet := false
@@ -111,7 +119,7 @@ func (g *guest) inputs() []libvirtxml.DomainInput {
 		out = append(out, g.input(in, g.devPath.Child("inputs").Index(i)))
 	}
 	if g.spec.Architecture == "amd64" {
-		// The chipset's own, which libvirt lists for every guest.
+		// The PS/2 devices of the chipset, which libvirt lists in every domain of x86.
 		return append(out, libvirtxml.DomainInput{Type: "mouse", Bus: "ps2", Alias: abi.Alias("ps2-mouse")},
 			libvirtxml.DomainInput{Type: "keyboard", Bus: "ps2", Alias: abi.Alias("ps2-keyboard")})
 	}

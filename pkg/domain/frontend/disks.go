@@ -11,8 +11,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns devices.disks, blockMultiQueue and filesystems. Names (vda) and addresses are given in placement.go. Volumes, caches, IO modes and
-// threads are the backend's; so is tag, which is cloud-init's.
+// Owns devices.disks, blockMultiQueue and filesystems. placement.go assigns target names (vda) and addresses. Volumes, caches, IO modes and
+// threads are the backend's. tag is for cloud-init and renders nothing.
+// KubeVirt: converter/storage/{disk,virtiofs}.go. libvirt: "Hard drives, floppy disks, CDROMs" and "Filesystems".
+
+// disks keeps the order of the spec. KubeVirt leaves out hot-plugged volumes that are not mounted yet; here every disk of the spec is rendered.
 
 func (g *guest) disks() []libvirtxml.DomainDisk {
 	out := make([]libvirtxml.DomainDisk, 0, len(g.dev.Disks))
@@ -42,7 +45,7 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 		}
 	}
 	out.Target.Bus = string(bus)
-	// A LUN's serial is that of the device behind it, whatever the spec says.
+	// KubeVirt has no serial for LUNs and CD-ROMs. A LUN passes SCSI commands through, so the guest reads the serial of the device behind it.
 	if d.LUN == nil {
 		out.Serial = d.Serial
 	}
@@ -56,13 +59,13 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	return out
 }
 
-// userAddress is a PCI address that the user wrote, and where.
+// userAddress is a pciAddress of the spec, and its field.
 type userAddress struct {
 	Address string
 	Path    *field.Path
 }
 
-// target is what kind of drive the disk is.
+// target sets the kind of drive: disk, lun or cdrom. It returns the bus and the address that the spec asks for.
 func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path) (v1.DiskBus, userAddress) {
 	readonly := false
 	var bus v1.DiskBus
@@ -79,14 +82,14 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 			g.fail(field.Required(path.Child("readonly"), ""))
 		}
 		readonly = set(d.CDRom.ReadOnly)
-		if d.CDRom.Tray == v1.TrayStateOpen { // closed is how drives start, and libvirt drops the word
+		if d.CDRom.Tray == v1.TrayStateOpen { // 'closed' is the default, which libvirt does not store
 			out.Target.Tray = string(d.CDRom.Tray)
 		}
 	default:
 		g.fail(field.Required(path.Child("disk"), "one of disk, lun or cdrom must be set"))
 		return "", address
 	}
-	// The host writes its metrics there, and the guest reads them.
+	// downwardMetrics: the host writes, the guest reads.
 	if v := g.volumes[d.Name]; readonly || v != nil && v.DownwardMetrics != nil {
 		out.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
@@ -94,7 +97,7 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	return bus, address
 }
 
-// bus checks the bus of a drive: QEMU has no virtio CD-ROM, and passes SCSI commands on over SCSI and virtio only.
+// bus checks the bus of a drive. QEMU has no virtio CD-ROM, and passes SCSI commands through on buses scsi and virtio only.
 func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 	if bus == "" {
 		g.fail(field.Required(path, ""))
@@ -109,7 +112,7 @@ func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 	g.supported(path, string(bus), buses)
 }
 
-// source checks that there is something to show. An empty CD-ROM drive is a device too.
+// source checks that the disk has a volume. A CD-ROM drive may be empty.
 func (g *guest) source(d *v1.Disk, path *field.Path) {
 	volume := g.volumes[d.Name]
 	switch {
@@ -120,10 +123,11 @@ func (g *guest) source(d *v1.Disk, path *field.Path) {
 	}
 }
 
-// diskDriver is nil when no feature of the virtual device asks for it; the backend adds the rest.
+// diskDriver has what the guest sees of <driver>: queues and IOMMU are features of the virtio device. It is nil without them; the backend adds
+// the rest. queues is the number of vCPUs at boot, as in KubeVirt, and stays when sockets are hot-plugged.
 func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
 	out := libvirtxml.DomainDiskDriver{IOMMU: g.iommu()}
-	metrics := g.volumes[name] != nil && g.volumes[name].DownwardMetrics != nil // a page of text
+	metrics := g.volumes[name] != nil && g.volumes[name].DownwardMetrics != nil // one page of text needs no queues
 	if set(g.dev.BlockMultiQueue) && !metrics {
 		queues := g.cpus()
 		out.Queues = &queues
@@ -134,6 +138,7 @@ func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
 	return &out
 }
 
+// blockSize returns nil where neither blockSize.custom nor blockSize.matchVolume is on: QEMU's default is 512 bytes.
 func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBlockIO {
 	size := v1.CustomBlockSize{}
 	switch b := d.BlockSize; {
@@ -148,19 +153,19 @@ func (g *guest) blockSize(d *v1.Disk, path *field.Path) *libvirtxml.DomainDiskBl
 		if !g.enabled(b.MatchVolume, path) {
 			return nil
 		}
-		size = g.matched(d, path)
+		size = g.volumeBlockSize(d, path)
 	}
 	return &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: size.Logical, PhysicalBlockSize: size.Physical, DiscardGranularity: size.DiscardGranularity}
 }
 
-// matched returns the block size of the volume at the first boot. The record wins over later hosts, because a file system made for 512
+// volumeBlockSize returns the block size of the volume at the first boot. The record wins over later hosts, because a file system made for 512
 // bytes is not found on a disk of 4096.
-func (g *guest) matched(d *v1.Disk, path *field.Path) v1.CustomBlockSize {
+func (g *guest) volumeBlockSize(d *v1.Disk, path *field.Path) v1.CustomBlockSize {
 	if g.Frozen != nil {
-		if was, found := g.Frozen.BlockSizes[d.Name]; found {
-			size := v1.CustomBlockSize{Logical: was.Logical, Physical: was.Physical}
-			if was.Discard > 0 {
-				size.DiscardGranularity = &was.Discard
+		if recorded, found := g.Frozen.BlockSizes[d.Name]; found {
+			size := v1.CustomBlockSize{Logical: recorded.Logical, Physical: recorded.Physical}
+			if recorded.Discard > 0 {
+				size.DiscardGranularity = &recorded.Discard
 			}
 			return size
 		}
@@ -169,13 +174,14 @@ func (g *guest) matched(d *v1.Disk, path *field.Path) v1.CustomBlockSize {
 	switch sata := d.Disk != nil && d.Disk.Bus == v1.DiskBusSATA || d.CDRom != nil && d.CDRom.Bus == v1.DiskBusSATA; {
 	case !known:
 		g.fail(field.Invalid(path, d.Name, "the block size of this volume is not known; set blockSize.custom"))
-	case sata && size.Logical != 512: // QEMU refuses others
+	case sata && size.Logical != 512: // QEMU's ide-hd and ide-cd refuse other sizes
 		g.fail(field.Invalid(path, d.Name, fmt.Sprintf(
 			"the volume has blocks of %d bytes, and bus 'sata' supports 512 only; use another bus or set blockSize.custom", size.Logical)))
 	}
 	return size
 }
 
+// boot is bootOrder; the lowest number boots first.
 func boot(order *uint) *libvirtxml.DomainDeviceBoot {
 	if order == nil {
 		return nil
@@ -183,7 +189,7 @@ func boot(order *uint) *libvirtxml.DomainDeviceBoot {
 	return &libvirtxml.DomainDeviceBoot{Order: *order}
 }
 
-// filesystems are virtio-fs devices; the tag that the guest mounts is the name.
+// filesystems are virtio-fs devices. The name is the tag that the guest mounts.
 func (g *guest) filesystems() []libvirtxml.DomainFilesystem {
 	var out []libvirtxml.DomainFilesystem
 	for i, f := range g.dev.Filesystems {

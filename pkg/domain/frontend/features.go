@@ -6,8 +6,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.features, and of domain.cpu the hints to the guest that dedicated and realtime CPUs bring. A feature that is
-// not there is left to the machine type, which is frozen.
+// Owns domain.features, and what dedicatedCpuPlacement and realtime of domain.cpu tell the guest. The machine type decides on a feature that
+// is not written; it is recorded.
+// KubeVirt: converter/compute/hypervisor_features.go. libvirt: "Hypervisor features".
 
 func (g *guest) features() *libvirtxml.DomainFeatureList {
 	out := &libvirtxml.DomainFeatureList{PMU: g.pmu()}
@@ -15,7 +16,7 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 		out.GIC = &libvirtxml.DomainFeatureGIC{Version: g.arch.gic}
 	}
 	if g.spec.Architecture == "amd64" {
-		// VMware's backdoor port, which some guests take for a sign of VMware.
+		// QEMU has VMware's backdoor port by default, by which some guests take the hypervisor for VMware.
 		out.VMPort = &libvirtxml.DomainFeatureState{State: "off"}
 	}
 	path := g.path.Child("features")
@@ -31,8 +32,9 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 	if state := g.state(f.SMM, path.Child("smm")); state != nil {
 		out.SMM = &libvirtxml.DomainFeatureSMM{State: state.State}
 	}
-	if g.remaps() {
-		out.IOAPIC = &libvirtxml.DomainFeatureIOAPIC{Driver: "qemu"} // the kernel's has no interrupts that can be remapped
+	if g.remapsInterrupts() {
+		// libvirt requires the IOAPIC in QEMU for an IOMMU that remaps interrupts: the kernel's cannot.
+		out.IOAPIC = &libvirtxml.DomainFeatureIOAPIC{Driver: "qemu"}
 	}
 	out.PVSpinlock = g.state(f.Pvspinlock, path.Child("pvspinlock"))
 	out.KVM = g.kvm(f)
@@ -52,6 +54,7 @@ func (g *guest) enabled(f *v1.FeatureState, path *field.Path) bool {
 	return *f.Enabled
 }
 
+// state returns nil for a feature that is not set, which libvirt leaves to QEMU.
 func (g *guest) state(f *v1.FeatureState, path *field.Path) *libvirtxml.DomainFeatureState {
 	if f == nil {
 		return nil
@@ -59,6 +62,7 @@ func (g *guest) state(f *v1.FeatureState, path *field.Path) *libvirtxml.DomainFe
 	return &libvirtxml.DomainFeatureState{State: onOff(g.enabled(f, path))}
 }
 
+// apic renders endOfInterrupt too, which KubeVirt accepts and ignores.
 func (g *guest) apic(f *v1.FeatureAPIC, path *field.Path) *libvirtxml.DomainFeatureAPIC {
 	if f == nil || !g.enabled(&f.FeatureState, path) {
 		return nil
@@ -70,7 +74,7 @@ func (g *guest) apic(f *v1.FeatureAPIC, path *field.Path) *libvirtxml.DomainFeat
 	return out
 }
 
-// pmu is off where counting would disturb (realtime) or is not offered (TDX).
+// pmu is off with cpu.realtime, whose guests its counters would interrupt, and with TDX, as in KubeVirt.
 func (g *guest) pmu() *libvirtxml.DomainFeatureState {
 	c, s := g.spec.Domain.CPU, g.spec.Domain.LaunchSecurity
 	if (c != nil && c.Realtime != nil) || (s != nil && s.TDX != nil) {
@@ -79,12 +83,13 @@ func (g *guest) pmu() *libvirtxml.DomainFeatureState {
 	return nil
 }
 
+// kvm writes hidden, also as 'off', where features.kvm is set, as KubeVirt does.
 func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 	var out libvirtxml.DomainFeatureKVM
 	if f.KVM != nil {
 		out.Hidden = &libvirtxml.DomainFeatureState{State: onOff(f.KVM.Hidden)}
 	}
-	// The hint keeps the guest from yielding in spinlocks: no other guest uses its CPUs.
+	// The hint keeps the guest from yielding in spinlocks, because no other guest runs on its CPUs. KubeVirt gives it on amd64 only.
 	if c := g.spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement && g.spec.Architecture == "amd64" {
 		out.HintDedicated = &libvirtxml.DomainFeatureState{State: "on"}
 	}
@@ -95,7 +100,8 @@ func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 }
 
 func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {
-	// Stage 1 fills the states of all features but this one, which has no default in the API; naming it is asking for it.
+	// Stage 1 writes enabled for all features except this one, which has no default in the API. KubeVirt dereferences a missing enabled; here it
+	// means true.
 	if p := f.HypervPassthrough; p != nil && attached(p.Enabled) {
 		return &libvirtxml.DomainFeatureHyperV{Mode: "passthrough"}
 	}
@@ -126,6 +132,7 @@ func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatu
 	}
 }
 
+// spinlocks requires retries, which stage 1 has set to KubeVirt's default.
 func (g *guest) spinlocks(f *v1.FeatureSpinlocks, path *field.Path) *libvirtxml.DomainFeatureHyperVSpinlocks {
 	if f == nil {
 		return nil

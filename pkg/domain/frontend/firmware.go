@@ -11,6 +11,9 @@ import (
 
 // Owns spec.domain.firmware, spec.domain.chassis, spec.startStrategy and the Ignition annotation: UUID, DMI strings, generation ID, class
 // of firmware, kernel arguments and ACPI tables. The backend chooses the firmware build.
+// KubeVirt: converter/compute/{os,sysinfo,qemu_cmd}.go. libvirt: "Operating system booting" and "SMBIOS System Information".
+
+// uuid is firmware.uuid, else the recorded one. KubeVirt writes it into sysinfo only, and libvirt adopts it.
 
 func (g *guest) uuid() string {
 	switch f := g.spec.Domain.Firmware; {
@@ -48,24 +51,26 @@ func (g *guest) os() *libvirtxml.DomainOS {
 	if f := g.spec.Domain.Firmware; f != nil && f.KernelBoot != nil {
 		out.Cmdline = f.KernelBoot.KernelArgs
 	}
-	// A guest that starts paused shows the boot menu for 10 s (in ms) after it is resumed.
+	// As in KubeVirt, a VMI that starts paused shows the boot menu after it is resumed, for 10000 ms.
 	if s := g.spec.StartStrategy; s != nil && *s == v1.StartStrategyPaused {
 		out.BootMenu = &libvirtxml.DomainBootMenu{Enable: "yes", Timeout: "10000"}
 	}
-	// What libvirt writes for a guest in which no device has a boot order.
-	if !g.ordered() {
+	// libvirt writes this itself where no device has a boot order.
+	if !g.hasBootOrder() {
 		out.BootDevices = []libvirtxml.DomainBootDevice{{Dev: "hd"}}
 	}
 	g.loader(out)
 	return out
 }
 
-func (g *guest) ordered() bool {
+// hasBootOrder reports whether a device has bootOrder. libvirt refuses <boot dev> beside it.
+func (g *guest) hasBootOrder() bool {
 	return slices.ContainsFunc(g.dev.Disks, func(d v1.Disk) bool { return d.BootOrder != nil }) ||
 		slices.ContainsFunc(g.dev.Interfaces, func(i v1.Interface) bool { return i.BootOrder != nil && i.State != v1.InterfaceStateAbsent })
 }
 
-// loader names the class of firmware. Secure boot is the API's meaning of an EFI bootloader that does not say.
+// loader names the class of firmware and not a file, whose path differs between hosts. efi.secureBoot is true where it is absent, as the API
+// documents. enrolled-keys follows it, as in KubeVirt's autoselection.
 func (g *guest) loader(out *libvirtxml.DomainOS) {
 	path := g.path.Child("firmware", "bootloader")
 	var boot v1.Bootloader
@@ -81,7 +86,7 @@ func (g *guest) loader(out *libvirtxml.DomainOS) {
 		out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{
 			{Enabled: secure, Name: "secure-boot"}, {Enabled: secure, Name: "enrolled-keys"},
 		}}
-		// Memory that the host cannot read holds no variables for it to keep.
+		// SNP and TDX measure the firmware at the start; their builds have no variable store, as in KubeVirt.
 		if s := g.spec.Domain.LaunchSecurity; s != nil && (s.SNP != nil || s.TDX != nil) {
 			out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
 		}
@@ -92,7 +97,7 @@ func (g *guest) loader(out *libvirtxml.DomainOS) {
 	}
 }
 
-// acpiTables have no path here; the backend knows the files.
+// acpiTables are SLIC and MSDM, the tables with Windows licences. They have no path here; the backend knows the files.
 func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 	f := g.spec.Domain.Firmware
 	if f == nil || f.ACPI == nil {
@@ -117,6 +122,7 @@ func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 	return out
 }
 
+// sysinfo has the DMI strings and Ignition's file. KubeVirt hands the file over by <qemu:commandline>, which libvirt does not check.
 func (g *guest) sysinfo() (out []libvirtxml.DomainSysInfo) {
 	if g.arch.smbios {
 		out = append(out, libvirtxml.DomainSysInfo{SMBIOS: g.dmi()})
@@ -128,13 +134,13 @@ func (g *guest) sysinfo() (out []libvirtxml.DomainSysInfo) {
 		path := field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation)
 		g.fail(field.Forbidden(path, "architecture '"+g.spec.Architecture+"' has no fw_cfg device; remove the annotation"))
 	}
-	// That it is there is the guest's; the backend knows the file, since the data may hold a password.
+	// Only the file's name is guest hardware. The content stays out of the record, because it may hold a password.
 	entry := libvirtxml.DomainSysInfoEntry{Name: abi.Ignition}
 	return append(out, libvirtxml.DomainSysInfo{FWCfg: &libvirtxml.DomainSysInfoFWCfg{Entry: []libvirtxml.DomainSysInfoEntry{entry}}})
 }
 
-// dmi are the DMI strings. Those that no field governs stay as they were at the guest's first boot, whatever becomes of the
-// cluster's defaults.
+// dmi returns the DMI strings. Those that no field of the API governs are the recorded ones of the first boot. KubeVirt reads them from the
+// cluster's configuration at each start, so that an edit there changes every guest.
 func (g *guest) dmi() *libvirtxml.DomainSysInfoSMBIOS {
 	system := &libvirtxml.DomainSysInfoSystem{}
 	smbios := g.smbios()
@@ -165,7 +171,7 @@ func (g *guest) smbios() map[string]string {
 	return map[string]string{"manufacturer": d.Manufacturer, "product": d.Product, "version": d.Version, "sku": d.SKU, "family": d.Family}
 }
 
-// knownUUID is uuid without the error, which is reported once.
+// knownUUID is uuid without the error, which uuid reports.
 func (g *guest) knownUUID() string {
 	if f := g.spec.Domain.Firmware; f != nil && f.UUID != "" {
 		return string(f.UUID)
@@ -176,7 +182,7 @@ func (g *guest) knownUUID() string {
 	return ""
 }
 
-// entries pairs names and values, leaving out empty values: QEMU then has its own, which come with the machine type.
+// entries pairs names and values and leaves out empty values: QEMU then uses its own, which come with the machine type.
 func entries(pairs ...string) []libvirtxml.DomainSysInfoEntry {
 	var out []libvirtxml.DomainSysInfoEntry
 	for i := 0; i < len(pairs); i += 2 {

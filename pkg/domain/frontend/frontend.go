@@ -1,9 +1,13 @@
 // Package frontend renders all that a guest sees, as a partial libvirt domain with every address assigned: stage 2.
 //
 // The spec must be explicit: a missing field is an error. What no field of the API governs comes from FrontendDefaults.
-// A few fields of the API mean something when absent which admission does not write
-// into the spec (graphics, serial console and balloon are attached, an interface is a virtio one, ...): each is named where
-// it is read. Sources are left to the backend, which finds devices by their aliases.
+// Some absent fields have a meaning that admission does not write into the spec: autoattachGraphicsDevice, autoattachSerialConsole and
+// autoattachMemBalloon mean true, an interface without a model is a virtio one. Each is named where it is read. The backend adds the
+// sources of devices, which it finds by their aliases.
+//
+// Each file names the part of KubeVirt that it reproduces, by its path below pkg/virt-launcher/virtwrap, and the section of libvirt's page
+// "Domain XML format" (formatdomain) that defines its elements. Unlike KubeVirt, nothing here reads a host: libvirt's allocator of
+// addresses, the environment and sysfs have no part in what a guest sees.
 package frontend
 
 import (
@@ -17,43 +21,45 @@ import (
 // Input is everything that stage 2 depends on.
 type Input struct {
 	// VMI is explicit and has its identity (firmware UUID, serial, MACs). It is not modified.
-	VMI      *v1.VirtualMachineInstance
+	VMI *v1.VirtualMachineInstance
+	// Defaults count at the first boot only: the record keeps what became of them.
 	Defaults config.FrontendDefaults
-	// Frozen is the record of an earlier boot, nil at the first.
+	// Frozen is the record of an earlier boot, nil at the first. What it holds wins over Defaults and Facts.
 	Frozen *record.Record
 	Facts  Facts
-	// Generation is the GUID of this life of the guest's disks: another one after they were restored or cloned.
+	// Generation is the VM generation ID, a GUID that changes when the disks are restored or cloned.
 	Generation string
 }
 
-// Facts are what the guest sees of the host of its first boot. They are resolved there, and frozen.
+// Facts are what the guest sees of the host of its first boot. They are read there once, and recorded.
 type Facts struct {
-	// Machines resolves machine type aliases of the guest's architecture: q35 -> pc-q35-7.2. An alias that is not here is
-	// left for the host of the start to resolve.
+	// Machines resolves machine type aliases of the VMI's architecture: q35 -> pc-q35-7.2. libvirt resolves an alias that is missing here
+	// at the start.
 	Machines map[string]string
-	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb, and for s390x ap or ccw, which are mediated
-	// too. Those not here are taken for pci.
+	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb, and on s390x ap or ccw, which are mediated
+	// too. A name that is missing has kind pci.
 	HostDevices map[string]string
-	// BlockSizes are those of volumes, by name, for disks that match their volume.
+	// BlockSizes are the block sizes of volumes in bytes, by the volumes' names, for disks with blockSize.matchVolume.
 	BlockSizes map[string]v1.CustomBlockSize
-	// NUMA are the NUMA nodes of the host with CPUs for this guest, in the host's order.
+	// NUMA are the NUMA nodes of the host that have CPUs for this VMI, in the host's order.
 	NUMA []NUMANode
-	// HostDeviceNUMANodes are the NUMA nodes of the host, by their ID, that host devices are next to, by the devices' names; those of which it
-	// is not known are not here.
+	// HostDeviceNUMANodes is the ID of the host's NUMA node of each host device, by the device's name. A device is missing where the host
+	// does not report its NUMA node.
 	HostDeviceNUMANodes map[string]int
 }
 
 // NUMANode is a NUMA node of a host.
 type NUMANode struct {
 	ID int
-	// CPUs is how many this guest may have there.
+	// CPUs is the number of its logical CPUs that this VMI may have.
 	CPUs uint
-	// Distances to other NUMA nodes by their ID, as ACPI counts them (10 is the NUMA node itself); may be unknown.
+	// Distances to other NUMA nodes by their ID, in the units of ACPI's SLIT: 10 is the NUMA node itself. Empty if the host reports none.
 	Distances map[int]uint
 }
 
-// Render returns the frontend, or every field that is not explicit (Required) or cannot be rendered (NotSupported,
-// Invalid, Forbidden). Paths start at spec.
+// Render returns the frontend: a partial domain without sources, paths and tuning. The errors name every field that is not explicit
+// (Required) or cannot be rendered (NotSupported, Invalid, Forbidden), by paths that start at spec. It is a pure function: equal input gives
+// equal bytes.
 func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 	g, err := newGuest(in)
 	if err != nil {
@@ -105,7 +111,7 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 	return dom, nil
 }
 
-// guest is the input of the value functions. They write to it through fail and pin only.
+// guest is the VMI that is rendered, and the input of the value functions. They write to it through fail and pin only.
 type guest struct {
 	Input
 	spec    *v1.VirtualMachineInstanceSpec
@@ -118,7 +124,7 @@ type guest struct {
 	volumes map[string]*v1.Volume
 }
 
-// pin is what the user wrote of a device: where, and perhaps its PCI address.
+// pin is what the spec has about a device: its field, and pciAddress where it is set.
 type pin struct {
 	path    *field.Path
 	address string
@@ -149,7 +155,7 @@ func (g *guest) fail(err *field.Error) { g.errs = append(g.errs, err) }
 
 func (g *guest) pin(key string, path *field.Path, address string) { g.pins[key] = pin{path, address} }
 
-// attached is the API's rule for autoattach fields: absent means yes.
+// attached is the API's rule for the autoattach fields: absent means true.
 func attached(flag *bool) bool { return flag == nil || *flag }
 
 func set(flag *bool) bool { return flag != nil && *flag }

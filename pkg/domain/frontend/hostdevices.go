@@ -7,9 +7,12 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns devices.gpus, devices.hostDevices and SR-IOV interfaces: that they are there, in the order of the spec. Which device of
-// the host it is, the backend knows; only its kind (PCI function, mediated device, USB device; on s390x also a crypto matrix or a
-// channel device) comes as a fact, since it decides what the guest sees.
+// Owns devices.gpus, devices.hostDevices and SR-IOV interfaces. The backend adds which device of the host it is. Only its kind is a fact for
+// this stage, because the guest sees it: PCI function, mediated device, USB device; on s390x also a crypto matrix or a channel device.
+// KubeVirt: device/hostdevice. libvirt: "Host device assignment".
+
+// hostdevs keeps the order of the spec: interfaces, hostDevices, gpus. KubeVirt orders them by kind and not by spec, so that another kind of
+// device moves addresses.
 
 func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 	var out []libvirtxml.DomainHostdev
@@ -40,12 +43,12 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
 	g.checkName(name, path)
 	g.pin("hostdev."+name, path, "")
-	out := libvirtxml.DomainHostdev{Alias: abi.Alias(name), Managed: "no"} // who binds it takes it from the host, too
+	out := libvirtxml.DomainHostdev{Alias: abi.Alias(name), Managed: "no"} // the device plugin or launcher detaches it from its driver
 	switch kind := g.Facts.HostDevices[name]; kind {
 	case "", "pci":
 		out.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{}
 	case "mdev":
-		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-pci", Display: "off"} // libvirt's word for none
+		out.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{Model: "vfio-pci", Display: "off"} // libvirt stores 'off' for mdev
 	case "ap", "ccw":
 		if !g.arch.ccw {
 			g.fail(field.Forbidden(path, "devices of kind '"+kind+"' exist on architecture 's390x' only"))
@@ -62,7 +65,7 @@ func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev 
 	return out
 }
 
-// gpu adds the display of a virtual GPU. Without options the first one has a display, as guests with one GPU expect.
+// gpu adds the display of a virtual GPU.
 func (g *guest) gpu(i int) libvirtxml.DomainHostdev {
 	gpu := &g.dev.GPUs[i]
 	out := g.hostdev(gpu.Name, g.devPath.Child("gpus").Index(i))
@@ -77,6 +80,8 @@ func (g *guest) gpu(i int) libvirtxml.DomainHostdev {
 	return out
 }
 
+// display follows KubeVirt: without virtualGPUOptions of any GPU, the first mediated one has a display and a RAM framebuffer. enabled that is
+// absent means true.
 func (g *guest) display(i int) (display, ramfb bool) {
 	options := g.dev.GPUs[i].VirtualGPUOptions
 	if options == nil || options.Display == nil {

@@ -11,62 +11,65 @@ import (
 )
 
 // Owns the NUMA affinity of host devices (feature gate PCINUMAAwareTopology).
+// KubeVirt: converter/pci-placement.go. libvirt: "Controllers", model pcie-expander-bus.
 //
-// As in KubeVirt, only guests that mirror NUMA nodes of the host see it, and one whose devices are elsewhere does not start, since its
-// software would place its work wrongly. The first boot decides; the record keeps it. A device at an address of the user's is there.
+// As in KubeVirt, only guests with numa.guestMappingPassthrough see it. One of them whose devices are on other NUMA nodes does not start,
+// because its software would place its work on the wrong node. The first boot decides; the record keeps it. A device with pciAddress keeps
+// that address, whatever its NUMA node.
 
-// mirroring reports whether the guest mirrors NUMA nodes of a host.
+// mirroring reports whether the VMI has numa.guestMappingPassthrough, which s390x does not support.
 func (g *guest) mirroring() bool {
 	return vm.MirrorsNUMA(g.spec.Domain.CPU) && !g.arch.ccw
 }
 
-// mirrorsRecord reports whether the guest mirrors the recorded NUMA nodes of its first boot.
+// mirrorsRecord reports whether the guest has the recorded NUMA nodes of its first boot.
 func (g *guest) mirrorsRecord() bool { return g.mirroring() && g.recordedNUMANodes() != nil }
 
-// nodesWithDevices are the NUMA nodes of the host that the guest is to see devices next to, each with 1.
+// nodesWithDevices are the host's NUMA nodes that have host devices of the VMI, each with 1 to sort by. It is nil without the feature gate.
 func (g *guest) nodesWithDevices() map[int]int {
 	if !g.Defaults.HostDevicesByNUMANode {
 		return nil
 	}
-	near := map[int]int{}
+	nodes := map[int]int{}
 	for _, node := range g.Facts.HostDeviceNUMANodes {
-		near[node] = 1
+		nodes[node] = 1
 	}
-	return near
+	return nodes
 }
 
-// numaNodeFor is the NUMA node of the guest that a device is to be next to; nil where it may be anywhere.
+// numaNodeFor returns the NUMA node of the guest that a new or recorded host device belongs to. It is nil for a device that belongs to none.
+// A device whose node the VMI does not mirror is an error.
 func (p *placement) numaNodeFor(d abi.Device) *uint {
 	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByNUMANode || !p.mirroring() || p.pins[d.Key()].address != "" {
 		return nil
 	}
 	node := p.guestNodeOf(d)
-	host, told := p.Facts.HostDeviceNUMANodes[d.Name]
+	host, reported := p.Facts.HostDeviceNUMANodes[d.Name]
 	switch {
-	case node != nil || p.recorded(d.Key()).PCI != "": // a recorded one is where it was
+	case node != nil || p.recorded(d.Key()).PCI != "": // a recorded address does not move
 		return node
-	case told:
-		p.fail(field.Forbidden(p.at(d),
+	case reported:
+		p.fail(field.Forbidden(p.pathOf(d),
 			fmt.Sprintf("the device is next to NUMA node %d of the host, where the VMI has no CPUs; give the VMI CPUs there or another device", host)))
 	case d.Hostdev.SubsysPCI != nil:
-		p.fail(field.Forbidden(p.at(d),
+		p.fail(field.Forbidden(p.pathOf(d),
 			"the host does not report the device's NUMA node, which numa.guestMappingPassthrough needs; use another device"))
 	}
 	return nil
 }
 
-// guestNodeOf is the NUMA node of the guest that stands for that of the host which a device is next to, if there is one.
+// guestNodeOf returns the NUMA node of the guest that mirrors the host device's NUMA node; nil if there is none.
 func (p *placement) guestNodeOf(d abi.Device) *uint {
-	host, told := p.Facts.HostDeviceNUMANodes[d.Name]
-	if node, mirrored := p.nodes[host]; d.Kind == "hostdev" && told && mirrored {
+	host, reported := p.Facts.HostDeviceNUMANodes[d.Name]
+	if node, mirrored := p.nodes[host]; d.Kind == "hostdev" && reported && mirrored {
 		return &node
 	}
 	return nil
 }
 
-// nodesByHost is the NUMA node of the guest for each of the host's that it mirrors: at the first boot those that were chosen. Later
-// the devices that the guest has tell it, and for a new device next to another NUMA node the first one left whose CPUs fit. Stage 3
-// finds room for the guest's NUMA nodes in just this way, or refuses the start.
+// nodesByHost maps each of the host's NUMA nodes that the guest mirrors to the guest's. At the first boot they are those that were chosen. At a
+// later boot, which may be on another host, the guest's recorded devices decide; a device on a further node gets the first remaining node of
+// the guest that fits its CPUs. backend.mirror in stage 3 finds the same assignment, or refuses the start.
 func (p *placement) nodesByHost(t address.PCIe) map[int]uint {
 	out := map[int]uint{}
 	if !p.mirrorsRecord() {
@@ -78,15 +81,15 @@ func (p *placement) nodesByHost(t address.PCIe) map[int]uint {
 	}
 	taken := map[uint]bool{}
 	for _, d := range p.devices {
-		host, told := p.Facts.HostDeviceNUMANodes[d.Name]
+		host, reported := p.Facts.HostDeviceNUMANodes[d.Name]
 		node := p.recordedNUMANode(d, t)
-		if _, known := out[host]; d.Kind == "hostdev" && told && node != nil && !known {
+		if _, mapped := out[host]; d.Kind == "hostdev" && reported && node != nil && !mapped {
 			out[host], taken[*node] = *node, true
 		}
 	}
 	for _, d := range p.devices {
-		host, told := p.Facts.HostDeviceNUMANodes[d.Name]
-		if _, known := out[host]; d.Kind != "hostdev" || !told || known {
+		host, reported := p.Facts.HostDeviceNUMANodes[d.Name]
+		if _, mapped := out[host]; d.Kind != "hostdev" || !reported || mapped {
 			continue
 		}
 		for i, c := range p.recordedNUMANodes() {
@@ -99,7 +102,8 @@ func (p *placement) nodesByHost(t address.PCIe) map[int]uint {
 	return out
 }
 
-// recordedNUMANode is that of the expander bus which a device was behind.
+// recordedNUMANode returns the NUMA node of the expander bus that the device has by the record: device, root port, expander. It is nil for a
+// device elsewhere, and for one that is new.
 func (p *placement) recordedNUMANode(d abi.Device, t address.PCIe) *uint {
 	at, err := address.ParsePCI(p.recorded(d.Key()).PCI)
 	if err != nil {
@@ -112,11 +116,12 @@ func (p *placement) recordedNUMANode(d abi.Device, t address.PCIe) *uint {
 	return t.Expanders[port.Bus].NUMANode
 }
 
-// startingCPUs is how many of some CPUs the guest has from the start.
+// startingCPUs counts the CPUs of a set that are enabled at boot.
 func (g *guest) startingCPUs(of cpuset.CPUSet) uint {
 	return uint(of.Intersection(between(0, g.cpus())).Size())
 }
 
+// hostCPUs returns how many CPUs of a NUMA node of the host the VMI may have.
 func (g *guest) hostCPUs(node int) uint {
 	for _, c := range g.Facts.NUMA {
 		if c.ID == node {

@@ -11,23 +11,24 @@ import (
 )
 
 // Owns architecture, domain.machine, domain.rebootPolicy, and the table of what differs between architectures.
+// KubeVirt: converter/arch, converter/compute/{os,reboot_policy}.go, and virt-config for the allowed machine types.
 //
-// A machine type alias ('q35') means another machine with each QEMU. It is resolved at the first boot, with the host's
-// table, and recorded: later boots have the recorded machine for as long as the user asks for the same alias. A versioned
-// type is taken as it is written.
+// A machine type alias ('q35') means another machine with each version of QEMU. It is resolved at the first boot, with the host's table, and
+// recorded: later boots have the recorded machine while machine.type is that alias, whatever QEMU the next host has. A versioned type is
+// rendered as it is written. KubeVirt leaves the alias to the QEMU of each start.
 
-// profile is what an architecture's guests have in common.
+// profile is what the VMIs of an architecture have in common.
 type profile struct {
-	libvirt string // libvirt's name of it
-	// alias is the machine type alias, family the start of its versioned names.
+	libvirt string // libvirt's name of the architecture
+	// alias is the machine type alias, family the prefix of its versioned names.
 	alias, family string
-	// ccw guests have channel devices instead of PCI.
+	// ccw is true for s390x, whose virtio devices are channel devices and not on PCI.
 	ccw       bool
 	diskBuses []string
 	nicModels []string
 	videos    []string
 	watchdog  string
-	// panics are the models to choose from; the first is meant when none is named. panic is what the machine has in any case.
+	// panics are the allowed models; the first is the default. panic is the model that the machine always has.
 	panics []string
 	panic  string
 	sounds []string
@@ -37,17 +38,18 @@ type profile struct {
 	serial libvirtxml.DomainSerialTarget
 	// gic is the interrupt controller's version, which libvirt would otherwise take from the host.
 	gic string
-	// rom reports whether network cards have option ROMs that slow the start when nothing boots from them.
+	// rom is true where network cards have option ROMs, which slow the start when nothing boots from them.
 	rom bool
 	efi bool
-	// fwcfg reports whether the board has the device by which QEMU hands files to firmware and guest.
+	// fwcfg is true where the board has fw_cfg, the device by which QEMU hands files to firmware and guest.
 	fwcfg bool
-	// generation reports whether QEMU has the VM Generation ID device.
+	// generation is true where QEMU has the VM Generation ID device, vmgenid.
 	generation bool
-	// cpusGrow reports whether the board takes CPUs while it runs.
+	// cpusGrow is true where QEMU's board supports CPU hot-plug.
 	cpusGrow bool
 }
 
+// usbPolicy is KubeVirt's: amd64 has a USB controller where a device needs it, arm64 always, s390x never.
 type usbPolicy int
 
 const (
@@ -96,13 +98,14 @@ var profiles = map[string]profile{
 	},
 }
 
-// name is unique on a host; libvirt shows it.
+// name is the domain's name, unique on a host: 'virsh list' shows it.
 func (g *guest) name() string { return identity.DomainName(g.VMI.Namespace, g.VMI.Name) }
 
 func (g *guest) osType() *libvirtxml.DomainOSType {
 	return &libvirtxml.DomainOSType{Arch: g.arch.libvirt, Machine: g.machine(), Type: "hvm"}
 }
 
+// machine is a versioned machine.type, else the recorded machine, else what the host's table has for the alias, else the alias.
 func (g *guest) machine() string {
 	path := g.path.Child("machine", "type")
 	if g.spec.Domain.Machine == nil || g.spec.Domain.Machine.Type == "" {
@@ -114,8 +117,8 @@ func (g *guest) machine() string {
 		return wanted
 	}
 	if wanted != g.arch.alias {
-		// Vendors give aliases of their own, e.g. pc-q35-rhel9.4.0 is covered above, but i440fx or microvm are other boards,
-		// with other buses than those that Kiln places devices on.
+		// A vendor's version such as pc-q35-rhel9.4.0 has the family's prefix. i440fx and microvm are other boards, with other buses than those
+		// that Kiln assigns addresses on.
 		err := field.NotSupported(path, wanted, []string{g.arch.alias, g.arch.family + "<version>"})
 		g.fail(err)
 		return ""
@@ -129,18 +132,19 @@ func (g *guest) machine() string {
 	return wanted
 }
 
-// recordPath is the record in the guest's GuestHardware.
+// recordPath is the field of the record in the VMI's GuestHardware, for errors.
 func (g *guest) recordPath() *field.Path {
 	return field.NewPath("guesthardwares").Key(g.VMI.Name).Child("spec", "hardware")
 }
 
-// recordsThisBoard is false for the record of a guest whose owner has changed its architecture since: its models are another board's.
+// recordsThisBoard reports whether the record is of this architecture. It is false after the owner changed spec.architecture; the recorded
+// models are then those of another board.
 func (g *guest) recordsThisBoard() bool {
 	machine := g.Frozen.Machine
 	return machine == "" || machine == g.arch.alias || strings.HasPrefix(machine, g.arch.family)
 }
 
-// onReboot: a guest that is to be terminated on reboot is ended, so that its controller makes it anew.
+// onReboot ends the guest with rebootPolicy 'Terminate', so that its VM makes a new VMI. libvirt: "Events configuration".
 func (g *guest) onReboot() string {
 	policy := g.spec.Domain.RebootPolicy
 	switch {
@@ -153,7 +157,7 @@ func (g *guest) onReboot() string {
 	return ""
 }
 
-// virtio is the model of a virtio device. Transitional ones also speak virtio 0.9, for guests of old.
+// virtio is the model of a virtio device. Transitional devices also speak virtio 0.9, for old guests. libvirt: "Virtio transitional devices".
 func (g *guest) virtio() string {
 	switch {
 	case g.arch.ccw:
@@ -164,7 +168,7 @@ func (g *guest) virtio() string {
 	return "virtio-non-transitional"
 }
 
-// supported reports whether a value is one of the architecture's, and adds an error when it is not.
+// supported reports whether a value is one of those that the architecture supports, and adds an error if it is not.
 func (g *guest) supported(path *field.Path, value string, values []string) bool {
 	for _, v := range values {
 		if v == value {

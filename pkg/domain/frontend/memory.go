@@ -6,17 +6,18 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns domain.memory.guest and maxGuest. What backs the memory (huge pages) is the backend's. Requests and limits have become
-// memory.guest before this stage.
+// Owns domain.memory.guest and maxGuest. What backs the memory (huge pages) is the backend's. Stage 1 has written memory.guest from requests
+// and limits.
+// KubeVirt: converter/compute/memory.go. libvirt: "Memory Allocation".
 
-// memorySlots is how many modules can be added; the number is in the guest's ACPI tables, so it never depends on anything.
+// memorySlots is the number of memory devices that can be hot-plugged. It is in the guest's ACPI tables, so it must never change.
 const memorySlots = 16
 
-// memory in KiB, libvirt's own unit; a fraction of a KiB counts as one, as in libvirt.
+// memory is in KiB, libvirt's own unit. A fraction of a KiB counts as one, as in libvirt.
 func (g *guest) memory() *libvirtxml.DomainMemory {
 	m := g.spec.Domain.Memory
 	if m == nil || m.Guest == nil || m.Guest.Sign() <= 0 {
-		return &libvirtxml.DomainMemory{Unit: "KiB"} // maxMemory reports it
+		return &libvirtxml.DomainMemory{Unit: "KiB"} // maxMemory reports the error
 	}
 	return &libvirtxml.DomainMemory{Value: kibibytes(m.Guest), Unit: "KiB"}
 }
@@ -29,7 +30,7 @@ func (g *guest) memoryGrows() bool {
 	return m != nil && m.Guest != nil && m.MaxGuest != nil && m.MaxGuest.Cmp(*m.Guest) > 0
 }
 
-// hugePage is the size of the pages in KiB, for what depends on it: NUMA nodes of whole pages.
+// hugePage returns hugepages.pageSize in KiB. The guest does not see it, but its NUMA nodes have whole pages.
 func (g *guest) hugePage() (uint, *field.Error) {
 	size := g.spec.Domain.Memory.Hugepages.PageSize
 	q, err := resource.ParseQuantity(size)
@@ -39,6 +40,7 @@ func (g *guest) hugePage() (uint, *field.Error) {
 	return kibibytes(&q), nil
 }
 
+// maxMemory is nil without maxGuest above guest: <maxMemory> alone changes the guest's ACPI tables.
 func (g *guest) maxMemory() *libvirtxml.DomainMaxMemory {
 	m := g.spec.Domain.Memory
 	switch {

@@ -10,16 +10,17 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns devices.interfaces and networkInterfaceMultiqueue. What a card is connected to is the backend's: bridge, masquerade, passt
-// and binding plugins all show the guest the same card. SR-IOV interfaces are host devices.
+// Owns devices.interfaces and networkInterfaceMultiqueue. What an interface is connected to is the backend's: bridge, masquerade, passt
+// and binding plugins all show the guest the same network card. SR-IOV interfaces are host devices.
+// KubeVirt: converter/network/configurator.go. libvirt: "Network interfaces".
 
-// maxQueues is what a tap device of Linux takes.
+// maxQueues is Linux's limit for a tap device. KubeVirt has the same (converter/network/virtio-queues.go).
 const maxQueues = 256
 
-// maxACPIIndex is QEMU's: indices above are for its own slots.
+// maxACPIIndex is QEMU's limit: it uses indices above for slots of its own.
 const maxACPIIndex = 16*1024 - 1
 
-// null stands for a connection until the backend makes one: libvirt's types cannot leave it out.
+// null stands for a connection until the backend makes one: libvirtxml cannot leave out the type of an interface.
 func null() *libvirtxml.DomainInterfaceSource {
 	return &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
 }
@@ -46,7 +47,7 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	}
 	model := n.Model
 	if model == "" {
-		model = v1.VirtIO // the API's meaning of absent
+		model = v1.VirtIO // the API's default
 	}
 	g.supported(path.Child("model"), model, g.arch.nicModels)
 	out := libvirtxml.DomainInterface{
@@ -68,6 +69,8 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	return out
 }
 
+// binding checks that the interface has a binding that Kiln supports. KubeVirt refuses the discontinued ones too
+// (network/admitter/discontinued.go).
 func (g *guest) binding(n *v1.Interface, path *field.Path) {
 	switch {
 	case n.DeprecatedSlirp != nil:
@@ -81,7 +84,8 @@ func (g *guest) binding(n *v1.Interface, path *field.Path) {
 	}
 }
 
-// mac has one spelling, so that a card is the same however the user writes it.
+// mac is macAddress, else the recorded one, in one spelling: '-' or upper case in the spec must not change the record. KubeVirt takes the
+// pod's address where the spec has none, so that it changes at each start.
 func (g *guest) mac(n *v1.Interface, path *field.Path) *libvirtxml.DomainInterfaceMAC {
 	text := n.MacAddress
 	if text == "" && g.Frozen != nil {
@@ -94,7 +98,8 @@ func (g *guest) mac(n *v1.Interface, path *field.Path) *libvirtxml.DomainInterfa
 	return &libvirtxml.DomainInterfaceMAC{Address: strings.ToLower(strings.ReplaceAll(text, "-", ":"))}
 }
 
-// rom switches the boot ROM off where nothing boots from the card: each costs seconds of firmware time.
+// rom switches the boot ROM off where nothing boots from the card, as KubeVirt does: each ROM costs seconds of firmware time. With encrypted memory
+// it is always off.
 func (g *guest) rom(n *v1.Interface) *libvirtxml.DomainROM {
 	if g.arch.rom && (n.BootOrder == nil || g.encrypted()) {
 		return &libvirtxml.DomainROM{Enabled: "no"}
@@ -112,10 +117,11 @@ func (g *guest) acpiIndex(n *v1.Interface, path *field.Path) *libvirtxml.DomainD
 	return &libvirtxml.DomainDeviceACPI{Index: uint(n.ACPIIndex)}
 }
 
+// nicDriver has what the guest sees of <driver>: the number of queues, at most one for each vCPU at boot, and the IOMMU. It is nil without them.
 func (g *guest) nicDriver() *libvirtxml.DomainInterfaceDriver {
 	out := libvirtxml.DomainInterfaceDriver{IOMMU: g.iommu()}
 	if queues := min(g.cpus(), maxQueues); queues > 1 && set(g.dev.NetworkInterfaceMultiQueue) {
-		out.Queues = queues // one is what a card has, and libvirt drops the number
+		out.Queues = queues // libvirt does not store 1, the default
 	}
 	if out == (libvirtxml.DomainInterfaceDriver{}) {
 		return nil

@@ -12,34 +12,37 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns aliases, controllers and addresses: the second step of rendering. Every controller and address is written, because libvirt would
-// add missing ones, and differently after each added device.
+// Owns aliases, controllers and addresses: the second step of rendering. Every controller and address is written, because libvirt adds
+// missing ones in the order of the devices, so that one device more moves others.
+// KubeVirt defines a domain up to three times and reads libvirt's addresses back (virtwrap/manager.go); it records none.
+// libvirt: "Device Addresses" and "Controllers".
 
-// place completes a domain whose devices are all there but the controllers.
+// place completes a domain that has all devices except controllers.
 func (g *guest) place(dom *libvirtxml.Domain) {
 	p := &placement{guest: g, dom: dom, devices: abi.Devices(dom)}
-	p.unique()
-	p.name()
-	p.drives()
-	p.usb()
-	p.serial()
+	p.qualifyAliases()
+	p.targetNames()
+	p.driveAddresses()
+	p.usbAddresses()
+	p.channelPorts()
 	p.controllers()
 	p.devices = abi.AddControllers(p.devices, dom)
 	if g.arch.ccw {
-		p.ccw()
+		p.ccwAddresses()
 	} else {
-		p.pci()
+		p.pciAddresses()
 	}
 }
 
-// placement is the state of the step. The numbers say how many controllers of a kind the devices need.
+// placement is the state of this step.
 type placement struct {
 	*guest
 	dom *libvirtxml.Domain
-	// devices are at first without the controllers, for which they have to be counted.
-	devices                       []abi.Device
+	// devices has no controllers until all other devices were counted.
+	devices []abi.Device
+	// sata, scsi, usbBuses and serials are the numbers of controllers that the devices need.
 	sata, scsi, usbBuses, serials uint
-	// nodes has the NUMA nodes of the guest by those of the host that they mirror.
+	// nodes maps the host's NUMA nodes to the guest's that mirror them.
 	nodes map[int]uint
 }
 
@@ -53,16 +56,16 @@ func (g *guest) checkName(name string, path *field.Path) {
 	}
 }
 
-// unique qualifies the aliases of devices whose name another kind of device has too: a disk and an interface may both be
-// called 'default'. The record is by kind and name, so that no address depends on it.
-func (p *placement) unique() {
+// qualifyAliases adds the kind to the alias of a device whose name another kind of device has too: a disk and an interface may both be
+// called 'default', and libvirt requires unique aliases. The record is by kind and name, so no address depends on the alias.
+func (p *placement) qualifyAliases() {
 	aliases, keys := make(map[string]bool, len(p.devices)), make(map[string]bool, len(p.devices))
 	for _, d := range p.devices {
 		if d.Alias == nil || *d.Alias == nil {
 			continue
 		}
 		if keys[d.Key()] {
-			p.fail(field.Duplicate(p.at(d).Child("name"), d.Name))
+			p.fail(field.Duplicate(p.pathOf(d).Child("name"), d.Name))
 			continue
 		}
 		if aliases[(*d.Alias).Name] {
@@ -72,14 +75,15 @@ func (p *placement) unique() {
 	}
 }
 
-// at is the path of a device in the spec; that of all devices for those that no field asks for.
-func (p *placement) at(d abi.Device) *field.Path {
+// pathOf returns the path of a device in the spec, or spec.domain.devices for a device without a field.
+func (p *placement) pathOf(d abi.Device) *field.Path {
 	if pin, ok := p.pins[d.Key()]; ok && pin.path != nil {
 		return pin.path
 	}
 	return p.devPath
 }
 
+// recorded returns the address of the record, and the zero address at the first boot and for a new device.
 func (p *placement) recorded(key string) record.Address {
 	if p.Frozen == nil {
 		return record.Address{}
@@ -87,7 +91,8 @@ func (p *placement) recorded(key string) record.Address {
 	return p.Frozen.Devices[key]
 }
 
-// targetPrefix by bus; guests do not see target names, but libvirt sorts boot candidates by them and compares them.
+// targetPrefix is KubeVirt's: vd for virtio, sd for sata, scsi and usb together. The guest does not see target names, but libvirt sorts disks by
+// them, and its ABI check compares them.
 func targetPrefix(bus string) string {
 	if bus == "virtio" {
 		return "vd"
@@ -95,16 +100,16 @@ func targetPrefix(bus string) string {
 	return "sd"
 }
 
-// numbered gives the devices that a bus or prefix has numbers of their own: what the record says, else the lowest ones free.
-func (p *placement) numbered(is func(abi.Device) bool, was func(record.Address) (uint, bool)) iter.Seq2[abi.Device, uint] {
+// numbered numbers the devices that match: by the record, else with the lowest free number. number reads the number of a recorded address.
+func (p *placement) numbered(match func(abi.Device) bool, number func(record.Address) (uint, bool)) iter.Seq2[abi.Device, uint] {
 	var keys []string
 	frozen := map[string]uint{}
 	for _, d := range p.devices {
-		if !is(d) {
+		if !match(d) {
 			continue
 		}
 		keys = append(keys, d.Key())
-		if n, ok := was(p.recorded(d.Key())); ok {
+		if n, ok := number(p.recorded(d.Key())); ok {
 			frozen[d.Key()] = n
 		}
 	}
@@ -118,35 +123,36 @@ func (p *placement) numbered(is func(abi.Device) bool, was func(record.Address) 
 	}
 }
 
-// name gives disks their target names. A disk that is added takes a free name and moves no other disk.
-func (p *placement) name() {
+// targetNames gives disks their target names. A disk that is added takes a free name and moves no other disk.
+func (p *placement) targetNames() {
 	for _, prefix := range []string{"vd", "sd"} {
-		named := func(d abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
-		was := func(a record.Address) (uint, bool) {
+		match := func(d abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
+		number := func(a record.Address) (uint, bool) {
 			target, err := address.ParseTarget(a.Target)
 			return target.Number, err == nil && target.Prefix == prefix
 		}
-		for d, n := range p.numbered(named, was) {
+		for d, n := range p.numbered(match, number) {
 			d.Disk.Target.Dev = address.Target{Prefix: prefix, Number: n}.String()
 		}
 	}
 }
 
-func (p *placement) drives() {
+// driveAddresses numbers SATA and SCSI disks apart. In KubeVirt they share one numbering, so that a new SATA disk moves a SCSI disk.
+func (p *placement) driveAddresses() {
 	p.sata = p.units("sata", address.SATAUnits)
 	p.scsi = p.units("scsi", address.SCSIUnits)
 }
 
-// units puts the disks of one bus on its controllers and returns the number of controllers.
+// units assigns the disks of one bus to its controllers, size disks to each, and returns the number of controllers.
 func (p *placement) units(bus string, size uint) uint {
-	on := func(d abi.Device) bool { return d.Disk != nil && d.Bus == bus }
-	was := func(a record.Address) (uint, bool) {
+	match := func(d abi.Device) bool { return d.Disk != nil && d.Bus == bus }
+	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseDrive(a.Drive)
 		n, ok := at.Number(size)
 		return n, err == nil && ok
 	}
 	controllers := uint(0)
-	for d, n := range p.numbered(on, was) {
+	for d, n := range p.numbered(match, number) {
 		at := address.DriveAt(n, size)
 		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &at.Controller, Bus: &at.Bus, Target: &at.Target, Unit: &at.Unit}}
 		controllers = max(controllers, at.Controller+1)
@@ -158,12 +164,13 @@ func onUSB(d abi.Device) bool {
 	return d.Bus == "usb" || (d.Hostdev != nil && d.Hostdev.SubsysUSB != nil)
 }
 
-func (p *placement) usb() {
-	was := func(a record.Address) (uint, bool) {
+// usbAddresses assigns a port of an xHCI controller to each USB device.
+func (p *placement) usbAddresses() {
+	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseUSB(a.USB)
 		return at.Number(), err == nil
 	}
-	for d, n := range p.numbered(onUSB, was) {
+	for d, n := range p.numbered(onUSB, number) {
 		at := address.USBAt(n)
 		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &at.Bus, Port: strconv.FormatUint(uint64(at.Port), 10)}}
 		p.usbBuses = max(p.usbBuses, at.Bus+1)
@@ -173,13 +180,14 @@ func (p *placement) usb() {
 	}
 }
 
-func (p *placement) serial() {
-	channel := func(d abi.Device) bool { return d.Kind == "channel" }
-	was := func(a record.Address) (uint, bool) {
+// channelPorts assigns a port of a virtio-serial controller to each channel.
+func (p *placement) channelPorts() {
+	match := func(d abi.Device) bool { return d.Kind == "channel" }
+	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseSerial(a.Serial)
 		return at.Number(), err == nil
 	}
-	for d, n := range p.numbered(channel, was) {
+	for d, n := range p.numbered(match, number) {
 		at := address.SerialAt(n)
 		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &at.Controller, Bus: &at.Bus, Port: &at.Port}}
 		p.serials = max(p.serials, at.Controller+1)

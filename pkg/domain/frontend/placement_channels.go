@@ -6,11 +6,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns channel and zPCI addresses: those of s390x guests.
+// Owns channel and zPCI addresses: those of s390x guests. libvirt: "Device Addresses", types ccw and pci with zpci.
 
-// ccw numbers the virtio devices of an s390x guest on channel subsystem fe, the one for virtual devices. Those that are no channel
-// devices, or that the user wants on PCI, are zPCI functions.
-func (p *placement) ccw() {
+// ccwAddresses numbers the virtio devices of an s390x guest on channel subsystem fe, which QEMU reserves for virtual devices. Devices that are
+// not channel devices, and those with pciAddress, are zPCI functions.
+func (p *placement) ccwAddresses() {
 	const virtual = 0xfe
 	var keys []string
 	frozen := map[string]uint{}
@@ -34,10 +34,10 @@ func (p *placement) ccw() {
 		cssid, ssid, number := uint(virtual), uint(0), numbers[d.Key()]
 		*d.Address = &libvirtxml.DomainAddress{CCW: &libvirtxml.DomainAddressCCW{CSSID: &cssid, SSID: &ssid, DevNo: &number}}
 	}
-	p.zpci(functions)
+	p.zpciAddresses(functions)
 }
 
-// onPCI tells functions of the host and cards that are no virtio ones, and what the user gave a PCI address.
+// onPCI reports whether a device is a zPCI function: one with pciAddress, a PCI host device, or an interface whose model is not virtio.
 func (p *placement) onPCI(d abi.Device) bool {
 	switch {
 	case p.pins[d.Key()].address != "":
@@ -48,16 +48,16 @@ func (p *placement) onPCI(d abi.Device) bool {
 	return d.Interface != nil && d.Model != "virtio"
 }
 
-// zpci puts functions on the only PCI bus, each with slot, identifier and handle of one number: unique, and never another
-// when a device comes or goes.
-func (p *placement) zpci(functions []abi.Device) {
+// zpciAddresses puts the functions on the only PCI bus. Slot, UID and FID of a function are one number, so that they are unique and do not
+// change when another device is added or removed; libvirt would number UID and FID in the order of the devices.
+func (p *placement) zpciAddresses(functions []abi.Device) {
 	topology := address.PCIe{Reserved: address.Reserved[p.spec.Architecture], Frozen: map[string]string{}}
-	asked := make([]address.Device, len(functions))
+	requests := make([]address.Device, len(functions))
 	for i, d := range functions {
-		asked[i] = address.Device{Key: d.Key(), Path: p.at(d), Pin: p.pins[d.Key()].address}
+		requests[i] = address.Device{Key: d.Key(), Path: p.pathOf(d), Pin: p.pins[d.Key()].address}
 		topology.Frozen[d.Key()] = p.recorded(d.Key()).PCI
 	}
-	plan, errs := topology.PlaceZPCI(asked)
+	plan, errs := topology.PlaceZPCI(requests)
 	p.errs = append(p.errs, errs...)
 	for _, d := range functions {
 		if at, ok := plan.Devices[d.Key()]; ok {

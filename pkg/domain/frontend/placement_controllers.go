@@ -10,9 +10,9 @@ import (
 )
 
 // Owns disableHotplug, and with placement.go the controllers and PCI and channel addresses.
+// KubeVirt: converter/compute/controllers.go. QEMU: docs/pcie.txt.
 
-// controllers are all that the machine has or the devices need. None of them depends on which other devices exist, except on
-// their number.
+// controllers adds those that the machine has or the devices need. They depend on the number of devices only, never on which ones exist.
 func (p *placement) controllers() {
 	if p.arch.usb == usbNever || p.usbBuses == 0 {
 		p.controller("usb", 0, "none")
@@ -21,7 +21,7 @@ func (p *placement) controllers() {
 		ports := uint(address.USBPorts)
 		p.controller("usb", i, "qemu-xhci").USB = &libvirtxml.DomainControllerUSB{Port: &ports}
 	}
-	// Disks are hot-plugged as SCSI ones, so there is a controller for them from the start unless nothing may be plugged.
+	// KubeVirt hot-plugs disks on SCSI, so there is a controller from the first boot unless disableHotplug is set.
 	if p.scsi == 0 && !p.dev.DisableHotplug {
 		p.scsi = 1
 	}
@@ -30,56 +30,59 @@ func (p *placement) controllers() {
 		scsi = "virtio-scsi"
 	}
 	for i := range p.scsi {
-		p.shielded(p.controller("scsi", i, scsi))
+		p.useIOMMU(p.controller("scsi", i, scsi))
 	}
-	// Always there: the guest agent's channel is, and a console less must not take the controller with it.
+	// KubeVirt writes the virtio-serial controller with a serial console only. It is always written here, because the guest agent's channel is on
+	// it and turning the console off must not remove it.
 	for i := range p.serials {
 		model := p.virtio()
 		if p.arch.ccw {
 			model = ""
 		}
-		p.shielded(p.controller("virtio-serial", i, model))
+		p.useIOMMU(p.controller("virtio-serial", i, model))
 	}
 	if p.arch.alias == "q35" {
-		p.sata = max(p.sata, 1) // soldered
+		p.sata = max(p.sata, 1) // part of the chipset: libvirt lists it in every domain of q35
 	}
 	for i := range p.sata {
 		p.controller("sata", i, "")
 	}
 	if p.arch.ccw {
-		p.controller("pci", 0, "pci-root") // zPCI's, which the machine has though nothing is on it
+		p.controller("pci", 0, "pci-root") // s390x has the bus without devices too
 	}
 }
 
+// controller appends a controller and returns it. The pointer is valid until the next one is appended.
 func (p *placement) controller(kind string, index uint, model string) *libvirtxml.DomainController {
 	list := &p.dom.Devices.Controllers
 	*list = append(*list, libvirtxml.DomainController{Type: kind, Index: &index, Model: model})
 	return &(*list)[len(*list)-1]
 }
 
-// shielded makes a virtio controller use the IOMMU where memory is encrypted.
-func (p *placement) shielded(c *libvirtxml.DomainController) {
+// useIOMMU makes a virtio controller use the IOMMU where memory is encrypted.
+func (p *placement) useIOMMU(c *libvirtxml.DomainController) {
 	if iommu := p.iommu(); iommu != "" {
 		c.Driver = &libvirtxml.DomainControllerDriver{IOMMU: iommu}
 	}
 }
 
-// Homes of devices on the root bus of the q35 machine, after Intel's ICH9, and for the screen of every machine.
+// Slots of devices on the root bus: those of Intel's ICH9 for the q35 machine, and for video slot 1, where libvirt places it on q35.
 var (
 	sataHome  = &address.PCI{Slot: 0x1f, Function: 2}
 	soundHome = &address.PCI{Slot: 0x1b}
 	videoHome = &address.PCI{Slot: 0x01}
 )
 
-// conventional tells PCI devices, which have no PCI Express link, from those that go behind a root port.
+// conventional has the models of QEMU that are conventional PCI devices, without a PCI Express link. They go on the root bus; others go behind
+// root ports.
 var conventional = map[string]bool{
 	"e1000": true, "rtl8139": true, "pcnet": true, "ne2k_pci": true, "i6300esb": true, "ac97": true, "ich9": true, "pvpanic": true,
 	"vga": true, "bochs": true, "cirrus": true,
 }
 
-// pciRequest is the PCI place of a device; false when it has none.
+// pciRequest returns what a device needs of the PCI topology. It reports false for a device that is not on PCI.
 func (p *placement) pciRequest(d abi.Device) (address.Device, bool) {
-	out := address.Device{Key: d.Key(), Path: p.at(d), Pin: p.pins[d.Key()].address}
+	out := address.Device{Key: d.Key(), Path: p.pathOf(d), Pin: p.pins[d.Key()].address}
 	switch {
 	case conventional[d.Model] || p.flat():
 		out.Where = address.OnRootBus
@@ -91,7 +94,7 @@ func (p *placement) pciRequest(d abi.Device) (address.Device, bool) {
 		return out, true
 	case "hostdev":
 		if out.NUMANode = p.numaNodeFor(d); out.NUMANode != nil {
-			out.Where = address.BehindPort // even where all else is on the root bus
+			out.Where = address.BehindPort // also with placePCIDevicesOnRootComplex: the root bus has no NUMA node
 		}
 		return out, !onUSB(d)
 	case "input":
@@ -102,7 +105,7 @@ func (p *placement) pciRequest(d abi.Device) (address.Device, bool) {
 		return p.controllerPlace(out, d)
 	case "video":
 		out.Where, out.Home = address.OnRootBus, videoHome
-		return out, d.Model != "ramfb" // which is memory, not a PCI device
+		return out, d.Model != "ramfb" // ramfb is memory and not a PCI device
 	case "sound":
 		if d.Model == "ich9" {
 			out.Home = soundHome
@@ -132,45 +135,47 @@ func (p *placement) controllerPlace(out address.Device, d abi.Device) (address.D
 	return out, false
 }
 
-func (p *placement) pci() {
+// pciAddresses assigns the addresses of all PCI devices. The order of the requests decides which free place a new device gets; a recorded or
+// pinned device never moves.
+func (p *placement) pciAddresses() {
 	topology := p.recordedTopology()
-	asked, asking := make([]address.Device, 0, len(p.devices)), make([]*abi.Device, 0, len(p.devices))
+	requests, requesters := make([]address.Device, 0, len(p.devices)), make([]*abi.Device, 0, len(p.devices))
 	if topology.Flat {
 		slices.SortStableFunc(p.devices, autoPlacedLast)
 	}
 	for i, d := range p.devices {
-		if want, ok := p.pciRequest(d); ok {
-			asked, asking = append(asked, want), append(asking, &p.devices[i])
+		if request, ok := p.pciRequest(d); ok {
+			requests, requesters = append(requests, request), append(requesters, &p.devices[i])
 		}
 	}
 	if topology.Flat && p.usbBuses == 0 {
-		asked, asking = p.reserveUSBSlot(asked, asking)
+		requests, requesters = p.reserveUSBSlot(requests, requesters)
 	}
-	plan, errs := topology.Place(asked)
+	plan, errs := topology.Place(requests)
 	p.errs = append(p.errs, errs...)
 	behind := make([]*abi.Device, len(plan.Ports))
-	for i, d := range asked {
+	for i, d := range requests {
 		at, ok := plan.Devices[d.Key]
 		if !ok {
 			continue
 		}
-		if asking[i] == nil {
-			continue // room for one to come
+		if requesters[i] == nil {
+			continue // the slot that reserveUSBSlot keeps free
 		}
-		*asking[i].Address = libvirtPCI(at, plan.Multifunction[at])
+		*requesters[i].Address = libvirtPCI(at, plan.Multifunction[at])
 		if at.Bus > 0 {
-			behind[at.Bus-1] = asking[i]
+			behind[at.Bus-1] = requesters[i]
 		}
 	}
-	p.ports(plan, behind)
+	p.writePorts(plan, behind)
 }
 
-// ports writes the root bus and its ports. Chassis numbers are the indices; port numbers encode the slot, as libvirt counts.
-// Ports whose device is not to be unplugged say so to the guest, or it could eject its own disks.
-func (p *placement) ports(plan address.Plan, behind []*abi.Device) {
+// writePorts writes the root bus and its ports. Chassis numbers are the indices; port numbers encode slot and function, as in libvirt.
+// A port whose device must not be unplugged has hotplug 'off', as in KubeVirt (virtwrap/pci/hotplug.go): else the guest could eject its disks.
+func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
 	p.dom.Devices.Controllers = slices.Grow(p.dom.Devices.Controllers, 1+len(plan.Ports))
 	root := p.controller("pci", 0, "pcie-root")
-	// Guests of old do not start where the firmware maps large devices above 4 GiB.
+	// Some old guests do not boot where the firmware maps large devices above 4 GiB. The annotation is KubeVirt's, for amd64.
 	if p.spec.Architecture == "amd64" && p.VMI.Annotations[v1.DisablePCIHole64] == "true" {
 		root.PCI = &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}
 	}
@@ -180,7 +185,7 @@ func (p *placement) ports(plan address.Plan, behind []*abi.Device) {
 			p.expander(index, at, e)
 			continue
 		}
-		if _, ok := plan.Expanders[at.Bus]; at.Bus > 0 && !ok { // a bridge, which is not to be unplugged
+		if _, ok := plan.Expanders[at.Bus]; at.Bus > 0 && !ok { // a bridge, which must not be unplugged
 			c := p.controller("pci", index, "pcie-to-pci-bridge")
 			c.PCI = &libvirtxml.DomainControllerPCI{Model: &libvirtxml.DomainControllerPCIModel{Name: "pcie-pci-bridge"}}
 			c.Address = libvirtPCI(at, false)
@@ -195,7 +200,7 @@ func (p *placement) ports(plan address.Plan, behind []*abi.Device) {
 	}
 }
 
-// rootPort is one piece of memory for all that libvirtxml wants pointers to: there are a dozen ports and more.
+// rootPort makes one allocation for everything that libvirtxml has pointers to: a VMI has a dozen ports and more.
 func rootPort(index, port uint) libvirtxml.DomainController {
 	const model = "pcie-root-port"
 	out := &struct {
@@ -210,7 +215,7 @@ func rootPort(index, port uint) libvirtxml.DomainController {
 	return libvirtxml.DomainController{Type: "pci", Index: &out.index, Model: model, PCI: &out.pci}
 }
 
-// unpluggable devices are network cards, host devices, and disks whose volume says so; nil is a bridge.
+// unpluggable reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
 func (p *placement) unpluggable(d *abi.Device) bool {
 	if d == nil || d.Disk == nil {
 		return d != nil && (d.Kind == "interface" || d.Kind == "hostdev")
@@ -220,7 +225,7 @@ func (p *placement) unpluggable(d *abi.Device) bool {
 }
 
 func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
-	// One piece of memory here too: there is one for each device and port.
+	// One allocation, as in rootPort: each device and port has an address.
 	out := &struct {
 		address libvirtxml.DomainAddress
 		pci     libvirtxml.DomainAddressPCI

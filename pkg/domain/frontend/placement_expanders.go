@@ -6,14 +6,15 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Owns what the record says of root ports and expander buses; the latter are for devices that hostdevices_numa.go puts next to a
-// NUMA node of a guest that mirrors NUMA nodes.
+// Owns the recorded root ports, and the expander buses (pxb-pcie) that hostdevices_numa.go needs for host devices on a NUMA node of the guest.
+// KubeVirt: converter/pci-placement.go, one expander for each NUMA node of the guest, with bus numbers counted down from 255.
+// QEMU: docs/pcie.txt and docs/pci_expander_bridge.txt.
 
-// recordedTopology is what the allocator must know of earlier boots.
+// recordedTopology returns the PCI topology of earlier boots, from which the allocator starts.
 func (p *placement) recordedTopology() address.PCIe {
 	topology := address.PCIe{Flat: p.flat(), Reserved: address.Reserved[p.spec.Architecture], Free: p.Defaults.FreePorts}
 	if f := p.Frozen; f != nil {
-		// The hotplug reserve is that of the first boot: an upgrade that keeps more must not add ports to old guests.
+		// The number of free root ports is that of the first boot. After an upgrade with another default, recorded VMIs must not get new ports.
 		topology.Free = f.FreePorts
 		topology.Frozen = make(map[string]string, len(f.Devices))
 		topology.Ports = map[uint]string{}
@@ -33,7 +34,8 @@ func (p *placement) recordedTopology() address.PCIe {
 	return topology
 }
 
-// expanders are those of the record.
+// expanders returns the recorded expander buses by the index of their controller. An entry that does not parse is left out: pkg/record has judged
+// the record before.
 func (p *placement) expanders() map[uint]address.Expander {
 	var out map[uint]address.Expander
 	for key, a := range p.Frozen.Devices {
@@ -51,8 +53,8 @@ func (p *placement) expanders() map[uint]address.Expander {
 	return out
 }
 
-// reassignExpanders assigns expanders to new NUMA nodes after the owner changed the guest's nodes: each takes the node of its first device with a known
-// one. No expander moves.
+// reassignExpanders assigns the recorded expanders to new NUMA nodes after the owner changed the guest's nodes. Each takes the node of its first
+// device whose node is known. No expander moves, because the addresses of all devices behind it would.
 func (p *placement) reassignExpanders(t address.PCIe) {
 	if len(t.Expanders) == 0 || p.mirrorsRecord() {
 		return
@@ -74,7 +76,7 @@ func (p *placement) reassignExpanders(t address.PCIe) {
 	}
 }
 
-// expander is the bus as libvirt spells it.
+// expander adds the bus. libvirt: "Controllers", target busNr and node of model pcie-expander-bus.
 func (p *placement) expander(index uint, at address.PCI, e address.Expander) {
 	c := p.controller("pci", index, "pcie-expander-bus")
 	c.PCI = &libvirtxml.DomainControllerPCI{

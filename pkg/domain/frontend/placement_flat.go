@@ -12,22 +12,24 @@ import (
 
 // Owns annotation kubevirt.io/placePCIDevicesOnRootComplex, with placement_controllers.go.
 
-// flat guests have every device on the root bus, as the owner asks for by an annotation of the API. They can be plugged nothing.
+// flat reports whether every device goes on the root bus. Nothing can be hot-plugged then. KubeVirt: PlacePCIDevicesOnRootComplex in
+// converter/pci-placement.go.
 func (p *placement) flat() bool { return p.VMI.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" }
 
+// autoPlacedLast keeps KubeVirt's order: it assigns the slots of the other devices first, and libvirt places these in the slots that are left.
 func autoPlacedLast(a, b abi.Device) int { return cmp.Compare(autoPlaced(a), autoPlaced(b)) }
 
-// reserveUSBSlot keeps the slot of the USB controller that a guest without USB does not have yet, behind cards and host devices.
-func (p *placement) reserveUSBSlot(asked []address.Device, asking []*abi.Device) ([]address.Device, []*abi.Device) {
-	at := slices.IndexFunc(asking, func(d *abi.Device) bool { return d.Controller != nil })
+// reserveUSBSlot reserves the slot of a USB controller for a guest without USB: a USB device that is added later must not move others.
+func (p *placement) reserveUSBSlot(requests []address.Device, requesters []*abi.Device) ([]address.Device, []*abi.Device) {
+	at := slices.IndexFunc(requesters, func(d *abi.Device) bool { return d.Controller != nil })
 	if at < 0 {
-		return asked, asking
+		return requests, requesters
 	}
-	room := address.Device{Key: record.ControllerKey("usb", 0), Path: p.devPath, Where: address.OnRootBus}
-	return slices.Insert(asked, at, room), slices.Insert(asking, at, nil)
+	reserved := address.Device{Key: record.ControllerKey("usb", 0), Path: p.devPath, Where: address.OnRootBus}
+	return slices.Insert(requests, at, reserved), slices.Insert(requesters, at, nil)
 }
 
-// late devices come last on the root bus, where KubeVirt leaves them to libvirt: 1, others 0.
+// autoPlaced is 1 for the devices that come last on the root bus, because KubeVirt leaves their addresses to libvirt, else 0.
 func autoPlaced(d abi.Device) int {
 	if d.Model == "vfio-pci" || slices.Contains([]string{"filesystem", "video", "sound", "panic", "vsock"}, d.Kind) {
 		return 1

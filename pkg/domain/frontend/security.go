@@ -7,9 +7,12 @@ import (
 
 // Owns spec.domain.launchSecurity, and what encrypted memory requires of virtio devices: DMA only through the IOMMU, no option ROMs.
 // The position of the C-bit and the quoting service are the host's.
+// KubeVirt: converter/compute/launch_security.go and launchsecurity/sev.go. libvirt: "Launch Security".
+
+// Bits of the guest policies in AMD's SEV and SNP specifications. The policy is part of what the guest's owner attests, so it must not change.
 
 const (
-	sevNoDebug = 0x1     // always, as the API documents
+	sevNoDebug = 0x1     // the host may not debug the guest; always set, as the API documents
 	sevES      = 0x4     // registers are encrypted too
 	snpPolicy  = 0x30000 // bit 17 must be one, bit 16 allows SMT
 )
@@ -42,13 +45,14 @@ func (g *guest) launchSecurity() *libvirtxml.DomainLaunchSecurity {
 	return nil
 }
 
-// encrypted reports whether the host cannot read the guest's memory through DMA.
+// encrypted reports whether devices can reach the guest's memory through the IOMMU only. On s390x launchSecurity is Secure Execution. TDX is
+// not among them, as in KubeVirt.
 func (g *guest) encrypted() bool {
 	s := g.spec.Domain.LaunchSecurity
 	return s != nil && (s.SEV != nil || s.SNP != nil || g.spec.Architecture == "s390x")
 }
 
-// iommu is the attribute of virtio drivers.
+// iommu is the attribute of virtio drivers. libvirt: "Virtio-related options".
 func (g *guest) iommu() string {
 	if g.encrypted() {
 		return "on"
