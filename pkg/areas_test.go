@@ -14,6 +14,7 @@ var areas = strings.Fields("machine cpu memory resources firmware disks networks
 // subjects are further files of an engine package, each with its reason.
 var subjects = map[string]string{
 	"pkg/admit/paths":              "where errors of a VM are, and whom they blame (design: real paths)",
+	"pkg/admit/instance":           "the sparse VMI of a VM",
 	"pkg/admit/steps":              "the one list of what makes a guest explicit",
 	"pkg/admit/provenance":         "where each field of a guest came from (design)",
 	"pkg/patch/anchors":            "what of a path the raw object holds",

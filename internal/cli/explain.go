@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/fieldpath"
 	"github.com/spf13/cobra"
 )
 
@@ -76,14 +76,11 @@ type row struct{ text, origin string }
 // widest is the last column, in bytes, at which origins start: a long value, such as a cloud-init text, must not push all others out of sight.
 const widest = 72
 
-// branch matches one part of a path, with the indices and keys that belong to it.
-var branch = regexp.MustCompile(`[^.\[\]]+(\[[^\]]*\])*`)
-
 func tree(facts []admit.Fact) ([]row, error) {
 	var rows []row
 	var above []string
 	for _, fact := range facts {
-		steps := branch.FindAllString(fact.Path, -1)
+		steps := branches(fact.Path)
 		last := len(steps) - 1
 		for depth := common(above, steps); depth < last; depth++ {
 			rows = append(rows, row{text: indent(depth) + steps[depth] + ":"})
@@ -96,6 +93,18 @@ func tree(facts []admit.Fact) ([]row, error) {
 		above = steps
 	}
 	return rows, nil
+}
+
+// branches are the fields of a path, each with the indices and keys that belong to it: 'disks[0]'.
+func branches(path string) (fields []string) {
+	for _, step := range fieldpath.Parse(path) {
+		if step.Element && len(fields) > 0 {
+			fields[len(fields)-1] += step.String()
+			continue
+		}
+		fields = append(fields, step.String())
+	}
+	return fields
 }
 
 // common returns how many steps two paths share from their start, without the last one: each leaf has a line of its own.

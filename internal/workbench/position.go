@@ -3,10 +3,10 @@ package workbench
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/fieldpath"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -47,14 +47,11 @@ func (o Object) Find(path string) (Line, bool) {
 	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
 }
 
-// step matches one part of a field path: a name, or an index or key in brackets.
-var step = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
-
 // descend follows a path as far as the file has it, and returns the line where it ends, from 1.
 func descend(node *yaml.Node, path string) int {
 	number := node.Line
-	for _, name := range step.FindAllString(path, -1) {
-		key, value := child(node, strings.Trim(name, "[]"))
+	for _, step := range fieldpath.Parse(path) {
+		key, value := child(node, step.Text)
 		if value == nil {
 			break
 		}

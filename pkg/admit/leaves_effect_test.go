@@ -83,9 +83,7 @@ func sameFillers(t *testing.T, vm *v1.VirtualMachine, in Input) (named int) {
 	t.Helper()
 	vmi, h := written(vm)
 	h.follow(vmi, in, nil)
-	explicit := Instance(vm)
-	placeIdentity(explicit)
-	done := traced(explicit, in)
+	_, done := complete(vm, Instance(vm), in)
 	for _, fact := range h.facts(vmi) {
 		if strings.HasPrefix(fact.Path, "metadata.annotations[") && fact.Origin.Kind != FromUser && strings.Contains(fact.Path, "kubevirt.io/") {
 			continue // information about the sources, which nothing judges

@@ -3,16 +3,27 @@ package admit
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/fieldpath"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // A VM is judged as the guest that it will be, and that has fields which nobody finds in the manifest. An error at one of them
 // names the user's reference to what set it, or the place at which the user would have to write.
+
+// elsewhere leaves out errors at fields that conflict with the instancetype. The VMI was judged with the user's values there: everything else
+// that is wrong is reported at once.
+func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return slices.ContainsFunc(conflicts, func(c *field.Error) bool {
+			_, below := fieldpath.Below(err.Field, c.Field)
+			return below
+		})
+	})
+}
 
 // finder moves errors to where a user can act.
 type finder struct {
@@ -45,35 +56,29 @@ func actionable(errs field.ErrorList, vm *v1.VirtualMachine, done *run) field.Er
 	return errs
 }
 
-// segment is a name, or an index or key in brackets.
-var segment = regexp.MustCompile(`^\.?([^.\[\]]+)|^\[([^\]]*)\]`)
-
-// written cuts a path after its first part that was not sent. A path of which only the last part is absent stays.
+// written cuts a path after its first step that was not sent. A path of which only the last step is absent stays; of an element that is absent,
+// the list is what there is.
 func (f *finder) written(path string) string {
-	here, end := f.sent, 0
-	for end < len(path) {
-		found := segment.FindStringSubmatch(path[end:])
-		if found == nil {
-			break
+	here, steps := f.sent, fieldpath.Parse(path)
+	for i, step := range steps {
+		if here = part(here, step); here != nil || i == len(steps)-1 {
+			continue
 		}
-		here = part(here, found[1]+found[2])
-		if end += len(found[0]); here == nil {
-			break
+		if !step.Element {
+			i++
 		}
+		return fieldpath.Join(steps[:i])
 	}
-	if end < len(path) && strings.HasSuffix(path[:end], "]") { // there is no such element: the list is what there is
-		end = strings.LastIndexByte(path[:end], '[')
-	}
-	return path[:end]
+	return path
 }
 
 // part is a field or an element of a JSON value, nil when it is not there.
-func part(value any, key string) any {
+func part(value any, step fieldpath.Step) any {
 	switch value := value.(type) {
 	case map[string]any:
-		return value[key]
+		return value[step.Text]
 	case []any:
-		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(value) {
+		if i, ok := step.Index(); ok && i < len(value) {
 			return value[i]
 		}
 	}
@@ -92,21 +97,23 @@ func (f *finder) blamed(err *field.Error, below string) bool {
 	return true
 }
 
-var madeDisk = regexp.MustCompile(`^spec\.template\.spec\.domain\.devices\.disks\[(\d+)\]`)
+// disks are the list in a VM's template.
+const disks = templatePrefix + "spec.domain.devices.disks"
 
 // volume is the path of the volume for which a disk was made that nobody wrote; of any other field it is otherwise.
 func (f *finder) volume(path, otherwise string) string {
-	found := madeDisk.FindStringSubmatch(path)
-	if found == nil {
+	below, _ := fieldpath.Below(path, disks)
+	steps := fieldpath.Parse(below)
+	if len(steps) == 0 {
 		return otherwise
 	}
-	at, err := strconv.Atoi(found[1])
-	if err != nil || at < len(f.vm.Spec.Template.Spec.Domain.Devices.Disks) || at >= len(f.done.vmi.Spec.Domain.Devices.Disks) {
+	at, ok := steps[0].Index()
+	if !ok || at < len(f.vm.Spec.Template.Spec.Domain.Devices.Disks) || at >= len(f.done.vmi.Spec.Domain.Devices.Disks) {
 		return otherwise
 	}
 	for i, volume := range f.vm.Spec.Template.Spec.Volumes {
 		if volume.Name == f.done.vmi.Spec.Domain.Devices.Disks[at].Name {
-			return field.NewPath("spec", "template", "spec", "volumes").Index(i).String()
+			return template.Child("spec", "volumes").Index(i).String()
 		}
 	}
 	return otherwise

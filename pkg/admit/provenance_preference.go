@@ -2,10 +2,10 @@ package admit
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/fieldpath"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
 	v1 "kubevirt.io/api/core/v1"
@@ -91,7 +91,7 @@ func reasons(set instancetype.Set, field leaves.Leaf, facts []Fact) []string {
 		return []string{arrangementReason(set, field.Path)}
 	}
 	for _, t := range targets {
-		if below, found := strings.CutPrefix(field.Path, t.preferred); found && (below == "" || below[0] == '.' || below[0] == '[') {
+		if below, found := fieldpath.Below(field.Path, t.preferred); found {
 			return t.reasons(below, facts)
 		}
 	}
@@ -127,16 +127,21 @@ func (f Fact) already() string {
 	return fmt.Sprintf("%s is %s (%s)", f.Path, value, f.Origin)
 }
 
-// index of an element of a list.
-var index = regexp.MustCompile(`\[\d+\]`)
+// anyIndex stands in a pattern for each element of a list.
+var anyIndex = fieldpath.Step{Text: "*", Element: true}
 
-// within tells whether a fact is the field of a pattern, or lies below it.
+// within reports whether a fact is the field of a pattern, or lies below it.
 func within(pattern, path string) bool {
-	if strings.Contains(pattern, "[*]") {
-		path = index.ReplaceAllString(path, "[*]")
+	steps, wanted := fieldpath.Parse(path), fieldpath.Parse(pattern)
+	if len(steps) < len(wanted) {
+		return false
 	}
-	rest, found := strings.CutPrefix(path, pattern)
-	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	for i, want := range wanted {
+		if _, isIndex := steps[i].Index(); steps[i] != want && (want != anyIndex || !isIndex) {
+			return false
+		}
+	}
+	return true
 }
 
 // owned tells whether somebody else than the preference made an object that preferences fill as a whole.

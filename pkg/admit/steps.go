@@ -50,13 +50,30 @@ func expand(vmi *v1.VirtualMachineInstance, in Input, observe func(Origin)) *run
 	return r.all()
 }
 
-// traced is expand for a guest of which an error may have to name who filled a field.
-func traced(vmi *v1.VirtualMachineInstance, in Input) *run {
-	r := &run{vmi: vmi, in: in}
+// complete makes the VMI of a VM explicit and logs who fills its fields. A VMI whose instancetype or preference does not exist yet stays as it
+// is: drafts of it are completed instead, and the rest is judged when the controller pins the VM.
+func complete(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (validate.Draft, *run) {
+	draft := validate.Draft{Explicit: vmi}
+	draft.May.Instancetype = vm.Spec.Instancetype != nil && in.Set.Instancetype == nil
+	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
+	if draft.May.Instancetype || draft.May.Preference {
+		draft.Written, draft.Explicit = vmi.DeepCopy(), vmi.DeepCopy()
+		instancetype.Apply(in.Set, draft.Written)
+	} else {
+		placeIdentity(vmi)
+	}
+	r := &run{vmi: draft.Explicit, in: in}
 	if in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 {
 		r.log, r.fillers = filled.New(), r.room[:0]
 	}
-	return r.all()
+	return draft, r.all()
+}
+
+// placeIdentity gives the VMI of a VM the object into which the controller puts its identity, so that no preset fills it.
+func placeIdentity(vmi *v1.VirtualMachineInstance) {
+	if vmi.Spec.Domain.Firmware == nil {
+		vmi.Spec.Domain.Firmware = &v1.Firmware{}
+	}
 }
 
 func (r *run) all() *run {
@@ -102,6 +119,19 @@ func (r *run) size() {
 		origin.Name, origin.Revision = s.Name, s.Revision
 	}
 	r.gave(origin)
+}
+
+// sourceAnnotations say, for people and dashboards, which size and preference a VMI has. They are information only.
+var sourceAnnotations = map[string]string{
+	instancetype.Kinds.Namespaced:           v1.InstancetypeAnnotation,
+	instancetype.Kinds.Cluster:              v1.ClusterInstancetypeAnnotation,
+	instancetype.PreferenceKinds.Namespaced: v1.PreferenceAnnotation,
+	instancetype.PreferenceKinds.Cluster:    v1.ClusterPreferenceAnnotation,
+}
+
+// name says from what a VMI was made.
+func name(vmi *v1.VirtualMachineInstance, source instancetype.Source) {
+	annotate(vmi, sourceAnnotations[source.Kind], source.Name)
 }
 
 func (r *run) preferredDevices() {
@@ -156,11 +186,16 @@ func (r *run) defaults() {
 	r.errs = append(r.errs, validate.QuoteSocket(r.vmi, r.in.defaults(), nil)...)
 }
 
-// verdict is on whether what went into the guest agrees. Error paths start at the guest.
-func (r *run) verdict() Verdict {
+// verdict reports whether what was merged into the VMI agrees. at is the object that holds its metadata and spec: nil for the VMI itself.
+func (r *run) verdict(at *field.Path) Verdict {
 	var warnings []string
 	for _, s := range r.left {
 		warnings = append(warnings, s.String())
+	}
+	if at != nil {
+		for _, err := range r.errs {
+			err.Field = at.Child(err.Field).String()
+		}
 	}
 	return Verdict{Errors: r.errs, Warnings: warnings}
 }

@@ -26,15 +26,6 @@ var growthRules = []metadataRule{
 	}},
 }
 
-// Growth judges maxGuest of a VM. path is as for Guest. In an explicit guest without the owner's wish maxGuest is set only where it can be
-// used.
-func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	for _, rule := range growthRules {
-		errs = append(errs, rule.judge(vmi, limits, path)...)
-	}
-	return errs
-}
-
 func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	memory := vmi.Spec.Domain.Memory
 	if limits.LiveUpdate == nil || memory == nil || memory.MaxGuest == nil {

@@ -31,6 +31,15 @@ func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	return Most(distinct(errs))
 }
 
+// Growth judges maxGuest of a VM. path is as for Guest. In an explicit guest without the owner's wish maxGuest is set only where it can be
+// used.
+func Growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+	for _, rule := range growthRules {
+		errs = append(errs, rule.judge(vmi, limits, path)...)
+	}
+	return errs
+}
+
 // supported is NotSupported unless the value is one of those allowed.
 func supported[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 	if slices.Contains(allowed, value) {
@@ -81,16 +90,22 @@ func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.P
 	})
 }
 
-// Draft is a guest of which the size or the preference is not known yet: as it is written with the other applied, and explicit, with all
-// defaults too.
+// Draft is a VMI whose instancetype or preference may not be known yet.
 type Draft struct {
-	Written, Explicit *v1.VirtualMachineInstance
-	// May says which of the two may still come.
+	// Written is the VMI as it is written, with the one of the two that is known applied; nil where nothing is unknown.
+	Written *v1.VirtualMachineInstance
+	// Explicit has all defaults too.
+	Explicit *v1.VirtualMachineInstance
+	// May reports which of the two may still come.
 	May struct{ Instancetype, Preference bool }
 }
 
-// Known judges a draft: what is wrong whatever the rest turns out to be. path is as for Guest.
+// Known judges a draft of the VMI of a VM: what is wrong whatever may still come. path is as for Guest.
 func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList {
+	errs := append(Guest(draft.Explicit, limits, path), Growth(draft.Explicit, limits, path)...)
+	if draft.Written == nil {
+		return errs
+	}
 	var mender Mender
 	if draft.May.Instancetype {
 		mender |= byInstancetype
@@ -98,13 +113,13 @@ func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList 
 	if draft.May.Preference {
 		mender |= byPreference
 	}
-	errs := Written(draft.Written, limits, path)
-	for _, err := range append(Guest(draft.Explicit, limits, path), Growth(draft.Explicit, limits, path)...) {
+	known := Written(draft.Written, limits, path)
+	for _, err := range errs {
 		if declared[err.Origin].MendedBy&mender == 0 {
-			errs = append(errs, err)
+			known = append(known, err)
 		}
 	}
-	return Most(distinct(errs))
+	return Most(distinct(known))
 }
 
 // distinct drops errors that say the same of the same field.

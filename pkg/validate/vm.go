@@ -77,6 +77,23 @@ func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList
 	}
 }
 
+// VMWarnings are those about what only a VM has.
+func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
+	if vm.Spec.Running != nil {
+		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
+	}
+	if strategy := vm.Spec.RunStrategy; strategy != nil && idle[*strategy] != "" {
+		warnings = append(warnings, fmt.Sprintf("runStrategy '%s': %s; use 'Always' to start the VM, 'Halted' to stop it", *strategy, idle[*strategy]))
+	}
+	return warnings
+}
+
+// idle are run strategies by which a VM is neither started nor stopped, with the reason. The API accepts them.
+var idle = map[v1.VirtualMachineRunStrategy]string{
+	v1.RunStrategyManual:         "start and stop requests are not served yet",
+	v1.RunStrategyWaitAsReceiver: "live migration is not served",
+}
+
 // matchers judges the references to a size and a preference, whatever they resolve to.
 func matchers(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	policies := []v1.InferFromVolumeFailurePolicy{v1.IgnoreInferFromVolumeFailure, v1.RejectInferFromVolumeFailure}

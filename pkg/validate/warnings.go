@@ -51,23 +51,6 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	return warnings
 }
 
-// VMWarnings are those about what only a VM has.
-func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
-	if vm.Spec.Running != nil {
-		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
-	}
-	if strategy := vm.Spec.RunStrategy; strategy != nil && idle[*strategy] != "" {
-		warnings = append(warnings, fmt.Sprintf("runStrategy '%s': %s; use 'Always' to start the VM, 'Halted' to stop it", *strategy, idle[*strategy]))
-	}
-	return warnings
-}
-
-// idle are run strategies by which a VM is neither started nor stopped, with the reason. The API accepts them.
-var idle = map[v1.VirtualMachineRunStrategy]string{
-	v1.RunStrategyManual:         "start and stop requests are not served yet",
-	v1.RunStrategyWaitAsReceiver: "live migration is not served",
-}
-
 // PreferenceWarnings are about fields of a preference that its API is going to drop.
 func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
 	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/fieldpath"
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
 )
 
@@ -177,8 +178,7 @@ func (s *search) leaf(at string, v reflect.Value, in within) int {
 
 // found is the entry of a leaf, if the leaf is at or below the path.
 func (s *search) found(at string, in within) int {
-	rest, below := strings.CutPrefix(at, s.path)
-	if !below || rest != "" && rest[0] != '.' && rest[0] != '[' {
+	if _, below := fieldpath.Below(at, s.path); !below {
 		return None
 	}
 	if i, noted := s.noted[at]; noted {

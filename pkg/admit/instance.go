@@ -1,0 +1,39 @@
+package admit
+
+import (
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/identity"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// inherited are the annotations that a VM hands to its VMI.
+var inherited = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
+
+// Instance is the sparse VMI of a VM: template, name, namespace, pins, identity. Owner, finalizers and the frozen frontend
+// are for the caller to add. The VM must have a template.
+func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
+	vmi := &v1.VirtualMachineInstance{TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: "VirtualMachineInstance"}}
+	template := vm.Spec.Template.DeepCopy()
+	vmi.Labels, vmi.Annotations = template.ObjectMeta.Labels, template.ObjectMeta.Annotations
+	vmi.Name, vmi.Namespace = vm.Name, vm.Namespace
+	vmi.Spec = template.Spec
+	for _, key := range inherited {
+		annotate(vmi, key, vm.Annotations[key])
+	}
+	annotate(vmi, v1alpha1.AnnotationGeneration, identity.Generation(vm))
+	return vmi
+}
+
+// annotate writes into the object's own annotations, which nobody else may hold.
+func annotate(object metav1.Object, key, value string) {
+	if key == "" || value == "" {
+		return
+	}
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+		object.SetAnnotations(annotations)
+	}
+	annotations[key] = value
+}
