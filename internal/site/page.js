@@ -1,0 +1,257 @@
+'use strict';
+(() => {
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const kinds = { instancetypes: 'preferences', preferences: 'instancetypes' };
+  const byID = new Map();
+  for (const kind of Object.keys(kinds)) {
+    data[kind] = data[kind] || [];
+    data[kind].forEach((object, index) => byID.set(object.id, { kind, index, object }));
+  }
+  const gib = 2 ** 30;
+  const dialog = document.getElementById('details');
+  const heading = document.getElementById('details-title');
+  const body = document.getElementById('details-body');
+
+  // make returns an element. Text is only ever set as text: the catalog's author is a stranger.
+  function make(name, text, attributes) {
+    const element = document.createElement(name);
+    if (text !== undefined) element.textContent = text;
+    for (const [key, value] of Object.entries(attributes || {})) element.setAttribute(key, value);
+    return element;
+  }
+
+  // The hash is the state: '#KIND?filters', '#ID' of an object, or '#compare/ID,ID'.
+  const views = {};
+  let current = 'instancetypes';
+
+  for (const [kind, other] of Object.entries(kinds)) {
+    const section = document.getElementById(kind);
+    const view = views[kind] = {
+      section, kind, other,
+      form: section.querySelector('form'), count: section.querySelector('output'), compare: section.querySelector('.compare'),
+      rows: [...section.querySelectorAll('tbody tr')], chosen: new Set(),
+    };
+    view.form.hidden = section.querySelector('.bar').hidden = false;
+    view.form.addEventListener('input', () => { filter(view); remember(view); });
+    view.form.addEventListener('reset', () => setTimeout(() => { filter(view); remember(view); }));
+    view.form.addEventListener('submit', (event) => event.preventDefault());
+    for (const row of view.rows) {
+      const box = row.querySelector('input');
+      box.hidden = false;
+      box.addEventListener('change', () => {
+        view.chosen[box.checked ? 'add' : 'delete'](Number(row.dataset.i));
+        view.compare.disabled = view.chosen.size < 2;
+        view.compare.textContent = view.chosen.size ? `Compare ${view.chosen.size}` : 'Compare';
+      });
+    }
+    view.compare.addEventListener('click', () => {
+      location.hash = 'compare/' + [...view.chosen].map((i) => data[kind][i].id).join(',');
+    });
+    for (const head of section.querySelectorAll('th[data-sort]')) {
+      const button = make('button', head.textContent, { type: 'button' });
+      head.replaceChildren(button);
+      button.addEventListener('click', () => sort(view, head));
+    }
+  }
+
+  function number(form, name) {
+    const text = form.elements[name] ? form.elements[name].value : '';
+    return text === '' || Number.isNaN(Number(text)) ? null : Number(text);
+  }
+
+  function matches(view, object) {
+    const form = view.form;
+    const value = (name) => (form.elements[name] ? form.elements[name].value : '');
+    const words = value('q').toLowerCase().split(/\s+/).filter(Boolean);
+    const text = [object.name, object.namespace, object.display, object.description, object.class, ...(object.features || [])].join(' ').toLowerCase();
+    const within = (amount, least, most) => (least === null || amount >= least) && (most === null || amount <= most);
+    if (!words.every((word) => text.includes(word))) return false;
+    if (!within(object.cpus || 0, number(form, 'cpu'), number(form, 'maxcpu'))) return false;
+    if (!within((object.bytes || 0) / gib, number(form, 'mem'), number(form, 'maxmem'))) return false;
+    if (!within(object.gpus || 0, number(form, 'gpus'), null)) return false;
+    if (value('class') && object.class !== value('class')) return false;
+    if (value('arch') && object.architectures && !object.architectures.includes(value('arch'))) return false;
+    if (value('life') && object.lifecycle !== value('life')) return false;
+    const partner = byID.get(value('fits'));
+    return !partner || (object.fits || []).includes(partner.index);
+  }
+
+  function filter(view) {
+    let shown = 0;
+    for (const row of view.rows) {
+      row.hidden = !matches(view, data[view.kind][row.dataset.i]);
+      if (!row.hidden) shown++;
+    }
+    view.count.textContent = `${shown} of ${view.rows.length}`;
+  }
+
+  function sort(view, head) {
+    const rising = head.getAttribute('aria-sort') !== 'ascending';
+    for (const other of view.section.querySelectorAll('th[aria-sort]')) other.removeAttribute('aria-sort');
+    head.setAttribute('aria-sort', rising ? 'ascending' : 'descending');
+    const key = (row) => data[view.kind][row.dataset.i][head.dataset.sort];
+    view.rows.sort((a, b) => {
+      const [x, y] = [key(a), key(b)];
+      const order = typeof x === 'number' || typeof y === 'number'
+        ? (x || 0) - (y || 0)
+        : String(x || '').localeCompare(String(y || ''), 'en', { numeric: true });
+      return rising ? order : -order;
+    });
+    view.section.querySelector('tbody').append(...view.rows);
+  }
+
+  function hashOf(view) {
+    const query = new URLSearchParams();
+    for (const field of view.form.elements) if (field.name && field.value) query.set(field.name, field.value);
+    const text = query.toString();
+    return '#' + view.kind + (text ? '?' + text : '');
+  }
+
+  function remember(view) {
+    history.replaceState(null, '', hashOf(view));
+  }
+
+  function show(kind) {
+    current = kind;
+    for (const view of Object.values(views)) view.section.hidden = view.kind !== kind;
+    for (const link of document.querySelectorAll('[data-tab]')) {
+      if (link.dataset.tab === kind) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+  }
+
+  function copyable(text, label) {
+    const block = make('div');
+    const pre = make('pre', text, { tabindex: '0' });
+    const button = make('button', 'Copy ' + label, { type: 'button' });
+    const said = make('span', '', { role: 'status' });
+    button.addEventListener('click', async () => {
+      try {
+        await navigator.clipboard.writeText(text);
+        said.textContent = ' copied';
+      } catch {
+        // Without permission to write the clipboard, the text is selected for the reader's own keys.
+        getSelection().selectAllChildren(pre);
+        said.textContent = ' selected: copy it with Ctrl+C';
+      }
+    });
+    block.append(button, said, pre);
+    return block;
+  }
+
+  function table(heads, rows) {
+    const out = make('table');
+    const head = out.createTHead().insertRow();
+    for (const text of heads) head.append(make('th', text, { scope: 'col' }));
+    const tbody = out.createTBody();
+    for (const { cells, differs } of rows) {
+      const row = tbody.insertRow();
+      if (differs) row.className = 'differs';
+      cells.forEach((text, i) => row.append(make(i ? 'td' : 'th', text, i ? {} : { scope: 'row' })));
+    }
+    const scroll = make('div', undefined, { class: 'scroll', tabindex: '0' });
+    scroll.append(out);
+    return scroll;
+  }
+
+  function command(kind, object) {
+    const partner = data[kinds[kind]][(object.fits || [])[0]];
+    const flags = { instancetypes: 'instancetype', preferences: 'preference' };
+    const parts = [`--${flags[kind]} ${object.name}`];
+    if (partner) parts.push(`--${flags[kinds[kind]]} ${partner.name}`);
+    return 'kubectl kiln create vm --name my-vm ' + parts.sort().join(' ');
+  }
+
+  function details({ kind, object }) {
+    heading.textContent = object.name;
+    const fits = make('ul', undefined, { class: 'fits' });
+    for (const i of object.fits || []) {
+      const partner = data[kinds[kind]][i];
+      const item = make('li');
+      item.append(make('a', partner.name, { href: '#' + partner.id }));
+      fits.append(item);
+    }
+    const parts = [];
+    if (object.display) parts.push(make('p', object.display));
+    if (object.description) parts.push(make('p', object.description));
+    if (object.lifecycle !== 'active') {
+      const text = object.lifecycle === 'obsolete' ? 'Obsolete: new VMs are refused.' : 'Deprecated: new VMs bring a warning.';
+      parts.push(make('p', text + (object.replacedBy ? ` Use '${object.replacedBy}'.` : '')));
+    }
+    parts.push(
+      make('h3', 'Create a VM'), copyable(command(kind, object), 'command'),
+      make('h3', kind === 'instancetypes' ? 'Preferences that fit' : 'Instancetypes that fit'),
+      fits.childElementCount ? fits : make('p', 'none of this catalog'),
+      make('h3', 'Fields'), table(['Field', 'Value'], object.fields.map((f) => ({ cells: [f.path, f.value] }))),
+      make('h3', 'Manifest'), copyable(object.manifest, 'manifest'),
+    );
+    body.replaceChildren(...parts);
+    open();
+  }
+
+  function compare(found) {
+    heading.textContent = 'Comparison';
+    const values = found.map(({ object }) => new Map(object.fields.map((f) => [f.path, f.value])));
+    const paths = [...new Set(values.flatMap((v) => [...v.keys()]))];
+    const rows = paths.map((path) => {
+      const cells = values.map((v) => v.get(path) ?? '');
+      const differs = new Set(cells).size > 1;
+      return { cells: [path, ...cells, differs ? 'differs' : ''], differs };
+    });
+    body.replaceChildren(table(['Field', ...found.map(({ object }) => object.name), ''], rows));
+    open();
+  }
+
+  function open() {
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
+  }
+  dialog.addEventListener('close', () => {
+    const view = views[current];
+    if (location.hash !== hashOf(view)) location.hash = hashOf(view);
+  });
+
+  function route() {
+    let hash = '';
+    try {
+      hash = decodeURIComponent(location.hash.slice(1).split('?')[0]);
+    } catch {
+      hash = ''; // a hash that somebody mistyped
+    }
+    const object = byID.get(hash);
+    if (object) {
+      show(object.kind);
+      details(object);
+      return;
+    }
+    if (hash.startsWith('compare/')) {
+      const found = hash.slice('compare/'.length).split(',').map((id) => byID.get(id)).filter(Boolean).slice(0, 8);
+      if (found.length) {
+        show(found[0].kind);
+        compare(found);
+        return;
+      }
+    }
+    const view = views[hash] || views[current];
+    if (views[hash]) {
+      const query = new URLSearchParams(location.hash.split('?')[1] || '');
+      for (const field of view.form.elements) if (field.name) field.value = query.get(field.name) || '';
+    }
+    show(view.kind);
+    filter(view);
+    if (dialog.open) dialog.close();
+  }
+
+  const theme = document.getElementById('theme');
+  const dark = () => (document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === 'dark'
+    : matchMedia('(prefers-color-scheme: dark)').matches);
+  const label = () => { theme.textContent = dark() ? 'Light' : 'Dark'; };
+  theme.hidden = false;
+  theme.addEventListener('click', () => { document.documentElement.dataset.theme = dark() ? 'light' : 'dark'; label(); });
+  label();
+
+  for (const view of Object.values(views)) filter(view);
+  addEventListener('hashchange', route);
+  route();
+})();

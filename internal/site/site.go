@@ -1,0 +1,125 @@
+// Package site writes a catalog as one static HTML page. The page needs no server and no network: styles, script and data stand in it, so
+// that it opens from a disk, an archive or any web server alike.
+//
+// The rows of both tables are HTML, which is readable without a script. The script adds filters, comparison, details and permalinks. Names,
+// labels and descriptions are written by whoever wrote the catalog: the template escapes them, the script only ever sets text, and the
+// page's Content-Security-Policy allows no other script and no connection.
+package site
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"slices"
+)
+
+var (
+	//go:embed page.html
+	page string
+	//go:embed page.css
+	style string
+	//go:embed page.js
+	script string
+)
+
+// Catalog is what a page shows.
+type Catalog struct {
+	// Title heads the page, Version and Source follow it; each may be empty.
+	Title   string `json:"title"`
+	Version string `json:"version,omitempty"`
+	Source  string `json:"source,omitempty"`
+	// Reference is the OCI reference of the catalog, empty if it came from a folder.
+	Reference     string   `json:"reference,omitempty"`
+	Instancetypes []Object `json:"instancetypes"`
+	Preferences   []Object `json:"preferences"`
+}
+
+// Object is an instancetype or a preference.
+type Object struct {
+	// ID is the object's part of a permalink, such as 'instancetype/u1.small', or 'instancetype/team-a/u1.small' of a namespaced one.
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Namespace   string `json:"namespace,omitempty"`
+	Display     string `json:"display,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Lifecycle is 'active', 'deprecated' or 'obsolete'; ReplacedBy names the object to use instead.
+	Lifecycle  string `json:"lifecycle"`
+	ReplacedBy string `json:"replacedBy,omitempty"`
+	// Class of an instancetype, operating system of a preference.
+	Class string `json:"class,omitempty"`
+	// Architectures are those on which VMs of it boot; none stands for any.
+	Architectures []string `json:"architectures,omitempty"`
+	// CPUs are the vCPUs of an instancetype, or those that a preference requires.
+	CPUs uint32 `json:"cpus,omitempty"`
+	// Memory is that of an instancetype, or the memory that a preference requires, as it is written. Bytes is the same amount.
+	Memory string `json:"memory,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	GPUs   int    `json:"gpus,omitempty"`
+	// Features are words such as 'dedicated CPUs' and 'hugepages 2Mi'.
+	Features []string `json:"features,omitempty"`
+	// Fields are the leaves of the spec, for comparison.
+	Fields []Field `json:"fields"`
+	// Fits are the indexes of the preferences that an instancetype can be used with, or the reverse.
+	Fits []int `json:"fits"`
+	// Manifest is the object in YAML.
+	Manifest string `json:"manifest"`
+}
+
+// Field is a leaf of a spec.
+type Field struct {
+	Path  string `json:"path"`
+	Value string `json:"value"`
+}
+
+// Page returns the page of a catalog.
+func Page(c Catalog) ([]byte, error) {
+	parsed, err := template.New("page").Parse(page)
+	if err != nil {
+		return nil, fmt.Errorf("the page's template: %w", err)
+	}
+	data, err := json.Marshal(c) // escapes <, > and &: no text ends the script element
+	if err != nil {
+		return nil, err
+	}
+	values := struct {
+		Catalog
+		Classes, Systems, Architectures []string
+		Policy                          string
+		Data, Script                    template.JS
+		Style                           template.CSS
+	}{
+		Catalog: c, Data: template.JS(data), Script: template.JS(script), Style: template.CSS(style), Policy: policy(),
+		Classes:       distinct(c.Instancetypes, func(o Object) []string { return []string{o.Class} }),
+		Systems:       distinct(c.Preferences, func(o Object) []string { return []string{o.Class} }),
+		Architectures: distinct(append(slices.Clone(c.Instancetypes), c.Preferences...), func(o Object) []string { return o.Architectures }),
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, values); err != nil {
+		return nil, fmt.Errorf("the page cannot be written: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// policy allows this package's script and style by their digests, and nothing else.
+func policy() string {
+	return fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; base-uri 'none'; form-action 'none'", digest(script), digest(style))
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// distinct returns the sorted values that a filter offers.
+func distinct(objects []Object, of func(Object) []string) (all []string) {
+	for _, o := range objects {
+		all = append(all, of(o)...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+}
