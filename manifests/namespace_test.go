@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// TestOtherNamespaces: component namespace changes the two names wherever they stand, and nothing else.
+// TestOtherNamespaces: component namespace changes the three names wherever they stand, and nothing else.
 func TestOtherNamespaces(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -28,7 +28,7 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 	for _, overlay := range []string{"rotation", "cert-manager"} {
 		text := fmt.Sprintf("resources: [%[1]s/overlays/%[2]s]\ncomponents: [%[1]s/namespace]\n"+
-			"configMapGenerator: [{name: kiln-namespaces, literals: [system=other-7, launchers=machines-7]}]\n", manifests, overlay)
+			"configMapGenerator: [{name: kiln-namespaces, literals: [system=other-7, launchers=machines-7, kubevirt=virt-7]}]\n", manifests, overlay)
 		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -36,10 +36,15 @@ func TestOtherNamespaces(t *testing.T) {
 		if strings.Contains(moved, "kiln-system") {
 			t.Errorf("%s: 'kiln-system' is still in it", overlay)
 		}
-		if n := strings.Count(moved, "other-7"); n < 30 {
-			t.Errorf("%s: only %d places have the new name", overlay, n)
+		if strings.Contains(moved, ":kubevirt:") {
+			t.Errorf("%s: accounts of namespace 'kubevirt' are still in it", overlay)
 		}
-		back := strings.NewReplacer("other-7", "kiln-system", "machines-7", "kiln-launchers").Replace(moved)
+		for name, least := range map[string]int{"other-7": 30, "virt-7": 7} {
+			if n := strings.Count(moved, name); n < least {
+				t.Errorf("%s: only %d places have the new name '%s'", overlay, n, name)
+			}
+		}
+		back := strings.NewReplacer("other-7", "kiln-system", "machines-7", "kiln-launchers", "virt-7", "kubevirt").Replace(moved)
 		if diff := cmp.Diff(built(t, filepath.Join("overlays", overlay)), back); diff != "" {
 			t.Errorf("%s: other things change, or not all do:\n%s", overlay, diff)
 		}

@@ -163,7 +163,7 @@ func changed(t *testing.T, stored, patch string) validate.GuestChange {
 
 // engineOn is the first rule that the engine refuses a change by.
 func engineOn(change validate.GuestChange, subresource string) string {
-	limits := config.Default().InstalledIn("kiln-system").Limits
+	limits := config.Default().InstalledIn(config.Installation{Kiln: "kiln-system"}).Limits
 	errs := validate.GuestUpdate(change, limits)
 	if subresource != "" {
 		errs = validate.GuestStatusUpdate(change, limits)

@@ -34,7 +34,7 @@ func root() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	o.AddAccess(flags)
-	o.AddNamespace(flags)
+	o.AddNamespaces(flags)
 	o.AddServing(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)

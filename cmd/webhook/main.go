@@ -30,7 +30,7 @@ func root() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	o.AddAccess(flags)
-	o.AddNamespace(flags)
+	o.AddNamespaces(flags)
 	o.AddServing(flags)
 	flags.StringVar(&o.address, "webhook-bind-address", ":9443", "address of the webhooks")
 	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs", "folder of tls.crt and tls.key, which are read again when they change")

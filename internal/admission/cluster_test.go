@@ -49,7 +49,9 @@ type cluster struct {
 }
 
 // installed is the configuration of a cluster with Kiln in a namespace of somebody's choice.
-func installed() config.Cluster { return config.Default().InstalledIn("machines") }
+func installed() config.Cluster {
+	return config.Default().InstalledIn(config.Installation{Kiln: "machines"})
+}
 
 func newCluster(t *testing.T, documents ...string) *cluster {
 	t.Helper()

@@ -23,8 +23,8 @@ import (
 type Watcher struct {
 	// File is read if it is named; else the KubeVirt object is.
 	File string
-	// Namespace is the one that Kiln is installed in, whose accounts may do what controllers do. Empty where no request is judged.
-	Namespace string
+	// Installation names the namespaces whose accounts may do what controllers do. Its zero value is for processes that judge no request.
+	Installation config.Installation
 
 	Cache  cache.Cache
 	Mapper meta.RESTMapper
@@ -46,15 +46,7 @@ func (w *Watcher) Now() config.Cluster {
 	if now := w.now.Load(); now != nil {
 		return *now
 	}
-	return w.withAccounts(config.Default())
-}
-
-// withAccounts returns a configuration with Kiln's own accounts in it, where they are known.
-func (w *Watcher) withAccounts(cluster config.Cluster) config.Cluster {
-	if w.Namespace == "" {
-		return cluster
-	}
-	return cluster.InstalledIn(w.Namespace)
+	return config.Default().InstalledIn(w.Installation)
 }
 
 // Load reads the file, or starts to watch the object. A wrong file is an error, so that nothing starts with another
@@ -143,7 +135,7 @@ func (w *Watcher) readObjects(ctx context.Context) {
 }
 
 func (w *Watcher) set(read Reading) {
-	cluster := w.withAccounts(read.Cluster)
+	cluster := read.InstalledIn(w.Installation)
 	if equality.Semantic.DeepEqual(cluster, w.Now()) {
 		return // the object is written for other reasons too
 	}

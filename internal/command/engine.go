@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -54,7 +55,8 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 		return nil, err
 	}
 	e.Configuration = &clusterconfig.Watcher{
-		File: file, Namespace: p.Namespace, Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
+		File: file, Installation: config.Installation{Kiln: p.Namespace, KubeVirt: p.KubeVirtNamespace},
+		Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
 	}
 	e.Resolver = resolve.Resolver{Cached: mgr.GetCache(), Live: e.Live, Memo: resolve.NewMemo()}
 	if err := e.Configuration.Load(ctx); err != nil {

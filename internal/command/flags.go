@@ -1,9 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/pflag"
 )
 
@@ -12,8 +14,9 @@ type Process struct {
 	// Kubeconfig is a file with access to the cluster. Empty means the service account of the pod.
 	Kubeconfig string
 	LogLevel   slog.Level
-	// Namespace is the one that Kiln is installed in. Its accounts are known by it.
-	Namespace string
+	// Namespace is the one that Kiln is installed in, and KubeVirtNamespace that of KubeVirt. The accounts that may do what controllers do are
+	// those of these two namespaces.
+	Namespace, KubeVirtNamespace string
 	// Metrics and Health are the addresses of /metrics, and of /healthz and /readyz. "0" serves none.
 	Metrics, Health string
 	// Elect makes the process wait with its controllers until it holds a Lease in namespace Leases, or in Namespace where that is empty.
@@ -32,9 +35,11 @@ func (p *Process) AddLog(flags *pflag.FlagSet) {
 	flags.TextVar(&p.LogLevel, "log-level", p.LogLevel, "lowest level that is logged: debug, info, warn or error")
 }
 
-// AddNamespace adds --namespace, which the pod's environment sets.
-func (p *Process) AddNamespace(flags *pflag.FlagSet) {
+// AddNamespaces adds --namespace and --kubevirt-namespace. The pod's environment sets both: manifests/namespace changes them there.
+func (p *Process) AddNamespaces(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace that Kiln is installed in; POD_NAMESPACE if that is set")
+	flags.StringVar(&p.KubeVirtNamespace, "kubevirt-namespace", cmp.Or(os.Getenv("KUBEVIRT_NAMESPACE"), config.DefaultKubeVirtNamespace),
+		"namespace of KubeVirt's accounts, which may manage VMIs too; KUBEVIRT_NAMESPACE if that is set")
 }
 
 // AddServing adds --health-probe-bind-address and --metrics-bind-address.

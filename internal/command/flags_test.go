@@ -13,7 +13,7 @@ import (
 func flags(p *Process) *pflag.FlagSet {
 	all := pflag.NewFlagSet("process", pflag.ContinueOnError)
 	p.AddAccess(all)
-	p.AddNamespace(all)
+	p.AddNamespaces(all)
 	p.AddServing(all)
 	p.AddElection(all)
 	return all
@@ -21,17 +21,23 @@ func flags(p *Process) *pflag.FlagSet {
 
 func TestFlags(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "vms")
+	t.Setenv("KUBEVIRT_NAMESPACE", "virt")
 	t.Setenv("KUBECONFIG", "")
 	for _, test := range []struct {
 		why, args, wrong string
 		want             Process
 	}{
-		{"a pod needs none", "", "", Process{Namespace: "vms", Health: ":8081", Metrics: "0", Elect: true}},
-		{"a flag goes before the environment", "--namespace=others", "", Process{Namespace: "others", Health: ":8081", Metrics: "0", Elect: true}},
-		{"one replica alone elects nobody", "--leader-elect=false", "", Process{Namespace: "vms", Health: ":8081", Metrics: "0"}},
+		{"a pod needs none", "", "", Process{Namespace: "vms", KubeVirtNamespace: "virt", Health: ":8081", Metrics: "0", Elect: true}},
+		{
+			"flags go before the environment", "--namespace=others --kubevirt-namespace=kv", "",
+			Process{Namespace: "others", KubeVirtNamespace: "kv", Health: ":8081", Metrics: "0", Elect: true},
+		},
+		{"one replica alone elects nobody", "--leader-elect=false", "", Process{Namespace: "vms", KubeVirtNamespace: "virt", Health: ":8081", Metrics: "0"}},
 		{
 			"all of them", "--kubeconfig=k --log-level=debug --metrics-bind-address=:1 --health-probe-bind-address=:2 --leader-elect-resource-namespace=leases", "",
-			Process{Kubeconfig: "k", LogLevel: slog.LevelDebug, Namespace: "vms", Metrics: ":1", Health: ":2", Elect: true, Leases: "leases"},
+			Process{
+				Kubeconfig: "k", LogLevel: slog.LevelDebug, Namespace: "vms", KubeVirtNamespace: "virt", Metrics: ":1", Health: ":2", Elect: true, Leases: "leases",
+			},
 		},
 		{"no level", "--log-level=loud", "--log-level", Process{}},
 	} {

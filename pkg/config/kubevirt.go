@@ -29,44 +29,9 @@ const (
 	bridge, masquerade = "bridge", "masquerade"
 )
 
-// controllers are KubeVirt's own accounts that create and manage VMIs, in its default namespace.
-var controllers = []string{
-	"system:serviceaccount:kubevirt:kubevirt-apiserver",
-	"system:serviceaccount:kubevirt:kubevirt-controller",
-	"system:serviceaccount:kubevirt:kubevirt-handler",
-	"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
-}
-
-// launchers are the accounts among controllers that run the VMIs of their own node.
-var launchers = []string{
-	"system:serviceaccount:kubevirt:kubevirt-handler",
-}
-
-// migrators are KubeVirt's accounts that migrate a running VMI to another node. Kiln migrates none.
-var migrators = []string{
-	"system:serviceaccount:kubevirt:kubevirt-controller",
-	"system:serviceaccount:kubevirt:kubevirt-handler",
-	"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
-}
-
-// collectors are the accounts that Kubernetes' garbage collector may have: its own with --use-service-account-credentials, else that of
-// kube-controller-manager.
-var collectors = []string{
-	"system:kube-controller-manager",
-	"system:serviceaccount:kube-system:generic-garbage-collector",
-}
-
 // unsetCPURequest is KubeVirt's default (DefaultCPURequest). KubeVirt treats it as unset (setDefaultResourceRequests), and so does Kiln: the
 // pod then gets a request by the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
-
-// InstalledIn returns the configuration with Kiln's own accounts in the namespace in which Kiln is installed: they create and manage VMIs too.
-func (c Cluster) InstalledIn(namespace string) Cluster {
-	launcher := "system:serviceaccount:" + namespace + ":kiln-launcher"
-	c.Limits.Controllers = slices.Concat([]string{launcher, "system:serviceaccount:" + namespace + ":kiln-controller"}, c.Limits.Controllers)
-	c.Limits.Launchers = slices.Concat([]string{launcher}, c.Limits.Launchers)
-	return c
-}
 
 // FromKubeVirt returns the configuration that KubeVirt's spec.configuration describes. Errors have paths below spec.configuration;
 // with errors the returned value must not be used.
@@ -74,8 +39,7 @@ func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	root := field.NewPath("spec", "configuration")
 	gates, errs := gates(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
 	c := Cluster{Frontend: frontend(cfg, gates), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
-	c.Limits.Controllers, c.Limits.Launchers = slices.Clone(controllers), slices.Clone(launchers)
-	c.Limits.Migrators, c.Limits.Collectors = slices.Clone(migrators), slices.Clone(collectors)
+	c = c.InstalledIn(Installation{})
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled

@@ -33,6 +33,8 @@ type Options struct {
 	Configuration string
 	// Namespace that Kiln is installed in, and Launchers that of launchers' Leases; empty means those of the manifests.
 	Namespace, Launchers string
+	// KubeVirt is the namespace of KubeVirt's accounts; empty means that of the manifests.
+	KubeVirt string
 	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
 	// Progress gets a line for each step.
@@ -65,6 +67,7 @@ type Cluster struct {
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Options: o, bin: filepath.Join(o.Dir, "bin"), own: o.Kubeconfig == ""}
 	c.Host, c.Namespace, c.Launchers = cmp.Or(o.Host, "localhost"), cmp.Or(o.Namespace, "kiln-system"), cmp.Or(o.Launchers, "kiln-launchers")
+	c.KubeVirt = cmp.Or(o.KubeVirt, "kubevirt")
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error

@@ -12,7 +12,7 @@ func (c *Cluster) startController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile(), "--namespace", c.Namespace}
+	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile(), "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt}
 	if !c.byAddress() {
 		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
 		c.mirrors(ctx)

@@ -31,7 +31,8 @@ func (c *Cluster) kustomize(ctx context.Context) error {
 		return err
 	}
 	text := fmt.Sprintf("resources: [%[1]s/overlays/rotation]\ncomponents: [%[1]s/namespace]\n"+
-		"configMapGenerator: [{name: kiln-namespaces, literals: [system=%[2]s, launchers=%[3]s]}]\n", manifests, c.Namespace, c.Launchers)
+		"configMapGenerator: [{name: kiln-namespaces, literals: [system=%[2]s, launchers=%[3]s, kubevirt=%[4]s]}]\n",
+		manifests, c.Namespace, c.Launchers, c.KubeVirt)
 	file := filepath.Join(overlay, "kustomization.yaml")
 	if err := errors.Join(os.MkdirAll(overlay, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		return err

@@ -38,7 +38,8 @@ func (c *Cluster) startWebhook(ctx context.Context) error {
 	defer cancel()
 	c.webhooks = nil
 	for _, r := range c.replicas {
-		p, _, err := c.start("webhook", "--kubeconfig", kubeconfig, "--namespace", c.Namespace, "--config", c.configFile(), "--cert-dir", c.certs(),
+		p, _, err := c.start("webhook", "--kubeconfig", kubeconfig, "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
+			"--config", c.configFile(), "--cert-dir", c.certs(),
 			"--health-probe-bind-address", r.health, "--webhook-bind-address", r.address)
 		if err != nil {
 			return err

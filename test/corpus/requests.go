@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -69,7 +70,7 @@ func readRequest(dir string) (Request, error) {
 	if r.cluster, err = readCluster(dir); err != nil {
 		return r, err
 	}
-	r.cluster.Cluster = r.cluster.Cluster.InstalledIn("kiln-system") // whose accounts ask
+	r.cluster.Cluster = r.cluster.Cluster.InstalledIn(config.Installation{Kiln: "kiln-system"}) // whose accounts ask
 	for name, into := range map[string]*[]byte{"object.yaml": &r.Object, "stored.yaml": &r.Stored} {
 		text, err := input(dir, name)
 		if err == nil && text != nil {

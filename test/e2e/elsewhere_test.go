@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// writers have the rights of roles to write guests, statuses and revisions: Kiln's accounts of this installation and of another one, and a tenant.
+// writers have roles that let them write VMIs, statuses and revisions: accounts of this installation and of another one, and a tenant.
 const writers = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -27,17 +27,19 @@ subjects:
 - {kind: ServiceAccount, name: kiln-launcher, namespace: kiln-system}
 - {kind: ServiceAccount, name: kiln-controller, namespace: kiln-system}
 - {kind: ServiceAccount, name: kiln-webhook, namespace: kiln-system}
+- {kind: ServiceAccount, name: kubevirt-controller, namespace: virt}
+- {kind: ServiceAccount, name: kubevirt-controller, namespace: kubevirt}
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: eve}
 `
 
 const snapshot = `{"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {},
 	"metadata": {"name": "forged", "labels": {"instancetype.kubevirt.io/object-name": "x"}}}`
 
-// Kiln works in namespaces of the administrator's choice. Its accounts are those of these, and nobody else is taken for them: not those that
-// another installation would have.
+// Kiln and KubeVirt work in namespaces of the administrator's choice. Accounts of the same names in other namespaces, the default ones
+// included, are tenants.
 func TestInOtherNamespaces(t *testing.T) {
 	t.Parallel()
-	a := newAloneBy(t, cluster.Options{Namespace: "vms", Launchers: "vm-launchers"})
+	a := newAloneBy(t, cluster.Options{Namespace: "vms", Launchers: "vm-launchers", KubeVirt: "virt"})
 	s := newSpaceOn(t, a.Cluster)
 	if out := s.must(s.kubectl("", "get", "namespaces", "-o", "name")).stdout; strings.Contains(out, "kiln-") {
 		t.Errorf("there are other namespaces of Kiln:\n%s", out)
@@ -66,14 +68,20 @@ func TestInOtherNamespaces(t *testing.T) {
 	claimed := mustJSON(t, guest)
 	regenerated := []string{"annotate", "vmi", "web", "kilnvm.io/generation=x", "--overwrite"}
 	report := []string{"replace", "--subresource=status", "-f", "-"}
-	for _, account := range []string{"eve", "system:serviceaccount:kiln-system:kiln-launcher", "system:serviceaccount:kiln-system:kiln-controller"} {
+	for _, account := range []string{"eve", "system:serviceaccount:kiln-system:kiln-launcher", "system:serviceaccount:kiln-system:kiln-controller",
+		"system:serviceaccount:kubevirt:kubevirt-controller"} {
 		as := "--as=" + account
 		a.refuses("a status by "+account, "only controllers may write status", claimed, append(report, as, "-n", s.name)...)
 		a.refuses("a generation by "+account, "only controllers may change kilnvm.io/generation", "", append(regenerated, as, "-n", s.name)...)
 	}
-	const webhook = "system:serviceaccount:kiln-system:kiln-webhook"
-	a.refuses("a revision by "+webhook, "of namespace 'vms'", snapshot, "create", "-n", s.name, "-f", "-", "--as="+webhook)
+	for _, account := range []string{"system:serviceaccount:kiln-system:kiln-webhook", "system:serviceaccount:kubevirt:kubevirt-controller"} {
+		a.refuses("a revision by "+account, "of namespace 'vms'", snapshot, "create", "-n", s.name, "-f", "-", "--as="+account)
+	}
 
 	s.must(s.kubectl(claimed, append(report, "--as=system:serviceaccount:vms:kiln-launcher")...))
 	s.must(s.kubectl("", append(regenerated, "--as=system:serviceaccount:vms:kiln-controller")...))
+	const kubevirt = "--as=system:serviceaccount:virt:kubevirt-controller"
+	s.must(s.kubectl(snapshot, "create", "-f", "-", kubevirt))
+	s.must(s.kubectl("", "annotate", "vmi", "web", "kilnvm.io/generation=y", "--overwrite", kubevirt))
+	s.must(s.kubectl("", "patch", "vmi", "web", "--subresource=status", "--type=merge", "-p", `{"status": {"phase": "Scheduled"}}`, kubevirt))
 }

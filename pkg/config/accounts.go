@@ -1,0 +1,39 @@
+package config
+
+import "cmp"
+
+// DefaultKubeVirtNamespace is the namespace of KubeVirt's own manifests.
+const DefaultKubeVirtNamespace = "kubevirt"
+
+// Installation names the namespaces whose service accounts manage VMIs. Whoever controls one of them may write the VMIs of all tenants.
+type Installation struct {
+	// Kiln is the namespace of Kiln. Empty means that Kiln has no accounts: no request is judged.
+	Kiln string
+	// KubeVirt is the namespace of KubeVirt, empty for DefaultKubeVirtNamespace. It is trusted also where KubeVirt is not installed.
+	KubeVirt string
+}
+
+// InstalledIn returns the configuration with the accounts of an installation in Limits, instead of those that it had. The policies of
+// manifests/policies name the same accounts.
+func (c Cluster) InstalledIn(in Installation) Cluster {
+	kubevirt := serviceAccount(cmp.Or(in.KubeVirt, DefaultKubeVirtNamespace))
+	apiserver, controller, handler := kubevirt("kubevirt-apiserver"), kubevirt("kubevirt-controller"), kubevirt("kubevirt-handler")
+	synchronization := kubevirt("kubevirt-synchronization-controller")
+	c.Limits.Controllers = []string{apiserver, controller, handler, synchronization}
+	c.Limits.Launchers = []string{handler}
+	c.Limits.Migrators = []string{controller, handler, synchronization} // Kiln migrates no VMI
+	// The garbage collector has its own account with --use-service-account-credentials, else that of kube-controller-manager.
+	c.Limits.Collectors = []string{"system:kube-controller-manager", serviceAccount("kube-system")("generic-garbage-collector")}
+	if in.Kiln == "" {
+		return c
+	}
+	kiln := serviceAccount(in.Kiln)
+	c.Limits.Controllers = append([]string{kiln("kiln-launcher"), kiln("kiln-controller")}, c.Limits.Controllers...)
+	c.Limits.Launchers = append([]string{kiln("kiln-launcher")}, c.Limits.Launchers...)
+	return c
+}
+
+// serviceAccount returns the user names of the service accounts of a namespace, by the name of the account.
+func serviceAccount(namespace string) func(string) string {
+	return func(name string) string { return "system:serviceaccount:" + namespace + ":" + name }
+}
