@@ -7,41 +7,28 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
-// A bare machine has no storage classes. Its administrator describes claim 'data' of namespace 'shop' in shop/data.yaml below --claims: a network
-// disk, or a LUN behind a Fibre Channel adapter of the VMI's own. The key of the disk is in data.key beside it, the passphrase of a LUKS volume in
-// data.luks. Neither is ever part of a document, a log or an event.
+// A bare machine has no storage classes. Its administrator describes claim 'data' of namespace 'shop' by a HostClaim in shop/data.yaml below
+// --claims: a network disk, or a LUN behind a Fibre Channel adapter of the VMI's own. The key of the disk is in data.key beside it, the passphrase of
+// a LUKS volume in data.luks. Neither is ever part of a document, a log or an event.
 
 // errNoClaims is the error for each claim if the launcher runs without --claims.
 var errNoClaims = errors.New("this launcher serves no claims: it was started without --claims")
 
-// described is the content of a claim's YAML file.
-type described struct {
-	Network   *backend.NetworkDisk `json:"network,omitempty"`
-	LUN       *lun                 `json:"lun,omitempty"`
-	Encrypted bool                 `json:"encrypted,omitempty"`
-}
-
-// lun is a block device that exists once its adapter does.
-type lun struct {
-	// Path is below /dev/disk, whose names are stable.
-	Path    string              `json:"path"`
-	Adapter backend.HostAdapter `json:"adapter"`
-}
-
 // worldWide is the form of a WWNN or WWPN.
 var worldWide = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 
-func (l lun) volume() (backend.Volume, error) {
+func lunVolume(l v1alpha1.HostLUN) (backend.Volume, error) {
 	if path.Clean(l.Path) != l.Path || !strings.HasPrefix(l.Path, "/dev/disk/") {
-		return backend.Volume{}, fmt.Errorf("lun.path '%s' must be below /dev/disk", l.Path)
+		return backend.Volume{}, fmt.Errorf("spec.lun.path '%s' must be below /dev/disk", l.Path)
 	}
 	if a := l.Adapter; a.Parent == "" || !worldWide.MatchString(a.WWNN) || !worldWide.MatchString(a.WWPN) {
-		return backend.Volume{}, errors.New("lun.adapter must have a parent, and a wwnn and wwpn of 16 hexadecimal digits")
+		return backend.Volume{}, errors.New("spec.lun.adapter must have a parent, and a wwnn and wwpn of 16 hexadecimal digits")
 	}
 	return backend.Volume{Path: l.Path, Format: "raw", Block: true, Adapter: &l.Adapter}, nil
 }
@@ -70,19 +57,24 @@ func (h *BareMachine) claim(namespace, claim string) (source, error) {
 	}}, nil
 }
 
-// describedVolume reads a claim's file.
+// describedVolume reads a HostClaim. It refuses unknown fields: a mistyped 'encrypted' would give the guest the LUKS volume itself.
 func describedVolume(raw []byte) (volume backend.Volume, err error) {
-	var c described
-	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
+	var claim v1alpha1.HostClaim
+	if err := yaml.UnmarshalStrict(raw, &claim); err != nil {
 		return volume, err
 	}
-	if (c.Network == nil) == (c.LUN == nil) {
-		return volume, errors.New("its file must have exactly one of network and lun")
+	if claim.GroupVersionKind() != v1alpha1.GroupVersion.WithKind(v1alpha1.KindHostClaim) {
+		return volume, fmt.Errorf("its file must have apiVersion '%s' and kind '%s', and has '%s' and '%s'",
+			v1alpha1.GroupVersion, v1alpha1.KindHostClaim, claim.APIVersion, claim.Kind)
 	}
-	volume = backend.Volume{Network: c.Network, Format: "raw"}
-	if c.LUN != nil {
-		volume, err = c.LUN.volume()
+	spec := claim.Spec
+	if (spec.Network == nil) == (spec.LUN == nil) {
+		return volume, errors.New("its spec must have exactly one of network and lun")
 	}
-	volume.Encrypted = c.Encrypted
+	volume = backend.Volume{Network: spec.Network, Format: "raw"}
+	if spec.LUN != nil {
+		volume, err = lunVolume(*spec.LUN)
+	}
+	volume.Encrypted = spec.Encrypted
 	return volume, err
 }

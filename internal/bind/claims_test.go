@@ -16,6 +16,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// hostClaim begins the file of a claim. Its spec follows.
+const hostClaim = "apiVersion: kilnvm.io/v1alpha1\nkind: HostClaim\nspec: "
+
 // passphrase must be nowhere but in libvirt's memory.
 const passphrase = "correct-horse-battery-staple"
 
@@ -46,7 +49,8 @@ func TestEncryptedNetworkDisk(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	claims := filepath.Join(dir, "claims")
 	files := map[string]string{
-		"data.yaml": "network: {protocol: nbd, name: data, hosts: [{socket: " + luks(t, dir) + "}]}\nencrypted: true\n", "data.luks": passphrase,
+		"data.yaml": hostClaim + "{network: {protocol: nbd, name: data, hosts: [{socket: " + luks(t, dir) + "}]}, encrypted: true}\n",
+		"data.luks": passphrase,
 	}
 	if err := os.MkdirAll(filepath.Join(claims, "shop"), 0o700); err != nil {
 		t.Fatal(err)

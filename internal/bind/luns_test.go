@@ -11,8 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-const lunOfClaim = `lun: {path: /dev/disk/by-path/pci-0000:05:00.0-fc-0x5006016844602198-lun-0, ` +
-	`adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}`
+const lunOfClaim = hostClaim + `{lun: {path: /dev/disk/by-path/pci-0000:05:00.0-fc-0x5006016844602198-lun-0, ` +
+	`adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}}`
 
 // lunOf is the volume that a claim's file describes.
 func lunOf(t *testing.T, file string) backend.Volume {
@@ -36,13 +36,19 @@ func describedBy(t *testing.T, file string) (backend.Volume, error) {
 
 func TestClaimsOfLUNs(t *testing.T) {
 	t.Parallel()
+	const adapter = "adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}"
 	for _, c := range []struct{ why, file, want string }{
-		{"a disk that others have", "lun: {path: /dev/sda, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}", "below /dev/disk"},
-		{"out of the folder", "lun: {path: /dev/disk/../sda, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: 10000000c9831b4b}}", "below /dev/disk"},
-		{"no adapter", "lun: {path: /dev/disk/by-path/x}", "must have a parent"},
-		{"a name that is none", "lun: {path: /dev/disk/by-path/x, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: host}}", "16 hexadecimal digits"},
-		{"two at once", "network: {protocol: nbd}\n" + lunOfClaim, "exactly one of"},
-		{"nothing", "encrypted: true", "exactly one of"},
+		{"a disk that others have", hostClaim + "{lun: {path: /dev/sda, " + adapter + "}}", "below /dev/disk"},
+		{"out of the folder", hostClaim + "{lun: {path: /dev/disk/../sda, " + adapter + "}}", "below /dev/disk"},
+		{"no adapter", hostClaim + "{lun: {path: /dev/disk/by-path/x}}", "must have a parent"},
+		{"a name that is none", hostClaim + "{lun: {path: /dev/disk/by-path/x, adapter: {parent: scsi_host1, wwnn: 20000000c9831b4b, wwpn: host}}}",
+			"16 hexadecimal digits"},
+		{"two at once", hostClaim + "{network: {protocol: nbd}, lun: {path: /dev/disk/by-path/x, " + adapter + "}}", "exactly one of"},
+		{"nothing", hostClaim + "{encrypted: true}", "exactly one of"},
+		{"a mistyped field", hostClaim + "{network: {protocol: nbd}, encryped: true}", `unknown field "encryped"`},
+		{"no kind", "spec: {network: {protocol: nbd}}", "must have apiVersion 'kilnvm.io/v1alpha1' and kind 'HostClaim', and has '' and ''"},
+		{"another version", strings.Replace(lunOfClaim, "v1alpha1", "v1", 1), "has 'kilnvm.io/v1' and 'HostClaim'"},
+		{"another kind", "apiVersion: v1\nkind: PersistentVolumeClaim\nspec: {}", "has 'v1' and 'PersistentVolumeClaim'"},
 	} {
 		if volume, err := describedBy(t, c.file); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want '%s'", c.why, volume, err, c.want)

@@ -28,7 +28,7 @@ func testHost(t *testing.T) (*BareMachine, string) {
 		func() error { return os.Mkdir(filepath.Join(claims, "shop"), 0o700) },
 		func() error { return os.WriteFile(filepath.Join(claims, "shop", "data.key"), []byte("key"), 0o600) },
 		func() error {
-			return os.WriteFile(filepath.Join(claims, "shop", "data.yaml"), []byte("network: {protocol: nbd, hosts: [{name: disks.example}]}"), 0o600)
+			return os.WriteFile(filepath.Join(claims, "shop", "data.yaml"), []byte(hostClaim+"{network: {protocol: nbd, hosts: [{name: disks.example}]}}"), 0o600)
 		},
 		func() error { return os.WriteFile(filepath.Join(dir, "disk.img"), make1MiB(), 0o600) },
 		func() error { return os.WriteFile(filepath.Join(tree, "disk", "root.img"), make1MiB(), 0o600) },

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -20,8 +19,7 @@ import (
 // hardware. m.VMI is the explicit spec of the guest; m.Frozen is not used. Each difference between the running domain and the spec is an
 // error at the field that it comes from, because a partial record would move the hardware that it leaves out.
 func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorList) {
-	vmi := identifiable(m.VMI)
-	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
+	vmi := identified(m.VMI, nil)
 	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: facts(m), Generation: identity.GenerationID(vmi)})
 	if len(errs) > 0 {
 		return record.Record{}, errs
@@ -34,9 +32,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	readIgnition(seen)
 	captured := abi.Freeze(seen, m.Defaults.Version)
 	// Where the spec leaves the identity open, the running guest's counts.
-	vmi = identifiable(m.VMI)
-	identity.Recall(vmi, &captured)
-	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
+	vmi = identified(m.VMI, &captured)
 	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &captured, Facts: facts(m), Generation: identity.GenerationID(vmi)})
 	if len(errs) > 0 {
 		return record.Record{}, errs

@@ -92,3 +92,38 @@ func TestGenerationOfBareGuests(t *testing.T) {
 		t.Error("two VMIs have one")
 	}
 }
+
+// TestRestoredBareVMI: a bare VMI without a seed has another UID after a restore. With its record the guest finds the UUID, serial and MACs that
+// its licences and its network know, unless the owner has set others, and another generation ID.
+func TestRestoredBareVMI(t *testing.T) {
+	t.Parallel()
+	boot := func(uid types.UID, frozen *record.Record, uuid types.UID) Result {
+		t.Helper()
+		vmi := takenMachine(t).VMI
+		vmi.UID, vmi.Spec.Domain.Firmware = uid, nil
+		if uuid != "" {
+			vmi.Spec.Domain.Firmware = &v1.Firmware{UUID: uuid}
+		}
+		for i := range vmi.Spec.Domain.Devices.Interfaces {
+			vmi.Spec.Domain.Devices.Interfaces[i].MacAddress = ""
+		}
+		rendered, errs := Domain(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: frozen, Host: backend.Assumed("amd64"),
+			Bindings: backend.AssumedBindings(vmi)})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		return rendered
+	}
+	before := boot("6f0b3c52-0000-4000-8000-000000000001", nil, "")
+	restored := boot("6f0b3c52-0000-4000-8000-000000000002", &before.Record, "")
+	if changes := abi.Compare(before.Frontend, restored.Frontend); len(changes) != 1 || changes[0].Part != record.PartGenerationID {
+		t.Errorf("want another generation ID and nothing else, got %v", changes)
+	}
+	if len(before.Record.MACs) == 0 || before.Record.UUID == "" {
+		t.Errorf("the record has UUID '%s' and MACs %v", before.Record.UUID, before.Record.MACs)
+	}
+	const own = "7f8f8c5e-0000-4000-8000-000000000009"
+	if edited := boot("6f0b3c52-0000-4000-8000-000000000002", &before.Record, own); edited.Frontend.UUID != own {
+		t.Errorf("the owner sets UUID '%s', and the guest finds '%s'", own, edited.Frontend.UUID)
+	}
+}

@@ -63,13 +63,17 @@ type Result struct {
 // Frontend runs stage 2 alone: all that the guest sees, as a partial libvirt domain. Errors name the fields of the VMI that are not
 // explicit (Required) or cannot be rendered.
 func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
-	return stageTwo(m, identified(m.VMI))
+	return stageTwo(m, identified(m.VMI, m.Frozen))
 }
 
-// identified is a copy of a VMI with the identity that admission could not give it: what that added, such as the default interface, was
-// not there when the controller identified the guest.
-func identified(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+// identified is a copy of a VMI with the identity that admission could not give it. The controller identifies the VMIs of VMs alone, and without
+// what admission added, such as the default interface. The record wins over the seed, which for a bare VMI is its UID: restored from a backup, it
+// has another UID and must keep the UUID that its licences know.
+func identified(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.VirtualMachineInstance {
 	vmi := identifiable(given)
+	if frozen != nil {
+		identity.Recall(vmi, frozen)
+	}
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
 	return vmi
 }
@@ -80,7 +84,7 @@ func stageTwo(m Machine, vmi *v1.VirtualMachineInstance) (*libvirtxml.Domain, fi
 
 // Domain runs stages 2 and 3. Errors are those of Frontend, and name what the VMI needs that the host or its bindings do not offer.
 func Domain(m Machine) (Result, field.ErrorList) {
-	vmi := identified(m.VMI)
+	vmi := identified(m.VMI, m.Frozen)
 	front, errs := stageTwo(m, vmi)
 	if len(errs) > 0 {
 		return Result{}, errs

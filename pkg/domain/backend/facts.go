@@ -3,6 +3,7 @@ package backend
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/utils/cpuset"
 )
 
@@ -135,32 +136,15 @@ type Volume struct {
 	DiscardGranularity uint `json:"discardGranularityBytes,omitempty"`
 }
 
-// HostAdapter is a virtual Fibre Channel adapter (NPIV).
-type HostAdapter struct {
-	// Parent is the node device of the card, such as scsi_host5.
-	Parent string `json:"parent"`
-	// WWNN and WWPN are its world wide names in the fabric, each of 16 hexadecimal digits.
-	WWNN string `json:"wwnn"`
-	WWPN string `json:"wwpn"`
-}
-
-// NetworkDisk is a disk that QEMU reaches itself.
-type NetworkDisk struct {
-	// Protocol is rbd, iscsi or nbd; Name the pool and image, the target and LUN (iqn.2024-01.example:disks/1), or the export.
-	Protocol string `json:"protocol"`
-	Name     string `json:"name,omitempty"`
-	// Hosts are the monitors or servers.
-	Hosts []NetworkHost `json:"hosts,omitempty"`
-	// User authenticates; the host has the key under the volume's name. Empty without authentication.
-	User string `json:"user,omitempty"`
-}
-
-// NetworkHost is a server: a name or address with a port, or a socket of this machine.
-type NetworkHost struct {
-	Name   string `json:"name,omitempty"`
-	Port   string `json:"port,omitempty"`
-	Socket string `json:"socket,omitempty"`
-}
+// Types that an administrator writes too, in a HostClaim.
+type (
+	// HostAdapter is a virtual Fibre Channel adapter (NPIV).
+	HostAdapter = v1alpha1.HostAdapter
+	// NetworkDisk is a disk that QEMU reaches itself.
+	NetworkDisk = v1alpha1.NetworkDisk
+	// NetworkHost is a server of a NetworkDisk.
+	NetworkHost = v1alpha1.NetworkHost
+)
 
 // NIC is the host side of an interface.
 type NIC struct {
