@@ -1,0 +1,156 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Annotations of the published catalogs, which the OpenShift console shows.
+const (
+	annotationDisplayName = "openshift.io/display-name"
+	annotationDescription = prefix + "description"
+)
+
+// Index lists what a catalog has. It is published beside the catalog's files, for those who choose from a list.
+type Index struct {
+	metav1.TypeMeta
+	Instancetypes []Entry `json:"instancetypes"`
+	Preferences   []Entry `json:"preferences"`
+}
+
+// IndexKind is the kind of an Index document. A reader refuses a kind or an apiVersion that it does not know.
+const IndexKind = "CatalogIndex"
+
+// Entry is an instancetype or a preference of an Index.
+type Entry struct {
+	Key
+	DisplayName string            `json:"displayName,omitempty"`
+	Description string            `json:"description,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	// Lifecycle is 'active', 'deprecated' or 'obsolete' at the time of the index. ObsoleteAfter is in RFC 3339.
+	Lifecycle     string `json:"lifecycle"`
+	ReplacedBy    string `json:"replacedBy,omitempty"`
+	ObsoleteAfter string `json:"obsoleteAfter,omitempty"`
+	// CPUs are the vCPUs of an instancetype, or those that a preference requires; 0 if it requires none.
+	CPUs uint32 `json:"cpus,omitempty"`
+	// Memory is the memory of an instancetype, or that which a preference requires; nil if it requires none.
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	GPUs   int                `json:"gpus,omitempty"`
+	// HostDevices are those besides GPUs.
+	HostDevices int `json:"hostDevices,omitempty"`
+	// Architectures are those that the object names; none stands for any.
+	Architectures []string `json:"architectures,omitempty"`
+	// Features are words such as 'dedicated CPUs' and 'hugepages 2Mi'.
+	Features []string `json:"features,omitempty"`
+	// Spec is the SHA-256 of what the spec means: two objects of one digest give the same VMs.
+	Spec string `json:"spec"`
+}
+
+// IndexOf returns the index of a catalog as of a time. Entries are in the order of their kinds, namespaces and names.
+func IndexOf(objects []*Object, now time.Time) Index {
+	index := Index{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: IndexKind}, Instancetypes: []Entry{}, Preferences: []Entry{}}
+	instancetypes, preferences := split(objects)
+	for _, o := range instancetypes {
+		index.Instancetypes = append(index.Instancetypes, o.entry(now))
+	}
+	for _, o := range preferences {
+		index.Preferences = append(index.Preferences, o.entry(now))
+	}
+	return index
+}
+
+func (o *Object) entry(now time.Time) Entry {
+	life := instancetype.ReadLifecycle(o, now)
+	sum := sha256.Sum256([]byte(o.content()))
+	e := Entry{
+		Key: o.Key(), DisplayName: o.Annotations[annotationDisplayName], Description: o.Annotations[annotationDescription], Labels: o.Labels,
+		Lifecycle: life.State, ReplacedBy: life.ReplacedBy, Spec: "sha256:" + hex.EncodeToString(sum[:]),
+	}
+	if !life.ObsoleteAfter.IsZero() {
+		e.ObsoleteAfter = life.ObsoleteAfter.UTC().Format(time.RFC3339)
+	}
+	for _, c := range o.claims() {
+		e.Architectures = append(e.Architectures, c.architecture)
+	}
+	e.fillInstancetype(o)
+	e.fillPreference(o)
+	return e
+}
+
+func (e *Entry) fillInstancetype(o *Object) {
+	if o.Instancetype == nil {
+		return
+	}
+	spec := o.Instancetype
+	memory := spec.Memory.Guest.DeepCopy()
+	e.CPUs, e.Memory, e.GPUs, e.HostDevices = spec.CPU.Guest, &memory, len(spec.GPUs), len(spec.HostDevices)
+	if spec.CPU.DedicatedCPUPlacement != nil && *spec.CPU.DedicatedCPUPlacement {
+		e.Features = append(e.Features, "dedicated CPUs")
+	}
+	if spec.CPU.IsolateEmulatorThread != nil && *spec.CPU.IsolateEmulatorThread {
+		e.Features = append(e.Features, "isolated emulator thread")
+	}
+	if spec.CPU.NUMA != nil {
+		e.Features = append(e.Features, "NUMA")
+	}
+	if spec.CPU.Realtime != nil {
+		e.Features = append(e.Features, "realtime")
+	}
+	if pages := spec.Memory.Hugepages; pages != nil {
+		e.Features = append(e.Features, "hugepages "+pages.PageSize)
+	}
+	if spec.Memory.OvercommitPercent > 0 {
+		e.Features = append(e.Features, fmt.Sprintf("memory overcommitted by %d %%", spec.Memory.OvercommitPercent))
+	}
+}
+
+func (e *Entry) fillPreference(o *Object) {
+	if o.Preference == nil {
+		return
+	}
+	if need := o.Preference.Requirements; need != nil {
+		if need.CPU != nil {
+			e.CPUs = need.CPU.Guest
+		}
+		if need.Memory != nil {
+			memory := need.Memory.Guest.DeepCopy()
+			e.Memory = &memory
+		}
+	}
+	if firmware := o.Preference.Firmware; firmware != nil && (firmware.PreferredEfi != nil || firmware.DeprecatedPreferredUseEfi != nil) {
+		e.Features = append(e.Features, "EFI")
+	}
+	if devices := o.Preference.Devices; devices != nil && devices.PreferredTPM != nil {
+		e.Features = append(e.Features, "TPM")
+	}
+}
+
+// Meets reports whether a VM can name both objects and its instancetype meets the requirements of its preference. It does not try
+// whether such a VM boots.
+func Meets(a, b *Object) bool {
+	both := join(pair(a, nil), pair(b, nil))
+	return both.Instancetype != nil && both.Preference != nil && a.meets(b) && instancetype.Fits(both)
+}
+
+// Fields returns the leaves of an object's spec with their values, in the order of the API's types.
+func (o *Object) Fields() (all []Field) {
+	for _, f := range o.fields() {
+		all = append(all, Field{Path: f.path, Value: f.text})
+	}
+	return all
+}
+
+// Field is a leaf of a spec.
+type Field struct {
+	// Path starts with 'spec'.
+	Path string
+	// Value is as messages show it.
+	Value string
+}
