@@ -9,6 +9,8 @@ import (
 // Fields: the specs of instancetypes, preferences and presets.
 // An instancetype has at least one CPU and some memory. A preference spreads vCPUs in a way that Kiln knows. A preset is judged by the rules
 // that need no other field; the others judge the VMI that it is merged into.
+// The rules are those of KubeVirt's ValidateInstanceTypeSpec, ValidatePreferenceSpec and ValidateVMIPresetSpec. KubeVirt accepts an
+// instancetype without vCPUs or memory, and a spread ratio of 0, by which it then divides.
 
 type (
 	instancetypeRule = judgement[func(*v1beta1.VirtualMachineInstancetypeSpec, *field.Path) field.ErrorList]
@@ -71,6 +73,7 @@ func Preset(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs f
 	return errs
 }
 
+// instancetypeCPUs reports 0 vCPUs to the author of the instancetype, and not to the owner of each VM that uses it.
 func instancetypeCPUs(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) field.ErrorList {
 	if spec.CPU.Guest >= 1 {
 		return nil
@@ -78,6 +81,8 @@ func instancetypeCPUs(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.
 	return field.ErrorList{field.Invalid(path.Child("cpu", "guest"), spec.CPU.Guest, "must be at least 1").WithOrigin("instancetype/cpus")}
 }
 
+// instancetypeMemory is validateMemoryOvercommitPercentSetting and validateMemoryOvercommitPercentNoHugepages of KubeVirt, and
+// requires some memory. The kind's schema bounds overcommitPercent too, so that the bound holds without the webhook.
 func instancetypeMemory(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
 	memory, path := spec.Memory, path.Child("memory")
 	if memory.Guest.Sign() <= 0 {
@@ -102,6 +107,8 @@ var topologies = []v1beta1.PreferredCPUTopology{
 // threadRatio is the number of threads per core when vCPUs are spread across threads: x86 cores have at most two.
 const threadRatio = 2
 
+// preferredTopology is validatePreferredCPUTopology. The names that begin with 'prefer' are the older spelling of the same topologies;
+// PreferenceWarnings reports them.
 func preferredTopology(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) field.ErrorList {
 	if spec.CPU == nil || spec.CPU.PreferredCPUTopology == nil {
 		return nil
@@ -110,6 +117,7 @@ func preferredTopology(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.P
 }
 
 // spreadOptions refuses a ratio of 0, by which the vCPUs would be divided.
+// In KubeVirt it is validateSpreadOptions otherwise.
 func spreadOptions(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
 	if spec.CPU == nil || spec.CPU.SpreadOptions == nil {
 		return nil
@@ -130,6 +138,7 @@ func spreadOptions(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path)
 	return errs
 }
 
+// presetDomain requires what the schema does not: without spec.domain a preset has nothing to give.
 func presetDomain(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) field.ErrorList {
 	if spec.Domain != nil {
 		return nil
@@ -137,6 +146,8 @@ func presetDomain(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) f
 	return field.ErrorList{field.Required(path.Child("domain"), "give the fields that the preset sets").WithOrigin("preset/domain")}
 }
 
+// presetDisks judges disks although a preset never adds any to a VMI, as KubeVirt does. Only rules that need no volume apply: a preset
+// has none.
 func presetDisks(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain == nil {
 		return nil
@@ -148,6 +159,7 @@ func presetDisks(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (e
 	return errs
 }
 
+// presetFirmware is the part of validateFirmware that needs no architecture: a preset matches VMIs of any.
 func presetFirmware(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) field.ErrorList {
 	if spec.Domain == nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 
 // Fields: domain.clock.timer.
 // The architecture has the timer, and QEMU's timer of that kind supports the tick policy (what becomes of ticks that the guest missed).
+// KubeVirt has no such rules: it accepts any word and any timer, and libvirt refuses the domain when the VMI starts.
 
 var clockRules = []guestRule{
 	{timers, []Rule{
@@ -16,6 +17,8 @@ var clockRules = []guestRule{
 	}},
 }
 
+// timers allows for each timer the words that KubeVirt's API declares as constants for it. Timers of a PC do not exist on the other
+// architectures.
 func timers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.Clock == nil || spec.Domain.Clock.Timer == nil {
 		return nil
@@ -40,6 +43,7 @@ func timers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 	return errs
 }
 
+// tick judges an optional word: if it is empty, libvirt chooses.
 func tick[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	if value == "" {
 		return nil

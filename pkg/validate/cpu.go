@@ -52,6 +52,8 @@ var cpuRules = []guestRule{
 // maxThreads is the limit of threads per core with dedicatedCpuPlacement: a vCPU is pinned to a hyperthread, and x86 cores have two.
 const maxThreads = 2
 
+// sockets is validateCPUHotplug: maxSockets is the number of sockets up to which CPUs can be hotplugged, and 0 means that it is not
+// set.
 func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	cpu := spec.Domain.CPU
 	if cpu == nil || cpu.MaxSockets == 0 || cpu.Sockets <= cpu.MaxSockets {
@@ -64,6 +66,8 @@ func sockets(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 // maxVCPUs is the most that QEMU emulates on any machine (q35 of version 9 and later). Each is an element of the domain.
 const maxVCPUs = 4096
 
+// vcpuCount has no counterpart in KubeVirt, which accepts any product. Trap: three factors of 32 bits overflow 64, so it stops at the
+// first product above the limit.
 func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
@@ -90,6 +94,8 @@ func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	return nil
 }
 
+// cpuFeatures is validateCPUFeaturePolicies. KubeVirt accepts a feature without a name and a feature given twice; libvirt refuses
+// both.
 func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.CPU == nil {
 		return nil
@@ -112,6 +118,7 @@ func cpuFeatures(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 }
 
 // cpuModel refuses other models on arm64: under KVM, QEMU's virt machine supports only the host's CPU.
+// In KubeVirt it is validateCPUModel of the arm64 rules.
 func cpuModel(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if spec.Architecture != arm64 || spec.Domain.CPU == nil || spec.Domain.CPU.Model == "" {
 		return nil
@@ -124,6 +131,9 @@ func dedicated(spec *v1.VirtualMachineInstanceSpec) bool {
 }
 
 // dedicatedCPUs requires one number of CPUs: topology, request and limit may each give it, and must agree.
+// In KubeVirt it is validateCPUIsolatorThread and validateCpuPinning with the functions that this one calls (validateThreadCountOnArchitecture,
+// validateRequestEqualsLimitOnDedicatedCPUPlacement and others). Trap: a topology without any count is no number of CPUs, but one
+// count alone is, because the others are then 1.
 func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
@@ -164,6 +174,7 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 }
 
 // numa requires what mirroring the host's NUMA layout needs: pinned CPUs, and huge pages, which are allocated on one NUMA node.
+// In KubeVirt it is validateNUMA.
 func numa(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !vm.MirrorsNUMA(spec.Domain.CPU) {
 		return nil
@@ -181,6 +192,8 @@ func numa(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path
 // cpuMask is libvirt's form of a set of CPUs.
 var cpuMask = regexp.MustCompile(`^\^?\d+(-\d+)?(,\^?\d+(-\d+)?)*$`)
 
+// realtime is validateCPURealtime and validateMemoryRealtime: vCPU threads with a real-time scheduler need host CPUs and memory that
+// nothing else uses. KubeVirt accepts any mask; libvirt reads it.
 func realtime(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	cpu := spec.Domain.CPU
 	if cpu == nil || cpu.Realtime == nil {

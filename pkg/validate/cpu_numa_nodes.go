@@ -13,6 +13,8 @@ import (
 
 // Fields: the annotation kilnvm.io/numa-cells, the number of NUMA nodes of the guest. Each node has whole sockets and an equal share of the
 // memory, in whole huge pages, or in whole MiB, which is QEMU's granularity.
+// KubeVirt has no such field: its only one, numa.guestMappingPassthrough, mirrors the host's NUMA nodes. The annotation is metadata of
+// a VMI, so a template or an instancetype can set it too.
 
 var numaNodeRules = []metadataRule{
 	{ownNUMANodes, []Rule{
@@ -24,6 +26,7 @@ var numaNodeRules = []metadataRule{
 	}},
 }
 
+// ownNUMANodes requires whole sockets for each node, because no kernel expects a socket in two nodes.
 func ownNUMANodes(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	text := vmi.Annotations[v1alpha1.AnnotationNUMACells]
 	if text == "" {
@@ -51,6 +54,7 @@ func ownNUMANodes(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.P
 }
 
 // memoryOfNUMANodes ignores an invalid page size, which rule memory/page-size refuses.
+// Package frontend divides the memory: what remains of a division goes page by page to the first nodes, so huge pages must be whole.
 func memoryOfNUMANodes(memory *v1.Memory, nodes uint, at *field.Path) field.ErrorList {
 	if memory == nil || memory.Guest == nil || memory.Guest.Sign() <= 0 {
 		return nil

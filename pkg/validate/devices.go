@@ -11,6 +11,7 @@ import (
 
 // Fields: domain.devices: inputs, sound, video, watchdog, panicDevices, downwardMetrics, autoattachVSOCK.
 // QEMU has the model of each device on the architecture.
+// QEMU decides which models exist; the words are those of KubeVirt's API, which is smaller than QEMU's list.
 
 var deviceRules = []guestRule{
 	{inputs, []Rule{
@@ -45,6 +46,8 @@ var deviceRules = []guestRule{
 	}},
 }
 
+// inputs is validateInputDevices. KubeVirt refuses an empty type on a VM and fills it on a VMI; here mutate fills it on both, so that
+// the error appears only for a spec that was not made explicit.
 func inputs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i, input := range spec.Domain.Devices.Inputs {
 		at := path.Child("domain", "devices", "inputs").Index(i)
@@ -60,6 +63,7 @@ func inputs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 	return errs
 }
 
+// sound is validateSoundDevices, and validateSoundDevice of KubeVirt's arm64 rules.
 func sound(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	sound := spec.Domain.Devices.Sound
 	if sound == nil {
@@ -78,6 +82,7 @@ func sound(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	return errs
 }
 
+// They are the lists of validateVideoTypeAmd64, validateVideoTypeArm64 and validateVideoTypeS390x in KubeVirt.
 // videoModels by architecture. arm64's virt machine has no VGA; s390x has virtio only.
 var videoModels = map[string][]string{
 	amd64: {"bochs", "cirrus", "ramfb", "vga", "virtio"},
@@ -85,6 +90,7 @@ var videoModels = map[string][]string{
 	s390x: {"virtio"},
 }
 
+// video is validateVideoConfig too. A type without a graphics device would configure nothing.
 func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	video := spec.Domain.Devices.Video
 	if video == nil {
@@ -107,6 +113,8 @@ func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 var watchdogActions = []v1.WatchdogAction{v1.WatchdogActionPoweroff, v1.WatchdogActionReset, v1.WatchdogActionShutdown}
 
 // watchdog allows one model per architecture: a PCI card on amd64, a machine instruction on s390x, none on arm64.
+// They are validateWatchdogAmd64, validateWatchdogS390x and, for arm64, validateWatchdog in KubeVirt. KubeVirt accepts any action;
+// libvirt knows more actions than the API declares, but not any word.
 func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	watchdog := spec.Domain.Devices.Watchdog
 	if watchdog == nil {
@@ -142,6 +150,8 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	return nil
 }
 
+// panicDevices is validatePanicDevices. KubeVirt accepts isa and hyperv on arm64 and one model twice; libvirt refuses both. Trap: two
+// devices without a model are one model twice.
 func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices", "panicDevices")
 	if spec.Architecture == s390x && len(spec.Domain.Devices.PanicDevices) > 0 {
@@ -172,6 +182,7 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 }
 
 // optionalDevices connect guest and host, so each needs a feature gate that the administrator enables.
+// They are validateVSOCK and validateDownwardMetrics.
 func optionalDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices")
 	if isTrue(spec.Domain.Devices.AutoattachVSOCK) {

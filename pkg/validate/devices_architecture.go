@@ -24,6 +24,7 @@ var deviceArchitectureRules = []guestRule{
 }
 
 // mainframe refuses devices that s390x does not have: USB, and what is built into a PC.
+// KubeVirt accepts all of these on s390x and fails when the VMI starts; its own s390x rules judge only watchdog and video.
 func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Architecture != s390x {
 		return nil
@@ -63,6 +64,8 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 }
 
 // pciAddresses refuses addresses that the machine does not have, and those that two devices use.
+// KubeVirt compares only the form (validatePciAddress). Package address, which assigns all other addresses, knows the slots that the
+// machine uses itself, and that a function above 0 needs function 0.
 func pciAddresses(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	path = path.Child("domain", "devices")
 	var pinned []address.Device

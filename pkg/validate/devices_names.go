@@ -9,6 +9,7 @@ import (
 
 // Fields: the names of domain.devices: gpus, hostDevices, filesystems, inputs, watchdog, sound. Disks and interfaces have their own rules.
 // The name identifies a device: libvirt's alias and the record of its address derive from it.
+// KubeVirt accepts these devices without a name or with one name twice, and libvirt refuses the domain: an alias must be unique.
 
 var deviceNameRules = []guestRule{
 	{deviceNames, []Rule{
@@ -19,6 +20,7 @@ var deviceNameRules = []guestRule{
 }
 
 // deviceNames are unique in each list; gpus and hostDevices count as one list, because both become host devices of the domain.
+// Disks are not among them: a disk has the name of its volume, and disks.go requires a stricter form.
 func deviceNames(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	devices, path := spec.Domain.Devices, path.Child("domain", "devices")
 	passed, systems, typed := map[string]bool{}, map[string]bool{}, map[string]bool{}

@@ -15,6 +15,7 @@ import (
 
 // Fields: domain.devices.disks: names, targets, buses. Drivers are in disks_drivers.go. The relation of disks and volumes is in disks_volumes.go.
 // A disk has one target (disk, lun or cdrom), on a bus that the target supports.
+// KubeVirt judges a disk in ValidateDisks, for VMs, VMIs and presets alike.
 
 var diskRules = []guestRule{
 	{disks, []Rule{
@@ -49,6 +50,9 @@ func disks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	return diskForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
 }
 
+// diskForms is validateDiskName, validateDiskNameAsContainerName, validateDeviceTarget, validateSerialNumValue and
+// validateSerialNumLength of KubeVirt. A name is a DNS label because KubeVirt names a container after it, and because the volume of
+// the pod has the same name.
 func diskForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	first := map[string]int{}
 	for i := range list {
@@ -98,6 +102,7 @@ func firstTwo(kinds ...kind) (first, second string) {
 }
 
 // eachBus yields each target that is set, with its bus. There is one, unless rule disks/targets refuses the disk.
+// Rules about buses judge each of them, so that a disk with two targets has its other mistakes reported at once.
 func eachBus(disk *v1.Disk) iter.Seq2[string, v1.DiskBus] {
 	return func(yield func(string, v1.DiskBus) bool) {
 		if disk.Disk != nil && !yield("disk", disk.Disk.Bus) {
@@ -130,6 +135,8 @@ var allBuses = []v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB, v1.Di
 // armBuses leaves out SATA, which arm64's virt machine lacks, and USB, which its firmware does not boot from.
 var armBuses = []v1.DiskBus{v1.DiskBusVirtio, v1.DiskBusSCSI}
 
+// diskBuses adds the rules that depend on the architecture or the cluster: validateDiskBus of KubeVirt's arm64 rules and
+// validatePersistentReservation. KubeVirt accepts LUNs on SATA and USB, for which libvirt has no LUN.
 func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	path = path.Child("domain", "devices", "disks")
 	errs = diskBusForms(spec.Domain.Devices.Disks, path)
@@ -151,6 +158,8 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 	return errs
 }
 
+// diskBusForms is validateBusSupport and validatePciAddress. IDE is refused because q35 has no IDE controller; QEMU's SATA disk cannot
+// be read-only, but its SATA CD-ROM is.
 func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]
@@ -179,6 +188,7 @@ func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
+// diskAddress judges the form only; rule devices/pci-address judges whether the machine has the address.
 func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 	switch {
 	case disk.Bus != v1.DiskBusVirtio:
@@ -195,6 +205,7 @@ func isClaim(volume *v1.Volume) bool {
 }
 
 // under reports whether a path is the directory or below it.
+// It compares whole path elements: /var/run/kubevirtx is not below /var/run/kubevirt.
 func under(path, directory string) bool {
 	return path == directory || strings.HasPrefix(path, directory+"/")
 }

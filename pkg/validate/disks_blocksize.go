@@ -11,6 +11,7 @@ import (
 
 // Fields: domain.devices.disks[].blockSize.
 // Block sizes are powers of two that QEMU accepts (512 bytes to 2 MiB); physical is at least logical; SATA supports only 512.
+// KubeVirt's validateBlockSize stops at the first mistake of a disk; here each is reported, at its own field.
 
 var blockSizeRules = []guestRule{
 	{blockSizes, []Rule{
@@ -24,6 +25,7 @@ var blockSizeRules = []guestRule{
 	}},
 }
 
+// The limits of validateCustomBlockSize.
 const (
 	minBlock = 512
 	maxBlock = 2 << 20
@@ -49,6 +51,7 @@ func blockSizeForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
+// On SATA QEMU's controller knows only logical blocks of 512 bytes (hw/ide in its sources), whatever the domain says.
 func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
 	size := disk.BlockSize.Custom
 	errs = append(blockSize(path.Child("logical"), size.Logical), blockSize(path.Child("physical"), size.Physical)...)
@@ -67,6 +70,7 @@ func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
+// blockSize judges logical or physical. Only one of the three can be wrong, so that a size of 0 is not also reported as no power of 2.
 func blockSize(at *field.Path, size uint) field.ErrorList {
 	switch {
 	case size < minBlock:

@@ -11,6 +11,7 @@ import (
 
 // Fields: volumes[].cloudInitNoCloud, volumes[].cloudInitConfigDrive.
 // User data and network data each have one source; large data goes into a Secret.
+// The rules are part of KubeVirt's validateVolumes. They are the same for both formats.
 
 var cloudInitRules = []guestRule{
 	{cloudInits, []Rule{
@@ -32,6 +33,7 @@ type cloudInit struct {
 	secretField, encoded, inline string
 }
 
+// cloudInits judges one of the two for each volume: a volume with both has two sources, which rule disks/volume-sources refuses.
 func cloudInits(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Volumes {
 		volume := &spec.Volumes[i]
@@ -48,6 +50,7 @@ func cloudInits(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	return errs
 }
 
+// cloudInitData refuses a volume that carries nothing.
 func cloudInitData(at *field.Path, user, network cloudInit) field.ErrorList {
 	errs := append(user.judge(at), network.judge(at)...)
 	if !user.given() && !network.given() {
@@ -56,10 +59,13 @@ func cloudInitData(at *field.Path, user, network cloudInit) field.ErrorList {
 	return errs
 }
 
+// given reports whether any source is set. A reference without a name is none, as in KubeVirt.
 func (c cloudInit) given() bool {
 	return c.secret != nil && c.secret.Name != "" || c.base64 != "" || c.text != ""
 }
 
+// judge counts decoded bytes: base64 is a third longer than its data. The data itself is never in the error, because it may hold
+// passwords.
 func (c cloudInit) judge(at *field.Path) (errs field.ErrorList) {
 	var set []string
 	if c.text != "" {

@@ -11,6 +11,8 @@ import (
 
 // Fields: domain.devices.disks[]: cache, io, errorPolicy, dedicatedIOThread.
 // QEMU supports each driver option, and the options can be combined.
+// KubeVirt judges each option alone (validateCacheMode, validateIOMode, validateErrorPolicy, and for dedicatedIOThread
+// validateBusSupport).
 
 var driverRules = []guestRule{
 	{diskDrivers, []Rule{
@@ -33,6 +35,7 @@ func diskDrivers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	return diskDriverForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
 }
 
+// KubeVirt accepts io 'native' with any cache. QEMU refuses it unless the file is opened with O_DIRECT, which only cache 'none' does.
 func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]

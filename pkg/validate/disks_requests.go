@@ -12,6 +12,8 @@ import (
 // Fields: status.volumeRequests of a VM.
 // A request adds one volume or removes one. An added volume can be hotplugged (a disk on virtio or scsi, or a LUN on scsi), and no other
 // request adds it too.
+// KubeVirt judges requests in validateVolumeRequests and ValidateHotplugDiskConfiguration, and applies them to the template and to the
+// running VMI. Kiln does not hotplug volumes, so it judges the request alone.
 
 var volumeRequestRules = []vmRule{
 	{volumeRequests, []Rule{
@@ -27,6 +29,8 @@ var volumeRequestRules = []vmRule{
 	}},
 }
 
+// volumeRequests judges each request, and whether two add or remove one volume. Adding and removing one volume in two requests is
+// allowed, as in KubeVirt.
 func volumeRequests(vm, _ *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	added, removed := map[string]bool{}, map[string]bool{}
 	for i := range vm.Status.VolumeRequests {
@@ -56,6 +60,7 @@ func requestName(name string, seen map[string]bool, at *field.Path) field.ErrorL
 	return nil
 }
 
+// pluggable is ValidateHotplugDiskConfiguration and, for the disk itself, the rules of disks that need no volume.
 func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path) (errs field.ErrorList) {
 	if other := templateVolume(vm, add.Name); other != nil && !sameClaim(other, add.VolumeSource) {
 		errs = append(errs, field.Invalid(path.Child("name"), add.Name,
@@ -104,6 +109,7 @@ func templateVolume(vm *v1.VirtualMachine, name string) *v1.Volume {
 	return nil
 }
 
+// sameClaim reports whether the template has already what a request adds: then the name is no conflict.
 func sameClaim(volume *v1.Volume, source *v1.HotplugVolumeSource) bool {
 	return source != nil && equality.Semantic.DeepEqual(volume.PersistentVolumeClaim, source.PersistentVolumeClaim) &&
 		equality.Semantic.DeepEqual(volume.DataVolume, source.DataVolume)

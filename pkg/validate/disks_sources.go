@@ -10,6 +10,7 @@ import (
 
 // Fields: volumes, utilityVolumes.
 // A volume has one source, and the source is complete.
+// KubeVirt judges sources in validateVolumes.
 
 var volumeRules = []guestRule{
 	{volumes, []Rule{
@@ -71,6 +72,7 @@ func single(v *v1.Volume) []kind {
 	return []kind{{"serviceAccount", v.ServiceAccount != nil}, {"downwardMetrics", v.DownwardMetrics != nil}, {"memoryDump", v.MemoryDump != nil}}
 }
 
+// volumes judges names and the number of sources. A source of a newer API counts as none.
 func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	seen, first := make(map[string]bool, len(spec.Volumes)), map[string]int{}
 	for i := range spec.Volumes {
@@ -101,6 +103,8 @@ func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 // reservedPaths hold the sockets and files of the processes that run the VMI.
 var reservedPaths = []string{"/var/run/kubevirt", "/var/run/libvirt"}
 
+// volumeSources judges each source alone: validateVolumes, ValidateContainerDisks and validateVirtualMachineInstanceSpecVolumeDisks of
+// KubeVirt. KubeVirt accepts an empty disk without capacity, and a pull policy that no pod may have.
 func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
@@ -149,6 +153,8 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 	return errs
 }
 
+// hostDisk needs a gate because the path is one of the host: whoever may create a VM could otherwise use the files of its node.
+// Without the gate other mistakes are reported all the same.
 func hostDisk(disk *v1.HostDisk, limits config.Limits, at *field.Path) field.ErrorList {
 	errs := gated(limits, "HostDisk", at).WithOrigin("disks/host-disk-gate")
 	if disk.Path == "" {
@@ -163,6 +169,7 @@ func hostDisk(disk *v1.HostDisk, limits config.Limits, at *field.Path) field.Err
 }
 
 // utilityVolumes are hotplugged by tools; a VMI starts with none.
+// In KubeVirt it is ValidateUtilityVolumesNotPresentOnCreation, which refuses an empty list as well.
 func utilityVolumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if spec.UtilityVolumes == nil {
 		return nil

@@ -10,6 +10,8 @@ import (
 
 // Fields: dataVolumeTemplates of a VM.
 // The VM uses each of its templates, and a template gives the size and the initial content.
+// CDI creates the volumes. Kiln creates none, but judges the templates, so that a VM admitted here is one that KubeVirt and CDI
+// accept.
 
 var templateRules = []vmRule{
 	{dataVolumeTemplates, []Rule{
@@ -25,6 +27,8 @@ var templateRules = []vmRule{
 	}},
 }
 
+// dataVolumeTemplates is ValidateDataVolumeTemplate and validateVirtualMachineDataVolumeTemplateNamespace. Templates that an update
+// leaves alone keep their namespace: a VM that is older than the rule must stay editable.
 func dataVolumeTemplates(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	used := map[string]bool{}
 	if vm.Spec.Template != nil {
@@ -55,6 +59,8 @@ func dataVolumeTemplates(vm, old *v1.VirtualMachine, _ config.Limits) (errs fiel
 	return errs
 }
 
+// dataVolume is validateDataVolume and validateNumberOfSources. A path names a field that the user wrote: source unless only sourceRef
+// is set.
 func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs field.ErrorList) {
 	spec := template.Spec
 	switch {
@@ -98,6 +104,7 @@ func populates(template *v1.DataVolumeTemplateSpec) bool {
 	return source != nil || reference != nil
 }
 
+// dataSources returns the names of the sources that are set, in the order of CDI's DataVolumeSource.
 func dataSources(template *v1.DataVolumeTemplateSpec) (set []string) {
 	s := template.Spec.Source
 	for _, source := range []struct {

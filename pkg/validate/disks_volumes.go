@@ -10,6 +10,8 @@ import (
 
 // Fields: the names that connect domain.devices.disks and domain.devices.filesystems with volumes, and bootOrder.
 // Each disk has a volume (a CD-ROM may be empty), each volume has a disk or a file system, and no two devices have the same boot order.
+// KubeVirt matches disks with volumes in validateBootOrder, and volumes with disks in validateVirtualMachineInstanceSpecVolumeDisks;
+// the latter only for VMIs. Here both apply to VMs too, which are judged as they will boot.
 
 var diskVolumeRules = []guestRule{
 	{diskVolumes, []Rule{
@@ -44,6 +46,7 @@ var filesystemRules = []guestRule{
 	}},
 }
 
+// volumeIndex finds volumes by name. Of two with one name, which rule disks/volume-name-twice refuses, the later counts.
 func volumeIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Volume {
 	index := make(map[string]*v1.Volume, len(spec.Volumes))
 	for i := range spec.Volumes {
@@ -52,6 +55,8 @@ func volumeIndex(spec *v1.VirtualMachineInstanceSpec) map[string]*v1.Volume {
 	return index
 }
 
+// diskVolumes requires the volume of each disk. KubeVirt accepts a disk of a memory dump and renders none; an empty CD-ROM waits for a
+// volume to be hotplugged, which is what the gate is about.
 func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	index := volumeIndex(spec)
 	for i := range spec.Domain.Devices.Disks {
@@ -81,6 +86,7 @@ func diskVolumes(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 }
 
 // sharedDisks refuses to share volumes that are created for one VMI. QEMU refuses to share its own image formats.
+// KubeVirt accepts shareable on any volume, and the VMI never starts.
 func sharedDisks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	index := volumeIndex(spec)
 	for i := range spec.Domain.Devices.Disks {
@@ -106,6 +112,8 @@ func metricsDisk(disk *v1.Disk, at *field.Path) field.ErrorList {
 	return nil
 }
 
+// bootOrder is validateBootOrderValue, validateBootOrder and validateInterfaceBootOrder: libvirt has one order for all devices, disks
+// and interfaces.
 func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	taken := map[uint]string{}
 	check := func(order *uint, at *field.Path) {
@@ -164,6 +172,7 @@ func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 }
 
 // filesystems require a feature gate where a file server on the host serves storage of the cluster.
+// In KubeVirt it is validateFilesystemsWithVirtIOFSEnabled. File systems of ConfigMaps, Secrets and other volumes of the pod need no gate.
 func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	if len(spec.Domain.Devices.Filesystems) == 0 {
 		return nil

@@ -11,6 +11,8 @@ import (
 // Fields: domain.features, and the vmx feature of domain.cpu, which evmcs needs.
 // A Hyper-V feature that is on needs others, which mutate enables unless they are set. hypervPassthrough takes all of the host's features, so
 // it excludes hyperv.
+// KubeVirt has the dependencies in ValidateVirtualMachineInstanceHypervFeatureDependencies and the exclusion in
+// ValidateVirtualMachineInstanceHypervMode. It applies them to VMIs only.
 
 var featureRules = []guestRule{
 	{featuresOfPCs, []Rule{
@@ -34,6 +36,7 @@ var featureRules = []guestRule{
 }
 
 // featuresOfPCs refuses x86 features on other architectures. A feature that is off is legal everywhere.
+// KubeVirt accepts them, and libvirt or QEMU refuses the domain or leaves them out.
 func featuresOfPCs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	f := spec.Domain.Features
 	if f == nil || spec.Architecture != arm64 && spec.Architecture != s390x {
@@ -58,6 +61,8 @@ func featuresOfPCs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	return errs
 }
 
+// hyperv states each dependency once; mutate has the same list, by which it enables what is missing. An error therefore means that the
+// user disabled it.
 func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
 		return nil
@@ -94,6 +99,7 @@ func hyperv(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 // on reports whether a feature is on explicitly, as in every explicit guest.
 func on(state *v1.FeatureState) bool { return state != nil && isTrue(state.Enabled) }
 
+// KubeVirt accepts hypervPassthrough without enabled, and panics when it renders the VMI.
 func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	features := spec.Domain.Features
 	if features == nil || features.HypervPassthrough == nil {
@@ -116,6 +122,7 @@ const (
 	maxVendorID  = 12
 )
 
+// hypervValues has no counterpart in KubeVirt; libvirt refuses these values when it defines the domain.
 func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
 		return nil
@@ -134,6 +141,7 @@ func hypervValues(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 
 // enlightenedVMCS requires CPU feature vmx, because it serves a nested Hyper-V. mutate adds the feature; a policy that disables it is the
 // user's.
+// KubeVirt sets the policy to 'require' without a word; here the value that the user wrote stays, and is refused.
 func enlightenedVMCS(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	features, cpu := spec.Domain.Features, spec.Domain.CPU
 	if features == nil || features.Hyperv == nil || !enabled(features.Hyperv.EVMCS) {

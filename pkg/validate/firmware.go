@@ -15,6 +15,7 @@ import (
 // Fields: domain.firmware.
 // There is one bootloader, which the architecture has. Secure Boot needs System Management Mode (or TDX) to protect its variables. An external
 // kernel comes from a container image, ACPI tables from Secrets.
+// KubeVirt has these rules in validateFirmware, validateDomainSpec and, for arm64, validateBootOptions.
 
 var firmwareRules = []guestRule{
 	{bootloader, []Rule{
@@ -51,6 +52,8 @@ var firmwareRules = []guestRule{
 	}},
 }
 
+// bootloader is validateBootloader, which refuses two bootloaders. KubeVirt accepts EFI on s390x and finds no firmware image when the
+// VMI starts.
 func bootloader(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	firmware := spec.Domain.Firmware
 	if firmware == nil || firmware.Bootloader == nil {
@@ -83,6 +86,7 @@ func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 
 // secureBoot is on unless it is off explicitly. SMM keeps the guest's kernel from writing the firmware's keys; TDX has no SMM, but
 // measures the firmware.
+// In KubeVirt it is validateDomainSpec. KubeVirt admits Secure Boot with SMM on arm64, where QEMU has no SMM: the guest could write its own keys.
 func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	loader, features := efi(spec), spec.Domain.Features
 	if loader != nil && isTrue(loader.SecureBoot) && spec.Architecture == arm64 && features != nil && enabled(features.SMM) {
@@ -104,6 +108,7 @@ func kernelBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	return externalKernel(spec.Domain.Firmware, path.Child("domain", "firmware", "kernelBoot"))
 }
 
+// externalKernel is validateKernelBoot. Either of kernelPath and initrdPath is enough.
 func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorList) {
 	if firmware == nil || firmware.KernelBoot == nil {
 		return nil
@@ -138,6 +143,7 @@ func isPullPolicy(given corev1.PullPolicy) bool {
 }
 
 // filePath requires the absolute path of a file in an image that cannot leave the image.
+// In KubeVirt it is ValidatePath. The image is a tenant's: '..' would lead out of the directory in which it is mounted.
 func filePath(at *field.Path, given string) field.ErrorList {
 	switch {
 	case given == "":
@@ -180,6 +186,7 @@ func firmwareTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 // uuidForm is libvirt's: dashes are optional.
 var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
 
+// firmwareUUID: KubeVirt accepts any text, and libvirt refuses the domain.
 func firmwareUUID(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if f := spec.Domain.Firmware; f == nil || f.UUID == "" || uuidForm.MatchString(string(f.UUID)) {
 		return nil
@@ -188,6 +195,7 @@ func firmwareUUID(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 		"must be a UUID such as '5d307ca9-b3ef-428c-8861-06e72d69f223'").WithOrigin("firmware/uuid")}
 }
 
+// acpiTables is validateFirmwareACPI: SLIC and MSDM tables hold license keys, so they come from Secrets.
 func acpiTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Domain.Firmware == nil || spec.Domain.Firmware.ACPI == nil {
 		return nil
@@ -201,6 +209,7 @@ func acpiTables(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	return append(errs, secretVolume(spec, acpi.MsdmNameRef, path.Child("msdmNameRef"))...)
 }
 
+// secretVolume is validateACPIRef.
 func secretVolume(spec *v1.VirtualMachineInstanceSpec, name string, at *field.Path) field.ErrorList {
 	if name == "" {
 		return nil

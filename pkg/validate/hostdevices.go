@@ -11,6 +11,7 @@ import (
 
 // Fields: domain.devices.gpus, domain.devices.hostDevices. Claims of dynamic resource allocation are in hostdevices_claims.go.
 // A device comes either from a device plugin (deviceName) or from a claim (claimName and requestName).
+// KubeVirt has these rules in validateDRADevices, validateHostDevicesWithPassthroughEnabled and validateMDEVRamFB.
 
 var hostdeviceRules = []guestRule{
 	{gpus, append([]Rule{
@@ -72,6 +73,8 @@ func passthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	return errs
 }
 
+// gpus refuses a mixture of both sources, as KubeVirt does for GPUs and not for hostDevices. KubeVirt reports nothing else of such a
+// list; here each device is judged all the same.
 func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
 	devices := gpuList(spec, path)
 	errs := deviceSources(devices, limits, "GPUsWithDRA")
@@ -91,6 +94,7 @@ func gpus(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field
 }
 
 // ramFB is the boot display of a vGPU. QEMU supports one per domain.
+// In KubeVirt it is validateMDEVRamFB.
 func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.ErrorList) {
 	first := -1
 	for i, gpu := range spec.Domain.Devices.GPUs {
@@ -108,6 +112,7 @@ func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.Er
 	return errs
 }
 
+// hostDevices needs a gate, which GPUs do not. KubeVirt also refuses an empty list without the gate.
 func hostDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	devices := hostDeviceList(spec, path)
 	if len(devices) > 0 {

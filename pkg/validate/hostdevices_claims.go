@@ -11,6 +11,8 @@ import (
 
 // Fields: resourceClaims, and claimName and requestName of domain.devices.gpus, hostDevices and networks.
 // A claim is declared once, names a claim or a template, and each of its requests is used by one device.
+// KubeVirt has these rules in validateResourceClaims, validateDRADevices and pairDuplicateChecker. Whether a claim exists is not
+// judged: it may be created after the VM.
 
 var claimRules = []guestRule{
 	{claims, []Rule{
@@ -28,6 +30,7 @@ var claimRules = []guestRule{
 	}},
 }
 
+// claims requires the names that Kubernetes requires of a pod's resourceClaims, where the list goes unchanged.
 func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	seen := map[string]bool{}
 	for i, claim := range spec.ResourceClaims {
@@ -57,6 +60,7 @@ func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 }
 
 // deviceSources requires one source for each device.
+// A device whose gate is off is judged no further: without the gate nothing reads its claim.
 func deviceSources(devices []passed, limits config.Limits, gate string) (errs field.ErrorList) {
 	for _, d := range devices {
 		switch {
@@ -89,6 +93,8 @@ func (d passed) complete() bool {
 }
 
 // claimPairs refuses two devices with the same request of a claim, which is one device, and claims that are not declared.
+// KubeVirt compares pairs through a map, so its errors come in random order; here the later device is reported. A claim that several
+// devices lack is reported once.
 func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	declared := map[string]bool{}
 	for _, claim := range spec.ResourceClaims {

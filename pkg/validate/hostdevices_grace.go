@@ -12,6 +12,7 @@ import (
 
 // Fields: the requirements of an NVIDIA Grace GPU (domain.devices.gpus, hostDevices, machine, cpu, annotations).
 // These GPUs share memory coherently with the host's CPUs, which works only for an arm64 VMI that mirrors the host's PCI and NUMA layout.
+// KubeVirt has these rules in validateGraceIOVirtualization and validateGraceIOVirtualizationAnnotations.
 
 var graceRules = []metadataRule{
 	{grace, []Rule{
@@ -42,6 +43,8 @@ func graceOf(resource string, limits config.Limits) (is, others bool) {
 	return is, others
 }
 
+// grace judges a device only where permittedHostDevices maps its resource name to such a GPU: nothing in the VMI says what the device
+// is.
 func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	const gate = "GraceIOVirtualization"
 	spec, at := &vmi.Spec, path.Child("spec")
@@ -84,6 +87,7 @@ func graceAnnotations(vmi *v1.VirtualMachineInstance, path *field.Path) (errs fi
 	return errs
 }
 
+// graceGuest requires the machine on which such a GPU works. An empty machine type is legal, because arm64's default is 'virt'.
 func graceGuest(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) (errs field.ErrorList) {
 	if spec.Architecture != arm64 {
 		errs = append(errs, field.Invalid(at.Child("architecture"), spec.Architecture, "an NVIDIA Grace GPU needs 'arm64'").WithOrigin("hostdevices/grace-arm64"))

@@ -10,6 +10,8 @@ import (
 
 // Fields: domain.ioThreadsPolicy, domain.ioThreads.
 // A supplemental pool gives its number of threads.
+// The rules are validateIOThreadsPolicy of KubeVirt, which has no upper limit: each thread of the pool would be an element of every
+// disk.
 
 var iothreadRules = []guestRule{
 	{ioThreads, []Rule{
@@ -20,6 +22,7 @@ var iothreadRules = []guestRule{
 	}},
 }
 
+// ioThreads ignores ioThreads with another policy, as KubeVirt does; Warnings reports it.
 func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	policy := spec.Domain.IOThreadsPolicy
 	if policy == nil {

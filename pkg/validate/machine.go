@@ -36,12 +36,14 @@ const (
 	s390x = "s390x"
 )
 
+// architecture is ValidateVirtualMachineInstancePerArch, which KubeVirt applies to VMIs only.
 func architecture(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, at *field.Path) field.ErrorList {
 	return supported(at.Child("architecture"), spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")
 }
 
 // machineType compares with the cluster's glob patterns. Without an architecture those of amd64 count, which is the default unless the
 // cluster sets another.
+// In KubeVirt it is validateEmulatedMachine.
 func machineType(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	machine := spec.Domain.Machine
 	if machine == nil || machine.Type == "" {
@@ -76,6 +78,7 @@ var boards = map[string]board{
 }
 
 // machineBoard refuses machines that Kiln does not know: an administrator's patterns may match more.
+// KubeVirt accepts whatever a pattern matches, and libvirt refuses a type that QEMU does not have.
 func machineBoard(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	machine := spec.Domain.Machine
 	board, known := boards[spec.Architecture]
@@ -86,6 +89,7 @@ func machineBoard(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at 
 		[]string{board.alias, board.family + "<version>"}).WithOrigin("machine/board")}
 }
 
+// matchesAny ignores a malformed pattern, as KubeVirt does.
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, err := path.Match(pattern, name)
@@ -93,6 +97,7 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
+// rebootPolicy is validateRebootPolicy. KubeVirt accepts any word and ignores those it does not know.
 func rebootPolicy(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, at *field.Path) field.ErrorList {
 	policy := spec.Domain.RebootPolicy
 	if policy == nil {

@@ -12,6 +12,7 @@ import (
 
 // Fields: domain.memory.
 // Memory is given, greater than 0, and a multiple of the huge page size.
+// Requests and limits of memory are in resources.go, because they are the pod's.
 
 var memoryRules = []guestRule{
 	{memoryGiven, []Rule{
@@ -36,6 +37,8 @@ var overheadRules = []guestRule{
 }
 
 // memoryGiven requires one of the three fields that give the amount of memory.
+// In KubeVirt it is ValidateVirtualMachineInstanceMandatoryFields, which KubeVirt applies to VMIs only and without a field. A limit alone gives
+// memory too: mutate has copied it to memory.guest before.
 func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory
 	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
@@ -50,6 +53,8 @@ func memoryGiven(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 }
 
 // hugepages refuses page sizes that are not greater than 0.
+// KubeVirt (validateHugepagesMemoryRequests) requires only a quantity, and panics on 0, by which it divides. libvirt counts pages in
+// KiB.
 func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	if spec.Domain.Memory == nil || spec.Domain.Memory.Hugepages == nil {
 		return nil
@@ -71,6 +76,7 @@ func hugepages(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 
 // guestMemory compares with the pod's limit only if memory cannot change while the VMI runs (rollout strategy Stage): with LiveUpdate
 // the limit follows memory.guest.
+// The comparison is validateGuestMemoryLimit. KubeVirt accepts memory of 0 and less, and fails when the VMI starts.
 func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	memory := spec.Domain.Memory
 	if memory == nil {
@@ -99,6 +105,7 @@ func guestMemory(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 	return errs
 }
 
+// memoryOverhead is validateReservedOverheadMemlock.
 func memoryOverhead(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
 	if spec.Domain.Memory == nil || spec.Domain.Memory.ReservedOverhead == nil {
 		return nil

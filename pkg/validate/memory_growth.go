@@ -11,6 +11,8 @@ import (
 
 // Fields: domain.memory.maxGuest of a VM.
 // With maxGuest the memory can be hotplugged: in blocks, on x86, neither encrypted nor with the host's NUMA layout.
+// KubeVirt judges VMs in validateLiveUpdateFeatures by ValidateLiveUpdateMemory. The same conditions decide in mutate whether maxGuest
+// gets a default; package vm has them once.
 
 var numaGrowthRules = []guestRule{
 	{numaGrowth, []Rule{
@@ -26,6 +28,7 @@ var growthRules = []metadataRule{
 	}},
 }
 
+// growth applies to VMs only, as in KubeVirt.
 func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	memory := vmi.Spec.Domain.Memory
 	if limits.LiveUpdate == nil || memory == nil || memory.MaxGuest == nil {
@@ -46,6 +49,7 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 
 // numaGrowth judges memory with guestMappingPassthrough, which cannot grow: guest is a multiple of the huge page size, and maxGuest is not
 // greater than guest.
+// KubeVirt accepts maxGuest here on a VMI, and renders no memory to be plugged.
 func numaGrowth(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	memory := spec.Domain.Memory
 	if !vm.MirrorsNUMA(spec.Domain.CPU) || memory == nil || memory.Guest == nil {

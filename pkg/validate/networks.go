@@ -11,6 +11,8 @@ import (
 
 // Fields: networks. Interfaces are in networks_interfaces.go, their ports in networks_ports.go.
 // A network has one type, a unique name and one interface; at most one is the pod's default network.
+// KubeVirt has these rules in pkg/network/admitter. It applies them when an object is created and when a VM starts; here also when a
+// VM is changed, because VMs are judged as they will boot.
 
 var networkRules = []guestRule{
 	{networks, []Rule{
@@ -39,6 +41,7 @@ var networkRules = []guestRule{
 	}},
 }
 
+// networks is validateSingleNetworkSource and validateMultusNetworkSource.
 func networks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Networks {
 		network := &spec.Networks[i]
@@ -62,6 +65,7 @@ func networkTypes(n *v1.Network) (first, second string) {
 }
 
 // networkDefaults allows one default network: the pod network, or a Multus network in its place.
+// In KubeVirt it is validateSinglePodNetwork. A pod has one default network, which gives it its address and its default route.
 func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	pod, multus := -1, -1
 	for i := range spec.Networks {
@@ -92,6 +96,8 @@ func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 }
 
 // networkPairs matches networks and interfaces by name, one to one.
+// KubeVirt has a function for each direction (validateNetworksAssignedToInterfaces, validateInterfacesAssignedToNetworks) and for each
+// list of names (validateNetworkNameUnique, validateInterfaceNameUnique).
 func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	cards := spec.Domain.Devices.Interfaces
 	nics, nets := make(map[string]bool, len(cards)), make(map[string]bool, len(spec.Networks))
@@ -126,6 +132,8 @@ func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 
 // networkClaims judges networks whose devices a dynamic resource driver allocates. Interfaces are judged once for each name: hundreds of
 // networks with the name of hundreds of interfaces would have an error for each pair.
+// In KubeVirt it is validateNetworkDevicesWithDRA with its functions. KubeVirt reports a missing gate and a mixture with Multus once for the list;
+// here each network is reported, at its own path.
 func networkClaims(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	multus := slices.ContainsFunc(spec.Networks, func(n v1.Network) bool { return n.Multus != nil })
 	judged := map[string]bool{}

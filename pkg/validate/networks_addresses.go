@@ -9,6 +9,7 @@ import (
 )
 
 // Fields: domain.devices.interfaces[].acpiIndex, of all interfaces together.
+// KubeVirt accepts one index for two interfaces. QEMU refuses the second: the index names the interface in the guest (eno1).
 
 var acpiIndexRules = []guestRule{
 	{acpiIndexes, []Rule{
@@ -16,6 +17,7 @@ var acpiIndexRules = []guestRule{
 	}},
 }
 
+// acpiIndexes ignores 0, which is "not set": the field is no pointer.
 func acpiIndexes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	taken := map[int]int{}
 	for i, nic := range spec.Domain.Devices.Interfaces {

@@ -10,6 +10,8 @@ import (
 
 // Fields: domain.devices.interfaces[].dhcpOptions.
 // Private options are in the range for sites, each given once; NTP servers are IPv4 addresses, because DHCP for IPv4 carries no others.
+// KubeVirt has these rules in validateDHCPExtraOptions, which names the whole spec as the field, and
+// validateDHCPNTPServersAreValidIPv4Addresses.
 
 var dhcpRules = []guestRule{
 	{dhcp, []Rule{
@@ -25,6 +27,7 @@ const (
 	lastPrivateOption  = 254
 )
 
+// dhcp reports an option that is given twice as such, even where its number is out of range too.
 func dhcp(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]

@@ -14,6 +14,7 @@ import (
 
 // Fields: domain.devices.interfaces, except ports and DHCP options.
 // An interface has a name that is legal in a device alias, a model that QEMU has, and one binding, which its network supports.
+// KubeVirt has the fields in netiface.go, bindings in binding.go and passt.go, and states in admit.go of pkg/network/admitter.
 
 var interfaceRules = []guestRule{
 	{interfaces, []Rule{
@@ -53,6 +54,8 @@ var (
 // maxACPIIndex is QEMU's limit.
 const maxACPIIndex = 16*1024 - 1
 
+// interfaces is validateInterfaceNameFormat, validateInterfaceModel, validateMacAddress and validatePciAddress. KubeVirt accepts
+// multicast MAC addresses, which libvirt refuses, and any acpiIndex.
 func interfaces(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]
@@ -134,6 +137,8 @@ func defaultNetwork(spec *v1.VirtualMachineInstanceSpec) *v1.Network {
 	return multus
 }
 
+// interfaceBindings is validateInterfaceBinding and validateDiscontinuedBindings. Retired bindings are still fields of the API, so
+// that old manifests get this error and not one about an unknown field.
 func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
@@ -158,6 +163,8 @@ func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits
 }
 
 // bindingNetwork judges a binding on its network, which may be missing. at returns the path of a field of the interface.
+// In KubeVirt it is validateMasqueradeBinding, validateBridgeBinding and validatePasstBinding. Bridge takes the pod's address away from the pod,
+// which is why a cluster may forbid it there.
 func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits, at func(...string) *field.Path) (errs field.ErrorList) {
 	onPod := network != nil && network.Pod != nil
 	if nic.Masquerade != nil && !onPod {
@@ -182,6 +189,7 @@ func bindingNetwork(nic *v1.Interface, network *v1.Network, limits config.Limits
 
 // interfaceStates refuses to set the link of an SR-IOV interface, which bypasses the host, and to unplug interfaces that have no bridge
 // or are on the default network.
+// In KubeVirt it is validateInterfaceStateValue.
 func interfaceStates(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i := range spec.Domain.Devices.Interfaces {
 		nic := &spec.Domain.Devices.Interfaces[i]

@@ -12,6 +12,7 @@ import (
 
 // Fields: domain.devices.interfaces[].ports and portRanges.
 // Ports are those that masquerade forwards to the guest: numbers from 1 to 65535, TCP or UDP, with unique names.
+// KubeVirt has these rules in validatePortConfiguration and validatePortRangesConfiguration.
 
 var portRules = []guestRule{
 	{ports, []Rule{
@@ -41,6 +42,7 @@ const (
 )
 
 // ports judges the pod network only: elsewhere ports have no effect.
+// KubeVirt ignores them there too; Warnings reports them.
 func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !slices.ContainsFunc(spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return len(nic.Ports) > 0 }) {
 		return nil
@@ -80,6 +82,8 @@ func portNumber(at *field.Path, number int32) *field.Error {
 	return field.Invalid(at, number, "must be between 1 and 65535")
 }
 
+// portRanges judges the gate on any network, and everything else on the pod network only, as KubeVirt does. KubeVirt also refuses an
+// empty list of ports beside ranges.
 func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !slices.ContainsFunc(spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return nic.PortRanges != nil }) {
 		return nil
@@ -117,6 +121,7 @@ func portRanges(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	return errs
 }
 
+// portRange judges one range: both ends are inclusive, and a range of one port is legal.
 func portRange(at *field.Path, r v1.PortRange) (errs field.ErrorList) {
 	errs = supported(at.Child("protocol"), r.Protocol, "TCP", "UDP").WithOrigin("networks/range-protocol")
 	if r.Start < 1 || r.Start > maxPort {
@@ -132,6 +137,7 @@ func portRange(at *field.Path, r v1.PortRange) (errs field.ErrorList) {
 }
 
 // overlaps reports the later of two ranges of one protocol that share a port.
+// KubeVirt reports overlaps in the order of a map. Each range is reported once, however many it overlaps.
 func overlaps(at *field.Path, ranges []v1.PortRange) (errs field.ErrorList) {
 	for j, r := range ranges {
 		for k, other := range ranges[:j] {

@@ -13,6 +13,8 @@ import (
 // Fields: hostname, subdomain, serviceAccountName, evictionStrategy, startStrategy, tolerations, readinessProbe, livenessProbe. Affinity
 // and spreading are in placement_affinity.go, DNS in placement_dns.go.
 // The names, start, tolerations and probes of the VMI's pod.
+// The fields go into the pod. Kubernetes would refuse the pod, and KubeVirt accepts some of them: tolerations and the scheme of a
+// probe are judged here only.
 
 var nameRules = []guestRule{
 	{names, []Rule{
@@ -43,6 +45,7 @@ var placementRules = []guestRule{
 	}},
 }
 
+// names is validateHostNameNotConformingToDNSLabelRules and validateSubdomainDNSSubdomainRules.
 func names(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Hostname != "" {
 		errs = append(errs, named(path.Child("hostname"), spec.Hostname, validation.IsDNS1123Label).WithOrigin("placement/hostname")...)
@@ -54,6 +57,7 @@ func names(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 }
 
 // serviceAccount must be that of the serviceAccount volume, if there is one, because a pod has one account.
+// In KubeVirt it is validateServiceAccountName.
 func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	given, at := spec.ServiceAccountName, path.Child("serviceAccountName")
 	if given == "" {
@@ -69,6 +73,8 @@ func serviceAccount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *
 	return errs
 }
 
+// strategies is validateLiveMigration, for the VMI's own strategy, and validateStartStrategy. The cluster's eviction strategy is not
+// judged here: its user could not correct it.
 func strategies(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if eviction := spec.EvictionStrategy; eviction != nil {
 		errs = append(errs, supported(path.Child("evictionStrategy"), *eviction,
@@ -107,6 +113,8 @@ func probes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 }
 
 // probe requires one handler. Handlers that use the network need the pod network.
+// In KubeVirt it is validateProbe and appendStatusCauseForProbeNotAllowedWithNoPodNetworkPresent: the kubelet reaches a VMI at the address of its
+// pod only.
 func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Path) (errs field.ErrorList) {
 	if probe == nil {
 		return nil

@@ -14,6 +14,7 @@ import (
 
 // Fields: affinity, topologySpreadConstraints.
 // The rules are those of pods, which get these fields unchanged: otherwise Kubernetes would refuse the pod of a VMI that was admitted.
+// KubeVirt copied them from Kubernetes (validate-k8s-utils.go), where they are not importable; its paths lack 'affinity'.
 
 var affinityRules = []guestRule{
 	{affinity, []Rule{
@@ -44,6 +45,7 @@ var affinityRules = []guestRule{
 	}},
 }
 
+// affinity is validateSpecAffinity.
 func affinity(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.Affinity == nil {
 		return nil
@@ -68,6 +70,7 @@ const (
 	preferred = "preferredDuringSchedulingIgnoredDuringExecution"
 )
 
+// nodeAffinity is ValidateNodeSelector and ValidatePreferredSchedulingTerms. Required without a term would match no node.
 func nodeAffinity(node *corev1.NodeAffinity, path *field.Path) (errs field.ErrorList) {
 	if selector := node.RequiredDuringSchedulingIgnoredDuringExecution; selector != nil {
 		at := path.Child(required, "nodeSelectorTerms")
@@ -86,6 +89,7 @@ func nodeAffinity(node *corev1.NodeAffinity, path *field.Path) (errs field.Error
 	return errs
 }
 
+// weight is the range of the scheduler's API.
 func weight(given int32, at *field.Path) field.ErrorList {
 	if given < 1 || given > 100 {
 		return field.ErrorList{field.Invalid(at, given, "must be between 1 and 100")}
@@ -93,6 +97,7 @@ func weight(given int32, at *field.Path) field.ErrorList {
 	return nil
 }
 
+// nodeTerm is ValidateNodeSelectorTerm. A term without any expression is legal, and matches no node.
 func nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) (errs field.ErrorList) {
 	for i, r := range term.MatchExpressions {
 		at := path.Child("matchExpressions").Index(i)
@@ -107,6 +112,7 @@ func nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) (errs field.Error
 	return errs
 }
 
+// nodeValues requires the number of values that the operator compares with (ValidateNodeSelectorRequirement).
 func nodeValues(r corev1.NodeSelectorRequirement, at *field.Path) field.ErrorList {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
@@ -126,6 +132,7 @@ func nodeValues(r corev1.NodeSelectorRequirement, at *field.Path) field.ErrorLis
 }
 
 // nodeField requires metadata.name, the only field of nodes that can be selected, with one value.
+// In KubeVirt it is ValidateNodeFieldSelectorRequirement.
 func nodeField(r corev1.NodeSelectorRequirement, path *field.Path) (errs field.ErrorList) {
 	errs = supported(path.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn).WithOrigin("placement/field-operator")
 	if len(errs) == 0 && len(r.Values) != 1 {
@@ -140,6 +147,7 @@ func nodeField(r corev1.NodeSelectorRequirement, path *field.Path) (errs field.E
 	return errs
 }
 
+// podTerms is validatePodAffinityTerms and validateWeightedPodAffinityTerms, for affinity and anti-affinity alike.
 func podTerms(must []corev1.PodAffinityTerm, should []corev1.WeightedPodAffinityTerm, path *field.Path) (errs field.ErrorList) {
 	for i := range must {
 		errs = append(errs, podTerm(&must[i], path.Child(required).Index(i))...)
@@ -163,6 +171,7 @@ func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorLi
 	return append(errs, topologyKey(term.TopologyKey, path.Child("topologyKey")).WithOrigin("placement/pod-topology-key")...)
 }
 
+// topologyKey must not be empty: Kubernetes gives an empty key no meaning any more.
 func topologyKey(key string, at *field.Path) field.ErrorList {
 	if key == "" {
 		return field.ErrorList{field.Required(at, "name the node label that defines the topology domains")}
@@ -170,6 +179,8 @@ func topologyKey(key string, at *field.Path) field.ErrorList {
 	return metavalidation.ValidateLabelName(key, at)
 }
 
+// spreadConstraints is validateTopologySpreadConstraints. Of two equal constraints the earlier is reported, as Kubernetes does.
+// KubeVirt does not judge the two inclusion policies.
 func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	type pair struct {
 		key  string
@@ -198,6 +209,7 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	return errs
 }
 
+// inclusion judges nodeAffinityPolicy and nodeTaintsPolicy.
 func inclusion(at *field.Path, policy *corev1.NodeInclusionPolicy) field.ErrorList {
 	if policy == nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 
 // Fields: dnsPolicy, dnsConfig.
 // The limits are those of pods. Those of searches are the older ones (6 domains, 256 characters), as KubeVirt has them.
+// KubeVirt has them in validateDNSPolicy and validatePodDNSConfig, which it copied from Kubernetes.
 
 var dnsRules = []guestRule{
 	{dns, []Rule{
@@ -36,6 +37,7 @@ const (
 // dnsPolicies are those of pods.
 var dnsPolicies = []corev1.DNSPolicy{corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone}
 
+// dns requires a nameserver with policy None, because nothing else gives the pod one.
 func dns(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if spec.DNSPolicy != "" {
 		errs = append(errs, supported(path.Child("dnsPolicy"), spec.DNSPolicy, dnsPolicies...).WithOrigin("placement/dns-policy")...)
@@ -53,6 +55,7 @@ func dns(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path)
 	return append(errs, dnsConfig(spec.DNSConfig, at)...)
 }
 
+// dnsConfig applies to every policy. The characters of searches are counted as they stand in resolv.conf: joined by spaces.
 func dnsConfig(dns *corev1.PodDNSConfig, path *field.Path) (errs field.ErrorList) {
 	servers, searches := path.Child("nameservers"), path.Child("searches")
 	if len(dns.Nameservers) > maxNameservers {

@@ -13,6 +13,8 @@ import (
 
 // Fields: domain.resources.
 // Requests and limits are those of the VMI's pod: not negative, no request greater than its limit, memory a multiple of the huge page size.
+// KubeVirt has one function for each comparison: validateMemoryRequestsNegativeOrNull, validateCPULimitNotNegative,
+// validateCpuRequestDoesNotExceedLimit and their neighbours.
 
 var resourcesRules = []guestRule{
 	{memoryResources, append([]Rule{
@@ -40,6 +42,7 @@ var requestRules = []Rule{
 // minMemory is the smallest memory request. A smaller one is a forgotten unit ("64" is 64 bytes).
 var minMemory = resource.MustParse("1M")
 
+// The least request is that of validateMemoryRequestsNegativeOrNull.
 func memoryResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	errs := requestAndLimit(spec, corev1.ResourceMemory, path)
 	request := spec.Domain.Resources.Requests[corev1.ResourceMemory]
@@ -62,6 +65,7 @@ func limitPath(spec *field.Path, name corev1.ResourceName) *field.Path {
 	return spec.Child("domain", "resources", "limits").Child(string(name))
 }
 
+// requestAndLimit judges one resource. A limit of 0 is none, as for pods: it bounds no request.
 func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceName, path *field.Path) (errs field.ErrorList) {
 	request, limit := spec.Domain.Resources.Requests[name], spec.Domain.Resources.Limits[name]
 	if request.Sign() < 0 {
@@ -79,6 +83,7 @@ func requestAndLimit(spec *v1.VirtualMachineInstanceSpec, name corev1.ResourceNa
 
 // pageMultiple judges the field that gives the memory: the request, by which the pod's huge pages are counted, else memory.guest, else the
 // limit.
+// In KubeVirt it is validateHugepagesMemoryRequests, which reports resources.requests.memory whichever field gives the memory.
 func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	page := vm.PageSize(spec.Domain.Memory)
 	if page == 0 {
@@ -106,6 +111,7 @@ func pageMultiple(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 
 // dedicatedResources requires whole CPUs and equal requests and limits of memory, because the kubelet dedicates CPUs only to pods of the
 // Guaranteed QoS class.
+// In KubeVirt it is validateMemoryIsProvided, validateMemoryRequestsAndLimits, validateCPULimitIsInteger and validateCPURequestIsInteger.
 func dedicatedResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !dedicated(spec) {
 		return nil

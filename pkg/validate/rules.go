@@ -10,13 +10,13 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Rule is a reason for which an object is refused. All that is known about it stands in its literal, beside the function that judges.
+// Rule is a reason for which an object is refused. Its literal stands beside the function that judges.
 type Rule struct {
-	// Name is the rule's area, a slash, and what is wrong. An error bears it as its Origin.
+	// Name is the rule's area, a slash, and what is wrong. It is the Origin of the rule's errors.
 	Name string
-	// MendedBy says what may still mend a guest that the rule refuses, where that is not known yet.
+	// MendedBy is what may still correct a VMI that the rule refuses, while it is not known.
 	MendedBy Mender
-	// ControllersMay says that the rule does not hold for the accounts that make and manage guests.
+	// ControllersMay exempts the accounts that create and manage VMIs (config.Limits.Controllers).
 	ControllersMay bool
 }
 
@@ -26,14 +26,14 @@ func (r Rule) Area() string {
 	return area
 }
 
-// Mender is a set of what may mend a guest.
+// Mender is a set of objects and steps that may correct a VMI.
 type Mender uint8
 
 const (
-	// byCompletion is for a field that is missing as long as a guest is judged as it is written: an instancetype, a preference or a
+	// byCompletion is for a field that is missing as long as a VMI is judged as it is written: an instancetype, a preference or a
 	// default may fill it.
 	byCompletion Mender = 1 << iota
-	// byInstancetype and byPreference are for a guest that has its defaults: the one that is not known yet may set something else.
+	// byInstancetype and byPreference are for a VMI that has its defaults: the one that is not known may set something else.
 	byInstancetype
 	byPreference
 )
@@ -45,9 +45,9 @@ type judgement[F any] struct {
 }
 
 type (
-	// guestRule judges one subject of a guest's spec. path is the spec's.
+	// guestRule judges one subject of a VMI's spec. path is the spec's.
 	guestRule = judgement[func(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList]
-	// metadataRule judges what a guest's metadata says. path is the object that holds metadata and spec.
+	// metadataRule judges a VMI's metadata, with the spec beside it. path is the object that holds metadata and spec.
 	metadataRule = judgement[func(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList]
 	// vmRule judges what only a VM has. old is nil on create.
 	vmRule = judgement[func(vm, old *v1.VirtualMachine, limits config.Limits) field.ErrorList]
@@ -55,7 +55,7 @@ type (
 	changeRule = judgement[func(change GuestChange, limits config.Limits) field.ErrorList]
 )
 
-// Rules of a guest in the order of their errors. They are independent: none relies on another having passed.
+// Rules of a VMI in the order of their errors. They are independent: none relies on another having passed.
 var (
 	guestRules = slices.Concat(
 		machineRules, cpuRules,

@@ -8,9 +8,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: domain.launchSecurity, and what must be so for it.
-// Memory encryption is one of SEV, SNP and TDX, needs EFI firmware of its own, and excludes what the encrypted firmware
-// cannot do: SMM, boot from network, and (for those whose firmware is measured as a whole) variables that are kept.
+// Fields: domain.launchSecurity, and with it domain.firmware, features.smm, startStrategy and interfaces[].bootOrder.
+// A VMI has one kind of memory encryption (SEV, SNP or TDX) and an EFI build for it, which cannot boot from the network. SNP and TDX
+// measure the firmware as a whole, so it cannot keep variables.
+// KubeVirt has these rules in validateLaunchSecurity and ValidateLaunchSecurityAmd64, most at the field spec.launchSecurity, which does not
+// exist. It reports nothing else while the feature gate is off.
 
 var encryptionRules = []guestRule{
 	{launchSecurity, []Rule{
@@ -26,10 +28,12 @@ var encryptionRules = []guestRule{
 	}},
 }
 
+// tdx reports whether the VMI is a TDX guest, which Secure Boot, quotes and the firmware's rules ask.
 func tdx(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.LaunchSecurity != nil && spec.Domain.LaunchSecurity.TDX != nil
 }
 
+// launchSecurity judges encryption on amd64, and refuses it on arm64, as KubeVirt does on every architecture but amd64 and s390x.
 func launchSecurity(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
 	switch {
 	case spec.Domain.LaunchSecurity == nil:
@@ -38,11 +42,13 @@ func launchSecurity(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, p
 		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64,
 			"does not support memory encryption: remove domain.launchSecurity").WithOrigin("security/encryption-arm64")}
 	case spec.Architecture != amd64:
-		return nil // on s390x Secure Execution is a matter of the boot image; the field only marks the guest
+		return nil // on s390x the boot image decides about Secure Execution; the field only marks the VMI
 	}
 	return encryption(spec, limits, path)
 }
 
+// encryption judges what any kind of encryption requires. Its errors are at the kind, and each text names the field to change: that field
+// may come from an instancetype or a preference.
 func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	security := spec.Domain.LaunchSecurity
 	at := path.Child("domain", "launchSecurity")
@@ -75,8 +81,8 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	return errs
 }
 
-// encryptedFirmware is EFI of a build for the encryption, which has neither SMM nor, for SEV and SNP, Secure Boot; SNP and
-// TDX guests are measured with their firmware, so that its variables cannot be kept in a file.
+// encryptedFirmware requires EFI. The builds for SEV and SNP have no Secure Boot; TDX has no SMM, which Secure Boot otherwise needs. SNP and
+// TDX have no persistent variables.
 func encryptedFirmware(spec *v1.VirtualMachineInstanceSpec, kind string, at *field.Path) (errs field.ErrorList) {
 	if features := spec.Domain.Features; kind == "tdx" && features != nil && enabled(features.SMM) {
 		errs = append(errs, field.Invalid(at, "", "cannot be combined with features.smm: disable it").WithOrigin("security/tdx-smm"))

@@ -7,7 +7,9 @@ import (
 )
 
 // Fields: accessCredentials.
-// A credential is one kind, from one source, by one way, and the way exists: a cloud-init volume for those that go by one.
+// A credential is an SSH key or a password. It has one source and one propagation method, and a method that uses cloud-init has a
+// cloud-init volume.
+// KubeVirt has them in validateAccessCredentials, which counts sources and methods and reports the list, not the field that lacks.
 
 var credentialRules = []guestRule{
 	{accessCredentials, []Rule{
@@ -22,6 +24,7 @@ var credentialRules = []guestRule{
 	}},
 }
 
+// accessCredentials: the guest agent is the only method by which a password can be set.
 func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for i, credential := range spec.AccessCredentials {
 		at := path.Child("accessCredentials").Index(i)
@@ -49,6 +52,8 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	return errs
 }
 
+// sshKey: noCloud and configDrive write the keys into the cloud-init volume of the VMI, so there must be one. The guest agent writes
+// them into the home of each user, so it needs their names.
 func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCredential, path *field.Path) (errs field.ErrorList) {
 	if key.Source.Secret == nil {
 		errs = append(errs, field.Required(path.Child("source", "secret"), "name the secret that holds the keys").WithOrigin("security/key-source"))
@@ -83,6 +88,7 @@ func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCrede
 	return errs
 }
 
+// anyVolume reports whether the VMI has a volume of a type.
 func anyVolume(spec *v1.VirtualMachineInstanceSpec, is func(v1.Volume) bool) bool {
 	for _, volume := range spec.Volumes {
 		if is(volume) {

@@ -6,9 +6,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: metadata.labels and metadata.annotations of a guest.
-// Labels by which KubeVirt's components find their guests are not for users to set; annotations that run things on the
-// host need their gates.
+// Fields: metadata.labels and metadata.annotations of a VMI.
+// KubeVirt's components find VMIs by the reserved labels, so users must not set them. Some annotations need a feature gate.
+// KubeVirt has these rules in ValidateVirtualMachineInstanceMetadata and, for updates, admitVMILabelsUpdate.
 
 var labelRules = []metadataRule{
 	{reservedLabels, []Rule{
@@ -22,7 +22,8 @@ var labelRules = []metadataRule{
 	}},
 }
 
-// reserved labels steer controllers: whoever sets one on a guest hands it to another node or owner.
+// reserved are KubeVirt's restrictedVmiLabels. Controllers act on them: a user who set one could assign the VMI to another node or
+// migration.
 var reserved = []string{
 	v1.CreatedByLabel,
 	v1.MigrationJobLabel,
@@ -32,6 +33,7 @@ var reserved = []string{
 	v1.InstallStrategyLabel,
 }
 
+// reservedLabels refuses them on create, at each label; KubeVirt reports metadata.labels. Updates are judged by changedReserved.
 func reservedLabels(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	for _, label := range reserved {
 		if value, set := vmi.Labels[label]; set {
@@ -42,12 +44,14 @@ func reservedLabels(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field
 	return errs
 }
 
-// gates of annotations that run a program of the user's choice beside the guest.
+// annotationGates are the feature gates of annotations in KubeVirt. A hook sidecar is a program of the user's choice, which may change
+// the domain; Ignition data reaches the firmware of the VMI.
 var annotationGates = []struct{ annotation, gate string }{
 	{v1.IgnitionAnnotation, "ExperimentalIgnitionSupport"},
 	{"hooks.kubevirt.io/hookSidecars", "Sidecar"},
 }
 
+// gatedAnnotations takes an empty annotation for none, as KubeVirt does.
 func gatedAnnotations(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	for _, a := range annotationGates {
 		if vmi.Annotations[a.annotation] != "" {
@@ -57,7 +61,8 @@ func gatedAnnotations(vmi *v1.VirtualMachineInstance, limits config.Limits, path
 	return errs
 }
 
-// ignition: a mainframe's firmware has no files, so that the guest would wait for its configuration.
+// ignition refuses the annotation on s390x: Ignition reads QEMU's fw_cfg device, which that machine does not have, and would wait for its
+// configuration. KubeVirt accepts it, and QEMU does not start.
 func ignition(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) field.ErrorList {
 	if vmi.Annotations[v1.IgnitionAnnotation] == "" || vmi.Spec.Architecture != s390x {
 		return nil
@@ -70,8 +75,9 @@ var quoteRules = []judgement[func(*v1.VirtualMachineInstance, config.Defaults, *
 	{QuoteSocket, []Rule{{Name: "security/quote-socket"}}},
 }
 
-// QuoteSocket judges which socket of its host an explicit TDX guest asks for quotes. defaults are those that made the guest
-// explicit, which may be older than the cluster's: a VM keeps its own.
+// QuoteSocket judges the annotation that names the socket of the quote service on the host of a TDX guest: a tenant must not connect QEMU
+// to another socket. KubeVirt overwrites the annotation. defaults are those that made vmi explicit, which may be older than the cluster's:
+// a VM keeps the configuration to which it is pinned.
 func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path *field.Path) field.ErrorList {
 	if socket := vmi.Annotations[v1.QGSSocketPathAnnotation]; tdx(&vmi.Spec) && socket != defaults.QuoteSocket {
 		return field.ErrorList{field.Invalid(path.Child("metadata", "annotations").Key(v1.QGSSocketPathAnnotation), socket,
@@ -80,7 +86,7 @@ func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path 
 	return nil
 }
 
-// changedReserved finds reserved labels that an update sets, changes or removes.
+// changedReserved refuses updates that set, change or remove a reserved label.
 func changedReserved(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	for _, label := range reserved {
 		value, set := change.New.Labels[label]

@@ -39,22 +39,23 @@ func recordedHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) field.
 var hardwareRules = []Rule{{Name: "security/hardware"}}
 
 func requestedHardware(change GuestChange, _ config.Limits) field.ErrorList {
-	return hardwareWord(change.New.Annotations, nil)
+	return hardwareAnnotation(change.New.Annotations, nil)
 }
 
-// hardwareOfVM judges what a VM asks for itself, and in the template.
+// hardwareOfVM judges the annotation of a VM and of its template. On update the VM's own is judged only if it changed.
 func hardwareOfVM(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	if vm.Spec.Template != nil {
-		errs = hardwareWord(vm.Spec.Template.ObjectMeta.Annotations, ofVM.Child("template"))
+		errs = hardwareAnnotation(vm.Spec.Template.ObjectMeta.Annotations, ofVM.Child("template"))
 	}
 	if old != nil {
 		return append(errs, HardwareChange(vm, old)...)
 	}
-	return append(errs, hardwareWord(vm.Annotations, nil)...)
+	return append(errs, hardwareAnnotation(vm.Annotations, nil)...)
 }
 
-// hardwareWord judges what an object asks of its later boots. path is the object that holds metadata.
-func hardwareWord(annotations map[string]string, path *field.Path) field.ErrorList {
+// hardwareAnnotation judges the annotation kilnvm.io/hardware, whose only value is 'latest': each boot then derives the hardware anew.
+// path is the object that holds metadata.
+func hardwareAnnotation(annotations map[string]string, path *field.Path) field.ErrorList {
 	word := annotations[v1alpha1.AnnotationHardware]
 	if word == "" || word == v1alpha1.HardwareLatest {
 		return nil
@@ -63,11 +64,11 @@ func hardwareWord(annotations map[string]string, path *field.Path) field.ErrorLi
 	return field.ErrorList{field.NotSupported(at, short(word), []string{v1alpha1.HardwareLatest}).WithOrigin("security/hardware")}
 }
 
-// HardwareChange judges what a VM that exists asks of its later boots, if that was changed. Nothing else of an update that leaves the
-// spec alone is judged.
+// HardwareChange judges the annotation kilnvm.io/hardware of a VM if the update changes it. It is the only rule for updates that leave the
+// spec alone.
 func HardwareChange(now, was *v1.VirtualMachine) field.ErrorList {
 	if now.Annotations[v1alpha1.AnnotationHardware] == was.Annotations[v1alpha1.AnnotationHardware] {
 		return nil
 	}
-	return hardwareWord(now.Annotations, nil)
+	return hardwareAnnotation(now.Annotations, nil)
 }

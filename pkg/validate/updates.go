@@ -12,19 +12,21 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: those of objects that exist.
-// A guest's spec is what it was started from, and nobody changes it. The status, and the labels and owners by which guests
-// are managed, are written by controllers, and by a launcher for the guests of its own node.
+// Fields: metadata, spec and status of a VMI that exists, and status of a VM.
+// A VMI was started from its spec, so nobody changes the spec. Controllers write its status, reserved labels and owner references; a
+// launcher writes those of the VMIs of its own node.
+// KubeVirt has these rules in VMIUpdateAdmitter.Admit, which lets KubeVirt's accounts change the spec in order to hotplug, and reverts a
+// user's change of the status in silence. It does not judge owner references and status.nodeName.
 
-// Account is who asks for a change.
+// Account is the user or service account that requests a change.
 type Account struct {
-	// Name of the user or service account, empty where nobody asks.
+	// Name is empty where no request is judged, as in the CLI.
 	Name string
-	// Node is the one that a pod's token is bound to, empty for a token that is bound to none.
+	// Node is the node of the pod that the token is bound to (authentication.kubernetes.io/node-name), empty for another token.
 	Node string
 }
 
-// GuestChange is an update of a guest that exists.
+// GuestChange is an update of a VMI.
 type GuestChange struct {
 	New, Old *v1.VirtualMachineInstance
 	By       Account
@@ -54,12 +56,12 @@ var (
 	vmStatusRules = append([]vmRule{{changedVMStatus, writerRules}}, volumeRequestRules...)
 )
 
-// controlled are the annotations that tie a guest to what it was made from. Its controller copies them into what later guests are made
-// from, with rights that nobody else has.
+// controlled are the annotations from which later VMIs of a VM are made: generation, identity seed and pins. The controller copies them with
+// its own rights, so a tenant must not choose their values.
 var controlled = []string{v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins}
 
-// For leaves out of errs what the user may do as a controller of guests. Errors are told by their Origin, which is the name
-// of the rule.
+// For returns errs without those of rules from which the user is exempt: rules with ControllersMay, if the user is one of
+// limits.Controllers. The Origin of an error is the name of its rule.
 func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorList {
 	if !slices.Contains(limits.Controllers, user) {
 		return errs
@@ -67,22 +69,23 @@ func For(user string, limits config.Limits, errs field.ErrorList) field.ErrorLis
 	return slices.DeleteFunc(errs, func(err *field.Error) bool { return declared[err.Origin].ControllersMay })
 }
 
-// GuestUpdate judges a change of a VMI outside its status.
+// GuestUpdate judges an update of a VMI's spec and metadata. The API server ignores its status then, which is a subresource.
 func GuestUpdate(change GuestChange, limits config.Limits) field.ErrorList {
 	return For(change.By.Name, limits, judged(changeRules, change, limits))
 }
 
-// GuestStatusUpdate judges a change of a VMI's status.
+// GuestStatusUpdate judges an update of a VMI's status. The API server ignores the rest then.
 func GuestStatusUpdate(change GuestChange, limits config.Limits) field.ErrorList {
 	return For(change.By.Name, limits, judged(statusRules, change, limits))
 }
 
-// VMI judges what only a VirtualMachineInstance has, when it is created.
+// VMI judges a VirtualMachineInstance on create by rules that no VM's template needs: owners and the annotation kilnvm.io/hardware. The spec
+// is Guest's to judge.
 func VMI(vmi *v1.VirtualMachineInstance) field.ErrorList {
 	return judged(createRules, GuestChange{New: vmi, Old: noGuest}, config.Limits{})
 }
 
-// noGuest is what was before a guest was created.
+// noGuest is the old object of a create.
 var noGuest = &v1.VirtualMachineInstance{}
 
 func judged(rules []changeRule, change GuestChange, limits config.Limits) (errs field.ErrorList) {
@@ -92,7 +95,7 @@ func judged(rules []changeRule, change GuestChange, limits config.Limits) (errs 
 	return errs
 }
 
-// VMStatusUpdate judges a change of a VM's status, and the requests in it.
+// VMStatusUpdate judges an update of a VM's status, and the volume requests in it.
 func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
 	for i := range vmStatusRules {
 		errs = append(errs, vmStatusRules[i].judge(now, was, config.Limits{})...)
@@ -100,6 +103,7 @@ func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
 	return errs
 }
 
+// changedSpec has no exemption: Kiln hotplugs nothing.
 func changedSpec(change GuestChange, _ config.Limits) field.ErrorList {
 	if equality.Semantic.DeepEqual(change.New.Spec, change.Old.Spec) {
 		return nil
@@ -108,6 +112,7 @@ func changedSpec(change GuestChange, _ config.Limits) field.ErrorList {
 		"cannot be changed while the VMI exists: change its VirtualMachine, and restart it").WithOrigin("update/spec")}
 }
 
+// changedAnnotations refuses to set, change or remove controlled annotations.
 func changedAnnotations(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	for _, key := range controlled {
 		value, set := change.New.Annotations[key]
@@ -123,8 +128,8 @@ func changedStatus(change GuestChange, _ config.Limits) field.ErrorList {
 	return writtenStatus(equality.Semantic.DeepEqual(change.New.Status, change.Old.Status))
 }
 
-// movedNode finds a guest that was given to another node, or to none: the node that has it would let go of a guest that runs on, and
-// another would start it again on the same disks. Only a migration moves a guest.
+// movedNode refuses another status.nodeName, or none: the launcher of the first node would lose a VMI that still runs, and another would start
+// it again on the same disks. Only accounts that migrate VMIs (limits.Migrators) may.
 func movedNode(change GuestChange, limits config.Limits) field.ErrorList {
 	was, now := change.Old.Status.NodeName, change.New.Status.NodeName
 	if was == "" || was == now || slices.Contains(limits.Migrators, change.By.Name) {
@@ -138,6 +143,7 @@ func changedVMStatus(now, was *v1.VirtualMachine, _ config.Limits) field.ErrorLi
 	return writtenStatus(equality.Semantic.DeepEqual(now.Status, was.Status))
 }
 
+// writtenStatus refuses a change of a status; For exempts controllers.
 func writtenStatus(unchanged bool) field.ErrorList {
 	if unchanged {
 		return nil
@@ -146,8 +152,7 @@ func writtenStatus(unchanged bool) field.ErrorList {
 		"only controllers may write it: change spec instead").WithOrigin("update/status")}
 }
 
-// newOwners finds VirtualMachines that are made an owner: whoever owns a guest deletes it, records its hardware and gives its successor
-// its identity.
+// newOwners refuses VirtualMachines as new owners: an owner deletes the VMI, records its hardware and gives its identity to the next one.
 func newOwners(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	for i, owner := range change.New.OwnerReferences {
 		if isVM(owner) && !slices.ContainsFunc(change.Old.OwnerReferences, func(other metav1.OwnerReference) bool { return sameOwner(owner, other) }) {
@@ -158,8 +163,8 @@ func newOwners(change GuestChange, _ config.Limits) (errs field.ErrorList) {
 	return errs
 }
 
-// lostOwners finds VirtualMachines that are an owner no more. The garbage collector takes the reference when a VM is deleted and its guest
-// is to outlive it.
+// lostOwners refuses to remove a VirtualMachine from the owners: the VMI would outlive it, and the VM would start another on the same disks.
+// The garbage collector may, which removes the reference after 'kubectl delete vm --cascade=orphan'.
 func lostOwners(change GuestChange, limits config.Limits) (errs field.ErrorList) {
 	if slices.Contains(limits.Collectors, change.By.Name) {
 		return nil
@@ -173,18 +178,20 @@ func lostOwners(change GuestChange, limits config.Limits) (errs field.ErrorList)
 	return errs
 }
 
+// isVM compares the group without its version: an owner may be of any version that the API serves.
 func isVM(owner metav1.OwnerReference) bool {
 	group, err := schema.ParseGroupVersion(owner.APIVersion)
 	return err == nil && group.Group == v1.GroupVersion.Group && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind
 }
 
-// sameOwner compares but for blockOwnerDeletion, which the garbage collector takes back.
+// sameOwner ignores blockOwnerDeletion, which the garbage collector resets.
 func sameOwner(a, b metav1.OwnerReference) bool {
 	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID && isTrue(a.Controller) == isTrue(b.Controller)
 }
 
-// otherNode finds what a launcher writes into guests of other nodes, or for them. Whoever takes over a node would else have
-// the guests of all. A launcher outside of the cluster has no token of a pod: it is held by its own rights alone.
+// otherNode refuses writes of a launcher to VMIs of other nodes, so that a node that was taken over reaches its own VMIs only. In KubeVirt it
+// is the restriction of virt-handler under the same feature gate. A launcher outside the cluster has a token that is bound to no node: only
+// RBAC restricts it, while KubeVirt refuses such a handler.
 func otherNode(change GuestChange, limits config.Limits) field.ErrorList {
 	node := change.By.Node
 	if node == "" || !slices.Contains(limits.Launchers, change.By.Name) || !limits.Gates.Enabled("NodeRestriction") {

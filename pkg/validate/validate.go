@@ -1,8 +1,13 @@
 // Package validate judges specs: independent rules, all errors at once, stable order, real paths.
 //
-// A rule takes the spec as it stands, so that it works on an explicit guest as well as on a sparse one: what is absent is
-// no error unless nothing can ever start without it. Every path exists in the schema, its indices are in bounds, and its
+// A rule takes the spec as it stands, so that it works on an explicit VMI as well as on a sparse one: what is absent is
+// no error unless no VMI can start without it. Every path exists in the schema, its indices are in bounds, and its
 // parent is in the object that was judged.
+//
+// A function of KubeVirt that a comment names, such as validateNUMA, belongs to its admitters: pkg/virt-api/webhooks,
+// pkg/network/admitter, pkg/storage/admitters, pkg/dra/admitter and pkg/instancetype. The rule has its verdict, at the real path of
+// the field, which KubeVirt's path often is not. Where a comment says that KubeVirt accepts something, the VMI would fail later:
+// libvirt, QEMU, the kubelet or KubeVirt's own launcher would refuse it. docs/deviations.md lists these cases for users.
 package validate
 
 import (
@@ -14,8 +19,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Guest judges the spec and metadata of a guest. path is the object that holds metadata and spec: nil for a VMI,
-// spec.template for a VM. There are at most MostErrors errors.
+// Guest judges the spec and metadata of a VMI, or of a VM's template as a VMI. path is the object that holds metadata and spec:
+// nil for a VMI, spec.template for a VM. Errors are in the order of the rules, and at most MostErrors. The Origin of an error is the
+// name of its rule.
 func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	spec := path.Child("spec")
@@ -49,7 +55,7 @@ func supported[T ~string](path *field.Path, value T, allowed ...T) field.ErrorLi
 }
 
 // below is the path of an element of a list, or of a field of it. In loops it is called only when there is a mistake: most
-// guests have none, and paths cost more than all comparisons together.
+// objects have none, and paths cost more than all comparisons together.
 func below(list *field.Path, i int, names ...string) *field.Path {
 	if at := list.Index(i); len(names) > 0 {
 		return at.Child(names[0], names[1:]...)
@@ -58,6 +64,7 @@ func below(list *field.Path, i int, names ...string) *field.Path {
 }
 
 // gated is Forbidden unless the feature gate is on.
+// Gates have KubeVirt's names, so that a configuration written for KubeVirt works unchanged.
 func gated(limits config.Limits, gate string, path *field.Path) field.ErrorList {
 	if limits.Gates.Enabled(gate) {
 		return nil
@@ -73,14 +80,14 @@ func named(path *field.Path, value string, check func(string) []string) field.Er
 	return nil
 }
 
-// isTrue tells whether an optional switch is on.
+// isTrue reports whether an optional switch is set and on.
 func isTrue(set *bool) bool { return set != nil && *set }
 
-// isFalse tells whether an optional switch is off explicitly.
+// isFalse reports whether an optional switch is set and off.
 func isFalse(set *bool) bool { return set != nil && !*set }
 
-// Written judges a guest as it is written, whose size or preference is not known yet: what is wrong whatever they turn out
-// to be. path is as for Guest.
+// Written judges a VMI as it is written while its instancetype or preference is not known. It returns the errors that neither of them
+// can mend. path is as for Guest.
 func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) field.ErrorList {
 	return slices.DeleteFunc(Guest(vmi, limits, path), func(err *field.Error) bool {
 		if vmi.Spec.Architecture != "" && strings.HasPrefix(err.Origin, "machine/") {
@@ -90,17 +97,18 @@ func Written(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.P
 	})
 }
 
-// Draft is a VMI whose instancetype or preference may not be known yet.
+// Draft is a VMI whose instancetype or preference may not be known: the object exists only later, or could not be read.
 type Draft struct {
 	// Written is the VMI as it is written, with the one of the two that is known applied; nil where nothing is unknown.
 	Written *v1.VirtualMachineInstance
-	// Explicit has all defaults too.
+	// Explicit has all defaults besides.
 	Explicit *v1.VirtualMachineInstance
-	// May reports which of the two may still come.
+	// May reports which of the two is not known.
 	May struct{ Instancetype, Preference bool }
 }
 
-// Known judges a draft of the VMI of a VM: what is wrong whatever may still come. path is as for Guest.
+// Known judges a draft of the VMI of a VM. It returns the errors that the unknown instancetype or preference cannot mend: those of Written, and
+// those of the explicit VMI by rules that do not wait for it (Rule.MendedBy). path is as for Guest.
 func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList {
 	errs := append(Guest(draft.Explicit, limits, path), Growth(draft.Explicit, limits, path)...)
 	if draft.Written == nil {
@@ -122,7 +130,7 @@ func Known(draft Draft, limits config.Limits, path *field.Path) field.ErrorList 
 	return Most(distinct(known))
 }
 
-// distinct drops errors that say the same of the same field.
+// distinct drops errors that repeat rule, field and text of an earlier one. Written and Explicit of a draft have many in common.
 func distinct(errs field.ErrorList) field.ErrorList {
 	if len(errs) < 2 {
 		return errs

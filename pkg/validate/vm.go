@@ -10,6 +10,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// Fields: spec of a VM but for the content of its template: template, running, runStrategy, instancetype, preference.
+// KubeVirt has these rules in ValidateVirtualMachineSpec, validateRunStrategy and, for instancetype and preference, in its mutating webhook
+// (validateInstancetypeMatcher, validatePreferenceMatcher), which therefore refuses VMs before anything else is judged.
+
 var vmRules = slices.Concat([]vmRule{
 	{templateGiven, []Rule{
 		{Name: "vm/template"},
@@ -40,8 +44,8 @@ var vmRules = slices.Concat([]vmRule{
 // ofVM is the path of a VM's spec.
 var ofVM = field.NewPath("spec")
 
-// VM judges what only a VirtualMachine has: template, run strategy, matchers, data volume templates. Its guest is for Guest
-// and Growth to judge. old is nil on create. Paths are those of the VM.
+// VM judges what only a VirtualMachine has: template, run strategy, instancetype and preference, data volume templates. Guest and Growth judge
+// the VMI of its template. old is nil on create. Paths are those of the VM.
 func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList) {
 	for i := range vmRules {
 		errs = append(errs, vmRules[i].judge(vm, old, limits)...)
@@ -49,6 +53,7 @@ func VM(vm, old *v1.VirtualMachine, limits config.Limits) (errs field.ErrorList)
 	return errs
 }
 
+// templateGiven requires the template. The other rules skip a VM without one.
 func templateGiven(vm, _ *v1.VirtualMachine, _ config.Limits) field.ErrorList {
 	if vm.Spec.Template != nil {
 		return nil
@@ -56,10 +61,11 @@ func templateGiven(vm, _ *v1.VirtualMachine, _ config.Limits) field.ErrorList {
 	return field.ErrorList{field.Required(ofVM.Child("template"), "give the template of the VMI").WithOrigin("vm/template")}
 }
 
-// runStrategies that a user can ask for. WaitAsReceiver is for migrations between clusters.
+// runStrategies are those that need no feature gate. WaitAsReceiver is for migrations between clusters.
 var runStrategies = []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyOnce,
 	v1.RunStrategyRerunOnFailure}
 
+// runStrategy requires one of running and runStrategy. KubeVirt reports a missing one at spec.running, which is deprecated.
 func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList {
 	at := ofVM.Child("runStrategy")
 	switch strategy := vm.Spec.RunStrategy; {
@@ -77,7 +83,7 @@ func runStrategy(vm, _ *v1.VirtualMachine, limits config.Limits) field.ErrorList
 	}
 }
 
-// VMWarnings are those about what only a VM has.
+// VMWarnings returns warnings about fields that only a VM has.
 func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
 	if vm.Spec.Running != nil {
 		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
@@ -94,7 +100,7 @@ var idle = map[v1.VirtualMachineRunStrategy]string{
 	v1.RunStrategyWaitAsReceiver: "live migration is not served",
 }
 
-// matchers judges the references to a size and a preference, whatever they resolve to.
+// matchers judges spec.instancetype and spec.preference without resolving them.
 func matchers(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	policies := []v1.InferFromVolumeFailurePolicy{v1.IgnoreInferFromVolumeFailure, v1.RejectInferFromVolumeFailure}
 	if m := vm.Spec.Instancetype; m != nil {
@@ -116,13 +122,14 @@ func matchers(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList
 	return errs
 }
 
-// matcher is what the two kinds of matchers have in common.
+// matcher has the fields that InstancetypeMatcher and PreferenceMatcher share.
 type matcher struct {
 	name, kind, revision, infer string
 	policy                      *v1.InferFromVolumeFailurePolicy
 	kinds                       instancetype.KindNames
 }
 
+// judge requires a name or a volume from which the matcher is inferred. KubeVirt accepts an unknown kind, and never starts the VM.
 func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Path) (errs field.ErrorList) {
 	if m.name == "" && m.infer == "" {
 		errs = append(errs, field.Required(at.Child("name"), "give name or inferFromVolume").WithOrigin("vm/matcher-name"))
@@ -143,7 +150,8 @@ func (m matcher) judge(policies []v1.InferFromVolumeFailurePolicy, at *field.Pat
 	return errs
 }
 
-// changed refuses another name with the revision of the one before, which would silently keep its content.
+// changed refuses another name with the revisionName of the one before, because the VM would keep the content of the former. In KubeVirt it
+// is validateMatcherUpdate.
 func (m matcher) changed(name, revision string, at *field.Path) field.ErrorList {
 	if m.name == name || m.revision == "" || m.revision != revision {
 		return nil

@@ -9,10 +9,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: spec.template, spec.instancetype and spec.preference of a VM that has a guest.
-// A guest that exists is never changed, so that all of these wait for its next start; running and runStrategy act at once.
+// Fields: spec.template, spec.instancetype and spec.preference of a VM whose VMI exists.
+// Kiln never changes a VMI, so such changes wait until the VM is restarted; running and runStrategy act at once. KubeVirt plugs some changes
+// into the running VMI, and marks the others by the condition RestartRequired.
 
-// ChangeWarnings tell, on an update of a VM whose guest exists, what the guest takes over only when it is started again.
+// ChangeWarnings returns one warning with the names of the fields that an update of a VM changes while its VMI exists, or none. A create,
+// whose old is nil, and a VM without a VMI (status.created) have none.
 func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
 	if old == nil || !old.Status.Created || vm.Spec.Template == nil || old.Spec.Template == nil {
 		return nil
@@ -53,7 +55,8 @@ func listed(text string, names []string) string {
 	return text
 }
 
-// differing are the fields of two structs of one type that differ, as JSON names them: also those that the API gains later.
+// differing returns the JSON names of the fields in which two structs of one type differ. Reflection finds fields that the API gains later,
+// too.
 func differing(prefix string, now, was reflect.Value) (names []string) {
 	for i := range now.NumField() {
 		name, _, _ := strings.Cut(now.Type().Field(i).Tag.Get("json"), ",")

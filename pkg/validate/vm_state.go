@@ -7,10 +7,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: spec.running, spec.runStrategy and the volumes of a VM of which a copy is being taken or put back.
-// What is being copied must hold still: a snapshot of disks that come and go, or of a guest that starts meanwhile, is worth
-// nothing, and a restore writes to disks that a guest must not have open.
+// Fields: spec.running, spec.runStrategy and template.spec.volumes of a VM during a snapshot or a restore.
+// A snapshot is inconsistent if volumes change or the VM starts meanwhile. A restore writes to disks that must not be in use.
+// KubeVirt has these rules in validateSnapshotStatus and validateRestoreStatus, at the field spec.
 
+// inProgress reads status.restoreInProgress and status.snapshotInProgress, which name the object that is at work.
 func inProgress(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
 	if old == nil || vm.Spec.Template == nil || old.Spec.Template == nil {
 		return nil

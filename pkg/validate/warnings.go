@@ -12,13 +12,14 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// MaxWarning is the length that an API server's clients print whole (and Kubernetes asks for).
+// MaxWarning is the length in bytes of a warning. Kubernetes recommends at most 120 characters, because longer ones may be cut.
 const MaxWarning = 120
 
 // versioned machine types end in a version: pc-q35-9.2, virt-9.2, pc-q35-rhel9.6.0.
 var versioned = regexp.MustCompile(`[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
-// Warnings are short sentences (under 120 characters) about what is ignored or floating in an explicit guest.
+// Warnings returns sentences of at most MaxWarning bytes about fields of an explicit VMI that are legal but have no effect, or whose effect
+// may change with the next start. KubeVirt warns of deprecated fields only.
 func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	spec := &vmi.Spec
@@ -44,14 +45,15 @@ func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
 	if features := spec.Domain.Features; features != nil && features.Hyperv != nil && spec.Architecture == arm64 {
 		warn("features.hyperv has no effect on architecture 'arm64'")
 	}
-	// Ignition reads JSON alone, and stops the boot at anything else: mostly it is the YAML that Butane makes JSON of.
+	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
 	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
 		warn("annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation)
 	}
 	return warnings
 }
 
-// PreferenceWarnings are about fields of a preference that its API is going to drop.
+// PreferenceWarnings returns a warning for each deprecated field and value of a preference, with its replacement. KubeVirt warns of the
+// values only (checkForDeprecatedPreferredCPUTopology).
 func PreferenceWarnings(spec *v1beta1.VirtualMachinePreferenceSpec) (warnings []string) {
 	if cpu := spec.CPU; cpu != nil && cpu.PreferredCPUTopology != nil {
 		if now, old := renamed[*cpu.PreferredCPUTopology]; old {
@@ -77,12 +79,12 @@ var renamed = map[v1beta1.PreferredCPUTopology]v1beta1.PreferredCPUTopology{
 	v1beta1.DeprecatedPreferThreads: v1beta1.Threads,
 }
 
-// PresetWarnings are about presets as such.
+// PresetWarnings returns the warning that every preset has: KubeVirt deprecated the kind in v0.57.
 func PresetWarnings() []string {
 	return []string{"presets are deprecated: use an instancetype and a preference"}
 }
 
-// short keeps a user's own words from filling a warning.
+// short cuts a value of the user's, so that it does not fill a warning.
 func short(text string) string {
 	const most = 32
 	if runes := []rune(text); len(runes) > most {
