@@ -39,7 +39,7 @@ manifests: ## write the CRDs, the cert-manager overlay and the pages about kinds
 	go run ./manifests/generate
 
 golden: ## write test/corpus, test/machines and docs/reference again; read every difference before you commit it
-	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Goldens|EveryLeafIsAccountedFor|Reference)$$' \
+	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|Reference)$$' \
 	  ./test/corpus ./test/machines ./test/fields ./cmd/... ./internal/cli
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz

@@ -49,7 +49,7 @@ var presetRules = []presetRule{
 	{presetFirmware, nil},
 }
 
-// Instancetype judges an instancetype; path is its spec.
+// Instancetype judges the spec of an instancetype of either scope. path is the spec's.
 func Instancetype(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range instancetypeRules {
 		errs = append(errs, rule.judge(spec, path)...)
@@ -57,7 +57,7 @@ func Instancetype(spec *v1beta1.VirtualMachineInstancetypeSpec, path *field.Path
 	return errs
 }
 
-// Preference judges a preference; path is its spec.
+// Preference judges the spec of a preference of either scope. path is the spec's.
 func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range preferenceRules {
 		errs = append(errs, rule.judge(spec, path)...)
@@ -65,7 +65,7 @@ func Preference(spec *v1beta1.VirtualMachinePreferenceSpec, path *field.Path) (e
 	return errs
 }
 
-// Preset judges a preset; path is its spec.
+// Preset judges the spec of a VirtualMachineInstancePreset. path is the spec's.
 func Preset(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (errs field.ErrorList) {
 	for _, rule := range presetRules {
 		errs = append(errs, rule.judge(spec, path)...)

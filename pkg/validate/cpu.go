@@ -126,6 +126,7 @@ func cpuModel(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	return supported(path.Child("domain", "cpu", "model"), spec.Domain.CPU.Model, v1.CPUModeHostPassthrough).WithOrigin("cpu/model-arm64")
 }
 
+// dedicated reports whether each vCPU has a host CPU of its own (dedicatedCpuPlacement).
 func dedicated(spec *v1.VirtualMachineInstanceSpec) bool {
 	return spec.Domain.CPU != nil && spec.Domain.CPU.DedicatedCPUPlacement
 }

@@ -127,25 +127,26 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	if model := watchdog.Diag288; model != nil && model.Action != "" && !slices.Contains(watchdogActions, model.Action) {
 		return field.ErrorList{field.NotSupported(path.Child("diag288", "action"), model.Action, watchdogActions).WithOrigin("devices/watchdog-action")}
 	}
-	wrong, right, has := "diag288", "i6300esb", watchdog.Diag288 != nil
+	// own is the model that the architecture has, other the one that it lacks.
+	own, other, hasOther := "i6300esb", "diag288", watchdog.Diag288 != nil
 	switch spec.Architecture {
 	case amd64:
-		if watchdog.I6300ESB == nil && !has {
-			return field.ErrorList{field.Required(path.Child(right), "").WithOrigin("devices/watchdog-given")}
+		if watchdog.I6300ESB == nil && !hasOther {
+			return field.ErrorList{field.Required(path.Child(own), "name the model of the watchdog").WithOrigin("devices/watchdog-given")}
 		}
 	case s390x:
-		wrong, right, has = right, wrong, watchdog.I6300ESB != nil
-		if watchdog.Diag288 == nil && !has {
-			return field.ErrorList{field.Required(path.Child(right), "").WithOrigin("devices/watchdog-given")}
+		own, other, hasOther = other, own, watchdog.I6300ESB != nil
+		if watchdog.Diag288 == nil && !hasOther {
+			return field.ErrorList{field.Required(path.Child(own), "name the model of the watchdog").WithOrigin("devices/watchdog-given")}
 		}
 	case arm64:
 		return field.ErrorList{field.Forbidden(path, "architecture 'arm64' has no watchdog: remove it").WithOrigin("devices/watchdog-arm64")}
 	default:
 		return nil
 	}
-	if has {
-		return field.ErrorList{field.Forbidden(path.Child(wrong),
-			fmt.Sprintf("architecture '%s' supports '%s' only", spec.Architecture, right)).WithOrigin("devices/watchdog-model")}
+	if hasOther {
+		return field.ErrorList{field.Forbidden(path.Child(other),
+			fmt.Sprintf("architecture '%s' supports '%s' only", spec.Architecture, own)).WithOrigin("devices/watchdog-model")}
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	lacks := func(at *field.Path, what string) {
 		errs = append(errs, field.Forbidden(at, "architecture 's390x' has no "+what+": remove it").WithOrigin("devices/s390x"))
 	}
+	// The annotation for NUMA nodes of the owner's choice has its own rule, cpu/numa-nodes-architecture.
 	if vm.MirrorsNUMA(spec.Domain.CPU) {
 		lacks(numa, "NUMA nodes")
 	}
@@ -43,6 +44,7 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if devices.Sound != nil {
 		lacks(path.Child("sound"), "sound device")
 	}
+	// clientPassthrough redirects USB devices of the user's own machine.
 	if devices.ClientPassthrough != nil {
 		lacks(path.Child("clientPassthrough"), "USB")
 	}

@@ -38,12 +38,13 @@ var diskRules = []guestRule{
 	}},
 }
 
-// serialLimit is KubeVirt's limit in characters. Guests see fewer (20 on virtio).
+// serialLimit is KubeVirt's limit in characters. The guest's operating system sees fewer (20 on virtio).
 const serialLimit = 256
 
 var (
 	serialPattern = regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`)
-	pciPattern    = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]$`)
+	// pciPattern is domain, bus, slot and function. KubeVirt accepts slots up to ff; PCI has 00 to 1f.
+	pciPattern = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]$`)
 )
 
 func disks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
@@ -199,7 +200,7 @@ func diskAddress(disk *v1.DiskTarget, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// isClaim reports whether a volume is a persistent volume of the cluster, as LUNs require.
+// isClaim reports whether a volume is a persistent volume of the cluster: LUNs require one, and file systems on one need a feature gate.
 func isClaim(volume *v1.Volume) bool {
 	return volume.PersistentVolumeClaim != nil || volume.DataVolume != nil
 }

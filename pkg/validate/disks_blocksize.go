@@ -63,6 +63,7 @@ func customBlockSize(disk *v1.Disk, path *field.Path) (errs field.ErrorList) {
 	case bus == v1.DiskBusSATA && size.Logical != minBlock:
 		errs = append(errs, field.Invalid(path.Child("logical"), size.Logical, fmt.Sprintf("must be %d on bus 'sata'", minBlock)).WithOrigin("disks/block-size-sata"))
 	}
+	// A logical size of 0 was refused as too small, and nothing can be divided by it.
 	if discard := size.DiscardGranularity; discard != nil && size.Logical != 0 && *discard%size.Logical != 0 {
 		errs = append(errs, field.Invalid(path.Child("discardGranularity"), *discard,
 			fmt.Sprintf("must be a multiple of logical (%d)", size.Logical)).WithOrigin("disks/discard-granularity"))

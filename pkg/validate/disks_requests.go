@@ -32,6 +32,7 @@ var volumeRequestRules = []vmRule{
 // volumeRequests judges each request, and whether two add or remove one volume. Adding and removing one volume in two requests is
 // allowed, as in KubeVirt.
 func volumeRequests(vm, _ *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
+	// One name may be added and removed, but neither twice.
 	added, removed := map[string]bool{}, map[string]bool{}
 	for i := range vm.Status.VolumeRequests {
 		request, at := &vm.Status.VolumeRequests[i], field.NewPath("status", "volumeRequests").Index(i)
@@ -91,6 +92,7 @@ func requestedDisk(disk *v1.Disk, at *field.Path) (errs field.ErrorList) {
 	for _, judge := range []func([]v1.Disk, *field.Path) field.ErrorList{diskForms, diskDriverForms, blockSizeForms} {
 		errs = append(errs, judge([]v1.Disk{*disk}, field.NewPath(list))...)
 	}
+	// The rules report a list of one disk, whose path is replaced by that of the request.
 	for _, err := range errs {
 		err.Field = at.String() + strings.TrimPrefix(err.Field, list+"[0]")
 	}

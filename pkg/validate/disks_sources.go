@@ -88,6 +88,7 @@ func volumes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.P
 		case second != "":
 			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+source+": a volume has one source").WithOrigin("disks/volume-sources"))
 		}
+		// The error is at the later volume, and names the earlier one.
 		for _, k := range single(volume) {
 			if other, found := first[k.name]; k.set && found {
 				errs = append(errs, field.Invalid(at(k.name), volume.Name,
@@ -137,6 +138,7 @@ func volumeSources(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, pa
 		if v.ContainerDisk != nil && v.ContainerDisk.Path != "" {
 			errs = append(errs, filePath(at("containerDisk", "path"), v.ContainerDisk.Path).WithOrigin("disks/container-disk-path")...)
 		}
+		// An absent capacity is the quantity 0.
 		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Sign() <= 0 {
 			errs = append(errs, field.Invalid(at("emptyDisk", "capacity"), v.EmptyDisk.Capacity.String(),
 				"must be greater than 0").WithOrigin("disks/empty-disk-capacity"))

@@ -30,6 +30,7 @@ var templateRules = []vmRule{
 // dataVolumeTemplates is ValidateDataVolumeTemplate and validateVirtualMachineDataVolumeTemplateNamespace. Templates that an update
 // leaves alone keep their namespace: a VM that is older than the rule must stay editable.
 func dataVolumeTemplates(vm, old *v1.VirtualMachine, _ config.Limits) (errs field.ErrorList) {
+	// The VM uses a template through its data volume, or through the claim of the same name that CDI creates for it.
 	used := map[string]bool{}
 	if vm.Spec.Template != nil {
 		for _, volume := range vm.Spec.Template.Spec.Volumes {
@@ -41,6 +42,7 @@ func dataVolumeTemplates(vm, old *v1.VirtualMachine, _ config.Limits) (errs fiel
 			}
 		}
 	}
+	// equality.Semantic takes nil and empty lists for equal: decoding may turn one into the other.
 	unchanged := old != nil && equality.Semantic.DeepEqual(vm.Spec.DataVolumeTemplates, old.Spec.DataVolumeTemplates)
 	for i := range vm.Spec.DataVolumeTemplates {
 		template, at := &vm.Spec.DataVolumeTemplates[i], ofVM.Child("dataVolumeTemplates").Index(i)
@@ -73,6 +75,7 @@ func dataVolume(template *v1.DataVolumeTemplateSpec, path *field.Path) (errs fie
 	if spec.Source == nil && spec.SourceRef != nil {
 		at = path.Child("sourceRef")
 	}
+	// With a populator and a source, which of them is a mistake is unknown: the source is judged no further.
 	switch populated, given := populates(template), spec.Source != nil || spec.SourceRef != nil; {
 	case populated && given:
 		return append(errs, field.Forbidden(at,

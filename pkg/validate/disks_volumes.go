@@ -115,6 +115,7 @@ func metricsDisk(disk *v1.Disk, at *field.Path) field.ErrorList {
 // bootOrder is validateBootOrderValue, validateBootOrder and validateInterfaceBootOrder: libvirt has one order for all devices, disks
 // and interfaces.
 func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	// taken has the path of the first device with a number, which the error names.
 	taken := map[uint]string{}
 	check := func(order *uint, at *field.Path) {
 		switch {
@@ -141,7 +142,8 @@ func bootOrder(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	return errs
 }
 
-// volumeUse refuses volumes that no disk or file system uses. A memory dump is exempt: the host writes it.
+// volumeUse refuses volumes that no disk or file system uses. A memory dump is exempt: the host writes it. mutate adds a disk for a volume
+// without one, so disks/volume-unused refuses only VMIs that were not made explicit.
 func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	asDisk, asFiles := make(map[string]bool, len(spec.Domain.Devices.Disks)), map[string]bool{}
 	for i := range spec.Domain.Devices.Disks {
@@ -175,7 +177,7 @@ func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 // In KubeVirt it is validateFilesystemsWithVirtIOFSEnabled. File systems of ConfigMaps, Secrets and other volumes of the pod need no gate.
 func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	if len(spec.Domain.Devices.Filesystems) == 0 {
-		return nil
+		return nil // as for most VMIs: they need no index of their volumes
 	}
 	index := volumeIndex(spec)
 	for i, fs := range spec.Domain.Devices.Filesystems {

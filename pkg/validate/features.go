@@ -116,7 +116,8 @@ func hypervPassthrough(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 	return errs
 }
 
-// libvirt's limits: the fewest spins before the guest notifies the hypervisor, and the twelve bytes of the vendor in CPUID.
+// libvirt's limits: the least number of attempts before the guest notifies the hypervisor that it waits for a lock, and the twelve bytes
+// that CPUID has for the vendor.
 const (
 	minSpinlocks = 4095
 	maxVendorID  = 12

@@ -77,6 +77,7 @@ func oneBootloader(firmware *v1.Firmware, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Forbidden(path.Child("bios"), "cannot be combined with efi: remove one of them").WithOrigin("firmware/bootloaders")}
 }
 
+// efi returns spec.domain.firmware.bootloader.efi, or nil.
 func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 	if spec.Domain.Firmware == nil || spec.Domain.Firmware.Bootloader == nil {
 		return nil
@@ -128,6 +129,7 @@ func externalKernel(firmware *v1.Firmware, path *field.Path) (errs field.ErrorLi
 	if container.KernelPath == "" && container.InitrdPath == "" {
 		errs = append(errs, field.Required(path.Child("kernelPath"), "give kernelPath, initrdPath or both").WithOrigin("firmware/kernel-files"))
 	}
+	// KubeVirt accepts any word here, and Kubernetes refuses the pod.
 	if given := container.ImagePullPolicy; !isPullPolicy(given) {
 		errs = append(errs, field.NotSupported(path.Child("imagePullPolicy"), given, pullPolicies).WithOrigin("firmware/pull-policy"))
 	}
@@ -150,6 +152,7 @@ func filePath(at *field.Path, given string) field.ErrorList {
 		return nil
 	case given == "/":
 		return field.ErrorList{field.Invalid(at, given, "must be a file, not the root directory")}
+	// One slash at the end is legal, as in KubeVirt.
 	case !gopath.IsAbs(given) || gopath.Clean(given) != strings.TrimSuffix(given, "/"):
 		return field.ErrorList{field.Invalid(at, given, "must be an absolute path without '.', '..' and double slashes")}
 	}

@@ -26,7 +26,7 @@ var hostdeviceRules = []guestRule{
 	}},
 }
 
-// sourceRules apply to both lists.
+// sourceRules apply to both lists. deviceSources judges by them.
 var sourceRules = []Rule{
 	{Name: "hostdevices/source", MendedBy: byInstancetype},
 	{Name: "hostdevices/sources", MendedBy: byInstancetype},

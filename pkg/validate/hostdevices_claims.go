@@ -44,6 +44,7 @@ func claims(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 			errs = append(errs, named(at.Child("name"), claim.Name, validation.IsDNS1123Label).WithOrigin("hostdevices/claim-name")...)
 		}
 		seen[claim.Name] = true
+		// Pointers tell which of the two is given: an empty name is a mistake of that one.
 		switch direct, template := claim.ResourceClaimName, claim.ResourceClaimTemplateName; {
 		case direct == nil && template == nil:
 			errs = append(errs, field.Required(at, "give resourceClaimName or resourceClaimTemplateName").WithOrigin("hostdevices/claim-source"))
@@ -100,6 +101,7 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	for _, claim := range spec.ResourceClaims {
 		declared[claim.Name] = true
 	}
+	// used has the path of the first device or network with a request.
 	used := map[v1.ClaimRequest]string{}
 	check := func(claim *v1.ClaimRequest, at *field.Path) {
 		if claim == nil || claim.ClaimName == "" || claim.RequestName == "" {
@@ -112,6 +114,7 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		}
 		used[*claim] = at.String()
 	}
+	// A device whose gate is off was refused for that by deviceSources.
 	var devices []passed
 	if limits.Gates.Enabled("GPUsWithDRA") {
 		devices = gpuList(spec, path)

@@ -36,6 +36,7 @@ func graceOf(resource string, limits config.Limits) (is, others bool) {
 	}
 	for _, device := range limits.PermittedHostDevices.PciHostDevices {
 		if device.ResourceName == resource {
+			// Which device of such a name a VMI gets is known only when it starts.
 			known := slices.Contains(graceIDs, strings.ToLower(device.PCIVendorSelector))
 			is, others = is || known, others || !known
 		}
@@ -48,6 +49,7 @@ func graceOf(resource string, limits config.Limits) (is, others bool) {
 func grace(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	const gate = "GraceIOVirtualization"
 	spec, at := &vmi.Spec, path.Child("spec")
+	// given: the VMI asks for such a GPU. served: the feature gate is on, so that the other requirements apply.
 	given, served := false, false
 	for _, d := range append(gpuList(spec, at), hostDeviceList(spec, at)...) {
 		is, others := graceOf(d.deviceName, limits)

@@ -45,7 +45,7 @@ func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	case *threads.SupplementalPoolThreadCount < 1:
 		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount,
 			"must be at least 1 with policy 'supplementalPool'").WithOrigin("iothreads/pool"))
-	case *threads.SupplementalPoolThreadCount > maxVCPUs: // each is an element of every disk
+	case *threads.SupplementalPoolThreadCount > maxVCPUs:
 		errs = append(errs, field.Invalid(at.Child("supplementalPoolThreadCount"), *threads.SupplementalPoolThreadCount,
 			fmt.Sprintf("must be at most %d", maxVCPUs)).WithOrigin("iothreads/pool-most"))
 	}

@@ -64,13 +64,14 @@ func emulated(architecture string, limits config.Limits) []string {
 	return limits.EmulatedMachines[amd64]
 }
 
+// board is a machine of QEMU: the alias of its newest version, and the beginning of the names of its versions.
 type board struct{ alias, family string }
 
 func (b board) has(machine string) bool {
 	return machine == b.alias || strings.HasPrefix(machine, b.family)
 }
 
-// boards are the machines whose buses Kiln knows: an alias, and the prefix of its versions.
+// boards are the machines whose buses Kiln knows. There is one for each architecture.
 var boards = map[string]board{
 	amd64: {"q35", "pc-q35-"},
 	arm64: {"virt", "virt-"},

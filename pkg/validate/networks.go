@@ -88,6 +88,7 @@ func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 			}
 		}
 	}
+	// The error is at the pod network, and its text names the Multus network.
 	if pod >= 0 && multus >= 0 {
 		errs = append(errs, field.Forbidden(path.Child("networks").Index(pod).Child("pod"),
 			fmt.Sprintf("networks[%d] is already the default network: remove one of them", multus)).WithOrigin("networks/pod-and-default"))
@@ -99,6 +100,7 @@ func networkDefaults(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path 
 // KubeVirt has a function for each direction (validateNetworksAssignedToInterfaces, validateInterfacesAssignedToNetworks) and for each
 // list of names (validateNetworkNameUnique, validateInterfaceNameUnique).
 func networkPairs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	// The second of two with one name is reported as a duplicate only: its partner exists.
 	cards := spec.Domain.Devices.Interfaces
 	nics, nets := make(map[string]bool, len(cards)), make(map[string]bool, len(spec.Networks))
 	for i := range cards {

@@ -47,7 +47,9 @@ var interfaceRules = []guestRule{
 const reservedMAC = "02:00:00:00:00:00"
 
 var (
-	macForm   = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
+	// macForm allows the two usual separators. KubeVirt refuses longer addresses too, such as those of InfiniBand.
+	macForm = regexp.MustCompile(`^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$`)
+	// nicModels are KubeVirt's validInterfaceModels.
 	nicModels = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", v1.VirtIO}
 )
 

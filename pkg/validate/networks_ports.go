@@ -36,6 +36,7 @@ var portRules = []guestRule{
 }
 
 const (
+	// maxPort is the largest port number of TCP and UDP.
 	maxPort = 65535
 	// maxRanges is KubeVirt's limit per interface: each range is a rule in the pod.
 	maxRanges = 10
@@ -45,7 +46,7 @@ const (
 // KubeVirt ignores them there too; Warnings reports them.
 func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	if !slices.ContainsFunc(spec.Domain.Devices.Interfaces, func(nic v1.Interface) bool { return len(nic.Ports) > 0 }) {
-		return nil
+		return nil // as for most VMIs: they need no index of their networks
 	}
 	index := networkIndex(spec)
 	for i := range spec.Domain.Devices.Interfaces {
@@ -56,6 +57,7 @@ func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 		seen := map[string]bool{}
 		for j, port := range nic.Ports {
 			at := nicPath(path, i, "ports").Index(j)
+			// A port needs no name: two without one are no duplicates.
 			switch {
 			case port.Name == "":
 			case seen[port.Name]:
@@ -67,6 +69,7 @@ func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 			if port.Protocol != "" {
 				errs = append(errs, supported(at.Child("protocol"), port.Protocol, "TCP", "UDP").WithOrigin("networks/port-protocol")...)
 			}
+			// The field is no pointer, so 0 means that it is not set.
 			switch {
 			case port.Port == 0:
 				errs = append(errs, field.Required(at.Child("port"), "give the port's number").WithOrigin("networks/port-given"))
@@ -78,6 +81,7 @@ func ports(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pat
 	return errs
 }
 
+// portNumber is the error of a number that is out of range; the caller knows the rule.
 func portNumber(at *field.Path, number int32) *field.Error {
 	return field.Invalid(at, number, "must be between 1 and 65535")
 }
@@ -136,7 +140,7 @@ func portRange(at *field.Path, r v1.PortRange) (errs field.ErrorList) {
 	return errs
 }
 
-// overlaps reports the later of two ranges of one protocol that share a port.
+// overlaps compares each pair of ranges, of which rule networks/ranges-count allows few. It reports the later of two ranges of one protocol that share a port.
 // KubeVirt reports overlaps in the order of a map. Each range is reported once, however many it overlaps.
 func overlaps(at *field.Path, ranges []v1.PortRange) (errs field.ErrorList) {
 	for j, r := range ranges {

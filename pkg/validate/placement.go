@@ -119,6 +119,7 @@ func probe(spec *v1.VirtualMachineInstanceSpec, probe *v1.Probe, path *field.Pat
 	if probe == nil {
 		return nil
 	}
+	// Every network counts, not only the default one, as in KubeVirt.
 	onPod := false
 	for _, network := range spec.Networks {
 		onPod = onPod || network.Pod != nil

@@ -65,6 +65,7 @@ func affinity(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 	return errs
 }
 
+// The field names that the affinity of nodes and pods shares.
 const (
 	required  = "requiredDuringSchedulingIgnoredDuringExecution"
 	preferred = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -99,6 +100,7 @@ func weight(given int32, at *field.Path) field.ErrorList {
 
 // nodeTerm is ValidateNodeSelectorTerm. A term without any expression is legal, and matches no node.
 func nodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) (errs field.ErrorList) {
+	// Values, operator and key are judged independently, so that one mistake hides no other.
 	for i, r := range term.MatchExpressions {
 		at := path.Child("matchExpressions").Index(i)
 		errs = append(errs, nodeValues(r, at.Child("values"))...)
@@ -160,6 +162,7 @@ func podTerms(must []corev1.PodAffinityTerm, should []corev1.WeightedPodAffinity
 	return errs
 }
 
+// podTerm is validatePodAffinityTerm. A nil selector is legal and selects no pod; an empty one selects all.
 func podTerm(term *corev1.PodAffinityTerm, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, metavalidation.ValidateLabelSelector(term.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
 		path.Child("labelSelector")).WithOrigin("placement/pod-selector")...)
@@ -186,6 +189,7 @@ func spreadConstraints(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		key  string
 		when corev1.UnsatisfiableConstraintAction
 	}
+	// The last of equal constraints is legal, and all before it are reported.
 	last := map[pair]int{}
 	for i, c := range spec.TopologySpreadConstraints {
 		last[pair{c.TopologyKey, c.WhenUnsatisfiable}] = i

@@ -28,13 +28,14 @@ var dnsRules = []guestRule{
 	}},
 }
 
+// The limits are those of resolv.conf: glibc reads three nameservers and, before version 2.26, six domains of 256 characters in all.
 const (
 	maxNameservers = 3
 	maxSearches    = 6
 	maxSearchChars = 256
 )
 
-// dnsPolicies are those of pods.
+// dnsPolicies are those of pods. An empty policy is legal, and means ClusterFirst to Kubernetes.
 var dnsPolicies = []corev1.DNSPolicy{corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone}
 
 // dns requires a nameserver with policy None, because nothing else gives the pod one.

@@ -57,10 +57,12 @@ func cpuResources(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 	return requestAndLimit(spec, corev1.ResourceCPU, path)
 }
 
+// requestPath returns the path of a request below a spec.
 func requestPath(spec *field.Path, name corev1.ResourceName) *field.Path {
 	return spec.Child("domain", "resources", "requests").Child(string(name))
 }
 
+// limitPath returns the path of a limit below a spec.
 func limitPath(spec *field.Path, name corev1.ResourceName) *field.Path {
 	return spec.Child("domain", "resources", "limits").Child(string(name))
 }

@@ -62,6 +62,7 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	if security.TDX != nil {
 		kind, gate, given = "tdx", "WorkloadEncryptionTDX", given+1
 	}
+	// Without one kind there is no gate and no firmware to ask for.
 	if given != 1 {
 		return field.ErrorList{field.Forbidden(at, "must be exactly one of sev, snp and tdx").WithOrigin("security/encryption-kind")}
 	}
@@ -72,6 +73,7 @@ func encryption(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		errs = append(errs, field.Invalid(at.Child("attestation"), "",
 			"needs startStrategy 'Paused': the secrets must arrive before the guest runs").WithOrigin("security/sev-attestation"))
 	}
+	// KubeVirt refuses bootable interfaces with every kind of encryption.
 	for i, nic := range spec.Domain.Devices.Interfaces {
 		if nic.BootOrder != nil {
 			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("cannot boot from the network: remove bootOrder of devices.interfaces[%d] '%s'", i,

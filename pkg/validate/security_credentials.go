@@ -58,6 +58,7 @@ func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCrede
 	if key.Source.Secret == nil {
 		errs = append(errs, field.Required(path.Child("source", "secret"), "name the secret that holds the keys").WithOrigin("security/key-source"))
 	}
+	// A method that is set counts even where it cannot work, so that its mistake is reported once.
 	method, at := key.PropagationMethod, path.Child("propagationMethod")
 	given := 0
 	for _, way := range []struct {
@@ -82,6 +83,7 @@ func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCrede
 			errs = append(errs, field.Required(at.Child("qemuGuestAgent", "users"), "name at least one user who gets the keys").WithOrigin("security/key-users"))
 		}
 	}
+	// Without a method the keys would reach no user.
 	if given != 1 {
 		errs = append(errs, field.Invalid(at, given, "must be exactly one of configDrive, noCloud and qemuGuestAgent").WithOrigin("security/key-method"))
 	}

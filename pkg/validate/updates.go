@@ -20,7 +20,7 @@ import (
 
 // Account is the user or service account that requests a change.
 type Account struct {
-	// Name is empty where no request is judged, as in the CLI.
+	// Name is empty on create, whose rules do not depend on it.
 	Name string
 	// Node is the node of the pod that the token is bound to (authentication.kubernetes.io/node-name), empty for another token.
 	Node string
@@ -197,6 +197,7 @@ func otherNode(change GuestChange, limits config.Limits) field.ErrorList {
 	if node == "" || !slices.Contains(limits.Launchers, change.By.Name) || !limits.Gates.Enabled("NodeRestriction") {
 		return nil
 	}
+	// Both: a launcher may neither write a VMI of another node nor assign one to it.
 	for _, named := range []string{change.Old.Status.NodeName, change.New.Status.NodeName} {
 		if named != "" && named != node {
 			return field.ErrorList{field.Forbidden(field.NewPath("status", "nodeName"),

@@ -41,7 +41,7 @@ var vmRules = slices.Concat([]vmRule{
 	}},
 }, volumeRequestRules)
 
-// ofVM is the path of a VM's spec.
+// ofVM is the path of a VM's spec. The VMI's path, which rules of the template begin with, is ofVM.Child("template").
 var ofVM = field.NewPath("spec")
 
 // VM judges what only a VirtualMachine has: template, run strategy, instancetype and preference, data volume templates. Guest and Growth judge
