@@ -1,4 +1,5 @@
-// Command kubectl-kiln is the kubectl plugin 'kubectl kiln'.
+// Command kubectl-kiln is the kubectl plugin 'kubectl kiln'. kubectl finds it by its name in the PATH. Package cli has its commands and the
+// meaning of its exit statuses.
 package main
 
 import (
@@ -13,7 +14,7 @@ import (
 )
 
 func main() {
-	klog.SetLogger(klog.Logger{}) // what client-go logs, commands return as errors
+	klog.SetLogger(klog.Logger{}) // a logger without a sink: commands return as errors what client-go logs
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()

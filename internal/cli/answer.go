@@ -8,20 +8,23 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 )
 
+// The errors of commands are answers or faults. An answer is complete and printed already: main prints nothing more and returns its exit
+// status. Every other error is a fault, which main prints.
+
 // Answers other than yes. The objects and their causes are printed already.
 var (
 	// ErrRejected: at least one object was rejected.
 	ErrRejected = errors.New("rejected")
-	// ErrNeedsRestart and ErrBreaks: what a change means for the guest that 'diff' compares.
+	// ErrNeedsRestart and ErrBreaks are verdicts of 'diff'.
 	ErrNeedsRestart = errors.New(string(record.NeedsRestart))
 	ErrBreaks       = errors.New(string(record.Breaks))
 )
 
-// errUnanswered: some objects or files have no verdict. The reasons are printed already.
+// errUnanswered is the fault of a run in which some objects or files have no verdict. The reasons are printed already.
 var errUnanswered = errors.New("the objects and files named above have no verdict")
 
-// statuses are the exit statuses of answers. 'kubectl diff' too has 1 for 'no', and more for an error. A run has one of them: a comparison has a
-// verdict only if neither side is rejected.
+// statuses are the exit statuses of answers. Status 1 is 'no' and 2 a fault, as in 'kubectl diff', so that the verdicts of 'diff' start at
+// 3. No run has two answers: a comparison has a verdict only if neither side is rejected.
 var statuses = []struct {
 	answer error
 	status int
@@ -43,10 +46,11 @@ func ExitStatus(err error) int {
 	return noAnswer
 }
 
-// Answered reports whether an error is an answer, which is printed already.
+// Answered reports whether an error is an answer, which is printed already. nil is none.
 func Answered(err error) bool { return err != nil && ExitStatus(err) != noAnswer }
 
-// worse returns the error that decides on the exit status: no verdict before a rejection.
+// worse returns the error that decides on the exit status: a fault before a rejection, because a run that has not judged everything has no
+// complete answer.
 func worse(a, b error) error {
 	if a == nil || b != nil && Answered(a) {
 		return b
@@ -74,7 +78,8 @@ func (o *options) warnOf(r workbench.Reviewed) {
 	}
 }
 
-// note prints what an answer was found without. The profiles that select nodes are named once a run.
+// note prints the settings that an answer was found without. The warning about profiles that select nodes is printed once a run, because it
+// is the same for all objects.
 func (o *options) note(n workbench.Notes) {
 	o.warn(n.Warnings...)
 	if len(n.ByNode) > 0 && !o.warnedOfNodes {
@@ -83,7 +88,7 @@ func (o *options) note(n workbench.Notes) {
 	}
 }
 
-// refused prints why stage 2 or 3 refuses a guest, and returns ErrRejected; other errors are returned as they are.
+// refused prints why stage 2 or 3 refuses a VMI, and returns ErrRejected. It returns any other error as it is.
 func (o *options) refused(err error) error {
 	var refusal *workbench.Refusal
 	if errors.As(err, &refusal) {
@@ -92,8 +97,9 @@ func (o *options) refused(err error) error {
 	return err
 }
 
-// refuse prints why an object is rejected, as a document if the user asked for documents. host is the file of the host that cannot
-// run it, if that is the reason. It returns ErrRejected.
+// refuse prints why an object is rejected: as a document on standard output with -o json or yaml, where it stands in the place of the
+// answer, else as text on standard error. host is the file of the host that cannot run the object, empty for any other reason. It returns
+// ErrRejected.
 func (o *options) refuse(r workbench.Reviewed, host string) error {
 	if o.documents {
 		j := r.Judgement()
@@ -122,7 +128,8 @@ func (o *options) printRejection(j workbench.Judgement) error {
 	return ErrRejected
 }
 
-// incomplete prints why a VM that the webhook admits cannot be made explicit: what it refers to does not exist yet. It returns ErrRejected.
+// incomplete prints why a VM cannot be made explicit: what it refers to does not exist. The webhook admits such a VM, so 'validate' accepts
+// it; the other commands have nothing to print. It returns ErrRejected.
 func (o *options) incomplete(r workbench.Reviewed) error {
 	if o.documents {
 		return o.refuse(r.Incomplete(), "")

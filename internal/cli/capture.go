@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// captureOptions are the flags of one call.
+// captureOptions are the flags of one call. Both are files; domain may be '-'.
 type captureOptions struct{ domain, host string }
 
+// captureCommand is 'capture'.
 func captureCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",
@@ -46,6 +47,7 @@ func captureCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// capture prints the GuestHardware. manifests/policies/hardware.yaml says who may create it in a cluster.
 func (o *options) capture(r workbench.Reviewed, running workbench.Running, host string) error {
 	taken, err := workbench.Capture(r, running, host)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package cli is 'kubectl kiln': the pipeline of the webhook and the launcher on a person's machine, offline from files or
-// against a cluster.
+// Package cli is 'kubectl kiln': the code of the webhook and the launcher on the user's machine, over files or over the objects of a
+// cluster. A command parses flags and prints; all that is judged, rendered and compared are values of package workbench. docs/kubectl-kiln.md
+// is the page for users; docs/reference/ has the commands and flags, generated from here.
 package cli
 
 import (
@@ -15,7 +16,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Command is the root of the plugin's commands, reading from and writing to the streams.
+// Command returns the root of the plugin's commands, which read from and write to the streams. Errors of its Execute are those of
+// ExitStatus; it prints none itself.
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	o := &options{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
 	o.files.Stdin, o.bench.Stdin = streams.In, streams.In
@@ -41,14 +43,16 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	return root
 }
 
-// options are the streams and the flags of a run.
+// options are the streams and the flags of a run. Cobra binds flags when commands are built, so all commands share one value.
 type options struct {
 	genericclioptions.IOStreams
 	cluster *genericclioptions.ConfigFlags
 	files   workbench.Files
 	bench   workbench.Bench
-	output  string
-	// documents reports that -o asks for JSON or YAML: rejections are documents too.
+	// output is the value of -o of the command that runs.
+	output string
+	// documents reports that the user asked for JSON or YAML with -o. Rejections are documents then. A command whose default is YAML
+	// prints them as text without -o.
 	documents bool
 	// warnedOfNodes reports that the warning about profiles that select nodes was printed.
 	warnedOfNodes bool
@@ -82,7 +86,8 @@ func (o *options) addProfiles(cmd *cobra.Command) {
 		"file or directory with HostProfiles, instead of those among the files or in the cluster")
 }
 
-// addOutput adds the -o flag. All commands share one options value, so the flag is copied there only when its command runs.
+// addOutput adds the -o flag with a default and the allowed formats. Trap: all commands share one options value. Each has a flag of its own,
+// which is copied to options.output when its command runs; bound directly, the default of the last command would hold for all.
 func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...string) {
 	last := len(formats) - 1
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
@@ -100,11 +105,12 @@ func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...stri
 
 // complete makes a shell offer these values of a flag, and no file names.
 func complete(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that is not there
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// eachGuest runs the whole of stage 1 on each VM and VMI that the user named and hands it to visit. It reports rejected
-// objects, and returns ErrRejected if there were any. Whatever becomes of one object, the others are visited.
+// eachGuest reviews each VM and VMI that the user named, and calls visit for each one that is accepted and complete. It prints the
+// rejected ones. An error of one object does not keep the others from being visited; the worst one is returned.
 func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
 	all, err := o.reviewed(cmd.Context(), args)
 	if err != nil {
@@ -124,7 +130,7 @@ func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(workbe
 	return outcome
 }
 
-// reviewed loads and reviews the objects that the user named.
+// reviewed loads and reviews the objects that the user named. Rejected objects are among them; an error is a fault of the whole run.
 func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
 	in, err := o.load(o.files, args)
 	if err != nil {
@@ -133,7 +139,8 @@ func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Revi
 	return o.review(ctx, in, nil)
 }
 
-// review reviews objects, and prints what is left out. old is the VM that they are written over, if any.
+// review reviews objects, and prints the warnings of the run and the objects of kinds that Kiln does not serve. old is the stored VM that
+// one of the objects updates, or nil: rules about changes need it.
 func (o *options) review(ctx context.Context, in workbench.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
 	all, err := o.bench.Review(ctx, in, old)
 	o.warn(all.Warnings...)
@@ -143,8 +150,8 @@ func (o *options) review(ctx context.Context, in workbench.Inputs, old *v1.Virtu
 	return all.Objects, err
 }
 
-// bootable returns the objects that boot a guest. It reports all that are rejected or could not be judged, and returns ErrRejected or
-// errUnanswered if there were any.
+// bootable returns the accepted VMs and VMIs. It prints all objects that are rejected or could not be judged, and returns ErrRejected or
+// errUnanswered if there were any. Objects that boot no guest, such as instancetypes, have only their warnings printed.
 func (o *options) bootable(all []workbench.Reviewed) (found []workbench.Reviewed, outcome error) {
 	for _, r := range all {
 		if r.Fault != nil {

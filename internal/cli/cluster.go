@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// load reads files if any are named, else the objects of the cluster that are named as vm/NAME.
+// load reads files if any are named, else the objects of the cluster that are named as vm/NAME. Objects of files without a namespace get
+// that of the kubeconfig, as in kubectl; no cluster is asked for that.
 func (o *options) load(files workbench.Files, args []string) (workbench.Inputs, error) {
 	switch {
 	case files.Named() && len(args) > 0:
@@ -33,7 +34,8 @@ func (o *options) load(files workbench.Files, args []string) (workbench.Inputs, 
 	return workbench.Inputs{}, fmt.Errorf("name a file with -f, or a VM of the cluster as vm/NAME")
 }
 
-// fromCluster reads the objects that are named as vm/NAME.
+// fromCluster reads the objects that are named as vm/NAME. kubectl's own builder finds them, so that names, short names and errors are
+// those of kubectl. What they refer to is read when it is needed.
 func (o *options) fromCluster(args []string) (workbench.Inputs, error) {
 	for _, arg := range args {
 		if err := namesObject(arg); err != nil {
@@ -62,7 +64,7 @@ func (o *options) fromCluster(args []string) (workbench.Inputs, error) {
 	return found, nil
 }
 
-// client returns one for the current cluster.
+// client returns a client of the current cluster, without a cache: a command reads few objects once.
 func (o *options) client() (client.Client, error) {
 	known, err := workbench.Scheme()
 	if err != nil {
@@ -75,7 +77,8 @@ func (o *options) client() (client.Client, error) {
 	return client.New(access, client.Options{Scheme: known})
 }
 
-// namesObject refuses what kubectl would take for a kind, or for all objects of one, before a cluster is asked.
+// namesObject refuses an argument that is not KIND/NAME before a cluster is asked. kubectl would take
+// 'web' for a kind, and a kind without a name for all its objects.
 func namesObject(arg string) error {
 	kind, name, slash := strings.Cut(arg, "/")
 	_, err := os.Stat(arg)
@@ -90,7 +93,7 @@ func namesObject(arg string) error {
 	return nil
 }
 
-// answering makes commands return one line with the remedy if no cluster answers.
+// answering wraps all commands so that they return one line with the remedy when no cluster answers, in the place of client-go's error.
 func (o *options) answering(commands []*cobra.Command) {
 	for _, command := range commands {
 		run := command.RunE
@@ -101,6 +104,7 @@ func (o *options) answering(commands []*cobra.Command) {
 	}
 }
 
+// reached returns the error of a command; an error of the connection gets the remedy. 'parse' is an error of a URL that the user wrote.
 func (o *options) reached(cmd *cobra.Command, err error) error {
 	var failed *url.Error
 	if !errors.As(err, &failed) || failed.Op == "parse" {

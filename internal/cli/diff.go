@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// diffCommand is 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
 func diffCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
@@ -41,7 +42,8 @@ func diffCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// difference compares two guests, or one on two hosts.
+// difference compares A with B. Without B it compares A on two hosts, or A with its hardware derived anew, as kilnvm.io/hardware: latest
+// would at the next boot.
 func (o *options) difference(ctx context.Context, args, hosts []string) (workbench.Difference, error) {
 	var none workbench.Difference
 	switch len(hosts) {
@@ -53,10 +55,10 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (workben
 	default:
 		return none, errors.New("give --host once, or once for each side")
 	}
-	if err := o.settle(ctx, args); err != nil {
+	if err := o.readClusterSettings(ctx, args); err != nil {
 		return none, err
 	}
-	before, err := o.one(ctx, args[0], nil)
+	before, err := o.oneGuest(ctx, args[0], nil)
 	if err != nil {
 		return none, err
 	}
@@ -64,7 +66,7 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (workben
 	switch {
 	case len(args) == 2:
 		afresh = false
-		after, err = o.one(ctx, args[1], &before)
+		after, err = o.oneGuest(ctx, args[1], &before)
 	case afresh && before.Guest.Recorded == nil:
 		err = fmt.Errorf("%s has no recorded hardware: give what to compare it with, or --host twice", before.Name())
 	}
@@ -74,7 +76,7 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (workben
 	return o.compare(ctx, workbench.Side{Reviewed: before, Host: hosts[0]}, workbench.Side{Reviewed: after, Host: hosts[1], Afresh: afresh})
 }
 
-// compare prints what a comparison was made without, and why a side is refused.
+// compare compares two sides. It prints the settings that it could not read, and why a side is refused.
 func (o *options) compare(ctx context.Context, before, after workbench.Side) (workbench.Difference, error) {
 	d, err := o.bench.Compare(ctx, before, after)
 	o.note(d.Notes)
@@ -84,6 +86,7 @@ func (o *options) compare(ctx context.Context, before, after workbench.Side) (wo
 	return d, err
 }
 
+// printDifference prints a difference, and returns its verdict as an answer.
 func (o *options) printDifference(d workbench.Difference, domain bool) error {
 	if o.output != "text" {
 		if err := o.print(d); err != nil {
@@ -95,10 +98,16 @@ func (o *options) printDifference(d workbench.Difference, domain bool) error {
 			fmt.Fprint(o.Out, d.Domain)
 		}
 	}
-	return map[record.Verdict]error{record.NeedsRestart: ErrNeedsRestart, record.Breaks: ErrBreaks}[d.Verdict]
+	switch d.Verdict {
+	case record.NeedsRestart:
+		return ErrNeedsRestart
+	case record.Breaks:
+		return ErrBreaks
+	}
+	return nil
 }
 
-// writeDifference writes a difference for people, without the domain.
+// writeDifference writes a difference as text: the verdict, each change of the hardware, and the diff of the explicit spec.
 func writeDifference(out io.Writer, d workbench.Difference) {
 	fmt.Fprintf(out, "%s\n", d.Verdict)
 	for _, change := range d.Changes {

@@ -14,8 +14,10 @@ import (
 // stageAll asks for every stage.
 const stageAll = "all"
 
+// stages are the values of --stage.
 var stages = append(slices.Clone(workbench.StageNames), stageAll)
 
+// expandCommand is 'expand'.
 func expandCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -40,6 +42,7 @@ func expandCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// printStages prints one stage of an object, or all. A bare VMI has no stage 'admitted': no VM is stored for it.
 func (o *options) printStages(r workbench.Reviewed, wanted string) error {
 	if wanted == workbench.StageDefaults {
 		return o.printGuest(r.Guest.Document, "")
@@ -62,7 +65,7 @@ func (o *options) printStages(r workbench.Reviewed, wanted string) error {
 	return nil
 }
 
-// printGuest prints a VM or VMI from its JSON; title is a comment where the format has them.
+// printGuest prints a VM or VMI from its JSON. title is printed as a comment in YAML; JSON has none.
 func (o *options) printGuest(document []byte, title string) error {
 	object := map[string]any{}
 	if err := json.Unmarshal(document, &object); err != nil {
@@ -75,14 +78,14 @@ func (o *options) printGuest(document []byte, title string) error {
 	return o.printTitled(object, title)
 }
 
-// print writes one object; YAML documents are separated.
+// print writes one object. Every YAML document begins with '---', so that several can be read back.
 func (o *options) print(object any) error { return o.printTitled(object, "") }
 
 func (o *options) printTitled(object any, title string) error {
 	if o.output == "json" {
 		encoder := json.NewEncoder(o.Out)
 		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false) // for people who read XML
+		encoder.SetEscapeHTML(false) // documents hold XML, in which \u003c cannot be read
 		return encoder.Encode(object)
 	}
 	raw, err := yaml.Marshal(object)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// explainCommand is 'explain'. What was not applied costs a run of stage 1 for each field of the preference; only this command pays it.
 func explainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -30,6 +31,7 @@ func explainCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// printExplanation prints the tree of fields with their origins, then what was not applied, then notes.
 func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) error {
 	explained, err := r.Explain(ctx)
 	if err != nil {
@@ -70,12 +72,14 @@ func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) er
 	return nil
 }
 
-// row is one line of a tree. A row that only leads to others has no origin.
+// row is one line of the tree. An object or list has no origin: only its leaves have one.
 type row struct{ text, origin string }
 
-// widest is the last column, in bytes, at which origins start: a long value, such as a cloud-init text, must not push all others out of sight.
+// widest is the last column, in bytes, at which origins start: a long value, such as cloud-init user data, must not move all others off
+// the screen.
 const widest = 72
 
+// tree returns the rows of facts, which come in the order of their paths: a row is added for each step that the path before lacks.
 func tree(facts []admit.Fact) ([]row, error) {
 	var rows []row
 	var above []string
@@ -107,7 +111,7 @@ func branches(path string) (fields []string) {
 	return fields
 }
 
-// common returns how many steps two paths share from their start, without the last one: each leaf has a line of its own.
+// common returns how many steps two paths share from their start, not counting the last one, since each leaf has a row of its own.
 func common(a, b []string) int {
 	n := 0
 	for n < len(a)-1 && n < len(b)-1 && a[n] == b[n] {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usage is cobra's own without the flags of the connection: kubectl too has these on a page of their own, and one screen
-// has no room for its thirty lines.
+// usage is cobra's template without the flags of the connection. They fill thirty lines; 'kubectl kiln options' prints them, as 'kubectl
+// options' does. The help of a command fits on one screen.
 const usage = `{{with .Example}}Examples:
 {{.}}
 
@@ -23,7 +23,8 @@ const usage = `{{with .Example}}Examples:
 {{end}}Usage:
   {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
 
-Use '{{.Root.CommandPath}} options' for the flags that every command has (--namespace, --context, ...){{if .HasAvailableSubCommands}}, '{{.CommandPath}} COMMAND --help' for a command{{end}}.
+Use '{{.Root.CommandPath}} options' for the flags that every command has (--namespace, --context, ...)` +
+	`{{if .HasAvailableSubCommands}}, '{{.CommandPath}} COMMAND --help' for a command{{end}}.
 `
 
 // help sets the templates of help and usage errors.
@@ -41,7 +42,8 @@ func help(root *cobra.Command) {
 	})
 }
 
-// completion is cobra's own command, with an example: kubectl asks another program, the binary by its own name asks a script.
+// completion is cobra's command with another text: the script of a shell completes the program kubectl-kiln, while kubectl completes a plugin
+// by running kubectl_complete-kiln.
 func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -53,7 +55,7 @@ func completion(root *cobra.Command) {
 	}
 }
 
-// nothing returns the error for files or objects of which none is wanted.
+// nothing returns the fault of a run whose files or names hold no object of the wanted kind.
 func (o *options) nothing(wanted string, args []string) error {
 	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
 	for i := range where {

@@ -12,9 +12,11 @@ import (
 // renderOptions are the flags of one call.
 type renderOptions struct {
 	workbench.Rendering
+	// folder is the value of --output-dir.
 	folder string
 }
 
+// renderCommand is 'render'. Without --host and --bindings it assumes a host, so that it answers on any machine.
 func renderCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -40,6 +42,7 @@ func renderCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// render prints the documents of all objects at once: several XML documents need one root, and none is printed before all are known.
 func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) error {
 	switch {
 	case r.Stage != workbench.StageFrontend && r.Stage != workbench.StageBackend:

@@ -10,7 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/render"
 )
 
-// printDocuments prints what 'render -o json' has for each object.
+// printDocuments prints the documents of one object as JSON or YAML. The domain is last among them, because libvirt needs the others before.
 func (o *options) printDocuments(r workbench.Reviewed, stage string, documents []render.Document) error {
 	for i := range documents {
 		documents[i].Object = "" // the answer names the object already

@@ -12,14 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// repinOptions are the flags of one call, and the cluster that it asks.
+// repinOptions are the flags of one call, and the cluster.
 type repinOptions struct {
-	// keys are those of the pins that are asked for; none for all.
+	// keys are the keys of annotation kilnvm.io/pins to renew; none means all.
 	keys    []string
 	dryRun  bool
 	cluster client.Client
 }
 
+// repinCommand is 'repin'. It reads VMs of a cluster only: a file has no pins.
 func repinCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
@@ -30,14 +31,16 @@ func repinCommand(o *options) *cobra.Command {
 			"  kubectl kiln repin vm/web --instancetype",
 		Args: cobra.MinimumNArgs(1),
 	}
-	size := cmd.Flags().Bool("instancetype", false, "pin only the instancetype")
+	instancetype := cmd.Flags().Bool("instancetype", false, "pin only the instancetype")
 	preference := cmd.Flags().Bool("preference", false, "pin only the preference")
 	presets := cmd.Flags().Bool("presets", false, "pin only the presets")
 	configuration := cmd.Flags().Bool("configuration", false, "pin only the configuration of the cluster")
 	var r repinOptions
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would change, without storing it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for key, wanted := range map[string]bool{"instancetype": *size, "preference": *preference, "presets": *presets, "configuration": *configuration} {
+		for key, wanted := range map[string]bool{
+			"instancetype": *instancetype, "preference": *preference, "presets": *presets, "configuration": *configuration,
+		} {
 			if wanted {
 				r.keys = append(r.keys, key)
 			}
@@ -49,6 +52,7 @@ func repinCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// repin renews the pins of each VM in turn. A VM that is refused does not keep the others from being repinned; a fault does.
 func (o *options) repin(ctx context.Context, args []string, r repinOptions) error {
 	in, err := o.load(o.files, args)
 	if err != nil {
@@ -57,7 +61,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 	if r.cluster, err = o.client(); err != nil {
 		return err
 	}
-	o.bench.IgnoreProfiles() // guests see nothing of what they set
+	o.bench.IgnoreProfiles() // HostProfiles are no pins, and set nothing that a guest sees
 	var rejected error
 	for _, named := range in.Named {
 		if named.GetKind() != "VirtualMachine" {
@@ -77,7 +81,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 	return rejected
 }
 
-// refusedByCluster prints why the cluster refuses an object. It returns ErrRejected.
+// refusedByCluster prints the causes with which the webhook refuses the new pins. It returns ErrRejected.
 func (o *options) refusedByCluster(named workbench.Object, err error) error {
 	var status apierrors.APIStatus
 	if !o.documents || !errors.As(err, &status) {
@@ -93,7 +97,8 @@ func (o *options) refusedByCluster(named workbench.Object, err error) error {
 	return o.printRejection(j)
 }
 
-// repinOne asks in a dry run first: a VM whose instancetype is gone, or which could not start with the new pins, is not changed.
+// repinOne asks for the new pins in a dry run first, and compares the VMI that would boot with the one that boots now. A VM whose
+// instancetype does not exist, or that could not start with the new pins, is not changed.
 func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOptions) error {
 	before, err := o.alone(ctx, in)
 	if err != nil {
@@ -131,7 +136,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 	return o.printRepinned(answer)
 }
 
-// alone reviews inputs of one object, which must boot a guest.
+// alone reviews inputs of one VM, which must have a template.
 func (o *options) alone(ctx context.Context, in workbench.Inputs) (workbench.Reviewed, error) {
 	all, err := o.review(ctx, in, nil)
 	if err != nil {
@@ -147,11 +152,16 @@ func (o *options) alone(ctx context.Context, in workbench.Inputs) (workbench.Rev
 	return found[0], nil
 }
 
+// printRepinned prints the pins before and after, and what they change at the next start.
 func (o *options) printRepinned(r workbench.Repinned) error {
 	if o.output != "text" {
 		return o.print(r)
 	}
-	fmt.Fprintf(o.Out, "%s%s\n", r.Object, map[bool]string{true: " (dry run)"}[r.DryRun])
+	title := r.Object
+	if r.DryRun {
+		title += " (dry run)"
+	}
+	fmt.Fprintln(o.Out, title)
 	o.printPin("instancetype", r.Instancetype)
 	o.printPin("preference", r.Preference)
 	o.printPin("presets", r.Presets)
@@ -161,6 +171,7 @@ func (o *options) printRepinned(r workbench.Repinned) error {
 	return nil
 }
 
+// printPin prints one pin; nil is a pin that was not asked for.
 func (o *options) printPin(what string, r *workbench.PinChange) {
 	switch {
 	case r == nil:

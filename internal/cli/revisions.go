@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// revisionsCommand is 'revisions'. It needs a cluster: files have no revisions.
 func revisionsCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revisions",
@@ -50,9 +51,10 @@ func revisionsCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// shown is how many users of a revision a line names.
+// shown is how many users of a revision a line names. JSON and YAML name all.
 const shown = 3
 
+// printUsages prints a table, with a column for the namespace when all are listed.
 func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
 	if o.output != "text" {
 		return o.print(append([]revision.Usage{}, usages...))

@@ -11,9 +11,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// one returns the one guest of a file, or of the cluster. before is the guest whose next version it is, nil for none: what it
-// refers to may lie there, and a VM of the cluster keeps its pins.
-func (o *options) one(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
+// oneGuest returns the one VM or VMI of a file, or of the cluster. before is the object whose next version it is, or nil. What the next version
+// refers to may be among the objects of before. If before is stored in the cluster, the review is that of an update, so that pins stay.
+func (o *options) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
 	files, args := o.files, []string{name}
 	if isFile(name) {
 		files.Names, args = args, nil
@@ -43,8 +43,9 @@ func (o *options) one(ctx context.Context, name string, before *workbench.Review
 	return found[0], nil
 }
 
-// settle reads configuration and HostProfiles of the cluster if an object of it is compared: a file is the next version of that object.
-func (o *options) settle(ctx context.Context, names []string) error {
+// readClusterSettings makes configuration and HostProfiles those of the cluster if one of the names is an object there: a file that it is
+// compared with is the next version of that object, and will boot there.
+func (o *options) readClusterSettings(ctx context.Context, names []string) error {
 	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
 		return nil
 	}
@@ -57,7 +58,8 @@ func (o *options) settle(ctx context.Context, names []string) error {
 	return err
 }
 
-// isFile reports whether a name is a file, and no object of the cluster such as vm/web.
+// isFile reports whether an argument of 'diff' is a file, and no object of the cluster such as vm/web. A name with the extension of a
+// manifest is a file even where it does not exist, so that the error names the file.
 func isFile(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil || name == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))

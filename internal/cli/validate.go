@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// validateCommand is 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
 func validateCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -44,6 +45,7 @@ func validateCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// printVerdict prints the verdict on one object. As text only the warnings and one line say that it is accepted.
 func (o *options) printVerdict(r workbench.Reviewed) error {
 	switch {
 	case !r.Verdict.Allowed():

@@ -37,15 +37,16 @@ func ReadRunning(file string, stdin io.Reader) (Running, error) {
 	return running, nil
 }
 
-// Capture returns the hardware of a running domain as the GuestHardware of a guest that takes it over. host is a YAML file of the capabilities of its
-// host; assumed where empty. A guest whose spec does not match the domain has the error Refusal.
+// Capture returns the hardware of a running domain as the GuestHardware of the VM or VMI that takes it over. host is a YAML file with the
+// capabilities of the domain's host; empty means assumed ones. Where the spec does not match the domain, the error is a Refusal with the
+// fields.
 func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware, error) {
 	capabilities, err := readHost(host, r.Guest.Explicit.Spec.Architecture)
 	if err != nil {
 		return nil, err
 	}
 	if host == "" {
-		capabilities.Machines = nil // which machines its host has is not known: that of the domain is one
+		capabilities.Machines = nil // the machine types of the real host are unknown, and the domain's is one of them
 	}
 	taken, errs := render.Capture(render.Machine{VMI: r.Guest.Explicit, Defaults: r.Guest.input.Cluster.Frontend,
 		Host: capabilities, Bindings: backend.AssumedBindings(r.Guest.Explicit)}, running.domain)

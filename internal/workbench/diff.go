@@ -44,8 +44,9 @@ type Difference struct {
 	Domain string `json:"domain"`
 }
 
-// Compare renders both sides, and compares what their guests see. The second one is the next version of the first and boots with its record. The
-// notes are returned with an error too. A side that is refused has the error Refusal.
+// Compare renders both sides, and compares the hardware that their guests see. after is the next version of before: it gets the identity of
+// before, and boots with its record unless it asks for kilnvm.io/hardware: latest. Where stage 2 or 3 refuses a side, the error is a Refusal.
+// Notes are returned with an error too.
 func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, err error) {
 	if d.Notes, err = b.boot(ctx, &before, before.Guest.Recorded); err != nil {
 		return d, err
@@ -69,7 +70,8 @@ func (b *Bench) Compare(ctx context.Context, before, after Side) (d Difference, 
 	return d, d.texts(before, after)
 }
 
-// successor returns a guest as the next version of another one, which has the same disks.
+// successor returns a VMI as the next version of another one. The UID and the annotation of the VM Generation ID are those of before: its
+// disks are the same, so the guest must not take itself for a restored copy.
 func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	vmi := next.DeepCopy()
 	vmi.UID = before.UID
@@ -77,7 +79,7 @@ func successor(next, before *v1.VirtualMachineInstance) *v1.VirtualMachineInstan
 	return vmi
 }
 
-// boot renders a side with the hardware of an earlier boot; nil for none.
+// boot renders a side with the record of an earlier boot, or nil.
 func (b *Bench) boot(ctx context.Context, s *Side, recorded *record.Record) (Notes, error) {
 	machine, notes, err := b.machine(ctx, s.Reviewed, Placing{Host: s.Host}, recorded)
 	if err != nil {
@@ -92,7 +94,7 @@ func (b *Bench) boot(ctx context.Context, s *Side, recorded *record.Record) (Not
 func (d *Difference) texts(before, after Side) error {
 	var specs, domains [2][]byte
 	for i, s := range []Side{before, after} {
-		// Through JSON, as the object would be stored: empty structs of Go types are nobody's fields.
+		// Through JSON, as the object would be stored: Go types would print empty structs that the user did not write.
 		var object struct {
 			Spec map[string]any `json:"spec"`
 		}
@@ -114,12 +116,14 @@ func (d *Difference) texts(before, after Side) error {
 	return nil
 }
 
+// unified returns the unified diff of two texts; empty if they are equal.
 func unified(before string, old []byte, after string, new []byte) string {
 	text := string(diff.Diff(before, old, after, new))
 	_, text, _ = strings.Cut(text, "\n") // the command line that the library puts first
 	return text
 }
 
+// label names a side in diffs: the object, the file that it was read from, and the file of its host.
 func (s Side) label() string {
 	text := s.Name()
 	if s.file != "" {

@@ -43,10 +43,10 @@ type Files struct {
 // Named reports whether there is anything to judge.
 func (f Files) Named() bool { return len(f.Names)+len(f.Kustomizations) > 0 }
 
-// errKustomization: the file is the input of kustomize, and no object of a cluster.
+// errKustomization is the fault of a file that is the input of kustomize, and no object of a cluster.
 var errKustomization = errors.New("this is a kustomization, which is not built with -f: use -k with its directory")
 
-// read decodes every object below the given files. An error is a name that leads nowhere.
+// read decodes every object below the given files. It fails when a name does not exist.
 func (f Files) read(names []string) (all []Object, err error) {
 	for _, name := range names {
 		found, err := paths(name)
@@ -84,7 +84,7 @@ func paths(name string) (found []string, err error) {
 	}
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		matches, _ := filepath.Glob(name) // a malformed pattern is a name that leads nowhere
+		matches, _ := filepath.Glob(name) // a malformed pattern matches nothing
 		for _, match := range matches {
 			below, err := paths(match)
 			if err != nil {
@@ -131,6 +131,7 @@ func (f Files) readFile(path string) []Object {
 	return parsed(path, raw, err)
 }
 
+// download reads a URL that the user named, as kubectl does.
 func download(url string) ([]byte, error) {
 	response, err := http.Get(url)
 	if err != nil {
@@ -143,7 +144,7 @@ func download(url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// parsed returns the objects of a file with this content; err is why there is none.
+// parsed returns the objects of a file with this content; err is why it could not be read, which becomes the fault of its one entry.
 func parsed(file string, raw []byte, err error) (all []Object) {
 	if err != nil {
 		return []Object{unreadable(file, err)}
@@ -175,6 +176,7 @@ func (f Files) build() (all []Object) {
 	return f.placed(all)
 }
 
+// kustomize builds a directory to one text of YAML documents.
 func kustomize(directory string) ([]byte, error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
 	if err != nil {

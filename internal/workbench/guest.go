@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Guest is what a VM or VMI boots.
+// Guest is what a VM or VMI boots, with what is needed to render and explain it.
 type Guest struct {
 	// Explicit is the VMI that boots, and Document its JSON: the sparse VMI with the webhook's patch applied.
 	Explicit *v1.VirtualMachineInstance
@@ -64,8 +64,9 @@ func ownerOf(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineIn
 	return vm, err
 }
 
-// recall reads the hardware that a guest had before: the GuestHardware of its name, if it is the guest's. A rejected guest gets none.
-func (r *Reviewed) recall(ctx context.Context) error {
+// readRecord reads the hardware that the guest had at its last boot: the GuestHardware of its name, if it belongs to this VM or VMI. Where it
+// cannot be read, or belongs to another one, Unreadable is set, and only commands that render fail. A rejected object gets none.
+func (r *Reviewed) readRecord(ctx context.Context) error {
 	if !r.Verdict.Allowed() {
 		return nil
 	}
@@ -76,7 +77,7 @@ func (r *Reviewed) recall(ctx context.Context) error {
 	}
 	hardware, err := lifecycle.Hardware(ctx, r.inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
 	ownership := requester.Ownership(hardware)
-	switch { // only what is rendered needs it
+	switch {
 	case apierrors.IsForbidden(err):
 		guest.Unreadable = err
 	case err != nil:
@@ -89,8 +90,8 @@ func (r *Reviewed) recall(ctx context.Context) error {
 	return nil
 }
 
-// patched applies the patch that the webhook would answer, so that the document is what a cluster would store. The patch is made from the JSON
-// that it is applied to: an empty list or map of the typed object is not in that.
+// patched applies the patch that the webhook would answer, so that the document is what a cluster would store. Trap: the patch must be made
+// from the JSON that it is applied to. The typed object has empty lists and maps that its JSON leaves out.
 func patched(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
 	raw, err := json.Marshal(sparse)
 	if err != nil {

@@ -16,14 +16,15 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// stageOne reviews the objects of each kind as the webhook does.
+// stageOne reviews the objects of each kind as the webhook does. A test compares it with the webhook's handlers for every case of the
+// corpus.
 type stageOne struct {
 	reviewer review.Reviewer
-	// old is the VM that is updated, if it has the same name.
+	// old is the stored VM that the VM of its name updates, or nil.
 	old *v1.VirtualMachine
 }
 
-// judges are one function a kind, which writes the verdict, and the guest of a VM or VMI.
+// judges has a function for each kind. It sets the verdict, and for a VM or VMI the guest.
 var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []byte) error{
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.vm,
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.vmi,
@@ -55,7 +56,7 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 		return nil
 	}
 	r.Guest = &Guest{VM: vm, Explicit: reviewed.Explicit, sparse: admit.Instance(reviewed.Meant), input: reviewed.Input, vm: &reviewed}
-	return r.recall(ctx)
+	return r.readRecord(ctx)
 }
 
 // vmi makes a VMI explicit and judges it.
@@ -66,7 +67,7 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 	}
 	var asker review.Asker
 	if r.stored {
-		// What only controllers may write, such as the owner, was written by them: the cluster has admitted it.
+		// A stored VMI was admitted before. Only controllers may write some of its fields, such as the owner, so it is judged as theirs.
 		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
 	}
 	reviewed, err := s.reviewer.VMI(ctx, vmi, asker)
@@ -75,9 +76,10 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 	}
 	r.Verdict = reviewed.Verdict
 	r.Guest = &Guest{Explicit: reviewed.Explicit, sparse: vmi, input: reviewed.Input, vmi: &reviewed}
-	return r.recall(ctx)
+	return r.readRecord(ctx)
 }
 
+// preset judges a preset alone. Whether presets disagree is judged with each VMI that they match.
 func (s stageOne) preset(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1.VirtualMachineInstancePreset
 	err := json.Unmarshal(raw, &object)
@@ -100,7 +102,7 @@ func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
-// profile judges a HostProfile by itself: hosts leave out one that cannot be read.
+// profile judges a HostProfile alone. Whether it conflicts with others depends on the VMI and the node: its status says so.
 func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
@@ -108,6 +110,7 @@ func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
+// hardware judges the record of a GuestHardware, which a backup or 'capture' may have written.
 func (s stageOne) hardware(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestHardware
 	err := json.Unmarshal(raw, &object)

@@ -21,8 +21,8 @@ type Inputs struct {
 	OfCluster bool
 }
 
-// Over returns inputs whose objects may also refer to what another object was reviewed with. Where both have one of a name, that of the inputs
-// counts.
+// Over returns inputs whose objects may also refer to the objects that before was reviewed with. Where both have an object of one name, that of
+// the inputs is used.
 func (in Inputs) Over(before Reviewed) Inputs {
 	in.Reader = objects.Layers{in.Reader, before.inputs.Reader}
 	return in
@@ -39,8 +39,8 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// Load reads files, and judges each object by the schema of its kind. A file or document that cannot be read becomes an object with a Fault. An
-// error means that a name leads nowhere.
+// Load reads files, and judges each named object by the schema of its kind. A file or document that cannot be read becomes an object with a
+// Fault. Objects of the catalog are not judged. It fails when a name does not exist.
 func Load(files Files) (Inputs, error) {
 	known, err := Scheme()
 	if err != nil {

@@ -18,10 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Some objects cannot be judged: they refer to what does not exist, or are of kinds that Kiln does not serve. The webhook admits the first, because
-// what they refer to may be created later, and is not asked about the second. So both have warnings, unless the bench is strict.
+// Some objects cannot be judged: they refer to objects that do not exist, or their kind is not served by Kiln. The webhook admits the first, because
+// the object may be created later, and is not asked about the second. Both bring warnings; a strict bench rejects them.
 
-// judgeMissing names what a VM refers to and what does not exist, with the name that may have been meant. A strict bench refuses the VM.
+// judgeMissing adds the most similar name that exists to each warning about an object that does not exist. A strict bench turns these warnings
+// into errors.
 func (b *Bench) judgeMissing(ctx context.Context, r *Reviewed) {
 	for _, missing := range r.missing {
 		message := missing.Warning
@@ -56,7 +57,7 @@ func unknowable() *field.Error {
 	return field.Forbidden(field.NewPath("spec"), "its instancetype or preference cannot be found, so it cannot be judged")
 }
 
-// nearest returns the name of the object that a reference was probably meant to name; empty if none resembles it.
+// nearest returns the most similar name that exists, by Levenshtein distance; empty if more than about a third of the letters differ.
 func nearest(ctx context.Context, reader client.Reader, missing resolve.Missing) string {
 	names := siblings(ctx, reader, missing)
 	slices.Sort(names)
@@ -69,7 +70,8 @@ func nearest(ctx context.Context, reader client.Reader, missing resolve.Missing)
 	return best
 }
 
-// siblings returns the names of the objects of the kind that is missing; none if they may not be listed, since they are for a hint alone.
+// siblings returns the names of the objects of the kind that is missing. It returns none if they cannot be listed, because they are only for a
+// hint.
 func siblings(ctx context.Context, reader client.Reader, missing resolve.Missing) (names []string) {
 	known := runtime.NewScheme()
 	if missing.Kind == "" || v1beta1.AddToScheme(known) != nil {

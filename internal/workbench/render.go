@@ -22,13 +22,14 @@ const (
 	StageBackend  = "backend"
 )
 
-// Placing is where and with what a guest is rendered.
+// Placing is the host on which a guest is rendered.
 type Placing struct {
-	// Host is a YAML file of a host's capabilities, Bindings one of what the host gives to this start; assumed where empty.
+	// Host is a YAML file with a host's capabilities, Bindings one with what the host gives to this start, such as paths and taps. Empty
+	// means assumed ones.
 	Host, Bindings string
 }
 
-// Rendering is what is wanted of a guest.
+// Rendering is what Render is to return.
 type Rendering struct {
 	Placing
 	// Stage is StageFrontend or StageBackend.
@@ -37,11 +38,11 @@ type Rendering struct {
 	Side bool
 }
 
-// Notes are what an answer was found without.
+// Notes are the settings that an answer does not include.
 type Notes struct {
-	// Warnings name settings that may not be read.
+	// Warnings name settings that the user may not read.
 	Warnings []string
-	// ByNode are names of HostProfiles that select the guest and, by labels, its node. They do not count, since no host is described.
+	// ByNode are names of HostProfiles that select the VMI and have a nodeSelector. They are ignored where no host is described.
 	ByNode []string
 }
 
@@ -80,8 +81,8 @@ func refusal(r Reviewed, host string, errs field.ErrorList) error {
 	return &Refusal{r, host}
 }
 
-// Render renders a guest, with the hardware of its last boot if there was one. The notes are returned with an error too. A guest that is refused has
-// the error Refusal.
+// Render renders a guest, with the hardware of its last boot if there was one. Where stage 2 or 3 refuses it, the error is a Refusal. Notes are
+// returned with an error too.
 func (b *Bench) Render(ctx context.Context, r Reviewed, wanted Rendering) (Rendered, error) {
 	machine, notes, err := b.machine(ctx, r, wanted.Placing, r.Guest.Recorded)
 	done := Rendered{Notes: notes}
@@ -136,7 +137,7 @@ func (b *Bench) machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 	if recorded != nil {
 		identity.Recall(vmi, recorded)
 	}
-	// A guest of a file has no UID yet, and its VM no identity: any that stays the same will do.
+	// A VMI of a file has no UID, and its VM no kilnvm.io/identity. Namespace and name make the output the same in every run.
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
 	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, guest.input.Cluster.Frontend, recorded, backend.AssumedBindings(vmi)
 	return m, notes, readYAML(at.Bindings, &m.Bindings)
@@ -150,7 +151,7 @@ func readHost(file, architecture string) (host backend.Capabilities, err error) 
 	return host, readYAML(file, &host)
 }
 
-// readYAML reads a file over what is there; without one that stays.
+// readYAML decodes a file into a value that has defaults; without a file they stay. Unknown fields are refused.
 func readYAML(file string, into any) error {
 	if file == "" {
 		return nil

@@ -20,7 +20,7 @@ type Repinned struct {
 	DryRun       bool       `json:"dryRun"`
 	Instancetype *PinChange `json:"instancetype,omitempty"`
 	Preference   *PinChange `json:"preference,omitempty"`
-	// Presets and Configuration are what the guest gets without naming it; names of several are separated by commas.
+	// Presets and Configuration apply without a reference in the VM. The names of several presets are separated by commas.
 	Presets       *PinChange `json:"presets,omitempty"`
 	Configuration *PinChange `json:"configuration,omitempty"`
 	// Difference is what the next start will change.
@@ -33,7 +33,7 @@ type PinChange struct {
 	After  string `json:"after"`
 }
 
-// Asks refuses to pin what a VM does not refer to. The keys are those of the pins.
+// Asks returns an error when a VM has no reference for a pin that is asked for. keys are those of annotation kilnvm.io/pins.
 func (r Reviewed) Asks(keys []string) error {
 	for _, key := range keys {
 		if key == "instancetype" && r.Guest.VM.Spec.Instancetype == nil || key == "preference" && r.Guest.VM.Spec.Preference == nil {
@@ -43,7 +43,8 @@ func (r Reviewed) Asks(keys []string) error {
 	return nil
 }
 
-// Repin asks the cluster for new pins, unless the VM has changed meanwhile, and returns the VM as admission answers. No keys ask for all pins.
+// Repin asks the cluster for new pins by a patch, and returns the VM as admission answers. No keys mean all pins. It fails with a conflict when the
+// VM has changed since it was read, because the difference was computed from that version.
 func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unstructured, keys []string, options ...client.PatchOption) (
 	*unstructured.Unstructured, error) {
 	after := before.DeepCopy()
@@ -60,8 +61,8 @@ func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unst
 	return after, nil
 }
 
-// Repinned returns how the pins of the VM differ in the object that the cluster answered. A warning names a configuration that the bench does not
-// know: then the difference does not show what that changes.
+// Repinned returns the pins of the VM before and in the object that the cluster answered. It warns when the webhook pinned a configuration that the
+// bench did not read: the difference does not show what that changes.
 func (b *Bench) Repinned(ctx context.Context, r Reviewed, answered *unstructured.Unstructured) (Repinned, []string, error) {
 	was, is := pin.Read(r), pin.Read(answered)
 	changed := Repinned{Object: r.Name()}

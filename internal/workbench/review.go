@@ -44,8 +44,8 @@ type Review struct {
 	Warnings []string
 }
 
-// Review runs stage 1 on each object that the user named. old is the VM that they are written over, if they have its name; nil for none. An error
-// means that no object has an answer; one that concerns a single object is its Fault.
+// Review runs stage 1 on each object that the user named. old is the stored VM that the object of its name updates, or nil. An error of one object
+// is its Fault; Review fails only when no object can be reviewed.
 func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (Review, error) {
 	now, warnings, err := b.Configuration(ctx, in)
 	all := Review{Warnings: warnings}
@@ -79,7 +79,7 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 	return all, nil
 }
 
-// run judges an object of a kind that has a judge. Rejections are in the verdict; the error is ours.
+// run judges an object of a kind that has a judge. Rejections are in the verdict; an error is a failure of a read or of Kiln.
 func (s stageOne) run(ctx context.Context, r *Reviewed) error {
 	raw, err := r.MarshalJSON()
 	if err != nil {

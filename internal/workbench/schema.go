@@ -116,6 +116,7 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 	return errs, nil
 }
 
+// unknownField returns the error for a field that the schema does not have. A typing error would otherwise be dropped without a message.
 func unknownField(path string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field: correct its name, or remove it"}
 }

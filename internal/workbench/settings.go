@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Settings are what administrators say: the configuration of the cluster, and HostProfiles. Who may read a VM often may not read these: then the
-// answer is found without them, and has a warning.
+// Settings are what administrators decide: the configuration of the cluster, and HostProfiles. Users who may read a VM often may not read these.
+// The answer then does not include them, and has a warning.
 
 // Configuration returns the configuration of the cluster: that of the file Config, else of the KubeVirt object among the inputs or in the cluster,
 // else KubeVirt's defaults. The warnings are returned by the first call alone if the configuration is the same for all objects.
@@ -110,10 +110,10 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 	return profiles, nil
 }
 
-// byNode returns the names of the profiles that select the guest and, by labels, its node: without a description of a host, no node has labels.
+// byNode returns the names of the profiles that select the VMI and have a nodeSelector, which matches nothing without a description of a host.
 func byNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) {
 	for _, p := range profiles {
-		if p.Spec.NodeSelector != nil && mayBeFor(p.Spec.VMISelector, guest) {
+		if p.Spec.NodeSelector != nil && selects(p.Spec.VMISelector, guest) {
 			names = append(names, p.Name)
 		}
 	}
@@ -121,8 +121,8 @@ func byNode(profiles []v1alpha1.HostProfile, guest labels.Set) (names []string) 
 	return names
 }
 
-// mayBeFor reports whether a selector takes a guest; an absent one takes all. One that cannot be read takes none.
-func mayBeFor(selector *metav1.LabelSelector, guest labels.Set) bool {
+// selects reports whether a vmiSelector matches the labels of a VMI. An absent one matches all, one that cannot be read none.
+func selects(selector *metav1.LabelSelector, guest labels.Set) bool {
 	if selector == nil {
 		return true
 	}

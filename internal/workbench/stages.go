@@ -7,7 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/patch"
 )
 
-// Stages of stage 1, in their order. The first is the VM itself, the others are its guest.
+// Stages of stage 1, in their order. The first is the VM itself, the others are the VMI that it would boot.
 const (
 	StageAdmitted = "admitted"
 	stagePresets  = "presets"
@@ -33,7 +33,7 @@ func (r Reviewed) Stages() ([]Stage, error) {
 			return nil, err
 		}
 	}
-	// Of a preset or a pass of the defaults there are several: the last of a kind is the stage.
+	// Presets come one by one: the document of the last one is that of the stage.
 	vmi := r.Guest.sparse.DeepCopy()
 	admit.Steps(vmi, r.Guest.input, func(origin admit.Origin) {
 		if err == nil && origin.Kind != admit.FromDefault {

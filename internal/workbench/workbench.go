@@ -1,6 +1,7 @@
-// Package workbench runs Kiln's pipeline for a person: it loads objects from files or takes those of a cluster, reviews them as the webhook does,
-// renders them as a launcher does, and compares and explains them. All answers are values, with the warnings that belong to them: nothing is
-// printed, so that a command line and a web page can be written over it.
+// Package workbench runs Kiln's pipeline for a user: it loads objects from files or takes those of a cluster, reviews them as the webhook does,
+// renders them as a launcher does, and compares and explains them. All answers are values, with their warnings. Nothing is printed, because
+// package cli and a web page are both to be written over it. Files are as hostile as what a tenant sends: a file may come from anybody's
+// repository, and a name in it may become a path (see package cli).
 package workbench
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 )
 
-// Bench is one run over objects of one user. It reads the settings of a cluster once.
+// Bench is one run of a user. It reads the settings of a cluster once, so that all answers of a run are by the same ones.
 type Bench struct {
 	// Config is a file with the cluster's KubeVirt configuration; empty for that of the objects or the cluster.
 	Config string
@@ -26,8 +27,8 @@ type Bench struct {
 	profiles      *[]v1alpha1.HostProfile
 }
 
-// ReadSettings reads the configuration and the HostProfiles of a cluster, which then count for all later answers: a file is compared with an
-// object of the cluster as what it is to become there. The warnings name what may not be read.
+// ReadSettings reads the configuration and the HostProfiles of a cluster, and uses them for all later answers, also for objects of files. The
+// warnings name what the user may not read.
 func (b *Bench) ReadSettings(ctx context.Context, cluster Inputs) ([]string, error) {
 	_, warnings, err := b.Configuration(ctx, cluster)
 	if err != nil {
@@ -37,5 +38,5 @@ func (b *Bench) ReadSettings(ctx context.Context, cluster Inputs) ([]string, err
 	return append(warnings, more...), err
 }
 
-// IgnoreProfiles makes the bench read no HostProfiles: nothing that they set is seen by a guest.
+// IgnoreProfiles makes the bench read no HostProfiles. They set nothing that a guest sees.
 func (b *Bench) IgnoreProfiles() { b.profiles = &[]v1alpha1.HostProfile{} }
