@@ -21,11 +21,11 @@ func TestGates(t *testing.T) {
 	}{
 		{name: "alpha", why: "off unless asked for", gate: "VSOCK", stage: config.Alpha, listed: true},
 		{name: "beta", why: "on until somebody disables it", gate: "PasstBinding", stage: config.Beta, unsaid: true, listed: true},
-		{name: "general", why: "part of the API by now, so that nothing switches it off", gate: "NUMA", stage: config.GA, unsaid: true, listed: true,
+		{name: "general", why: "a GA gate cannot be switched off", gate: "NUMA", stage: config.GA, unsaid: true, listed: true,
 			switchOff: true},
 		{name: "deprecated", why: "on only where somebody still lists it", gate: "HotplugVolumes", stage: config.Deprecated, listed: true},
-		{name: "discontinued", why: "listing it still says what was wanted: rules tell that it is gone", gate: "Macvtap", stage: config.Discontinued, listed: true},
-		{name: "unknown", why: "a gate of a newer KubeVirt says nothing to this version", gate: "FromTheFuture"},
+		{name: "discontinued", why: "rules refuse what a listed gate asked for", gate: "Macvtap", stage: config.Discontinued, listed: true},
+		{name: "unknown", why: "a gate of a newer KubeVirt has no effect", gate: "FromTheFuture"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if stage := config.StageOf(test.gate); stage != test.stage {

@@ -47,14 +47,14 @@ func TestWrongConfiguration(t *testing.T) {
 			_, errs := config.FromKubeVirt(parse(t, test.text))
 			var got []string
 			for i, err := range errs {
-				told := ""
+				detail := ""
 				if i < len(test.want) {
-					told = test.want[i][strings.Index(test.want[i], ": ")+2:]
+					detail = test.want[i][strings.Index(test.want[i], ": ")+2:]
 				}
-				if !strings.Contains(err.Detail, told) {
-					t.Errorf("%s: '%s' does not say '%s'", err.Field, err.Detail, told)
+				if !strings.Contains(err.Detail, detail) {
+					t.Errorf("%s: '%s' does not say '%s'", err.Field, err.Detail, detail)
 				}
-				got = append(got, string(err.Type)+" "+err.Field+": "+told)
+				got = append(got, string(err.Type)+" "+err.Field+": "+detail)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.why, diff)

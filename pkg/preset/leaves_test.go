@@ -16,20 +16,20 @@ var covered = []string{
 	"spec.domain.resources.requests", "spec.domain.devices.watchdog",
 }
 
-// Each field of a preset, those of a newer API too, is either filled into a guest that has nothing, or told not to be.
-func TestEveryFieldIsFilledOrTold(t *testing.T) {
+// TestEveryFieldIsFilledOrReported: each field of a preset, those of a newer API too, is filled into an empty VMI, or reported as not applied.
+func TestEveryFieldIsFilledOrReported(t *testing.T) {
 	tested, filled := 0, 0
 	for _, path := range paths() {
 		var domain v1.DomainSpec
 		something(at(reflect.ValueOf(&domain).Elem(), path))
 		vmi := web()
 		skipped, errs := Fill([]v1.VirtualMachineInstancePreset{preset("a", domain)}, vmi, Observer{})
-		told := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.Field == path && s.Reason == uncovered })
+		reported := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.Field == path && s.Reason == uncovered })
 		applied := reflect.DeepEqual(vmi.Spec.Domain, domain)
 		tested++
 		switch fills := slices.Contains(covered, path); {
-		case len(errs) > 0 || fills && (!applied || told) || !fills && (applied || !told):
-			t.Errorf("%s: filled %t, told %t %v %v", path, applied, told, skipped, errs)
+		case len(errs) > 0 || fills && (!applied || reported) || !fills && (applied || !reported):
+			t.Errorf("%s: filled %t, reported %t %v %v", path, applied, reported, skipped, errs)
 		case fills:
 			filled++
 		}
@@ -37,17 +37,17 @@ func TestEveryFieldIsFilledOrTold(t *testing.T) {
 	if filled != len(covered) {
 		t.Errorf("%d of %d fields are filled", filled, len(covered))
 	}
-	t.Logf("%d fields: %d filled, %d told", tested, filled, tested-filled)
+	t.Logf("%d fields: %d filled, %d reported", tested, filled, tested-filled)
 }
 
-// A guest that is admitted again still has what a preset gave it, with defaults since then: nothing is to be told.
+// A VMI that is admitted again has the preset's values with defaults added: nothing is reported as not applied.
 func TestAppliedBefore(t *testing.T) {
 	vmi, presets := web(), []v1.VirtualMachineInstancePreset{preset("a", v1.DomainSpec{Features: &v1.Features{SMM: &v1.FeatureState{}}})}
 	apply(presets, vmi)
 	vmi.Spec.Domain.Features.ACPI.Enabled = new(true)
 	again := vmi.DeepCopy()
 	if warnings, errs := apply(presets, again); len(warnings)+len(errs) > 0 || !reflect.DeepEqual(vmi, again) {
-		t.Errorf("told %v %v", warnings, errs)
+		t.Errorf("reported %v %v", warnings, errs)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestComparisonIsLinear(t *testing.T) {
 	}
 }
 
-// A value of a megabyte is not told whole, and not for each preset.
+// A message has the first part of a value of a megabyte, and not one for each preset.
 func TestDisagreementsAreBounded(t *testing.T) {
 	var all []v1.VirtualMachineInstancePreset
 	for i := range MaxMatching {
