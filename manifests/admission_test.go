@@ -103,7 +103,8 @@ func conditions(t *testing.T, p plane) {
 			"spec: {runStrategy: " + strategy + ", template: {spec: {domain: {devices: {}}}}}\n"
 	}
 	status := func(account, ready string) []string {
-		return []string{"patch", "vm/web", "--subresource=status", "--type=merge", `-p={"status":{"ready":` + ready + `}}`, "--as=" + account, "--as-group=" + writersGroup}
+		return []string{"patch", "vm/web", "--subresource=status", "--type=merge",
+			`-p={"status":{"ready":` + ready + `}}`, "--as=" + account, "--as-group=" + writersGroup}
 	}
 	eventually(t, "the API server calls the recorder", func() bool {
 		_, err := p.try("", vm("v1", "Halted"), "create", "--dry-run=server", "-f", "-")
@@ -112,7 +113,8 @@ func conditions(t *testing.T, p plane) {
 	created := []string{"/mutate/virtualmachines CREATE v1", "/validate/virtualmachines CREATE v1"}
 	updated := []string{"/mutate/virtualmachines UPDATE v1", "/validate/virtualmachines UPDATE v1"}
 	guestUpdated := []string{"/validate/virtualmachineinstances UPDATE v1"}
-	const guest = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web, finalizers: [example.com/hold]}\nspec: {domain: {devices: {}}}\n"
+	const guest = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web, finalizers: [example.com/hold]}\n" +
+		"spec: {domain: {devices: {}}}\n"
 	for _, c := range []struct {
 		why, input string
 		args       []string
@@ -132,11 +134,16 @@ func conditions(t *testing.T, p plane) {
 		{"deletion is not ours to hold", "", []string{"delete", "vm/web", "--wait=false"}, nil},
 		{"whoever is being deleted may be changed", "", []string{"label", "vm/web", "tier=db", "--overwrite"}, nil},
 		{"and let go", "", []string{"patch", "vm/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
-		{"a guest is judged when it is created", guest, []string{"create", "-f", "-"}, []string{"/mutate/virtualmachineinstances CREATE v1", "/validate/virtualmachineinstances CREATE v1"}},
-		{"and when its record changes", "", []string{"annotate", "vmi/web", "kilnvm.io/generation=x", "--as=" + controllerAccount, "--as-group=" + writersGroup}, guestUpdated},
-		{"or its owner", "", []string{"patch", "vmi/web", "--type=merge", `-p={"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u"}]}}`}, guestUpdated},
+		{"a guest is judged when it is created", guest, []string{"create", "-f", "-"},
+			[]string{"/mutate/virtualmachineinstances CREATE v1", "/validate/virtualmachineinstances CREATE v1"}},
+		{"and when its record changes", "",
+			[]string{"annotate", "vmi/web", "kilnvm.io/generation=x", "--as=" + controllerAccount, "--as-group=" + writersGroup}, guestUpdated},
+		{"or its owner", "",
+			[]string{"patch", "vmi/web", "--type=merge",
+				`-p={"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u"}]}}`}, guestUpdated},
 		{"not when it is deleted", "", []string{"delete", "vmi/web", "--wait=false"}, nil},
-		{"but when its record changes until it has gone", "", []string{"annotate", "vmi/web", "kilnvm.io/generation-", "--as=" + controllerAccount, "--as-group=" + writersGroup}, guestUpdated},
+		{"but when its record changes until it has gone", "",
+			[]string{"annotate", "vmi/web", "kilnvm.io/generation-", "--as=" + controllerAccount, "--as-group=" + writersGroup}, guestUpdated},
 		{"which nothing holds", "", []string{"patch", "vmi/web", "--type=merge", `-p={"metadata":{"finalizers":null}}`}, nil},
 	} {
 		p.kubectl(t, c.input, c.args...)

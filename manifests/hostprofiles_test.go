@@ -15,7 +15,8 @@ var policies = []struct{ field, taken, refused string }{
 	{"cpu.emulatorCPUs", "'0'; '0-3,8'; '7-7,9999'", "many; 3-1; 0,; '0, 1'; 10000; -1"},
 	{"cpu.reservedHostCPUs", "0-1", "all; 5-4"},
 	{"ioThreads.cpus", "'2,6'", "'2;6'; 1-0"},
-	{"pathTemplates.vnc", "'/run/{{.Namespace}}/{{.Name}}-{{ .UID }}/vnc'; /run/..a/b", "run/vnc; /run/../vnc; /run//vnc; /run/./vnc; /run/; '/{{.Owner}}'; '/{{.Channel}}'; '/{{.Name'; '/a}b'; \"/a\\nb\"; '/{{printf \"%d\" 1}}'"},
+	{"pathTemplates.vnc", "'/run/{{.Namespace}}/{{.Name}}-{{ .UID }}/vnc'; /run/..a/b",
+		"run/vnc; /run/../vnc; /run//vnc; /run/./vnc; /run/; '/{{.Owner}}'; '/{{.Channel}}'; '/{{.Name'; '/a}b'; \"/a\\nb\"; '/{{printf \"%d\" 1}}'"},
 	{"pathTemplates.serial", "'/run/{{.UID}}'", "serial"},
 	{"pathTemplates.nvram", "'/v/{{.UID}}.fd'", "'{{.UID}}.fd'"},
 	{"pathTemplates.swtpm", "'/tpm/{{.UID}}'", "'/tpm/{{.uid}}'"},
@@ -23,7 +24,8 @@ var policies = []struct{ field, taken, refused string }{
 	{"serialLog.dir", "/var/log/guests; /var/log/", "logs; /var/../log"},
 	{"security.resourcePartition", "/machine/production", "machine; /../a"},
 	{"graphics.listen", "Socket; 127.0.0.1; '::1'", "socket; everywhere; 127.0.0.1:5900; 'fe80::1%eth0'"},
-	{"memory.hugePageSizes", "[1Ki, 2Mi, 1048576]; [1073741824]", "[1023]; [0]; [2Mi, -1]; [1500m]; [8Ei]; [1e1.5]; [huge]; [1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki]"},
+	{"memory.hugePageSizes", "[1Ki, 2Mi, 1048576]; [1073741824]",
+		"[1023]; [0]; [2Mi, -1]; [1500m]; [8Ei]; [1e1.5]; [huge]; [1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki, 1Ki]"},
 	{"memory.hardLimit", "1; 4Gi; 4G; 1e9", "0; -1; 1.5; 100m; 16Ei; 1GiB; '00000000000000000000000000000000001'"},
 	{"memory.softLimit", "4Gi", "0"},
 	{"memory.swapHardLimit", "4Gi", "0"},
@@ -41,15 +43,22 @@ var policies = []struct{ field, taken, refused string }{
 
 // beside are values that are refused for what stands beside them, at the field, and neighbours that are taken.
 var beside = []struct{ field, taken, refused string }{
-	{"cpu.vcpuScheduler.priority", "{cpu: {vcpuScheduler: {policy: FIFO, priority: 1}}}; {cpu: {vcpuScheduler: {policy: RoundRobin, priority: 99}}}; {cpu: {vcpuScheduler: {priority: 1}}}", "{cpu: {vcpuScheduler: {policy: Batch, priority: 1}}}"},
+	{"cpu.vcpuScheduler.priority",
+		"{cpu: {vcpuScheduler: {policy: FIFO, priority: 1}}}; {cpu: {vcpuScheduler: {policy: RoundRobin, priority: 99}}}; {cpu: {vcpuScheduler: {priority: 1}}}",
+		"{cpu: {vcpuScheduler: {policy: Batch, priority: 1}}}"},
 	{"memory.swapHardLimit", "{memory: {hardLimit: 1Gi, swapHardLimit: 1024Mi}}", "{memory: {hardLimit: 1Gi, swapHardLimit: 1023Mi}}"},
-	{"disk.detectZeroes", "{disk: {detectZeroes: Unmap, discard: Unmap}}; {disk: {detectZeroes: Unmap}}; {disk: {detectZeroes: Enabled, discard: Ignore}}", "{disk: {detectZeroes: Unmap, discard: Ignore}}"},
-	{"diskLimits.totalBytesPerSecond", "{diskLimits: {readBytesPerSecond: 1, writeBytesPerSecond: 1, totalIOPS: 1}}", "{diskLimits: {totalBytesPerSecond: 1, readBytesPerSecond: 1}}; {diskLimits: {totalBytesPerSecond: 1, writeBytesPerSecond: 1}}"},
+	{"disk.detectZeroes", "{disk: {detectZeroes: Unmap, discard: Unmap}}; {disk: {detectZeroes: Unmap}}; {disk: {detectZeroes: Enabled, discard: Ignore}}",
+		"{disk: {detectZeroes: Unmap, discard: Ignore}}"},
+	{"diskLimits.totalBytesPerSecond", "{diskLimits: {readBytesPerSecond: 1, writeBytesPerSecond: 1, totalIOPS: 1}}",
+		"{diskLimits: {totalBytesPerSecond: 1, readBytesPerSecond: 1}}; {diskLimits: {totalBytesPerSecond: 1, writeBytesPerSecond: 1}}"},
 	{"diskLimits.totalIOPS", "{diskLimits: {readIOPS: 1, writeIOPS: 1}}", "{diskLimits: {totalIOPS: 1, readIOPS: 1}}; {diskLimits: {totalIOPS: 1, writeIOPS: 1}}"},
-	{"diskLimits.burstTotalBytesPerSecond", "{diskLimits: {burstTotalBytesPerSecond: 1, totalBytesPerSecond: 1}}", "{diskLimits: {burstTotalBytesPerSecond: 1, burstReadBytesPerSecond: 1}}; {diskLimits: {burstTotalBytesPerSecond: 1, burstWriteBytesPerSecond: 1}}"},
-	{"diskLimits.burstTotalIOPS", "{diskLimits: {burstTotalIOPS: 1, totalIOPS: 1}}", "{diskLimits: {burstTotalIOPS: 1, burstReadIOPS: 1}}; {diskLimits: {burstTotalIOPS: 1, burstWriteIOPS: 1}}"},
+	{"diskLimits.burstTotalBytesPerSecond", "{diskLimits: {burstTotalBytesPerSecond: 1, totalBytesPerSecond: 1}}",
+		"{diskLimits: {burstTotalBytesPerSecond: 1, burstReadBytesPerSecond: 1}}; {diskLimits: {burstTotalBytesPerSecond: 1, burstWriteBytesPerSecond: 1}}"},
+	{"diskLimits.burstTotalIOPS", "{diskLimits: {burstTotalIOPS: 1, totalIOPS: 1}}",
+		"{diskLimits: {burstTotalIOPS: 1, burstReadIOPS: 1}}; {diskLimits: {burstTotalIOPS: 1, burstWriteIOPS: 1}}"},
 	{"ioThreads.poolMin", "{ioThreads: {poolMin: 4, poolMax: 4}}; {ioThreads: {poolMin: 4}}", "{ioThreads: {poolMin: 5, poolMax: 4}}"},
-	{"security.secLabel.label", "{security: {secLabel: {type: Static, label: a}}}; {security: {secLabel: {label: a}}}", "{security: {secLabel: {type: Dynamic, label: a}}}; {security: {secLabel: {type: None, label: a}}}"},
+	{"security.secLabel.label", "{security: {secLabel: {type: Static, label: a}}}; {security: {secLabel: {label: a}}}",
+		"{security: {secLabel: {type: Dynamic, label: a}}}; {security: {secLabel: {type: None, label: a}}}"},
 }
 
 // hostPolicies: the API server refuses what is wrong with a policy at the field, and what it takes a launcher reads.
@@ -95,9 +104,13 @@ func hostProfiles(t *testing.T, p plane) {
 	name253, name63 := strings.Repeat("a.", 126)+"a", strings.Repeat("a", 63)
 	for _, c := range []struct{ why, selector, field string }{
 		{"selects all", "{}", ""},
-		{"each operator", "{matchExpressions: [{key: a, operator: In, values: [b, '']}, {key: a, operator: NotIn, values: [b]}, {key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}", ""},
+		{"each operator",
+			"{matchExpressions: [{key: a, operator: In, values: [b, '']}, {key: a, operator: NotIn, values: [b]}, " +
+				"{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}", ""},
 		{"empty values where none belong", "{matchExpressions: [{key: a, operator: Exists, values: []}]}", ""},
-		{"the longest names", "{matchLabels: {" + name253 + "/" + name63 + ": " + name63 + "}, matchExpressions: [{key: " + name253 + "/" + name63 + ", operator: In, values: [" + name63 + "]}]}", ""},
+		{"the longest names",
+			"{matchLabels: {" + name253 + "/" + name63 + ": " + name63 + "}, " +
+				"matchExpressions: [{key: " + name253 + "/" + name63 + ", operator: In, values: [" + name63 + "]}]}", ""},
 		{"an operator that there is not", "{matchExpressions: [{key: a, operator: Like}]}", "matchExpressions[0].operator"},
 		{"an operator in lower case", "{matchExpressions: [{key: a, operator: in, values: [b]}]}", "matchExpressions[0].operator"},
 		{"In without values", "{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: In}]}", "matchExpressions[1].values"},

@@ -89,7 +89,7 @@ spec: {cpu: {guest: 3}, memory: {guest: 5Gi}}
 	for _, c := range []struct{ why, kind, want string }{
 		{"KubeVirt's columns of a VM", "vms", "NAME AGE STATUS READY"},
 		{"KubeVirt's columns of a VMI, wide ones last", "vmis", "NAME AGE PHASE IP NODENAME READY LIVE-MIGRATABLE PAUSED"},
-		{"a size shows its size, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT"},
+		{"an instancetype shows CPU and memory, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT"},
 		{"so does one of the cluster", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT"},
 		{"a preference shows what it needs", "vmcp", "NAME AGE MIN-CPU MIN-MEMORY"},
 	} {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestProcessesKnowTheirMemory: Go is told of the limit of each container that has one, whatever that is changed to.
+// TestProcessesKnowTheirMemory: GOMEMLIMIT follows the memory limit of each container that has one, whatever that is changed to.
 func TestProcessesKnowTheirMemory(t *testing.T) {
 	if os.Getenv("KILN_TEST_LIMIT") != "" {
 		t.Log("limit:", debug.SetMemoryLimit(-1)) // this is the process that is started below

@@ -51,7 +51,8 @@ var wrongMachines = []wrong{
 	{"placement/spread-skew", `{"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}`},
 	{"placement/spread-unsatisfiable", `{"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "Wait"}]}`},
 	{"security/credential-kind", `{"accessCredentials": [{}]}`},
-	{"security/credential-kinds", `{"accessCredentials": [{"sshPublicKey": {"source": {}, "propagationMethod": {}}, "userPassword": {"source": {}, "propagationMethod": {}}}]}`},
+	{"security/credential-kinds",
+		`{"accessCredentials": [{"sshPublicKey": {"source": {}, "propagationMethod": {}}, "userPassword": {"source": {}, "propagationMethod": {}}}]}`},
 }
 
 var wrongDisks = []wrong{
@@ -80,7 +81,8 @@ var wrongDisks = []wrong{
 	{"disks/volume-name-twice", `{"volumes": [{"name": "a", "emptyDisk": {"capacity": "1Gi"}}, {"name": "a", "emptyDisk": {"capacity": "1Gi"}}]}`},
 	{"disks/volume-source", `{"volumes": [{"name": "a"}]}`},
 	{"disks/volume-sources", `{"volumes": [{"name": "a", "emptyDisk": {"capacity": "1Gi"}, "configMap": {"name": "c"}}]}`},
-	{"disks/volume-single", `{"volumes": [{"name": "a", "serviceAccount": {"serviceAccountName": "s"}}, {"name": "b", "serviceAccount": {"serviceAccountName": "s"}}]}`},
+	{"disks/volume-single",
+		`{"volumes": [{"name": "a", "serviceAccount": {"serviceAccountName": "s"}}, {"name": "b", "serviceAccount": {"serviceAccountName": "s"}}]}`},
 	{"disks/volume-reference", `{"volumes": [{"name": "a", "configMap": {}}]}`},
 	{"disks/volume-reference", `{"volumes": [{"name": "a", "secret": {}}]}`},
 	{"disks/volume-reference", `{"volumes": [{"name": "a", "serviceAccount": {}}]}`},
@@ -97,7 +99,8 @@ var wrongNetworks = []wrong{
 	{"networks/types", `{"networks": [{"name": "a", "pod": {}, "multus": {"networkName": "net"}}]}`},
 	{"networks/multus-name", `{"networks": [{"name": "a", "multus": {"networkName": ""}}]}`},
 	{"networks/pod-twice", `{"networks": [{"name": "a", "pod": {}}, {"name": "b", "pod": {}}]}`},
-	{"networks/default-twice", `{"networks": [{"name": "a", "multus": {"networkName": "net", "default": true}}, {"name": "b", "multus": {"networkName": "net", "default": true}}]}`},
+	{"networks/default-twice",
+		`{"networks": [{"name": "a", "multus": {"networkName": "net", "default": true}}, {"name": "b", "multus": {"networkName": "net", "default": true}}]}`},
 	{"networks/pod-and-default", `{"networks": [{"name": "a", "pod": {}}, {"name": "b", "multus": {"networkName": "net", "default": true}}]}`},
 	{"networks/name-twice", `{"networks": [{"name": "a", "pod": {}}, {"name": "a", "multus": {"networkName": "net"}}]}`},
 	{"networks/interface-twice", nic(`{"name": "a", "masquerade": {}}, {"name": "a", "masquerade": {}}`)},

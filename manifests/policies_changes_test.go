@@ -18,7 +18,8 @@ import (
 )
 
 // changeRules are rules about who changes what; writers shows them.
-var changeRules = []string{"update/spec", "security/reserved-label-change", "update/annotation", "vmi/owner", "update/node", "update/status", "update/other-node"}
+var changeRules = []string{"update/spec", "security/reserved-label-change", "update/annotation",
+	"vmi/owner", "update/node", "update/status", "update/other-node"}
 
 const freed = `{"metadata": {"ownerReferences": []}}`
 
@@ -29,7 +30,8 @@ func writers(t *testing.T, p plane) {
 	const collector, shared = "system:serviceaccount:kube-system:generic-garbage-collector", "system:kube-controller-manager"
 	const forged = `{"metadata": {"annotations": {"kilnvm.io/generation": "x"}}}`
 	// The garbage collector takes what belongs to nobody that exists.
-	p.kubectl(t, `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "v"}, "spec": {"runStrategy": "Halted", "template": {"spec": `+rightSpec+`}}}`, "create", "-f", "-")
+	p.kubectl(t, `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "v"},
+		"spec": {"runStrategy": "Halted", "template": {"spec": `+rightSpec+`}}}`, "create", "-f", "-")
 	uid := p.kubectl(t, "", "get", "vm", "v", "-o", "jsonpath={.metadata.uid}")
 	belongs := func(name string) string {
 		return fmt.Sprintf(`{"metadata": {"ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": %q, "uid": %q}]}}`, name, uid)
@@ -83,7 +85,8 @@ func writers(t *testing.T, p plane) {
 		if c.subresource != "" {
 			subresources = []string{c.subresource}
 		}
-		_, err := resource(p.client(t, as), guest).Patch(t.Context(), c.name, types.MergePatchType, []byte(c.patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+		_, err := resource(p.client(t, as), guest).Patch(t.Context(), c.name, types.MergePatchType, []byte(c.patch),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
 		if (err == nil) != (c.rule == "") || err != nil && !strings.Contains(err.Error(), "(rule "+c.rule+")") {
 			t.Errorf("%s: the API server says %v, want rule '%s'", c.why, err, c.rule)
 		}
@@ -102,7 +105,8 @@ func newOwners(t *testing.T, p plane) {
 		guest := judged{kind: "VirtualMachineInstance", apiVersion: "kubevirt.io/" + version}.object(t, rightSpec)
 		guest.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kubevirt.io/" + version, Kind: "VirtualMachine", Name: "v", UID: "u"}})
 		for user, allowed := range map[string]bool{
-			"eve": false, "system:serviceaccount:kube-system:generic-garbage-collector": false, controllerAccount: true, "system:serviceaccount:kubevirt:kubevirt-controller": true,
+			"eve": false, "system:serviceaccount:kube-system:generic-garbage-collector": false,
+			controllerAccount: true, "system:serviceaccount:kubevirt:kubevirt-controller": true,
 		} {
 			err := create(t.Context(), p.client(t, rest.ImpersonationConfig{UserName: user, Groups: []string{writersGroup}}), guest)
 			if (err == nil) != allowed || err != nil && !strings.Contains(err.Error(), "(rule vmi/owner)") {
@@ -135,7 +139,8 @@ func administrators(t *testing.T, p plane) {
 		{"nobody moves a guest", "system:masters", moved, "update/node"},
 	} {
 		as := p.client(t, rest.ImpersonationConfig{UserName: "amy", Groups: []string{c.group}})
-		_, err := resource(as, guest).Patch(t.Context(), "stranded", types.MergePatchType, []byte(c.patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+		_, err := resource(as, guest).Patch(t.Context(), "stranded", types.MergePatchType, []byte(c.patch),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 		if (err == nil) != (c.rule == "") || err != nil && !strings.Contains(err.Error(), "(rule "+c.rule+")") {
 			t.Errorf("%s: the API server says %v, want rule '%s'", c.why, err, c.rule)
 		}
@@ -151,7 +156,8 @@ func (p plane) stored(t *testing.T, by dynamic.Interface, guest *unstructured.Un
 	if _, err := resource(by, guest).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := resource(by, guest).Patch(t.Context(), name, types.MergePatchType, []byte(`{"status": {"nodeName": "n2"}}`), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := resource(by, guest).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"status": {"nodeName": "n2"}}`), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -142,7 +142,8 @@ func nothingMore(t *testing.T, p plane) {
 	}
 	var disks, volumes []string
 	for i := range mostDisks {
-		disks = append(disks, fmt.Sprintf(`{"name": "d%d", "disk": {"bus": "virtio"}, "serial": "s%d", "cache": "none", "blockSize": {"custom": {"logical": 512, "physical": 4096}}}`, i, i))
+		disks = append(disks, fmt.Sprintf(`{"name": "d%d", "disk": {"bus": "virtio"}, "serial": "s%d", "cache": "none",
+			"blockSize": {"custom": {"logical": 512, "physical": 4096}}}`, i, i))
 		volumes = append(volumes, fmt.Sprintf(`{"name": "d%d", "persistentVolumeClaim": {"claimName": "d%d"}}`, i, i))
 	}
 	large := judged{kind: "VirtualMachineInstance", apiVersion: v1.GroupVersion.String()}

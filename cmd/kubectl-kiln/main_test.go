@@ -25,7 +25,8 @@ func TestExitStatusAndStreams(t *testing.T) {
 	good := filepath.Join(dir, "good.yaml")
 	bad := filepath.Join(dir, "bad.yaml")
 	for file, text := range map[string]string{good: "[{name: root, containerDisk: {image: 'os:1'}}]", bad: "[{name: root}]"} {
-		text = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web}\nspec: {domain: {memory: {guest: 1Gi}, devices: {}}, volumes: " + text + "}\n"
+		text = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web}\n" +
+			"spec: {domain: {memory: {guest: 1Gi}, devices: {}}, volumes: " + text + "}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

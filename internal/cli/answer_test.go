@@ -39,7 +39,8 @@ func TestRejectionsAreDocuments(t *testing.T) {
 	_, sizes := write(t, size)
 	_, file := write(t, conflicting)
 	_, good := write(t, plain)
-	message := `Invalid value: "1Gi": conflicts with VirtualMachineClusterInstancetype 'medium', which sets '2Gi': remove the field, or choose an instancetype that fits`
+	message := `Invalid value: "1Gi": conflicts with VirtualMachineClusterInstancetype 'medium', which sets '2Gi': ` +
+		`remove the field, or choose an instancetype that fits`
 	want := []workbench.Judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []workbench.Cause{{
 		Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest", Message: message, File: file, Line: 9}}}}
 	for _, args := range [][]string{
@@ -71,7 +72,7 @@ func TestRejectionsBesideAnswers(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotThereInJSON: a VM whose size is not known has no explicit guest; the document names the reference.
+// TestWhatIsNotThereInJSON: a VM whose instancetype is not known has no explicit VMI; the document names the reference.
 func TestWhatIsNotThereInJSON(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, preferred)
@@ -105,7 +106,8 @@ func TestHostThatRefuses(t *testing.T) {
 // TestWhatTheClusterRefuses: 'repin' hands on the causes of an API server.
 func TestWhatTheClusterRefuses(t *testing.T) {
 	t.Parallel()
-	named := workbench.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"kind": "VirtualMachine", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}}
+	named := workbench.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
+		"kind": "VirtualMachine", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}}
 	invalid := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "web", field.ErrorList{field.Required(field.NewPath("spec", "template"), "")})
 	for _, documents := range []bool{true, false} {
 		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
@@ -114,7 +116,8 @@ func TestWhatTheClusterRefuses(t *testing.T) {
 			t.Errorf("exit status of %v, want 1", err)
 		}
 		if documents {
-			want := []workbench.Judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []workbench.Cause{{Type: "FieldValueRequired", Field: "spec.template", Message: "Required value"}}}}
+			want := []workbench.Judgement{{Object: "VirtualMachine shop/web", Warnings: []string{},
+				Causes: []workbench.Cause{{Type: "FieldValueRequired", Field: "spec.template", Message: "Required value"}}}}
 			if diff := cmp.Diff(want, judged(t, answer{out: out.String()})); diff != "" || errOut.Len() > 0 {
 				t.Errorf("(-want +got):\n%s%s", diff, errOut)
 			}

@@ -35,7 +35,7 @@ spec:
       volumes: [{name: root, containerDisk: {image: "os:1"}}]
 `
 
-// conflicting says for itself what its size says.
+// conflicting sets a field that its instancetype sets.
 var conflicting = strings.Replace(vm, "devices: {}", "memory: {guest: 1Gi}, devices: {}", 1)
 
 // answer is what a user sees of one call.
@@ -72,7 +72,7 @@ func TestExpandReadsFilesDirectoriesAndStandardInput(t *testing.T) {
 		why, from, stdin string
 	}{
 		{"a file", file, ""},
-		{"a directory, with the size beside the VM", dir, ""},
+		{"a directory, with the instancetype beside the VM", dir, ""},
 		{"a pipe, as from kustomize build", "-", size + "---\n" + vm},
 	} {
 		got := call(t, test.stdin, "expand", "-f", test.from)
@@ -86,7 +86,7 @@ func TestExpandReadsFilesDirectoriesAndStandardInput(t *testing.T) {
 			continue
 		}
 		if vmi.Name != "web" || vmi.Namespace != "shop" || vmi.Spec.Domain.CPU == nil || vmi.Spec.Domain.CPU.Sockets != 3 {
-			t.Errorf("%s: want guest shop/web with the size's 3 vCPUs, got\n%s", test.why, got.out)
+			t.Errorf("%s: want guest shop/web with the instancetype's 3 vCPUs, got\n%s", test.why, got.out)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestRenderPrintsADomain(t *testing.T) {
 	}
 	var domain libvirtxml.Domain
 	if err := domain.Unmarshal(first.out); err != nil || domain.VCPU == nil || domain.CPU.Topology.Sockets < 3 {
-		t.Errorf("no domain with the size's vCPUs: %v\n%s", err, first.out)
+		t.Errorf("no domain with the instancetype's vCPUs: %v\n%s", err, first.out)
 	}
 	if again := call(t, "", "render", "-f", file); again.out != first.out {
 		t.Error("the same input renders differently the second time")
@@ -132,7 +132,7 @@ func TestRenderAnswersInJSON(t *testing.T) {
 func TestRejectionIsTheExitStatusAndNamesTheCause(t *testing.T) {
 	unknown := strings.Replace(vm, "devices: {}", "devices: {disks: [{name: root, buss: virtio}]}", 1)
 	for _, test := range []struct{ why, vm, path string }{
-		{"the size and the VM both say how much memory", conflicting, "spec.template.spec.domain.memory.guest"},
+		{"instancetype and VM both set memory.guest", conflicting, "spec.template.spec.domain.memory.guest"},
 		{"a typing error is named with its path, as kubectl create does", unknown, "spec.template.spec.domain.devices.disks[0].buss"},
 	} {
 		sizes, _ := write(t, size)

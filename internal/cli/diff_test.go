@@ -52,7 +52,8 @@ func TestVerdictOnAChange(t *testing.T) {
 		{"nor its image", "os:1", "os:2", record.Compatible, ""},
 		{"a disk before another takes no place away", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", record.NeedsRestart, "disk 'new' is added"},
 		{"memory", "guest: 1Gi", "guest: 2Gi", record.NeedsRestart, "the memory changes from '1 GiB' to '2 GiB'"},
-		{"a root port that a disk takes says how", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ", record.NeedsRestart, "changes its pci.target.hotplug from none to 'off'"},
+		{"a root port that a disk takes says how", "disks: [", "disks: [{name: new, disk: {bus: virtio}}, ",
+			record.NeedsRestart, "changes its pci.target.hotplug from none to 'off'"},
 		{"another bus", "bus: virtio", "bus: sata", record.Breaks, "disk 'root' moves from vda"},
 		{"a MAC", "model: virtio", "model: virtio, macAddress: '02:00:00:00:00:01'", record.Breaks, "interface 'default' changes its MAC"},
 		{"another name is no change: it is the next version", "name: web", "name: web2", record.Compatible, ""},
@@ -81,7 +82,9 @@ func TestTextsOfADifference(t *testing.T) {
 	_, before := write(t, plain)
 	_, after := write(t, strings.Replace(plain, "disk: {bus: virtio}", "disk: {bus: virtio}, cache: writethrough", 1))
 	d, _ := compare(t, before, after)
-	if !strings.Contains(d.Spec, "\n+      - cache: writethrough\n") || !strings.Contains(d.Domain, `cache="writethrough"`) || !strings.HasPrefix(d.Spec, "--- VirtualMachine shop/web of "+before) {
+	if !strings.Contains(d.Spec, "\n+      - cache: writethrough\n") ||
+		!strings.Contains(d.Domain, `cache="writethrough"`) ||
+		!strings.HasPrefix(d.Spec, "--- VirtualMachine shop/web of "+before) {
 		t.Errorf("want unified diffs of spec and domain:\n%s\n%s", d.Spec, d.Domain)
 	}
 	if text := call(t, "", "diff", before, after).out; strings.Contains(text, "<disk") {
@@ -102,14 +105,18 @@ func TestTwoHosts(t *testing.T) {
 		}
 		return path
 	}
-	old, next, other := host("machines: {amd64: {q35: pc-q35-9.0, pc-q35-9.0: pc-q35-9.0}}\n"), host("machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2, pc-q35-9.0: pc-q35-9.0}}\n"), host("machines: {amd64: {q35: pc-q35-8.2, pc-q35-8.2: pc-q35-8.2}}\n")
+	old := host("machines: {amd64: {q35: pc-q35-9.0, pc-q35-9.0: pc-q35-9.0}}\n")
+	next := host("machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2, pc-q35-9.0: pc-q35-9.0}}\n")
+	other := host("machines: {amd64: {q35: pc-q35-8.2, pc-q35-8.2: pc-q35-8.2}}\n")
 	if d, got := compare(t, file, "--host", old, "--host", next); got.err != nil || d.Verdict != record.Compatible {
 		t.Errorf("a newer host keeps the machine that is on record: %v %+v\n%s", got.err, d.Changes, got.errOut)
 	}
-	if _, got := compare(t, file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.errOut != "" || !strings.Contains(got.out, "pc-q35-9.0") || !strings.Contains(got.out, `"host": "`+other) {
+	if _, got := compare(t, file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.errOut != "" ||
+		!strings.Contains(got.out, "pc-q35-9.0") || !strings.Contains(got.out, `"host": "`+other) {
 		t.Errorf("a host without that machine cannot take the guest: %v\n%s%s", got.err, got.errOut, got.out)
 	}
-	if got := call(t, "", "diff", file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.out != "" || !strings.HasPrefix(got.errOut, "on "+other+": VirtualMachine shop/web is rejected:") {
+	if got := call(t, "", "diff", file, "--host", old, "--host", other); ExitStatus(got.err) != 1 || got.out != "" ||
+		!strings.HasPrefix(got.errOut, "on "+other+": VirtualMachine shop/web is rejected:") {
 		t.Errorf("and says so in words: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 }

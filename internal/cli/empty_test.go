@@ -85,7 +85,7 @@ func TestEmptyListsAndMapsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestEachEmptyListOrMapAlone: one at a time, in a guest of a VM that has a size, a preference and a preset.
+// TestEachEmptyListOrMapAlone: one at a time, in a guest of a VM that has an instancetype, a preference and a preset.
 func TestEachEmptyListOrMapAlone(t *testing.T) {
 	t.Parallel()
 	_, catalog := write(t, size, preference, preset)
@@ -113,7 +113,7 @@ func TestEachEmptyListOrMapAlone(t *testing.T) {
 var telling = map[string]string{
 	"utilityVolumes": "may not be written before the guest runs",
 	"portRanges":     "need a feature gate, and a binding",
-	"nodeSelector":   "any node, which is a choice: it conflicts with that of a size",
+	"nodeSelector":   "any node, which is a choice: it conflicts with that of an instancetype",
 }
 
 // afterAdmission is what is printed but for the VM itself, which a cluster stores as it was written.

@@ -26,7 +26,8 @@ func TestStages(t *testing.T) {
 	if got.err != nil || len(documents) != 5 {
 		t.Fatalf("want five stages, got %d: %v\n%s", len(documents), got.err, got.errOut)
 	}
-	if vm := documents[0]; !strings.HasPrefix(vm, "# VirtualMachine shop/web: admitted\n") || !strings.Contains(vm, "kilnvm.io/pins") || strings.Contains(vm, "guest: 2Gi") {
+	if vm := documents[0]; !strings.HasPrefix(vm, "# VirtualMachine shop/web: admitted\n") ||
+		!strings.Contains(vm, "kilnvm.io/pins") || strings.Contains(vm, "guest: 2Gi") {
 		t.Errorf("admitted: want the VM as its owner wrote it, and its pins:\n%s", vm)
 	}
 	seen := map[string]int{"guest: 2Gi": 1, "type: pc-q35-7.2": 2, "utc: {}": 3, "architecture: amd64": 4}

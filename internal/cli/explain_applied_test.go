@@ -38,7 +38,8 @@ volumes: [{name: root, containerDisk: {image: "os:1"}}, {name: b, emptyDisk: {ca
 // own are preferences for those who have no published ones.
 var own = map[string]string{
 	"empty objects": `
-features: {preferredAcpi: {}, preferredApic: {}, preferredSmm: {}, preferredHyperv: {relaxed: {}, vapic: {}, spinlocks: {spinlocks: 8191}, synictimer: {direct: {}}, tlbflush: {}}}
+features: {preferredAcpi: {}, preferredApic: {}, preferredSmm: {},
+  preferredHyperv: {relaxed: {}, vapic: {}, spinlocks: {spinlocks: 8191}, synictimer: {direct: {}}, tlbflush: {}}}
 clock: {preferredClockOffset: {utc: {}}, preferredTimer: {hpet: {present: false}, hyperv: {}, pit: {tickPolicy: delay}}}
 firmware: {preferredEfi: {secureBoot: true}}
 devices: {preferredRng: {}, preferredTPM: {persistent: true}}`,
@@ -54,7 +55,8 @@ features: {preferredAcpi: {enabled: true}}
 devices: {preferredAutoattachGraphicsDevice: true, preferredAutoattachMemBalloon: true}`,
 	"lists and keys": `
 annotations: {vm.kubevirt.io/os: linux, other: x}
-cpu: {preferredCPUTopology: spread, spreadOptions: {across: SocketsCores, ratio: 2}, preferredCPUFeatures: [{name: vmx, policy: require}, {name: svm, policy: disable}]}
+cpu: {preferredCPUTopology: spread, spreadOptions: {across: SocketsCores, ratio: 2},
+  preferredCPUFeatures: [{name: vmx, policy: require}, {name: svm, policy: disable}]}
 preferredTerminationGracePeriodSeconds: 180
 devices: {preferredDiskBus: virtio, preferredInterfaceModel: virtio, preferredInputType: tablet, preferredInputBus: virtio}`,
 }

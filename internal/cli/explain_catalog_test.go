@@ -38,7 +38,7 @@ func entries(t *testing.T, path, kind string) (found []entry) {
 	return found
 }
 
-// usual are sizes that fit most preferences, the last one first.
+// usual are instancetypes that fit most preferences, the last one first.
 var usual = []string{"u1.8xlarge", "u1.2xlarge", "u1.large", "samples.large"}
 
 // TestNotAppliedOfCatalogs is TestNotAppliedIfNothingChanges for each preference of our catalog and of the published one, on a size
@@ -59,15 +59,19 @@ func notAppliedOf(t *testing.T, set samples.Set) {
 	slices.SortStableFunc(sizes, func(a, b entry) int {
 		return cmp.Compare(-slices.Index(usual, a.Metadata.Name), -slices.Index(usual, b.Metadata.Name))
 	})
-	if least := map[bool]int{true: 50, false: 15}[set.Published()]; len(preferences) < least || len(sizes) < least {
-		t.Fatalf("%d preferences and %d sizes: the test looks at the wrong files", len(preferences), len(sizes))
+	least := 15
+	if set.Published() {
+		least = 50
+	}
+	if len(preferences) < least || len(sizes) < least {
+		t.Fatalf("%d preferences and %d instancetypes: the test looks at the wrong files", len(preferences), len(sizes))
 	}
 	for _, p := range preferences {
 		t.Run(p.Metadata.Name, func(t *testing.T) {
 			t.Parallel()
 			c, found := fitting(t, candidate{preference: p.Spec, guest: "sparse"}, sizes)
 			if !found {
-				t.Fatal("it fits no size of the catalog")
+				t.Fatal("it fits no instancetype of the catalog")
 			}
 			applied, left := tried(t, c)
 			t.Logf("%d fields applied, %d not", applied, left)
@@ -78,7 +82,7 @@ func notAppliedOf(t *testing.T, set samples.Set) {
 	}
 }
 
-// fitting is a candidate on the first size with which it can start, on the architecture that its preference needs.
+// fitting is a candidate on the first instancetype with which it can start, on the architecture that its preference needs.
 func fitting(t *testing.T, c candidate, sizes []entry) (candidate, bool) {
 	t.Helper()
 	if demands, ok := c.preference["requirements"].(map[string]any); ok {

@@ -84,7 +84,8 @@ func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want int
-	}{{nil, 0}, {ErrRejected, 1}, {errors.Join(errors.New("vm"), ErrRejected), 1}, {os.ErrNotExist, 2}, {ErrNeedsRestart, 3}, {fmt.Errorf("vm: %w", ErrBreaks), 4}} {
+	}{{nil, 0}, {ErrRejected, 1}, {errors.Join(errors.New("vm"), ErrRejected), 1}, {os.ErrNotExist, 2},
+		{ErrNeedsRestart, 3}, {fmt.Errorf("vm: %w", ErrBreaks), 4}} {
 		if got := ExitStatus(test.err); got != test.want || Answered(test.err) != (got != 0 && got != 2) {
 			t.Errorf("%v: exit status %d, want %d; answered %v", test.err, got, test.want, Answered(test.err))
 		}

@@ -19,8 +19,10 @@ func TestKustomizations(t *testing.T) {
 		"base/vm.yaml":               vm,
 		"base/size.yaml":             size,
 		"overlay/kustomization.yaml": "resources: [../base]\nnamePrefix: a-\npatches:\n- path: patch.yaml\n",
-		"overlay/patch.yaml":         "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web, namespace: shop}\nspec: {template: {spec: {terminationGracePeriodSeconds: 7}}}\n",
-		"wrong/kustomization.yaml":   "resources: [../base]\npatches:\n- patch: |-\n    - {op: add, path: /spec/template/spec/domain/memory, value: {guest: 1Gi}}\n  target: {kind: VirtualMachine}\n",
+		"overlay/patch.yaml": "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web, namespace: shop}\n" +
+			"spec: {template: {spec: {terminationGracePeriodSeconds: 7}}}\n",
+		"wrong/kustomization.yaml": "resources: [../base]\npatches:\n- patch: |-\n" +
+			"    - {op: add, path: /spec/template/spec/domain/memory, value: {guest: 1Gi}}\n  target: {kind: VirtualMachine}\n",
 		"outside/kustomization.yaml": "resources: [../base/vm.yaml]\n",
 		"plugin/kustomization.yaml":  "generators: [run.yaml]\n",
 		"plugin/run.yaml":            "apiVersion: v1\nkind: Run\nmetadata: {name: a, annotations: {config.kubernetes.io/function: 'exec: {path: ./run}'}}\n",
@@ -32,11 +34,11 @@ func TestKustomizations(t *testing.T) {
 		t.Fatal(err, got.err, got.errOut)
 	}
 	if vmi.Name != "a-web" || *vmi.Spec.TerminationGracePeriodSeconds != 7 || vmi.Spec.Domain.CPU.Sockets != 3 {
-		t.Errorf("want the overlay's name and patch, and the size, got\n%s", got.out)
+		t.Errorf("want the overlay's name and patch, and the instancetype, got\n%s", got.out)
 	}
 	got = call(t, "", "validate", "-k", wrong, "-f", filepath.Join(dir, "base/size.yaml"), "-o", "json")
 	if ExitStatus(got.err) != 1 {
-		t.Errorf("a patch that conflicts with the size: %v\n%s%s", got.err, got.errOut, got.out)
+		t.Errorf("a patch that conflicts with the instancetype: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 	var last workbench.Judgement
 	for decoder := json.NewDecoder(strings.NewReader(got.out)); decoder.More(); {
@@ -56,7 +58,8 @@ func TestKustomizations(t *testing.T) {
 	}
 	for _, refused := range []string{"outside", "plugin", "none"} {
 		got := call(t, "", "validate", "-k", filepath.Join(dir, refused), "-f", filepath.Join(dir, "base/size.yaml"))
-		if ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, filepath.Join(dir, refused)) || got.out != "VirtualMachineClusterInstancetype medium is accepted\n" {
+		if ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, filepath.Join(dir, refused)) ||
+			got.out != "VirtualMachineClusterInstancetype medium is accepted\n" {
 			t.Errorf("%s: %v\n%s%s", refused, got.err, got.errOut, got.out)
 		}
 	}

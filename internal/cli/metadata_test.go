@@ -38,9 +38,12 @@ func TestMetadataIsJudged(t *testing.T) {
 			t.Errorf("%s: %v", test.why, got.err)
 		}
 	}
-	_, file := write(t, size, judged("generateName: web-; namespace: shop"), judged("generateName: db-; namespace: shop"), judged("generateName: Db-; namespace: shop"))
+	_, file := write(t, size,
+		judged("generateName: web-; namespace: shop"), judged("generateName: db-; namespace: shop"),
+		judged("generateName: Db-; namespace: shop"))
 	got := call(t, "", "validate", "-f", file)
-	if !strings.HasSuffix(got.out, "VirtualMachine shop/web-* is accepted\nVirtualMachine shop/db-* is accepted\n") || !strings.Contains(got.errOut, file+":35: generateName: Db-") {
+	if !strings.HasSuffix(got.out, "VirtualMachine shop/web-* is accepted\nVirtualMachine shop/db-* is accepted\n") ||
+		!strings.Contains(got.errOut, file+":35: generateName: Db-") {
 		t.Errorf("names to be generated: %v\n%s%s", got.err, got.out, got.errOut)
 	}
 }

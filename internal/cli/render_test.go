@@ -112,10 +112,13 @@ func TestSideDocuments(t *testing.T) {
 	var secret libvirtxml.Secret
 	var filter libvirtxml.NWFilter
 	var device libvirtxml.NodeDevice
-	if err := errors.Join(secret.Unmarshal(packed.Documents[0].XML), filter.Unmarshal(packed.Documents[1].XML), device.Unmarshal(packed.Documents[2].XML)); err != nil {
+	if err := errors.Join(
+		secret.Unmarshal(packed.Documents[0].XML),
+		filter.Unmarshal(packed.Documents[1].XML), device.Unmarshal(packed.Documents[2].XML)); err != nil {
 		t.Fatal(err)
 	}
-	const held = "<secret ephemeral=\"yes\" private=\"yes\">\n  <uuid>%[1]s</uuid>\n  <usage type=\"volume\">\n    <volume>kiln-%[1]s</volume>\n  </usage>\n</secret>"
+	const held = "<secret ephemeral=\"yes\" private=\"yes\">\n  <uuid>%[1]s</uuid>\n" +
+		"  <usage type=\"volume\">\n    <volume>kiln-%[1]s</volume>\n  </usage>\n</secret>"
 	if diff := cmp.Diff(fmt.Sprintf(held, secret.UUID), packed.Documents[0].XML); diff != "" || strings.Contains(got.out+got.errOut, canary) {
 		t.Errorf("the document of a secret holds no value, and a value is printed nowhere (-want +got):\n%s", diff)
 	}
@@ -219,7 +222,8 @@ func TestFrontend(t *testing.T) {
 	if seen.Type != "" || seen.Devices.Emulator != "" || strings.Contains(front.out, "<source file=") || strings.Contains(front.out, "/var/lib/kiln") {
 		t.Errorf("the frontend names the host's part:\n%s", front.out)
 	}
-	if diff := cmp.Diff(whole.Devices.Disks[0].Address, seen.Devices.Disks[0].Address); diff != "" || seen.Devices.Disks[0].Address == nil || seen.UUID != whole.UUID {
+	if diff := cmp.Diff(whole.Devices.Disks[0].Address, seen.Devices.Disks[0].Address); diff != "" ||
+		seen.Devices.Disks[0].Address == nil || seen.UUID != whole.UUID {
 		t.Errorf("the guest sees what the domain has (-domain +frontend):\n%s", diff)
 	}
 	host := file(t, "host.yaml", "architecture: amd64\nvirtTypes: [kvm]\nmachines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2}}\n")

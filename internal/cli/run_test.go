@@ -118,7 +118,7 @@ func TestAChartAsHelmPrintsIt(t *testing.T) {
 	}
 }
 
-// pinless is an output without the revision of the size: the chart's differs by what is empty in it.
+// pinless is an output without the revision of the instancetype: the chart's differs by what is empty in it.
 func pinless(text string) string {
 	head, tail, found := strings.Cut(text, "medium@medium-")
 	if !found {
@@ -176,7 +176,8 @@ func TestFilesThatAreNoObjects(t *testing.T) {
 		}
 	}
 	if got := call(t, "", "validate", "-f", filepath.Join(dir, "vm.yaml"), "--catalog", dir); ExitStatus(got.err) != 2 ||
-		!strings.Contains(got.errOut, "values.yaml") || strings.Contains(got.errOut, "base/kustomization.yaml") || !strings.HasSuffix(got.out, "shop/web is accepted\n") {
+		!strings.Contains(got.errOut, "values.yaml") || strings.Contains(got.errOut, "base/kustomization.yaml") ||
+		!strings.HasSuffix(got.out, "shop/web is accepted\n") {
 		t.Errorf("in a catalog they are named too, but for kustomizations: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 }
@@ -193,7 +194,8 @@ func TestExitStatuses(t *testing.T) {
 		{"accepted", map[string]string{"all.yaml": size + "---\n" + vm}, 0, nil},
 		{"rejected", map[string]string{"all.yaml": size + "---\n" + conflicting}, 1, []string{"shop/web is rejected"}},
 		{"no answer", map[string]string{"all.yaml": size, "values.yaml": "a: b\n"}, 2, []string{"values.yaml"}},
-		{"no answer and rejected", map[string]string{"all.yaml": size + "---\n" + conflicting, "values.yaml": "a: b\n"}, 2, []string{"shop/web is rejected", "values.yaml"}},
+		{"no answer and rejected",
+			map[string]string{"all.yaml": size + "---\n" + conflicting, "values.yaml": "a: b\n"}, 2, []string{"shop/web is rejected", "values.yaml"}},
 		{"nothing to judge", map[string]string{"all.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"}, 2, nil},
 	} {
 		got := call(t, "", "validate", "-f", folder(t, test.files))

@@ -11,11 +11,13 @@ import (
 // TestRenderWithWhatLiesBeside: configuration and profiles may lie beside the VM; those of the flags count in their place, and a
 // profile for machines with labels is for a host that has been described.
 func TestRenderWithWhatLiesBeside(t *testing.T) {
-	const kubevirt = "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\nspec: {configuration: {smbios: {manufacturer: Forge}}}\n"
+	const kubevirt = "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n" +
+		"spec: {configuration: {smbios: {manufacturer: Forge}}}\n"
 	profile := func(name, spec string) string {
 		return "apiVersion: kilnvm.io/v1alpha1\nkind: HostProfile\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
 	}
-	_, file := write(t, size, vm, kubevirt, profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaMicroseconds: 5000}}"),
+	_, file := write(t, size, vm, kubevirt, profile("a", "{cpu: {shares: 2048}}"),
+		profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaMicroseconds: 5000}}"),
 		profile("of-others", "{vmiSelector: {matchLabels: {of: others}}, nodeSelector: {matchLabels: {rack: '1'}}, cpu: {quotaMicroseconds: 6000}}"))
 	_, others := write(t, profile("c", "{cpu: {shares: 4096}}"))
 	got := call(t, "", "render", "-f", file)
@@ -33,7 +35,8 @@ func TestRenderWithWhatLiesBeside(t *testing.T) {
 func TestProfilesAreJudged(t *testing.T) {
 	for _, c := range []struct{ why, spec, field string }{
 		{"right", "{vmiSelector: {matchExpressions: [{key: tier, operator: Exists}]}, cpu: {shares: 2048}}", ""},
-		{"an operator that there is not", "{vmiSelector: {matchExpressions: [{key: tier, operator: Like}]}}", "spec.vmiSelector.matchExpressions[0].operator: Unsupported value"},
+		{"an operator that there is not", "{vmiSelector: {matchExpressions: [{key: tier, operator: Like}]}}",
+			"spec.vmiSelector.matchExpressions[0].operator: Unsupported value"},
 		{"the key of no label", "{nodeSelector: {matchLabels: {'a b': c}}}", "spec.nodeSelector.matchLabels: Invalid"},
 		{"a list of CPUs that is none", "{cpu: {emulatorCPUs: 3-1}}", "spec.cpu.emulatorCPUs: Invalid"},
 		{"a template of what no VMI has", "{pathTemplates: {vnc: '/{{.Owner}}'}}", "spec.pathTemplates.vnc: Invalid"},
@@ -65,12 +68,16 @@ func TestRenderWithProfiles(t *testing.T) {
 		rejected bool
 	}{
 		{"a profile for all", []string{profile("a", "{cpu: {shares: 2048}}")}, "<shares>2048</shares>", false},
-		{"two come together", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>4096</shares>", false},
-		{"one for other hosts does not count", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{nodeSelector: {matchLabels: {rack: '2'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>2048</shares>", false},
-		{"a disagreement", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{cpu: {shares: 4096}}")}, "hostProfile.cpu.shares: Forbidden: HostProfiles 'a' and 'b' have priority 0 and set different values, 2048 and 4096; change a priority", true},
+		{"two come together", []string{profile("a", "{cpu: {shares: 2048}}"),
+			profile("b", "{nodeSelector: {matchLabels: {rack: '1'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>4096</shares>", false},
+		{"one for other hosts does not count", []string{profile("a", "{cpu: {shares: 2048}}"),
+			profile("b", "{nodeSelector: {matchLabels: {rack: '2'}}, priority: 1, cpu: {shares: 4096}}")}, "<shares>2048</shares>", false},
+		{"a disagreement", []string{profile("a", "{cpu: {shares: 2048}}"), profile("b", "{cpu: {shares: 4096}}")},
+			"hostProfile.cpu.shares: Forbidden: HostProfiles 'a' and 'b' have priority 0 and set different values, 2048 and 4096; change a priority", true},
 		{"an unknown field", []string{profile("a", "{cpu: {share: 2048}}")}, "spec.cpu.share: Forbidden: unknown field", false},
 		{"an unknown value", []string{profile("a", "{disk: {cachePolicy: quick}}")}, "spec.disk.cachePolicy: Unsupported value", false},
-		{"a selector that cannot be read", []string{profile("a", "{vmiSelector: {matchExpressions: [{key: tier, operator: In}]}}")}, "HostProfile a: spec.vmiSelector.matchExpressions[0].values: Required", false},
+		{"a selector that cannot be read", []string{profile("a", "{vmiSelector: {matchExpressions: [{key: tier, operator: In}]}}")},
+			"HostProfile a: spec.vmiSelector.matchExpressions[0].values: Required", false},
 		{"another kind", []string{vm}, "has a VirtualMachine, must have HostProfiles of kilnvm.io/v1alpha1", false},
 	} {
 		_, profiles := write(t, test.profiles...)

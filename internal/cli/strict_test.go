@@ -18,18 +18,21 @@ func TestNamesThatAreNotThere(t *testing.T) {
 	}
 	preferred := strings.NewReplacer("instancetype: {name: medium}", "preference: {name: linus}", "devices: {}", "memory: {guest: 1Gi}, devices: {}").Replace(vm)
 	for _, test := range []struct{ why, vm, others, field, message string }{
-		{"a letter is missing", strings.Replace(vm, "medium", "u1.smal", 1), sizes("u1.small", "u1.large", "u1.medium"), "spec.instancetype.name", "did you mean 'u1.small'?"},
+		{"a letter is missing", strings.Replace(vm, "medium", "u1.smal", 1), sizes("u1.small", "u1.large", "u1.medium"),
+			"spec.instancetype.name", "did you mean 'u1.small'?"},
 		{"nothing is like it", strings.Replace(vm, "medium", "gigantic", 1), sizes("u1.small"), "spec.instancetype.name", "until it does"},
 		{"there is no catalog", vm, "", "spec.instancetype.name", "until it does"},
 		{"a preference", preferred, preference, "spec.preference.name", "did you mean 'linux'?"},
-		{"a size of the namespace is meant by its kind", strings.Replace(vm, "{name: medium}", "{kind: VirtualMachineInstancetype, name: medum}", 1),
-			sizes("medim") + strings.Replace(strings.Replace(size, "Cluster", "", 1), "name: medium", "name: medium, namespace: shop", 1), "spec.instancetype.name", "did you mean 'medium'?"},
+		{"an instancetype of the namespace is meant by its kind", strings.Replace(vm, "{name: medium}", "{kind: VirtualMachineInstancetype, name: medum}", 1),
+			sizes("medim") + strings.Replace(strings.Replace(size, "Cluster", "", 1), "name: medium", "name: medium, namespace: shop", 1),
+			"spec.instancetype.name", "did you mean 'medium'?"},
 	} {
 		_, file := write(t, test.vm)
 		_, catalog := write(t, test.others)
 		lax, strict := call(t, "", "validate", "-f", file, "--catalog", catalog), call(t, "", "validate", "-f", file, "--catalog", catalog, "--strict")
 		warning := strings.TrimSpace(lax.errOut)
-		if lax.err != nil || !strings.HasPrefix(warning, "Warning: VirtualMachine shop/web: ") || !strings.HasSuffix(warning, test.message) || strings.Contains(warning, "\n") {
+		if lax.err != nil || !strings.HasPrefix(warning, "Warning: VirtualMachine shop/web: ") ||
+			!strings.HasSuffix(warning, test.message) || strings.Contains(warning, "\n") {
 			t.Errorf("%s: want one warning that ends with '%s', got %v\n%s", test.why, test.message, lax.err, lax.errOut)
 		}
 		if ExitStatus(strict.err) != 1 || !strings.Contains(strict.errOut, "  "+test.field+": Not found: ") || !strings.Contains(strict.errOut, test.message) ||
@@ -43,10 +46,11 @@ func TestNamesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatCannotTell is refused under --strict too: which size the VM gets is not known.
+// TestAVolumeThatCannotTell is refused under --strict too: which instancetype the VM gets is not known.
 func TestAVolumeThatCannotTell(t *testing.T) {
 	t.Parallel()
-	inferring := strings.NewReplacer("{name: medium}", "{inferFromVolume: root}", `containerDisk: {image: "os:1"}`, "persistentVolumeClaim: {claimName: disk}").Replace(vm)
+	inferring := strings.NewReplacer("{name: medium}", "{inferFromVolume: root}",
+		`containerDisk: {image: "os:1"}`, "persistentVolumeClaim: {claimName: disk}").Replace(vm)
 	_, file := write(t, inferring)
 	if got := call(t, "", "validate", "-f", file); got.err != nil {
 		t.Errorf("%v\n%s", got.err, got.errOut)
@@ -86,8 +90,10 @@ func TestKindsThatAreNotServed(t *testing.T) {
 			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
 		got := call(t, "", command, "-f", file, "--strict")
-		if ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n    "+file+":2: kind: VirtualMachinePool\n") ||
-			!strings.Contains(got.errOut, "skipped: DataVolume") || !strings.Contains(got.errOut, "ReplicaSet shop/ten is rejected") || !strings.Contains(got.out, "web") {
+		if ExitStatus(got.err) != 1 ||
+			!strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n    "+file+":2: kind: VirtualMachinePool\n") ||
+			!strings.Contains(got.errOut, "skipped: DataVolume") || !strings.Contains(got.errOut, "ReplicaSet shop/ten is rejected") ||
+			!strings.Contains(got.out, "web") {
 			t.Errorf("%s --strict: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
 	}
@@ -113,7 +119,9 @@ func TestServedVersions(t *testing.T) {
 		}
 		_, file = write(t, size, old, preset)
 		_, today := write(t, size, kind, preset)
-		for _, command := range [][]string{{"expand"}, {"expand", "--stage", "all"}, {"explain"}, {"render"}} {
+		for _, command := range [][]string{
+			{"expand"}, {"expand", "--stage", "all"}, {"explain"}, {"render"},
+		} {
 			was, is := call(t, "", append(command, "-f", file)...), call(t, "", append(command, "-f", today)...)
 			if was.err != nil || was.out != is.out {
 				t.Errorf("%q: v1alpha3 differs from v1: %v\n%s\n%s", command, was.err, was.out, is.out)
@@ -122,7 +130,8 @@ func TestServedVersions(t *testing.T) {
 	}
 	for _, version := range []string{"v1alpha1", "v1alpha2"} { // the CRDs do not serve them
 		_, file := write(t, strings.Replace(size, "v1beta1", version, 1))
-		if got := call(t, "", "validate", "-f", file); ExitStatus(got.err) != 1 || !strings.Contains(got.errOut, "instancetype.kubevirt.io/"+version+" has no such kind") {
+		if got := call(t, "", "validate", "-f", file); ExitStatus(got.err) != 1 ||
+			!strings.Contains(got.errOut, "instancetype.kubevirt.io/"+version+" has no such kind") {
 			t.Errorf("%s: %v\n%s%s", version, got.err, got.errOut, got.out)
 		}
 	}
@@ -134,7 +143,9 @@ func TestCatalogRepeats(t *testing.T) {
 	_, sizes := write(t, size)
 	_, others := write(t, preference, preset)
 	_, file := write(t, preferred)
-	for _, command := range [][]string{{"validate", "-f", file, "--strict"}, {"expand", "-f", file}, {"explain", "-f", file}, {"render", "-f", file}, {"diff", file, file}} {
+	for _, command := range [][]string{
+		{"validate", "-f", file, "--strict"}, {"expand", "-f", file}, {"explain", "-f", file}, {"render", "-f", file}, {"diff", file, file},
+	} {
 		for _, catalogs := range [][]string{{"--catalog", sizes, "--catalog", others}, {"--catalog", sizes + "," + others}} {
 			if got := call(t, "", append(command, catalogs...)...); got.err != nil || got.out == "" {
 				t.Errorf("%q: %v\n%s", command, got.err, got.errOut)

@@ -15,13 +15,14 @@ func TestWhatAnAPIServerRefusesFirst(t *testing.T) {
 	t.Parallel()
 	in := func(old, text string) string { return strings.Replace(vm, old, text, 1) }
 	for _, test := range []struct{ why, text, want string }{
-		{"unknown field", in("devices: {}", "devices: {disks: [{name: root, buss: virtio}]}"), "spec.template.spec.domain.devices.disks[0].buss: Forbidden: unknown field"},
+		{"unknown field", in("devices: {}", "devices: {disks: [{name: root, buss: virtio}]}"),
+			"spec.template.spec.domain.devices.disks[0].buss: Forbidden: unknown field"},
 		{"unknown metadata", in("namespace: shop", "namespace: shop, lables: {}"), "metadata.lables: Forbidden: unknown field"},
 		{"wrong type", in("devices: {}", "devices: {}, cpu: {cores: two}"), `spec.template.spec.domain.cpu.cores: Invalid value: "string": must be of type integer`},
 		{"missing field", in("devices: {}", "devices: {disks: [{disk: {bus: virtio}}]}"), "spec.template.spec.domain.devices.disks[0].name: Required value"},
 		{"unknown kind", in("VirtualMachine", "VirtualMashine"), "kind: Invalid value: \"VirtualMashine\": kubevirt.io/v1 has no such kind"},
 		{"unknown version", in("kubevirt.io/v1", "kubevirt.io/v7"), "kubevirt.io/v7 has no such kind"},
-		{"unknown field of a size", strings.Replace(size, "guest: 3", "gast: 3, guest: 3", 1), "spec.cpu.gast: Forbidden: unknown field"},
+		{"unknown field of an instancetype", strings.Replace(size, "guest: 3", "gast: 3, guest: 3", 1), "spec.cpu.gast: Forbidden: unknown field"},
 	} {
 		_, file := write(t, test.text)
 		got := call(t, "", "validate", "-f", file)
@@ -91,9 +92,10 @@ func TestLinesOfTheStandardInput(t *testing.T) {
 		judged = append(judged, j)
 	}
 	if len(judged) != 2 || !judged[0].Allowed || judged[1].Allowed {
-		t.Fatalf("want the size accepted and the VM in a list not: %+v %v %s", judged, got.err, got.errOut)
+		t.Fatalf("want the instancetype accepted and the VM in a list not: %+v %v %s", judged, got.err, got.errOut)
 	}
-	want := []workbench.Cause{{Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest", Message: judged[1].Causes[0].Message, File: workbench.StandardInput, Line: 17}}
+	want := []workbench.Cause{{Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest",
+		Message: judged[1].Causes[0].Message, File: workbench.StandardInput, Line: 17}}
 	if diff := cmp.Diff(want, judged[1].Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}

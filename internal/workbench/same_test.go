@@ -78,7 +78,7 @@ func sameVerdict(t *testing.T, file string) (compared, refused int) {
 	if _, err := os.Stat(cluster); err == nil {
 		files.Catalog = []string{cluster}
 	} else if strings.HasSuffix(filepath.Dir(file), "examples") {
-		files.Catalog = []string{filepath.Dir(file)} // sizes and preferences have files of their own
+		files.Catalog = []string{filepath.Dir(file)} // instancetypes and preferences have files of their own
 	}
 	in, err := Load(files)
 	if err != nil {

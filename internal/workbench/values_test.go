@@ -168,7 +168,8 @@ func TestProfilesThatSelectNodes(t *testing.T) {
 		t.Errorf("on a host with other labels: %v %q", err, rendered.ByNode)
 	}
 	bench.IgnoreProfiles()
-	if rendered, err = bench.Render(t.Context(), r, Rendering{}); err != nil || len(rendered.ByNode) > 0 || strings.Contains(rendered.Documents[0].XML, "<shares>") {
+	if rendered, err = bench.Render(t.Context(), r, Rendering{}); err != nil || len(rendered.ByNode) > 0 ||
+		strings.Contains(rendered.Documents[0].XML, "<shares>") {
 		t.Errorf("without profiles: %v %q\n%+v", err, rendered.ByNode, rendered.Documents)
 	}
 }
@@ -188,7 +189,8 @@ func TestRefusals(t *testing.T) {
 	_, captured := Capture(r, running, "")
 	for of, err := range map[string]error{"render": rendered, "compare": compared, "capture": captured} {
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || refusal.Guest.Verdict.Allowed() || refusal.Guest.Name() != "VirtualMachine shop/web" || (refusal.Host == host) != (of != "capture") {
+		if !errors.As(err, &refusal) || refusal.Guest.Verdict.Allowed() || refusal.Guest.Name() != "VirtualMachine shop/web" ||
+			(refusal.Host == host) != (of != "capture") {
 			t.Errorf("%s: want a refusal with causes, got %v", of, err)
 		}
 	}
