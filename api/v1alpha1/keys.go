@@ -9,8 +9,8 @@ const (
 	AnnotationPins = Prefix + "pins"
 	// AnnotationIdentity is on VMs and VMIs. Its value is the seed of the firmware UUID, the serial number and the MAC addresses.
 	AnnotationIdentity = Prefix + "identity"
-	// AnnotationGeneration is on VMs and VMIs. On a VM its owner writes any text, and another text after older disks were restored:
-	// no API field tells Kiln of that. On a VMI it is the VM Generation ID that the controller derives from that text.
+	// AnnotationGeneration is on VMs and VMIs. On a VM its owner writes any text, and another text after restoring older disks, which no
+	// API field reports. On a VMI it is the VM Generation ID that the controller derives from that text.
 	AnnotationGeneration = Prefix + "generation"
 	// AnnotationHardware is on VMs and VMIs. The value HardwareLatest asks for hardware that is derived anew at each boot.
 	AnnotationHardware = Prefix + "hardware"

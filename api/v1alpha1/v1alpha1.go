@@ -1,4 +1,4 @@
-// Package v1alpha1 holds Kiln's own kinds: HostProfile and GuestHardware.
+// Package v1alpha1 holds Kiln's own kinds, HostProfile and GuestHardware, and every annotation, label, condition type and reason of kilnvm.io.
 // +kubebuilder:object:generate=true
 // +groupName=kilnvm.io
 package v1alpha1

@@ -1,10 +1,10 @@
-// Package crds holds the definitions of the kinds that Kiln serves, as a cluster gets them, for those who judge a manifest
-// without a cluster.
+// Package crds embeds the definitions of the kinds that Kiln serves, as a cluster gets them. 'kubectl kiln' judges manifests by them without a
+// cluster.
 package crds
 
 import "embed"
 
-// Files are one YAML file a kind, named by its plural in lower case.
+// Files has one YAML file for each kind, named by its plural in lower case. Those of Kiln's own kinds are in folders of their own.
 //
 //go:embed virtualmachine*.yaml hostprofiles/hostprofiles.yaml guesthardwares/guesthardwares.yaml
 var Files embed.FS

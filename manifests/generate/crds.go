@@ -12,10 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// api is the Go module of KubeVirt's types. Its version in go.mod is that of the definitions.
 const api = "kubevirt.io/api"
 
-// definitions are the kinds that Kiln serves, as 'plural.group'. The API's packages hold more, such
-// as migrations and replica sets, which nobody here would act on.
+// definitions are the kinds of KubeVirt that Kiln serves, as 'plural.group'. The module has more, such as migrations and replica sets, which
+// no controller of Kiln acts on.
 var definitions = []string{
 	"virtualmachines.kubevirt.io",
 	"virtualmachineinstances.kubevirt.io",
@@ -34,7 +35,7 @@ func writeDefinitions(dir string) error {
 		return err
 	}
 	defer os.RemoveAll(raw)
-	// Dangerous types are floats; the API has had one for years, in what the guest agent reports.
+	// Dangerous types are floats. The API has one, in what the guest agent reports.
 	if _, err := run("go", "tool", "controller-gen", "crd:allowDangerousTypes=true",
 		"paths="+api+"/core/v1", "paths="+api+"/instancetype/v1beta1", "output:crd:dir="+raw); err != nil {
 		return err
@@ -51,6 +52,8 @@ func writeDefinitions(dir string) error {
 	return nil
 }
 
+// writeDefinition writes the definition of one kind. Its header warns of a client-side apply: the annotation with the last applied object would
+// exceed the limit of an object's annotations.
 func writeDefinition(dir, raw, name, source string) error {
 	plural, group, _ := strings.Cut(name, ".")
 	patched, err := patched(dir, filepath.Join(raw, group+"_"+plural+".yaml"), plural)
@@ -62,7 +65,7 @@ func writeDefinition(dir, raw, name, source string) error {
 	return os.WriteFile(filepath.Join(dir, plural+".yaml"), append([]byte(header), patched...), 0o644)
 }
 
-// patched is a generated definition, changed by DIR/patches/PLURAL.yaml.
+// patched returns a generated definition, changed by DIR/patches/PLURAL.yaml: the patches hold what no marker of controller-gen can say.
 func patched(dir, file, plural string) ([]byte, error) {
 	document, err := os.ReadFile(file)
 	if err != nil {
@@ -111,8 +114,9 @@ func writeOwnDefinitions(dir string) error {
 	return nil
 }
 
-// boundQuantities gives each quantity of a definition a greatest length, without which an API server takes rules about it for too costly; no marker of
-// controller-gen does. A quantity without a rule of its own is a positive whole number.
+// boundQuantities sets maxLength of each quantity of a definition. Without it an API server estimates the cost of a CEL rule about the quantity by
+// the longest possible text, and refuses the definition; controller-gen has no marker for it. A quantity without a rule of its own must be a
+// positive whole number.
 func boundQuantities(document []byte) ([]byte, error) {
 	var definition map[string]any
 	if err := yaml.Unmarshal(document, &definition); err != nil {
@@ -122,6 +126,7 @@ func boundQuantities(document []byte) ([]byte, error) {
 	return yaml.Marshal(definition)
 }
 
+// bound changes a part of a definition, and all parts below it, in place.
 func bound(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -171,7 +176,7 @@ func apply(patch, document []byte) ([]byte, error) {
 	return yaml.JSONToYAML(patched)
 }
 
-// run gives the standard output of a command; what it says on standard error becomes the error.
+// run returns the standard output of a command. Its standard error becomes part of the error.
 func run(name string, args ...string) (string, error) {
 	out, err := exec.Command(name, args...).Output()
 	var exit *exec.ExitError

@@ -73,7 +73,7 @@ func writeFields(from, file string) error {
 	return os.WriteFile(file, []byte(table.String()), 0o644)
 }
 
-// rows writes the fields below a schema, by name. Selectors are Kubernetes' own.
+// rows writes the fields below a schema in the order of their names. It does not go below label selectors, whose fields Kubernetes documents.
 func rows(table *strings.Builder, of schema, at string) {
 	for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
 		field := of.Properties[name]

@@ -1,9 +1,10 @@
-// Command generate writes the manifests that have a source elsewhere: the custom resource
-// definitions, from the Go types of kubevirt.io/api and the patches beside them and from those of
-// api/v1alpha1, with the DeepCopy functions of the latter; the pages of docs about these kinds and about annotations, labels, conditions and
-// reasons; and the overlay for cert-manager, from the typed objects of package certs.
+// Command generate writes all files that are made from Go types:
+//   - the custom resource definitions, from the types of kubevirt.io/api and api/v1alpha1, changed by the patches beside them;
+//   - the DeepCopy functions of api/v1alpha1;
+//   - the pages of docs about Kiln's kinds, and about its annotations, labels, conditions and reasons;
+//   - the overlay for cert-manager, from the typed objects of package certs.
 //
-// Run it at the root of the repository: go run ./manifests/generate
+// Run it at the root of the repository: go run ./manifests/generate. A test fails when a file differs from what this would write.
 package main
 
 import (
@@ -22,6 +23,7 @@ func main() {
 	}
 }
 
+// generate writes the definitions first: the pages of docs are made from them.
 func generate() error {
 	if err := writeDefinitions("manifests/crds"); err != nil {
 		return err
