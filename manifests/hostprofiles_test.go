@@ -94,7 +94,7 @@ func hostPolicy(t *testing.T, p plane, field, spec string, taken bool) {
 	if err := yaml.UnmarshalStrict([]byte(object), &profile); err != nil {
 		t.Errorf("%s: %v", object, err)
 	}
-	if mistakes := backend.Illegible(&profile.Spec, nil); len(mistakes) > 0 {
+	if mistakes := backend.InvalidFields(&profile.Spec, nil); len(mistakes) > 0 {
 		t.Errorf("%s: the API server takes it, and a launcher leaves it out: %v", spec, mistakes)
 	}
 }
@@ -135,7 +135,7 @@ func hostProfiles(t *testing.T, p plane) {
 			if err := yaml.UnmarshalStrict([]byte(object), &profile); err != nil {
 				t.Fatal(err)
 			}
-			mistakes := backend.Unreadable(&profile.Spec, field.NewPath("spec"))
+			mistakes := backend.InvalidSelectors(&profile.Spec, field.NewPath("spec"))
 			out, err := p.try("", object, "create", "--dry-run=server", "-f", "-")
 			if (err != nil) != (c.field != "") || (len(mistakes) > 0) != (c.field != "") {
 				t.Errorf("%s, %s: the API server: %v, %s; a launcher: %v; want it refused: %t", c.why, selector, err, out, mistakes, c.field != "")

@@ -68,10 +68,10 @@ func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: profile.Generation,
 	}
 	spec := field.NewPath("spec")
-	if mistakes := backend.Unreadable(&profile.Spec, spec); len(mistakes) > 0 {
+	if mistakes := backend.InvalidSelectors(&profile.Spec, spec); len(mistakes) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector
 		condition.Message = fmt.Sprintf("%.*s", longest, "launchers ignore this profile: "+mistakes.ToAggregate().Error())
-	} else if mistakes := backend.Illegible(&profile.Spec, spec); len(mistakes) > 0 {
+	} else if mistakes := backend.InvalidFields(&profile.Spec, spec); len(mistakes) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidField
 		condition.Message = fmt.Sprintf("%.*s", longest, "launchers ignore these fields or refuse VMIs that need them: "+mistakes.ToAggregate().Error())
 	}

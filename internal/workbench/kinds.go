@@ -106,7 +106,7 @@ func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
-	r.Verdict.Errors = backend.Mistakes(&object.Spec, field.NewPath("spec"))
+	r.Verdict.Errors = backend.ValidateProfile(&object.Spec, field.NewPath("spec"))
 	return err
 }
 

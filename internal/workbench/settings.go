@@ -103,7 +103,7 @@ func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), err)
 		}
-		if mistakes := backend.Mistakes(&profiles[i].Spec, field.NewPath("spec")); len(mistakes) > 0 {
+		if mistakes := backend.ValidateProfile(&profiles[i].Spec, field.NewPath("spec")); len(mistakes) > 0 {
 			return nil, fmt.Errorf("--profile: HostProfile %s: %w", object.GetName(), mistakes.ToAggregate())
 		}
 	}

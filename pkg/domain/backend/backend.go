@@ -1,5 +1,9 @@
-// Package backend completes a frontend with the host side of one start: emulator, firmware files, sources, tuning. It sets only what the
-// guest does not see, which Render checks, and never alters the frontend to fit a host.
+// Package backend completes a frontend with the host side of one start: emulator, firmware files, sources, tuning: stage 3. It sets only what
+// the guest does not see, which Render checks, and never alters the frontend to fit a host. So a VMI has the same hardware on each host.
+//
+// Each file names its elements, the fields of the API and of HostProfile that it reads, the part of KubeVirt that it reproduces (by its path
+// below pkg/virt-launcher/virtwrap) and the section of libvirt's page "Domain XML format" (formatdomain). Unlike KubeVirt's converter, nothing
+// here reads the host: facts and bindings come as values, and the launcher gathers them before.
 package backend
 
 import (
@@ -14,34 +18,37 @@ import (
 
 // Input is everything that stage 3 depends on. Nothing of it is modified.
 type Input struct {
+	// Frontend is the domain of stage 2, complete with addresses.
 	Frontend *libvirtxml.Domain
-	// VMI carries the API's own backend fields: cache, io, IO threads, dedicated CPUs, huge pages.
-	VMI      *v1.VirtualMachineInstance
+	// VMI has the API's own backend fields: cache, io, IO threads, dedicated CPUs, huge pages.
+	VMI *v1.VirtualMachineInstance
+	// Host has the facts of the host, Bindings its resources for this start.
 	Host     Capabilities
 	Bindings Bindings
-	// Policy is the administrator's, of the profiles that select the guest and the host.
+	// Policy is what the HostProfiles that select the VMI and the host set, as Policy merges them.
 	Policy v1alpha1.HostPolicy
 }
 
-// Documents are what a start needs of libvirt.
+// Documents are the libvirt documents of one start.
 type Documents struct {
 	Domain *libvirtxml.Domain
-	// What must be there before the domain, in this order, and be removed after it.
+	// Secrets, Filters and NodeDevices must exist before the domain starts, in this order, and are removed after it ends.
 	Secrets     []Secret
 	Filters     []libvirtxml.NWFilter
 	NodeDevices []libvirtxml.NodeDevice
-	// TPMState is the directory of the TPM's state, for a libvirt too old to read it from the domain. Empty when the domain names it.
+	// TPMState is the directory of the TPM's state for a libvirt before 10.10, which does not read it from the domain. Empty if the domain names it.
 	TPMState string
 }
 
-// Render returns the documents, or an error for every missing binding and capability at the field that needs it.
+// Render returns the documents, or an error for every missing binding and capability at the field that needs it: below spec, or below hostProfile.
+// It is a pure function: equal input gives equal documents, so that a start that is repeated replaces what the first one made.
 func Render(in Input) (Documents, field.ErrorList) {
 	h := &host{Input: in, spec: &in.VMI.Spec, domain: field.NewPath("spec", "domain")}
-	h.policy, h.errs = complete(in.Policy)
+	h.policy, h.errs = toLibvirt(in.Policy)
 	h.plan = h.planThreads()
-	h.paths()
-	h.outdated()
-	h.couplings()
+	h.applyPathTemplates()
+	h.checkVersions()
+	h.checkCouplings()
 	h.pins = h.pinning()
 	front := in.Frontend
 	dom := *front
@@ -86,7 +93,7 @@ func Render(in Input) (Documents, field.ErrorList) {
 	return documents, nil
 }
 
-// unaltered returns an error when the guest would see anything but the frontend.
+// unaltered returns an error if the guest would see anything but the frontend. Such an error is a bug of this package.
 func unaltered(front, complete *libvirtxml.Domain) error {
 	if abi.Same(front, complete) {
 		return nil
@@ -98,11 +105,11 @@ func unaltered(front, complete *libvirtxml.Domain) error {
 type host struct {
 	Input
 	spec     *v1.VirtualMachineInstanceSpec
-	policy   v1alpha1.HostPolicy // in libvirt's words, with a struct for each part
+	policy   v1alpha1.HostPolicy // with libvirt's values; no part is nil
 	domain   *field.Path         // spec.domain
 	plan     threadPlan
-	nicKinds []string // how each interface of the frontend is bound
-	pins     *pinning // nil unless the guest has CPUs of its own
+	nicKinds []string // the kind of the binding of each interface of the frontend
+	pins     *pinning // nil without dedicated CPUs
 	errs     field.ErrorList
 }
 

@@ -11,9 +11,10 @@ import (
 )
 
 // Elements: cputune, vcpu@cpuset. API fields: domain.cpu.dedicatedCpuPlacement, isolateEmulatorThread, realtime;
-// host profile: cpu, cache. Which CPUs is in cpu_pinning.go.
+// host profile: cpu, cache. cpu_pinning.go chooses the CPUs.
+// KubeVirt: converter/vcpu/vcpu.go. libvirt: "CPU Tuning".
 
-// vcpu lets the CPUs of a guest that has some of its own float among those, where the administrator does not want pins.
+// vcpu lets all vCPUs share the dedicated CPUs with hostProfile.cpu.pinStrategy 'None'.
 func (h *host) vcpu() *libvirtxml.DomainVCPU {
 	if h.pins == nil || h.pins.floating.IsEmpty() {
 		return h.Frontend.VCPU
@@ -23,6 +24,7 @@ func (h *host) vcpu() *libvirtxml.DomainVCPU {
 	return &out
 }
 
+// cpuTune pins the vCPUs that are enabled at boot, as KubeVirt does.
 func (h *host) cpuTune() *libvirtxml.DomainCPUTune {
 	out := &libvirtxml.DomainCPUTune{IOThreadPin: h.ioThreadPins(), EmulatorPin: h.emulatorPin()}
 	if h.pins != nil && h.pins.floating.IsEmpty() {
@@ -49,7 +51,7 @@ func (h *host) emulatorPin() *libvirtxml.DomainCPUTuneEmulatorPin {
 	return nil
 }
 
-// cpus reads a list of the profile's cpu part.
+// cpus parses a list of CPUs in the profile's cpu part.
 func (h *host) cpus(list, name string) cpuset.CPUSet {
 	cpus, err := cpuset.Parse(list)
 	if err != nil {
@@ -58,7 +60,8 @@ func (h *host) cpus(list, name string) cpuset.CPUSet {
 	return cpus
 }
 
-// quotas are shares, limits and scheduler of the guest's CPUs; it reports whether there are any.
+// quotas adds shares, period, quotas and scheduler, and reports whether there are any. The emulator has the vCPUs' period
+// and a quota of its own.
 func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
 	p := h.policy.CPU
 	if p.Shares != nil {
@@ -78,10 +81,11 @@ func (h *host) quotas(out *libvirtxml.DomainCPUTune) bool {
 	return out.Shares != nil || out.Period != nil || out.Quota != nil || out.EmulatorQuota != nil || out.VCPUSched != nil
 }
 
-// realtimePriority is the one that KubeVirt gives: above all that is not realtime, below the kernel's own threads.
+// realtimePriority is KubeVirt's for vCPU threads (SCHED_FIFO). It is the lowest: the kernel's own realtime threads must preempt them.
 const realtimePriority = 1
 
-// scheduler is that of a realtime guest, on the CPUs of its mask, else the administrator's.
+// scheduler is SCHED_FIFO for the vCPUs in realtime.mask, else hostProfile.cpu.vcpuScheduler. KubeVirt's node agent sets it on the running
+// threads (hypervisor/kvm/realtime.go); libvirt's element does it at the start.
 func (h *host) scheduler() []libvirtxml.DomainCPUTuneVCPUSched {
 	sched := libvirtxml.DomainCPUTuneVCPUSched{VCPUs: h.everyVCPU()}
 	switch c, policy := h.spec.Domain.CPU, h.policy.CPU.VCPUScheduler; {
@@ -107,7 +111,8 @@ func (h *host) everyVCPU() string {
 	return fmt.Sprintf("0-%d", h.Frontend.VCPU.Value-1)
 }
 
-// resctrl gives the guest's CPUs parts of cache and bandwidth; it reports whether there are any.
+// resctrl adds the parts of the L3 cache and of the memory bandwidth that the vCPUs get, by the kernel's resctrl file system. It reports whether
+// there are any.
 func (h *host) resctrl(out *libvirtxml.DomainCPUTune) bool {
 	caches := libvirtxml.DomainCPUCacheTune{VCPUs: h.everyVCPU()}
 	for id, size := range h.policy.Cache.L3Sizes {

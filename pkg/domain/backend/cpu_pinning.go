@@ -4,57 +4,57 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Which CPUs of the host a guest with dedicatedCpuPlacement gets: its cores whole cores of the host, then what is left of
-// others, all in one NUMA node where one has room; a guest that mirrors NUMA nodes never has a NUMA node of its own spread over two.
-// As in KubeVirt, threads of a supplemental pool and the isolated emulator take one more CPU each.
+// Chooses the host CPUs of a VMI with dedicatedCpuPlacement. Its cores get whole cores of the host, then CPUs that are left of others, all in one
+// NUMA node where one has enough. With numa.guestMappingPassthrough each NUMA node of the guest is on one of the host.
+// As in KubeVirt (converter/vcpu/vcpu.go), threads of a supplemental pool and the isolated emulator take one more CPU each.
 
-// pinning is where the guest runs. Numbers are the host's.
+// pinning is the CPUs and NUMA nodes that the VMI gets, in the host's numbering.
 type pinning struct {
-	// vcpus is the CPU of each vCPU that the guest starts with, pool that of each thread of the supplemental pool.
+	// vcpus has the CPU of each vCPU that is enabled at boot, pool that of each thread of the supplemental pool.
 	vcpus, pool, emulator []int
-	// nodes has the NUMA node of the host for each of the guest's.
+	// nodes has the NUMA node of the host for each of the guest's, in the guest's order. It is empty unless the VMI mirrors NUMA nodes.
 	nodes []int
-	// floating is all that the vCPUs may run on, where they are not to be pinned; else empty.
+	// floating is the set of CPUs that all vCPUs share with hostProfile.cpu.pinStrategy 'None', else empty.
 	floating cpuset.CPUSet
 }
 
-// pinning is nil for guests without CPUs of their own, and where there are too few.
+// pinning returns nil for a VMI without dedicated CPUs, and with an error where the host has too few.
 func (h *host) pinning() *pinning {
 	cpu := h.spec.Domain.CPU
 	if cpu == nil || !cpu.DedicatedCPUPlacement {
 		return nil
 	}
-	vcpus, pool, rooms := h.startingCPUs(), int(h.plan.pool), h.rooms()
+	vcpus, pool, hostNodes := h.startingCPUs(), int(h.plan.pool), h.hostNodes()
 	extra := pool + h.emulatorCPUs(vcpus+pool)
-	if have := total(rooms); have < vcpus+extra {
+	if have := total(hostNodes); have < vcpus+extra {
 		h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true,
 			fmt.Sprintf("the VMI needs %d dedicated CPUs, and %s has %d for it", vcpus+extra, h.node(), have)))
 		return nil
 	}
 	p := &pinning{}
 	if nodes := h.guestNUMANodes(); h.mirrored() && len(nodes) > 0 {
-		if p.nodes, p.vcpus = h.mirror(nodes, rooms); p.nodes == nil {
+		if p.nodes, p.vcpus = h.mirror(nodes, hostNodes); p.nodes == nil {
 			return nil
 		}
-		away := func(r *room) bool { return !slices.Contains(p.nodes, r.id) }
-		rooms = append(slices.DeleteFunc(slices.Clone(rooms), away), rooms...) // the guest's own NUMA nodes first
+		otherNode := func(r *hostNode) bool { return !slices.Contains(p.nodes, r.id) }
+		hostNodes = append(slices.DeleteFunc(slices.Clone(hostNodes), otherNode), hostNodes...) // the guest's own NUMA nodes first
 	} else {
 		d := demand{vcpus / h.threads(), h.threads(), extra}
-		if crossing := h.policy.CPU.AllowNUMANodeCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(rooms, d.fits) {
+		if crossing := h.policy.CPU.AllowNUMANodeCrossing; crossing != nil && !*crossing && !slices.ContainsFunc(hostNodes, d.fits) {
 			h.fail(field.Invalid(h.domain.Child("cpu", "dedicatedCpuPlacement"), true, fmt.Sprintf(
-				"the VMI needs %d CPUs of one NUMA node because hostProfile.cpu.allowNUMANodeCrossing is 'false'; %s has: %s", vcpus+extra, h.node(), offered(rooms))))
+				"the VMI needs %d CPUs of one NUMA node because hostProfile.cpu.allowNUMANodeCrossing is 'false'; %s has: %s",
+				vcpus+extra, h.node(), describeHostNodes(hostNodes))))
 			return nil
 		}
-		p.vcpus, rooms = local(rooms, d)
+		p.vcpus, hostNodes = placeVCPUs(hostNodes, d)
 	}
-	rest := takeAny(rooms, extra)
+	rest := takeCPUs(hostNodes, extra)
 	p.pool, p.emulator = rest[:pool], rest[pool:]
 	if h.policy.CPU.PinStrategy == "none" {
 		p.floating = cpuset.New(p.vcpus...)
@@ -62,6 +62,7 @@ func (h *host) pinning() *pinning {
 	return p
 }
 
+// startingCPUs returns the number of vCPUs at boot, without the hot-pluggable ones.
 func (h *host) startingCPUs() int {
 	if v := h.Frontend.VCPU; v.Current > 0 {
 		return int(v.Current)
@@ -69,7 +70,7 @@ func (h *host) startingCPUs() int {
 	return int(h.Frontend.VCPU.Value)
 }
 
-// threads of a core of the guest.
+// threads returns the threads of a core of the guest.
 func (h *host) threads() int {
 	if c := h.Frontend.CPU; c != nil && c.Topology != nil {
 		return max(1, c.Topology.Threads)
@@ -77,8 +78,8 @@ func (h *host) threads() int {
 	return 1
 }
 
-// emulatorCPUs is how many CPUs QEMU's other threads have to themselves. Where the cluster asks for it, a second one makes the
-// number of the guest's CPUs even, for hosts that give out whole cores.
+// emulatorCPUs returns how many CPUs isolateEmulatorThread adds for QEMU's other threads. The annotation, which the cluster's configuration sets,
+// adds a second one where the number of all other CPUs is even: a kubelet with full-pcpus-only gives out whole cores only.
 func (h *host) emulatorCPUs(others int) int {
 	if !h.spec.Domain.CPU.IsolateEmulatorThread {
 		return 0
@@ -89,102 +90,17 @@ func (h *host) emulatorCPUs(others int) int {
 	return 1
 }
 
-// room is what the guest may have of one NUMA node of the host.
-type room struct {
-	id int
-	// cores are the free CPUs by core, those with the most first.
-	cores     [][]int
-	memoryKiB uint64
-	pages     map[uint64]uint64
-	// spread takes a CPU of each core before second ones, for cores of the guest that have one thread.
-	spread bool
-	// near is a NUMA node of the guest's devices.
-	near bool
-}
-
-func (r *room) cpus() int {
-	n := 0
-	for _, core := range r.cores {
-		n += len(core)
-	}
-	return n
-}
-
-func total(rooms []*room) int {
-	n := 0
-	for _, r := range rooms {
-		n += r.cpus()
-	}
-	return n
-}
-
-// rooms of the host, in its order. A host that tells no NUMA nodes has one, in which each CPU is a core.
-func (h *host) rooms() []*room {
-	free, near := h.freeCPUs(), h.deviceNUMANodes()
-	if len(h.Host.NUMA) == 0 {
-		r := &room{id: -1}
-		for _, id := range free.List() {
-			r.cores = append(r.cores, []int{id})
-		}
-		return []*room{r}
-	}
-	var rooms []*room
-	for _, node := range h.Host.NUMA {
-		r := &room{id: node.ID, memoryKiB: node.MemoryKiB, pages: node.Pages, spread: h.policy.CPU.PinStrategy == "spread", near: slices.Contains(near, node.ID)}
-		index := map[[3]int]int{} // by socket, die and core
-		for _, cpu := range node.CPUs {
-			if !free.Contains(cpu.ID) {
-				continue
-			}
-			key := [3]int{cpu.Socket, cpu.Die, cpu.Core}
-			i, known := index[key]
-			if !known {
-				i = len(r.cores)
-				index[key], r.cores = i, append(r.cores, nil)
-			}
-			r.cores[i] = append(r.cores[i], cpu.ID)
-		}
-		slices.SortStableFunc(r.cores, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
-		rooms = append(rooms, r)
-	}
-	return rooms
-}
-
-// take removes CPUs for some cores of the guest, or fewer if there are no more.
-func (r *room) take(cores, threads int) []int {
-	var out []int
-	if r.spread && threads == 1 {
-		for taken := true; taken && len(out) < cores; {
-			taken = false
-			for i := range r.cores {
-				if len(r.cores[i]) > 0 && len(out) < cores {
-					out, r.cores[i], taken = append(out, r.cores[i][0]), r.cores[i][1:], true
-				}
-			}
-		}
-		return out
-	}
-	for _, step := range []int{threads, 1} { // whole cores, then fragments
-		for i := range r.cores {
-			for len(r.cores[i]) >= step && len(out)+step <= cores*threads {
-				out = append(out, r.cores[i][:step]...)
-				r.cores[i] = r.cores[i][step:]
-			}
-		}
-	}
-	return out
-}
-
-// demand is cores of the guest, their threads, and further CPUs.
+// demand is what the VMI needs: cores, threads of each core, and CPUs for the emulator and the supplemental pool.
 type demand struct{ cores, threads, extra int }
 
-func (d demand) fits(r *room) bool { return r.cpus() >= d.cores*d.threads+d.extra }
+func (d demand) fits(r *hostNode) bool { return r.cpus() >= d.cores*d.threads+d.extra }
 
-// local takes the CPUs from the fullest NUMA node that has room for everything, else from the roomiest ones on, and returns the rooms
-// in the order of their use. Cells of the guest's devices come before others.
-func local(rooms []*room, d demand) ([]int, []*room) {
-	order := slices.Clone(rooms)
-	slices.SortStableFunc(order, func(a, b *room) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(b.cpus(), a.cpus())) })
+// placeVCPUs takes the CPUs from the NUMA node with the fewest free CPUs that fits everything, so that large nodes stay free for large VMIs. Where
+// none fits, it fills the nodes with the most free CPUs first. Nodes with the VMI's host devices come before others. It returns the nodes in
+// the order of their use, for the CPUs of the emulator and the pool.
+func placeVCPUs(hostNodes []*hostNode, d demand) ([]int, []*hostNode) {
+	order := slices.Clone(hostNodes)
+	slices.SortStableFunc(order, func(a, b *hostNode) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(b.cpus(), a.cpus())) })
 	best := -1
 	for i, r := range order {
 		if d.fits(r) && (best < 0 || rank(r) == rank(order[best]) && r.cpus() <= order[best].cpus()) {
@@ -195,26 +111,27 @@ func local(rooms []*room, d demand) ([]int, []*room) {
 		order[0], order[best] = order[best], order[0]
 	}
 	var out []int
-	for _, r := range order { // whole cores of the guest within a NUMA node
+	for _, r := range order { // no core of the guest is split over two NUMA nodes while whole ones fit
 		missing := d.cores - len(out)/d.threads
 		out = append(out, r.take(min(missing, r.cpus()/d.threads), d.threads)...)
 	}
-	return append(out, takeAny(order, d.cores*d.threads-len(out))...), order
+	return append(out, takeCPUs(order, d.cores*d.threads-len(out))...), order
 }
 
-func rank(r *room) int {
-	if r.near {
+// rank sorts nodes with host devices of the VMI first.
+func rank(r *hostNode) int {
+	if r.hasDevice {
 		return 0
 	}
 	return 1
 }
 
-// freeCPUs are those that the guest may have, without those that the administrator keeps for the host.
+// freeCPUs returns the bound CPUs without hostProfile.cpu.reservedHostCPUs.
 func (h *host) freeCPUs() cpuset.CPUSet {
 	return cpuset.New(h.Bindings.CPUs...).Difference(h.cpus(h.policy.CPU.ReservedHostCPUs, "reservedHostCPUs"))
 }
 
-// deviceNUMANodes are the NUMA nodes of the guest's host devices, where its CPUs are to follow them.
+// deviceNUMANodes returns the NUMA nodes of the VMI's host devices with hostProfile.numa.followDevices, else nothing.
 func (h *host) deviceNUMANodes() []int {
 	if follow := h.policy.NUMA.FollowDevices; follow == nil || !*follow {
 		return nil
@@ -228,22 +145,11 @@ func (h *host) deviceNUMANodes() []int {
 	return nodes
 }
 
-func takeAny(rooms []*room, n int) []int {
+// takeCPUs takes n CPUs of any core, from the first node that has some.
+func takeCPUs(hostNodes []*hostNode, n int) []int {
 	var out []int
-	for _, r := range rooms {
+	for _, r := range hostNodes {
 		out = append(out, r.take(n-len(out), 1)...)
 	}
 	return out
-}
-
-// offered is the rooms in words.
-func offered(rooms []*room) string {
-	var words []string
-	for _, r := range rooms {
-		if r.id < 0 {
-			return "none is known"
-		}
-		words = append(words, fmt.Sprintf("node %d: %d CPUs, %d KiB", r.id, r.cpus(), r.memoryKiB))
-	}
-	return strings.Join(words, "; ")
 }

@@ -12,6 +12,7 @@ import (
 
 // Elements: sources of serial, console, channel; graphics/listen; tpm/backend; rng/backend and rate; memballoon/stats. Host profile: balloon, rng,
 // graphics, serialLog, security.vtpmSecret.
+// KubeVirt: converter/compute/{console,channels,graphics,tpm,rng,balloon}.go. libvirt: the sections of those devices.
 
 func (h *host) serials() []libvirtxml.DomainSerial {
 	out := slices.Clone(h.Frontend.Devices.Serials)
@@ -22,7 +23,7 @@ func (h *host) serials() []libvirtxml.DomainSerial {
 	return out
 }
 
-// serialLog is a file in the administrator's folder, else the bound one.
+// serialLog is a file in hostProfile.serialLog.dir, else the bound one. It is appended to, as in KubeVirt.
 func (h *host) serialLog() *libvirtxml.DomainChardevLog {
 	p, file := h.policy.SerialLog, h.Bindings.SerialLog
 	if p.Dir != "" {
@@ -41,7 +42,14 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// serialSource is a socket where one is bound, else a terminal that libvirt makes.
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// serialSource is the bound socket, else a pty, which libvirt makes.
 func (h *host) serialSource() *libvirtxml.DomainChardevSource {
 	if h.Bindings.Serial == "" {
 		return &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
@@ -57,7 +65,7 @@ func (h *host) consoles() []libvirtxml.DomainConsole {
 	return out
 }
 
-// channels have sockets; one that is not bound is put by libvirt where its own tools find it.
+// channels have sockets. libvirt chooses the path of one that is not bound, as KubeVirt lets it for the guest agent.
 func (h *host) channels() []libvirtxml.DomainChannel {
 	out := slices.Clone(h.Frontend.Devices.Channels)
 	for i := range out {
@@ -67,6 +75,7 @@ func (h *host) channels() []libvirtxml.DomainChannel {
 	return out
 }
 
+// graphics has a socket, as in KubeVirt, or an address of hostProfile.graphics.listen, where libvirt chooses the port.
 func (h *host) graphics() []libvirtxml.DomainGraphic {
 	out := slices.Clone(h.Frontend.Devices.Graphics)
 	for i := range out {
@@ -84,6 +93,7 @@ func (h *host) graphics() []libvirtxml.DomainGraphic {
 	return out
 }
 
+// tpms adds swtpm's version and state. persistent keeps the state after the domain is undefined.
 func (h *host) tpms() []libvirtxml.DomainTPM {
 	out := slices.Clone(h.Frontend.Devices.TPMs)
 	for i := range out {
@@ -106,18 +116,18 @@ func (h *host) tpms() []libvirtxml.DomainTPM {
 	return out
 }
 
-// namesTPMState reports whether the domain says where the state of its TPM lies. An older libvirt knows no other place than its own folder, by
-// the UUID of the guest: then Documents.TPMState tells the host what that must lead to.
+// namesTPMState reports whether the domain names the directory of the TPM's state. libvirt before 10.10 has one directory for all states and finds
+// a state by the domain's UUID; Documents.TPMState then names the directory that the launcher links there.
 func (h *host) namesTPMState() bool {
 	return h.Bindings.TPMState != "" && Offers(h.Host, tpmPlace)
 }
 
-// ownTPMSecret reports whether the host has a key for this guest's TPM. One that the administrator's profile names is for chosen guests
-// and goes before.
+// ownTPMSecret reports whether the host has a passphrase for this VMI's TPM. The secret of hostProfile.security.vtpmSecret comes before it.
 func (h *host) ownTPMSecret() bool {
 	return h.Bindings.TPMEncrypted && h.policy.Security.VTPMSecret == ""
 }
 
+// rngs reads /dev/urandom, as in KubeVirt, unless hostProfile.rng.source is set.
 func (h *host) rngs() []libvirtxml.DomainRNG {
 	out := slices.Clone(h.Frontend.Devices.RNGs)
 	p := h.policy.RNG
@@ -130,7 +140,7 @@ func (h *host) rngs() []libvirtxml.DomainRNG {
 	return out
 }
 
-// statsPeriod is how often the balloon asks the guest for its memory statistics, in seconds.
+// statsPeriod is how often the balloon asks the guest for its memory statistics, in seconds. It is KubeVirt's default.
 const statsPeriod = 10
 
 func (h *host) balloon() *libvirtxml.DomainMemBalloon {

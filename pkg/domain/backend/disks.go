@@ -11,6 +11,7 @@ import (
 
 // Elements: disk/source, disk/driver (name, type, iothread), disk/backingStore, filesystem/source. API fields: disks[].cache, io, errorPolicy,
 // shareable. Caches, modes and limits are in disks_policy.go.
+// KubeVirt: converter/storage/{disk,volume,virtiofs}.go. libvirt: "Hard drives, floppy disks, CDROMs" and "Filesystems".
 
 func (h *host) disks() []libvirtxml.DomainDisk {
 	specs, path := h.spec.Domain.Devices.Disks, h.domain.Child("devices", "disks")
@@ -26,6 +27,7 @@ func (h *host) disks() []libvirtxml.DomainDisk {
 	return out
 }
 
+// disk adds driver and source. A disk whose volume has no binding is an error, except for an empty CD-ROM drive, which has no volume.
 func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) libvirtxml.DomainDisk {
 	name, driver := spec.Name, libvirtxml.DomainDiskDriver{}
 	if disk.Driver != nil {
@@ -42,7 +44,7 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 	}
 	driver.Type = volume.Format
 	h.tune(&disk, spec, volume, at)
-	driver.IOThread, driver.IOThreads = h.plan.of(name)
+	driver.IOThread, driver.IOThreads = h.plan.forDisk(name)
 	disk.Source = source(volume.Path, volume.Block)
 	if volume.Network != nil {
 		disk.Source = h.networkSource(name, volume.Network)
@@ -51,7 +53,7 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 		disk.Source.Encryption = &libvirtxml.DomainDiskEncryption{Format: "luks",
 			Secrets: []libvirtxml.DomainDiskSecret{{Type: "passphrase", UUID: h.secretUUID("luks/" + name)}}}
 	}
-	if spec.LUN != nil && spec.LUN.Reservation { // libvirt starts the helper that may talk of reservations with the device
+	if spec.LUN != nil && spec.LUN.Reservation { // libvirt starts qemu-pr-helper; KubeVirt has one on the node
 		disk.Source.Reservations = &libvirtxml.DomainDiskReservations{Managed: "yes"}
 	}
 	if volume.Backing != "" {
@@ -61,6 +63,8 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 	return disk
 }
 
+// source is a file or a block device of the host. A backing image is opened read-only and ends the chain: without an explicit empty backingStore,
+// libvirt would probe the image, whose header is a tenant's.
 func source(path string, block bool) *libvirtxml.DomainDiskSource {
 	if block {
 		return &libvirtxml.DomainDiskSource{Block: &libvirtxml.DomainDiskSourceBlock{Dev: path}}
@@ -68,13 +72,13 @@ func source(path string, block bool) *libvirtxml.DomainDiskSource {
 	return &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: path}}
 }
 
-// volume is the path of a volume in the spec.
+// volume returns the path of a volume in the spec; false for a disk without one.
 func (h *host) volume(name string) (*field.Path, bool) {
 	i := slices.IndexFunc(h.spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
 	return field.NewPath("spec", "volumes").Index(i), i >= 0
 }
 
-// virtiofsQueue is the length of the request queue; virtiofsd serves no longer one.
+// virtiofsQueue is the length of the request queue, KubeVirt's and the longest that virtiofsd supports.
 const virtiofsQueue = 1024
 
 func (h *host) filesystems() []libvirtxml.DomainFilesystem {

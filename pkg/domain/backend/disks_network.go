@@ -5,10 +5,12 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: disk/source of type network, with its auth. QEMU reaches these disks itself: nothing is mounted or mapped on the host.
+// Elements: disk/source of type network, with its auth. QEMU connects to these disks itself: nothing is mounted or mapped on the host.
+// KubeVirt has no such disks; there the storage driver maps them to block devices.
 
 var networkProtocols = []string{"iscsi", "nbd", "rbd"}
 
+// networkSource adds the servers, and the secret for a user. nbd has no users in QEMU.
 func (h *host) networkSource(name string, given *NetworkDisk) *libvirtxml.DomainDiskSource {
 	at, _ := h.volume(name)
 	out := &libvirtxml.DomainDiskSourceNetwork{Protocol: given.Protocol, Name: given.Name}
@@ -27,7 +29,7 @@ func (h *host) networkSource(name string, given *NetworkDisk) *libvirtxml.Domain
 	case given.User != "":
 		out.Auth = &libvirtxml.DomainDiskAuth{Username: given.User,
 			Secret: &libvirtxml.DomainDiskSecret{Type: usages[given.Protocol], UUID: h.secretUUID("auth/" + name)}}
-	case given.Protocol != "rbd" && len(given.Hosts) == 0: // Ceph's monitors may stand in its own configuration
+	case given.Protocol != "rbd" && len(given.Hosts) == 0: // the host's ceph.conf may name the monitors
 		h.fail(field.Invalid(at, given.Protocol, h.node()+" has no server for this disk"))
 	}
 	return &libvirtxml.DomainDiskSource{Network: out}

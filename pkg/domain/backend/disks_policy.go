@@ -8,14 +8,15 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// What the administrator says of disks: disk/driver (cache, io, discard, detect_zeroes, error_policy, rerror_policy, metadata_cache) and
-// disk/iotune. Host profile: disk, diskLimits. The user's cache, io and errorPolicy win.
+// Elements: disk/driver (cache, io, discard, detect_zeroes, error_policy, rerror_policy, metadata_cache) and disk/iotune. Host profile: disk,
+// diskLimits. cache, io and errorPolicy of the spec come before the profile's.
+// KubeVirt: converter/converter.go (cache and io), converter/storage/disk.go.
 
 func (h *host) tune(out *libvirtxml.DomainDisk, spec v1.Disk, volume Volume, at *field.Path) {
 	p, driver := h.policy.Disk, out.Driver
 	driver.Cache = h.cache(spec, volume, at)
 	driver.IO = cmp.Or(string(spec.IO), p.IOPolicy)
-	// Native asynchronous IO pays on block devices; on sparse files it blocks when blocks must be allocated.
+	// KubeVirt's default too: native asynchronous IO is faster on block devices, but on sparse files it blocks while blocks are allocated.
 	if driver.IO == "" && driver.Cache == "none" && volume.Block {
 		driver.IO = string(v1.IONative)
 	}
@@ -30,14 +31,14 @@ func (h *host) tune(out *libvirtxml.DomainDisk, spec v1.Disk, volume Volume, at 
 		size := libvirtxml.DomainDiskMetadataCacheSize{Unit: "bytes", Value: int(bytes(p.MetadataCacheSize))}
 		driver.MetadataCache = &libvirtxml.DomainDiskMetadataCache{MaxSize: &size}
 	}
-	// Commands of a LUN go past QEMU's throttle to the device.
+	// A LUN's SCSI commands go to the device, past QEMU's throttling: a limit would not hold.
 	if spec.LUN == nil {
 		out.IOTune = h.ioTune()
 	}
 }
 
-// cache: the page cache of the host is passed by wherever the file system can, so that a write is on the disk when the
-// guest is told so and memory is not used twice.
+// cache bypasses the host's page cache wherever the file system supports O_DIRECT, as KubeVirt does: a write that the guest is told of is on the
+// disk, and memory is not used twice. A shareable disk has cache none always, because two hosts have two page caches.
 func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
 	shared, policy := isTrue(disk.Shareable), h.policy.Disk.CachePolicy
 	asked := cmp.Or(string(disk.Cache), policy)
@@ -56,7 +57,7 @@ func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
 	return string(v1.CacheNone)
 }
 
-// ioTune are the limits of each disk, or of all disks of a group together.
+// ioTune has the limits of hostProfile.diskLimits: of each disk, or of all disks of a group together. KubeVirt has none. libvirt: "iotune".
 func (h *host) ioTune() *libvirtxml.DomainDiskIOTune {
 	p := h.policy.DiskLimits
 	out := libvirtxml.DomainDiskIOTune{
@@ -77,7 +78,7 @@ func (h *host) ioTune() *libvirtxml.DomainDiskIOTune {
 		{out.TotalBytesSecMax, &out.TotalBytesSecMaxLength}, {out.ReadBytesSecMax, &out.ReadBytesSecMaxLength}, {out.WriteBytesSecMax, &out.WriteBytesSecMaxLength},
 		{out.TotalIopsSecMax, &out.TotalIopsSecMaxLength}, {out.ReadIopsSecMax, &out.ReadIopsSecMaxLength}, {out.WriteIopsSecMax, &out.WriteIopsSecMaxLength},
 	} {
-		if burst.rate > 0 { // libvirt takes a length with its burst only
+		if burst.rate > 0 { // libvirt refuses a length without its burst
 			*burst.length = wide(p.BurstLengthSeconds)
 		}
 	}

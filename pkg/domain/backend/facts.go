@@ -7,43 +7,48 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// Capabilities are facts of a host that rarely change. YAML and JSON.
+// Capabilities are facts of a host that rarely change. The launcher reads them from libvirt's capabilities and domain capabilities; offline
+// rendering reads them from a file, in YAML or JSON.
 type Capabilities struct {
 	NodeName string `json:"nodeName,omitempty"`
-	// Labels of the host, by which profiles select it.
+	// Labels are those of the Node, by which HostProfiles select the host.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Architecture of the host: amd64, arm64, s390x.
 	Architecture string `json:"architecture"`
 	// VirtTypes in order of preference: kvm, qemu.
 	VirtTypes []string `json:"virtTypes"`
-	// Emulators is the QEMU binary per guest architecture.
+	// Emulators has the path of the QEMU binary by the guest's architecture.
 	Emulators map[string]string `json:"emulators"`
-	// Machines resolves machine type aliases per guest architecture: q35 -> pc-q35-7.2.
-	Machines       map[string]map[string]string `json:"machines,omitempty"`
-	Firmware       []Firmware                   `json:"firmware,omitempty"`
-	LibvirtVersion string                       `json:"libvirtVersion,omitempty"`
-	QEMUVersion    string                       `json:"qemuVersion,omitempty"`
-	// NUMA nodes with their CPUs, for pinning.
+	// Machines has the machine types of QEMU by the guest's architecture, each with its canonical name: q35 -> pc-q35-7.2. Where it is empty, every
+	// machine type is accepted.
+	Machines map[string]map[string]string `json:"machines,omitempty"`
+	// Firmware is in the order of preference: that of QEMU's descriptors.
+	Firmware []Firmware `json:"firmware,omitempty"`
+	// LibvirtVersion and QEMUVersion such as 9.0.0; empty is unknown and accepted as new enough.
+	LibvirtVersion string `json:"libvirtVersion,omitempty"`
+	QEMUVersion    string `json:"qemuVersion,omitempty"`
+	// NUMA has the NUMA nodes with their CPUs, for pinning. Empty if the host reports none.
 	NUMA []NUMANode `json:"numa,omitempty"`
 	// QEMU is the user that libvirt runs QEMU as; nil is unknown.
 	QEMU *Account `json:"qemu,omitempty"`
 }
 
-// Account is a user of a host and its group, by number.
+// Account is a user of a host and its group, by their numeric IDs.
 type Account struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`
 }
 
-// Firmware is one firmware build of a host, as in its QEMU firmware descriptor.
+// Firmware is one firmware build of a host, as in its QEMU firmware descriptor (docs/interop/firmware.json of QEMU).
 type Firmware struct {
 	Architecture string `json:"architecture"`
-	// Machines are glob patterns.
+	// Machines are glob patterns of machine types.
 	Machines []string `json:"machines,omitempty"`
 	// Features as in QEMU's descriptors: secure-boot, enrolled-keys, requires-smm, amd-sev ...
-	Features     []string `json:"features,omitempty"`
-	Code         string   `json:"code"`
-	VarsTemplate string   `json:"varsTemplate,omitempty"`
+	Features []string `json:"features,omitempty"`
+	// Code is the path of the executable, VarsTemplate that of the empty variable store. A build without VarsTemplate is stateless.
+	Code         string `json:"code"`
+	VarsTemplate string `json:"varsTemplate,omitempty"`
 	// Format of code and vars: raw or qcow2.
 	Format string `json:"format,omitempty"`
 }
@@ -53,13 +58,13 @@ type NUMANode struct {
 	ID        int    `json:"id"`
 	MemoryKiB uint64 `json:"memoryKiB"`
 	CPUs      []CPU  `json:"cpus"`
-	// Pages is the number of huge pages by their size in KiB; unknown if empty.
+	// Pages is the total number of huge pages by their size in KiB; unknown if empty.
 	Pages map[uint64]uint64 `json:"pages,omitempty"`
-	// Distances to other NUMA nodes by their ID, as ACPI counts them; unknown if empty.
+	// Distances to other NUMA nodes by their ID, in the units of ACPI's SLIT; unknown if empty.
 	Distances map[int]uint `json:"distances,omitempty"`
 }
 
-// NUMANodes are the host's NUMA nodes that have CPUs for this guest, each with those alone.
+// NUMANodes returns the host's NUMA nodes that have CPUs of the bindings, each with only those CPUs. It returns nil without dedicated CPUs.
 func NUMANodes(host Capabilities, bindings Bindings) []NUMANode {
 	if len(bindings.CPUs) == 0 {
 		return nil
@@ -84,31 +89,32 @@ type CPU struct {
 	Core int `json:"core"`
 }
 
-// Bindings are the host resources of one start, by device name (the name in the spec).
+// Bindings are the host resources of one start. Keys of the maps are names in the spec: of volumes, interfaces, host devices and GPUs, file
+// systems. No binding has a secret: the launcher gives the values of secrets to libvirt alone.
 type Bindings struct {
 	Volumes  map[string]Volume  `json:"volumes,omitempty"`
 	NICs     map[string]NIC     `json:"nics,omitempty"`
 	HostDevs map[string]HostDev `json:"hostDevs,omitempty"`
 	// Filesystems are virtiofsd sockets.
 	Filesystems map[string]string `json:"filesystems,omitempty"`
-	// NVRAM and TPMState are paths of this guest's own state: a file, and a folder.
+	// NVRAM is the file of the firmware's variables, TPMState the directory of the TPM's state. Both belong to this VMI and outlive it.
 	NVRAM    string `json:"nvram,omitempty"`
 	TPMState string `json:"tpmState,omitempty"`
 	// Kernel and Initrd are paths of kernelBoot.
 	Kernel string `json:"kernel,omitempty"`
 	Initrd string `json:"initrd,omitempty"`
-	// Sockets and files of character devices and graphics.
+	// VNC and Serial are sockets, SerialLog is a file. Channels has the socket of each channel by its alias.
 	VNC       string            `json:"vnc,omitempty"`
 	Serial    string            `json:"serial,omitempty"`
 	SerialLog string            `json:"serialLog,omitempty"`
 	Channels  map[string]string `json:"channels,omitempty"`
-	// CPUs that this guest may have for its own, in host numbering: what a node has given it, or all that are free.
+	// CPUs are the dedicated CPUs, in the host's numbering: those that the node assigned to the VMI, or all that are free.
 	CPUs []int `json:"cpus,omitempty"`
 	// TPMEncrypted is true when the state of the TPM is encrypted; the host has the passphrase.
 	TPMEncrypted bool `json:"tpmEncrypted,omitempty"`
-	// ACPITables maps slic and msdm to files.
+	// ACPITables maps slic and msdm to paths of files.
 	ACPITables map[string]string `json:"acpiTables,omitempty"`
-	// FirmwareFiles maps names in QEMU's fw_cfg to files, such as that of Ignition.
+	// FirmwareFiles maps names in QEMU's fw_cfg to paths of files, such as Ignition's.
 	FirmwareFiles map[string]string `json:"firmwareFiles,omitempty"`
 }
 
@@ -117,20 +123,20 @@ type Volume struct {
 	Path string `json:"path"`
 	// Format is raw or qcow2.
 	Format string `json:"format"`
-	// Network is set for a disk of the network, which has no path.
+	// Network is set for a disk that QEMU reaches over the network. Path is empty then.
 	Network *NetworkDisk `json:"network,omitempty"`
 	// Encrypted is true for a LUKS volume; the host has the passphrase under the volume's name.
 	Encrypted bool `json:"encrypted,omitempty"`
 	// Block is true for a block device.
 	Block bool `json:"block,omitempty"`
-	// Adapter is made for this start: the volume is a LUN that is reached through it. Nil where the host reaches it anyway.
+	// Adapter is the virtual Fibre Channel adapter that is made for this start, where the volume is a LUN behind it.
 	Adapter *HostAdapter `json:"adapter,omitempty"`
 	// Backing is a read-only image below a qcow2 overlay.
 	Backing       string `json:"backing,omitempty"`
 	BackingFormat string `json:"backingFormat,omitempty"`
-	// NoDirectIO is true when the file system refuses O_DIRECT.
+	// NoDirectIO is true if the file system refuses O_DIRECT. KubeVirt opens the file to find out (converter/converter.go).
 	NoDirectIO bool `json:"noDirectIO,omitempty"`
-	// Sizes of blocks in bytes, for disks that match their volume; 0 is unknown.
+	// LogicalBlock, PhysicalBlock and DiscardGranularity are in bytes, for disks with blockSize.matchVolume; 0 is unknown.
 	LogicalBlock       uint `json:"logicalBlockBytes,omitempty"`
 	PhysicalBlock      uint `json:"physicalBlockBytes,omitempty"`
 	DiscardGranularity uint `json:"discardGranularityBytes,omitempty"`
@@ -140,7 +146,7 @@ type Volume struct {
 type (
 	// HostAdapter is a virtual Fibre Channel adapter (NPIV).
 	HostAdapter = v1alpha1.HostAdapter
-	// NetworkDisk is a disk that QEMU reaches itself.
+	// NetworkDisk is a disk that QEMU connects to itself.
 	NetworkDisk = v1alpha1.NetworkDisk
 	// NetworkHost is a server of a NetworkDisk.
 	NetworkHost = v1alpha1.NetworkHost
@@ -153,11 +159,10 @@ type NIC struct {
 	Kind string `json:"kind"`
 	// Device is the tap, the bridge, or the link below a macvtap.
 	Device string `json:"device,omitempty"`
-	// Guarded keeps the guest from sending under another MAC address than its own, and where Addresses are given under other IPv4
-	// addresses than these. It is a filter of the tap.
+	// Guarded asks for a packet filter: the guest may send from its own MAC address only, and from Addresses only if there are any (IPv4).
 	Guarded   bool     `json:"guarded,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
-	// Socket is that of vhostuser; QEMU connects to it.
+	// Socket is that of vhostuser. QEMU connects to it as the client.
 	Socket string `json:"socket,omitempty"`
 }
 
@@ -165,12 +170,12 @@ type NIC struct {
 type HostDev struct {
 	// Type is pci, mdev or usb; for s390x ap (a crypto matrix) and ccw (a channel device), both mediated, too.
 	Type string `json:"type"`
-	// Parent and MediatedType make a mediated device for this start, which ends with the guest: the name of the node device of the
-	// card, and what it is to be. Empty where the device is there already.
+	// Parent and MediatedType describe a mediated device that is made for this start and removed after it: libvirt's node device of the card, and
+	// the type of the new device. Empty for a device that exists.
 	Parent       string `json:"parent,omitempty"`
 	MediatedType string `json:"mediatedType,omitempty"`
 	// Address is the PCI address, the UUID of the mediated device, or bus.device.
 	Address string `json:"address"`
-	// NUMANode is the NUMA node of the host that the device is next to; nil is unknown.
+	// NUMANode is the NUMA node of the host that the device is on, as in sysfs; nil is unknown.
 	NUMANode *int `json:"numaNode,omitempty"`
 }

@@ -11,50 +11,52 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Feature names what libvirt or QEMU have since some version only; errors show it.
+// Feature is the name of a feature that libvirt or QEMU has since some version. Errors print it.
 type Feature string
 
-// Features that Kiln has another way for where they are missing.
+// Features that Kiln replaces where the host lacks them: their absence is no error.
 const (
 	DiscardGranularity Feature = "discard granularity"
 	tpmPlace           Feature = "a path for TPM state"
 )
 
-// features are those that came after libvirt 6.1 and QEMU 4.2, the oldest that Kiln knows of. The versions are those of libvirt's
-// domain format and release notes; discardGranularity has none there and is that of libvirt's own tests.
+// features are those newer than libvirt 6.1 and QEMU 4.2, the oldest versions that Kiln supports. The versions are those of libvirt's page
+// "Domain XML format" and release notes; that of discard granularity is from libvirt's own tests, because neither names it.
+//
+// An older libvirt ignores elements that it does not know: without these checks the guest would start without what its owner asked for.
 var features = []struct {
 	name          Feature
-	libvirt, qemu string // the first ones that have it; empty: any
-	// asks are the fields that ask for it.
-	asks func(*host) []*field.Path
+	libvirt, qemu string // the first versions that have it; empty: any
+	// paths returns the fields of this VMI or of the profile that need the feature.
+	paths func(*host) []*field.Path
 }{
 	{"multiple IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
 		disks := func(d v1.Disk) bool { return d.Disk != nil && d.Disk.Bus == v1.DiskBusVirtio }
 		return when(h.plan.pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
 	}},
-	{DiscardGranularity, "10.0.0", "", func(h *host) (asks []*field.Path) {
+	{DiscardGranularity, "10.0.0", "", func(h *host) (paths []*field.Path) {
 		for i, d := range h.spec.Domain.Devices.Disks {
 			custom := d.BlockSize != nil && d.BlockSize.Custom != nil && d.BlockSize.Custom.DiscardGranularity != nil
-			asks = append(asks, when(custom, h.domain.Child("devices", "disks").Index(i).Child("blockSize", "custom", "discardGranularity"))...)
+			paths = append(paths, when(custom, h.domain.Child("devices", "disks").Index(i).Child("blockSize", "custom", "discardGranularity"))...)
 		}
-		return asks
+		return paths
 	}},
-	// 9.0.0 has it in its schema, and does not read it.
-	{"passt networking", "9.1.0", "7.2.0", func(h *host) (asks []*field.Path) {
+	// 9.0.0 has passt in its schema, but does not read it.
+	{"passt networking", "9.1.0", "7.2.0", func(h *host) (paths []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
-			asks = append(asks, when(h.Bindings.NICs[nic.Name].Kind == "passt", h.domain.Child("devices", "interfaces").Index(i))...)
+			paths = append(paths, when(h.Bindings.NICs[nic.Name].Kind == "passt", h.domain.Child("devices", "interfaces").Index(i))...)
 		}
-		return asks
+		return paths
 	}},
 	{tpmPlace, "10.10.0", "", func(h *host) []*field.Path {
 		return when(h.policy.PathTemplates.SWTPM != "" && len(h.Frontend.Devices.TPMs) > 0, policyPath("pathTemplates", "swtpm"))
 	}},
-	{"panic device 'pvpanic'", "9.1.0", "6.0.0", func(h *host) (asks []*field.Path) {
+	{"panic device 'pvpanic'", "9.1.0", "6.0.0", func(h *host) (paths []*field.Path) {
 		for i, p := range h.spec.Domain.Devices.PanicDevices {
 			pci := p.Model != nil && *p.Model == v1.Pvpanic
-			asks = append(asks, when(pci, h.domain.Child("devices", "panicDevices").Index(i).Child("model"))...)
+			paths = append(paths, when(pci, h.domain.Child("devices", "panicDevices").Index(i).Child("model"))...)
 		}
-		return asks
+		return paths
 	}},
 	{"IO thread polling", "9.4.0", "", func(h *host) []*field.Path {
 		return when(h.policy.IOThreads.PollMaxNanoseconds != nil && h.plan.count > 0, policyPath("ioThreads", "pollMaxNanoseconds"))
@@ -72,11 +74,11 @@ var features = []struct {
 	{"io 'io_uring'", "6.3.0", "5.0.0", func(h *host) []*field.Path {
 		return when(h.policy.Disk.IOPolicy == "io_uring", policyPath("disk", "ioPolicy"))
 	}},
-	{"ACPI index of an interface", "7.3.0", "6.0.0", func(h *host) (asks []*field.Path) {
+	{"ACPI index of an interface", "7.3.0", "6.0.0", func(h *host) (paths []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
-			asks = append(asks, when(nic.ACPIIndex > 0, h.domain.Child("devices", "interfaces").Index(i).Child("acpiIndex"))...)
+			paths = append(paths, when(nic.ACPIIndex > 0, h.domain.Child("devices", "interfaces").Index(i).Child("acpiIndex"))...)
 		}
-		return asks
+		return paths
 	}},
 	{"fw_cfg files", "6.5.0", "", func(h *host) []*field.Path {
 		return when(h.VMI.Annotations[v1.IgnitionAnnotation] != "", field.NewPath("metadata", "annotations").Key(v1.IgnitionAnnotation))
@@ -101,25 +103,25 @@ var features = []struct {
 	{"more than 255 vCPUs", "6.5.0", "", manyCPUs(255)},
 	{"more than 288 vCPUs", "", "8.1.0", manyCPUs(288)},
 	{"more than 1024 vCPUs", "", "9.0.0", manyCPUs(1024)},
-	{"interface model 'igb'", "9.3.0", "8.0.0", func(h *host) (asks []*field.Path) {
+	{"interface model 'igb'", "9.3.0", "8.0.0", func(h *host) (paths []*field.Path) {
 		for i, nic := range h.spec.Domain.Devices.Interfaces {
-			asks = append(asks, when(nic.Model == "igb", h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
+			paths = append(paths, when(nic.Model == "igb", h.domain.Child("devices", "interfaces").Index(i).Child("model"))...)
 		}
-		return asks
+		return paths
 	}},
 	{"direct and extended TLB flush", "11.0.0", "7.1.0", func(h *host) []*field.Path {
 		f := h.Frontend.Features
 		return when(f != nil && f.HyperV != nil && f.HyperV.TLBFlush != nil && (f.HyperV.TLBFlush.Direct != nil || f.HyperV.TLBFlush.Extended != nil),
 			h.domain.Child("features", "hyperv", "tlbflush"))
 	}},
-	// No release notes name it. It came after 10.1; older ones drop it and say nothing.
-	{"display of a PCI host device", "10.2.0", "", func(h *host) (asks []*field.Path) {
+	// No release notes name it. It came after 10.1; older versions drop it without an error.
+	{"display of a PCI host device", "10.2.0", "", func(h *host) (paths []*field.Path) {
 		for i := range h.Frontend.Devices.Hostdevs {
 			d := &h.Frontend.Devices.Hostdevs[i]
-			asks = append(asks, when(d.SubsysPCI != nil && d.SubsysPCI.Display == "on",
+			paths = append(paths, when(d.SubsysPCI != nil && d.SubsysPCI.Display == "on",
 				h.hostdevPath(abi.Name("hostdev", d.Alias)).Child("virtualGPUOptions", "display"))...)
 		}
-		return asks
+		return paths
 	}},
 	{"Intel TDX", "11.6.0", "10.1.0", func(h *host) []*field.Path {
 		s := h.Frontend.LaunchSecurity
@@ -127,7 +129,7 @@ var features = []struct {
 	}},
 }
 
-// manyCPUs is for machines of amd64, those to be plugged in counted.
+// manyCPUs returns the path where a VMI of amd64 has more vCPUs than a limit, hot-pluggable ones included.
 func manyCPUs(limit uint) func(*host) []*field.Path {
 	return func(h *host) []*field.Path {
 		return when(h.spec.Architecture == "amd64" && h.Frontend.VCPU.Value > limit, h.domain.Child("cpu"))
@@ -145,7 +147,7 @@ func when(so bool, root *field.Path, names ...string) []*field.Path {
 	return []*field.Path{root}
 }
 
-// Offers reports whether a host is new enough for a feature. A host whose versions are not known is taken for new enough.
+// Offers reports whether the host's libvirt and QEMU have a feature. A version that is unknown is assumed to be new enough.
 func Offers(host Capabilities, name Feature) bool {
 	for _, f := range features {
 		if f.name == name {
@@ -155,8 +157,8 @@ func Offers(host Capabilities, name Feature) bool {
 	return true
 }
 
-// outdated refuses features that the host's libvirt or QEMU is too old for.
-func (h *host) outdated() {
+// checkVersions refuses features that the host's libvirt or QEMU is too old for.
+func (h *host) checkVersions() {
 	if h.Host.LibvirtVersion == "" && h.Host.QEMUVersion == "" {
 		return
 	}
@@ -165,17 +167,17 @@ func (h *host) outdated() {
 		if len(old) == 0 {
 			continue
 		}
-		for _, path := range f.asks(h) {
-			h.fail(field.Forbidden(path, fmt.Sprintf("%s: %s; run the VMI on a newer host", f.name, strings.Join(h.on(old), ", "))))
+		for _, path := range f.paths(h) {
+			h.fail(field.Forbidden(path, fmt.Sprintf("%s: %s; run the VMI on a newer host", f.name, strings.Join(h.describeOutdated(old), ", "))))
 		}
 	}
 }
 
-// lack is one program that is too old.
-type lack struct{ program, needs, has string }
+// outdatedProgram is one program that is too old.
+type outdatedProgram struct{ program, needs, has string }
 
-func tooOld(host Capabilities, libvirt, qemu string) (old []lack) {
-	for _, l := range []lack{{"libvirt", libvirt, host.LibvirtVersion}, {"QEMU", qemu, host.QEMUVersion}} {
+func tooOld(host Capabilities, libvirt, qemu string) (old []outdatedProgram) {
+	for _, l := range []outdatedProgram{{"libvirt", libvirt, host.LibvirtVersion}, {"QEMU", qemu, host.QEMUVersion}} {
 		needs, unimportant := version.ParseGeneric(l.needs)
 		has, unknown := version.ParseGeneric(l.has)
 		if unimportant == nil && unknown == nil && !has.AtLeast(needs) {
@@ -185,7 +187,7 @@ func tooOld(host Capabilities, libvirt, qemu string) (old []lack) {
 	return old
 }
 
-func (h *host) on(old []lack) (words []string) {
+func (h *host) describeOutdated(old []outdatedProgram) (words []string) {
 	for _, l := range old {
 		words = append(words, fmt.Sprintf("needs %s %s, %s has %s %s", l.program, l.needs, h.node(), l.program, l.has))
 	}

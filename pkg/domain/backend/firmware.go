@@ -11,7 +11,9 @@ import (
 
 // Elements: os/loader, os/nvram, os/kernel, os/initrd, os/acpi/table, sysinfo/entry@file. The frontend names a class of firmware; the host has
 // builds of it.
+// KubeVirt: converter/compute/os.go and efi/efi.go. libvirt: "BIOS bootloader". QEMU: docs/interop/firmware.json.
 
+// os replaces the class of the firmware by a build, and leaves all else of the frontend's element.
 func (h *host) os() *libvirtxml.DomainOS {
 	out := *h.Frontend.OS
 	if out.Firmware == "efi" {
@@ -22,7 +24,7 @@ func (h *host) os() *libvirtxml.DomainOS {
 	return &out
 }
 
-// efi names the build by path: left to itself, libvirt would choose among all builds of the class anew at each start.
+// efi names the build by its path. libvirt's autoselection would choose among all builds of the class anew at each start.
 func (h *host) efi(out *libvirtxml.DomainOS) {
 	secure := feature(out.FirmwareInfo, "secure-boot")
 	build := h.firmware(secure)
@@ -54,8 +56,8 @@ func (h *host) efi(out *libvirtxml.DomainOS) {
 	out.NVRam = &libvirtxml.DomainNVRam{NVRam: h.Bindings.NVRAM, Template: build.VarsTemplate}
 }
 
-// firmware is the first build, in the administrator's order, that has what is asked for and not more: enrolled keys would
-// refuse to start a guest that asked for none.
+// firmware returns the first build, in the host's order, with exactly the features that the guest needs: with enrolled keys, a guest with
+// secureBoot 'false' would not boot an unsigned loader. It returns nil if there is none.
 func (h *host) firmware(secure bool) *Firmware {
 	for i, build := range h.Host.Firmware {
 		if build.Architecture != h.spec.Architecture || !matches(build.Machines, h.Frontend.OS.Type.Machine) {
@@ -63,7 +65,7 @@ func (h *host) firmware(secure bool) *Firmware {
 		}
 		has := func(name string) bool { return slices.Contains(build.Features, name) }
 		if shield := h.shield(); shield != "" && !has(shield) || shield == "" && build.VarsTemplate == "" {
-			continue // firmware without variables is that of encrypted guests alone
+			continue // a build without variable store is for encrypted memory only
 		}
 		if has("requires-smm") && !h.smm() || secure != (has("secure-boot") && has("enrolled-keys")) {
 			continue
@@ -73,7 +75,7 @@ func (h *host) firmware(secure bool) *Firmware {
 	return nil
 }
 
-// shield is the feature, in the words of QEMU's firmware descriptors, that firmware needs to start encrypted memory.
+// shield returns the feature of QEMU's firmware descriptors that a build needs for launchSecurity; empty without.
 func (h *host) shield() string {
 	switch s := h.Frontend.LaunchSecurity; {
 	case s == nil:
@@ -89,9 +91,10 @@ func (h *host) shield() string {
 	return ""
 }
 
-// sevES is the bit of a SEV policy that encrypts registers too.
+// sevES is the bit of a SEV guest policy that encrypts the registers (SEV-ES).
 const sevES = 0x4
 
+// smm reports whether the guest has System Management Mode, by which Secure Boot protects the variable store on x86.
 func (h *host) smm() bool {
 	f := h.Frontend.Features
 	return f != nil && f.SMM != nil && f.SMM.State != "off"
@@ -101,6 +104,7 @@ func feature(info *libvirtxml.DomainOSFirmwareInfo, name string) bool {
 	return info != nil && slices.ContainsFunc(info.Features, func(f libvirtxml.DomainOSFirmwareFeature) bool { return f.Name == name && f.Enabled == "yes" })
 }
 
+// kernel adds the paths of kernelBoot. The frontend has the arguments, which the guest sees.
 func (h *host) kernel(out *libvirtxml.DomainOS) {
 	firmware := h.spec.Domain.Firmware
 	if firmware == nil || firmware.KernelBoot == nil || firmware.KernelBoot.Container == nil {
@@ -116,6 +120,7 @@ func (h *host) kernel(out *libvirtxml.DomainOS) {
 	out.Kernel, out.Initrd = h.Bindings.Kernel, h.Bindings.Initrd
 }
 
+// acpiTables adds the paths of the tables that the frontend names.
 func (h *host) acpiTables(out *libvirtxml.DomainOS) {
 	if out.ACPI == nil {
 		return
@@ -131,7 +136,7 @@ func (h *host) acpiTables(out *libvirtxml.DomainOS) {
 	out.ACPI = tables
 }
 
-// sysinfo names the files that the firmware hands on to the guest.
+// sysinfo adds the paths of fw_cfg files, such as Ignition's.
 func (h *host) sysinfo() []libvirtxml.DomainSysInfo {
 	out := slices.Clone(h.Frontend.SysInfo)
 	for i := range out {

@@ -10,7 +10,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: hostdev/source. Which kind of device it is, the frontend knows; the binding must be of that kind.
+// Elements: hostdev/source. The frontend has the kind of the device; the binding must be of that kind.
+// KubeVirt: device/hostdevice, which takes addresses from the environment of device plugins. libvirt: "Host device assignment".
 
 func (h *host) hostdevs() []libvirtxml.DomainHostdev {
 	out := slices.Clone(h.Frontend.Devices.Hostdevs)
@@ -29,6 +30,7 @@ func (h *host) hostdevs() []libvirtxml.DomainHostdev {
 	return out
 }
 
+// hostdevPath returns the field of a device: in gpus, hostDevices or, for SR-IOV, interfaces.
 func (h *host) hostdevPath(name string) *field.Path {
 	devices := h.spec.Domain.Devices
 	at := h.domain.Child("devices")
@@ -45,9 +47,10 @@ func (h *host) hostdevPath(name string) *field.Path {
 	return h.nicPath(name)
 }
 
-// mediated are the models of mediated devices by their kind in bindings.
+// mediated has the model of mediated devices by the type of the binding.
 var mediated = map[string]string{"mdev": "vfio-pci", "ap": "vfio-ap", "ccw": "vfio-ccw"}
 
+// bindHostdev adds the source. managed is 'no', as in KubeVirt: the device is bound to vfio-pci before the start.
 func bindHostdev(out *libvirtxml.DomainHostdev, bound HostDev) error {
 	switch {
 	case out.SubsysPCI != nil && bound.Type == "pci":

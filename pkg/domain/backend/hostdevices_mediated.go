@@ -7,7 +7,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Documents: node devices, one for each mediated device that is made for this start, in the order of the devices' names.
+// Documents: node devices, one for each mediated device that is made for this start, in the order of the devices' names. KubeVirt's node agent
+// makes them through sysfs. libvirt: "Node devices XML format".
 
 func (h *host) mediatedDevices() (out []libvirtxml.NodeDevice) {
 	for _, name := range slices.Sorted(maps.Keys(h.Bindings.HostDevs)) {

@@ -8,9 +8,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Couplings: a guest that sees a host device next to one of its NUMA nodes has that NUMA node's CPUs and memory where the device is.
+// Couplings: the frontend shows a host device on a NUMA node of the guest (feature gate PCINUMAAwareTopology). The CPUs and memory of that node
+// must then be on the host's node of the device.
 
-// NUMANodeOf is the NUMA node of a host that a PCI device is next to; false where it is not known. On a host with one NUMA node it is that one.
+// NUMANodeOf returns the NUMA node of the host that a PCI or mediated device is on. It reports false where the node is unknown: sysfs has -1 for
+// a device without affinity. On a host with one NUMA node it is that one.
 func NUMANodeOf(host Capabilities, device HostDev) (int, bool) {
 	switch {
 	case device.Type != "pci" && device.Type != "mdev":
@@ -23,14 +25,14 @@ func NUMANodeOf(host Capabilities, device HostDev) (int, bool) {
 	return 0, false
 }
 
-// neighbour is a host device that the guest sees next to one of its NUMA nodes, and the NUMA node of the host that it is next to.
-type neighbour struct {
+// nodeDevice is a host device that the guest sees on one of its NUMA nodes, and the NUMA node of the host that it is on.
+type nodeDevice struct {
 	name string
 	host int
 }
 
-// neighbours of each of the guest's NUMA nodes, as far as the host tells where they are.
-func (h *host) neighbours(node uint) (list []neighbour) {
+// devicesOnNode returns the host devices behind the expander bus of a NUMA node of the guest, those whose node the host reports.
+func (h *host) devicesOnNode(node uint) (list []nodeDevice) {
 	expanders, ports := map[uint]bool{}, map[uint]bool{}
 	for _, c := range h.Frontend.Devices.Controllers {
 		if c.PCI != nil && c.PCI.Target != nil && c.PCI.Target.BusNr != nil && c.PCI.Target.NUMANode != nil && *c.PCI.Target.NUMANode == node {
@@ -44,14 +46,14 @@ func (h *host) neighbours(node uint) (list []neighbour) {
 	}
 	for _, d := range h.Frontend.Devices.Hostdevs {
 		name := abi.Name("hostdev", d.Alias)
-		if id, told := NUMANodeOf(h.Host, h.Bindings.HostDevs[name]); told && ports[busOf(d.Address)] {
-			list = append(list, neighbour{name, id})
+		if id, reported := NUMANodeOf(h.Host, h.Bindings.HostDevs[name]); reported && ports[busOf(d.Address)] {
+			list = append(list, nodeDevice{name, id})
 		}
 	}
 	return list
 }
 
-// busOf is 0, the root bus, for what is on no PCI bus too: no expander or port has that index.
+// busOf returns the PCI bus of an address. It is 0, the root bus, for a device that is not on PCI too: no expander or port has index 0.
 func busOf(a *libvirtxml.DomainAddress) uint {
 	if a == nil || a.PCI == nil || a.PCI.Bus == nil {
 		return 0
@@ -59,24 +61,24 @@ func busOf(a *libvirtxml.DomainAddress) uint {
 	return *a.PCI.Bus
 }
 
-// beside reports whether all devices next to a NUMA node of the guest are next to a NUMA node of the host.
-func (c guestNode) beside(id int) bool {
-	return !slices.ContainsFunc(c.neighbours, func(n neighbour) bool { return n.host != id })
+// matchesDevices reports whether all devices of a NUMA node of the guest are on this NUMA node of the host.
+func (c guestNode) matchesDevices(id int) bool {
+	return !slices.ContainsFunc(c.devices, func(n nodeDevice) bool { return n.host != id })
 }
 
-// devicesOf is 1 for a NUMA node of the host that devices of the guest's NUMA nodes are next to, else 0.
-func devicesOf(nodes []guestNode, id int) int {
+// deviceRank is 1 for a NUMA node of the host with devices of the VMI, else 0.
+func deviceRank(nodes []guestNode, id int) int {
 	for _, c := range nodes {
-		if slices.ContainsFunc(c.neighbours, func(n neighbour) bool { return n.host == id }) {
+		if slices.ContainsFunc(c.devices, func(n nodeDevice) bool { return n.host == id }) {
 			return 1
 		}
 	}
 	return 0
 }
 
-// devices lists the devices next to a NUMA node for messages.
-func (c guestNode) devices() (text string) {
-	for _, n := range c.neighbours {
+// describeDevices lists the devices of a NUMA node for an error.
+func (c guestNode) describeDevices() (text string) {
+	for _, n := range c.devices {
 		text += fmt.Sprintf(", device '%s' of node %d", n.name, n.host)
 	}
 	return text

@@ -9,12 +9,14 @@ import (
 )
 
 // Elements: iothreads, iothreadids, cputune/iothreadpin, disk/driver@iothread and iothreads. API fields: domain.ioThreadsPolicy, ioThreads,
-// disks[].dedicatedIOThread; host profile: ioThreads, whose policy is for guests that name none.
-// Only virtio disks have IO threads of their own in QEMU. The others count, as in KubeVirt, so that the numbers of threads agree.
+// disks[].dedicatedIOThread; host profile: ioThreads, whose policy is for VMIs without one.
+// KubeVirt: converter/iothreads/iothreads.go. libvirt: "IOThreads Allocation".
+// Only virtio disks have IO threads in QEMU. The others count, as in KubeVirt, so that the numbers of threads are equal.
 
+// ioThreads is the number of threads, dedicated ones included.
 func (h *host) ioThreads() uint { return h.plan.count }
 
-// ioThreadIDs says how each thread works, where that is to differ from QEMU's own way.
+// ioThreadIDs sets polling and pool limits of each thread, where the host profile has them; else QEMU's defaults apply.
 func (h *host) ioThreadIDs() *libvirtxml.DomainIOThreadIDs {
 	p, count := h.policy.IOThreads, h.plan.count
 	if count == 0 || p.PollMaxNanoseconds == nil && p.PoolMin == nil && p.PoolMax == nil {
@@ -31,7 +33,7 @@ func (h *host) ioThreadIDs() *libvirtxml.DomainIOThreadIDs {
 	return out
 }
 
-// unsigned is libvirtxml's form of a number that a profile may leave out.
+// unsigned converts an optional number of a profile to libvirtxml's type.
 func unsigned[T int32 | int64](n *T) *uint {
 	if n == nil {
 		return nil
@@ -40,7 +42,7 @@ func unsigned[T int32 | int64](n *T) *uint {
 	return &value
 }
 
-// ioThreadsPolicy is the user's, else the administrator's; nil is none.
+// ioThreadsPolicy is that of the spec, else that of the host profile; nil is none.
 func (h *host) ioThreadsPolicy() *v1.IOThreadsPolicy {
 	policy := h.spec.Domain.IOThreadsPolicy
 	if name := v1.IOThreadsPolicy(h.policy.IOThreads.Policy); policy == nil && name != "" {
@@ -49,7 +51,7 @@ func (h *host) ioThreadsPolicy() *v1.IOThreadsPolicy {
 	return policy
 }
 
-// threadPlan says how many threads there are and which disk has which. Numbers start at 1.
+// threadPlan is the number of threads and their assignment to disks. libvirt numbers threads from 1.
 type threadPlan struct {
 	count uint
 	// single is the thread of each disk; pool is the threads that every virtio disk shares.
@@ -58,7 +60,8 @@ type threadPlan struct {
 	virtio map[string]bool
 }
 
-func (p threadPlan) of(disk string) (*uint, *libvirtxml.DomainDiskIOThreads) {
+// forDisk returns the thread of a disk, or all threads of the pool; nil for a disk without one.
+func (p threadPlan) forDisk(disk string) (*uint, *libvirtxml.DomainDiskIOThreads) {
 	if !p.virtio[disk] {
 		return nil, nil
 	}
@@ -75,6 +78,8 @@ func (p threadPlan) of(disk string) (*uint, *libvirtxml.DomainDiskIOThreads) {
 	return nil, nil
 }
 
+// planThreads follows KubeVirt: shared threads come first and are assigned to disks in turn, dedicated ones follow. A supplemental pool replaces
+// both.
 func (h *host) planThreads() threadPlan {
 	plan := threadPlan{single: map[string]uint{}, virtio: map[string]bool{}}
 	var shared, dedicated []string
@@ -112,8 +117,8 @@ func (h *host) planThreads() threadPlan {
 	return plan
 }
 
-// autoThreads is how many threads the disks without one of their own share: one, or with policy auto one each up to twice
-// the guest's CPUs.
+// autoThreads returns how many threads the disks without a dedicated one share: one, or with policy auto one for each disk, up to twice the
+// requested CPUs less the dedicated threads. With an isolated emulator the limit is one, as in KubeVirt.
 func (h *host) autoThreads(shared, dedicated uint) uint {
 	if shared == 0 {
 		return 0

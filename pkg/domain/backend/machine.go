@@ -9,9 +9,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: domain@type, emulator, on_crash, resource. Which hypervisor runs the guest is the host's choice; that it can run the guest's machine is
-// a question of its QEMU.
+// Elements: domain@type, emulator, on_crash, resource. The host chooses the hypervisor; its QEMU must have the recorded machine type, which an
+// older QEMU may not.
+// KubeVirt: converter/kvm/configurator.go. libvirt: "Element and attribute overview", "Events configuration", "Resource partitioning".
 
+// virtType returns the host's first virtualization type that runs the VMI's architecture.
 func (h *host) virtType() string {
 	for _, kind := range h.Host.VirtTypes {
 		// KVM runs the host's own architecture only.
@@ -23,6 +25,7 @@ func (h *host) virtType() string {
 	return ""
 }
 
+// emulator is the path of QEMU. A host whose QEMU lacks the machine type is refused here, because libvirt reports it at the start only.
 func (h *host) emulator() string {
 	emulator := h.Host.Emulators[h.spec.Architecture]
 	if emulator == "" {
@@ -35,12 +38,12 @@ func (h *host) emulator() string {
 	return emulator
 }
 
-// onCrash is the host's: the guest does not see what becomes of it.
+// onCrash is hostProfile.lifecycle.onCrash, else the frontend's. The guest does not see it.
 func (h *host) onCrash() string {
 	return cmp.Or(h.policy.Lifecycle.OnCrash, h.Frontend.OnCrash)
 }
 
-// resource is the cgroup of guests.
+// resource is the cgroup of hostProfile.security.resourcePartition.
 func (h *host) resource() *libvirtxml.DomainResource {
 	if h.policy.Security.ResourcePartition == "" {
 		return nil
@@ -48,7 +51,7 @@ func (h *host) resource() *libvirtxml.DomainResource {
 	return &libvirtxml.DomainResource{Partition: h.policy.Security.ResourcePartition}
 }
 
-// matches reports whether one of the glob patterns of a firmware descriptor matches a machine type.
+// matches reports whether one of the glob patterns of a firmware descriptor matches a machine type. An invalid pattern matches nothing.
 func matches(patterns []string, machine string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, err := path.Match(pattern, machine)

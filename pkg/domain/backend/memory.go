@@ -9,9 +9,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: memoryBacking, memtune, memory@dumpCore. API fields: domain.memory.hugepages, cpu.realtime; file systems and vhost-user want
-// memory that another process can map; host profile: memory.
+// Elements: memoryBacking, memtune, memory@dumpCore. API fields: domain.memory.hugepages, cpu.realtime. Virtiofs and vhost-user need memory
+// that another process can map. Host profile: memory, lifecycle.coreDump.
+// KubeVirt: converter/compute/memory_backing.go. libvirt: "Memory Backing" and "Memory Tuning".
 
+// memoryBacking changes nothing that the guest sees. Unlike in KubeVirt, no NUMA node of the guest comes or goes with it.
 func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 	p, out := h.policy.Memory, libvirtxml.DomainMemoryBacking{}
 	if memory := h.spec.Domain.Memory; memory != nil && memory.Hugepages != nil && h.pageKiB() == 0 {
@@ -21,7 +23,7 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 	if size := cmp.Or(h.pageKiB(), h.preferredPageKiB()); size > 0 {
 		out.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{Hugepages: h.hugePages(uint(size))}
 	}
-	// A page that was merged is copied at the next write: a delay, which realtime guests must not have.
+	// The kernel copies a merged page at the next write (KSM). The delay is not acceptable with cpu.realtime; KubeVirt does the same.
 	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil || isTrue(p.DisablePageMerging) {
 		out.MemoryNosharepages = &libvirtxml.DomainMemoryNosharepages{}
 	}
@@ -46,7 +48,7 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 
 func isTrue(flag *bool) bool { return flag != nil && *flag }
 
-// shared reports whether another process maps the guest's memory.
+// shared reports whether another process maps the guest's memory: virtiofsd, or the switch of a vhost-user interface.
 func (h *host) shared() bool {
 	for _, nic := range h.Bindings.NICs {
 		if nic.Kind == "vhostuser" {
@@ -56,6 +58,7 @@ func (h *host) shared() bool {
 	return len(h.Frontend.Devices.Filesystems) > 0
 }
 
+// memorySource is hostProfile.memory.backing, and memfd where that is not set and another process maps the memory, as in KubeVirt.
 func (h *host) memorySource() string {
 	switch backing := h.policy.Memory.Backing; {
 	case backing == "anon":
@@ -67,8 +70,8 @@ func (h *host) memorySource() string {
 	}
 }
 
-// allocation is the administrator's. Memory of NUMA nodes is taken all at once, so that a host whose NUMA node has too few pages refuses the
-// guest rather than kills it later.
+// allocation is hostProfile.memory.allocation. With numa.guestMappingPassthrough it is immediate, as in KubeVirt: a NUMA node with too few free
+// pages then fails the start. On demand, the kernel would kill QEMU later.
 func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	p := h.policy.Memory
 	out := libvirtxml.DomainMemoryAllocation{Mode: p.Allocation}
@@ -84,17 +87,19 @@ func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	return &out
 }
 
-// memory leaves the guest's memory out of dumps of QEMU, or puts it in, where the administrator says so.
+// memory adds dumpCore where hostProfile.lifecycle.coreDump is set: whether a core dump of QEMU contains the guest's memory.
 func (h *host) memory() *libvirtxml.DomainMemory {
 	dump := h.policy.Lifecycle.CoreDump
 	if dump == nil {
 		return h.Frontend.Memory
 	}
 	out := *h.Frontend.Memory
-	out.DumpCore = map[bool]string{true: "on", false: "off"}[*dump]
+	out.DumpCore = onOff(*dump)
 	return &out
 }
 
+// memoryTune has the limits of QEMU's memory cgroup. A hard limit includes QEMU's own memory, so the couplings refuse one that the guest's memory
+// reaches.
 func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 	p := h.policy.Memory
 	limit := func(q *resource.Quantity) *libvirtxml.DomainMemoryTuneLimit {
@@ -110,13 +115,13 @@ func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 	return &out
 }
 
-// preferredPageKiB is the first of the administrator's sizes that divides the guest's memory, of which the host has enough pages;
-// 0 if there is none. What others use of them only the start can tell.
+// preferredPageKiB returns the first of hostProfile.memory.hugePageSizes, in KiB, that divides the guest's memory and of which the host has enough
+// pages in total; 0 if there is none. How many of them are free is known at the start only.
 func (h *host) preferredPageKiB() uint64 {
 	for _, quantity := range h.policy.Memory.HugePageSizes {
 		size, pages := uint64(quantity.Value()/1024), uint64(0)
 		if size == 0 {
-			continue // Illegible
+			continue // below 1 KiB: InvalidFields reports it
 		}
 		for _, node := range h.Host.NUMA {
 			pages += node.Pages[size]
@@ -128,7 +133,7 @@ func (h *host) preferredPageKiB() uint64 {
 	return 0
 }
 
-// hugePages says the size once, or for each NUMA node of the guest.
+// hugePages names the page size once, or for each NUMA node of the guest.
 func (h *host) hugePages(size uint) []libvirtxml.DomainMemoryHugepage {
 	if h.pins == nil || len(h.pins.nodes) == 0 {
 		return []libvirtxml.DomainMemoryHugepage{{Size: size, Unit: "KiB"}}
@@ -140,7 +145,7 @@ func (h *host) hugePages(size uint) []libvirtxml.DomainMemoryHugepage {
 	return out
 }
 
-// pageKiB is the size of the guest's huge pages in KiB, 0 without any.
+// pageKiB returns memory.hugepages.pageSize in KiB, 0 where it is not set or no quantity.
 func (h *host) pageKiB() uint64 {
 	memory := h.spec.Domain.Memory
 	if memory == nil || memory.Hugepages == nil {

@@ -14,17 +14,20 @@ import (
 )
 
 // Elements: numatune. API field: domain.cpu.numa.guestMappingPassthrough; host profile: numa.
+// KubeVirt: numaMapping in converter/vcpu/vcpu.go. libvirt: "NUMA Node Tuning".
 //
-// The guest's NUMA nodes stand in the frontend; here each gets a NUMA node of the host that has the CPUs, memory and huge pages. A guest
-// that first booted on another host keeps its NUMA nodes: where they do not fit, it does not start.
+// The guest's NUMA nodes are in the frontend; here each gets a NUMA node of the host that has the CPUs, memory and huge pages. A guest that
+// first booted on another host keeps its NUMA nodes: it does not start on a host where they do not fit. KubeVirt chooses both at each start, so
+// that another host changes the guest's NUMA tables.
 
 // guestNode is one NUMA node of the frontend.
 type guestNode struct {
-	vcpus      []int // those that the guest starts with, in ascending order
-	memoryKiB  uint64
-	neighbours []neighbour
+	vcpus     []int // those that are enabled at boot, in ascending order
+	memoryKiB uint64
+	devices   []nodeDevice
 }
 
+// guestNUMANodes reads the NUMA nodes of the frontend.
 func (h *host) guestNUMANodes() []guestNode {
 	if h.Frontend.CPU == nil || h.Frontend.CPU.Numa == nil {
 		return nil
@@ -37,7 +40,7 @@ func (h *host) guestNUMANodes() []guestNode {
 			return nil
 		}
 		later := func(id int) bool { return id >= h.startingCPUs() }
-		nodes = append(nodes, guestNode{slices.DeleteFunc(cpus.List(), later), uint64(cell.Memory), h.neighbours(uint(len(nodes)))})
+		nodes = append(nodes, guestNode{slices.DeleteFunc(cpus.List(), later), uint64(cell.Memory), h.devicesOnNode(uint(len(nodes)))})
 	}
 	return nodes
 }
@@ -46,22 +49,23 @@ func (h *host) numaPath() *field.Path {
 	return h.domain.Child("cpu", "numa", "guestMappingPassthrough")
 }
 
-// mirror finds a NUMA node of the host for each of the guest and takes the CPUs there. Among the NUMA nodes that fit it prefers those with
-// the guest's devices, then those with the most CPUs, as stage 2 does at the first boot, and the host's order.
-func (h *host) mirror(nodes []guestNode, rooms []*room) (ids, vcpus []int) {
-	roomiest := slices.Clone(rooms)
-	slices.SortStableFunc(roomiest, func(a, b *room) int {
-		return cmp.Or(cmp.Compare(devicesOf(nodes, b.id), devicesOf(nodes, a.id)), cmp.Compare(b.cpus()/h.threads(), a.cpus()/h.threads()))
+// mirror finds a NUMA node of the host for each of the guest's and takes the CPUs there. It returns the IDs in the guest's order, and the CPU of
+// each vCPU. Of the nodes that fit it prefers those with the VMI's devices, then those with the most CPUs, as stage 2 does at the first boot
+// (chooseNUMANodes in the frontend); their order is the host's.
+func (h *host) mirror(nodes []guestNode, hostNodes []*hostNode) (ids, vcpus []int) {
+	largest := slices.Clone(hostNodes)
+	slices.SortStableFunc(largest, func(a, b *hostNode) int {
+		return cmp.Or(cmp.Compare(deviceRank(nodes, b.id), deviceRank(nodes, a.id)), cmp.Compare(b.cpus()/h.threads(), a.cpus()/h.threads()))
 	})
-	roomiest = roomiest[:min(len(nodes), len(rooms))]
-	among := slices.DeleteFunc(slices.Clone(rooms), func(r *room) bool { return !slices.Contains(roomiest, r) })
-	found := h.match(nodes, among)
+	largest = largest[:min(len(nodes), len(hostNodes))]
+	preferred := slices.DeleteFunc(slices.Clone(hostNodes), func(r *hostNode) bool { return !slices.Contains(largest, r) })
+	found := h.match(nodes, preferred)
 	if found == nil {
-		found = h.match(nodes, rooms)
+		found = h.match(nodes, hostNodes)
 	}
 	if found == nil {
 		h.fail(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest's NUMA nodes (%s) do not fit those of %s (%s); run the VMI on a host where they fit",
-			wanted(nodes), h.node(), offered(rooms))))
+			describeGuestNodes(nodes), h.node(), describeHostNodes(hostNodes))))
 		return nil, nil
 	}
 	vcpus = make([]int, h.startingCPUs())
@@ -75,41 +79,43 @@ func (h *host) mirror(nodes []guestNode, rooms []*room) (ids, vcpus []int) {
 	return ids, vcpus
 }
 
-// match gives each NUMA node a room of its own, by trying; hosts have few.
-func (h *host) match(nodes []guestNode, rooms []*room) []*room {
+// match assigns a different node of the host to each of the guest's, by backtracking: hosts have few nodes. It returns nil if there is none.
+func (h *host) match(nodes []guestNode, hostNodes []*hostNode) []*hostNode {
 	if len(nodes) == 0 {
-		return []*room{}
+		return []*hostNode{}
 	}
-	for i, r := range rooms {
+	for i, r := range hostNodes {
 		if !h.fits(nodes[0], r) {
 			continue
 		}
-		if rest := h.match(nodes[1:], slices.Delete(slices.Clone(rooms), i, i+1)); rest != nil {
-			return append([]*room{r}, rest...)
+		if rest := h.match(nodes[1:], slices.Delete(slices.Clone(hostNodes), i, i+1)); rest != nil {
+			return append([]*hostNode{r}, rest...)
 		}
 	}
 	return nil
 }
 
-// fits: memory and huge pages are compared with all that the NUMA node has; what others use of them only the start can tell.
-func (h *host) fits(node guestNode, r *room) bool {
-	if r.id < 0 || !node.beside(r.id) || r.cpus() < len(node.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < node.memoryKiB) {
+// fits compares memory and huge pages with the total of the host's node. How much of it other domains use is known at the start only, where
+// libvirt allocates all of it or fails.
+func (h *host) fits(node guestNode, r *hostNode) bool {
+	if r.id < 0 || !node.matchesDevices(r.id) || r.cpus() < len(node.vcpus) || (r.memoryKiB > 0 && r.memoryKiB < node.memoryKiB) {
 		return false
 	}
 	size := h.pageKiB()
 	return size == 0 || len(r.pages) == 0 || r.pages[size]*size >= node.memoryKiB
 }
 
-func wanted(nodes []guestNode) string {
+// describeGuestNodes lists the guest's NUMA nodes for an error.
+func describeGuestNodes(nodes []guestNode) string {
 	var words []string
 	for i, c := range nodes {
-		words = append(words, fmt.Sprintf("%d: %d CPUs, %d KiB%s", i, len(c.vcpus), c.memoryKiB, c.devices()))
+		words = append(words, fmt.Sprintf("%d: %d CPUs, %d KiB%s", i, len(c.vcpus), c.memoryKiB, c.describeDevices()))
 	}
 	return strings.Join(words, "; ")
 }
 
-// numaTune takes the memory of each NUMA node of the guest from its NUMA node of the host and from nowhere else. Other guests with CPUs of
-// their own take it from those CPUs' NUMA nodes in the administrator's mode.
+// numaTune binds the memory of each NUMA node of the guest to its node of the host, in mode strict as in KubeVirt. A VMI with dedicated CPUs and
+// without guestMappingPassthrough gets hostProfile.numa.mode on the nodes of its CPUs.
 func (h *host) numaTune() *libvirtxml.DomainNUMATune {
 	if h.pins == nil {
 		return nil
@@ -125,7 +131,7 @@ func (h *host) numaTune() *libvirtxml.DomainNUMATune {
 	return out
 }
 
-// memoryNear is for guests without NUMA nodes. 'preferred' can name one NUMA node, that of most of their CPUs.
+// memoryNear binds the memory of a VMI that mirrors no NUMA nodes. In mode preferred libvirt allows one node: that with most of its CPUs.
 func (h *host) memoryNear() *libvirtxml.DomainNUMATune {
 	mode, nodes, most := h.policy.NUMA.Mode, map[int]int{}, -1
 	if mode == "" {
@@ -142,7 +148,7 @@ func (h *host) memoryNear() *libvirtxml.DomainNUMATune {
 		}
 	}
 	if most < 0 {
-		return nil // the host tells no NUMA nodes
+		return nil // the host reports no NUMA nodes
 	}
 	set := cpuset.New(slices.Collect(maps.Keys(nodes))...)
 	if mode == "preferred" {

@@ -14,6 +14,7 @@ import (
 
 // Elements: interface@type, interface/source, interface/target, interface/backend, interface/driver@name, and of the host profile's net:
 // bandwidth, filterref, trustGuestRxFilters, coalesce, port.
+// KubeVirt: network/domainspec/generators.go and converter/network/configurator.go. libvirt: "Network interfaces".
 
 func (h *host) interfaces() []libvirtxml.DomainInterface {
 	out := slices.Clone(h.Frontend.Devices.Interfaces)
@@ -25,7 +26,7 @@ func (h *host) interfaces() []libvirtxml.DomainInterface {
 			h.fail(field.Invalid(at, name, h.node()+" has no binding for this interface"))
 			continue
 		}
-		h.connect(&out[i], nic, at)
+		h.bindNIC(&out[i], nic, at)
 	}
 	return out
 }
@@ -35,7 +36,8 @@ func (h *host) nicPath(name string) *field.Path {
 	return h.domain.Child("devices", "interfaces").Index(i)
 }
 
-func (h *host) connect(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
+// bindNIC connects an interface as its binding says. A tap has managed 'no', as in KubeVirt: it exists already, and libvirt must not delete it.
+func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
 	switch nic.Kind {
 	case "user":
 		out.Source = &libvirtxml.DomainInterfaceSource{User: &libvirtxml.DomainInterfaceSourceUser{}}
@@ -57,12 +59,12 @@ func (h *host) connect(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 		return
 	}
 	h.vhost(out)
-	h.regulate(out)
-	h.guard(out, nic, at)
+	h.limit(out)
+	h.applyFilter(out, nic, at)
 }
 
-// vhost is the kernel's, which serves virtio interfaces with a tap: whenever these have several queues, else as the administrator
-// wants.
+// vhost chooses the backend of a virtio interface with a kernel device. With several queues it is the kernel's vhost, as in KubeVirt; else
+// hostProfile.net.vhost decides, and libvirt where that is not set.
 func (h *host) vhost(out *libvirtxml.DomainInterface) {
 	name := ""
 	switch on := h.policy.Net.VHost; {
@@ -87,14 +89,14 @@ func virtio(nic *libvirtxml.DomainInterface) bool {
 	return nic.Model != nil && strings.HasPrefix(nic.Model.Type, "virtio")
 }
 
-// tapped reports whether the interface has a device of the host's kernel.
+// tapped reports whether the interface has a network device in the host's kernel.
 func tapped(nic *libvirtxml.DomainInterface) bool {
 	s := nic.Source
 	return s != nil && (s.Bridge != nil || s.Ethernet != nil || s.Direct != nil)
 }
 
-// regulate adds the administrator's limits and filters. Which of them an interface cannot have is told by the couplings.
-func (h *host) regulate(out *libvirtxml.DomainInterface) {
+// limit adds the limits and filters of hostProfile.net. The couplings refuse those that the interface cannot have.
+func (h *host) limit(out *libvirtxml.DomainInterface) {
 	p := h.policy.Net
 	if p.Inbound != nil || p.Outbound != nil {
 		out.Bandwidth = &libvirtxml.DomainInterfaceBandwidth{Inbound: rate(p.Inbound), Outbound: rate(p.Outbound)}
@@ -103,7 +105,7 @@ func (h *host) regulate(out *libvirtxml.DomainInterface) {
 		out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: p.FilterRef}
 	}
 	if p.TrustRx != nil {
-		out.TrustGuestRXFilters = map[bool]string{true: "yes", false: "no"}[*p.TrustRx]
+		out.TrustGuestRXFilters = yesNo(*p.TrustRx)
 	}
 	if p.CoalesceFrames != nil {
 		frames := &libvirtxml.DomainInterfaceCoalesceRXFrames{Max: unsigned(p.CoalesceFrames)}
@@ -114,6 +116,7 @@ func (h *host) regulate(out *libvirtxml.DomainInterface) {
 	}
 }
 
+// rate converts limits from bytes to libvirt's units and rounds up.
 func rate(r *v1alpha1.BandwidthPolicy) *libvirtxml.DomainInterfaceBandwidthParams {
 	if r == nil {
 		return nil
@@ -125,7 +128,8 @@ func rate(r *v1alpha1.BandwidthPolicy) *libvirtxml.DomainInterfaceBandwidthParam
 		value := int(rounded(*q, unit))
 		return &value
 	}
-	// libvirt hands these to tc, whose kilobytes are 1000 bytes in rates and 1024 in sizes.
+	// libvirt's units: "Quality of service" has kilobytes per second and kilobytes. It passes them to tc, whose kilobytes are 1000 bytes in rates and
+	// 1024 in sizes.
 	return &libvirtxml.DomainInterfaceBandwidthParams{Average: in(1000, r.AverageBytesPerSecond), Peak: in(1000, r.PeakBytesPerSecond),
 		Burst: in(1024, r.BurstSize)}
 }

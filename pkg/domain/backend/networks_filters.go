@@ -11,27 +11,27 @@ import (
 
 // Documents: network filters, one for each guarded interface. Element: interface/filterref.
 //
-// A guest sends under its own MAC address alone, in Ethernet and in ARP, and where its addresses are known under these alone. The rules are
-// written out: the filters that distributions bring along are not on every host. Host profile: security.nwFilter says for which guests;
-// net.filterRef adds what the host has.
+// A guest may send from its own MAC address only, in Ethernet and in ARP, and where its IP addresses are known from these only. The rules are
+// written out, because libvirt's own filters such as clean-traffic are not installed on every host. hostProfile.security.nwFilter decides which
+// VMIs have a filter; net.filterRef adds one of the host's. KubeVirt renders none. libvirt: "Network Filters" (formatnwfilter).
 
 func (h *host) filterName(name string) string { return "kiln-" + h.owner() + "-" + name }
 
-// guarded reports whether an interface has a filter of ours: as the administrator of guests says, else that of the host. Of what QEMU
-// binds in user space no frame of the guest leaves it; what else has no tap is refused by the couplings.
-func (h *host) guarded(nic NIC) bool {
+// filtered reports whether an interface gets a filter: by hostProfile.security.nwFilter, else by the binding, which the host's administrator
+// chose. QEMU's user-mode network needs none, because no frame of the guest leaves it. The couplings refuse other interfaces without a tap.
+func (h *host) filtered(nic NIC) bool {
 	switch h.policy.Security.NWFilter {
 	case "none":
 		return false
 	case "spoofing":
-		return kernel(nic.Kind) && nic.Kind != "direct"
+		return hasKernelDevice(nic.Kind) && nic.Kind != "direct"
 	}
 	return nic.Guarded
 }
 
-// guard makes an interface use its filter.
-func (h *host) guard(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
-	if !h.guarded(nic) {
+// applyFilter makes an interface use its filter.
+func (h *host) applyFilter(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
+	if !h.filtered(nic) {
 		return
 	}
 	if !tapped(out) || out.Source.Direct != nil {
@@ -46,11 +46,12 @@ func (h *host) guard(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
 	out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: h.filterName(abi.Name("interface", out.Alias))}
 }
 
+// filters returns a filter for each filtered interface. Its name and UUID follow from the VMI's UID, so that a second start replaces it.
 func (h *host) filters() (out []libvirtxml.NWFilter) {
 	for _, nic := range h.Frontend.Devices.Interfaces {
 		name := abi.Name("interface", nic.Alias)
 		bound := h.Bindings.NICs[name]
-		if !h.guarded(bound) {
+		if !h.filtered(bound) {
 			continue
 		}
 		entries := rules(nic.MAC.Address, bound.Addresses)
@@ -62,12 +63,13 @@ func (h *host) filters() (out []libvirtxml.NWFilter) {
 	return out
 }
 
-// Priorities of rules; the lowest is asked first.
+// Priorities of rules: libvirt evaluates lower ones first.
 const (
 	allowPriority = 100
 	dropPriority  = 200
 )
 
+// rules returns the rules for packets that leave the guest. Packets that match none are accepted.
 func rules(mac string, addresses []string) []libvirtxml.NWFilterEntry {
 	own := libvirtxml.NWFilterField{Str: mac}
 	var list []libvirtxml.NWFilterRule

@@ -9,9 +9,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Assumed is the host that offline rendering assumes: QEMU in /usr/bin, firmware where Debian and Ubuntu put it, and two NUMA
-// NUMA nodes of 288 CPUs with their memory. It names no machines, so that any is taken. A guest that mirrors NUMA nodes mirrors those
-// of the sample: its first boot on a real host may give it others.
+// Assumed is the host that offline rendering assumes: QEMU in /usr/bin, firmware where Debian and Ubuntu install it, and two NUMA nodes of 288
+// CPUs with their memory. It names no machines, so that every machine type is accepted. A VMI with numa.guestMappingPassthrough mirrors these
+// NUMA nodes: its first boot on a real host may give it others.
 func Assumed(architecture string) Capabilities {
 	host := Capabilities{
 		Architecture: architecture,
@@ -38,7 +38,7 @@ func Assumed(architecture string) Capabilities {
 	return host
 }
 
-// The largest guest of KubeVirt has 512 CPUs; with further ones for its emulator and IO threads it fits the two NUMA nodes.
+// KubeVirt's limit is 512 vCPUs. A VMI of that size fits the two NUMA nodes, with further CPUs for its emulator and IO threads.
 const (
 	assumedCPUs    = 288
 	assumedMemory  = 4 << 30 // KiB
@@ -94,11 +94,11 @@ func AssumedBindings(vmi *v1.VirtualMachineInstance) Bindings {
 	return b
 }
 
-// assumedBlock is what most devices tell, in bytes.
+// assumedBlock is the block size that most devices report, in bytes.
 const assumedBlock = 512
 
-// assumedExtra is how many CPUs of its own a guest has besides its vCPUs': two for the emulator, should the cluster want an
-// even number, and one for each thread of a supplemental pool.
+// assumedExtra returns how many dedicated CPUs a VMI needs besides those of its vCPUs: one for the emulator, two with the annotation for an even
+// number, and one for each thread of a supplemental pool.
 func assumedExtra(vmi *v1.VirtualMachineInstance) int {
 	extra, pool := 1, vmi.Spec.Domain.IOThreads
 	if _, even := vmi.Annotations[v1.EmulatorThreadCompleteToEvenParity]; even {
@@ -111,7 +111,7 @@ func assumedExtra(vmi *v1.VirtualMachineInstance) int {
 	return extra
 }
 
-// assumedNIC is user-mode networking for masquerade, unless the guest wants several queues, which only taps have.
+// assumedNIC is user-mode networking for masquerade, and a tap with networkInterfaceMultiqueue: user-mode networking has one queue.
 func assumedNIC(nic v1.Interface, devices v1.Devices) NIC {
 	queues := devices.NetworkInterfaceMultiQueue != nil && *devices.NetworkInterfaceMultiQueue
 	switch {

@@ -21,15 +21,15 @@ func policyPath(names ...string) *field.Path { return field.NewPath("hostProfile
 
 var profileRoot = policyPath()
 
-// Policy merges the profiles that select a VMI on a host, field by field: the highest priority counts. Profiles that are Unreadable and fields that
-// are Illegible are left out: one mistake must not stop the guests of all. The errors are fields in which two profiles of one priority differ:
-// which of them counts would be chance.
+// Policy merges the profiles that select a VMI on a host, field by field: the value of the highest priority counts. Profiles with InvalidSelectors
+// and fields of InvalidFields are left out: one mistake must not stop all VMIs. The errors are fields in which two profiles of one priority differ,
+// because the choice between them would be arbitrary.
 func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, host Capabilities) (v1alpha1.HostPolicy, field.ErrorList) {
 	var chosen []*v1alpha1.HostProfile
-	m := merge{from: map[string]*v1alpha1.HostProfile{}}
+	m := merge{setBy: map[string]*v1alpha1.HostProfile{}}
 	for i := range profiles {
 		p := &profiles[i]
-		if selects(p.Spec.VMISelector, vmi.Labels) && selects(p.Spec.NodeSelector, host.Labels) && len(Unreadable(&p.Spec, policyPath())) == 0 {
+		if selects(p.Spec.VMISelector, vmi.Labels) && selects(p.Spec.NodeSelector, host.Labels) && len(InvalidSelectors(&p.Spec, policyPath())) == 0 {
 			chosen = append(chosen, p)
 		}
 	}
@@ -38,24 +38,25 @@ func Policy(profiles []v1alpha1.HostProfile, vmi *v1.VirtualMachineInstance, hos
 	})
 	var policy v1alpha1.HostPolicy
 	for _, p := range chosen {
-		m.fill(reflect.ValueOf(&policy).Elem(), reflect.ValueOf(legible(&p.Spec)).Elem(), place{p, policyPath()})
+		m.fill(reflect.ValueOf(&policy).Elem(), reflect.ValueOf(withoutInvalidFields(&p.Spec)).Elem(), origin{p, policyPath()})
 	}
 	return policy, m.errs
 }
 
 type merge struct {
-	from map[string]*v1alpha1.HostProfile // by path: who set it
-	errs field.ErrorList
+	setBy map[string]*v1alpha1.HostProfile // by the field's path: the profile that set it
+	errs  field.ErrorList
 }
 
-// place is a part of a profile.
-type place struct {
+// origin is a part of a profile.
+type origin struct {
 	*v1alpha1.HostProfile
 	path *field.Path
 }
 
-// fill sets what is unset. Structs are merged, everything else is taken as a whole.
-func (m *merge) fill(to, from reflect.Value, at place) {
+// fill copies the fields that are set in from and unset in to. Structs are merged; lists and quantities are taken as a whole. Profiles come in
+// descending priority, so that a field that is set already has the same priority or a higher one.
+func (m *merge) fill(to, from reflect.Value, at origin) {
 	for i := range from.NumField() {
 		value, target, path := from.Field(i), to.Field(i), at.path.Child(fieldName(from.Type().Field(i)))
 		if value.IsZero() {
@@ -65,27 +66,27 @@ func (m *merge) fill(to, from reflect.Value, at place) {
 			if target.IsNil() {
 				target.Set(reflect.New(value.Type().Elem()))
 			}
-			m.fill(target.Elem(), value.Elem(), place{at.HostProfile, path})
+			m.fill(target.Elem(), value.Elem(), origin{at.HostProfile, path})
 			continue
 		}
-		switch first := m.from[path.String()]; {
+		switch first := m.setBy[path.String()]; {
 		case first == nil:
 			target.Set(value)
-			m.from[path.String()] = at.HostProfile
+			m.setBy[path.String()] = at.HostProfile
 		case first.Spec.Priority == at.Spec.Priority && !equality.Semantic.DeepEqual(target.Interface(), value.Interface()):
 			m.errs = append(m.errs, field.Forbidden(path, fmt.Sprintf(
 				"HostProfiles '%s' and '%s' have priority %d and set different values, %v and %v; change a priority",
-				first.Name, at.Name, at.Spec.Priority, printed(target), printed(value))))
+				first.Name, at.Name, at.Spec.Priority, jsonText(target), jsonText(value))))
 		}
 	}
 }
 
-// paths puts the administrator's paths in the place of the bound ones.
-func (h *host) paths() {
+// applyPathTemplates replaces the bound paths by those of hostProfile.pathTemplates.
+func (h *host) applyPathTemplates() {
 	t := h.policy.PathTemplates
 	for _, p := range []struct {
 		name, text string
-		has        bool // what the path is for
+		has        bool // whether the VMI has the device
 		to         *string
 	}{
 		{"vnc", t.VNC, true, &h.Bindings.VNC}, {"serial", t.Serial, true, &h.Bindings.Serial},
@@ -106,21 +107,22 @@ func (h *host) paths() {
 	}
 }
 
-// expand puts the VMI's names in the place of a template's. What they lead to is judged again: a name is a tenant's.
+// expand replaces the placeholders of a template. The result is checked again, because namespace and name are chosen by a tenant: it must be a
+// clean path without '..'.
 func (h *host) expand(at *field.Path, text, channel string) string {
 	var pairs []string
 	for name, value := range map[string]string{"Namespace": h.VMI.Namespace, "Name": h.VMI.Name, "UID": string(h.VMI.UID), "Channel": channel} {
 		pairs = append(pairs, "{{."+name+"}}", value, "{{ ."+name+" }}", value)
 	}
 	out := strings.NewReplacer(pairs...).Replace(text)
-	if form := forms[strings.TrimPrefix(at.String(), "hostProfile.")]; !form.fits(text) || path.Clean(out) != out {
-		h.fail(field.Invalid(at, text, form.words))
+	if format := formats[strings.TrimPrefix(at.String(), "hostProfile.")]; !format.valid(text) || path.Clean(out) != out {
+		h.fail(field.Invalid(at, text, format.message))
 	}
 	return out
 }
 
-// printed is a value as a user writes it.
-func printed(value reflect.Value) string {
+// jsonText returns a value as it stands in the profile, for errors.
+func jsonText(value reflect.Value) string {
 	text, err := json.Marshal(value.Interface())
 	if err != nil {
 		return err.Error()
@@ -139,7 +141,7 @@ func changes(a, b reflect.Value, at string) (fields []string) {
 		switch {
 		case equality.Semantic.DeepEqual(x.Interface(), y.Interface()):
 		case isPart(x.Type()):
-			fields = append(fields, changes(pointed(x), pointed(y), name+".")...)
+			fields = append(fields, changes(dereferenced(x), dereferenced(y), name+".")...)
 		default:
 			fields = append(fields, name)
 		}
@@ -147,8 +149,8 @@ func changes(a, b reflect.Value, at string) (fields []string) {
 	return fields
 }
 
-// pointed is what a pointer to a struct points to; the empty struct for nil.
-func pointed(pointer reflect.Value) reflect.Value {
+// dereferenced returns the struct that a pointer points to, and the empty struct for nil.
+func dereferenced(pointer reflect.Value) reflect.Value {
 	if pointer.IsNil() {
 		return reflect.Zero(pointer.Type().Elem())
 	}

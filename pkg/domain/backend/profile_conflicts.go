@@ -26,17 +26,17 @@ const (
 	conflictComparisons = 250_000
 )
 
-// Conflicts returns for each profile in conflict, by its name, the first conflictNames of those with which it disagrees, in the order of their names. It
-// reports false where there are so many profiles that not all could be compared; then some conflicts may be missing. What Policy leaves out disagrees
-// with nothing, and neither does a field that a profile for all VMIs on all hosts decides with a higher priority.
+// Conflicts returns the conflicts of each profile by its name: the first conflictNames of them, in the order of the names. It reports false if
+// there are too many profiles to compare all pairs; conflicts may then be missing. Invalid profiles and fields, which Policy leaves out, conflict
+// with nothing. Neither does a field that a profile for all VMIs on all hosts sets with a higher priority.
 func Conflicts(profiles []v1alpha1.HostProfile) (found map[string][]Conflict, all bool) {
-	claims := claimsOf(profiles)
+	ranked := rankedProfiles(profiles)
 	found = map[string][]Conflict{}
 	left := conflictComparisons
-	for i, a := range claims {
-		for _, b := range claims[i+1:] {
+	for i, a := range ranked {
+		for _, b := range ranked[i+1:] {
 			if b.priority != a.priority {
-				break // the claims are sorted
+				break // sorted by priority
 			}
 			if left--; left < 0 {
 				return found, false
@@ -44,10 +44,10 @@ func Conflicts(profiles []v1alpha1.HostProfile) (found map[string][]Conflict, al
 			if len(found[a.name]) == conflictNames && len(found[b.name]) == conflictNames {
 				continue
 			}
-			if !a.meets(b) {
+			if !a.overlaps(b) {
 				continue
 			}
-			if fields := a.differs(b); len(fields) > 0 {
+			if fields := a.differingFields(b); len(fields) > 0 {
 				found[a.name] = report(found[a.name], Conflict{b.name, fields})
 				found[b.name] = report(found[b.name], Conflict{a.name, fields})
 			}
@@ -56,6 +56,7 @@ func Conflicts(profiles []v1alpha1.HostProfile) (found map[string][]Conflict, al
 	return found, true
 }
 
+// report appends a conflict unless the list is full: the message of a HostProfile's condition is bounded.
 func report(list []Conflict, c Conflict) []Conflict {
 	if len(list) == conflictNames {
 		return list
@@ -63,32 +64,33 @@ func report(list []Conflict, c Conflict) []Conflict {
 	return append(list, c)
 }
 
-// claim is a profile as conflicts see it.
-type claim struct {
+// rankedProfile is what Conflicts compares of a profile.
+type rankedProfile struct {
 	name        string
 	priority    int32
-	vmis, hosts demands
-	values      map[string]any // by field
+	vmis, hosts requirements
+	values      map[string]any // by the field's path, such as cpu.shares
 }
 
-// claimsOf are the profiles that count, by priority, the highest first, and name.
-func claimsOf(profiles []v1alpha1.HostProfile) (claims []claim) {
+// rankedProfiles returns the profiles with valid selectors, by descending priority and by name, without the fields that a profile of a higher
+// priority for all VMIs on all hosts sets.
+func rankedProfiles(profiles []v1alpha1.HostProfile) (ranked []rankedProfile) {
 	for i := range profiles {
 		p := &profiles[i]
-		if len(Unreadable(&p.Spec, policyPath())) > 0 {
+		if len(InvalidSelectors(&p.Spec, policyPath())) > 0 {
 			continue
 		}
-		c := claim{p.Name, p.Spec.Priority, demandsOf(p.Spec.VMISelector), demandsOf(p.Spec.NodeSelector), map[string]any{}}
-		walk(reflect.ValueOf(legible(&p.Spec)).Elem(), "", func(name string, value reflect.Value) {
+		c := rankedProfile{p.Name, p.Spec.Priority, requirementsOf(p.Spec.VMISelector), requirementsOf(p.Spec.NodeSelector), map[string]any{}}
+		walk(reflect.ValueOf(withoutInvalidFields(&p.Spec)).Elem(), "", func(name string, value reflect.Value) {
 			c.values[name] = value.Interface()
 		})
-		claims = append(claims, c)
+		ranked = append(ranked, c)
 	}
-	slices.SortFunc(claims, func(a, b claim) int {
+	slices.SortFunc(ranked, func(a, b rankedProfile) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), strings.Compare(a.name, b.name))
 	})
 	decided := map[string]int32{} // by field: the highest priority of a profile for all
-	for _, c := range claims {
+	for _, c := range ranked {
 		for name := range c.values {
 			if by, is := decided[name]; is && by > c.priority {
 				delete(c.values, name)
@@ -97,17 +99,17 @@ func claimsOf(profiles []v1alpha1.HostProfile) (claims []claim) {
 			}
 		}
 	}
-	return claims
+	return ranked
 }
 
-// differs returns the first fields that both set, and set differently, by name.
-func (c claim) differs(other claim) (fields []string) {
+// differingFields returns the first conflictFields fields that both set to different values, by name.
+func (c rankedProfile) differingFields(other rankedProfile) (fields []string) {
 	few, many := c.values, other.values
 	if len(few) > len(many) {
 		few, many = many, few
 	}
 	for name, value := range few {
-		if its, sets := many[name]; sets && !equality.Semantic.DeepEqual(its, value) {
+		if other, set := many[name]; set && !equality.Semantic.DeepEqual(other, value) {
 			fields = append(fields, name)
 		}
 	}
@@ -115,70 +117,74 @@ func (c claim) differs(other claim) (fields []string) {
 	return fields[:min(conflictFields, len(fields))]
 }
 
-// meets reports whether there can be a VMI and a host that both select.
-func (c claim) meets(other claim) bool { return c.vmis.meet(other.vmis) && c.hosts.meet(other.hosts) }
-
-// demands are what a selector asks of each label, by its key.
-type demands map[string]ofLabel
-
-// ofLabel is what a selector asks of one label.
-type ofLabel struct {
-	there, absent bool
-	among         []string // nil: any value
-	not           []string
+// overlaps reports whether a VMI and a host can exist that both profiles select.
+func (c rankedProfile) overlaps(other rankedProfile) bool {
+	return c.vmis.compatible(other.vmis) && c.hosts.compatible(other.hosts)
 }
 
-func demandsOf(selector *metav1.LabelSelector) demands {
-	out := demands{}
+// requirements are the requirements of a label selector by the label's key. Selectors are compared exactly: Kubernetes' four operators on one key
+// restrict its value or its presence, and nothing else.
+type requirements map[string]requirement
+
+// requirement is what a selector requires of one label.
+type requirement struct {
+	exists, absent bool
+	in             []string // nil: any value
+	notIn          []string
+}
+
+func requirementsOf(selector *metav1.LabelSelector) requirements {
+	out := requirements{}
 	if selector == nil {
 		return out
 	}
 	for key, value := range selector.MatchLabels {
-		out[key] = out[key].and(ofLabel{there: true, among: []string{value}})
+		out[key] = out[key].and(requirement{exists: true, in: []string{value}})
 	}
 	for _, e := range selector.MatchExpressions {
 		switch e.Operator {
 		case metav1.LabelSelectorOpIn:
-			out[e.Key] = out[e.Key].and(ofLabel{there: true, among: e.Values})
-		case metav1.LabelSelectorOpNotIn: // a label that is absent is not in
-			out[e.Key] = out[e.Key].and(ofLabel{not: e.Values})
+			out[e.Key] = out[e.Key].and(requirement{exists: true, in: e.Values})
+		case metav1.LabelSelectorOpNotIn: // an absent label satisfies NotIn
+			out[e.Key] = out[e.Key].and(requirement{notIn: e.Values})
 		case metav1.LabelSelectorOpExists:
-			out[e.Key] = out[e.Key].and(ofLabel{there: true})
+			out[e.Key] = out[e.Key].and(requirement{exists: true})
 		case metav1.LabelSelectorOpDoesNotExist:
-			out[e.Key] = out[e.Key].and(ofLabel{absent: true})
+			out[e.Key] = out[e.Key].and(requirement{absent: true})
 		}
 	}
 	return out
 }
 
-func (d ofLabel) and(other ofLabel) ofLabel {
-	out := ofLabel{there: d.there || other.there, absent: d.absent || other.absent, among: d.among, not: slices.Concat(d.not, other.not)}
+// and combines two requirements of one label.
+func (d requirement) and(other requirement) requirement {
+	out := requirement{exists: d.exists || other.exists, absent: d.absent || other.absent, in: d.in, notIn: slices.Concat(d.notIn, other.notIn)}
 	switch {
-	case out.among == nil:
-		out.among = other.among
-	case other.among != nil:
-		out.among = slices.DeleteFunc(slices.Clone(d.among), func(value string) bool { return !slices.Contains(other.among, value) })
+	case out.in == nil:
+		out.in = other.in
+	case other.in != nil:
+		out.in = slices.DeleteFunc(slices.Clone(d.in), func(value string) bool { return !slices.Contains(other.in, value) })
 	}
 	return out
 }
 
-// possible reports whether some label, or its absence, is what is asked.
-func (d ofLabel) possible() bool {
+// satisfiable reports whether some value of the label, or its absence, satisfies the requirement.
+func (d requirement) satisfiable() bool {
 	if d.absent {
-		return !d.there
+		return !d.exists
 	}
-	return d.among == nil || slices.ContainsFunc(d.among, func(value string) bool { return !slices.Contains(d.not, value) })
+	return d.in == nil || slices.ContainsFunc(d.in, func(value string) bool { return !slices.Contains(d.notIn, value) })
 }
 
-// meet reports whether some set of labels is what both ask. Keys do not depend on each other.
-func (d demands) meet(other demands) bool {
-	for key, mine := range d {
-		if !mine.and(other[key]).possible() {
+// compatible reports whether some set of labels satisfies both. Each key can be judged alone.
+func (d requirements) compatible(other requirements) bool {
+	for key, own := range d {
+		if !own.and(other[key]).satisfiable() {
 			return false
 		}
 	}
-	for _, its := range other {
-		if !its.possible() {
+	for _, theirs := range other {
+		if !theirs.satisfiable() {
 			return false
 		}
 	}

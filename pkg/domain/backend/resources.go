@@ -2,9 +2,9 @@ package backend
 
 import "libvirt.org/go/libvirtxml"
 
-// Elements: blkiotune. Host profile: blockIO.
+// Elements: blkiotune. Host profile: blockIO. KubeVirt renders none. libvirt: "Block I/O Tuning".
 
-// blockIOTune is the guest's share of the host's disks.
+// blockIOTune has weight and limits of QEMU's cgroup on the host's disks. disks_policy.go has the limits of the guest's disks.
 func (h *host) blockIOTune() *libvirtxml.DomainBlockIOTune {
 	p := h.policy.BlockIO
 	if p.Weight == nil && len(p.PerDevice) == 0 {
@@ -20,7 +20,7 @@ func (h *host) blockIOTune() *libvirtxml.DomainBlockIOTune {
 	return out
 }
 
-// number is 0, which libvirtxml leaves out, for what a profile leaves out.
+// number returns 0, which libvirtxml leaves out, for a number that is not set.
 func number[T int32 | int64](n *T) uint {
 	if n == nil {
 		return 0

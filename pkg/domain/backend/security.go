@@ -10,8 +10,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Elements: seclabel. Host profile: security.secLabel. Couplings, where what the guest sees and what the host offers depend on each other,
-// are here too, because most protect the guest or the host from the other.
+// Elements: seclabel. Host profile: security.secLabel. libvirt: "Security label". The couplings are here too, because most of them protect the
+// guest from the host or the host from the guest.
 
 func (h *host) secLabels() []libvirtxml.DomainSecLabel {
 	p := h.policy.Security.SecLabel
@@ -20,28 +20,28 @@ func (h *host) secLabels() []libvirtxml.DomainSecLabel {
 	}
 	label := libvirtxml.DomainSecLabel{Type: p.Type, Model: p.Model, Label: p.Label}
 	if p.Relabel != nil {
-		label.Relabel = map[bool]string{true: "yes", false: "no"}[*p.Relabel]
+		label.Relabel = yesNo(*p.Relabel)
 	}
 	return []libvirtxml.DomainSecLabel{label}
 }
 
-// couplings are the places where what the guest sees and what the host gives depend on each other. Each names both sides. The
-// frontend is never altered to fit: the guest runs elsewhere, its owner changes it, or the administrator changes the profile.
-func (h *host) couplings() {
+// checkCouplings refuses what the guest sees and the host or its profile cannot provide together. Each error names both sides. The frontend is
+// never altered to fit: the VMI runs on another host, its owner changes it, or the administrator changes the profile.
+func (h *host) checkCouplings() {
 	for _, nic := range h.Frontend.Devices.Interfaces {
 		h.nicKinds = append(h.nicKinds, h.Bindings.NICs[abi.Name("interface", nic.Alias)].Kind)
 	}
-	for _, c := range coupled {
-		for _, path := range c.broken(h) {
-			h.fail(field.Forbidden(path, c.why))
+	for _, c := range couplings {
+		for _, path := range c.violations(h) {
+			h.fail(field.Forbidden(path, c.message))
 		}
 	}
 }
 
-var coupled = []struct {
-	// broken are the fields at which guest and host do not go together.
-	broken func(*host) []*field.Path
-	why    string
+var couplings = []struct {
+	// violations returns the fields whose values exclude each other.
+	violations func(*host) []*field.Path
+	message    string
 }{
 	{func(h *host) []*field.Path {
 		for i, nic := range h.Frontend.Devices.Interfaces {
@@ -73,17 +73,17 @@ var coupled = []struct {
 	}, "this host binds the interface to vhost-user, which supports model 'virtio' only"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
-			return isTrue(h.policy.Net.VHost) && virtio(&nic) && !kernel(kind)
+			return isTrue(h.policy.Net.VHost) && virtio(&nic) && !hasKernelDevice(kind)
 		})
 	}, "hostProfile.net.vhost 'true' needs a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		limited := h.policy.Net.Inbound != nil || h.policy.Net.Outbound != nil
-		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool { return limited && !kernel(kind) })
+		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool { return limited && !hasKernelDevice(kind) })
 	}, "hostProfile.net.inbound and outbound need a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		filters := h.policy.Net.FilterRef != ""
 		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
-			return filters && (!kernel(kind) || kind == "direct")
+			return filters && (!hasKernelDevice(kind) || kind == "direct")
 		})
 	}, "hostProfile.net.filterRef needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
@@ -98,7 +98,7 @@ var coupled = []struct {
 	}, "hostProfile.net.trustRx 'true' needs an interface of model 'virtio' that is bound to a macvtap"},
 	{func(h *host) []*field.Path {
 		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
-			return kind != "bridge" && (isTrue(h.policy.Net.Isolated) || h.policy.Net.CoalesceFrames != nil && !kernel(kind))
+			return kind != "bridge" && (isTrue(h.policy.Net.Isolated) || h.policy.Net.CoalesceFrames != nil && !hasKernelDevice(kind))
 		})
 	}, "hostProfile.net.isolated needs a bridge, and hostProfile.net.coalesceFrames a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
@@ -112,7 +112,7 @@ var coupled = []struct {
 		limit := h.policy.Memory.HardLimit
 		return when(limit != nil && kibibytes(*limit) <= uint64(h.Frontend.Memory.Value), h.domain, "memory", "guest")
 	}, "must be less than hostProfile.memory.hardLimit, which limits QEMU's own memory too; else the kernel kills QEMU"},
-	{func(h *host) []*field.Path { return h.native() },
+	{func(h *host) []*field.Path { return h.nativeIOConflicts() },
 		"io 'native' bypasses the host page cache and needs cache 'none' or 'directsync', from the disk or hostProfile.disk.cachePolicy"},
 	{func(h *host) []*field.Path {
 		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", profileRoot, "disk", "detectZeroes")
@@ -139,11 +139,12 @@ var coupled = []struct {
 	}, "cache and memory bandwidth allocation need hardware virtualization, which this host does not offer"},
 }
 
-// kernel reports whether a binding has a network device in the host's kernel.
-func kernel(kind string) bool {
+// hasKernelDevice reports whether a binding has a network device in the host's kernel.
+func hasKernelDevice(kind string) bool {
 	return kind == "bridge" || kind == "tap" || kind == "ethernet" || kind == "direct"
 }
 
+// mirrored reports whether the VMI has numa.guestMappingPassthrough.
 func (h *host) mirrored() bool { return vm.MirrorsNUMA(h.spec.Domain.CPU) }
 
 // nics returns the paths of the interfaces that meet a condition.
@@ -156,8 +157,8 @@ func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (
 	return paths
 }
 
-// native are the disks with native IO over a cache, which QEMU refuses.
-func (h *host) native() (paths []*field.Path) {
+// nativeIOConflicts returns the disks with io native and a cache that uses the page cache: QEMU requires O_DIRECT for aio=native.
+func (h *host) nativeIOConflicts() (paths []*field.Path) {
 	for i, disk := range h.spec.Domain.Devices.Disks {
 		cache := cmp.Or(string(disk.Cache), h.policy.Disk.CachePolicy, "none")
 		if isTrue(disk.Shareable) {

@@ -9,7 +9,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Documents: secrets. Domains name them by UUID; what they hold is given to libvirt apart, and is in no document.
+// Documents: secrets. Domains name them by UUID. The launcher gives their values to libvirt; no document has them, because documents are logged
+// and compared. KubeVirt renders none. libvirt: "Secret XML format".
 
 // Secret is a document and the name under which the host has its value.
 type Secret struct {
@@ -18,14 +19,14 @@ type Secret struct {
 	Ref string
 }
 
-// usages are libvirt's words for the key of a protocol.
+// usages has libvirt's usage type of a secret by the protocol that needs it. nbd has none.
 var usages = map[string]string{"rbd": "ceph", "iscsi": "iscsi"}
 
 // TPM is the reference of the passphrase of a TPM's state.
 const TPM = "vtpm"
 
-// owner names what is made on the host for one VMI: its UID, which the cluster draws and nobody chooses. A firmware's UUID is the
-// tenant's, and another tenant may write the same. Rendered offline, a VMI has no UID; namespace and name stand in for it.
+// owner is the name of what is made on the host for one VMI: its UID, which the API server generates and nobody can choose. firmware.uuid is the
+// tenant's, and another tenant can write the same one. A VMI that is rendered offline has no UID; its namespace and name are used instead.
 func (h *host) owner() string {
 	if uid := string(h.VMI.UID); uid != "" {
 		return uid
@@ -38,18 +39,18 @@ func (h *host) secretUUID(ref string) string {
 	return derivedUUID(h.owner() + "\x00secret/" + ref)
 }
 
-// derivedUUID is of version 8, the maker's own derivation.
+// derivedUUID hashes a text to a UUID of version 8, which RFC 9562 leaves to the application.
 func derivedUUID(text string) string {
 	b := sha256.Sum256([]byte(text))
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// secrets in the order of the volumes' names. They are private, which lets nobody read the value back, and end with the daemon.
+// secrets returns them in the order of the volumes' names. private: libvirt returns the value to no client. ephemeral: it is never on disk.
 func (h *host) secrets() (out []Secret) {
 	add := func(ref string, usage libvirtxml.SecretUsage) {
 		uuid := h.secretUUID(ref)
-		// libvirt wants usages to be unique; the UUID is, and tells nothing.
+		// libvirt requires a unique usage ID. The UUID is one, and shows nothing of the tenant.
 		switch usage.Type {
 		case "volume":
 			usage.Volume = "kiln-" + uuid

@@ -12,6 +12,7 @@ import (
 // Owns domain.clock, and the frequency of the time stamp counter that status.topologyHints promises.
 // KubeVirt: converter/compute/clock.go. libvirt: "Time keeping".
 
+// clock is written also where the spec has none.
 func (g *guest) clock() *libvirtxml.DomainClock {
 	// libvirt writes offset 'utc' itself where clock is absent. It is written here, because the frontend is compared with what libvirt stores.
 	out := &libvirtxml.DomainClock{Offset: "utc"}

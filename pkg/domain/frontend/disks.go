@@ -16,7 +16,6 @@ import (
 // KubeVirt: converter/storage/{disk,virtiofs}.go. libvirt: "Hard drives, floppy disks, CDROMs" and "Filesystems".
 
 // disks keeps the order of the spec. KubeVirt leaves out hot-plugged volumes that are not mounted yet; here every disk of the spec is rendered.
-
 func (g *guest) disks() []libvirtxml.DomainDisk {
 	out := make([]libvirtxml.DomainDisk, 0, len(g.dev.Disks))
 	path := g.devPath.Child("disks")

@@ -14,7 +14,6 @@ import (
 // KubeVirt: converter/compute/{os,sysinfo,qemu_cmd}.go. libvirt: "Operating system booting" and "SMBIOS System Information".
 
 // uuid is firmware.uuid, else the recorded one. KubeVirt writes it into sysinfo only, and libvirt adopts it.
-
 func (g *guest) uuid() string {
 	switch f := g.spec.Domain.Firmware; {
 	case f != nil && f.UUID != "":

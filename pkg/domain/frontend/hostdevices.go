@@ -13,7 +13,6 @@ import (
 
 // hostdevs keeps the order of the spec: interfaces, hostDevices, gpus. KubeVirt orders them by kind and not by spec, so that another kind of
 // device moves addresses.
-
 func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 	var out []libvirtxml.DomainHostdev
 	for i := range g.dev.Interfaces {

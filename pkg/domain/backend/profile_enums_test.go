@@ -57,7 +57,7 @@ func TestWords(t *testing.T) {
 		names := strings.Split(name, ".")
 		with := func(value string) (mistakes []string) {
 			spec := profile(t, "p", "{"+strings.Join(names, ": {")+": "+value+strings.Repeat("}", len(names))).Spec
-			for _, err := range backend.Illegible(&spec, nil) {
+			for _, err := range backend.InvalidFields(&spec, nil) {
 				mistakes = append(mistakes, err.Error())
 			}
 			return mistakes

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// words are the values of each field that has a fixed set of them, by the field's path, and what libvirt calls them. An empty word leaves the
-// choice to Kiln. A test compares them with the enums of the definition of HostProfile.
-var words = map[string]map[string]string{
+// libvirtValues has each enum of HostProfile by the field's path, and for each value what libvirt calls it. An empty string leaves the choice to
+// Kiln. A test compares the values with the enums in the definition of HostProfile.
+var libvirtValues = map[string]map[string]string{
 	"disk.cachePolicy": {"Auto": "", "None": "none", "WriteThrough": "writethrough", "WriteBack": "writeback", "DirectSync": "directsync",
 		"Unsafe": "unsafe"},
 	"disk.ioPolicy":            {"Auto": "", "Native": "native", "Threads": "threads", "IOUring": "io_uring"},
@@ -35,32 +35,36 @@ var words = map[string]map[string]string{
 		"CoredumpRestart": "coredump-restart"},
 }
 
-// complete is a policy in libvirt's words, with a struct for each part, so that readers need not ask.
-func complete(p v1alpha1.HostPolicy) (v1alpha1.HostPolicy, field.ErrorList) {
+// toLibvirt returns a copy of a policy with libvirt's values, in which no part is nil. It reports values that are in no enum: they reach this stage
+// where refusesVMI keeps the field.
+func toLibvirt(p v1alpha1.HostPolicy) (v1alpha1.HostPolicy, field.ErrorList) {
 	if p == (v1alpha1.HostPolicy{}) {
-		return noPolicy, nil
+		return emptyPolicy, nil
 	}
 	var errs field.ErrorList
 	policy := *p.DeepCopy()
 	walk(reflect.ValueOf(&policy).Elem(), "", func(name string, value reflect.Value) {
-		if set, fixed := words[name]; fixed {
-			word, known := set[value.String()]
+		if set, fixed := libvirtValues[name]; fixed {
+			translated, known := set[value.String()]
 			if !known {
-				errs = append(errs, notAWord(policyPath(strings.Split(name, ".")...), name, value.String()))
+				errs = append(errs, unsupportedValue(policyPath(strings.Split(name, ".")...), name, value.String()))
 			}
-			value.SetString(word)
+			value.SetString(translated)
 		}
 	})
-	return filled(policy), errs
+	return withAllParts(policy), errs
 }
 
-func notAWord(at *field.Path, name, value string) *field.Error {
-	return field.NotSupported(at, value, slices.Sorted(maps.Keys(words[name])))
+// unsupportedValue names the allowed values, in HostProfile's spelling.
+func unsupportedValue(at *field.Path, name, value string) *field.Error {
+	return field.NotSupported(at, value, slices.Sorted(maps.Keys(libvirtValues[name])))
 }
 
-var noPolicy = filled(v1alpha1.HostPolicy{}) // read by all, written by none
+// emptyPolicy is shared by all renderings without a profile. Nothing may write to it.
+var emptyPolicy = withAllParts(v1alpha1.HostPolicy{})
 
-func filled(p v1alpha1.HostPolicy) v1alpha1.HostPolicy {
+// withAllParts replaces each nil part by an empty one, so that no reader checks for nil.
+func withAllParts(p v1alpha1.HostPolicy) v1alpha1.HostPolicy {
 	value := reflect.ValueOf(&p).Elem()
 	for i := range value.NumField() {
 		if part := value.Field(i); part.IsNil() {
@@ -89,12 +93,12 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// isPart reports whether a field is a struct of fields, which are merged one by one. A quantity is one value.
+// isPart reports whether a field is a struct whose fields are merged one by one. A quantity is a struct too, but one value.
 func isPart(t reflect.Type) bool {
 	return t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && t != reflect.TypeFor[*resource.Quantity]()
 }
 
-// bytes is 0, which libvirtxml leaves out, for what a profile leaves out.
+// bytes returns 0, which libvirtxml leaves out, for a quantity that is not set.
 func bytes(q *resource.Quantity) uint64 {
 	if q == nil {
 		return 0
@@ -104,7 +108,7 @@ func bytes(q *resource.Quantity) uint64 {
 
 func kibibytes(q resource.Quantity) uint64 { return rounded(q, 1024) }
 
-// rounded counts the units that a quantity fills, the last one perhaps in part: a limit of less than one unit must not become none.
+// rounded converts bytes to units and rounds up: a limit below one unit must not become 0, which means no limit. A negative quantity is 0.
 func rounded(q resource.Quantity, unit uint64) uint64 {
 	n := uint64(max(0, q.Value()))
 	return n/unit + min(1, n%unit)
