@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// 'capture' is for a domain that another program made and whose VM moves to Kiln: without a record the first boot would derive other addresses,
+// and the guest would find other hardware. The record is an object, so that it can be read before it is created.
+
 // captureOptions are the flags of one call. Both are files; domain may be '-'.
 type captureOptions struct{ domain, host string }
 

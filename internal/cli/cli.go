@@ -46,9 +46,12 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 // options are the streams and the flags of a run. Cobra binds flags when commands are built, so all commands share one value.
 type options struct {
 	genericclioptions.IOStreams
+	// cluster has kubectl's flags of the connection, such as --namespace and --context.
 	cluster *genericclioptions.ConfigFlags
-	files   workbench.Files
-	bench   workbench.Bench
+	// files has the values of -f, -k and --catalog.
+	files workbench.Files
+	// bench has the values of --config, --profile and --strict, and the settings once they are read.
+	bench workbench.Bench
 	// output is the value of -o of the command that runs.
 	output string
 	// documents reports that the user asked for JSON or YAML with -o. Rejections are documents then. A command whose default is YAML

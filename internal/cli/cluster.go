@@ -114,6 +114,7 @@ func (o *options) reached(cmd *cobra.Command, err error) error {
 	if cmd.Flags().Lookup("filename") != nil {
 		remedy += ", or files with -f"
 	}
+	// An API server of the flags needs no kubeconfig.
 	config, unread := o.cluster.ToRawKubeConfigLoader().RawConfig()
 	if unread == nil && len(config.Clusters) == 0 && (o.cluster.APIServer == nil || *o.cluster.APIServer == "") {
 		return fmt.Errorf("no cluster is known, since there is no kubeconfig: %s", remedy)

@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// 'diff' compares what the guests see (abi.Compare over both frontends), and not the texts of two domains: those differ from host to host where
+// a guest sees no difference. The diffs of specs and domains as texts are for people.
+
 // diffCommand is 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
 func diffCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -46,6 +49,7 @@ func diffCommand(o *options) *cobra.Command {
 // would at the next boot.
 func (o *options) difference(ctx context.Context, args, hosts []string) (workbench.Difference, error) {
 	var none workbench.Difference
+	// One --host is that of both sides. None means the same assumed host for both.
 	switch len(hosts) {
 	case 0:
 		hosts = []string{"", ""}
@@ -62,6 +66,7 @@ func (o *options) difference(ctx context.Context, args, hosts []string) (workben
 	if err != nil {
 		return none, err
 	}
+	// Without B and on one host both sides are one object: only a new derivation can differ.
 	after, afresh := before, hosts[0] == hosts[1]
 	switch {
 	case len(args) == 2:

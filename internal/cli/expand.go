@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// A stage of 'expand' is a beginning of stage 1. 'admitted' is the only one of the VM itself; the webhook's patch is applied
+// to it, so that it is what a cluster would store.
+
 // stageAll asks for every stage.
 const stageAll = "all"
 
@@ -81,6 +84,7 @@ func (o *options) printGuest(document []byte, title string) error {
 // print writes one object. Every YAML document begins with '---', so that several can be read back.
 func (o *options) print(object any) error { return o.printTitled(object, "") }
 
+// printTitled is print with a comment before a YAML document. Several JSON objects follow each other, as jq reads them.
 func (o *options) printTitled(object any, title string) error {
 	if o.output == "json" {
 		encoder := json.NewEncoder(o.Out)

@@ -27,7 +27,8 @@ Use '{{.Root.CommandPath}} options' for the flags that every command has (--name
 	`{{if .HasAvailableSubCommands}}, '{{.CommandPath}} COMMAND --help' for a command{{end}}.
 `
 
-// help sets the templates of help and usage errors.
+// help sets the template of help, and the texts of usage errors: each names the page of help that has the right usage.
+// docs/reference/ is generated from the same commands, so that a test fails when the two differ.
 func help(root *cobra.Command) {
 	root.SetUsageTemplate(usage)
 	completion(root)

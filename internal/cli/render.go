@@ -42,7 +42,8 @@ func renderCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// render prints the documents of all objects at once: several XML documents need one root, and none is printed before all are known.
+// render prints the documents of all objects at once. XML has one root and libvirt no list, so several documents are one document
+// <documents>. A single domain stays as it is, because it can be piped to 'virsh define' and virt-xml-validate.
 func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) error {
 	switch {
 	case r.Stage != workbench.StageFrontend && r.Stage != workbench.StageBackend:

@@ -18,7 +18,9 @@ func (o *options) printDocuments(r workbench.Reviewed, stage string, documents [
 	last := len(documents) - 1
 	return o.print(struct {
 		Object string `json:"object"`
-		Stage  string `json:"stage"`
+		// Stage is 'frontend' or 'backend'.
+		Stage string `json:"stage"`
+		// Domain is the XML of the domain.
 		Domain string `json:"domain"`
 		// Documents are those that libvirt must have before the domain.
 		Documents []render.Document `json:"documents,omitempty"`

@@ -12,6 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// 'repin' asks by an empty value in annotation kilnvm.io/pins. The webhook fills in the current revisions in the same request, so that a dry run
+// of the API server already shows them, and no controller has to be waited for.
+
 // repinOptions are the flags of one call, and the cluster.
 type repinOptions struct {
 	// keys are the keys of annotation kilnvm.io/pins to renew; none means all.

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// A revision is 'current' while its content is that of the object of its name, and 'outdated' when the object has changed: VMs keep
+// revisions until their owner repins them, so that outdated ones are no fault. Package revision has the states.
+
 // revisionsCommand is 'revisions'. It needs a cluster: files have no revisions.
 func revisionsCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -29,7 +32,7 @@ func revisionsCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *all {
+		if *all { // an empty namespace lists all
 			namespace = ""
 		}
 		reader, err := o.client()

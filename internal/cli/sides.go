@@ -11,6 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.
+
 // oneGuest returns the one VM or VMI of a file, or of the cluster. before is the object whose next version it is, or nil. What the next version
 // refers to may be among the objects of before. If before is stored in the cluster, the review is that of an update, so that pins stay.
 func (o *options) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {

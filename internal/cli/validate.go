@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// 'validate' is the only command that accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
+// need the explicit VMI, and reject such a VM.
+
 // validateCommand is 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
 func validateCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
