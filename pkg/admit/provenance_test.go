@@ -67,9 +67,10 @@ func TestOrigins(t *testing.T) {
 		got[fact.Path] = leaves.Leaf{Value: fact.Value}.Text() + " " + fact.Origin.String()
 	}
 	for path, want := range map[string]string{
-		"spec.domain.devices.disks[0].disk.bus":                         `"sata" user`,
-		"spec.domain.devices.disks[1].disk.bus":                         `"virtio" preference fedora, inferred from volume root`,
-		"spec.domain.devices.disks[2].disk.bus":                         `"virtio" preference fedora, inferred from volume root`, // made for a volume, before the preference
+		"spec.domain.devices.disks[0].disk.bus": `"sata" user`,
+		"spec.domain.devices.disks[1].disk.bus": `"virtio" preference fedora, inferred from volume root`,
+		// Made for a volume, before the preference.
+		"spec.domain.devices.disks[2].disk.bus":                         `"virtio" preference fedora, inferred from volume root`,
 		"spec.domain.devices.interfaces[0].masquerade":                  `{} user`,
 		"spec.domain.cpu.sockets":                                       `2 instancetype medium@medium-abc`,
 		"spec.domain.memory.guest":                                      `"2Gi" instancetype medium@medium-abc`,
@@ -91,7 +92,9 @@ func TestFillersAreNoted(t *testing.T) {
 		firmware: {preferredUseEfi: true}, clock: {preferredTimer: {hpet: {}}}, cpu: {preferredCPUFeatures: [{name: vmx}]}, annotations: {a: b}}`)
 	in.Presets = append(in.Presets, decode[v1.VirtualMachineInstancePreset](t, `
 metadata: {name: patient}
-spec: {selector: {matchLabels: {tier: front}}, domain: {resources: {requests: {cpu: 100m}}, ioThreadsPolicy: auto, devices: {watchdog: {name: dog, i6300esb: {}}}}}
+spec:
+  selector: {matchLabels: {tier: front}}
+  domain: {resources: {requests: {cpu: 100m}}, ioThreadsPolicy: auto, devices: {watchdog: {name: dog, i6300esb: {}}}}
 `))
 	if named := sameFillers(t, &vm, in); named < 12 {
 		t.Errorf("%d fields have one of the three sources: the example shows too little", named)
@@ -131,10 +134,13 @@ func TestNotAppliedAndWhy(t *testing.T) {
 		{`{firmware: {preferredUseBios: true, preferredEfi: {secureBoot: true}, preferredUseEfi: false}}`, []string{
 			`firmware.preferredUseEfi: false asks for nothing`, `firmware.preferredEfi.secureBoot: the VMI has another boot loader`}},
 		{`{volumes: {preferredStorageClassName: fast}, requirements: {cpu: {guest: 1}}}`, []string{
-			`volumes.preferredStorageClassName: it applies to dataVolumeTemplates, which a VMI does not have`, `requirements.cpu.guest: it is a requirement, and the VMI meets it`}},
-		{`{features: {preferredHyperv: {relaxed: {}}, preferredAcpi: {}}}`, []string{`features.preferredAcpi: spec.domain.features.acpi.enabled is true (default (features))`}},
+			`volumes.preferredStorageClassName: it applies to dataVolumeTemplates, which a VMI does not have`,
+			`requirements.cpu.guest: it is a requirement, and the VMI meets it`}},
+		{`{features: {preferredHyperv: {relaxed: {}}, preferredAcpi: {}}}`, []string{
+			`features.preferredAcpi: spec.domain.features.acpi.enabled is true (default (features))`}},
 		{`{preferredArchitecture: amd64}`, []string{`preferredArchitecture: spec.architecture is already "amd64" without it`}},
-		{`{devices: {preferredInterfaceMasquerade: {}}}`, []string{`devices.preferredInterfaceMasquerade: spec.domain.devices.interfaces[0].masquerade is {} (user)`}},
+		{`{devices: {preferredInterfaceMasquerade: {}}}`, []string{
+			`devices.preferredInterfaceMasquerade: spec.domain.devices.interfaces[0].masquerade is {} (user)`}},
 		{`{cpu: {preferredCPUFeatures: [{name: vmx, policy: require}]}, annotations: {a: b}}`, nil},
 	} {
 		var got []string

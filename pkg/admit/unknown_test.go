@@ -21,17 +21,20 @@ func TestWhatIsNotKnownYet(t *testing.T) {
 		set             instancetype.Set
 		want            []string
 	}{
-		{"binding, size to come", "no size binds an interface", unbound, instancetype.Set{Preference: plain}, []string{"spec.template.spec.domain.devices.interfaces[0]"}},
+		{"binding, size to come", "no size binds an interface", unbound, instancetype.Set{Preference: plain},
+			[]string{"spec.template.spec.domain.devices.interfaces[0]"}},
 		{"binding, preference to come", "it may be masquerade, but no preference mends memory beyond its ceiling", unbound, instancetype.Set{Instancetype: small},
 			[]string{"spec.instancetype"}}, // which sets it
 		{"own CPUs, size to come", "it says how many", `{domain: {cpu: {dedicatedCpuPlacement: true}, devices: {}}}`, instancetype.Set{Preference: plain}, nil},
 		{"Secure Boot, both to come", "a preference may give SMM", `{domain: {firmware: {bootloader: {efi: {}}}, devices: {}}}`, instancetype.Set{}, nil},
-		{"Secure Boot, size to come", "TDX needs no SMM, and sizes may ask for it", `{domain: {firmware: {bootloader: {efi: {}}}, devices: {}}}`, instancetype.Set{Preference: plain}, nil},
+		{"Secure Boot, size to come", "TDX needs no SMM, and sizes may ask for it",
+			`{domain: {firmware: {bootloader: {efi: {}}}, devices: {}}}`, instancetype.Set{Preference: plain}, nil},
 		{"name", "neither gives one", `{hostname: "-", domain: {devices: {}}}`, instancetype.Set{}, []string{"spec.template.spec.hostname"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			always := v1.RunStrategyAlways
-			vm := &v1.VirtualMachine{Spec: v1.VirtualMachineSpec{RunStrategy: &always, Instancetype: &v1.InstancetypeMatcher{Name: "a"}, Preference: &v1.PreferenceMatcher{Name: "b"},
+			vm := &v1.VirtualMachine{Spec: v1.VirtualMachineSpec{RunStrategy: &always,
+				Instancetype: &v1.InstancetypeMatcher{Name: "a"}, Preference: &v1.PreferenceMatcher{Name: "b"},
 				Template: &v1.VirtualMachineInstanceTemplateSpec{Spec: decode[v1.VirtualMachineInstanceSpec](t, test.spec)}}}
 			_, verdict := VM(vm, nil, Input{Set: test.set, Cluster: config.Default()})
 			var got []string

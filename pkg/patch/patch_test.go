@@ -70,8 +70,9 @@ func TestPatch(t *testing.T) {
 		},
 		{
 			name: "replaced and removed", why: "a key that held a value is replaced; an absent one is not removed",
-			raw:  `{"spec":{"hostname":"a","subdomain":"b","domain":{"devices":{"autoattachGraphicsDevice":false}}}}`,
-			want: `[{"op":"replace","path":"/spec/domain/devices/autoattachGraphicsDevice","value":true},{"op":"replace","path":"/spec/hostname","value":"c"},{"op":"remove","path":"/spec/subdomain"}]`,
+			raw: `{"spec":{"hostname":"a","subdomain":"b","domain":{"devices":{"autoattachGraphicsDevice":false}}}}`,
+			want: `[{"op":"replace","path":"/spec/domain/devices/autoattachGraphicsDevice","value":true},` +
+				`{"op":"replace","path":"/spec/hostname","value":"c"},{"op":"remove","path":"/spec/subdomain"}]`,
 			change: func(vmi *v1.VirtualMachineInstance) {
 				vmi.Spec.Hostname, vmi.Spec.Subdomain, vmi.Spec.Domain.Devices.AutoattachGraphicsDevice = "c", "", &yes
 			},

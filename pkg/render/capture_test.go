@@ -59,7 +59,8 @@ func runs(t *testing.T, change func(string) string) *libvirtxml.Domain {
 	m := takenMachine(t)
 	vmi := m.VMI.DeepCopy()
 	vmi.UID = "another"
-	vmi.Spec.Domain.Devices.Disks = append([]v1.Disk{{Name: "gone", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: "virtio"}}}}, vmi.Spec.Domain.Devices.Disks...)
+	devices := &vmi.Spec.Domain.Devices
+	devices.Disks = append([]v1.Disk{{Name: "gone", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: "virtio"}}}}, devices.Disks...)
 	vmi.Spec.Volumes = append(vmi.Spec.Volumes, v1.Volume{Name: "gone", VolumeSource: v1.VolumeSource{EmptyDisk: m.VMI.Spec.Volumes[1].EmptyDisk}})
 	first := m
 	first.VMI, first.Bindings = vmi, backend.AssumedBindings(vmi)
@@ -83,7 +84,8 @@ func runs(t *testing.T, change func(string) string) *libvirtxml.Domain {
 	if !cpu.MatchString(text) {
 		t.Fatalf("no CPU of the host in\n%s", text)
 	}
-	text = cpu.ReplaceAllString(text, `<cpu mode="custom" match="exact" check="full"><model fallback="forbid">Skylake</model><feature policy="require" name="vmx"/>`)
+	text = cpu.ReplaceAllString(text,
+		`<cpu mode="custom" match="exact" check="full"><model fallback="forbid">Skylake</model><feature policy="require" name="vmx"/>`)
 	var dom libvirtxml.Domain
 	if err := dom.Unmarshal(change(text)); err != nil {
 		t.Fatal(err)
@@ -113,7 +115,10 @@ func nameless(text string) string {
 
 func TestCaptureKeepsWhatRuns(t *testing.T) {
 	t.Parallel()
-	for why, change := range map[string]func(string) string{"aliases as Kiln and KubeVirt give them": untouched, "no aliases of ours": nameless, "no generation ID": ungenerated, "Ignition as KubeVirt gives it": ignited} {
+	for why, change := range map[string]func(string) string{
+		"aliases as Kiln and KubeVirt give them": untouched, "no aliases of ours": nameless, "no generation ID": ungenerated,
+		"Ignition as KubeVirt gives it": ignited,
+	} {
 		running := runs(t, change)
 		m := takenMachine(t)
 		if running.QEMUCommandline != nil {

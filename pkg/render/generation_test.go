@@ -40,7 +40,8 @@ func (l life) boot(t *testing.T) Result {
 	}
 	vmi.UID = types.UID(l.vmi)
 	identity.Fill(vmi, l.identity)
-	rendered, errs := Domain(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: l.frozen, Host: backend.Assumed("amd64"), Bindings: backend.AssumedBindings(vmi)})
+	rendered, errs := Domain(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: l.frozen,
+		Host: backend.Assumed("amd64"), Bindings: backend.AssumedBindings(vmi)})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -28,10 +28,12 @@ spec:
       autoattachVSOCK: true
       downwardMetrics: {}
       CLIENT
-      disks: [{name: a, disk: {bus: virtio}, blockSize: {matchVolume: {}}}, {name: b, disk: {bus: scsi}}, {name: c, disk: {bus: SECOND}}, {name: d, disk: {bus: THIRD}}]
+      disks: [{name: a, disk: {bus: virtio}, blockSize: {matchVolume: {}}}, {name: b, disk: {bus: scsi}},
+        {name: c, disk: {bus: SECOND}}, {name: d, disk: {bus: THIRD}}]
       interfaces: [{name: default, masquerade: {}, model: virtio}]
   networks: [{name: default, pod: {}}]
-  volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}, {name: d, emptyDisk: {capacity: 1Gi}}]
+  volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}},
+    {name: c, emptyDisk: {capacity: 1Gi}}, {name: d, emptyDisk: {capacity: 1Gi}}]
 `
 
 // recordingMachines is that guest on each architecture.
@@ -76,9 +78,12 @@ var hostile = []string{
 // legal are records that boots have written, whole or in part.
 var legal = []string{
 	``, `{}`, `{"smbios":{"product":"</sysinfo>"}}`, `{"machine":"pc-q35-7.2","video":"vga","freePorts":8,"vsock":"3","tsc":2400000000}`,
-	`{"devices":{"disk.a":{"pci":"0000:03:00.0","target":"vda"},"disk.b":{"drive":"253:0:0:255"},"disk.c":{"drive":"253:0:0:5"},"disk.d":{"usb":"253:15"},"channel.guest-agent":{"serial":"253:0:30"}}}`,
-	`{"devices":{"controller.pci.254":{"pci":"0000:00:1d.7"},"controller.pci.9":{"pci":"0000:00:05.0","expander":"240:1"},"controller.pci.10":{"pci":"0000:09:00.0"}}}`,
-	`{"numa":[{"cpus":"0-1","memoryKiB":524288,"distances":[10,20]},{"cpus":"2-3","memoryKiB":524288,"distances":[20,10]}],"blockSizes":{"a":{"logical":512,"physical":4096}}}`,
+	`{"devices":{"disk.a":{"pci":"0000:03:00.0","target":"vda"},"disk.b":{"drive":"253:0:0:255"},` +
+		`"disk.c":{"drive":"253:0:0:5"},"disk.d":{"usb":"253:15"},"channel.guest-agent":{"serial":"253:0:30"}}}`,
+	`{"devices":{"controller.pci.254":{"pci":"0000:00:1d.7"},"controller.pci.9":{"pci":"0000:00:05.0","expander":"240:1"},` +
+		`"controller.pci.10":{"pci":"0000:09:00.0"}}}`,
+	`{"numa":[{"cpus":"0-1","memoryKiB":524288,"distances":[10,20]},{"cpus":"2-3","memoryKiB":524288,"distances":[20,10]}],` +
+		`"blockSizes":{"a":{"logical":512,"physical":4096}}}`,
 }
 
 // Bounds of what a record may make of a guest of a dozen devices: no more controllers than there are places for, of each kind; no more errors
