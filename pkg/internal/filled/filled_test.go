@@ -1,0 +1,110 @@
+package filled
+
+import (
+	"strconv"
+	"testing"
+)
+
+type cpu struct {
+	Cores uint32 `json:"cores,omitempty"`
+	Model string `json:"model,omitempty"`
+}
+
+type disk struct {
+	Name string `json:"name"`
+	Bus  string `json:"bus,omitempty"`
+}
+
+type guest struct {
+	CPU    *cpu              `json:"cpu,omitempty"`
+	Disks  []disk            `json:"disks,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	RNG    *struct{}         `json:"rng,omitempty"`
+	Zone   string            `json:"zone,omitempty"`
+}
+
+// TestFind: each leaf has the entry of who filled it, and none where nobody of the log did.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	const byObject, byField, byDisk, byKey, byLeaves = 0, 1, 2, 3, 4
+	source := &cpu{Cores: 2}
+	g := guest{CPU: &cpu{Cores: 2, Model: "host"}, Disks: []disk{{"a", "virtio"}, {"b", "sata"}}, Labels: map[string]string{"x.y/z": "1", "own": "2", "k[0]": "3"},
+		RNG: &struct{}{}, Zone: "own"}
+	log := New()
+	log.Note(&g.CPU, source)
+	log.Note(&g.CPU.Model, nil)
+	log.Note(&g.Disks[1].Bus, nil)
+	log.Key("g.labels", "x.y/z")
+	log.Leaves("g.labels[k[0]]", "3")
+	if log.Len() != 5 {
+		t.Fatalf("%d entries", log.Len())
+	}
+	for _, test := range []struct {
+		path, why string
+		want      int
+	}{
+		{"g.cpu.cores", "its object was filled, and the source has it", byObject},
+		{"g.cpu.model", "a later step put it into the object", byField},
+		{"g.cpu", "the first leaf below it that somebody filled", byObject},
+		{"g.disks[1].bus", "an element's field", byDisk},
+		{"g.disks[1]", "the first leaf below it that somebody filled: the name is the user's", byDisk},
+		{"g.disks[0].bus", "the same field of another element", None},
+		{"g.labels[x.y/z]", "a key with dots", byKey},
+		{"g.labels[k[0]]", "a key with brackets", byLeaves},
+		{"g.labels[own]", "another key", None},
+		{"g.labels[x.y]", "the start of a key is no key", None},
+		{"g.zone", "the user's", None},
+		{"g.rng", "an empty object of the user", None},
+		{"g.cp", "the start of a name is no field", None},
+		{"g.disks[7].bus", "there is none", None},
+	} {
+		if got := log.Find(&g, "g", test.path); got != test.want {
+			t.Errorf("%s: entry %d, want %d: %s", test.path, got, test.want, test.why)
+		}
+	}
+}
+
+// TestLaterStepsInside: what a step puts into an object that another one filled is its own, also where it is not noted.
+func TestLaterStepsInside(t *testing.T) {
+	t.Parallel()
+	source := &cpu{Cores: 2}
+	g, log := guest{}, New()
+	copied := *source
+	g.CPU = &copied
+	log.Note(&g.CPU, source)
+	g.CPU.Model = "a default"
+	if got := log.Find(&g, "g", "g.cpu.model"); got != None {
+		t.Errorf("entry %d: the source has no model", got)
+	}
+	if got := log.Find(&g, "g", "g.cpu.cores"); got != 0 {
+		t.Errorf("entry %d: the source has cores", got)
+	}
+}
+
+// TestNoLog: where nobody asks later, noting does nothing.
+func TestNoLog(t *testing.T) {
+	t.Parallel()
+	var log *Log
+	g := guest{Zone: "a"}
+	log.Note(&g.Zone, nil)
+	log.Key("g.labels", "a")
+	log.Leaves("g", g)
+	if log.Len() != 0 || log.Find(&g, "g", "g.zone") != None {
+		t.Errorf("a nil log has %d entries", log.Len())
+	}
+}
+
+// TestManyEntries: a log grows beyond the room that it starts with, and forgets none.
+func TestManyEntries(t *testing.T) {
+	t.Parallel()
+	g, log := guest{Disks: make([]disk, 3*usual)}, New()
+	for i := range g.Disks {
+		g.Disks[i].Bus = "virtio"
+		log.Note(&g.Disks[i].Bus, nil)
+	}
+	for i := range g.Disks {
+		if got := log.Find(&g, "g", "g.disks["+strconv.Itoa(i)+"].bus"); got != i {
+			t.Errorf("disk %d: entry %d", i, got)
+		}
+	}
+}
