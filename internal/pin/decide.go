@@ -1,12 +1,12 @@
 package pin
 
-// Event is what happens to that which an entry pins.
+// Event is what a request does to the object that an entry pins.
 type Event string
 
 const (
-	// Created means that the VM is new, or its matcher means another object than before.
+	// Created means that the VM is new, or that its matcher refers to another object than before.
 	Created Event = "created"
-	// Updated means that the VM was there, with a matcher that means the same.
+	// Updated means that the VM exists and its matcher refers to the same object.
 	Updated Event = "updated"
 )
 
@@ -14,26 +14,27 @@ const (
 type Action string
 
 const (
-	// First pins for the first time: nothing was pinned, and nobody asks for a revision.
+	// First pins for the first time: nothing is pinned, and the request names no revision.
 	First Action = "first"
-	// Renew pins what is there now, which the owner asks for.
+	// Renew pins the current object, as a repin requests.
 	Renew Action = "renew"
-	// Honour uses the given revisions if they exist here and fit, as those of a restored VM do. Otherwise they are dropped with a warning.
+	// Honour uses the revisions that the request names if they exist in the namespace and match, as those of a restored VM do. Otherwise they
+	// are dropped with a warning.
 	Honour Action = "honour"
-	// Keep uses the recorded revisions. None may silently take their place: that one is missing is an error.
+	// Keep uses the revisions of the stored VM. If one is missing, that is an error: another must not silently take its place.
 	Keep Action = "keep"
-	// Exchange refuses given revisions that are not the recorded ones, unless they are what Keep or Renew leads to: then this is the second
-	// call of admission for one request, with the answer of the first.
-	Exchange Action = "exchange"
+	// Refuse refuses revisions that are not those of the stored VM, unless Keep or Renew would lead to them: then this is the reinvocation of
+	// the webhook for one request, with the result of the first call.
+	Refuse Action = "refuse"
 )
 
-// Decide decides about one entry from its new and its old value. It is the only place that does, for instancetype, preference, presets
-// and configuration alike.
+// Decide returns the action for one entry from its value in the request (now) and in the stored VM (was). Instancetype, preference, presets and
+// configuration are all decided here.
 func Decide(now, was Entry, event Event) Action {
 	switch {
-	case now.Asks():
+	case now.RepinRequested():
 		return Renew
-	case event == Created && (!now.Pinned() || now.Equal(was)): // an equal entry pins what the matcher meant before
+	case event == Created && (!now.Pinned() || now.Equal(was)): // an equal entry is the pin of the matcher that the VM had before
 		return First
 	case event == Created:
 		return Honour
@@ -44,5 +45,5 @@ func Decide(now, was Entry, event Event) Action {
 	case !now.Given || now.Equal(was):
 		return Keep
 	}
-	return Exchange
+	return Refuse
 }

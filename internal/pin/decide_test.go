@@ -4,7 +4,7 @@ import "testing"
 
 // TestDecide has every combination of an old entry, a new one, and what happens.
 func TestDecide(t *testing.T) {
-	absent, asks := Entry{}, Entry{Names: []string{""}, Given: true}
+	absent, repin := Entry{}, Entry{Names: []string{""}, Given: true}
 	a, b := Entry{Names: []string{"a"}, Given: true}, Entry{Names: []string{"b"}, Given: true}
 	none := Entry{Names: []string{}, Given: true}
 	for _, test := range []struct {
@@ -12,23 +12,23 @@ func TestDecide(t *testing.T) {
 		created, updated Action
 		why              string
 	}{
-		{absent, absent, First, First, "nobody has said anything yet"},
-		{absent, asks, Renew, Renew, "what is there now, as for a first pin, but by request"},
+		{absent, absent, First, First, "neither request nor VM has a pin"},
+		{absent, repin, Renew, Renew, "a repin is a first pin by request"},
 		{absent, a, Honour, Honour, "a restored VM brings its pins; after the creation they are the controller's"},
 		{absent, none, Honour, Honour, "a restored VM had no presets, and gets none"},
-		{asks, absent, First, First, "a request that no webhook processed pinned nothing"},
-		{asks, asks, Renew, Renew, "the request is made again"},
-		{asks, a, Honour, Honour, "nothing was pinned, so that nothing is exchanged"},
-		{asks, none, Honour, Honour, "nothing was pinned, so that nothing is exchanged"},
+		{repin, absent, First, First, "a request that no webhook processed pinned nothing"},
+		{repin, repin, Renew, Renew, "the request is made again"},
+		{repin, a, Honour, Honour, "nothing was pinned, so that nothing is exchanged"},
+		{repin, none, Honour, Honour, "nothing was pinned, so that nothing is exchanged"},
 		{a, absent, First, Keep, "'kubectl replace' keeps pins; those of another matcher are none"},
-		{a, asks, Renew, Renew, "the owner asks for the current revision"},
+		{a, repin, Renew, Renew, "the owner asks for the current revision"},
 		{a, a, First, Keep, "an unchanged pin holds; that of another matcher is none"},
-		{a, b, Honour, Exchange, "a revision may come with another matcher, and never alone"},
-		{a, none, Honour, Exchange, "presets that were pinned do not go by the annotation"},
+		{a, b, Honour, Refuse, "a revision may come with another matcher, and never alone"},
+		{a, none, Honour, Refuse, "presets that were pinned do not go by the annotation"},
 		{none, absent, First, Keep, "no presets were pinned, so that later ones are not for this VM"},
-		{none, asks, Renew, Renew, "the owner asks for the presets of now"},
+		{none, repin, Renew, Renew, "the owner asks for the presets of now"},
 		{none, none, First, Keep, "unchanged"},
-		{none, a, Honour, Exchange, "presets do not come by the annotation"},
+		{none, a, Honour, Refuse, "presets do not come by the annotation"},
 	} {
 		for event, want := range map[Event]Action{Created: test.created, Updated: test.updated} {
 			if got := Decide(test.now, test.was, event); got != want {

@@ -1,5 +1,5 @@
-// Package pin reads and writes the annotation that names what a VM or VMI is built from, and decides what a new value of it means. The value
-// is a user's to write: it is hostile input, and asks for changes rather than making them.
+// Package pin reads and writes annotation kilnvm.io/pins, which names the revisions that a VM or VMI is built from, and decides what a change of
+// it means. Tenants may write the annotation: it is hostile input, a request that admission grants or refuses.
 package pin
 
 import (
@@ -24,21 +24,21 @@ const (
 
 var keys = []string{Instancetype, Preference, Presets, Configuration}
 
-// Entry is the value of one key. Absent and empty differ: absent means "as before", empty asks for new pins.
+// Entry is the value of one key. An absent key leaves the pin as it is, an empty string requests a repin.
 type Entry struct {
-	// Names are of revisions: several of presets, one of everything else.
+	// Names are names of revisions: any number for presets, one for the other keys.
 	Names []string
-	// Given reports that the key is there.
+	// Given reports that the key is present.
 	Given bool
 }
 
-// Asks reports whether new pins are asked for: by an empty string. An empty list is no request: it names no presets.
-func (e Entry) Asks() bool { return e.Given && len(e.Names) == 1 && e.Names[0] == "" }
+// RepinRequested reports whether the value is an empty string. An empty list is not: it pins no presets.
+func (e Entry) RepinRequested() bool { return e.Given && len(e.Names) == 1 && e.Names[0] == "" }
 
-// Pinned reports whether the entry says what is pinned, be that nothing.
-func (e Entry) Pinned() bool { return e.Given && !e.Asks() }
+// Pinned reports whether the entry names pins. An empty list pins that there are no presets.
+func (e Entry) Pinned() bool { return e.Given && !e.RepinRequested() }
 
-// Name is the only name of an entry, or empty.
+// Name returns the name of an entry that has one, else empty.
 func (e Entry) Name() string { return strings.Join(e.Names, ", ") }
 
 // Equal reports whether both entries pin the same.
@@ -46,22 +46,22 @@ func (e Entry) Equal(other Entry) bool {
 	return e.Given == other.Given && slices.Equal(e.Names, other.Names)
 }
 
-// Written is the annotation as somebody wrote it.
+// Written is the annotation as it was written, by Kiln or a tenant.
 type Written struct {
 	Instancetype, Preference, Presets, Configuration Entry
-	// Malformed reports that the value could not be read.
+	// Malformed reports that the value is not JSON of the right shape, or names more presets than may match.
 	Malformed bool
 }
 
-// Parse reads the annotation of a VM or VMI. An annotation that is there and empty asks for new pins of everything.
+// Parse reads the annotation of a VM or VMI. An empty annotation requests a repin of every key.
 func Parse(object metav1.Object) Written {
 	text, found := object.GetAnnotations()[v1alpha1.AnnotationPins]
 	switch {
 	case !found:
 		return Written{}
 	case text == "":
-		asks := Entry{Names: []string{""}, Given: true}
-		return Written{Instancetype: asks, Preference: asks, Presets: asks, Configuration: asks}
+		repin := Entry{Names: []string{""}, Given: true}
+		return Written{Instancetype: repin, Preference: repin, Presets: repin, Configuration: repin}
 	}
 	var values struct {
 		Instancetype, Preference, Configuration *string
@@ -91,7 +91,7 @@ func single(value *string) Entry {
 	return Entry{Names: []string{*value}, Given: true}
 }
 
-// Read returns what a VM or VMI is pinned to; nothing where the annotation is absent, malformed, or asks for new pins.
+// Read returns what a VM or VMI is pinned to. Keys are empty where the annotation is absent or malformed, or requests a repin.
 func Read(object metav1.Object) v1alpha1.Pins {
 	written := Parse(object)
 	pins := v1alpha1.Pins{Instancetype: written.Instancetype.Name(), Preference: written.Preference.Name(), Configuration: written.Configuration.Name()}
@@ -101,8 +101,8 @@ func Read(object metav1.Object) v1alpha1.Pins {
 	return pins
 }
 
-// Names returns every name in the annotation, also those at keys of a newer release, which hold too. They are incomplete where it is not
-// legible.
+// Names returns every name in the annotation, also at keys of a newer release: after a downgrade, the collector must keep those revisions too.
+// If legible is false, the annotation may name others.
 func Names(object metav1.Object) (names []string, legible bool) {
 	text := object.GetAnnotations()[v1alpha1.AnnotationPins]
 	if text == "" {
@@ -124,7 +124,7 @@ func Names(object metav1.Object) (names []string, legible bool) {
 	return names, legible
 }
 
-// Write sets the annotation, or removes it when there is nothing to pin.
+// Write sets the annotation, or removes it if the pins are empty.
 func Write(object metav1.Object, pins v1alpha1.Pins) {
 	if pins.Equal(v1alpha1.Pins{}) {
 		annotations := maps.Clone(object.GetAnnotations())
@@ -139,9 +139,9 @@ func Write(object metav1.Object, pins v1alpha1.Pins) {
 	annotate(object, string(text))
 }
 
-// Ask changes the annotation of a VM so that admission pins it to what is there now, once the VM is written back: the instancetype,
-// preference, presets or configuration, by the names of the keys, or all of it when none is given.
-func Ask(vm metav1.Object, wanted ...string) error {
+// RequestRepin changes the annotation of a VM so that admission pins the given keys to the current objects when the VM is written; all keys if
+// none is given. It returns an error for an unknown key, and for a malformed annotation unless all keys are repinned.
+func RequestRepin(vm metav1.Object, wanted ...string) error {
 	if len(wanted) == 0 {
 		annotate(vm, "")
 		return nil
@@ -163,13 +163,14 @@ func Ask(vm metav1.Object, wanted ...string) error {
 	return err
 }
 
-// Unanswered reports whether a VM still has the request of Ask, or no pins at all: no webhook has processed it.
-func Unanswered(vm metav1.Object) bool {
+// RepinPending reports whether a VM still has the request of RequestRepin, or no pins: then no webhook has processed the request.
+func RepinPending(vm metav1.Object) bool {
 	w := Parse(vm)
-	return vm.GetAnnotations()[v1alpha1.AnnotationPins] == "" || w.Instancetype.Asks() || w.Preference.Asks() || w.Presets.Asks() || w.Configuration.Asks()
+	return vm.GetAnnotations()[v1alpha1.AnnotationPins] == "" ||
+		w.Instancetype.RepinRequested() || w.Preference.RepinRequested() || w.Presets.RepinRequested() || w.Configuration.RepinRequested()
 }
 
-// annotate copies the map, which may belong to a cache.
+// annotate replaces the map of annotations instead of writing to it: the map may belong to a cache.
 func annotate(object metav1.Object, text string) {
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {

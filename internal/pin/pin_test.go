@@ -51,12 +51,12 @@ func TestRead(t *testing.T) {
 			if got := Parse(vm).Malformed; got != test.malformed {
 				t.Errorf("malformed: %v", got)
 			}
-			if got := Unanswered(vm); got != test.unanswered {
+			if got := RepinPending(vm); got != test.unanswered {
 				t.Errorf("unanswered: %v", got)
 			}
 		})
 	}
-	if bare := (&v1.VirtualMachine{}); Parse(bare).Presets.Given || !Unanswered(bare) {
+	if bare := (&v1.VirtualMachine{}); Parse(bare).Presets.Given || !RepinPending(bare) {
 		t.Errorf("a VM without the annotation is pinned: %+v", Parse(bare))
 	}
 }
@@ -95,7 +95,7 @@ func TestAsk(t *testing.T) {
 			if test.was != "" {
 				object = annotated(test.was)
 			}
-			err := Ask(object, test.keys...)
+			err := RequestRepin(object, test.keys...)
 			if test.failed != "" {
 				if err == nil || !strings.Contains(err.Error(), test.failed) {
 					t.Errorf("%s: %v, want '%s'", test.why, err, test.failed)

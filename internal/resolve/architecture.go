@@ -14,15 +14,16 @@ import (
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// A guest that names no architecture, and whose preference names none, has that of the image which its data volumes copy, as the
-// label of its DataSource says. Once it is found, an annotation keeps it: a label that changes must not change the guest.
+// A VM without an architecture, also in its preference, gets that of the image that its data volumes copy, by the label of the image's
+// DataSource. An annotation keeps it from then on: a label that changes must not change the VM.
 
-// labelArchitecture is what CDI and the importers of images put on a DataSource.
+// labelArchitecture is the label that CDI and the importers of images put on a DataSource.
 const labelArchitecture = "template.kubevirt.io/architecture"
 
 var architectures = []string{"amd64", "arm64", "s390x"}
 
-// architecture of the first image that tells it, empty when none does. What does not exist, or may not be read, tells nothing.
+// architecture returns the architecture of the first image that has the label, empty if none has. It skips images that do not exist, and reads
+// no further after one that the author of the request may not read.
 func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, preference *instancetype.Preference) (string, error) {
 	if vm.Spec.Template == nil || vm.Spec.Template.Spec.Architecture != "" {
 		return "", nil
@@ -36,14 +37,14 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 	}
 	w := walk{Resolver: r, ref: &reference{namespace: vm.Namespace, vm: vm}}
 	all := w.images()
-	wanted := imageRights{walk: w, names: map[string]string{}}
+	wanted := imageAccess{walk: w, names: map[string]string{}}
 	for _, at := range all {
 		wanted.name(at)
 	}
 	for _, at := range all {
 		found, err := wanted.labelled(ctx, at)
 		if errors.As(err, new(*field.Error)) {
-			return "", nil // one refusal is answer enough: nothing more is asked
+			return "", nil // not an error: the VM gets the default architecture
 		}
 		if err != nil || found != "" {
 			return found, err
@@ -52,7 +53,7 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 	return "", nil
 }
 
-// images are the DataSources that the data volumes of a VM copy.
+// images returns the DataSources that the data volumes of a VM copy.
 func (w walk) images() (all []Source) {
 	for i := range w.ref.vm.Spec.DataVolumeTemplates {
 		ref := w.ref.vm.Spec.DataVolumeTemplates[i].Spec.SourceRef
@@ -68,23 +69,23 @@ func (w walk) images() (all []Source) {
 	return all
 }
 
-// imageRights asks one SubjectAccessReview for each namespace, however many images of it a VM copies: for the image if it is the only
-// one, else for all DataSources of the namespace.
-type imageRights struct {
+// imageAccess makes one SubjectAccessReview for each namespace, however many of its images a VM copies: for the image if it is the only one,
+// else for all DataSources of the namespace. A request with many data volumes costs no more.
+type imageAccess struct {
 	walk
-	// names are what is asked for, by namespace.
+	// names are the names to ask for, by namespace.
 	names map[string]string
 }
 
-func (r imageRights) name(at Source) {
+func (r imageAccess) name(at Source) {
 	if known, found := r.names[at.Namespace]; found && known != at.Name {
-		at.Name = every
+		at.Name = anyName
 	}
 	r.names[at.Namespace] = at.Name
 }
 
-// look is walk.look with the right to the namespace. What does not exist is not asked about further: nothing waits for it.
-func (r imageRights) look(ctx context.Context, at Source, into any) (map[string]string, error) {
+// look is walk.look with the right to the namespace. If the image does not exist, it does not ask for what may follow: nothing waits for it.
+func (r imageAccess) look(ctx context.Context, at Source, into any) (map[string]string, error) {
 	r.name(at)
 	if err := r.permitted(ctx, Source{at.sourceKind, at.Namespace, r.names[at.Namespace]}); err != nil {
 		return nil, err
@@ -92,8 +93,8 @@ func (r imageRights) look(ctx context.Context, at Source, into any) (map[string]
 	return r.read(ctx, at, into)
 }
 
-// labelled is the architecture that a DataSource names, or the one that it stands for: one step, as far as CDI itself goes.
-func (r imageRights) labelled(ctx context.Context, at Source) (string, error) {
+// labelled returns the architecture of a DataSource, or of the DataSource that it refers to: one step, as far as CDI follows.
+func (r imageAccess) labelled(ctx context.Context, at Source) (string, error) {
 	var found cdi.DataSource
 	labels, err := r.look(ctx, at, &found)
 	if next := found.Spec.Source.DataSource; err == nil && next != nil {

@@ -50,9 +50,9 @@ func TestArchitecture(t *testing.T) {
 				made.Annotations = map[string]string{v1alpha1.AnnotationArchitecture: test.annotation}
 			}
 			rights := &Rights{May: func(context.Context, Source) (bool, error) { return !test.denied, nil }}
-			answer, err := Resolver{Cached: objects.New(scheme(t), parsed(t, test.objects...)...), Rights: rights}.VM(t.Context(), made, nil)
-			if err != nil || answer.Set.Architecture != test.want {
-				t.Errorf("%s: got '%s', want '%s', %v", test.why, answer.Set.Architecture, test.want, err)
+			resolution, err := Resolver{Cached: objects.New(scheme(t), parsed(t, test.objects...)...), Rights: rights}.VM(t.Context(), made, nil)
+			if err != nil || resolution.Set.Architecture != test.want {
+				t.Errorf("%s: got '%s', want '%s', %v", test.why, resolution.Set.Architecture, test.want, err)
 			}
 		})
 	}

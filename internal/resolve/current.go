@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// matching are the presets that match the guest of a VM now, as their snapshots, in name order.
+// matching returns the presets that match the VM's VMI now, as snapshots in name order.
 func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*content, error) {
 	if vm.Spec.Template == nil {
 		return nil, nil
@@ -25,13 +25,13 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*conte
 	typed, errs := preset.Match(all, admit.Instance(vm))
 	if len(errs) > 0 {
 		for _, err := range errs {
-			err.Field = "spec.template." + err.Field // they are about the guest
+			err.Field = "spec.template." + err.Field // preset.Match judges the VMI
 		}
 		return nil, &Refusal{errs}
 	}
 	var found []*content
 	for i := range typed {
-		// Read again as it is stored: what this release does not know must not get lost in a snapshot.
+		// Read again, untyped: a typed snapshot would lose the fields of a newer API. Presets have no untyped informer, so they are read live.
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1.VirtualMachineInstancePresetGroupVersionKind)
 		reader := r.Cached
@@ -52,7 +52,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*conte
 	return found, nil
 }
 
-// configuration is the configuration in force, as its snapshot; none where nobody says which one is.
+// configuration returns the configuration in force as a snapshot; none if the Resolver has no Defaults.
 func (r Resolver) configuration(ctx context.Context, namespace string) ([]*content, error) {
 	if r.Defaults == nil {
 		return nil, nil

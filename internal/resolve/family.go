@@ -37,10 +37,10 @@ type family struct {
 	label string
 	// byLabels: which ones a VM gets depends on the labels of its VMI.
 	byLabels bool
-	// decode fills its part of a content from a snapshot.
+	// decode decodes a snapshot into the field of this family.
 	decode func(*content, []byte) error
-	// pin takes contents over into an answer.
-	pin func(*Answer, []*content)
+	// pin sets contents and their names in a Resolution.
+	pin func(*Resolution, []*content)
 }
 
 var (
@@ -52,7 +52,7 @@ var (
 			}
 			return err
 		},
-		pin: func(a *Answer, found []*content) {
+		pin: func(a *Resolution, found []*content) {
 			for _, c := range found {
 				a.Set.Instancetype, a.Pins.Instancetype = c.instancetype, c.revision
 			}
@@ -66,7 +66,7 @@ var (
 			}
 			return err
 		},
-		pin: func(a *Answer, found []*content) {
+		pin: func(a *Resolution, found []*content) {
 			for _, c := range found {
 				a.Set.Preference, a.Pins.Preference = c.preference, c.revision
 			}
@@ -81,7 +81,7 @@ var (
 			}
 			return err
 		},
-		pin: func(a *Answer, found []*content) {
+		pin: func(a *Resolution, found []*content) {
 			a.Presets, a.Pins.Presets = []v1.VirtualMachineInstancePreset{}, revisions(found)
 			for _, c := range found {
 				a.Presets = append(a.Presets, *c.preset)
@@ -96,7 +96,7 @@ var (
 			c.defaults, err = config.ReadDefaults(data)
 			return err
 		},
-		pin: func(a *Answer, found []*content) {
+		pin: func(a *Resolution, found []*content) {
 			for _, c := range found {
 				a.Defaults, a.Pins.Configuration = c.defaults, c.revision
 			}
@@ -104,7 +104,7 @@ var (
 	}
 )
 
-// read decodes a snapshot of the family. Nil when it is of another one.
+// read decodes a snapshot. Nil if it is of another family: a pin may name any revision of the namespace.
 func (f family) read(name string, data []byte) (*content, error) {
 	var object unstructured.Unstructured
 	if err := object.UnmarshalJSON(data); err != nil {
@@ -120,7 +120,7 @@ func (f family) read(name string, data []byte) (*content, error) {
 	return found, nil
 }
 
-// revisions are the names of contents; never nil.
+// revisions returns the names of contents; never nil, because an empty list of presets is a pin too.
 func revisions(found []*content) []string {
 	names := make([]string, 0, len(found))
 	for _, c := range found {
@@ -129,13 +129,13 @@ func revisions(found []*content) []string {
 	return names
 }
 
-// revisionGone is the error when a revision that a VM uses was deleted: another one must not silently take its place.
+// revisionGone is the error for a revision that a VM is pinned to and that was deleted. The current one must not silently take its place.
 func revisionGone(name string, of any) error {
 	return fmt.Errorf("revision '%s', which this VM uses, no longer exists: restore it, or set annotation '%s' to '' to use the current %s",
 		name, v1alpha1.AnnotationPins, of)
 }
 
-// replacedPin refuses names that took the place of the recorded ones.
+// replacedPin is the error for a pin that names another revision than the stored VM's.
 func replacedPin(names ...string) *field.Error {
 	return field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPins), strings.Join(names, ", "),
 		"the pinned revision may not be replaced: name an older one in revisionName, or set the annotation to '' for the current one").WithOrigin("vm/pin")

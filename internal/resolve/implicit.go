@@ -18,19 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A VM gets presets and the defaults of the cluster without naming them: presets that match the labels of its VMI, and whatever
-// configuration is in force. The controller pins both when it first sees the VM, so that editing them does not change it.
+// A VM gets presets and the cluster's defaults without naming them: presets that match the labels of its VMI, and the configuration in force.
+// The controller pins both when it first reconciles the VM: from then on, editing them does not change the VM.
 
-// implicit is one of the two, with its pins before and after a change of the VM. old is nil on create.
+// implicit is one of the two families, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on create.
 type implicit struct {
 	family
 	vm, old  *v1.VirtualMachine
 	now, was pin.Entry
-	// current is what a new pin would be. It is found once: presets are read one by one.
+	// current returns what a new pin would name. It reads once, since presets are read one by one.
 	current func() ([]*content, error)
 }
 
-// implicits are those of a VM.
+// implicits returns both families of a VM.
 func (r Resolver) implicits(ctx context.Context, vm, old *v1.VirtualMachine) []implicit {
 	now, was := pin.Parse(vm), pin.Written{}
 	if old != nil {
@@ -42,8 +42,8 @@ func (r Resolver) implicits(ctx context.Context, vm, old *v1.VirtualMachine) []i
 	}
 }
 
-// resolveImplicit returns what a VM is pinned to; nil when it is not pinned yet, since the first pin is the controller's.
-func (r Resolver) resolveImplicit(ctx context.Context, i implicit, answer *Answer) (found []*content, refused field.ErrorList, err error) {
+// resolveImplicit returns what a VM is pinned to; nil if it is not pinned yet, because the controller writes the first pin.
+func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *Resolution) (found []*content, refused field.ErrorList, err error) {
 	event := pin.Updated
 	if i.old == nil {
 		event = pin.Created
@@ -57,7 +57,7 @@ func (r Resolver) resolveImplicit(ctx context.Context, i implicit, answer *Answe
 		return found, nil, err
 	case pin.Honour:
 		if found, err = r.restored(ctx, i); found == nil && err == nil {
-			answer.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
+			resolution.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
 		}
 		return found, nil, err
 	}
@@ -71,7 +71,7 @@ func (r Resolver) resolveImplicit(ctx context.Context, i implicit, answer *Answe
 	return nil, field.ErrorList{replacedPin(i.now.Names...)}, nil
 }
 
-// restored are the revisions that a VM comes with; nil when one does not exist, is not what it was, or is not for this VM.
+// restored returns the revisions that the request names; nil if one of them does not exist, was changed, or does not match this VM.
 func (r Resolver) restored(ctx context.Context, i implicit) ([]*content, error) {
 	all := []*content{}
 	for _, name := range i.now.Names {
@@ -87,8 +87,8 @@ func (r Resolver) restored(ctx context.Context, i implicit) ([]*content, error) 
 	return all, nil
 }
 
-// recorded is what an update leaves pinned. With other labels of the VMI, presets that match no more go, and those come that match now
-// and did not before. The others stay as they are, whatever became of the presets themselves.
+// recorded returns what stays pinned after an update. If the labels of the VMI change, presets that no longer match are dropped, and presets
+// that match now and did not before are added. The others keep their revision, also if the preset was edited or deleted.
 func (r Resolver) recorded(ctx context.Context, i implicit) ([]*content, error) {
 	kept := []*content{}
 	names := map[string]bool{}
@@ -121,7 +121,7 @@ func (r Resolver) recorded(ctx context.Context, i implicit) ([]*content, error) 
 	return kept, nil
 }
 
-// matches reports whether a preset matches the VMI of a VM. A configuration fits all.
+// matches reports whether a preset matches the VMI of a VM. A configuration matches every VMI.
 func (c *content) matches(vm *v1.VirtualMachine) bool {
 	if c.preset == nil || vm.Spec.Template == nil {
 		return true
@@ -130,7 +130,7 @@ func (c *content) matches(vm *v1.VirtualMachine) bool {
 	return len(matching) > 0
 }
 
-// relabelled reports whether what presets go by has changed.
+// relabelled reports whether the labels changed by which presets match, or the annotation that excludes a VMI from presets.
 func relabelled(vm, old *v1.VirtualMachine) bool {
 	if vm.Spec.Template == nil || old.Spec.Template == nil {
 		return false
@@ -139,7 +139,7 @@ func relabelled(vm, old *v1.VirtualMachine) bool {
 	return !maps.Equal(now.Labels, was.Labels) || now.Annotations[preset.Exclude] != was.Annotations[preset.Exclude]
 }
 
-// impliedRevision returns one pinned revision: from the cache, else of what there is now if that is the same, else from the API server. Nil when it
+// impliedRevision returns a pinned revision from the cache, else from a current object with that content, else from the API server. Nil if it
 // does not exist.
 func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) (*content, error) {
 	key := client.ObjectKey{Namespace: i.vm.Namespace, Name: name}
@@ -159,9 +159,10 @@ func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) 
 	return r.revision(ctx, i.family, key)
 }
 
-// Complete pins presets and configuration to those of now where the given pins have none. A Refusal names presets that cannot be matched.
+// Complete returns pins with the current presets and configuration where the given ones have none, and drafts of the revisions to write first.
+// A *Refusal names presets whose selector cannot be read.
 func (r Resolver) Complete(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (v1alpha1.Pins, []revision.Draft, error) {
-	var added Answer
+	var added Resolution
 	if pins.Presets == nil {
 		found, err := r.matching(ctx, vm)
 		if err != nil {

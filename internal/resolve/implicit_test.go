@@ -92,18 +92,18 @@ func TestPinsOfImplicits(t *testing.T) {
 		{name: "lost, unchanged since", why: "the preset still holds what the guest was made from", vm: labelled("web"), old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answer, err := Resolver{Cached: objects.New(scheme(t), test.objects...), Defaults: defaults}.VM(t.Context(), test.vm, test.old)
+			resolution, err := Resolver{Cached: objects.New(scheme(t), test.objects...), Defaults: defaults}.VM(t.Context(), test.vm, test.old)
 			refused := ""
 			if test.refused {
 				refused = "metadata.annotations[kilnvm.io/pins]"
 			}
 			check(t, test.why, err, refused, test.failed)
-			pin.Write(test.vm, answer.Pins)
+			pin.Write(test.vm, resolution.Pins)
 			if got := test.vm.Annotations[v1alpha1.AnnotationPins]; err == nil && got != test.want {
 				t.Errorf("%s: pins %s, want %s", test.why, got, test.want)
 			}
-			if len(answer.Drafts) != test.drafts || len(answer.Warnings) != test.warnings {
-				t.Errorf("%s: %d drafts, warnings %v; want %d, %d", test.why, len(answer.Drafts), answer.Warnings, test.drafts, test.warnings)
+			if len(resolution.Drafts) != test.drafts || len(resolution.Warnings) != test.warnings {
+				t.Errorf("%s: %d drafts, warnings %v; want %d, %d", test.why, len(resolution.Drafts), resolution.Warnings, test.drafts, test.warnings)
 			}
 		})
 	}

@@ -13,15 +13,15 @@ import (
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// A matcher with inferFromVolume names no object: the image that the volume is made of recommends one, by its labels. What is
-// found is pinned, and looked for again only when the owner asks; the spec stays as it was written.
+// A matcher with inferFromVolume names no object: labels of the volume's source recommend one. The result is pinned, and inferred again only at
+// a repin. The spec stays as it was written.
 
-// noRecommendation is the error of a volume that recommends nothing. It is the one that the policy Ignore ignores.
+// noRecommendation is the error of a volume that recommends nothing. inferFromVolumeFailurePolicy Ignore ignores it, and no other.
 type noRecommendation struct{ reason string }
 
 func (s *noRecommendation) Error() string { return s.reason }
 
-// notFound is the error of a source that does not exist yet.
+// notFound is the error of a source that does not exist. It may be created later.
 type notFound struct{ reason string }
 
 func (a *notFound) Error() string { return a.reason }
@@ -36,9 +36,9 @@ func (r *reference) ignores() bool {
 	return r.inferFrom != "" && r.policy != nil && *r.policy == v1.IgnoreInferFromVolumeFailure
 }
 
-// infer names what the volume recommends; without a name when that is nothing, and to be ignored. Nil without an error or a
-// refusal: the volume cannot answer yet.
-func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*reference, field.ErrorList, error) {
+// infer returns a reference to what the volume recommends; without a name if it recommends nothing and that is ignored. Nil without errors
+// means that a source does not exist yet.
+func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolution) (*reference, field.ErrorList, error) {
 	at, named := ref.path.Child("inferFromVolume"), *ref
 	labels, err := walk{Resolver: r, ref: ref}.volume(ctx)
 	var nothing *noRecommendation
@@ -49,12 +49,12 @@ func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*r
 		refused.Field = at.String()
 		return nil, field.ErrorList{refused}, nil
 	case errors.As(err, &missing):
-		answer.Waiting = true
-		answer.warnMissing(Missing{Path: at, Value: ref.inferFrom},
+		resolution.Waiting = true
+		resolution.warnMissing(Missing{Path: at, Value: ref.inferFrom},
 			"%s: %s; the VM cannot start until volume '%s' recommends its %s", at, missing, ref.inferFrom, ref.field)
 		return nil, nil, nil
 	case errors.As(err, &nothing) && ref.ignores():
-		answer.warn("%s: %s; the VMI gets no %s", at, nothing, ref.field)
+		resolution.warn("%s: %s; the VMI gets no %s", at, nothing, ref.field)
 		return &named, nil, nil
 	case errors.As(err, &nothing):
 		return nil, field.ErrorList{field.Invalid(at, ref.inferFrom,
@@ -66,18 +66,18 @@ func (r Resolver) infer(ctx context.Context, ref *reference, answer *Answer) (*r
 	return &named, nil, nil
 }
 
-// walk goes from the volume of a guest to the image that it is made of.
+// walk follows a volume to the source that it is made of.
 type walk struct {
 	Resolver
 	ref *reference
-	// referred says that a DataSource has referred to the one at hand.
+	// referred reports that a DataSource has referred to the current one.
 	referred bool
 }
 
-// recommends reports whether these labels recommend something.
+// recommends reports whether labels name an instancetype or a preference.
 func (w walk) recommends(labels map[string]string) bool { return labels[w.ref.label] != "" }
 
-// volume finds the labels that recommend something: those of a claim, or of what a DataVolume copies.
+// volume returns the labels that recommend something: those of the volume's claim, or of what its DataVolume copies.
 func (w walk) volume(ctx context.Context) (map[string]string, error) {
 	var volumes []v1.Volume
 	if template := w.ref.vm.Spec.Template; template != nil {
@@ -97,7 +97,7 @@ func (w walk) volume(ctx context.Context) (map[string]string, error) {
 	return nil, field.Invalid(nil, w.ref.inferFrom, "must name a volume of spec.template.spec.volumes").WithOrigin("vm/inference")
 }
 
-// claim ends a walk, as snapshot does.
+// claim ends the walk at a PersistentVolumeClaim.
 func (w walk) claim(ctx context.Context, namespace, name string) (map[string]string, error) {
 	return w.leaf(ctx, Source{claims, namespace, name})
 }
@@ -110,7 +110,7 @@ func (w walk) leaf(ctx context.Context, source Source) (map[string]string, error
 	return labels, err
 }
 
-// dataVolume looks at the template of the VM first: the DataVolume is made from it when the VM exists.
+// dataVolume reads the VM's dataVolumeTemplates first: the DataVolume is created from the template after the VM.
 func (w walk) dataVolume(ctx context.Context, name string) (map[string]string, error) {
 	for i := range w.ref.vm.Spec.DataVolumeTemplates {
 		if template := &w.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
@@ -128,7 +128,7 @@ func (w walk) dataVolume(ctx context.Context, name string) (map[string]string, e
 	return w.copied(ctx, &volume.Spec)
 }
 
-// copied goes on to what a DataVolume is a copy of.
+// copied follows a DataVolume to its source.
 func (w walk) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]string, error) {
 	switch source, ref := spec.Source, spec.SourceRef; {
 	case source != nil && source.PVC != nil:
@@ -145,7 +145,7 @@ func (w walk) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]
 	return nil, &noRecommendation{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }
 
-// dataSource goes on to what a DataSource stands for, over one other DataSource at most, as CDI itself does.
+// dataSource follows a DataSource to its source, over one other DataSource at most, as CDI does. The bound also ends a circle.
 func (w walk) dataSource(ctx context.Context, at Source) (map[string]string, error) {
 	var found cdi.DataSource
 	labels, err := w.look(ctx, at, &found)
@@ -171,9 +171,8 @@ func (w walk) orOwnNamespace(namespace string) string {
 	return namespace
 }
 
-// Effective returns a VM as its pins mean it: without a matcher whose volume recommends nothing, if the policy is Ignore; and, where
-// an instancetype was recommended to a VM whose spec also
-// has memory for the case without, without that memory. The VM itself is not changed.
+// Effective returns a copy of a VM as its pins resolve it. With policy Ignore, a matcher is dropped if its volume recommends nothing. If the
+// volume recommends an instancetype, spec.template.spec.domain.memory is dropped instead: it is for the case without one.
 func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
 	instancetype, preference := references(vm)
 	effective := *vm
@@ -192,27 +191,27 @@ func Effective(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
 	return &effective
 }
 
-// Asks reports whether an update asks for an inference: by another matcher or other volumes, or for a new pin. Who asks must have the
-// right to read what it reads.
-func Asks(vm, old *v1.VirtualMachine) bool {
-	type asked struct { // exported, as the comparison wants
-		Size       *v1.InstancetypeMatcher
-		Preference *v1.PreferenceMatcher
-		Templates  []v1.DataVolumeTemplateSpec
-		Volumes    []v1.Volume
+// RequestsInference reports whether an update may need an inference: it changes a matcher, a volume or a pin. Then the sources are read with
+// the rights of the request's author.
+func RequestsInference(vm, old *v1.VirtualMachine) bool {
+	type sources struct { // exported fields, as equality.Semantic needs
+		Instancetype *v1.InstancetypeMatcher
+		Preference   *v1.PreferenceMatcher
+		Templates    []v1.DataVolumeTemplateSpec
+		Volumes      []v1.Volume
 	}
-	of := func(vm *v1.VirtualMachine) asked {
-		a := asked{vm.Spec.Instancetype, vm.Spec.Preference, vm.Spec.DataVolumeTemplates, nil}
+	of := func(vm *v1.VirtualMachine) sources {
+		a := sources{vm.Spec.Instancetype, vm.Spec.Preference, vm.Spec.DataVolumeTemplates, nil}
 		if vm.Spec.Template != nil {
 			a.Volumes = vm.Spec.Template.Spec.Volumes
 		}
 		return a
 	}
 	now, was := pin.Parse(vm), pin.Parse(old)
-	return asks(now.Instancetype, was.Instancetype) || asks(now.Preference, was.Preference) || !equality.Semantic.DeepEqual(of(vm), of(old))
+	return repins(now.Instancetype, was.Instancetype) || repins(now.Preference, was.Preference) || !equality.Semantic.DeepEqual(of(vm), of(old))
 }
 
-// asks reports whether a pin is to be another one. The first pin of a VM is the controller's to write.
-func asks(now, was pin.Entry) bool {
-	return now.Asks() || now.Pinned() && was.Pinned() && !now.Equal(was)
+// repins reports whether an update changes a pin. The first pin does not count: the controller writes it.
+func repins(now, was pin.Entry) bool {
+	return now.RepinRequested() || now.Pinned() && was.Pinned() && !now.Equal(was)
 }

@@ -113,16 +113,16 @@ func TestInference(t *testing.T) {
 			}
 			var asked []string
 			rights := &Rights{May: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
-			answer, err := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
+			resolution, err := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
 			refused := ""
 			if test.refused {
 				refused = "spec.instancetype.inferFromVolume"
 			}
 			check(t, test.why, err, refused, "")
-			if answer.Pins.Instancetype != test.want || answer.Waiting != test.waiting {
-				t.Errorf("%s: pin '%s', waiting %v; want '%s', %v", test.why, answer.Pins.Instancetype, answer.Waiting, test.want, test.waiting)
+			if resolution.Pins.Instancetype != test.want || resolution.Waiting != test.waiting {
+				t.Errorf("%s: pin '%s', waiting %v; want '%s', %v", test.why, resolution.Pins.Instancetype, resolution.Waiting, test.want, test.waiting)
 			}
-			if got := strings.Join(answer.Warnings, "\n"); !strings.Contains(got, test.warning) || got != "" && test.warning == "" {
+			if got := strings.Join(resolution.Warnings, "\n"); !strings.Contains(got, test.warning) || got != "" && test.warning == "" {
 				t.Errorf("%s: warnings '%s', want '%s'", test.why, got, test.warning)
 			}
 			if diff := cmp.Diff(test.asked, asked); diff != "" {
@@ -163,9 +163,9 @@ func TestRecordedRights(t *testing.T) {
 			found := append(parsed(t, claim("p/golden", recommending), claim("p/images", recommending), claim("p/team", recommending),
 				"{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: p, namespace: golden, "+recommending+"}}",
 				"{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: ds, namespace: golden}, spec: {source: "+test.source+"}}"), size("s", "1Gi", ""))
-			answer, err := Resolver{Cached: objects.New(scheme(t), found...), Rights: RecordedRights(waiting)}.VM(t.Context(), waiting, waiting)
-			if test.allowed != (err == nil) || test.allowed != (answer.Pins.Instancetype != "") {
-				t.Errorf("pins %+v, %v; want allowed %v", answer.Pins, err, test.allowed)
+			resolution, err := Resolver{Cached: objects.New(scheme(t), found...), Rights: RecordedRights(waiting)}.VM(t.Context(), waiting, waiting)
+			if test.allowed != (err == nil) || test.allowed != (resolution.Pins.Instancetype != "") {
+				t.Errorf("pins %+v, %v; want allowed %v", resolution.Pins, err, test.allowed)
 			}
 		})
 	}

@@ -13,46 +13,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// matched is a matcher of a VM that is written, with what becomes of its pin.
-type matched struct {
+// matcherPin is a matcher of a VM with the decision about its pin.
+type matcherPin struct {
 	*reference
 	action pin.Action
-	// given is the pin that the VM comes with, recorded the one that it had.
+	// given is the pin in the request, recorded that of the stored VM.
 	given, recorded string
-	// revisionIsNew reports that no revision of this name was asked for before.
+	// revisionIsNew reports that the stored VM does not have this revisionName.
 	revisionIsNew bool
 }
 
-// matchedBy is a matcher with its pins before and after a change of the VM. before is nil on create.
-func matchedBy(ref, before *reference, now, was pin.Entry) matched {
+// newMatcherPin decides about the pin of a matcher from the pins in the request (now) and in the stored VM (was). before is the stored
+// matcher, nil on create.
+func newMatcherPin(ref, before *reference, now, was pin.Entry) matcherPin {
 	event := pin.Updated
 	if before == nil || !ref.same(before) {
-		event, ref.status = pin.Created, nil // what was resolved for another matcher says nothing of this one
+		event, ref.status = pin.Created, nil // the status is about another matcher
 	}
-	return matched{
+	return matcherPin{
 		reference: ref, action: pin.Decide(now, was, event), given: now.Name(), recorded: was.Name(),
 		revisionIsNew: before == nil || before.revision != ref.revision,
 	}
 }
 
-// matchers are those that a VM has.
-func matchers(vm, old *v1.VirtualMachine, now, was pin.Written) (all []matched) {
+// matchers returns the matchers that a VM has, each with the decision about its pin.
+func matchers(vm, old *v1.VirtualMachine, now, was pin.Written) (all []matcherPin) {
 	instancetype, preference := references(vm)
 	var oldInstancetype, oldPreference *reference
 	if old != nil {
 		oldInstancetype, oldPreference = references(old)
 	}
 	if instancetype != nil {
-		all = append(all, matchedBy(instancetype, oldInstancetype, now.Instancetype, was.Instancetype))
+		all = append(all, newMatcherPin(instancetype, oldInstancetype, now.Instancetype, was.Instancetype))
 	}
 	if preference != nil {
-		all = append(all, matchedBy(preference, oldPreference, now.Preference, was.Preference))
+		all = append(all, newMatcherPin(preference, oldPreference, now.Preference, was.Preference))
 	}
 	return all
 }
 
-// pinned is the revision that the pins say; empty where they say none.
-func (m matched) pinned() string {
+// pinned returns the name of the pinned revision that the decision uses; empty if it uses none.
+func (m matcherPin) pinned() string {
 	switch m.action {
 	case pin.Honour:
 		return m.given
@@ -62,24 +63,25 @@ func (m matched) pinned() string {
 	return ""
 }
 
-// match finds what a matcher means. Nil content without an error: it is not known yet, and the VM cannot start.
-func (r Resolver) match(ctx context.Context, m matched, answer *Answer) (*content, field.ErrorList, error) {
+// match returns what a matcher refers to. Without content, errors and error it does not exist yet, or the matcher is malformed and validation
+// reports it; the VM cannot start.
+func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolution) (*content, field.ErrorList, error) {
 	switch {
 	case m.inferFrom != "" && (m.name+m.kind != "" || !m.hasPolicy()):
-		return nil, nil, nil // what is meant is not known: validation says why
+		return nil, nil, nil // malformed: validation reports it
 	case m.inferFrom == "" && m.name == "":
 		return nil, field.ErrorList{field.Required(m.path.Child("name"), "name the "+m.field).WithOrigin("vm/matcher-name")}, nil
-	case !m.knownKind(answer):
+	case !m.knownKind(resolution):
 		return nil, nil, nil
 	case m.revision != "":
-		return r.byRevisionName(ctx, m, answer)
+		return r.byRevisionName(ctx, m, resolution)
 	case m.pinned() == v1alpha1.PinNone && m.ignores():
 		return &content{revision: v1alpha1.PinNone}, nil, nil
 	}
 	if found, err := r.byPin(ctx, m); err != nil || found != nil {
 		return found, nil, err
 	}
-	found, errs, err := r.current(ctx, m.reference, answer)
+	found, errs, err := r.current(ctx, m.reference, resolution)
 	if err != nil || len(errs) > 0 {
 		return nil, errs, err
 	}
@@ -88,21 +90,21 @@ func (r Resolver) match(ctx context.Context, m matched, answer *Answer) (*conten
 		now = found.revision
 	}
 	switch {
-	case m.given == now:
-	case m.action == pin.Exchange:
+	case m.given == now: // such as in the second call of a dry run, which has written no revision
+	case m.action == pin.Refuse:
 		return nil, field.ErrorList{replacedPin(m.given)}, nil
-	case m.action == pin.Honour: // a dry run writes no revision, but its second call is asked for it
-		answer.warn("pin '%s' was dropped: the namespace has no such revision of %s", m.given, m.reference)
+	case m.action == pin.Honour:
+		resolution.warn("pin '%s' was dropped: the namespace has no such revision of %s", m.given, m.reference)
 	}
 	return found, nil, nil
 }
 
-// byPin is the revision that the pins or the status of the VM say. Nil when neither does, or a given pin is not good here.
-func (r Resolver) byPin(ctx context.Context, m matched) (*content, error) {
+// byPin returns the revision that the pins or the status of the VM name. Nil if neither names one, or if a restored pin cannot be used here.
+func (r Resolver) byPin(ctx context.Context, m matcherPin) (*content, error) {
 	switch m.action {
 	case pin.Honour:
 		found, err := r.pinned(ctx, m.reference, m.given)
-		if errors.As(err, new(*revision.Untrusted)) { // what a backup has brought is not used if it is not what it was
+		if errors.As(err, new(*revision.Untrusted)) { // a restored revision that was changed is not used
 			return nil, nil
 		}
 		return found, err
@@ -118,7 +120,7 @@ func (r Resolver) byPin(ctx context.Context, m matched) (*content, error) {
 	return nil, nil
 }
 
-// byStatus is the revision that the status records, for VMs that were admitted by KubeVirt.
+// byStatus returns the revision in status.instancetypeRef or preferenceRef. VMs that KubeVirt admitted have no pins but these.
 func (r Resolver) byStatus(ctx context.Context, ref *reference) (*content, error) {
 	name := ref.statusRevision()
 	if name == "" {
@@ -134,10 +136,11 @@ func (r Resolver) byStatus(ctx context.Context, ref *reference) (*content, error
 	return nil, nil
 }
 
-// current is what a new pin would be: the object that the matcher names, or that its volume recommends.
-func (r Resolver) current(ctx context.Context, ref *reference, answer *Answer) (*content, field.ErrorList, error) {
+// current returns the live object that the matcher names or its volume recommends, to which a new pin points. The webhook only warns if it
+// does not exist: it may be created later.
+func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resolution) (*content, field.ErrorList, error) {
 	if ref.inferFrom != "" {
-		named, errs, err := r.infer(ctx, ref, answer)
+		named, errs, err := r.infer(ctx, ref, resolution)
 		switch {
 		case err != nil || len(errs) > 0:
 			return nil, errs, err
@@ -145,7 +148,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, answer *Answer) (
 			return nil, nil, nil
 		case named.name == "":
 			return &content{revision: v1alpha1.PinNone}, nil, nil
-		case !named.knownKind(answer):
+		case !named.knownKind(resolution):
 			return nil, nil, nil
 		}
 		ref = named
@@ -153,15 +156,15 @@ func (r Resolver) current(ctx context.Context, ref *reference, answer *Answer) (
 	found, err := r.live(ctx, ref)
 	if found == nil && err == nil {
 		kind := ref.family.Canonical(ref.kind)
-		answer.warnMissing(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
+		resolution.warnMissing(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
 			"%s '%s'%s does not exist; the VM cannot start until it does", kind, ref.name, ref.where())
 	}
 	return found, nil, err
 }
 
-// byRevisionName is the revision that the user asks for by name. One that does not exist when it is asked for is a mistake, and so is one of another
-// object. One that has gone since then leaves the guest unable to start, like an object that has gone.
-func (r Resolver) byRevisionName(ctx context.Context, m matched, answer *Answer) (*content, field.ErrorList, error) {
+// byRevisionName returns the revision that revisionName names. Naming one that does not exist, or that is of another object, is an error of
+// the request. If it is deleted later, updates of the VM are still admitted, with a warning, and the VM cannot start.
+func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *Resolution) (*content, field.ErrorList, error) {
 	ref := m.reference
 	at := ref.path.Child("revisionName")
 	found, err := r.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
@@ -171,7 +174,7 @@ func (r Resolver) byRevisionName(ctx context.Context, m matched, answer *Answer)
 	case found == nil && m.revisionIsNew:
 		return nil, field.ErrorList{missing(at, ref)}, nil
 	case found == nil:
-		answer.warnMissing(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at, ref.revision)
+		resolution.warnMissing(Missing{Path: at, Value: ref.revision}, "%s: revision '%s' does not exist; the VM cannot start until it does", at, ref.revision)
 	case !ref.fits(found.source):
 		return nil, field.ErrorList{field.Invalid(at, ref.revision,
 			fmt.Sprintf("holds %s '%s', not %s '%s'", found.source.Kind, found.source.Name, ref.Canonical(ref.kind), ref.name)).WithOrigin("vm/revision-content")}, nil
@@ -185,8 +188,8 @@ func missing(at *field.Path, ref *reference) *field.Error {
 	return err
 }
 
-// pinned resolves a pin: the cached revision, else a live object of just that content, else the API server. Nil when no
-// such revision exists here, or it is of another object.
+// pinned returns a pinned revision from the cache, else from a cached live object with that content, else from the API server. Nil if no such
+// revision exists in the namespace, or if it is of another object. The order costs no call for a VM whose revision is cached.
 func (r Resolver) pinned(ctx context.Context, ref *reference, name string) (*content, error) {
 	key := client.ObjectKey{Namespace: ref.namespace, Name: name}
 	found, err := r.cached().revision(ctx, ref.family, key)

@@ -8,27 +8,27 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Memo remembers what was read from stored objects, so that ten thousand VMs of one instancetype verify and decode its revision
-// once. Safe for concurrent use; what it holds is shared and must not be changed. The nil Memo remembers nothing.
+// Memo caches what was decoded from stored objects: ten thousand VMs of one instancetype verify and decode its revision once. It is safe for
+// concurrent use. Its values are shared and must not be changed. The nil Memo caches nothing.
 type Memo struct{ entries *lru.Cache }
 
-// memoSize is in objects of about 2 KiB: a thousand instancetypes and preferences in a few namespaces.
+// memoSize is the number of values, of about 2 KiB each: a thousand instancetypes and preferences in a few namespaces.
 const memoSize = 4096
 
-// NewMemo is an empty memo.
+// NewMemo returns an empty Memo.
 func NewMemo() *Memo { return &Memo{lru.New(memoSize)} }
 
-// version of a stored object never changes its content. The purpose is what it was read for: a live object has a snapshot in
-// each namespace, and a revision is asked for as an instancetype or as a preference.
+// version identifies stored content: UID and resourceVersion never stand for two contents. The purpose is the namespace of a live object's
+// snapshot, or the family that a revision is read as.
 type version struct {
 	uid      types.UID
 	resource string
 	purpose  string
 }
 
-// recall is what fresh returned for this version of an object, or returns now. Objects that no API server has stored, such
-// as those of files, have no version.
-func recall[T any](m *Memo, object metav1.Object, purpose string, fresh func() (T, error)) (T, error) {
+// memoized returns what fresh returned for this version of an object, else calls fresh. Objects of files have no version and are not cached,
+// nor are errors.
+func memoized[T any](m *Memo, object metav1.Object, purpose string, fresh func() (T, error)) (T, error) {
 	v := version{object.GetUID(), object.GetResourceVersion(), purpose}
 	if m == nil || v.uid == "" || v.resource == "" {
 		return fresh()
@@ -43,7 +43,7 @@ func recall[T any](m *Memo, object metav1.Object, purpose string, fresh func() (
 	return made, err
 }
 
-// draft is the snapshot of a live object for a namespace.
+// draft returns the snapshot of a live object for a namespace.
 func (r Resolver) draft(namespace string, object *unstructured.Unstructured) (revision.Draft, error) {
-	return recall(r.Memo, object, namespace, func() (revision.Draft, error) { return revision.NewDraft(namespace, object) })
+	return memoized(r.Memo, object, namespace, func() (revision.Draft, error) { return revision.NewDraft(namespace, object) })
 }

@@ -6,20 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Missing is what a reference leads to and is not there. It may be created later, so that the webhook only warns of it.
+// Missing is an object that a reference leads to and that does not exist. It may be created later: the webhook only warns of it.
 type Missing struct {
-	// Path is the field of the VM that refers to it, and Value what stands there.
+	// Path is the field of the VM that refers to it, and Value the field's value.
 	Path  *field.Path
 	Value string
-	// Kind of the instancetype or preference, and its namespace if it has one. Empty for a revision, and for a volume that
-	// cannot answer yet.
+	// Kind and Namespace are those of the instancetype or preference. Both are empty for a revision, and for a volume without its source.
 	Kind, Namespace string
-	// Warning is the one in Answer.Warnings.
+	// Warning is the text in Resolution.Warnings.
 	Warning string
 }
 
-// warnMissing warns of what is missing.
-func (a *Answer) warnMissing(missing Missing, format string, args ...any) {
+// warnMissing adds a missing object and its warning.
+func (a *Resolution) warnMissing(missing Missing, format string, args ...any) {
 	missing.Warning = fmt.Sprintf(format, args...)
 	a.Missing = append(a.Missing, missing)
 	a.Warnings = append(a.Warnings, missing.Warning)

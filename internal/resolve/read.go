@@ -15,29 +15,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// revision reads a revision and verifies it. Nil when it does not exist or is of another family.
+// revision returns a verified revision. Nil if it does not exist or is of another family; a *revision.Untrusted error if its content is not
+// what its name says.
 func (r Resolver) revision(ctx context.Context, f family, key client.ObjectKey) (*content, error) {
 	var stored appsv1.ControllerRevision
 	if err := r.get(ctx, key, &stored); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	return recall(r.Memo, &stored, f.field, func() (*content, error) { return f.trusted(&stored) })
+	return memoized(r.Memo, &stored, f.field, func() (*content, error) { return f.trusted(&stored) })
 }
 
-// trusted verifies and reads a revision.
+// trusted verifies and decodes a revision.
 func (f family) trusted(stored *appsv1.ControllerRevision) (*content, error) {
 	if err := revision.Verify(stored); err != nil {
 		return nil, err
 	}
 	found, err := f.read(stored.Name, stored.Data.Raw)
 	if found != nil && revision.Marked(stored) {
-		// The collector is about to remove it, so that it counts as missing: writing it takes the mark away.
+		// The collector is about to delete it. As a draft it is written again, which removes the mark.
 		found.draft = &revision.Draft{Namespace: stored.Namespace, Snapshot: instancetype.Snapshot{Name: stored.Name, Data: stored.Data.Raw}, Labels: stored.Labels}
 	}
 	return found, err
 }
 
-// live is the object that a matcher names, as its snapshot. Nil when it does not exist.
+// live returns the object that a matcher names, as a snapshot. Nil if it does not exist.
 func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
 	object := &unstructured.Unstructured{}
 	kind := ref.family.Canonical(ref.kind)
@@ -52,7 +53,7 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
 	return r.snapshot(ctx, ref.family, ref.namespace, object)
 }
 
-// snapshot is what a live object holds, as the revision that is or would be taken of it for a namespace.
+// snapshot returns the content of a live object as the revision of a namespace: the stored one, else a draft.
 func (r Resolver) snapshot(ctx context.Context, f family, namespace string, object *unstructured.Unstructured) (*content, error) {
 	draft, err := r.draft(namespace, object)
 	if err != nil {
@@ -69,13 +70,13 @@ func (r Resolver) snapshot(ctx context.Context, f family, namespace string, obje
 	return found, err
 }
 
-// cached resolves from the cache alone.
+// cached returns a Resolver that never calls the API server.
 func (r Resolver) cached() Resolver {
 	r.Live = nil
 	return r
 }
 
-// get reads from the cache, and on a miss once from the API server.
+// get reads from the cache, and on a miss once from the API server: the cache may lag behind.
 func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
 	err := r.Cached.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) && r.Live != nil && validKey(key) {
@@ -87,8 +88,8 @@ func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.O
 	return err
 }
 
-// validKey reports whether an object can have this name and namespace. A client refuses to ask for others, and that error would look like ours,
-// while the name is the user's.
+// validKey reports whether an object can have this name and namespace. client-go fails on any other without a call, with an error that would
+// become a 500, although the name is the user's.
 func validKey(key client.ObjectKey) bool {
 	for _, segment := range []string{key.Name, key.Namespace} {
 		if len(segment) > validation.DNS1123SubdomainMaxLength || len(legal.IsPathSegmentName(segment)) > 0 {

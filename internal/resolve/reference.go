@@ -14,16 +14,16 @@ type reference struct {
 	family
 	kind, name, revision, inferFrom string
 	policy                          *v1.InferFromVolumeFailurePolicy
-	// inferred says that kind and name are what a volume recommends.
+	// inferred reports that a volume recommends kind and name.
 	inferred bool
 	vm       *v1.VirtualMachine
-	// status is what was resolved before, by Kiln's controller or KubeVirt's.
+	// status is what Kiln's or KubeVirt's controller resolved before.
 	status    *v1.InstancetypeStatusRef
 	namespace string
 	path      *field.Path
 }
 
-// references are the two matchers of a VM; nil where it has none.
+// references returns the two matchers of a VM; nil where it has none.
 func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	if vm == nil {
 		return nil, nil
@@ -43,7 +43,7 @@ func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	return instancetype, preference
 }
 
-// same reports whether two matchers mean the same, so that what was resolved for one holds for the other.
+// same reports whether two matchers refer to the same: then what was resolved for one holds for the other.
 func (r *reference) same(other *reference) bool {
 	return r != nil && other != nil && r.family.Canonical(r.kind) == other.family.Canonical(other.kind) &&
 		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignores() == other.ignores()
@@ -57,7 +57,7 @@ func (r *reference) fits(s instancetype.Source) bool {
 	return s.Name == r.name && s.Kind == r.family.Canonical(r.kind)
 }
 
-// statusRevision is the revision that the status records, when the status is about this matcher.
+// statusRevision returns the revision in the status, if the status is about this matcher.
 func (r *reference) statusRevision() string {
 	s := r.status
 	if s == nil || s.ControllerRevisionRef == nil || s.InferFromVolume != r.inferFrom ||
@@ -67,7 +67,7 @@ func (r *reference) statusRevision() string {
 	return s.ControllerRevisionRef.Name
 }
 
-// Recorded are the revisions that the status of a VM records for its matchers, by Kiln's controller or KubeVirt's.
+// Recorded returns the revisions that the status of a VM records for its matchers, by Kiln's controller or KubeVirt's.
 func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
 	instancetype, preference := references(vm)
 	if instancetype != nil {
@@ -79,20 +79,20 @@ func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
 	return recorded
 }
 
-// knownKind reports whether the kind of a matcher is one of its family. What a user wrote is for validation to refuse; of what a volume
-// recommends a warning tells.
-func (r *reference) knownKind(answer *Answer) bool {
+// knownKind reports whether the kind of a matcher is one of its family. It warns of an unknown kind that a volume recommends; validation
+// refuses one that the user wrote.
+func (r *reference) knownKind(resolution *Resolution) bool {
 	if r.Canonical(r.kind) != "" {
 		return true
 	}
 	if r.inferred {
-		answer.warn("the source of volume '%s' has label '%s-kind' with unknown kind '%s': use '%s' or '%s', or remove the label",
+		resolution.warn("the source of volume '%s' has label '%s-kind' with unknown kind '%s': use '%s' or '%s', or remove the label",
 			r.inferFrom, r.label, r.kind, r.Namespaced, r.Cluster)
 	}
 	return false
 }
 
-// String is how people call what a matcher refers to.
+// String returns what a matcher refers to, for messages.
 func (r *reference) String() string {
 	if r.name == "" {
 		return fmt.Sprintf("%s recommended by volume '%s'", r.field, r.inferFrom)
@@ -100,7 +100,7 @@ func (r *reference) String() string {
 	return fmt.Sprintf("%s '%s'", r.field, r.name)
 }
 
-// scope is the namespace that an object was looked for in; empty if it has none.
+// scope returns the namespace of the object that a matcher names; empty for a cluster-wide one.
 func (r *reference) scope() string {
 	if r.family.Canonical(r.kind) == r.Cluster {
 		return ""
@@ -108,7 +108,7 @@ func (r *reference) scope() string {
 	return r.namespace
 }
 
-// where says in which namespace an object was looked for, if it has one.
+// where returns that namespace as the end of a message, if there is one.
 func (r *reference) where() string {
 	if r.scope() == "" {
 		return ""
@@ -116,7 +116,7 @@ func (r *reference) where() string {
 	return " in namespace '" + r.namespace + "'"
 }
 
-// at is the field that names the object, or the volume that recommends it.
+// at returns the field that names the object, or the volume that recommends it.
 func (r *reference) at() *field.Path {
 	if r.inferred {
 		return r.path.Child("inferFromVolume")

@@ -1,5 +1,5 @@
-// Package resolve goes from references to values: which instancetype, preference, presets and configuration a VM has. One
-// algorithm serves the webhook (informer caches), the controller and the command line (files).
+// Package resolve finds the instancetype, preference, presets and configuration that a VM refers to. One algorithm serves the webhook and the
+// controller, which read informer caches, and the command line, which reads files.
 package resolve
 
 import (
@@ -17,94 +17,96 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Resolver reads what guests refer to. Nothing leaves the process when the cache holds what is asked for.
+// Resolver resolves references. It calls the API server only for what the cache lacks; inferences are always read live.
 type Resolver struct {
-	// Cached answers from informers or files. Instancetypes and preferences are read untyped, so that fields of a newer
-	// API keep their place in a snapshot.
+	// Cached reads from informers or files. Instancetypes and preferences are read untyped: typed, a snapshot would lose the fields of a newer
+	// API.
 	Cached client.Reader
-	// Live is the API server, asked once when the cache has no answer. Nil with files: the cache is all there is.
+	// Live reads from the API server, once for each object that the cache lacks. Nil with files.
 	Live client.Reader
 	// Memo spares reading the same version of an object twice; nil reads it each time.
 	Memo *Memo
-	// Rights bound what an inference may read in other namespaces. Nil where whoever asks reads with rights of their own.
+	// Rights limit what an inference may read in other namespaces. Nil where the caller reads with rights of its own, as the command line does.
 	Rights *Rights
-	// Defaults are those of the configuration that VMs are pinned to; nil where none is to be pinned. Who resolves for one object reads the
-	// configuration once, and sets them.
+	// Defaults are those of the configuration to which VMs are pinned; nil to pin none. The caller sets them for each object, so that one
+	// request is resolved and judged by one configuration.
 	Defaults *config.Defaults
 }
 
-// Answer is what the references of one guest resolve to.
-type Answer struct {
+// Resolution is what the references of one VM or VMI resolve to.
+type Resolution struct {
 	Set instancetype.Set
-	// Presets and Defaults are those that the guest is pinned to. Nil: not pinned yet, so that those of now count.
+	// Presets and Defaults are those that the VM is pinned to. Nil means that it is not pinned yet: the current ones apply.
 	Presets  []v1.VirtualMachineInstancePreset
 	Defaults *config.Defaults
-	// Pins name the revisions of all that. A reference that is not known yet has none.
+	// Pins name the revisions of these. A reference to something that does not exist yet has none.
 	Pins v1alpha1.Pins
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
 	Warnings []string
-	// Missing is what some of the warnings are about.
+	// Missing are the objects and volumes that some of the warnings are about.
 	Missing []Missing
 	// Waiting reports that the source of a volume does not exist yet, so that its recommendation is unknown.
 	Waiting bool
 }
 
-// Refusal is the user's mistake. Every other error of this package is Kiln's or the cluster's: the request may be right and can be
-// tried again.
+// Refusal is the error of a request that its author must correct (422). Every other error of this package is Kiln's or the cluster's: the same
+// request may succeed later (500 or 503).
 type Refusal struct{ Errors field.ErrorList }
 
 func (r *Refusal) Error() string { return r.Errors.ToAggregate().Error() }
 
-// VM resolves the matchers of a VM; old is nil on create. The order is: revisionName, the pin, the revision in the status,
-// the live object.
-func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Answer, error) {
-	var answer Answer
+// VM resolves the matchers of a VM, and the presets and configuration that it is pinned to; old is the stored VM, nil on create. A matcher is
+// resolved by its revisionName, else by the pin, else by the revision in the status, else by the live object. It returns a *Refusal with the
+// mistakes of all references at once.
+func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolution, error) {
+	var resolution Resolution
 	var refused field.ErrorList
 	now, was := pin.Parse(vm), pin.Written{}
 	if now.Malformed {
 		if old != nil {
-			return answer, &Refusal{field.ErrorList{replacedPin(vm.Annotations[v1alpha1.AnnotationPins])}}
+			return resolution, &Refusal{field.ErrorList{replacedPin(vm.Annotations[v1alpha1.AnnotationPins])}}
 		}
-		answer.warn("annotation '%s' cannot be read and was dropped", v1alpha1.AnnotationPins)
+		resolution.warn("annotation '%s' cannot be read and was dropped", v1alpha1.AnnotationPins)
 	}
 	if old != nil {
 		was = pin.Parse(old)
 	}
 	for _, m := range matchers(vm, old, now, was) {
-		found, errs, err := r.match(ctx, m, &answer)
+		found, errs, err := r.match(ctx, m, &resolution)
 		if err != nil {
-			return answer, err
+			return resolution, err
 		}
 		if refused = append(refused, errs...); found != nil {
-			answer.take(m.family, []*content{found})
+			resolution.take(m.family, []*content{found})
 		}
 	}
 	for _, i := range r.implicits(ctx, vm, old) {
-		found, errs, err := r.resolveImplicit(ctx, i, &answer)
+		found, errs, err := r.resolveImplicit(ctx, i, &resolution)
 		if err != nil {
-			return answer, err
+			return resolution, err
 		}
 		refused = append(refused, errs...)
-		answer.take(i.family, found)
+		resolution.take(i.family, found)
 	}
 	if len(refused) > 0 {
-		return answer, &Refusal{refused}
+		return resolution, &Refusal{refused}
 	}
-	if answer.Waiting { // resolution runs again when the volume exists
-		return answer, nil
+	if resolution.Waiting { // resolution runs again when the volume exists
+		return resolution, nil
 	}
 	var err error
-	answer.Set.Architecture, err = r.architecture(ctx, vm, old, answer.Set.Preference)
-	return answer, err
+	resolution.Set.Architecture, err = r.architecture(ctx, vm, old, resolution.Set.Preference)
+	return resolution, err
 }
 
-// VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither instancetype nor preference.
-func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answer, error) {
-	answer := Answer{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
+// VMI resolves the pins of a VMI. A VMI has no matchers: without pins it has neither instancetype nor preference. A pinned revision that does
+// not exist is an error, since a VMI without it would be another one.
+func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Resolution, error) {
+	resolution := Resolution{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
 	written := pin.Parse(vmi)
 	if written.Malformed {
-		answer.warn("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
+		resolution.warn("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
 	}
 	for _, pinned := range []struct {
 		family
@@ -112,19 +114,19 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Answ
 	}{
 		{instancetypes, written.Instancetype}, {preferences, written.Preference}, {presets, written.Presets}, {configurations, written.Configuration},
 	} {
-		if pinned.Asks() {
+		if pinned.RepinRequested() {
 			continue
 		}
 		found, err := r.all(ctx, vmi.Namespace, pinned.family, pinned.Names)
 		if err != nil {
-			return answer, err
+			return resolution, err
 		}
-		answer.take(pinned.family, found)
+		resolution.take(pinned.family, found)
 	}
-	return answer, nil
+	return resolution, nil
 }
 
-// all are the revisions that a VMI is pinned to, which must be there. Nil when it is pinned to none of the family.
+// all returns revisions of a family by their names; nil for nil names. PinNone names none. It fails if one does not exist.
 func (r Resolver) all(ctx context.Context, namespace string, f family, names []string) (all []*content, err error) {
 	if names != nil {
 		all = []*content{}
@@ -146,7 +148,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f family, names []s
 	return all, nil
 }
 
-// Presets are those of a namespace, in no particular order.
+// Presets returns the presets of a namespace, in no particular order. They belong to the cache: the caller must not change them.
 func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMachineInstancePreset, error) {
 	var list v1.VirtualMachineInstancePresetList
 	if err := r.Cached.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -155,13 +157,13 @@ func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMa
 	return list.Items, nil
 }
 
-// Input is what stage 1 needs for a guest of a namespace: what it is pinned to, and for the rest what is there now.
-func (r Resolver) Input(ctx context.Context, namespace string, answer Answer, now config.Cluster) (admit.Input, error) {
-	in := admit.Input{Set: answer.Set, Presets: answer.Presets, Cluster: now}
-	if answer.Defaults != nil {
-		in.Cluster.Defaults = *answer.Defaults
+// Input returns the input of stage 1 for a VMI: what it is pinned to, and for the rest what the namespace and the configuration have now.
+func (r Resolver) Input(ctx context.Context, namespace string, resolution Resolution, now config.Cluster) (admit.Input, error) {
+	in := admit.Input{Set: resolution.Set, Presets: resolution.Presets, Cluster: now}
+	if resolution.Defaults != nil {
+		in.Cluster.Defaults = *resolution.Defaults
 	}
-	if answer.Presets != nil {
+	if resolution.Presets != nil {
 		return in, nil
 	}
 	var err error
@@ -169,12 +171,12 @@ func (r Resolver) Input(ctx context.Context, namespace string, answer Answer, no
 	return in, err
 }
 
-func (a *Answer) warn(format string, args ...any) {
+func (a *Resolution) warn(format string, args ...any) {
 	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
 }
 
-// take pins contents of a family and notes which revisions do not exist yet. Nil: none of the family are pinned yet.
-func (a *Answer) take(f family, found []*content) {
+// take adds contents of a family to the resolution, with a draft for each revision that does not exist yet. Nil leaves the family unpinned.
+func (a *Resolution) take(f family, found []*content) {
 	if found == nil {
 		return
 	}

@@ -173,15 +173,15 @@ func TestVM(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			live := &counted{Reader: objects.New(scheme(t), append(test.live, test.cached...)...)}
-			answer, err := Resolver{Cached: objects.New(scheme(t), test.cached...), Live: live}.VM(t.Context(), test.vm, test.old)
+			resolution, err := Resolver{Cached: objects.New(scheme(t), test.cached...), Live: live}.VM(t.Context(), test.vm, test.old)
 			check(t, test.why, err, test.refused, test.failed)
-			if answer.Pins.Instancetype != test.want || len(answer.Drafts) > 0 != test.draft {
-				t.Errorf("%s: pin '%s', %d drafts; want '%s', %v", test.why, answer.Pins.Instancetype, len(answer.Drafts), test.want, test.draft)
+			if resolution.Pins.Instancetype != test.want || len(resolution.Drafts) > 0 != test.draft {
+				t.Errorf("%s: pin '%s', %d drafts; want '%s', %v", test.why, resolution.Pins.Instancetype, len(resolution.Drafts), test.want, test.draft)
 			}
-			if (answer.Set.Instancetype != nil) != (test.want != "") {
-				t.Errorf("%s: size %v", test.why, answer.Set.Instancetype)
+			if (resolution.Set.Instancetype != nil) != (test.want != "") {
+				t.Errorf("%s: size %v", test.why, resolution.Set.Instancetype)
 			}
-			if got := strings.Join(answer.Warnings, "\n"); !strings.Contains(got, test.warning) || got != "" && test.warning == "" {
+			if got := strings.Join(resolution.Warnings, "\n"); !strings.Contains(got, test.warning) || got != "" && test.warning == "" {
 				t.Errorf("%s: warnings '%s', want '%s'", test.why, got, test.warning)
 			}
 			if live.requests != test.requests {
@@ -224,9 +224,9 @@ func TestVMI(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			files := objects.New(scheme(t), current)
 			live := &counted{Reader: files}
-			answer, err := Resolver{Cached: files, Live: live}.VMI(t.Context(), with(test.pins))
+			resolution, err := Resolver{Cached: files, Live: live}.VMI(t.Context(), with(test.pins))
 			check(t, test.why, err, "", test.failed)
-			if diff := cmp.Diff(test.want, answer.Pins.Instancetype); diff != "" {
+			if diff := cmp.Diff(test.want, resolution.Pins.Instancetype); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.why, diff)
 			}
 			if live.requests != test.requests {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// sourceKind is a kind of which an inference reads objects. A cluster need not serve it.
+// sourceKind is a kind of objects that an inference reads. A cluster need not serve it.
 type sourceKind struct {
 	schema.GroupVersionKind
 	Resource string
@@ -43,87 +43,87 @@ type Source struct {
 }
 
 // every is the name that means all objects of a kind in a namespace.
-const every = "*"
+const anyName = "*"
 
 func (s Source) String() string { return fmt.Sprintf("%s '%s/%s'", s.Kind, s.Namespace, s.Name) }
 
-// key is how a permission is recorded.
+// key returns the form in which annotation kilnvm.io/inference records a permission.
 func (s Source) key() string {
 	return schema.GroupResource{Group: s.Group, Resource: s.Resource}.String() + "/" + s.Namespace + "/" + s.Name
 }
 
-// Attributes are what a SubjectAccessReview asks about: reading this source, or with an empty name all of its kind.
+// Attributes returns the resource attributes of a SubjectAccessReview for reading this source; with an empty name, all of its kind.
 func (s Source) Attributes() (group, version, resource, namespace, name string) {
-	if s.Name != every {
+	if s.Name != anyName {
 		name = s.Name
 	}
 	return s.Group, s.Version, s.Resource, s.Namespace, name
 }
 
-// Rights say which sources in other namespaces an inference may read: Kiln could read more than whoever asks for it. Nil in a
-// Resolver means all, where those who ask read with their own rights.
+// Rights decide which sources in other namespaces an inference may read. Kiln's account may read more than the author of a request, who would
+// learn from the result what exists there.
 type Rights struct {
-	// May asks. It is called before a source is read, whether or not that exists, so that the answer does not tell.
+	// May decides about one source. It is called before the source is read: a refusal is the same whether the source exists or not.
 	May func(context.Context, Source) (bool, error)
-	// granted is what was asked and allowed, sorted.
-	granted []string
+	// allowed are the keys of the sources that May has allowed, sorted.
+	allowed []string
 }
 
 // RecordedRights returns the rights that admission recorded in annotation kilnvm.io/inference of a VM. Admission alone writes it: the
-// controller, which waits for a volume, reads no more than was granted.
+// controller, which waits for a volume, reads no more than was allowed.
 func RecordedRights(vm metav1.Object) *Rights {
-	var granted []string
-	if json.Unmarshal([]byte(vm.GetAnnotations()[v1alpha1.AnnotationInference]), &granted) != nil {
-		granted = nil
+	var allowed []string
+	if json.Unmarshal([]byte(vm.GetAnnotations()[v1alpha1.AnnotationInference]), &allowed) != nil {
+		allowed = nil
 	}
 	return &Rights{May: func(_ context.Context, s Source) (bool, error) {
 		all := s
-		all.Name = every
-		return slices.Contains(granted, s.key()) || slices.Contains(granted, all.key()), nil
+		all.Name = anyName
+		return slices.Contains(allowed, s.key()) || slices.Contains(allowed, all.key()), nil
 	}}
 }
 
-// Record is the value of v1alpha1.AnnotationInference: everything that was granted.
+// Record returns the value of v1alpha1.AnnotationInference: all that was allowed, as a JSON list.
 func (r *Rights) Record() string {
-	text, err := json.Marshal(append([]string{}, r.granted...))
+	text, err := json.Marshal(append([]string{}, r.allowed...))
 	if err != nil {
 		panic(err) // strings always marshal
 	}
 	return string(text)
 }
 
-// check asks whether one source may be read and records a permission. A permission for all of a kind in a namespace covers each of them.
+// check reports whether a source may be read, and remembers a permission. A permission for all of a kind in a namespace covers each of them.
 func (r *Rights) check(ctx context.Context, s Source) (bool, error) {
-	all := Source{s.sourceKind, s.Namespace, every}
-	if slices.Contains(r.granted, all.key()) {
+	all := Source{s.sourceKind, s.Namespace, anyName}
+	if slices.Contains(r.allowed, all.key()) {
 		return true, nil
 	}
-	at, found := slices.BinarySearch(r.granted, s.key())
+	at, found := slices.BinarySearch(r.allowed, s.key())
 	if found {
 		return true, nil
 	}
 	allowed, err := r.May(ctx, s)
 	if err == nil && allowed {
-		r.granted = slices.Insert(r.granted, at, s.key())
+		r.allowed = slices.Insert(r.allowed, at, s.key())
 	}
 	return allowed, err
 }
 
-// look reads a source into a typed object, if that may be, and gives its labels.
+// look checks the right to a source, reads it into a typed object unless that is nil, and returns its labels.
 func (w walk) look(ctx context.Context, s Source, into any) (map[string]string, error) {
 	if err := w.permitted(ctx, s); err != nil {
 		return nil, err
 	}
 	labels, err := w.read(ctx, s, into)
 	if s.sourceKind == dataSources && errors.As(err, new(*notFound)) {
-		w.checkFollowing(ctx, s)
+		w.checkNext(ctx, s)
 	}
 	return labels, err
 }
 
-// read is look for what may be read.
+// read is look without the check.
 func (w walk) read(ctx context.Context, s Source, into any) (map[string]string, error) {
-	reader := w.Live // a cache would begin to watch the kind
+	reader := w.Live // reading by a cache would start an informer of the kind
 	if reader == nil {
 		reader = w.Cached
 	}
@@ -164,13 +164,13 @@ func (w walk) permitted(ctx context.Context, s Source) error {
 	return nil
 }
 
-// checkFollowing asks, while a DataSource does not exist yet, for what it is likely to lead to: a claim, a snapshot or another DataSource
-// beside it. Its name is not known, so that only who may read all of them can be answered later without writing the VM again.
-func (w walk) checkFollowing(ctx context.Context, s Source) {
+// checkNext asks for the rights that the controller will need when a missing DataSource exists: to claims, snapshots and DataSources of its
+// namespace. Their names are not known yet, so only an author who may read all of them need not write the VM again.
+func (w walk) checkNext(ctx context.Context, s Source) {
 	if w.Rights == nil || s.Namespace == w.ref.namespace {
 		return
 	}
 	for _, kind := range []sourceKind{claims, snapshots, dataSources} {
-		_, _ = w.Rights.check(ctx, Source{kind, s.Namespace, every}) // no answer is no grant
+		_, _ = w.Rights.check(ctx, Source{kind, s.Namespace, anyName}) // an error grants nothing
 	}
 }

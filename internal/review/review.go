@@ -40,7 +40,7 @@ type VM struct {
 	// Explicit is the VMI that would boot; nil without a template. It is a draft while Unknown.
 	Explicit *v1.VirtualMachineInstance
 	// Resolved is what the VM refers to, with the revisions that it is pinned to.
-	Resolved resolve.Answer
+	Resolved resolve.Resolution
 	// Input is what the engine judged the VM by.
 	Input admit.Input
 
@@ -101,7 +101,7 @@ func rights(vm, old *v1.VirtualMachine, asker Asker) *resolve.Rights {
 	switch {
 	case asker.MayRead == nil:
 		return nil
-	case old != nil && !resolve.Asks(vm, old):
+	case old != nil && !resolve.RequestsInference(vm, old):
 		return resolve.RecordedRights(old)
 	}
 	return &resolve.Rights{May: asker.MayRead}

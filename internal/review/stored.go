@@ -112,7 +112,7 @@ func keepIdentity(vm, old *v1.VirtualMachine) {
 
 // authorised is what a VM has to record of the rights that its inference was asked with.
 func authorised(vm, old *v1.VirtualMachine, rights *resolve.Rights) string {
-	if old != nil && !resolve.Asks(vm, old) {
+	if old != nil && !resolve.RequestsInference(vm, old) {
 		return old.Annotations[v1alpha1.AnnotationInference]
 	}
 	return cmp.Or(rights, &resolve.Rights{}).Record()

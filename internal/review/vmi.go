@@ -18,7 +18,7 @@ type VMI struct {
 	// Explicit is the VMI that boots.
 	Explicit *v1.VirtualMachineInstance
 	// Resolved is what the VMI is pinned to.
-	Resolved resolve.Answer
+	Resolved resolve.Resolution
 	// Input is what the engine made the VMI explicit by.
 	Input admit.Input
 	// Merged is the part of the verdict that comes from making the VMI explicit. Judge on the explicit VMI returns the rest again.

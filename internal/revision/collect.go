@@ -15,29 +15,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// LeastGrace bounds the grace period from below. It must be longer than any request lives and than any cache lags behind:
-// a request that was admitted with a revision before it was marked has then stored its VM, or never will.
-const LeastGrace = 10 * time.Minute
+// MinGrace is the shortest grace period. It must exceed the life of a request and the lag of a cache: a VM that was admitted with a revision
+// before the mark is then stored, or never will be.
+const MinGrace = 10 * time.Minute
 
-// Interval is how often the collector looks.
+// Interval is the time between two collections.
 const Interval = 5 * time.Minute
 
-// Collector removes revisions that no guest was made from, in two phases: it marks them, and deletes them after the grace
-// period if still nothing refers to them.
+// Collector deletes revisions that no VM or VMI refers to, in two phases: it marks them, and deletes them after the grace period if still
+// nothing refers to them. One phase would race with admission, which may be about to store a VM with the revision.
 type Collector struct {
-	// Cached decides what is marked. It may lag behind: a wrong mark is taken away again, and never deletes by itself.
+	// Cached decides which revisions are marked. It may lag behind: a wrong mark is removed at the next collection and deletes nothing.
 	Cached client.Reader
-	// Live is the API server. What it lists is consistent, and what is deleted is decided by that.
+	// Live reads from the API server. Its consistent lists decide which revisions are deleted.
 	Live client.Client
-	// Grace is at least LeastGrace.
+	// Grace is at least MinGrace.
 	Grace time.Duration
 	Now   func() time.Time
 }
 
-// Start collects until the context ends. It is a runnable of a manager: of several replicas, only the leader runs it.
+// Start collects until the context ends. It is a manager.Runnable; without NeedLeaderElection, only the leader runs it.
 func (c *Collector) Start(ctx context.Context) error {
-	if c.Grace < LeastGrace {
-		return fmt.Errorf("the grace period of unused revisions must be at least %s, not %s", LeastGrace, c.Grace)
+	if c.Grace < MinGrace {
+		return fmt.Errorf("the grace period of unused revisions must be at least %s, not %s", MinGrace, c.Grace)
 	}
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
@@ -53,9 +53,9 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// Collect is one look at all revisions. An error on one of them keeps none of the others.
+// Collect marks and deletes revisions once. It returns the errors of single revisions together: one does not stop the others.
 func (c *Collector) Collect(ctx context.Context) error {
-	revisions, err := owned(ctx, c.Cached)
+	revisions, err := collectable(ctx, c.Cached)
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (c *Collector) Collect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remove deletes what is unused by a consistent list. That list is read after the revisions: whoever began to use one
-// before is on it, and whoever does so later takes the mark away, by which the resource version that is deleted is gone.
+// remove deletes the expired revisions that a consistent list of VMs and VMIs does not refer to. The list is read after the revisions: a VM that
+// was stored before is on it. A VM that is admitted later removes the mark, which changes the resourceVersion, and the deletion fails.
 func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevision) error {
 	used, err := references(ctx, c.Live, pageSize)
 	if err != nil {
@@ -110,20 +110,20 @@ func (c *Collector) mark(ctx context.Context, r *appsv1.ControllerRevision) erro
 	return c.Live.Patch(ctx, marked, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 
-// Marked reports whether the collector is about to remove a revision.
+// Marked reports whether the collector has marked a revision as unused.
 func Marked(r *appsv1.ControllerRevision) bool {
 	_, marked := r.Annotations[v1alpha1.AnnotationUnusedSince]
 	return marked
 }
 
-// markOf is the time of the mark. It does not count when it cannot be read, or is older than the revision: a backup tool has
-// then restored it with the mark of its former life, and the VM that needs it is still to come.
+// markOf returns the time of the mark. A mark does not count if it cannot be read or is older than the revision: then a backup tool has restored
+// the revision with its mark, and the VM that needs it may follow.
 func markOf(r *appsv1.ControllerRevision) (time.Time, bool) {
 	since, err := time.Parse(time.RFC3339, r.Annotations[v1alpha1.AnnotationUnusedSince])
 	return since, err == nil && !since.Before(r.CreationTimestamp.Time)
 }
 
-// unmark takes the mark away, if there is one. A conflict means that the revision has changed, or is gone.
+// unmark removes the mark, if there is one. It fails with a conflict if the revision was changed or deleted since it was read.
 func unmark(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) error {
 	if !Marked(r) {
 		return nil
@@ -133,7 +133,7 @@ func unmark(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) 
 	return c.Patch(ctx, kept, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 
-// ignoreRaces drops the error of a lost race: somebody else has changed or removed the revision, and the next look decides.
+// ignoreRaces drops the error of a lost race. The next collection decides again.
 func ignoreRaces(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -141,10 +141,10 @@ func ignoreRaces(err error) error {
 	return err
 }
 
-// owned are the revisions that are Kiln's to remove. KubeVirt's go with the VM that owns them.
-func owned(ctx context.Context, reader client.Reader) ([]appsv1.ControllerRevision, error) {
+// collectable returns the revisions that Kiln may delete. KubeVirt's are deleted with the VM that owns them.
+func collectable(ctx context.Context, reader client.Reader) ([]appsv1.ControllerRevision, error) {
 	var ours []appsv1.ControllerRevision
-	err := each(ctx, reader, func(page *appsv1.ControllerRevisionList) {
+	err := eachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
 		for _, r := range page.Items {
 			if instancetype.Addressed(r.Name) && len(r.OwnerReferences) == 0 && r.DeletionTimestamp == nil {
 				ours = append(ours, r)

@@ -35,7 +35,7 @@ func (i informed) List(ctx context.Context, list client.ObjectList, options ...c
 
 func collector(c client.Client) (*Collector, *clock) {
 	clock := &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	return &Collector{Cached: informed{c}, Live: c, Grace: LeastGrace, Now: clock.now}, clock
+	return &Collector{Cached: informed{c}, Live: c, Grace: MinGrace, Now: clock.now}, clock
 }
 
 // there tells whether a revision exists, and whether it is marked.
@@ -87,7 +87,7 @@ func TestCollect(t *testing.T) {
 			for _, step := range []struct {
 				after          time.Duration
 				exists, marked bool
-			}{{0, true, !test.kept}, {LeastGrace - time.Second, true, !test.kept}, {time.Second, test.kept, false}} {
+			}{{0, true, !test.kept}, {MinGrace - time.Second, true, !test.kept}, {time.Second, test.kept, false}} {
 				clock.Time = clock.Add(step.after)
 				if err := collector.Collect(t.Context()); err != nil {
 					t.Fatal(err)
@@ -111,7 +111,7 @@ func TestOthersRevisionsStay(t *testing.T) {
 		if err := collector.Collect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		clock.Time = clock.Add(LeastGrace)
+		clock.Time = clock.Add(MinGrace)
 	}
 	var left appsv1.ControllerRevisionList
 	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 2 {
@@ -127,11 +127,11 @@ func TestUseTakesTheMarkAway(t *testing.T) {
 	if err := collector.Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	revisions, err := owned(t.Context(), c)
+	revisions, err := collectable(t.Context(), c)
 	if err != nil || len(revisions) != 1 || !Marked(&revisions[0]) {
 		t.Fatalf("revisions %v, %v; want one that is marked", revisions, err)
 	}
-	clock.Time = clock.Add(LeastGrace)
+	clock.Time = clock.Add(MinGrace)
 	if err := Write(t.Context(), c, d); err != nil {
 		t.Fatal(err)
 	}
@@ -187,14 +187,14 @@ func TestRestoredMark(t *testing.T) {
 			if exists, _ := there(t, c, d); exists != want {
 				t.Errorf("mark '%s': there %v at %s, want %v", mark, exists, clock, want)
 			}
-			clock.Time = clock.Add(LeastGrace / 2)
+			clock.Time = clock.Add(MinGrace / 2)
 		}
 	}
 }
 
 func TestGraceIsBounded(t *testing.T) {
 	collector, _ := collector(server(t))
-	collector.Grace = LeastGrace - 1
+	collector.Grace = MinGrace - 1
 	if err := collector.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "at least 10m") {
 		t.Errorf("got %v: requests may live longer than this", err)
 	}

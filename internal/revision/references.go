@@ -12,21 +12,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// used are the revisions that guests refer to.
+// used are the revisions that VMs and VMIs refer to.
 type used struct {
 	names map[client.ObjectKey]*users
-	// opaque are namespaces with a reference that cannot be read. Nothing in them is removed.
-	opaque map[string]bool
+	// unreadable are namespaces with a pins annotation that cannot be read. No revision in them is deleted.
+	unreadable map[string]bool
 }
 
-// users are the names of those who refer to a revision.
+// users are the names of the VMs and VMIs that refer to a revision.
 type users struct{ vms, vmis []string }
 
 func (u *used) has(r *appsv1.ControllerRevision) bool {
-	return u.opaque[r.Namespace] || u.names[client.ObjectKeyFromObject(r)] != nil
+	return u.unreadable[r.Namespace] || u.names[client.ObjectKeyFromObject(r)] != nil
 }
 
-// add notes that a VM or VMI refers to a revision of its namespace.
+// add records that a VM or VMI refers to a revision of its namespace. A VM refers to one by its pin and by its status: it is listed once.
 func (u *used) add(user metav1.Object, name string) {
 	if name == "" || name == v1alpha1.PinNone {
 		return
@@ -41,7 +41,7 @@ func (u *used) add(user metav1.Object, name string) {
 	if _, guest := user.(*v1.VirtualMachineInstance); guest {
 		list = &found.vmis
 	}
-	if at := len(*list); at == 0 || (*list)[at-1] != user.GetName() { // by pin and by status
+	if at := len(*list); at == 0 || (*list)[at-1] != user.GetName() {
 		*list = append(*list, user.GetName())
 	}
 }
@@ -50,18 +50,18 @@ func (u *used) add(user metav1.Object, name string) {
 func (u *used) pins(object metav1.Object) {
 	names, legible := pin.Names(object)
 	if !legible {
-		u.opaque[object.GetNamespace()] = true
+		u.unreadable[object.GetNamespace()] = true
 	}
 	for _, name := range names {
 		u.add(object, name)
 	}
 }
 
-// references lists what VMs and VMIs refer to: by pins, by revisionName, and by the status that KubeVirt resolves by.
-// VMIs count, since a guest may outlive its VM and be made again from its own YAML.
+// references lists the revisions that VMs and VMIs refer to: by pins, by revisionName, and by the status, from which KubeVirt resolves. VMIs
+// count because a VMI may outlive its VM and may be created again from its own YAML.
 func references(ctx context.Context, reader client.Reader, options ...client.ListOption) (*used, error) {
-	found := &used{names: map[client.ObjectKey]*users{}, opaque: map[string]bool{}}
-	err := each(ctx, reader, func(page *v1.VirtualMachineList) {
+	found := &used{names: map[client.ObjectKey]*users{}, unreadable: map[string]bool{}}
+	err := eachPage(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
 			found.vm(&page.Items[i])
 		}
@@ -69,7 +69,7 @@ func references(ctx context.Context, reader client.Reader, options ...client.Lis
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, reader, func(page *v1.VirtualMachineInstanceList) {
+	err = eachPage(ctx, reader, func(page *v1.VirtualMachineInstanceList) {
 		for i := range page.Items {
 			found.pins(&page.Items[i])
 		}
@@ -95,16 +95,16 @@ func (u *used) vm(vm *v1.VirtualMachine) {
 // pageSize bounds one answer of the API server; the pages of one list are consistent with each other.
 const pageSize = client.Limit(500)
 
-// each calls back with every page of a list. Objects belong to the reader. Do not pass a limit when reading a cache: it
+// eachPage calls back with every page of a list. Objects belong to the reader. Do not pass a limit when reading a cache: it
 // returns everything at once but may still set a continue token.
-func each[T any, List interface {
+func eachPage[T any, List interface {
 	*T
 	client.ObjectList
 }](ctx context.Context, reader client.Reader, page func(List), options ...client.ListOption) error {
 	options = append(options, client.UnsafeDisableDeepCopy)
 	paged := (&client.ListOptions{}).ApplyOptions(options).Limit > 0
 	for next := ""; ; {
-		list := List(new(T)) // decoding into a page that was there would mix the two
+		list := List(new(T)) // decoding into the last page would merge both
 		if err := reader.List(ctx, list, append(options, client.Continue(next))...); err != nil {
 			return fmt.Errorf("listing %T: %w", list, err)
 		}

@@ -1,5 +1,5 @@
-// Package revision stores what VMs and VMIs were built from: content-addressed snapshots of instancetypes and preferences, as
-// ControllerRevisions in the namespace of the guests that use them.
+// Package revision stores what VMs and VMIs are built from: content-addressed snapshots of instancetypes, preferences, presets and configurations,
+// as ControllerRevisions in the namespace of the VMs that use them.
 package revision
 
 import (
@@ -19,18 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Selector matches every revision that holds an instancetype or a preference, Kiln's and KubeVirt's alike.
+// Selector is the label that every revision has, Kiln's and KubeVirt's alike.
 const Selector = api.ControllerRevisionObjectKindLabel
 
-// Draft is a snapshot that its namespace lacks, as far as is known.
+// Draft is a snapshot that is to be stored in a namespace. It may exist there: a cache can lag behind.
 type Draft struct {
 	Namespace string
 	instancetype.Snapshot
-	// Labels say which object was seen first with this content. They are for people and tools; not part of its identity.
+	// Labels name the object that had this content first. They are for people and tools, and not part of the revision's identity.
 	Labels map[string]string
 }
 
-// NewDraft makes the snapshot of a live instancetype or preference for a namespace.
+// NewDraft takes the snapshot of a live object for a namespace, with KubeVirt's labels.
 func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error) {
 	snapshot, err := instancetype.Take(object.Object)
 	if err != nil {
@@ -44,7 +44,7 @@ func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error
 		api.ControllerRevisionObjectVersionLabel:    object.GroupVersionKind().Version,
 	}
 	for key, value := range labels {
-		// Names of objects may be 253 characters long, values of labels 63. The data holds the whole name.
+		// Names of objects have up to 253 characters, label values up to 63. The data has the whole name.
 		if value == "" || len(validation.IsValidLabelValue(value)) > 0 {
 			delete(labels, key)
 		}
@@ -52,7 +52,7 @@ func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error
 	return Draft{Namespace: namespace, Snapshot: snapshot, Labels: labels}, nil
 }
 
-// Object is the ControllerRevision of a draft. It has no owner: all VMs of an instancetype share it.
+// Object returns the ControllerRevision of a draft. It has no owner, because all VMs of an instancetype share it: Collector deletes it.
 func (d Draft) Object() *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, Labels: d.Labels},
@@ -60,9 +60,9 @@ func (d Draft) Object() *appsv1.ControllerRevision {
 	}
 }
 
-// Write creates the drafts. One that is there already, because another replica or another guest was faster, is fine when
-// its content is what its name says; if the collector has marked it, the mark is taken away, so that it stays. c must read
-// from the API server itself, since a cache may not know it yet.
+// Write creates the revisions of drafts. A revision that exists, because another replica or another VM was faster, is accepted if its content is
+// what its name says; a mark of the collector is removed, so that the revision stays. The client must read from the API server: a cache may
+// not have the revision yet.
 func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
 	for _, draft := range drafts {
 		if err := write(ctx, c, draft); err != nil {
@@ -72,7 +72,7 @@ func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
 	return nil
 }
 
-// attempts bound the races with a collector, and with others that take a mark away: each loses once.
+// attempts bounds the races with the collector and with others that remove its mark. Losing one is likely under load, losing five is not.
 const attempts = 5
 
 func write(ctx context.Context, c client.Client, draft Draft) error {

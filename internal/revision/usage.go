@@ -19,44 +19,43 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// State is how a revision stands to the object that it was taken from.
+// State is how a revision relates to the object that it was taken from.
 type State string
 
 // The states of revisions.
 const (
-	// Current revisions hold what the object holds now.
+	// Current revisions have the content of the object.
 	Current State = "current"
-	// Outdated ones hold what it was before it was edited: a new pin would be another.
+	// Outdated revisions have the content of the object before an edit: a repin would take another revision.
 	Outdated State = "outdated"
-	// Gone is the state of those whose object does not exist any more. Guests need only the revision.
+	// Gone revisions have an object that was deleted. VMs still start: they need only the revision.
 	Gone State = "gone"
-	// Unknown is the state of those whose object cannot be read: the configuration of a cluster that no object holds, or what the rights
-	// of who asks do not reach.
+	// Unknown revisions have an object that cannot be read: no API serves its kind, or the caller lacks the right.
 	Unknown State = "unknown"
-	// Missing revisions are referred to, and do not exist or do not hold what their name says: their guests cannot start.
+	// Missing revisions are referred to and do not exist, or their content is not what their name says: their VMs cannot start.
 	Missing State = "missing"
 )
 
-// Usage is one revision and who refers to it.
+// Usage is one revision with the VMs and VMIs that refer to it.
 type Usage struct {
 	Namespace string `json:"namespace"`
 	Revision  string `json:"revision"`
-	// Kind and Name are those of the object that it was taken from; empty when it is missing.
+	// Kind and Name are those of the object that it was taken from; empty if it is missing.
 	Kind  string `json:"kind,omitempty"`
 	Name  string `json:"name,omitempty"`
 	State State  `json:"state"`
-	// Reason is why the state is unknown.
+	// Reason says why the state is Unknown.
 	Reason string `json:"reason,omitempty"`
-	// VMs and VMIs are the names of those who refer to it, by pin, revisionName or status; sorted.
+	// VMs and VMIs are the names of those that refer to it by pin, revisionName or status; sorted.
 	VMs  []string `json:"virtualMachines,omitempty"`
 	VMIs []string `json:"virtualMachineInstances,omitempty"`
-	// UnusedSince is when the collector marked it, RFC 3339; empty when it has not.
+	// UnusedSince is the time of the collector's mark, RFC 3339; empty without a mark.
 	UnusedSince string `json:"unusedSince,omitempty"`
 }
 
-// Usages lists the revisions of a namespace, those that nobody uses and those that are missing too; of all namespaces when it
-// is empty. They are sorted by namespace, kind, name, state and revision. The unserved are objects of kinds that no API serves, as
-// they are now: the configuration of the cluster (config.Defaults.Object).
+// Usages lists the revisions of a namespace, unused and missing ones too; of all namespaces if it is empty. They are sorted by namespace, kind,
+// name, state and revision. The unserved are the current objects of kinds that no API serves: the cluster's configuration
+// (config.Defaults.Object).
 func Usages(ctx context.Context, reader client.Reader, namespace string, unserved ...map[string]any) ([]Usage, error) {
 	used, err := references(ctx, reader, client.InNamespace(namespace))
 	if err != nil {
@@ -72,7 +71,7 @@ func Usages(ctx context.Context, reader client.Reader, namespace string, unserve
 		}
 		list.unserved[(&unstructured.Unstructured{Object: object}).GetKind()] = snapshot.Name
 	}
-	err = each(ctx, reader, func(page *appsv1.ControllerRevisionList) {
+	err = eachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
 		for i := range page.Items {
 			usage, err := list.usage(ctx, &page.Items[i])
 			faults = append(faults, err)
@@ -102,10 +101,10 @@ func (u *users) withUsers(usage Usage) Usage {
 	return usage
 }
 
-// lookup finds what the objects are now that revisions were taken from. Many revisions are of one object.
+// lookup finds the current content of the objects that revisions were taken from. It reads each object once: many revisions are of one.
 type lookup struct {
 	reader client.Reader
-	// live are the names of the revisions that would be taken now, empty where there is no object.
+	// live are the names of the revisions that would be taken now; empty if there is no object.
 	live map[client.ObjectKey]string
 	// unserved are those of kinds that no API serves, by kind.
 	unserved map[string]string
@@ -125,8 +124,8 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 	if err != nil {
 		return usage, nil
 	}
-	now, err := l.now(ctx, r.Namespace, &object)
-	if unread := unreadable(err); unread != "" {
+	now, err := l.currentName(ctx, r.Namespace, &object)
+	if unread := unreadableReason(err); unread != "" {
 		usage.State, usage.Reason = Unknown, unread
 		return usage, nil
 	}
@@ -142,7 +141,7 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 }
 
 // unreadable returns why an object cannot be read where the usage may be listed without it; empty for other errors.
-func unreadable(err error) string {
+func unreadableReason(err error) string {
 	switch {
 	case meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err):
 		return "the cluster does not serve this kind"
@@ -152,8 +151,8 @@ func unreadable(err error) string {
 	return ""
 }
 
-// now is the name of the revision that would be taken of an object now.
-func (l lookup) now(ctx context.Context, namespace string, object *unstructured.Unstructured) (string, error) {
+// currentName returns the name of the revision that would be taken of an object now; empty if the object does not exist.
+func (l lookup) currentName(ctx context.Context, namespace string, object *unstructured.Unstructured) (string, error) {
 	if name, found := l.unserved[object.GetKind()]; found {
 		return name, nil
 	}

@@ -38,9 +38,8 @@ func Verify(r *appsv1.ControllerRevision) error {
 	return nil
 }
 
-// verifyKubeVirts accepts what KubeVirt's controller makes for a single VirtualMachine. It is the VM's, or, where a backup
-// tool has dropped the owner, its labels agree with its content. The labels are worth something because the policy
-// 'kiln-revision-writers' guards them.
+// verifyKubeVirts accepts a revision that KubeVirt's controller made for a VirtualMachine: it is owned by the VM, or, where a backup tool has
+// dropped the owner, its labels agree with its content. The labels prove something because policy kiln-revision-writers guards them.
 func verifyKubeVirts(r *appsv1.ControllerRevision) error {
 	if owner := metav1.GetControllerOf(r); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind &&
 		strings.HasPrefix(owner.APIVersion, v1.VirtualMachineGroupVersionKind.Group+"/") {

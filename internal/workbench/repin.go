@@ -48,14 +48,14 @@ func (r Reviewed) Asks(keys []string) error {
 func Repin(ctx context.Context, cluster client.Client, before *unstructured.Unstructured, keys []string, options ...client.PatchOption) (
 	*unstructured.Unstructured, error) {
 	after := before.DeepCopy()
-	if err := pin.Ask(after, keys...); err != nil {
+	if err := pin.RequestRepin(after, keys...); err != nil {
 		return nil, err
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := cluster.Patch(ctx, after, patch, options...); err != nil {
 		return nil, err
 	}
-	if pin.Unanswered(after) {
+	if pin.RepinPending(after) {
 		return nil, errors.New("no webhook processed the repin request: does the VM have an instancetype or preference, and is Kiln's webhook running?")
 	}
 	return after, nil

@@ -66,7 +66,7 @@ func (m *model) rest() {
 		p.collecting.refresh(m.T, kinds...)
 		m.must(p.collector.Collect(m.Context()))
 		m.check()
-		m.ahead += revision.LeastGrace + time.Second
+		m.ahead += revision.MinGrace + time.Second
 	}
 }
 

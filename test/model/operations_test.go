@@ -187,7 +187,7 @@ func (m *model) repin() {
 		return
 	}
 	vm := old.DeepCopy()
-	m.must(pin.Ask(vm))
+	m.must(pin.RequestRepin(vm))
 	m.admit(vm, old)
 }
 

@@ -95,7 +95,7 @@ func (m *model) stuck() {
 		m.kiln[0].collecting.refresh(m.T, kinds[0])
 		m.note("  %v", m.kiln[0].collector.Collect(m.Context()))
 		m.store()
-		m.let(revision.LeastGrace)
+		m.let(revision.MinGrace)
 	}
 }
 
@@ -104,14 +104,14 @@ func (m *model) stuck() {
 func (m *model) pass() {
 	m.Helper()
 	m.store()
-	m.let(pick(m, []time.Duration{time.Minute, 4 * time.Minute, revision.LeastGrace, time.Hour}))
+	m.let(pick(m, []time.Duration{time.Minute, 4 * time.Minute, revision.MinGrace, time.Hour}))
 }
 
 func (m *model) let(by time.Duration) {
 	m.Helper()
 	m.ahead += by
 	m.stale += by
-	if m.stale > revision.LeastGrace-2*time.Minute {
+	if m.stale > revision.MinGrace-2*time.Minute {
 		for _, p := range m.kiln {
 			p.admitting.refresh(m.T, kinds...)
 		}

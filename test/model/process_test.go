@@ -48,7 +48,7 @@ func (m *model) newProcess() *process {
 	p.hooks = hooks.Hooks()
 	p.controller = &lifecycle.Controller{Client: lagging{live, p.admitting}, Live: live, Resolver: resolver, Configuration: m.cluster,
 		Events: &events.FakeRecorder{}, Now: now}
-	p.collector = &revision.Collector{Cached: p.collecting, Live: live, Grace: revision.LeastGrace, Now: now}
+	p.collector = &revision.Collector{Cached: p.collecting, Live: live, Grace: revision.MinGrace, Now: now}
 	return p
 }
 
