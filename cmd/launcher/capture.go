@@ -10,11 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// captureCommand is 'launcher capture', for machines whose guests another program started, such as KubeVirt's virt-launcher or virsh.
 func captureCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "capture (-f FILE | NAME)", Short: "Record the hardware of a running domain of this machine, for the VMI that replaces it",
-		Long: "Record the hardware of a domain that runs on this machine, started by whomever. What the VMI's spec does not match is\n" +
-			"refused with its field. It is printed as GuestHardware, for an administrator to create before the VMI.",
+		Long: "Record the hardware of a domain that runs on this machine, whichever program started it. Where the VMI's spec differs\n" +
+			"from the domain, the field is refused. It is printed as GuestHardware, for an administrator to create before the VMI.",
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with one explicit VirtualMachineInstance")
@@ -24,6 +25,8 @@ func captureCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// capture prints the record of a running domain. It changes nothing. An assumed host will not do: the record is compared with what this host would
+// render, so libvirt must answer.
 func (o *options) capture(cmd *cobra.Command, args []string, name string) error {
 	machine, _, err := o.machine(cmd, args)
 	if err != nil {
@@ -33,10 +36,11 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 	if err != nil {
 		return err
 	}
-	if daemon == nil {
+	if daemon == nil { // assumed capabilities
 		return fmt.Errorf("libvirt is not reachable at '%s'", o.socket)
 	}
 	defer daemon.Close()
+	// KubeVirt's domains have the same names, since Kiln took over their form.
 	if name == "" {
 		name = hypervisor.Owner{Namespace: machine.VMI.Namespace, Name: machine.VMI.Name}.Domain()
 	}
@@ -44,6 +48,7 @@ func (o *options) capture(cmd *cobra.Command, args []string, name string) error 
 	if err != nil {
 		return err
 	}
+	// Paths and taps of the running domain do not matter: a record has only what the guest sees.
 	machine.Host, machine.Bindings = host, backend.AssumedBindings(machine.VMI)
 	record, errs := render.Capture(machine, running)
 	if len(errs) > 0 {

@@ -13,7 +13,7 @@ func exitStatus(err error) int {
 	case errors.As(err, &no) && !errors.As(err, &wrong):
 		return 1
 	}
-	return 2 // also errors of cobra, which have no type
+	return 2 // also errors of cobra, such as an unknown flag: they have no type
 }
 
 // failure is the error of a command that was used correctly and whose result is negative.
@@ -21,6 +21,7 @@ type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
+// failed marks an error as the result of a command, with exit status 1. Nil stays nil.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -28,5 +29,5 @@ func failed(err error) error {
 	return failure{err}
 }
 
-// misuse is wrong usage that the command itself reports, not cobra.
+// misuse is wrong usage that the command itself reports, not cobra. It may be inside a failure.
 type misuse struct{ error }

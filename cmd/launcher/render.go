@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// renderCommand is 'launcher render'. Unlike 'kubectl kiln render' it takes an explicit VMI and renders it for the machine that it runs on.
 func renderCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "render (-f FILE | NAME)", Short: "Print the libvirt documents of one VMI, from a file or the cluster",
@@ -40,7 +41,9 @@ func renderCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// render prints the documents of one VMI. A record from --hardware is checked like one of the cluster: it may come from anywhere.
 func (o *options) render(cmd *cobra.Command, args []string) error {
+	// Everything that may be wrong with the input is found before libvirt is asked.
 	machine, profiles, err := o.machine(cmd, args)
 	if err != nil {
 		return err
@@ -53,6 +56,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 		}
 		machine.Frozen = given.Spec.Hardware
 	}
+	// A record is hostile input, from a file and from the cluster alike.
 	if err := record.Check(machine.Frozen); err != nil {
 		return err
 	}
@@ -63,8 +67,10 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	if daemon != nil {
 		defer daemon.Close()
 	}
+	// Assumed paths are those that the launcher's defaults would give, below /var/lib/kiln.
 	machine.Host, machine.Bindings = host, backend.AssumedBindings(vmi)
 	if o.bindings != "" {
+		// Over the assumed ones: a file has only what differs.
 		if err := readYAML(o.bindings, &machine.Bindings); err != nil {
 			return fmt.Errorf("--bindings %s: %w", o.bindings, err)
 		}
@@ -76,7 +82,8 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// machine is the VMI of a file or of the cluster, and what of configuration and HostProfiles it is rendered by.
+// machine returns the VMI of a file or of the cluster, with the configuration and the HostProfiles that it is rendered by. For a VMI of a file there are
+// no HostProfiles.
 func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, profiles []v1alpha1.HostProfile, err error) {
 	var reader client.Reader
 	switch {
@@ -86,6 +93,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 		if reader, err = connect(); err != nil {
 			return m, profiles, err
 		}
+		// With its record, and with the HostProfiles, whose kind may not be served.
 		m.VMI = &v1.VirtualMachineInstance{}
 		if err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, m.VMI); err == nil {
 			profiles, err = node.Profiles(cmd.Context(), reader)
@@ -99,6 +107,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 	if err != nil {
 		return m, profiles, err
 	}
+	// The reader is nil for a VMI of a file, which needs no cluster: --config or the defaults apply.
 	configured, err := clusterconfig.Read(cmd.Context(), o.config, reader)
 	if err != nil {
 		return m, profiles, fmt.Errorf("configuration: %w", err)
@@ -107,7 +116,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 	return m, profiles, nil
 }
 
-// bundle is the domain and all that libvirt must have before it, as one XML document.
+// bundle returns the domain and all that libvirt must have before it, as one XML document. The order is that in which they are defined.
 func bundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, error) {
 	rendered, err := renderMachine(machine, profiles)
 	if err != nil {
@@ -121,10 +130,12 @@ func bundle(machine render.Machine, profiles []v1alpha1.HostProfile) (string, er
 	if err != nil {
 		return "", err
 	}
+	// One root makes it one document, which XML tools read; virsh takes the parts one by one.
 	return render.Bundle(append(all, render.Document{Kind: "domain", Name: rendered.Documents.Domain.Name, XML: xml}))
 }
 
-// renderMachine runs stages 2 and 3. The error of a spec that is not explicit names the command that makes it so.
+// renderMachine runs stages 2 and 3. Errors are failures, with exit status 1: the command was right, and the VMI is refused.
+// The error of a spec that is not explicit names the command that makes it so.
 func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (render.Result, error) {
 	rendered, errs := render.UnderProfiles(machine, profiles)
 	switch {
@@ -136,6 +147,8 @@ func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (ren
 	return rendered, failed(errs.ToAggregate())
 }
 
+// readVMI reads one VMI, strictly: a mistyped field would render another machine without a word. It refuses other kinds, VirtualMachines among them,
+// whose spec is not explicit. A spec of the right kind that is not explicit is refused by rendering, with the fields that are missing.
 func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {
 	raw, err := readFile(file, in)
 	if err != nil {
@@ -151,7 +164,7 @@ func readVMI(file string, in io.Reader) (*v1.VirtualMachineInstance, error) {
 	return vmi, nil
 }
 
-// readYAML reads a file over what is there.
+// readYAML reads a file over what is there, strictly. Fields that the file leaves out keep their values.
 func readYAML(file string, into any) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -160,6 +173,7 @@ func readYAML(file string, into any) error {
 	return yaml.UnmarshalStrict(raw, into)
 }
 
+// readFile returns the content of a file, or of standard input for '-'.
 func readFile(path string, in io.Reader) ([]byte, error) {
 	if path == "-" {
 		return io.ReadAll(in)
@@ -167,7 +181,7 @@ func readFile(path string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// connect returns a reader of the cluster of the kubeconfig, or of the pod.
+// connect returns a reader of the cluster of the kubeconfig, or of the pod. It has no cache: these commands read a few objects once.
 func connect() (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -180,7 +194,8 @@ func connect() (client.Reader, error) {
 	return client.New(cluster, client.Options{Scheme: scheme})
 }
 
-// host returns this machine's capabilities and its libvirt; without libvirt assumed capabilities and no connection.
+// host returns this machine's capabilities and its libvirt; without libvirt assumed capabilities and no connection. A libvirt whose socket exists but
+// does not answer is an error: the caller would take assumed documents for those of this machine.
 func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.Libvirt, error) {
 	if _, err := os.Stat(o.socket); err != nil {
 		return o.assumed(), nil, nil
@@ -190,11 +205,12 @@ func (o *options) host(ctx context.Context) (backend.Capabilities, *hypervisor.L
 	if err != nil {
 		return backend.Capabilities{}, nil, err
 	}
-	facts.Labels = o.allLabels()
+	facts.Labels = o.allLabels() // libvirt knows none; HostProfiles select by them
 	return facts, daemon, nil
 }
 
-// assumed returns the capabilities to assume without libvirt.
+// assumed returns the capabilities to assume without libvirt: those of the architecture that this program was built for, with this machine's labels,
+// so that the HostProfiles that select it apply.
 func (o *options) assumed() backend.Capabilities {
 	facts := backend.Assumed(goruntime.GOARCH)
 	facts.Labels = o.allLabels()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Blocks that QEMU accepts, in bytes.
+// Blocks that QEMU accepts, in bytes: powers of two from MIN_BLOCK_SIZE to MAX_BLOCK_SIZE of its util/block-helpers.h.
 const (
 	minBlock = 512
 	maxBlock = 2 << 20
@@ -41,6 +41,7 @@ func measured(volume backend.Volume) (backend.Volume, error) {
 	return volume, nil
 }
 
+// measuredDevice reads what the kernel's block layer reports: /sys/block/DISK/queue, described in its sysfs-block ABI document.
 func measuredDevice(volume backend.Volume) (backend.Volume, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(volume.Path, &stat); err != nil {

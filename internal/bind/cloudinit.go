@@ -27,7 +27,7 @@ func noCloud(path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCl
 	if err != nil {
 		return source{}, fmt.Errorf("networkDataBase64: %w", err)
 	}
-	hostname := vmi.Spec.Hostname
+	hostname := vmi.Spec.Hostname // the same precedence as in KubeVirt's SanitizeHostname
 	if hostname == "" {
 		hostname, _, _ = strings.Cut(vmi.Name, ".")
 	}
@@ -43,6 +43,7 @@ func noCloud(path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCl
 	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: image}}, err // user data often holds a password
 }
 
+// text returns a field of NoCloud, which is either plain or in base64. Admission has refused a VMI with both.
 func text(plain, encoded string) (string, error) {
 	if plain != "" {
 		return plain, nil

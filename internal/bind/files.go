@@ -51,6 +51,8 @@ func once(file string, fill func(draft string) error) error {
 	return err
 }
 
+// settle fills a draft beside the file, syncs it, and gives it the file's name. A crash leaves the draft, which
+// nothing reads.
 func settle(file string, fill func(draft string) error, name func(from, to string) error) error {
 	draft, err := os.CreateTemp(filepath.Dir(file), ".draft-") // of mode 0600
 	if err != nil {

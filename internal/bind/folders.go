@@ -35,7 +35,8 @@ func (f Folders) Prepare() error {
 // folder is a folder and its flag.
 type folder struct{ name, dir string }
 
-// apart refuses a folder that is, or is in, another: it would give every tenant access to disks or keys.
+// apart refuses a folder that is, or is in, another: it would give every tenant access to disks or keys. Links are resolved before the comparison: two
+// paths may be one folder.
 func apart(folders []folder) error {
 	var errs []error
 	for i, a := range folders {

@@ -47,7 +47,8 @@ func (h *BareMachine) hostDisk(disk *v1.HostDisk) (source, error) {
 	return source{Volume: backend.Volume{Path: file, Format: "raw", Block: !info.Mode().IsRegular()}}, err
 }
 
-// createDisk creates a hostDisk unless it exists, in an existing folder.
+// createDisk creates a hostDisk unless it exists, in an existing folder. The folder is resolved first: a link in the path could lead into one of the
+// administrator's folders.
 func (h *BareMachine) createDisk(rel string, disk *v1.HostDisk) error {
 	if disk.Capacity.Cmp(resource.Quantity{}) <= 0 {
 		return fmt.Errorf("type '%s' requires a 'capacity' greater than zero", disk.Type)

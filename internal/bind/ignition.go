@@ -10,7 +10,7 @@ import (
 )
 
 // firmwareFiles writes the fw_cfg files of a VMI and returns their paths by name: the configuration of Ignition. It often contains a password, and
-// only root and QEMU may read it.
+// only root and QEMU may read it. A VMI without annotation kubevirt.io/ignitiondata has none.
 func firmwareFiles(ctx context.Context, vmi *v1.VirtualMachineInstance, folder string) (map[string]string, field.ErrorList) {
 	data := vmi.Annotations[v1.IgnitionAnnotation]
 	if data == "" {

@@ -21,6 +21,7 @@ func (h *BareMachine) kernelBoot(firmware *v1.Firmware) (kernelBoot, field.Error
 	return boot, nil
 }
 
+// bootFiles finds kernel and initrd in the tree of an image. Each is optional. Unlike a disk, neither gets an overlay: QEMU only reads them.
 func (h *BareMachine) bootFiles(container *v1.KernelBootContainer) (boot kernelBoot, err error) {
 	if container.KernelPath != "" {
 		if boot.kernel, err = h.Volumes.imageFile(container.Image, container.KernelPath); err != nil {

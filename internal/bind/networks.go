@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// nics returns the host sides of interfaces, by name.
+// nics returns the host sides of interfaces, by name. An interface without one is an error at its index; the others are returned.
 func (h *BareMachine) nics(interfaces []v1.Interface) (map[string]backend.NIC, field.ErrorList) {
 	nics, path, errs := map[string]backend.NIC{}, field.NewPath("spec", "domain", "devices", "interfaces"), field.ErrorList(nil)
 	for i, nic := range interfaces {
@@ -28,6 +28,7 @@ func (h *BareMachine) nics(interfaces []v1.Interface) (map[string]backend.NIC, f
 func (h *BareMachine) nic(nic v1.Interface) (backend.NIC, error) {
 	switch {
 	case nic.Masquerade != nil:
+		// QEMU's own NAT needs no rights on the host.
 		return backend.NIC{Kind: "user"}, nil
 	case nic.Bridge != nil:
 		if bridge := h.Bridges[nic.Name]; bridge != "" {

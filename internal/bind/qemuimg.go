@@ -56,6 +56,7 @@ func emptyDisk(path string, size int64) source {
 		}}}
 }
 
+// qemuImg runs qemu-img for its effect. The error begins with the subcommand and has what qemu-img printed.
 func qemuImg(ctx context.Context, args ...string) error {
 	if _, err := runQemuImg(ctx, args...); err != nil {
 		return fmt.Errorf("qemu-img %s: %w", args[0], err)
@@ -66,6 +67,7 @@ func qemuImg(ctx context.Context, args ...string) error {
 // qemuImgDeadline bounds a call of qemu-img, which hangs when the server of an image does. Here it normally takes less than a second.
 const qemuImgDeadline = time.Minute
 
+// runQemuImg runs qemu-img and returns its standard output. If ctx ends, the error is the cause of ctx.
 func runQemuImg(ctx context.Context, args ...string) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, qemuImgDeadline)
 	defer cancel()

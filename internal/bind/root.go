@@ -27,6 +27,7 @@ func OpenRoot(dir string) (*Root, error) { return openRoot(dir, "--volume-root")
 // OpenClaims opens the folder of --claims. For an empty dir it returns nil.
 func OpenClaims(dir string) (*Root, error) { return openRoot(dir, "--claims") }
 
+// openRoot resolves links in the folder's own path once: it is the administrator's, and links below it are compared with the resolved path.
 func openRoot(dir, flag string) (*Root, error) {
 	if dir == "" {
 		return nil, nil

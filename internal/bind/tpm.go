@@ -94,6 +94,8 @@ func (h *BareMachine) encryptsTPM(name string) (bool, error) {
 	return !there && err == nil, err
 }
 
+// exists reports whether there is a file. Any other error than its absence is returned: a key that cannot be read must not count
+// as none.
 func exists(file string) (bool, error) {
 	_, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {

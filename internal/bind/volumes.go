@@ -19,7 +19,8 @@ type source struct {
 	values values
 }
 
-// volumes binds the VMI's volumes and returns them by name, with their block sizes, and the values of their secrets.
+// volumes binds the VMI's volumes and returns them by name, with their block sizes, and the values of their secrets by reference. A volume that
+// cannot be bound is an error at its index; the others are bound, so that the owner sees all errors at once.
 func (h *BareMachine) volumes(ctx context.Context, vmi *v1.VirtualMachineInstance) (map[string]backend.Volume, values, field.ErrorList) {
 	volumes, values, path, errs := map[string]backend.Volume{}, values{}, field.NewPath("spec", "volumes"), field.ErrorList(nil)
 	for i, volume := range vmi.Spec.Volumes {

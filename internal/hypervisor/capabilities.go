@@ -14,10 +14,11 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// architectures maps libvirt's names to Kubernetes' names.
+// architectures maps libvirt's names to Kubernetes' names. They are those for which KubeVirt's API has defaults.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x"}
 
-// Capabilities reads the facts of this host from libvirt and from QEMU's firmware descriptors.
+// Capabilities reads the facts of this host from libvirt and from QEMU's firmware descriptors. node is the name to give it. The versions are empty
+// if libvirt does not report them.
 func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (backend.Capabilities, error) {
 	var text, libvirtVersion, qemuVersion string
 	// On the first call a new libvirt daemon probes every QEMU that is installed. That takes up to a minute on a busy machine.
@@ -58,6 +59,8 @@ const (
 // version prints libvirt's packed form, 1,000,000 x major + 1,000 x minor + release.
 func version(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1000000, v/1000%1000, v%1000) }
 
+// hostFacts reads libvirt's capabilities. Architectures other than those of KubeVirt, and guests that are not fully virtualized, are left out. 'qemu'
+// stands last among the virtualization types, of which the first is preferred.
 func hostFacts(caps libvirtxml.Caps, allowKVM KVM) backend.Capabilities {
 	host := backend.Capabilities{Emulators: map[string]string{}, Machines: map[string]map[string]string{}}
 	if caps.Host.CPU != nil {
@@ -139,6 +142,7 @@ type firmwareDescriptor struct {
 	Features []string `json:"features"`
 }
 
+// firmwareFile is a file of a descriptor, with its format: raw or qcow2.
 type firmwareFile struct {
 	Filename string `json:"filename"`
 	Format   string `json:"format"`
@@ -176,6 +180,7 @@ func firmwares(dirs []string) ([]backend.Firmware, error) {
 	return all, nil
 }
 
+// builds returns one build for each architecture of a UEFI descriptor; none for BIOS, which QEMU finds itself, and none whose file is missing.
 func (d firmwareDescriptor) builds() []backend.Firmware {
 	if !slices.Contains(d.Interfaces, "uefi") {
 		return nil
@@ -202,6 +207,7 @@ func (d firmwareDescriptor) builds() []backend.Firmware {
 	return builds
 }
 
+// readable reports whether a regular file exists. A descriptor may be installed without its firmware.
 func readable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

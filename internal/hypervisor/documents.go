@@ -40,10 +40,12 @@ type inventoryElement struct {
 	inventory
 }
 
+// empty reports whether a domain has no side documents. Such a domain gets no inventory.
 func (n inventory) empty() bool {
 	return len(n.Secrets)+len(n.Filters)+len(n.Mediated)+len(n.Adapters) == 0 && n.TPM == nil
 }
 
+// inventoryOf lists the side documents that a domain is rendered with.
 func inventoryOf(documents backend.Documents) inventory {
 	var n inventory
 	for _, s := range documents.Secrets {
@@ -177,6 +179,7 @@ func removeListed(rpc *libvirt.Libvirt, made inventory) error {
 	return nil
 }
 
+// parseUUID reads a UUID with or without hyphens.
 func parseUUID(text string) (uuid libvirt.UUID, err error) {
 	n, err := hex.Decode(uuid[:], []byte(strings.ReplaceAll(text, "-", "")))
 	if err == nil && n != len(uuid) {

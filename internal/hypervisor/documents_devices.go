@@ -52,11 +52,12 @@ func withoutShared(rpc *libvirt.Libvirt, domain libvirt.Domain, made inventory) 
 	return made, err
 }
 
+// without returns the keys that are not among the others'.
 func without(keys, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return slices.Contains(others, key) })
 }
 
-// removeDevices removes the devices of an inventory.
+// removeDevices removes the devices of an inventory, adapters first. One that is gone is no error.
 func removeDevices(rpc *libvirt.Libvirt, made inventory) error {
 	for _, kind := range []struct {
 		find func(*libvirt.Libvirt, string) (string, error)
@@ -114,7 +115,7 @@ func adapterName(rpc *libvirt.Libvirt, wwpn string) (string, error) {
 	return "", nil
 }
 
-// portName returns the WWPN of an adapter, empty for other devices.
+// portName returns the WWPN of an adapter, empty for other devices. Its hexadecimal digits may have either case.
 func portName(device libvirtxml.NodeDevice) string {
 	if device.Capability.SCSIHost == nil {
 		return ""

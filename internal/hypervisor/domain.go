@@ -71,7 +71,8 @@ func (l *Libvirt) undo(ctx context.Context, owner Owner, made inventory) error {
 	})
 }
 
-// define defines the domain, validated against libvirt's schema.
+// define defines the domain, validated against libvirt's schema: an element that libvirt would ignore is an error. A *TakenError says that another domain
+// has the UUID.
 func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error) {
 	text, err := guest.document(inventoryOf(guest.Documents))
 	if err != nil {
@@ -89,6 +90,7 @@ func define(rpc *libvirt.Libvirt, guest Guest) (domain libvirt.Domain, err error
 	return domain, nil
 }
 
+// create starts the defined domain.
 func (guest Guest) create(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	var flags uint32
 	if guest.Paused {
@@ -116,7 +118,8 @@ func (guest Guest) document(made inventory) (string, error) {
 	return domain.Marshal()
 }
 
-// Shutdown asks the guest to power off by ACPI. A domain that is not active is no error.
+// Shutdown asks the guest to power off by ACPI, and returns before it has. A guest that boots or hangs ignores the request, so the caller repeats it.
+// A domain that is not active is no error.
 func (l *Libvirt) Shutdown(ctx context.Context, owner Owner) error {
 	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domain, found, err := find(rpc, owner)
@@ -160,6 +163,7 @@ func (l *Libvirt) Remove(ctx context.Context, owner Owner) error {
 	})
 }
 
+// undefine removes the definition of an inactive domain. One that is gone is no error.
 func undefine(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
 	return tolerate(rpc.DomainUndefineFlags(domain, removeAll), libvirt.ErrNoDomain)
 }

@@ -63,7 +63,8 @@ func (l *Libvirt) subscribe(ctx context.Context) (open *connection, received <-c
 }
 
 // recordSignal remembers the domains whose QEMU was ended by a signal, as all are when their machine shuts down. libvirt reports the same
-// reason for them as for a guest that powered off. Only the event distinguishes the two.
+// reason for them as for a guest that powered off. Only the event distinguishes the two. It is kept in memory only: a guest that a signal ended
+// while no launcher ran counts as powered off.
 func (l *Libvirt) recordSignal(event libvirt.DomainEventLifecycleMsg) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -80,6 +81,7 @@ func (l *Libvirt) recordSignal(event libvirt.DomainEventLifecycleMsg) {
 	}
 }
 
+// wasSignalled reports whether a signal ended the domain's QEMU. What happened while no stream of events was open is not known.
 func (l *Libvirt) wasSignalled(domain libvirt.UUID) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -66,6 +66,7 @@ func (l *Libvirt) change(ctx context.Context, work func(*libvirt.Libvirt) error)
 	return l.runWithin(context.WithoutCancel(ctx), l.changeTimeout, work)
 }
 
+// runWithin runs calls on a connection of their own. An error of the deadline names the socket; calls that end after it without an error have succeeded.
 func (l *Libvirt) runWithin(ctx context.Context, limit time.Duration, work func(*libvirt.Libvirt) error) error {
 	ctx, cancel := l.deadline(ctx, limit)
 	defer cancel()
@@ -123,6 +124,7 @@ func (l *Libvirt) acquire(ctx context.Context) (*connection, error) {
 	return open, nil
 }
 
+// release keeps a connection that works for later calls, up to maxIdle.
 func (l *Libvirt) release(open *connection) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

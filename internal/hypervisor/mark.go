@@ -70,7 +70,8 @@ func find(rpc *libvirt.Libvirt, owner Owner) (libvirt.Domain, bool, error) {
 	return domain, true, nil
 }
 
-// marked returns the owner in a domain's mark; nil for a domain that Kiln did not make.
+// marked returns the owner in a domain's mark; nil for a domain that Kiln did not make. A mark that cannot be read counts as none, so that Kiln leaves
+// the domain alone.
 func marked(rpc *libvirt.Libvirt, domain libvirt.Domain) (*Owner, error) {
 	text, err := metadata(rpc, domain, MarkNamespace)
 	if err != nil || text == "" {

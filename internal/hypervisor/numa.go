@@ -5,7 +5,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// numaNode reads one NUMA node. libvirt always prints memory and page sizes in KiB here.
+// numaNode reads one NUMA node, which libvirt calls cell. libvirt always prints memory and page sizes in KiB here.
 func numaNode(cell libvirtxml.CapsHostNUMACell) backend.NUMANode {
 	facts := backend.NUMANode{ID: cell.ID}
 	if cell.Memory != nil {
@@ -35,6 +35,7 @@ func numaNode(cell libvirtxml.CapsHostNUMACell) backend.NUMANode {
 	return facts
 }
 
+// known returns 0 for an ID that libvirt leaves out, such as the die of a CPU that has none.
 func known(id *int) int {
 	if id == nil {
 		return 0

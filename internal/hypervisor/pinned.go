@@ -8,7 +8,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Pinned returns the CPUs that active domains other than one are pinned to, also of domains that Kiln did not make.
+// Pinned returns the CPUs that active domains other than one are pinned to, also of domains that Kiln did not make. libvirt is asked each time, because
+// it alone knows what runs after the launcher was restarted.
 func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet, err error) {
 	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		domains, _, err := rpc.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
@@ -37,7 +38,8 @@ func (l *Libvirt) Pinned(ctx context.Context, except string) (all cpuset.CPUSet,
 	return all, err
 }
 
-// Pins returns the CPUs that a domain's vCPUs, emulator and IO threads are pinned to.
+// Pins returns the CPUs that a domain's vCPUs, emulator and IO threads are pinned to (libvirt's element cputune). A domain without that element is
+// pinned nowhere.
 func Pins(tune *libvirtxml.DomainCPUTune) cpuset.CPUSet {
 	all := cpuset.New()
 	if tune == nil {

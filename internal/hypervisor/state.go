@@ -105,7 +105,7 @@ var (
 	causeSignalled = Cause{v1alpha1.ReasonEndedWithHost, "a signal ended QEMU, for example because the machine was shut down"}
 )
 
-// shutoff maps libvirt's reasons of a domain that is shut off. Only a guest that powers off by itself has succeeded.
+// shutoff maps libvirt's reasons of a domain that is shut off (enum virDomainShutoffReason). Only a guest that powers off by itself has succeeded.
 var shutoff = map[libvirt.DomainShutoffReason]Status{
 	libvirt.DomainShutoffUnknown:  {State: Inactive, Cause: causeUnknown},
 	libvirt.DomainShutoffShutdown: {State: PoweredOff, Cause: Cause{v1alpha1.ReasonPoweredOff, "the guest powered off"}},
@@ -121,7 +121,7 @@ var shutoff = map[libvirt.DomainShutoffReason]Status{
 	libvirt.DomainShutoffDaemon: {State: Failed, Cause: Cause{v1alpha1.ReasonEndedByLibvirt, "the libvirt daemon ended the domain when the daemon was restarted"}},
 }
 
-// paused maps libvirt's reasons of a domain that is paused.
+// paused maps libvirt's reasons of a domain that is paused (enum virDomainPausedReason).
 var paused = map[libvirt.DomainPausedReason]Cause{
 	libvirt.DomainPausedUser:      {v1alpha1.ReasonPausedByUser, "the domain is paused: it was started paused (spec.startStrategy) or suspended by hand"},
 	libvirt.DomainPausedMigration: {v1alpha1.ReasonPausedForMigration, "the domain is paused while it is migrated by hand"},
@@ -140,7 +140,8 @@ var paused = map[libvirt.DomainPausedReason]Cause{
 	libvirt.DomainPausedPostcopyFailed: {v1alpha1.ReasonPausedMigrationFailed, "the domain is paused because its migration by hand failed"},
 }
 
-// statusOf returns the status for a state and reason of DomainGetState.
+// statusOf returns the status for a state and reason of DomainGetState. A reason that a newer libvirt adds is like one that is not known. The other
+// states count as Running, among them 'in shutdown', in which the guest still writes its disks.
 func statusOf(state, reason int32) Status {
 	switch libvirt.DomainState(state) {
 	case libvirt.DomainShutoff:

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 )
 
+// libvirt 10.10 and later takes the folder from the domain's XML (tpm/backend/source of type dir). Older ones derive it from the domain's UUID alone.
+
 // stateLink returns the path at which a libvirt before 10.10 looks for the state of a TPM, and where a link there must lead.
 func stateLink(tpm tpmLink) (link, target string, err error) {
 	uuid, err := parseUUID(tpm.UUID) // in libvirt's spelling
@@ -42,7 +44,7 @@ func linkState(tpm tpmLink) error {
 	return os.Rename(draft, link)
 }
 
-// unlinkState removes the link, unless it leads to another TPM's state.
+// unlinkState removes the link, unless it leads to another TPM's state. The state stays: bind.BareMachine removes it with its VMI, if at all.
 func unlinkState(tpm tpmLink) error {
 	link, target, err := stateLink(tpm)
 	if err != nil {

@@ -16,12 +16,14 @@ func (n *Node) fits(vmi *v1.VirtualMachineInstance) bool {
 	if vmi.Status.Phase != v1.VmPhaseUnset && vmi.Status.Phase != v1.Pending {
 		return false
 	}
+	// Another machine may have an emulator of its architecture.
 	if n.facts().Emulators[vmi.Spec.Architecture] == "" {
 		return false
 	}
 	return labels.SelectorFromSet(vmi.Spec.NodeSelector).Matches(labels.Set(n.Labels))
 }
 
+// claim writes this machine's name and phase Scheduled. A VMI that another machine claimed at the same time, or that is gone, is no error.
 func (n *Node) claim(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	vmi.Status.NodeName = n.Name
 	setPhase(vmi, v1.Scheduled)

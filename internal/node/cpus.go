@@ -11,7 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// render renders the documents, and reserves the CPUs of a VMI with dedicatedCpuPlacement.
+// render renders the documents, and reserves the CPUs of a VMI with dedicatedCpuPlacement. The reservation lasts until release, which its caller
+// calls when libvirt reports the CPUs or the start has failed. The errors are refusals.
 func (n *Node) render(ctx context.Context, m render.Machine) (rendered render.Result, err error) {
 	if dedicated(m.VMI) {
 		n.cpus.Lock()
@@ -54,6 +55,7 @@ func (n *Node) freeCPUs(ctx context.Context, m render.Machine) ([]int, error) {
 	return free, nil
 }
 
+// dedicated reports whether each vCPU of the VMI gets a CPU of the host for itself (spec.domain.cpu.dedicatedCpuPlacement).
 func dedicated(vmi *v1.VirtualMachineInstance) bool {
 	cpu := vmi.Spec.Domain.CPU
 	return cpu != nil && cpu.DedicatedCPUPlacement

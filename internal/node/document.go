@@ -12,7 +12,8 @@ import (
 // documentFile is in the VMI's own folder.
 const documentFile = "domain.xml"
 
-// renderOnly writes the domain XML of a VMI that this machine could run, for people to read.
+// renderOnly writes the domain XML of a VMI that this machine could run, for people to read. It claims nothing, and what cannot be rendered is
+// logged, not reported in the VMI: the VMI belongs to the machine that will claim it.
 func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	if !n.fits(vmi) {
 		return nil
@@ -29,7 +30,8 @@ func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) e
 	return nil
 }
 
-// writeDocument writes the domain XML into the VMI's folder, for a machine without libvirt. It reports whether the file changed.
+// writeDocument writes the domain XML into the VMI's folder, for a machine without libvirt. It reports whether the file changed. Nothing is bound:
+// the paths in it are assumed ones.
 func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
 	profiles, err := Profiles(ctx, n.Client)
 	if err != nil {

@@ -82,7 +82,8 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 	return ctrl.Result{}, client.IgnoreNotFound(n.Update(ctx, vmi))
 }
 
-// finalPhase returns the final phase of a deleted VMI. A guest that did not power off and was destroyed counts as stopped too.
+// finalPhase returns the final phase of a deleted VMI, and its cause. As in KubeVirt, a guest that its owner stops has Succeeded.
+// A guest that did not power off and was destroyed counts as stopped too.
 func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualMachineInstancePhase, hypervisor.Cause) {
 	switch {
 	case status.State == hypervisor.PoweredOff:

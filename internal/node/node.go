@@ -139,6 +139,8 @@ func (n *Node) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result
 	return result, err
 }
 
+// step does the one thing that is next for a VMI. The order is that of precedence: a deleted VMI is stopped whatever its phase, and none is started
+// before it has the finalizer, without which it could be gone while its domain runs.
 func (n *Node) step(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	switch {
 	case vmi.Status.NodeName == "" && vmi.DeletionTimestamp.IsZero() && n.fits(vmi):

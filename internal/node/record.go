@@ -60,7 +60,9 @@ func claimedAt(vmi *v1.VirtualMachineInstance) (at time.Time) {
 	return at
 }
 
-// saveHardware writes the rendered hardware, unless it is on record. A record that is too large never fits, so the VMI's owner gets a refusal.
+// saveHardware writes the rendered hardware, unless it is on record. The update has the resource version that hardware was read with: if another
+// process has written the record since, the start fails with a conflict and is repeated with the newer record.
+// A record that is too large never fits, so the VMI's owner gets a refusal.
 func (n *Node) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardware, rendered record.Record) error {
 	before, err := json.Marshal(hardware.Spec.Hardware)
 	if err != nil {

@@ -25,6 +25,9 @@ func (n *Node) start(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 	return n.report(ctx, vmi, observed{Status: status})
 }
 
+// A start is decided by libvirt, not by the VMI's phase: the phase may be older than the domain. Each step is repeatable, because a launcher may die
+// after any of them.
+
 // boot binds, renders, records the hardware, and only then defines and starts the domain: no guest may run before its hardware is
 // recorded. Each step hands its result to the next one, and none goes back to the VMI. The errors are those that refused knows.
 func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status hypervisor.Status, err error) {
@@ -57,6 +60,7 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 		return status, err
 	}
 	guest := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered.Documents, Paused: ptr.Deref(vmi.Spec.StartStrategy, "") == v1.StartStrategyPaused}
+	// Values of secrets are read last: a start that ends before has neither read nor created one.
 	if guest.Values, err = bound.Secrets(rendered.Documents.Secrets); err != nil {
 		return status, &refusal{v1alpha1.ReasonNotBindable, err.Error()}
 	}

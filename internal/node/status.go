@@ -83,7 +83,7 @@ func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err 
 	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
 }
 
-// end gives a VMI its final phase, with the reason in Ready and in an event.
+// end gives a VMI its final phase, with the reason in Ready and in an event. The event comes after the update: a repeated update must not repeat it.
 func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why hypervisor.Cause) error {
 	setPhase(vmi, phase)
 	setReady(vmi, corev1.ConditionFalse, why)
@@ -134,6 +134,7 @@ func setSynchronized(vmi *v1.VirtualMachineInstance, status corev1.ConditionStat
 		Type: v1.VirtualMachineInstanceSynchronized, Status: status, Reason: reason, Message: message})
 }
 
+// setReady writes whether the guest can be used, and if not, why.
 func setReady(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, why hypervisor.Cause) {
 	setCondition(vmi, v1.VirtualMachineInstanceCondition{
 		Type: v1.VirtualMachineInstanceReady, Status: status, Reason: why.Reason, Message: why.Message})

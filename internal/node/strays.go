@@ -21,7 +21,7 @@ import (
 var StraysEnded = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "kiln_launcher_strays_ended_total", Help: "Domains of this machine that were ended because their VMI is gone."})
 
-// strayAction is what to do with a domain.
+// strayAction is what to do with a domain. The zero value keeps it.
 type strayAction int
 
 const (
