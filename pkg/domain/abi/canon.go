@@ -11,14 +11,17 @@ import (
 // The canonical text of a domain is for digests and comparisons: every field that is set, by its name in libvirtxml, in the
 // order of the type. Fields that are not set leave no trace, so that a newer libvirtxml, which knows more elements, gives an
 // old domain the same text. It is not XML because writing that costs four times as much as all of rendering.
+//
+// The text is never stored, but its digest is, in records. A change of this format makes every recorded VMI look changed.
 
-// layout is what the writer must know of a type.
+// layout is the fields of a struct type, or the element type of a pointer or slice.
 type layout struct {
 	fields []slot
 	// element of a pointer or list.
 	element *layout
 }
 
+// slot is a field of a struct: its index and its name in libvirtxml.
 type slot struct {
 	index int
 	name  string
@@ -34,6 +37,7 @@ func layoutsOf(root reflect.Type) map[reflect.Type]*layout {
 	return known
 }
 
+// describe adds a type and all types in it. A type that contains itself, such as a chain of backing images, is in known before its fields are.
 func describe(t reflect.Type, known map[reflect.Type]*layout) *layout {
 	if l := known[t]; l != nil {
 		return l
@@ -46,7 +50,7 @@ func describe(t reflect.Type, known map[reflect.Type]*layout) *layout {
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
-			// The name of the element is set when a domain was read, and not when it was made.
+			// XMLName is set in a domain that was parsed and unset in one that was rendered.
 			if f.Type != reflect.TypeFor[xml.Name]() {
 				l.fields = append(l.fields, slot{i, f.Name, describe(f.Type, known)})
 			}
@@ -65,18 +69,19 @@ func canonical(out []byte, part any) []byte {
 	return layouts[v.Type()].write(out, v)
 }
 
-// usualSize is room for the text of a guest of thirty disks, in bytes. It fits on the stack.
-const usualSize = 32 << 10
+// bufferSize is enough for the text of a VMI with thirty disks, in bytes. It fits on the stack.
+const bufferSize = 32 << 10
 
 // same reports whether the canonical texts of two parts are equal, without writing them.
 func same[T any](a, b *T) bool {
 	return a == b || a != nil && b != nil && layouts[reflect.TypeFor[T]()].same(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
+// same compares two values as write would: field by field, and slices by length and elements.
 func (l *layout) same(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Pointer:
-		// The backend copies what it changes, so that most of two domains is one and the same.
+		// The backend copies what it changes and shares the rest, so that most pointers of the two domains are equal.
 		return a.Pointer() == b.Pointer() || !a.IsNil() && !b.IsNil() && l.element.same(a.Elem(), b.Elem())
 	case reflect.Slice:
 		if a.Len() != b.Len() {
@@ -99,6 +104,7 @@ func (l *layout) same(a, b reflect.Value) bool {
 	return a.Equal(b)
 }
 
+// write appends the text of a value. An empty slice counts as unset: libvirtxml reads some as nil and others as empty.
 func (l *layout) write(out []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -121,7 +127,8 @@ func (l *layout) write(out []byte, v reflect.Value) []byte {
 		}
 		return append(out, '}')
 	case reflect.String:
-		// The length first, so that no text can pass for the end of another.
+		// The length comes first, so that no string can be written that reads as the end of one field and the start of another: tenants choose
+		// strings.
 		out = append(strconv.AppendInt(out, int64(v.Len()), 10), '\'')
 		return append(out, v.String()...)
 	case reflect.Bool:
@@ -131,6 +138,6 @@ func (l *layout) write(out []byte, v reflect.Value) []byte {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return strconv.AppendUint(out, v.Uint(), 10)
 	}
-	// Checked by a test over all types of libvirtxml: a kind that is left out would be a change that nobody sees.
+	// A test covers all types of libvirtxml: a kind that were left out here would be a change of hardware that no digest shows.
 	panic("no canonical text of " + v.Type().String())
 }

@@ -15,20 +15,21 @@ func Changes(before, after *libvirtxml.Domain) (words []string) {
 	return words
 }
 
-// Compare returns the changes with the part or device that each concerns and its verdict.
+// Compare returns the changes of the devices and then of the platform, each with the part or device that it concerns and its verdict: whether it
+// breaks the guest's hardware or only needs a restart.
 func Compare(before, after *libvirtxml.Domain) []record.Change {
 	was, is := Project(before), Project(after)
 	changes := deviceChanges(was, is)
 	for _, part := range platform {
-		if text(part.of(was)) != text(part.of(is)) {
+		if textOf(part.of(was)) != textOf(part.of(is)) {
 			changes = append(changes, record.Change{Part: part.id, Text: part.id.Changes() + part.words(was, is), Verdict: part.id.Verdict()})
 		}
 	}
 	return changes
 }
 
-// text is the canonical text of several parts of a domain.
-func text(parts []any) string {
+// textOf is the canonical text of several parts of a domain.
+func textOf(parts []any) string {
 	var out []byte
 	for _, part := range parts {
 		out = append(canonical(out, part), ';')
@@ -36,16 +37,17 @@ func text(parts []any) string {
 	return string(out)
 }
 
-// part is where one part of the platform is. words may give the values.
+// part is one part of the platform: its fields in a domain, and the text about their old and new values, which may be empty.
 type part struct {
 	id    record.Part
 	of    func(*libvirtxml.Domain) []any
 	words func(was, is *libvirtxml.Domain) string
 }
 
+// noValues is for parts whose values are too long for a message.
 func noValues(_, _ *libvirtxml.Domain) string { return "" }
 
-// values shows what differs where it is short.
+// values prints both values of a part that has a short one.
 func values(of func(*libvirtxml.Domain) string) func(was, is *libvirtxml.Domain) string {
 	return func(was, is *libvirtxml.Domain) string {
 		old, new := of(was), of(is)
@@ -56,7 +58,7 @@ func values(of func(*libvirtxml.Domain) string) func(was, is *libvirtxml.Domain)
 	}
 }
 
-// quoted is a value for people; an empty one is none.
+// quoted puts a value in single quotes, as in Kubernetes' messages; an empty one is none.
 func quoted(value string) string {
 	if value == "" {
 		return "none"
@@ -64,7 +66,8 @@ func quoted(value string) string {
 	return "'" + value + "'"
 }
 
-// platform is everything but devices.
+// platform is everything but devices. Together with the projections of devices it covers the whole projection: a field that is in no part would
+// change the digest without a text.
 var platform = []part{
 	{record.PartUUID, func(d *libvirtxml.Domain) []any { return []any{d.UUID} }, values(func(d *libvirtxml.Domain) string { return d.UUID })},
 	{record.PartGenerationID, func(d *libvirtxml.Domain) []any { return []any{d.GenID} }, noValues},
@@ -88,6 +91,7 @@ var platform = []part{
 	}, noValues},
 }
 
+// machineOf is the machine type.
 func machineOf(d *libvirtxml.Domain) string {
 	if d.OS == nil || d.OS.Type == nil {
 		return ""
@@ -95,7 +99,7 @@ func machineOf(d *libvirtxml.Domain) string {
 	return d.OS.Type.Machine
 }
 
-// sysinfoOf is one kind of the system information.
+// sysinfoOf returns the system information of one kind: smbios or fwcfg.
 func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInfo) {
 	for _, s := range d.SysInfo {
 		if (s.FWCfg != nil) == (kind == "fwcfg") {
@@ -105,7 +109,8 @@ func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInf
 	return out
 }
 
-// deviceChanges lists added, removed, moved and otherwise changed devices, in the order of before and then of after.
+// deviceChanges lists removed, moved and changed devices in the order of the old domain, then added ones in that of the new one. A moved device breaks
+// the guest's hardware: an operating system names network cards and finds boot disks by their addresses.
 func deviceChanges(was, is *libvirtxml.Domain) []record.Change {
 	old, new := described(was), described(is)
 	byKey := make(map[string]description, len(new))
@@ -136,8 +141,7 @@ func deviceChanges(was, is *libvirtxml.Domain) []record.Change {
 	return changes
 }
 
-// description is a device in words and as text. The key does for records, which compare by it too; the identity is what a
-// guest knows the device by.
+// description is what is compared of a device. key is that of the record; words name it for people; identity is what the guest recognizes it by.
 type description struct {
 	key, words, text, identity, address string
 	element                             any
@@ -151,7 +155,7 @@ func described(dom *libvirtxml.Domain) []description {
 		if d.Disk != nil && d.Disk.Target != nil {
 			a.Target = d.Disk.Target.Dev
 		}
-		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), text([]any{d.Element}), identity(d), a.String(), d.Element})
+		out = append(out, description{d.Key(), fmt.Sprintf("%s '%s'", d.Kind, d.Name), textOf([]any{d.Element}), identity(d), a.String(), d.Element})
 	}
 	return out
 }

@@ -8,8 +8,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// identity is what a guest, its drivers and its configuration files know a device by, besides its address: not its queues,
-// its place in the boot order, or whether it may be written to.
+// identity is what a guest, its drivers and its configuration files recognize a device by, besides its address: model, bus, serial, MAC. Queues,
+// boot order and read-only are no part of it: a guest finds the device when they change.
 func identity(d Device) string {
 	parts := []string{"model " + d.Model, "bus " + d.Bus}
 	switch {
@@ -24,7 +24,7 @@ func identity(d Device) string {
 	return strings.Join(parts, "\n")
 }
 
-// differing are the parts of two identities that differ, for people.
+// differing lists the parts of two identities that differ, with both values.
 func differing(was, is string) string {
 	var words []string
 	now := strings.Split(is, "\n")
@@ -39,7 +39,7 @@ func differing(was, is string) string {
 	return strings.Join(words, ",")
 }
 
-// platformOS is the machine and the class of its firmware.
+// platformOS is the part of <os> whose change breaks the guest's hardware: machine type and class of firmware.
 func platformOS(d *libvirtxml.Domain) *libvirtxml.DomainOS {
 	if d.OS == nil {
 		return nil
@@ -47,7 +47,7 @@ func platformOS(d *libvirtxml.Domain) *libvirtxml.DomainOS {
 	return &libvirtxml.DomainOS{Type: d.OS.Type, Firmware: d.OS.Firmware, FirmwareInfo: d.OS.FirmwareInfo, ACPI: d.OS.ACPI, SMBios: d.OS.SMBios}
 }
 
-// bootOS is all else of the element.
+// bootOS is the rest of <os>: boot devices, boot menu and kernel arguments, which an owner may change.
 func bootOS(d *libvirtxml.Domain) *libvirtxml.DomainOS {
 	if d.OS == nil {
 		return nil
@@ -72,6 +72,7 @@ func topologyWords(d *libvirtxml.Domain) string {
 	return fmt.Sprintf("%d sockets, %d cores, %d threads", t.Sockets, t.Cores, t.Threads)
 }
 
+// modelOf is the named model, else the mode such as host-model.
 func modelOf(d *libvirtxml.Domain) string {
 	if d.CPU == nil || d.CPU.Model == nil {
 		return cmp.Or(cpuMode(d), "none")
@@ -86,6 +87,7 @@ func cpuMode(d *libvirtxml.Domain) string {
 	return d.CPU.Mode
 }
 
+// vcpusOf is the number of vCPUs at boot.
 func vcpusOf(d *libvirtxml.Domain) string {
 	if d.VCPU == nil {
 		return "0"

@@ -8,7 +8,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// memoryWords are how much a guest has, or else how much it can get.
+// memoryWords prints memory.guest, or memory.maxGuest where only that differs.
 func memoryWords(was, is *libvirtxml.Domain) string {
 	if text := values(memoryOf)(was, is); text != "" {
 		return text
@@ -33,7 +33,7 @@ func maximumOf(d *libvirtxml.Domain) string {
 	return size(uint64(d.MaximumMemory.Value))
 }
 
-// size is an amount of memory in KiB, which frontends count in, in the largest unit that gives a whole number.
+// size prints an amount of memory in KiB, the unit of frontends, in the largest unit that gives a whole number.
 func size(kib uint64) string {
 	unit := 0
 	for kib > 0 && kib%1024 == 0 && unit < 3 {
@@ -42,10 +42,10 @@ func size(kib uint64) string {
 	return fmt.Sprintf("%d %s", kib, []string{"KiB", "MiB", "GiB", "TiB"}[unit])
 }
 
-// mostSettings are named of one device.
-const mostSettings = 3
+// maxSettings bounds how many differing settings of one device are printed: messages of conditions are bounded.
+const maxSettings = 3
 
-// settings names what differs between two elements of a device, by the fields of libvirt's XML, with both values.
+// settings lists what differs between two elements of a device, by libvirtxml's field names in lower case, with both values.
 func settings(was, is any) string {
 	var words []string
 	a, b := reflect.Indirect(reflect.ValueOf(was)), reflect.Indirect(reflect.ValueOf(is))
@@ -55,13 +55,13 @@ func settings(was, is any) string {
 	layouts[a.Type()].differences("", a, b, func(path string, old, new string) {
 		words = append(words, fmt.Sprintf(" its %s from %s to %s", path, quoted(old), quoted(new)))
 	})
-	if more := len(words) - mostSettings; more > 0 {
-		words = append(words[:mostSettings], fmt.Sprintf(" and %d more", more))
+	if more := len(words) - maxSettings; more > 0 {
+		words = append(words[:maxSettings], fmt.Sprintf(" and %d more", more))
 	}
 	return strings.Join(words, ",")
 }
 
-// differences calls back for each field that differs. An element that one side lacks has no fields there.
+// differences calls report for each field that differs. An element that one side lacks counts as one whose fields are unset.
 func (l *layout) differences(at string, a, b reflect.Value, report func(path, old, new string)) {
 	switch a.Kind() {
 	case reflect.Pointer:
@@ -87,7 +87,7 @@ func (l *layout) differences(at string, a, b reflect.Value, report func(path, ol
 	}
 }
 
-// pointee is what a pointer points to, or its zero.
+// pointee returns what a pointer points to, and the zero value for nil.
 func pointee(v reflect.Value) reflect.Value {
 	if v.IsNil() {
 		return reflect.Zero(v.Type().Elem())
@@ -95,7 +95,7 @@ func pointee(v reflect.Value) reflect.Value {
 	return v.Elem()
 }
 
-// scalar is a text, number or switch for people, empty where it is not set.
+// scalar prints a string, number or boolean; it is empty for one that is not set.
 func scalar(v reflect.Value) string {
 	if v.IsZero() {
 		return ""

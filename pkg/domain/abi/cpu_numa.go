@@ -7,15 +7,16 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// numaNodes returns the NUMA nodes where they mirror a host. The single NUMA node of a guest whose memory can grow follows from its spec, and
-// must not pass for a host's when its owner turns mirroring on.
+// numaNodes returns the NUMA nodes to record: those of a frontend without maxMemory, for which a host may have been mirrored. The single NUMA node of
+// a VMI with memory.maxGuest follows from its spec. Recorded, it would be taken for a mirrored one once the owner sets
+// numa.guestMappingPassthrough.
 func numaNodes(dom *libvirtxml.Domain) []record.NUMANode {
 	if dom.CPU == nil || dom.CPU.Numa == nil || dom.MaximumMemory != nil {
 		return nil
 	}
 	var out []record.NUMANode
 	for _, cell := range dom.CPU.Numa.Cell {
-		c := record.NUMANode{CPUs: cell.CPUs, MemoryKiB: uint64(cell.Memory)} // frontends count in KiB
+		c := record.NUMANode{CPUs: cell.CPUs, MemoryKiB: uint64(cell.Memory)} // frontends have KiB
 		if cell.Distances != nil {
 			for _, sibling := range cell.Distances.Siblings {
 				c.Distances = append(c.Distances, sibling.Value)
@@ -26,7 +27,7 @@ func numaNodes(dom *libvirtxml.Domain) []record.NUMANode {
 	return out
 }
 
-// numaText is the CPUs and the memory of each NUMA node, for people.
+// numaText prints the CPUs and the memory of each NUMA node.
 func numaText(d *libvirtxml.Domain) string {
 	var lists []string
 	for _, cell := range numaOf(d).Cell {
@@ -42,7 +43,7 @@ func numaOf(d *libvirtxml.Domain) libvirtxml.DomainNuma {
 	return *d.CPU.Numa
 }
 
-// cpuAlone is the CPU without topology and NUMA nodes, which are told apart.
+// cpuAlone is the CPU without topology and NUMA nodes, which are parts of their own.
 func cpuAlone(d *libvirtxml.Domain) *libvirtxml.DomainCPU {
 	if d.CPU == nil {
 		return nil

@@ -2,12 +2,14 @@ package abi
 
 import "libvirt.org/go/libvirtxml"
 
-// Projects each kind of device on what a guest sees of it.
+// Projects each kind of device on what a guest sees of it. Every field of libvirtxml is kept or dropped here: source, backend and tuning are
+// dropped, because another host has others. Fields of a driver that become features of the virtio device are kept: queues, iommu, ats, packed.
+// libvirt: "Devices" and "Virtio-related options".
 
-// unchanged projects devices of which a guest sees everything.
+// unchanged projects devices of which the guest sees every field.
 func unchanged[T any](device T) T { return device }
 
-// disk keeps of the driver what becomes a feature of the virtual device.
+// disk drops the source and what the backend sets of the driver. The target name stays, because libvirt's ABI check compares it.
 func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
 		Device: d.Device, Model: d.Model, BlockIO: d.BlockIO, Target: d.Target, ReadOnly: d.ReadOnly, Shareable: d.Shareable,
@@ -19,7 +21,7 @@ func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 	return out
 }
 
-// filled is nil for what holds nothing.
+// filled returns nil for an empty struct.
 func filled[T comparable](part *T) *T {
 	if part == nil || *part == *new(T) {
 		return nil
@@ -27,7 +29,8 @@ func filled[T comparable](part *T) *T {
 	return part
 }
 
-// controller has no name of ours; a running one has QEMU's. One that was read has a part for its type although it is empty.
+// controller drops the alias: frontends have none, and a running domain has QEMU's names. libvirtxml reads an empty struct for the type of a
+// controller, which a rendered one lacks.
 func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
 	c.Alias = nil
 	c.PCI, c.USB, c.VirtIOSerial = filled(c.PCI), filled(c.USB), filled(c.VirtIOSerial)
@@ -40,6 +43,7 @@ func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
 	return c
 }
 
+// filesystem keeps the tag, by which the guest mounts it.
 func filesystem(f libvirtxml.DomainFilesystem) libvirtxml.DomainFilesystem {
 	out := libvirtxml.DomainFilesystem{Model: f.Model, Target: f.Target, ReadOnly: f.ReadOnly, Boot: f.Boot, ACPI: f.ACPI, Alias: f.Alias, Address: f.Address}
 	if f.Driver != nil {
@@ -48,10 +52,10 @@ func filesystem(f libvirtxml.DomainFilesystem) libvirtxml.DomainFilesystem {
 	return out
 }
 
-// unconnected stands for whatever a card is connected to.
+// unconnected replaces the source of every interface: the guest does not see what its network card is connected to.
 var unconnected = &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
 
-// nic keeps the MTU out: a guest learns it from virtio-net when the host offers one, and it is a fact of the host's link.
+// nic drops the MTU. The guest reads it from virtio-net, but it is a fact of the host's link, which may differ at each start, as in KubeVirt.
 func nic(n libvirtxml.DomainInterface) libvirtxml.DomainInterface {
 	out := libvirtxml.DomainInterface{
 		Source: unconnected, MAC: n.MAC, Model: n.Model, Boot: n.Boot, Link: n.Link, ROM: n.ROM, ACPI: n.ACPI, Alias: n.Alias, Address: n.Address,
@@ -64,10 +68,12 @@ func nic(n libvirtxml.DomainInterface) libvirtxml.DomainInterface {
 	return out
 }
 
+// serial keeps the target: type, model and port.
 func serial(s libvirtxml.DomainSerial) libvirtxml.DomainSerial {
 	return libvirtxml.DomainSerial{Target: s.Target, ACPI: s.ACPI, Alias: s.Alias, Address: s.Address}
 }
 
+// channel keeps the name of the virtio port, and drops state, which libvirt adds to a running domain.
 func channel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
 	out := libvirtxml.DomainChannel{ACPI: c.ACPI, Alias: c.Alias, Address: c.Address}
 	if c.Target != nil && c.Target.VirtIO != nil {
@@ -76,25 +82,31 @@ func channel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
 	return out
 }
 
+// tpm keeps the model. The state is the guest's, but its place is the host's.
 func tpm(t libvirtxml.DomainTPM) libvirtxml.DomainTPM {
 	return libvirtxml.DomainTPM{Model: t.Model, ACPI: t.ACPI, Alias: t.Alias, Address: t.Address}
 }
 
-// input leaves out which device of the host it passes on.
+// input drops the device of the host that it passes through.
 func input(i libvirtxml.DomainInput) libvirtxml.DomainInput { i.Source = nil; return i }
 
+// sound drops the audio backend of the host.
 func sound(s libvirtxml.DomainSound) libvirtxml.DomainSound { s.Audio = nil; return s }
 
+// watchdog drops the action: the host carries it out.
 func watchdog(w libvirtxml.DomainWatchdog) libvirtxml.DomainWatchdog { w.Action = ""; return w }
 
+// redirdev drops the socket.
 func redirdev(r libvirtxml.DomainRedirDev) libvirtxml.DomainRedirDev {
 	return libvirtxml.DomainRedirDev{Bus: r.Bus, Boot: r.Boot, ACPI: r.ACPI, Alias: r.Alias, Address: r.Address}
 }
 
+// rng drops the source of entropy and its rate.
 func rng(r libvirtxml.DomainRNG) libvirtxml.DomainRNG {
 	return libvirtxml.DomainRNG{Model: r.Model, Driver: r.Driver, ACPI: r.ACPI, Alias: r.Alias, Address: r.Address}
 }
 
+// balloon drops the statistics' period, which is the host's.
 func balloon(b *libvirtxml.DomainMemBalloon) *libvirtxml.DomainMemBalloon {
 	if b == nil {
 		return nil
@@ -104,8 +116,8 @@ func balloon(b *libvirtxml.DomainMemBalloon) *libvirtxml.DomainMemBalloon {
 	return &out
 }
 
-// hostdev leaves out which device of the host it is. PCI functions and mediated devices are both PCI devices to the guest,
-// and its address tells them from USB ones.
+// hostdev drops the device of the host. A PCI function and a mediated device with model vfio-pci are both PCI devices to the guest, so that one may
+// replace the other.
 func hostdev(h libvirtxml.DomainHostdev) libvirtxml.DomainHostdev {
 	out := libvirtxml.DomainHostdev{Boot: h.Boot, ROM: h.ROM, ACPI: h.ACPI, Alias: h.Alias, Address: h.Address}
 	switch {
@@ -121,7 +133,7 @@ func hostdev(h libvirtxml.DomainHostdev) libvirtxml.DomainHostdev {
 	return out
 }
 
-// displayState is empty for 'off', which libvirt writes for mediated devices alone.
+// displayState is empty for 'off', which libvirt stores for mediated devices only.
 func displayState(state string) string {
 	if state == "off" {
 		return ""

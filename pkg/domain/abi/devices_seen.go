@@ -8,13 +8,15 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Projects the lists of devices on what a guest sees of them.
+// Projects the lists of devices on what a guest sees of them. A new list of libvirtxml must be added to projections, or no digest shows its
+// devices.
 
-// list is short for the table.
+// list shortens the table below.
 type list = libvirtxml.DomainDeviceList
 
-// projections has every list that a guest sees: the list, the projection of a device, and the order. Lists are sorted because the order has
-// no meaning once each device has its address, and libvirt's order differs from the spec's.
+// projections has every list that the guest sees: the list, the projection of a device, and the order. Disks, file systems, interfaces, inputs and
+// host devices are sorted by alias and controllers by index: with addresses their order has no meaning, and libvirt stores another one than the
+// spec's. The order of the others, such as serial ports, numbers them.
 var projections = []projection{
 	projected(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, disk, func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
 	projected(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
@@ -40,9 +42,9 @@ var projections = []projection{
 
 // projection is what a guest sees of one list.
 type projection struct {
-	// project puts what it sees of one domain's devices into another, in order.
+	// project writes the sorted projections of one domain's devices into another list.
 	project func(to, from *list)
-	// same reports whether it sees the same of two domains' devices, as they are ordered there.
+	// same reports whether the projections of two domains' devices are equal, without sorting them.
 	same func(a, b *list) bool
 }
 
@@ -62,7 +64,7 @@ func project[T any](list []*T, of func(T) T) []T {
 	return out
 }
 
-// ordered sorts pointers, since devices are large.
+// ordered sorts pointers, because the structs of devices are large.
 func ordered[T any](list []T, order func(a, b *T) int) []*T {
 	out := make([]*T, len(list))
 	for i := range list {
@@ -72,8 +74,10 @@ func ordered[T any](list []T, order func(a, b *T) int) []*T {
 	return out
 }
 
+// asGiven keeps the order of the domain.
 func asGiven[T any](_, _ *T) int { return 0 }
 
+// byIndex sorts by type first: indices are unique within a type.
 func byIndex(a, b *libvirtxml.DomainController) int {
 	return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
 }
@@ -87,11 +91,12 @@ func aliased(a *libvirtxml.DomainAlias) string {
 	return a.Name
 }
 
+// sameProjected compares two lists element by element, in the order that they have.
 func sameProjected[T any](a, b []T, of func(T) T) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	// The backend copies the lists that it changes, so that the others are one and the same.
+	// The backend copies the lists that it changes and shares the others.
 	if len(a) == 0 || &a[0] == &b[0] {
 		return true
 	}
@@ -104,7 +109,7 @@ func sameProjected[T any](a, b []T, of func(T) T) bool {
 	return true
 }
 
-// devices projects all lists, and what a guest has one of.
+// devices projects all lists, and balloon and vsock, of which a domain has one.
 func devices(l *list) *list {
 	if l == nil {
 		return nil
@@ -116,7 +121,7 @@ func devices(l *list) *list {
 	return out
 }
 
-// sameDevices reports whether the projections of two domains' devices are the same, without making them.
+// sameDevices reports whether the projections of two domains' devices are equal, without building the lists.
 func sameDevices(a, b *list) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -6,7 +6,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Freeze records a finished frontend. The domain must have all its addresses; defaults is the version of its FrontendDefaults.
+// Freeze returns the hardware record of a finished frontend: what later boots must find again and cannot derive from the spec. The domain must have
+// all its addresses; defaults is the version of its FrontendDefaults. The record goes into the VMI's GuestHardware.
 func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	r := record.Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, GenerationID: dom.GenID != nil, MACs: map[string]string{}}
 	if dom.OS != nil && dom.OS.Type != nil {
@@ -46,12 +47,12 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 
 const rootPort = "pcie-root-port"
 
-// onRootBus leaves out the ports of expanders, which nothing is hot-plugged into.
+// onRootBus reports whether a root port counts for FreePorts. Ports on expander buses do not: nothing is hot-plugged into them.
 func onRootBus(a *libvirtxml.DomainAddress) bool {
 	return a == nil || a.PCI == nil || value(a.PCI.Bus) == 0
 }
 
-// expander is empty for every other controller.
+// expander returns bus number and NUMA node of an expander bus in the form of records; empty for other controllers.
 func expander(c *libvirtxml.DomainController) string {
 	if c.PCI == nil || c.PCI.Target == nil || c.PCI.Target.BusNr == nil {
 		return ""
@@ -59,6 +60,8 @@ func expander(c *libvirtxml.DomainController) string {
 	return address.Expander{BusNr: *c.PCI.Target.BusNr, NUMANode: c.PCI.Target.NUMANode}.String()
 }
 
+// freezeDevice records the address of a device, the MAC of an interface, and of a disk target name and block size, which with matchVolume came
+// from the volume of the first boot.
 func freezeDevice(r *record.Record, d Device) {
 	if d.Interface != nil && d.Interface.MAC != nil {
 		r.MACs[d.Name] = d.Interface.MAC.Address
@@ -82,7 +85,7 @@ func freezeDevice(r *record.Record, d Device) {
 	}
 }
 
-// FromLibvirt is libvirt's address in the form of records.
+// FromLibvirt converts an address to the form of records; it is empty for kinds that records do not have.
 func FromLibvirt(a *libvirtxml.DomainAddress) record.Address {
 	switch {
 	case a == nil:
@@ -100,9 +103,10 @@ func FromLibvirt(a *libvirtxml.DomainAddress) record.Address {
 	case a.CCW != nil:
 		return record.Address{CCW: address.CCW{CSSID: value(a.CCW.CSSID), SSID: value(a.CCW.SSID), Device: value(a.CCW.DevNo)}.String()}
 	}
-	return record.Address{} // an ISA address is the model's own and never chosen
+	return record.Address{} // QEMU's models have fixed ISA addresses
 }
 
+// value returns 0 for a part of an address that is not set, as libvirt does.
 func value(n *uint) uint {
 	if n == nil {
 		return 0
@@ -110,6 +114,8 @@ func value(n *uint) uint {
 	return *n
 }
 
+// systemStrings returns the DMI strings of the system and its serial. They came from the cluster's configuration, which may change; the UUID is
+// recorded apart.
 func systemStrings(dom *libvirtxml.Domain) (map[string]string, string) {
 	texts, serial := map[string]string{}, ""
 	for _, info := range dom.SysInfo {
@@ -129,6 +135,7 @@ func systemStrings(dom *libvirtxml.Domain) (map[string]string, string) {
 	return texts, serial
 }
 
+// tscFrequency is in Hz, 0 without a promised one.
 func tscFrequency(clock *libvirtxml.DomainClock) uint64 {
 	if clock == nil {
 		return 0

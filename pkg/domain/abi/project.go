@@ -6,18 +6,18 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Project is what the guest sees of a domain: a partial domain that shares no list of devices with the given one. Whatever the
-// backend may set is left out (sources, host devices, tuning, paths), and so is what libvirt writes on its own without the
-// guest noticing (CPU check and match, console copies, graphics). It keeps aliases, to name devices.
+// Project returns what the guest sees of a domain: a partial domain that shares no list of devices with the given one. It has nothing that the
+// backend may set (sources, host devices, tuning, paths), and nothing that libvirt adds without the guest noticing (CPU check and match, copies
+// of consoles, graphics). Aliases stay, to name devices.
 //
-// It is the mirror of what libvirt compares before it accepts a changed domain for a running guest.
+// It follows libvirt's ABI check (virDomainDefCheckABIStability), which runs before a changed definition of a running domain is accepted.
 func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	out := platformSeen(dom)
 	out.Devices = devices(dom.Devices)
 	return out
 }
 
-// platformSeen is the projection without devices.
+// platformSeen projects everything but devices.
 func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	return &libvirtxml.Domain{
 		UUID:           dom.UUID,
@@ -35,7 +35,7 @@ func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	}
 }
 
-// sysinfo keeps the names of the files that firmware hands on. What they hold is no hardware, and where they lie is the host's.
+// sysinfo keeps the names of fw_cfg files. Their content is no hardware, and their path is the host's.
 func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 	if !slices.ContainsFunc(list, func(s libvirtxml.DomainSysInfo) bool { return s.FWCfg != nil }) {
 		return list
@@ -54,7 +54,7 @@ func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 	return out
 }
 
-// memory leaves out whether it is part of a dump of QEMU.
+// memory drops dumpCore.
 func memory(m *libvirtxml.DomainMemory) *libvirtxml.DomainMemory {
 	if m == nil {
 		return nil
@@ -62,6 +62,7 @@ func memory(m *libvirtxml.DomainMemory) *libvirtxml.DomainMemory {
 	return &libvirtxml.DomainMemory{Value: m.Value, Unit: m.Unit}
 }
 
+// vcpu drops the cpuset and the placement.
 func vcpu(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {
 	if v == nil {
 		return nil
@@ -69,10 +70,10 @@ func vcpu(v *libvirtxml.DomainVCPU) *libvirtxml.DomainVCPU {
 	return &libvirtxml.DomainVCPU{Value: v.Value, Current: v.Current}
 }
 
-// vcpus leaves out the order in which a running guest got its CPUs.
+// vcpus drops the order in which CPUs were hot-plugged: libvirt adds it to a running domain.
 func vcpus(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
 	if v == nil || !slices.ContainsFunc(v.VCPU, func(c libvirtxml.DomainVCPUsVCPU) bool { return c.Order != nil }) {
-		return v // a frontend's never have one
+		return v // no frontend has an order
 	}
 	out := &libvirtxml.DomainVCPUs{VCPU: slices.Clone(v.VCPU)}
 	for i := range out.VCPU {
@@ -81,7 +82,7 @@ func vcpus(v *libvirtxml.DomainVCPUs) *libvirtxml.DomainVCPUs {
 	return out
 }
 
-// osOf leaves out the paths of loader, variable store, kernel and tables: that they exist is the guest's, where is the host's.
+// osOf drops the paths of loader, variable store, kernel and tables: the guest sees that they exist, but not where.
 func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 	if o == nil {
 		return nil
@@ -99,14 +100,14 @@ func osOf(o *libvirtxml.DomainOS) *libvirtxml.DomainOS {
 	return out
 }
 
-// firmware is the class alone: EFI by class (frontend) and EFI by the path of a build (backend) are two spellings of it.
+// firmware keeps the class only. The frontend has firmware='efi' with features, the backend the path of a build: both mean the same class.
 func firmware(o, out *libvirtxml.DomainOS) {
 	loader := o.Loader != nil && (o.Loader.Type == "pflash" || o.Loader.Type == "rom")
 	if o.Firmware != "efi" && !loader {
 		return
 	}
 	out.Firmware = "efi"
-	// A path has no word for the keys in firmware without variables, which the owner of an encrypted guest measures anyway.
+	// Stateless builds have no attribute for enrolled keys. The owner of an encrypted guest measures the firmware.
 	if o.Loader != nil && o.Loader.Stateless == "yes" {
 		out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
 		return
@@ -125,6 +126,7 @@ func firmware(o, out *libvirtxml.DomainOS) {
 	out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{{Enabled: secure, Name: "secure-boot"}}}
 }
 
+// cpu drops check, match, fallback and migratable, which libvirt fills in at the start.
 func cpu(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
 	if c == nil {
 		return nil
@@ -136,7 +138,7 @@ func cpu(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
 	if c.Numa != nil {
 		out.Numa = &libvirtxml.DomainNuma{Interconnects: c.Numa.Interconnects}
 		for _, cell := range c.Numa.Cell {
-			// Whether the memory is shared with a daemon of the host is not seen inside.
+			// The guest does not see whether its memory is shared with a process of the host.
 			cell.MemAccess, cell.Discard = "", ""
 			out.Numa.Cell = append(out.Numa.Cell, cell)
 		}
@@ -144,7 +146,7 @@ func cpu(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
 	return out
 }
 
-// security leaves out what the host's processor and its quoting service say.
+// security drops the C-bit's position and the reduced address bits, which the host's processor has, and the path of the quoting service.
 func security(s *libvirtxml.DomainLaunchSecurity) *libvirtxml.DomainLaunchSecurity {
 	if s == nil {
 		return nil

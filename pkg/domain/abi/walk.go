@@ -13,7 +13,7 @@ type Device struct {
 	// Kind is the name of the XML element; Name is the alias without its prefixes, or for controllers type and index. They
 	// make the Key of the record: a disk and an interface of one name are two keys.
 	Kind, Name string
-	// Alias is nil for controllers: libvirt names the machine's own ones after QEMU's buses and needs those names.
+	// Alias is nil for controllers: libvirt names those of the machine after QEMU's buses (pci.0) and requires these names.
 	Alias   **libvirtxml.DomainAlias
 	Address **libvirtxml.DomainAddress
 	// One of these is set where more than the address matters.
@@ -31,7 +31,7 @@ type Device struct {
 // Key names a device in records.
 func (d Device) Key() string { return d.key }
 
-// aliasPrefix is what libvirt asks of aliases that it did not choose.
+// aliasPrefix is what libvirt requires of user aliases: it replaces others at the start.
 const aliasPrefix = "ua-"
 
 // Alias is the libvirt alias of a device: 'ua-' and its name.
@@ -39,7 +39,7 @@ func Alias(name string) *libvirtxml.DomainAlias {
 	return &libvirtxml.DomainAlias{Name: aliasPrefix + name}
 }
 
-// QualifiedAlias is used where two devices of different kinds have one name, since libvirt wants aliases to be unique.
+// QualifiedAlias is the alias of a device whose name a device of another kind has too: libvirt requires unique aliases.
 func QualifiedAlias(kind, name string) *libvirtxml.DomainAlias {
 	return &libvirtxml.DomainAlias{Name: aliasPrefix + kind + "_" + name}
 }
@@ -53,8 +53,8 @@ func Name(kind string, alias *libvirtxml.DomainAlias) string {
 	return strings.TrimPrefix(strings.TrimPrefix(alias.Name, aliasPrefix), kind+"_")
 }
 
-// Devices lists all devices of a domain, always in the same order of kinds, and within a kind in that of the domain. It is
-// the order in which new devices get addresses: interfaces come first because guests name them after their bus.
+// Devices lists all devices of a domain in a fixed order of kinds, and within a kind in that of the domain. New devices get addresses in this
+// order, so it must not change. Interfaces come first, because guests name them after their bus.
 func Devices(dom *libvirtxml.Domain) []Device {
 	if dom.Devices == nil {
 		return nil
@@ -64,12 +64,12 @@ func Devices(dom *libvirtxml.Domain) []Device {
 	return out
 }
 
-// about estimates the number of devices, to allocate once: the lists that grow, and a dozen single devices.
+// about estimates the number of devices for one allocation: the long lists, and a dozen single devices.
 func about(l *libvirtxml.DomainDeviceList) int {
 	return len(l.Interfaces) + len(l.Hostdevs) + len(l.Controllers) + len(l.Disks) + len(l.Filesystems) + 12
 }
 
-// AddControllers puts the controllers of a domain in their place among its other devices.
+// AddControllers inserts the controllers of a domain into the list of its other devices, in the order of Devices.
 func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
 	controllers := make([]Device, 0, len(dom.Devices.Controllers))
 	walk{func(d Device) { controllers = append(controllers, d) }}.controllers(dom.Devices)
@@ -80,6 +80,7 @@ func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
 	return slices.Insert(others, at, controllers...)
 }
 
+// visit calls each for every device, in the order of Devices.
 func visit(l *libvirtxml.DomainDeviceList, each func(Device)) {
 	w := walk{each}
 	w.networkAndHost(l)
@@ -92,6 +93,7 @@ func visit(l *libvirtxml.DomainDeviceList, each func(Device)) {
 
 type walk struct{ each func(Device) }
 
+// add completes name and key of a device. The key is kind and name, so that it does not depend on how the alias is qualified.
 func (w walk) add(d Device) {
 	if d.Name == "" {
 		d.Name = Name(d.Kind, *d.Alias)
@@ -121,6 +123,7 @@ func (w walk) networkAndHost(l *libvirtxml.DomainDeviceList) {
 	}
 }
 
+// controllers have no alias of Kiln's; type and index are their name.
 func (w walk) controllers(l *libvirtxml.DomainDeviceList) {
 	for i := range l.Controllers {
 		e := &l.Controllers[i]

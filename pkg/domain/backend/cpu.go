@@ -104,6 +104,7 @@ func (h *host) scheduler() []libvirtxml.DomainCPUTuneVCPUSched {
 	return []libvirtxml.DomainCPUTuneVCPUSched{sched}
 }
 
+// everyVCPU lists all vCPUs, hot-pluggable ones included, so that hot-plugged ones have the same scheduler and resctrl group.
 func (h *host) everyVCPU() string {
 	if h.Frontend.VCPU.Value == 1 {
 		return "0"

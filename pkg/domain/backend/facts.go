@@ -80,7 +80,7 @@ func NUMANodes(host Capabilities, bindings Bindings) []NUMANode {
 	return nodes
 }
 
-// CPU is one logical CPU of a host.
+// CPU is one logical CPU of a host, as in libvirt's capabilities.
 type CPU struct {
 	ID     int `json:"id"`
 	Socket int `json:"socket"`
@@ -118,7 +118,8 @@ type Bindings struct {
 	FirmwareFiles map[string]string `json:"firmwareFiles,omitempty"`
 }
 
-// Volume is the host side of a volume.
+// Volume is the host side of a volume: where its data is, and the facts that KubeVirt's converter reads from the host (format, block device,
+// O_DIRECT, block sizes).
 type Volume struct {
 	Path string `json:"path"`
 	// Format is raw or qcow2.
@@ -166,7 +167,8 @@ type NIC struct {
 	Socket string `json:"socket,omitempty"`
 }
 
-// HostDev is a host device given to a guest.
+// HostDev is the host side of a host device or GPU. KubeVirt's device plugins pass it in the environment of the pod; a DRA driver passes it in
+// metadata files.
 type HostDev struct {
 	// Type is pci, mdev or usb; for s390x ap (a crypto matrix) and ccw (a channel device), both mediated, too.
 	Type string `json:"type"`

@@ -54,8 +54,8 @@ func (h *host) ioThreadsPolicy() *v1.IOThreadsPolicy {
 // threadPlan is the number of threads and their assignment to disks. libvirt numbers threads from 1.
 type threadPlan struct {
 	count uint
-	// single is the thread of each disk; pool is the threads that every virtio disk shares.
-	single map[string]uint
+	// byDisk has the thread of each disk, by its name. pool is the number of threads of a supplemental pool, which all virtio disks use.
+	byDisk map[string]uint
 	pool   uint
 	virtio map[string]bool
 }
@@ -72,7 +72,7 @@ func (p threadPlan) forDisk(disk string) (*uint, *libvirtxml.DomainDiskIOThreads
 		}
 		return nil, threads
 	}
-	if id, found := p.single[disk]; found {
+	if id, found := p.byDisk[disk]; found {
 		return &id, nil
 	}
 	return nil, nil
@@ -81,7 +81,7 @@ func (p threadPlan) forDisk(disk string) (*uint, *libvirtxml.DomainDiskIOThreads
 // planThreads follows KubeVirt: shared threads come first and are assigned to disks in turn, dedicated ones follow. A supplemental pool replaces
 // both.
 func (h *host) planThreads() threadPlan {
-	plan := threadPlan{single: map[string]uint{}, virtio: map[string]bool{}}
+	plan := threadPlan{byDisk: map[string]uint{}, virtio: map[string]bool{}}
 	var shared, dedicated []string
 	for _, disk := range h.spec.Domain.Devices.Disks {
 		plan.virtio[disk.Name] = disk.Disk != nil && disk.Disk.Bus == v1.DiskBusVirtio
@@ -107,12 +107,12 @@ func (h *host) planThreads() threadPlan {
 	next := uint(0)
 	for _, name := range shared {
 		if plan.virtio[name] && auto > 0 {
-			plan.single[name] = next%auto + 1
+			plan.byDisk[name] = next%auto + 1
 			next++
 		}
 	}
 	for i, name := range dedicated {
-		plan.single[name] = auto + uint(i) + 1
+		plan.byDisk[name] = auto + uint(i) + 1
 	}
 	return plan
 }

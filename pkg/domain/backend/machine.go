@@ -25,7 +25,7 @@ func (h *host) virtType() string {
 	return ""
 }
 
-// emulator is the path of QEMU. A host whose QEMU lacks the machine type is refused here, because libvirt reports it at the start only.
+// emulator is the path of QEMU. A host whose QEMU lacks the machine type is refused here, at the field that asks for it.
 func (h *host) emulator() string {
 	emulator := h.Host.Emulators[h.spec.Architecture]
 	if emulator == "" {

@@ -122,7 +122,7 @@ var couplings = []struct {
 		return append(when(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits",
 			"totalBytesPerSecond"),
 			when(p.TotalIOPS != nil && (p.ReadIOPS != nil || p.WriteIOPS != nil), profileRoot, "diskLimits", "totalIOPS")...)
-	}, "a total limit cannot be together with a limit of reads or writes"},
+	}, "a total limit may not be combined with a limit of reads or writes; remove one of them"},
 	{func(h *host) []*field.Path {
 		p := h.policy.IOThreads
 		return when(p.PoolMin != nil && *p.PoolMin > 0 && (p.PoolMax == nil || *p.PoolMin > *p.PoolMax), profileRoot, "ioThreads", "poolMin")

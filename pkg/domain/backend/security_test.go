@@ -57,7 +57,7 @@ func TestCouplings(t *testing.T) {
 		{"zeroes that may not be given back", disk, policy("", "{disk: {detectZeroes: Unmap, discard: Ignore}}"),
 			"FieldValueForbidden hostProfile.disk.detectZeroes", "hostProfile.disk.discard"},
 		{"a total and a part", disk, policy("", "{diskLimits: {totalIOPS: 1, readIOPS: 1}}"), "FieldValueForbidden hostProfile.diskLimits.totalIOPS",
-			"a total limit cannot be together"},
+			"a total limit may not be combined"},
 		{"a pool of more than its most", disk, policy("", "{ioThreads: {poolMin: 4, poolMax: 2}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin",
 			"hostProfile.ioThreads.poolMax"},
 		{"a least pool without a most", disk, policy("", "{ioThreads: {poolMin: 4}}"), "FieldValueForbidden hostProfile.ioThreads.poolMin",

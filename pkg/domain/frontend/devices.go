@@ -112,8 +112,8 @@ func (g *guest) vsock() *libvirtxml.DomainVSock {
 	return out
 }
 
-// contextID is unique among the VMIs of a host. KubeVirt's controller allocates it in memory, so that it is another one at the next start; here
-// it is recorded.
+// contextID is recorded. KubeVirt's controller allocates it in memory (virt-controller/watch/vsock), so that it may be another one at the next
+// start.
 func (g *guest) contextID() string {
 	switch cid := g.VMI.Status.VSOCKCID; {
 	case cid != nil:

@@ -2,8 +2,8 @@ package vm
 
 import v1 "kubevirt.io/api/core/v1"
 
-// Topology is what a guest's counts mean: a count left out beside another is 1. All are 0 when the guest gives none, since
-// how many CPUs it has is then not said.
+// Topology returns sockets, cores and threads of cpu. A count that is 0 while another is set counts as 1, as in KubeVirt. All are 0 where none is
+// set: the number of CPUs is then unknown.
 func Topology(cpu *v1.CPU) (sockets, cores, threads uint32) {
 	if cpu == nil || cpu.Sockets == 0 && cpu.Cores == 0 && cpu.Threads == 0 {
 		return 0, 0, 0
@@ -11,23 +11,23 @@ func Topology(cpu *v1.CPU) (sockets, cores, threads uint32) {
 	return max(cpu.Sockets, 1), max(cpu.Cores, 1), max(cpu.Threads, 1)
 }
 
-// VCPUs is the product of the counts: 0 when the guest gives none.
+// VCPUs returns the number of vCPUs at boot: the product of the counts of Topology, 0 where none is set.
 func VCPUs(cpu *v1.CPU) int64 {
 	sockets, cores, threads := Topology(cpu)
 	return int64(sockets) * int64(cores) * int64(threads)
 }
 
-// MirrorsNUMA reports whether a guest asks for the NUMA nodes of its host.
+// MirrorsNUMA reports whether cpu.numa.guestMappingPassthrough is set: the guest sees the NUMA nodes of its host.
 func MirrorsNUMA(cpu *v1.CPU) bool {
 	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil
 }
 
-// WithoutIOMMU is the most vCPUs, those to be plugged in counted, that an amd64 guest has without an IOMMU: interrupts have eight
-// bits for a CPU, and one number means all.
+// WithoutIOMMU is the most vCPUs, hot-pluggable ones included, that a VMI of amd64 can have without an IOMMU: an interrupt names its CPU by eight
+// bits, and one of the numbers means all CPUs.
 const WithoutIOMMU = 255
 
-// MaxVCPUs is how many vCPUs a guest of an architecture may be prepared for when it asks for fewer: on amd64 those that bring
-// no IOMMU, and on s390x all that QEMU's machine has. False where no such limit is known. No architecture is amd64.
+// MaxVCPUs returns for how many vCPUs a VMI may be prepared by default, for hot-plug: on amd64 as many as need no IOMMU, on s390x QEMU's limit.
+// It reports false where no limit is known. An empty architecture means amd64.
 func MaxVCPUs(architecture string) (most uint64, known bool) {
 	switch architecture {
 	case "", "amd64":

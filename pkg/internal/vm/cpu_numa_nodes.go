@@ -7,10 +7,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// MaxNUMANodes is as many as a guest may ask for: each has a whole socket, and hosts have few.
+// MaxNUMANodes is the highest value of the annotation. QEMU's limit is 128; each node has a whole socket at least.
 const MaxNUMANodes = 64
 
-// NUMANodes is how many NUMA nodes a guest asks for; 0 where it does not. False says that what it wrote is no such number.
+// NUMANodes returns the number of NUMA nodes that the annotation kilnvm.io/numa-cells asks for; 0 without it. It reports false for a value that is
+// no decimal number from 1 to MaxNUMANodes. '+2' and '02' are none: a value has one spelling.
 func NUMANodes(vmi *v1.VirtualMachineInstance) (nodes uint, ok bool) {
 	text := vmi.Annotations[v1alpha1.AnnotationNUMACells]
 	if text == "" {

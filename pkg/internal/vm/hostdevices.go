@@ -4,8 +4,8 @@ import v1 "kubevirt.io/api/core/v1"
 
 // Fields: domain.devices.gpus[].virtualGPUOptions.
 
-// BootDisplay tells whether a vGPU of these options shows what the firmware and the boot loader print, as one of a guest does. A
-// switch that is not set is on.
+// BootDisplay reports whether a vGPU with these options shows the output of firmware and boot loader (display with ramFB). A field enabled that
+// is absent means true, as the API documents. Only one vGPU of a VMI may do so.
 func BootDisplay(options *v1.VGPUOptions) bool {
 	if options == nil || options.Display == nil {
 		return false

@@ -7,15 +7,16 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Memory is plugged in blocks (virtio-mem on x86): of 2 MiB, or of one page where pages have 1 GiB.
+// Memory is hot-plugged in blocks (virtio-mem on x86): of 2 MiB, or of one page with huge pages of 1 GiB. KubeVirt has the same limits
+// (pkg/liveupdate/memory/memory.go).
 const (
 	plugBlock = 2 << 20
 	largePage = 1 << 30
-	// minPluggable is the least memory of a guest that more can be plugged into: Linux places its first 32-bit devices above.
+	// minPluggable is the least memory.guest that can grow: Linux places its first 32-bit devices above.
 	minPluggable = 1 << 30
 )
 
-// PageSize is the size of a guest's huge pages in bytes: 0 without any, and where the size is no quantity or negative.
+// PageSize returns memory.hugepages.pageSize in bytes. It is 0 where that is not set, no quantity or negative.
 func PageSize(memory *v1.Memory) int64 {
 	if memory == nil || memory.Hugepages == nil {
 		return 0
@@ -27,7 +28,8 @@ func PageSize(memory *v1.Memory) int64 {
 	return max(size.Value(), 0)
 }
 
-// FixedMemory returns why the memory of a guest, which has memory.guest, cannot grow to a ceiling while it runs: empty if it can.
+// FixedMemory returns why memory.guest, which must be set, cannot grow to a ceiling while the VMI runs, in the words of an error; empty if it can.
+// The callers are stage 1's default for maxGuest and the rule about it, which must agree.
 func FixedMemory(spec *v1.VirtualMachineInstanceSpec, ceiling resource.Quantity) string {
 	guest, block := spec.Domain.Memory.Guest, int64(plugBlock)
 	if PageSize(spec.Domain.Memory) == largePage {

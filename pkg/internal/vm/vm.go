@@ -1,2 +1,3 @@
-// Package vm answers questions about a guest's spec that several packages ask. It changes nothing and holds no default.
+// Package vm answers questions about the spec of a VMI that several packages ask, so that each answer is in one place. It changes nothing and has no
+// defaults.
 package vm
