@@ -49,6 +49,29 @@ var countsCases = []testCase{
 		given: raw(`{"spec":{"volumes":[` + elements(65) + `]}}`),
 	},
 	{
+		why:   "1025 devices of a record, in any case",
+		rule:  "request/elements",
+		given: raw(`{"Spec":{"hardware":{"Devices":{` + entries(1025) + `}}}}`),
+		want:  tooMany("Spec.hardware.Devices"),
+	},
+	{
+		why:   "1024 devices of a record: controllers and ports are among them",
+		rule:  "request/elements",
+		given: raw(`{"spec":{"hardware":{"devices":{` + entries(1024) + `}}}}`),
+	},
+	{
+		why:   "another map at the same depth",
+		rule:  "request/elements",
+		given: raw(`{"spec":{"hardware":{"others":{` + entries(513) + `}}}}`),
+		want:  tooMany("spec.hardware.others"),
+	},
+	{
+		why:   "a key with a dot, whose path looks like that of a record",
+		rule:  "request/elements",
+		given: raw(`{"spec.hardware":{"devices":{` + entries(513) + `}}}`),
+		want:  tooMany("spec.hardware.devices"),
+	},
+	{
 		why:   "the object itself, with no path to name",
 		rule:  "request/elements",
 		given: raw(`[` + elements(513) + `]`),

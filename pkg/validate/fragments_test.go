@@ -48,6 +48,15 @@ func one(err *field.Error) field.ErrorList {
 // elements of a list in JSON.
 func elements(count int) string { return strings.TrimSuffix(strings.Repeat("0,", count), ",") }
 
+// entries are the fields of a map with as many.
+func entries(count int) string {
+	fields := make([]string, count)
+	for i := range fields {
+		fields[i] = fmt.Sprintf(`"e%d":0`, i)
+	}
+	return strings.Join(fields, ",")
+}
+
 // parts is an object of as many elements and fields, in lists of 512 at most.
 func parts(count int) string {
 	var lists []string
