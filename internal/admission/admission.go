@@ -22,7 +22,8 @@ type Server struct {
 	Reviewer review.Reviewer
 	// MayRead reports what the caller of a request may read.
 	MayRead MayRead
-	// Write stores the snapshots that a guest is pinned to, before the guest exists. It is never called in a dry run.
+	// Write stores the ControllerRevisions that a VM or VMI is pinned to, before the object exists: no window is left in which an instancetype can
+	// change between the answer and the first start. It is never called in a dry run.
 	Write func(context.Context, ...revision.Draft) error
 }
 
@@ -39,7 +40,7 @@ const (
 	ValidateHardware     = "/validate/guesthardwares"
 )
 
-// Hooks are all webhooks by path. They share the capacity for reviews in progress.
+// Hooks returns all webhooks by path. They share the capacity for reviews in progress, because they share the memory of the process.
 func (s *Server) Hooks() map[string]Hook {
 	capacity, hooks := newCapacity(), map[string]Hook{}
 	for path, handle := range map[string]handler{
@@ -58,14 +59,15 @@ func (s *Server) Hooks() map[string]Hook {
 	return hooks
 }
 
-// answer is what a handler has to say about a request that it allows. Errors of type *resolve.Refusal are the user's, all
-// others ours.
+// answer is what a handler returns for a request that it allows. Beside it a handler returns errors: those of type *resolve.Refusal are the
+// user's mistakes, all others are faults of Kiln or of the cluster.
 type answer struct {
 	// patch is RFC 6902; nil when nothing changes.
 	patch    []byte
 	warnings []string
 }
 
+// handler decides one request.
 type handler func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
 
 // decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. What the

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of an answer, in bytes, so that no manifest makes one of megabytes; see maxCauses as well. No machine has so many
-// parts, and no user reads so much.
+// Bounds of an answer in bytes: no manifest makes an answer of megabytes. maxCauses bounds the third part of one. No machine has so many
+// parts, and no user reads so many warnings.
 const (
 	maxPatch    = 512 << 10 // a third more in base64
 	maxWarnings = 64 << 10
 )
 
-// bounded is the response within those bounds.
+// bounded returns the response within those bounds. A patch that is too large refuses the request: half a patch would be another machine.
 func bounded(request *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
 	size := 0
 	for i, warning := range response.Warnings {

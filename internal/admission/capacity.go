@@ -33,7 +33,7 @@ const (
 	maxRead = 10 * time.Second
 )
 
-// NewHTTPServer is a server that gives no connection to whoever sends or reads slowly. Its handler may wait for as long as an API
+// NewHTTPServer returns a server that closes the connections of clients which send or read slowly. Its handler may wait for as long as an API
 // server does.
 func NewHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{

@@ -53,6 +53,7 @@ func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply(ctx, w, response)
 }
 
+// reply writes a review. The caller may be gone: that is logged and nothing else.
 func reply(ctx context.Context, w http.ResponseWriter, review []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(review); err != nil {
@@ -75,7 +76,8 @@ func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: bounded(review.Request, h.respond(ctx, review.Request))})
 }
 
-// respond calls the handler. A panic is answered like any other fault of ours, and the process lives on.
+// respond calls the handler. A panic is answered with code 500 and logged with the request's UID, and the process goes on: one hostile object must
+// not take admission from all others.
 func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
 	response = &admissionv1.AdmissionResponse{UID: request.UID}
 	defer func() {
@@ -120,6 +122,7 @@ func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) 
 	return answer{}, &resolve.Refusal{Errors: field.ErrorList{over}}
 }
 
+// short cuts warnings to the length that clients of an API server print whole. Runes are counted: a cut within one is no UTF-8.
 func short(warnings []string) []string {
 	for i, warning := range warnings {
 		if runes := []rune(warning); len(runes) > validate.MaxWarning {
@@ -136,8 +139,8 @@ func (u *unreadable) Error() string { return u.refusal.Error() }
 
 func (u *unreadable) Unwrap() error { return u.refusal }
 
-// skipUnreadable leaves an object that cannot be read to the API server: mutating webhooks come before its schema, which tells the
-// user where the mistake is, as this package could not. What the schema lets through is refused when it is validated.
+// skipUnreadable leaves an object that cannot be read to the API server. Mutating webhooks run before its schema check, whose errors name the field
+// better than a decoder can. What the schema lets through is refused by the validating webhook.
 func skipUnreadable(handle handler) handler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 		given, err := handle(ctx, request)

@@ -54,7 +54,7 @@ func invalid(request *admissionv1.AdmissionRequest, mistakes field.ErrorList) *m
 		}
 	}
 	if len(mistakes) >= validate.MostErrors {
-		more = "and perhaps more" // nobody has looked
+		more = "and perhaps more" // validation stops at MostErrors
 	}
 	if more != "" {
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Message: more})

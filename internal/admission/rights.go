@@ -14,7 +14,8 @@ import (
 // MayRead reports whether a user may read a source.
 type MayRead func(context.Context, authenticationv1.UserInfo, resolve.Source) (bool, error)
 
-// AccessReview asks the API server by SubjectAccessReviews.
+// AccessReview asks the API server by SubjectAccessReviews, with the groups and extra fields of the user: authorizers may decide by
+// them. A review is a write that stores nothing, so that a dry run may make it.
 func AccessReview(c client.Client) MayRead {
 	return func(ctx context.Context, user authenticationv1.UserInfo, source resolve.Source) (bool, error) {
 		attributes := authorizationv1.ResourceAttributes{Verb: "get"}

@@ -13,18 +13,18 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Input is what stage 1 needs besides the object, already fetched.
+// Input is what stage 1 needs besides the object. All of it has been read already: the engine reads nothing itself.
 type Input struct {
 	Set     instancetype.Set
 	Presets []v1.VirtualMachineInstancePreset
 	Cluster config.Cluster
-	// User is the account that asks, empty where nobody does. Controllers of guests may do more than others.
+	// User is the account that sends the object; empty outside of admission. Accounts in Cluster.Limits.Controllers may do more than others.
 	User string
-	// Mistakes are those in the references of a VM, found when they were resolved. The Set is empty then.
+	// Mistakes are those that resolving the references of a VM found. The Set is empty then, and each mistake is part of the verdict.
 	Mistakes field.ErrorList
 }
 
-// defaults are the cluster's, and those that come from what the guest refers to.
+// defaults are the cluster's. The architecture of the image that a disk is made from counts before the cluster's.
 func (in Input) defaults() config.Defaults {
 	defaults := in.Cluster.Defaults
 	defaults.Architecture = cmp.Or(in.Set.Architecture, defaults.Architecture)
@@ -37,11 +37,11 @@ type Verdict struct {
 	Warnings []string
 }
 
-// Allowed tells whether there are no errors.
+// Allowed reports whether there are no errors. Warnings refuse nothing.
 func (v Verdict) Allowed() bool { return len(v.Errors) == 0 }
 
-// VMI runs the whole of stage 1 on a copy of a VMI: size, preference, presets, defaults. Its verdict tells whether
-// they agree; what the result is worth is for Judge to say.
+// VMI runs the whole of stage 1 on a copy of a VMI: instancetype, preference, presets, defaults. Its verdict reports whether they agree. Judge
+// judges the result. A value that equals the instancetype's is no conflict: the VMI has been through stage 1 before.
 func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	explicit := vmi.DeepCopy()
 	verdict := Verdict{Errors: instancetype.Differences(in.Set, explicit, nil).WithOrigin("vmi/instancetype-difference")}

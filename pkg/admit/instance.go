@@ -7,7 +7,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// inherited are the annotations that a VM hands to its VMI.
+// inherited are the annotations that a VMI takes from its VM. All others come from the template.
 var inherited = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
 
 // Instance is the sparse VMI of a VM: template, name, namespace, pins, identity. Owner, finalizers and the frozen frontend
@@ -25,7 +25,7 @@ func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// annotate writes into the object's own annotations, which nobody else may hold.
+// annotate writes into the annotations of an object. The map must belong to the object alone.
 func annotate(object metav1.Object, key, value string) {
 	if key == "" || value == "" {
 		return

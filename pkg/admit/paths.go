@@ -11,8 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A VM is judged as the guest that it will be, and that has fields which nobody finds in the manifest. An error at one of them
-// names the user's reference to what set it, or the place at which the user would have to write.
+// A VM is judged by the VMI that it would boot, which has fields that are not in the manifest. An error at one of them is moved to the user's
+// reference to what set it, or to the nearest field that was sent: users search their manifest for the path of an error.
 
 // elsewhere leaves out errors at fields that conflict with the instancetype. The VMI was judged with the user's values there: everything else
 // that is wrong is reported at once.
@@ -29,12 +29,13 @@ func elsewhere(errs, conflicts field.ErrorList) field.ErrorList {
 type finder struct {
 	vm   *v1.VirtualMachine
 	done *run
-	sent any // the VM's JSON, decoded once: errors may be many, and each is looked up
+	sent any // the VM's JSON, decoded once for all errors: a manifest can have thousands
 }
 
 const templatePrefix = "spec.template."
 
-// actionable changes paths below the template that the VM does not have. done is what made the guest that was judged.
+// actionable changes paths below the template that the VM does not have. done is the run that made the VMI which was judged. It costs a
+// marshalled VM, and nothing where there are no errors.
 func actionable(errs field.ErrorList, vm *v1.VirtualMachine, done *run) field.ErrorList {
 	if len(errs) == 0 {
 		return errs
@@ -85,7 +86,8 @@ func part(value any, step fieldpath.Step) any {
 	return nil
 }
 
-// blamed points an error at the reference to the size, preference or preset that gave the guest the field.
+// blamed moves an error to the reference to the instancetype, preference or preset that filled the field. It reports whether one did. Presets
+// have no reference: they select the VMI by its labels.
 func (f *finder) blamed(err *field.Error, below string) bool {
 	from := f.done.filledBy(below)
 	at := map[string]string{FromInstancetype: "spec.instancetype", FromPreference: "spec.preference", FromPreset: templatePrefix + "metadata.labels"}[from.kind]
@@ -100,7 +102,8 @@ func (f *finder) blamed(err *field.Error, below string) bool {
 // disks are the list in a VM's template.
 const disks = templatePrefix + "spec.domain.devices.disks"
 
-// volume is the path of the volume for which a disk was made that nobody wrote; of any other field it is otherwise.
+// volume returns the path of the volume for which stage 1 made a disk: a volume without a disk gets one, behind those that were written. For
+// any other field it returns otherwise.
 func (f *finder) volume(path, otherwise string) string {
 	below, _ := fieldpath.Below(path, disks)
 	steps := fieldpath.Parse(below)

@@ -7,8 +7,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Provenance is worked out by running stage 1 step by step and comparing the guest before and after each, so that rules
-// and passes know nothing of it, and admission does not pay for it.
+// Provenance comes from running stage 1 step by step and comparing the VMI before and after each step. Rules and passes know nothing of it, and
+// admission does not pay for it.
 
 // Kinds of origins.
 const (
@@ -22,7 +22,7 @@ const (
 // Origin says where the value of a field came from.
 type Origin struct {
 	Kind string `json:"kind"`
-	// Name of the instancetype, preference or preset, or of the pass that knew the default.
+	// Name of the instancetype, preference or preset, or of the pass that set the default.
 	Name string `json:"name,omitempty"`
 	// Revision that the instancetype or preference was read from.
 	Revision string `json:"revision,omitempty"`
@@ -51,17 +51,17 @@ func (o Origin) String() string {
 	return text
 }
 
-// Fact is one leaf of an explicit guest: a value, or an object without fields, such as 'masquerade: {}'.
+// Fact is one leaf of an explicit VMI: a value, or an object without fields, such as 'masquerade: {}'.
 type Fact struct {
 	// Path starts at the VMI: spec.domain.devices.disks[0].disk.bus
 	Path  string `json:"path"`
 	Value any    `json:"value"`
-	// Origin is the step that gave the leaf its value: the last one, should a pass have corrected the user.
+	// Origin is the step that set the value: the last one, where a pass corrected the user.
 	Origin Origin `json:"origin"`
 }
 
-// Skipped is a field of a preference or preset that was not applied. One of a preference is listed if and only if the guest and the
-// verdict on it are the same without it.
+// Skipped is a field of a preference or preset that was not applied. A preference's field is listed if and only if the VMI and the verdict on it
+// are the same without the field.
 type Skipped struct {
 	Origin Origin `json:"origin"`
 	// Field of the preference's or preset's spec.
@@ -69,22 +69,22 @@ type Skipped struct {
 	Reason string `json:"reason"`
 }
 
-// Explanation is the provenance of a guest.
+// Explanation is the provenance of a VMI.
 type Explanation struct {
-	// Fields are the leaves of spec and the annotations that stage 1 gave, in the order of the API's types.
+	// Fields are the leaves of spec and of the annotations that stage 1 set, in the order of the API's types.
 	Fields     []Fact    `json:"fields"`
 	NotApplied []Skipped `json:"notApplied"`
-	// Notes say what the explanation cannot tell.
+	// Notes say what the explanation leaves open.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// ExplainVM explains the guest that a VM would boot. The VM must have a template and be one that VM allows.
+// ExplainVM explains the VMI that a VM would boot. The VM must have a template and be one that VM allows.
 func ExplainVM(vm *v1.VirtualMachine, in Input) Explanation {
 	vmi, h := written(vm)
 	return h.explain(vmi, in, source{volumes: inferred(vm), try: trialOf(vm)})
 }
 
-// written is the guest of a VM before stage 1, with its history.
+// written returns the VMI of a VM before stage 1, with its history.
 func written(vm *v1.VirtualMachine) (*v1.VirtualMachineInstance, history) {
 	vmi, h := Instance(vm), history{}
 	h.note(vmi, Origin{Kind: FromUser})
@@ -93,8 +93,8 @@ func written(vm *v1.VirtualMachine) (*v1.VirtualMachineInstance, history) {
 	return vmi, h
 }
 
-// ExplainVMI explains a VMI that VMI allows. All that it holds is the user's word here, also what its VM's size gave it before:
-// ExplainGuest knows better of guests of VMs.
+// ExplainVMI explains a VMI that VMI allows. All that it holds counts as the user's, also what the instancetype of its VM set before: for a VMI of
+// a VM use ExplainGuest, which compares with the VM.
 func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 	vmi, h := given.DeepCopy(), history{}
 	h.note(vmi, Origin{Kind: FromUser})
@@ -106,22 +106,22 @@ func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 	if given.UID == "" {
 		return h.explain(vmi, in, from)
 	}
-	// It has been through admission: whatever its preference gave it stays without the preference.
+	// It has been through admission: what its preference set stays without the preference.
 	from.try = nil
 	explained := h.explain(vmi, in, from)
 	explained.Notes = []string{noteBare}
 	return explained
 }
 
-// source is what else is known of a guest that is explained.
+// source is what else is known of a VMI that is explained.
 type source struct {
 	// volumes are those from which instancetype and preference were inferred.
 	volumes map[string]string
-	// try tells what the guest would be otherwise; nil where that cannot be told.
+	// try runs stage 1 with another input; nil for a VMI that has been through stage 1 already.
 	try trial
 }
 
-// explain makes the guest explicit.
+// explain makes the VMI explicit and notes the origin of each leaf on the way.
 func (h history) explain(vmi *v1.VirtualMachineInstance, in Input, from source) Explanation {
 	start := vmi.DeepCopy()
 	preference, skipped := h.follow(vmi, in, from.volumes)
@@ -136,7 +136,7 @@ func (h history) explain(vmi *v1.VirtualMachineInstance, in Input, from source) 
 	return explained
 }
 
-// follow runs stage 1 and notes what each step gives. It returns the origin of what the preference gives, and the fields of presets
+// follow runs stage 1 and notes what each step sets. It returns the origin of what the preference sets, and the fields of presets
 // that were not applied.
 func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[string]string) (preference Origin, skipped []Skipped) {
 	skipped = Steps(vmi, in, func(origin Origin) {
@@ -149,12 +149,12 @@ func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[st
 	return preference, skipped
 }
 
-// Steps runs stage 1 on the guest itself and calls back after each step: the instancetype, the preference, each preset and each
+// Steps runs stage 1 on the VMI itself and calls back after each step: the instancetype, the preference, each preset and each
 // pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none. The
-// preference comes twice, around the devices that a guest has without naming them: it says whether, and then which.
+// preference comes twice, around the devices that a VMI has without naming them: first whether it has them, then their models.
 // It returns the fields of presets that were not applied.
 func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skipped []Skipped) {
-	// Errors are the verdict's to tell: a guest whose presets disagree has no explanation.
+	// Errors are part of the verdict: a VMI whose presets disagree has no explanation.
 	for _, s := range expand(vmi, in, after).left {
 		skipped = append(skipped, Skipped{Origin{Kind: FromPreset, Name: s.Preset}, s.Field, s.Reason})
 	}
@@ -169,7 +169,7 @@ type known struct {
 	origin Origin
 }
 
-// note compares the guest with what is known of it and ascribes what differs.
+// note compares the VMI with the leaves noted before and ascribes to the origin what differs.
 func (h history) note(vmi *v1.VirtualMachineInstance, origin Origin) {
 	for _, l := range guestLeaves(vmi) {
 		if was, found := h[l.Key]; !found || was.value != l.Text() {

@@ -9,11 +9,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// A VMI that is stored holds one value for each field, whoever gave it: a user, or admission, whose changes the API server ascribes to
-// the user's request. Of a guest that a VM's controller made it can still be told, since the VM is as it was written and the pins of the
-// guest name all else that went into it: it is made once more, and compared.
+// A stored VMI holds one value for each field and not who set it: the API server ascribes what admission changed to the user's request. The
+// provenance of a VMI of a VM can be found again: the VM is as it was written, and the pins of the VMI name all else that went into it. Stage 1
+// runs once more, and the result is compared.
 
-// FromElsewhere is the origin of what is in a stored guest and does not follow from its VM.
+// FromElsewhere is the origin of what is in a stored VMI and does not follow from its VM.
 const FromElsewhere = "elsewhere"
 
 // Notes of explanations.
@@ -31,7 +31,7 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	derived := made.DeepCopy()
 	identity.Fill(derived, seed)
 	h.note(derived, Origin{Kind: FromDefault, Name: "identity"})
-	if frozen != nil { // as its controller does: what the guest was seen with wins
+	if frozen != nil { // as its controller does: the recorded hardware wins over the seed
 		identity.Recall(made, frozen)
 	}
 	identity.Fill(made, seed)

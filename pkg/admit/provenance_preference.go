@@ -144,7 +144,7 @@ func within(pattern, path string) bool {
 	return true
 }
 
-// owned tells whether somebody else than the preference made an object that preferences fill as a whole.
+// owned reports whether an object that preferences fill as a whole has another origin than the preference.
 func owned(pattern string, facts []Fact) bool {
 	for _, fact := range facts {
 		if within(pattern, fact.Path) && fact.Origin.Kind != FromPreference {

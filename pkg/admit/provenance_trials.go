@@ -13,18 +13,19 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// What a field of a preference does is found by running stage 1 without it. Comparing the guest's fields with the preference's does not
-// tell: 'relaxed: {}' of a preference becomes 'enabled: true' of the guest, which a default filled in; and 'preferredSmm: {}' may be
-// all that keeps a guest from being refused.
+// What a field of a preference does is found by running stage 1 without it. Comparing the fields of the VMI with those of the preference is not
+// enough: 'relaxed: {}' of a preference becomes 'enabled: true' of the VMI by a default, and 'preferredSmm: {}' may be all that keeps a VMI from
+// being refused.
 
-// trial is the guest that is explained, and the verdict on it, with another input.
+// trial returns the VMI that is explained, and the verdict on it, for another input.
 type trial func(Input) (*v1.VirtualMachineInstance, Verdict)
 
 func trialOf(vm *v1.VirtualMachine) trial {
 	return func(in Input) (*v1.VirtualMachineInstance, Verdict) { return VM(vm, nil, in) }
 }
 
-// unpreferred lists the fields of the preference without which guest and verdict are the same, each with its reasons.
+// unpreferred returns the fields of the preference without which VMI and verdict are the same, each with its reasons. It runs stage 1 once for
+// each field: explain is no part of admission.
 func unpreferred(in Input, origin Origin, facts []Fact, try trial) (skipped []Skipped) {
 	if in.Set.Preference == nil {
 		return nil
@@ -44,7 +45,7 @@ func unpreferred(in Input, origin Origin, facts []Fact, try trial) (skipped []Sk
 	return skipped
 }
 
-// equal tells whether two verdicts say the same.
+// equal reports whether two verdicts have the same errors and warnings in one order.
 func (v Verdict) equal(other Verdict) bool {
 	texts := func(v Verdict) (all []string) {
 		for _, err := range v.Errors {
@@ -59,7 +60,7 @@ func sameGuest(a, b *v1.VirtualMachineInstance) bool {
 	return maps.Equal(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// ascribe notes which values others than the preference would not have given without it. vmi is the guest before stage 1.
+// ascribe marks the values of other origins that would differ without the preference. vmi is the VMI before stage 1.
 func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Origin) {
 	in.Set = instancetype.Set{Instancetype: in.Set.Instancetype, Architecture: in.Set.Architecture}
 	expand(vmi, in, nil)
@@ -84,7 +85,7 @@ func eachTaken(spec *v1beta1.VirtualMachinePreferenceSpec, visit func(leaves.Lea
 
 type taker func(leaves.Leaf)
 
-// walk tells whether there was a field.
+// walk reports whether a field is set at or below a value.
 func (t taker) walk(at leaves.Leaf, v reflect.Value) (found bool) {
 	switch {
 	case leaves.Whole(v.Type()):

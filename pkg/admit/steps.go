@@ -12,39 +12,41 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// steps make a guest explicit, in this order. Each fills what is unset, so that who comes first wins.
+// steps make a VMI explicit, in this order. Each fills only what is unset, so that an earlier step wins: the user, then the instancetype, the
+// preference, presets, defaults.
 var steps = []func(*run){
-	(*run).size,
-	(*run).preferredDevices, // whether the guest has them
+	(*run).instancetype,
+	// A preference says whether the VMI has a device that it does not name, and then which model: the device must exist in between.
+	(*run).preferredDevices,
 	(*run).attachedDevices,
-	(*run).preference, // and what they are like
+	(*run).preference,
 	(*run).presets,
 	(*run).defaults,
 }
 
-// run is stage 1 on one guest.
+// run is stage 1 on one VMI.
 type run struct {
 	vmi *v1.VirtualMachineInstance
 	in  Input
-	// observe is called after each step with the origin of what the step gave; nil where nobody asks.
+	// observe is called after each step with the origin of what the step set. It is nil in admission, which then pays nothing for provenance.
 	observe func(Origin)
-	// log notes what instancetype, preference and presets fill; nil where no error can have to name them.
+	// log holds what instancetype, preference and presets fill. It is nil where there is none of them, so that no error can name one.
 	log *filled.Log
-	// fillers are those who filled something, in the order of the log.
+	// fillers are the sources that filled something, in the order of the log.
 	fillers []filler
-	room    [4]filler // for all of them, mostly
+	room    [4]filler // enough for most runs, without an allocation
 	// left are fields of presets that were not applied.
 	left []preset.Skipped
 	errs field.ErrorList
 }
 
-// filler is who filled the entries of the log up to end, from where the filler before it ends.
+// filler is the source of the entries of the log from the end of the filler before it up to its own end.
 type filler struct {
 	kind, name string
 	end        int
 }
 
-// expand runs all steps on the guest itself. observe may be nil.
+// expand runs all steps on the VMI itself, not on a copy. observe may be nil.
 func expand(vmi *v1.VirtualMachineInstance, in Input, observe func(Origin)) *run {
 	r := &run{vmi: vmi, in: in, observe: observe}
 	return r.all()
@@ -83,7 +85,7 @@ func (r *run) all() *run {
 	return r
 }
 
-// filledBy returns who filled the first field at or below a path of the guest, empty where the user or a default did.
+// filledBy returns the source of the first field at or below a path of the VMI; empty where the user or a default set it.
 func (r *run) filledBy(path string) filler {
 	at := filled.None
 	switch {
@@ -111,7 +113,7 @@ func (r *run) gave(origin Origin) {
 	}
 }
 
-func (r *run) size() {
+func (r *run) instancetype() {
 	instancetype.ApplyInstancetype(r.in.Set, r.vmi, r.log)
 	origin := Origin{Kind: FromInstancetype}
 	if s := r.in.Set.Instancetype; s != nil {
@@ -121,7 +123,8 @@ func (r *run) size() {
 	r.gave(origin)
 }
 
-// sourceAnnotations say, for people and dashboards, which size and preference a VMI has. They are information only.
+// sourceAnnotations name the instancetype and preference of a VMI for people and dashboards, as KubeVirt's controller does. Stage 1 never reads
+// them: a user can write them.
 var sourceAnnotations = map[string]string{
 	instancetype.Kinds.Namespaced:           v1.InstancetypeAnnotation,
 	instancetype.Kinds.Cluster:              v1.ClusterInstancetypeAnnotation,
@@ -129,7 +132,7 @@ var sourceAnnotations = map[string]string{
 	instancetype.PreferenceKinds.Cluster:    v1.ClusterPreferenceAnnotation,
 }
 
-// name says from what a VMI was made.
+// name writes the annotation that names a source.
 func name(vmi *v1.VirtualMachineInstance, source instancetype.Source) {
 	annotate(vmi, sourceAnnotations[source.Kind], source.Name)
 }
@@ -160,7 +163,7 @@ func (r *run) byPreference() Origin {
 	return origin
 }
 
-// presets are observed one by one; a guest that none matches has the step all the same.
+// presets are observed one by one. A VMI that no preset matches has the step all the same, without a name.
 func (r *run) presets() {
 	if len(r.in.Presets) == 0 {
 		r.gave(Origin{Kind: FromPreset})

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// anchors remembers what raw holds at each path that was asked for.
+// anchors holds what the raw object has at each path that was looked up, by JSON pointer.
 type anchors map[string]gjson.Result
 
 // firstMissing is the index and the pointer of the topmost parent of path that raw does not hold as an object or array, or

@@ -1,4 +1,5 @@
-// Package patch writes the RFC 6902 patch that makes one API object of another.
+// Package patch writes the RFC 6902 patch that makes one API object of another. General differs marshal both objects, lose the fields of a newer
+// API, and write zero values such as 'creationTimestamp: null'.
 package patch
 
 import (
@@ -66,7 +67,7 @@ type change struct {
 	path    []string
 	value   any
 	removed bool
-	// present says that the key itself held a value before, so that replace is the honest word.
+	// present reports whether the key held a value before: the operation is then 'replace' instead of 'add'.
 	present bool
 }
 
@@ -80,7 +81,7 @@ func (c change) operation(at string) operation {
 	return operation{Op: "add", Path: at, Value: c.value}
 }
 
-// put sets a value below an object, making the objects in between.
+// put sets a value below an object that the patch adds, and makes the objects in between.
 func put(object map[string]any, path []string, value any) {
 	for _, key := range path[:len(path)-1] {
 		child, ok := object[key].(map[string]any)
@@ -93,6 +94,7 @@ func put(object map[string]any, path []string, value any) {
 	object[path[len(path)-1]] = value
 }
 
+// escaper escapes a key for a JSON pointer (RFC 6901, section 3): annotation keys have slashes.
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
 // pointer is the RFC 6901 form of a path.
@@ -110,9 +112,10 @@ func pointer(path []string) string {
 	return b.String()
 }
 
-// changes collects differences in the order of the type's fields.
+// changes are differences in the order of the type's fields, so that equal objects give equal patches.
 type changes []change
 
+// note adds a field that differs. A zero value is left out of the API's JSON, so that one that becomes zero is removed.
 func (c *changes) note(path []string, old, now reflect.Value) {
 	gone := now.IsZero()
 	if gone && old.IsZero() {
@@ -182,7 +185,8 @@ func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Valu
 	}
 }
 
-// compareSlices writes changes of elements and appended ones singly; a list that got shorter is replaced.
+// compareSlices writes changes of elements and appended elements one by one. A list that got shorter is replaced: which elements are gone cannot
+// be seen from values alone.
 func (c *changes) compareSlices(path []string, element *shape, old, now reflect.Value) {
 	if old.Len() == 0 || now.Len() < old.Len() {
 		if now.Len() > 0 || old.Len() > 0 {
@@ -200,7 +204,7 @@ func (c *changes) compareSlices(path []string, element *shape, old, now reflect.
 	}
 }
 
-// compareMaps writes each key that differs, in sorted order.
+// compareMaps writes each key that differs, in sorted order: the order of a Go map would make patches that differ from run to run.
 func (c *changes) compareMaps(path []string, old, now reflect.Value) {
 	if old.Len() == 0 || now.Len() == 0 {
 		if old.Len() != now.Len() {

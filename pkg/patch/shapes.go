@@ -12,8 +12,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// shape is what the patch writer must know of a type, worked out once: reading struct tags for each request costs more
-// than the comparison itself.
+// shape is what the patch writer must know of a type. It is worked out once: reading struct tags for each request costs more than the comparison.
 type shape struct {
 	// equal compares types that write their own JSON (quantities, times) as a whole.
 	equal  func(old, now reflect.Value) bool
@@ -68,11 +67,12 @@ func describe(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	return s
 }
 
+// sameValue compares as the API does: an absent list equals an empty one, and '1Gi' equals '1024Mi'.
 func sameValue(old, now reflect.Value) bool {
 	return equality.Semantic.DeepEqual(old.Interface(), now.Interface())
 }
 
-// sameMap tells early of the most common maps, labels and quantities, that nothing in them changed.
+// sameMap reports whether the most common maps, labels and quantities, are equal. It is a short cut: false may also mean another type of map.
 func sameMap(old, now reflect.Value) bool {
 	switch was := old.Interface().(type) {
 	case map[string]string:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Compare names what two records of one guest tell of its hardware at two boots. Empty does not mean that the guest saw the
-// same: a record holds what must return, and the digests tell of all else.
+// Compare returns the differences of the hardware that one guest found at two boots. No difference does not mean that the guest found the same: a
+// record holds what must return, and its digest covers all else.
 func Compare(before, after Record) (changes []Change) {
 	for _, key := range slices.Sorted(maps.Keys(before.Devices)) {
 		old := before.Devices[key]

@@ -22,7 +22,7 @@ const (
 	longestRecord = 256 << 10
 	// mostDevices is more than the PCI buses of a guest and the units of its disk controllers hold.
 	mostDevices = 1024
-	// mostFindings is how many mistakes are told one by one.
+	// mostFindings is how many mistakes are listed; the others are counted.
 	mostFindings = 8
 	// longestValue is how much of a wrong value is repeated, in characters.
 	longestValue = 64
@@ -53,25 +53,25 @@ func Check(record *Record) error {
 
 // findings are the mistakes of a record.
 type findings struct {
-	told []string
-	more int
+	texts []string
+	more  int
 }
 
 func (f *findings) add(entry string, value any, err error) {
 	switch {
 	case err == nil:
-	case len(f.told) == mostFindings:
+	case len(f.texts) == mostFindings:
 		f.more++
 	default:
-		f.told = append(f.told, fmt.Sprintf("%s '%s': %v", shortened(entry, 2*longestValue), shortened(fmt.Sprint(value), longestValue), err))
+		f.texts = append(f.texts, fmt.Sprintf("%s '%s': %v", shortened(entry, 2*longestValue), shortened(fmt.Sprint(value), longestValue), err))
 	}
 }
 
 func (f *findings) err() error {
-	if len(f.told) == 0 {
+	if len(f.texts) == 0 {
 		return nil
 	}
-	text := strings.Join(f.told, "; ")
+	text := strings.Join(f.texts, "; ")
 	if f.more > 0 {
 		text += fmt.Sprintf("; and %d more", f.more)
 	}

@@ -47,7 +47,8 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	return abi.Freeze(again, m.Defaults.Version), errs
 }
 
-// GuestHardware is a captured record as the object from which the guest boots. Without a seed it is for whichever guest has the name.
+// GuestHardware returns a captured record as the object by which the VMI boots. It holds the seed of the VMI. Without a seed it applies to any VMI
+// of that namespace and name.
 func GuestHardware(vmi *v1.VirtualMachineInstance, captured record.Record) *v1alpha1.GuestHardware {
 	hardware := &v1alpha1.GuestHardware{}
 	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))

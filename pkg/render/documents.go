@@ -7,7 +7,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Document is one that libvirt reads.
+// Document is one XML document for libvirt.
 type Document struct {
 	XMLName xml.Name `json:"-" xml:"document"`
 	// Object is the VM or VMI that it is of; for lists of several.
@@ -20,8 +20,8 @@ type Document struct {
 	XML  string `json:"xml" xml:",innerxml"`
 }
 
-// Side are the documents besides the domain, in the order in which libvirt must have them, all before the domain. Those of secrets
-// hold no values.
+// Side returns the documents besides the domain, in the order in which libvirt must have them, all before the domain. Those of secrets hold no
+// values: a value is set by a call of its own, and is never printed.
 func (r Result) Side() ([]Document, error) {
 	var side []Document
 	add := func(kind, name string, document libvirtxml.Document) error {
@@ -47,7 +47,7 @@ func (r Result) Side() ([]Document, error) {
 	return side, nil
 }
 
-// deviceName is what a device that libvirt has not named yet is known by.
+// deviceName returns the name of a node device. Libvirt names one when it creates it: before, its UUID or WWPN identifies it.
 func deviceName(d libvirtxml.NodeDevice) string {
 	if mediated := d.Capability.MDev; mediated != nil {
 		return mediated.UUID
@@ -62,7 +62,7 @@ func deviceName(d libvirtxml.NodeDevice) string {
 	return cmp.Or(d.Name, d.Parent)
 }
 
-// Bundle is one XML document: the only one of the list as it is, else all below one root.
+// Bundle returns the list as one XML document: the only document as it is, several below one root. It changes the XML of the list.
 func Bundle(list []Document) (string, error) {
 	if len(list) == 1 {
 		return list[0].XML, nil

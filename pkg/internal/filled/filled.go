@@ -1,5 +1,5 @@
-// Package filled knows who filled a field of a guest. Steps note the fields that they fill; whoever has to name one of them asks later.
-// Noting costs an append of two pointers, so that admission can afford it for each VM, of which few are refused.
+// Package filled finds the source that filled a field of a VMI. Steps note the fields that they fill; an error that has to name the source of one
+// looks it up later. To note a field costs an append of two pointers: admission does it for every VM, and few VMs are refused.
 package filled
 
 import (
@@ -11,27 +11,33 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
 )
 
-// Log holds what was filled, in order. A nil Log notes nothing.
+// Log holds the fields that were filled, in order. A nil Log notes nothing. It must not be copied once it is in use.
 type Log struct {
 	entries []entry
 	room    [usual]entry
 }
 
-// entry is one field. at is a pointer into the guest, or the path of a key of a map. from is the source's own field, of the type that at
-// points to or a pointer to it: what a later step puts inside of an object is that step's. It is nil where at has nothing inside.
-type entry struct{ at, from any }
+// entry is one field.
+type entry struct {
+	// at is a pointer into the VMI. Keys of maps have no address: for one of them it is its path.
+	at any
+	// from is the source's own field, of the type that at points to or a pointer to it; nil where at has nothing inside. It bounds the entry: what a
+	// later step puts into an object belongs to that step.
+	from any
+}
 
-// usual is how many fields an instancetype and a preference fill of a small guest.
+// usual is how many fields an instancetype and a preference fill of a small VMI. A log of more allocates.
 const usual = 32
 
-// New has room for what is usual.
+// New returns an empty log with room for the usual number of fields: one allocation.
 func New() *Log {
 	l := &Log{}
 	l.entries = l.room[:0]
 	return l
 }
 
-// Note takes a pointer to a field that was filled, and what it was filled with, which is not changed later.
+// Note takes a pointer to a field that was filled, and what it was filled with, which must not be changed later. The field must stay where it is:
+// a list that grows moves its elements, and their entries are lost.
 func (l *Log) Note(at, from any) {
 	if l != nil {
 		l.entries = append(l.entries, entry{at, from})
@@ -45,7 +51,7 @@ func (l *Log) Key(path, key string) {
 	}
 }
 
-// Leaves notes those of a value that was put at a path.
+// Leaves notes each leaf of a value that was put at a path.
 func (l *Log) Leaves(path string, value any) {
 	if l == nil {
 		return
@@ -63,8 +69,8 @@ func (l *Log) Len() int {
 	return len(l.entries)
 }
 
-// Find returns the index of the entry that filled the first leaf at or below a path, None where nothing of the log did. object is a pointer to
-// the part of the guest that is at root.
+// Find returns the index of the entry that filled a leaf at or below a path, of the first leaf that has one; None where no leaf has. object is a
+// pointer to the part of the VMI that is at root. It walks the object once: an error asks, and admissions without errors never do.
 func (l *Log) Find(object any, root, path string) int {
 	s := search{log: l, noted: make(map[any]int, l.Len()), path: path}
 	if l != nil {
@@ -84,15 +90,15 @@ type search struct {
 	path  string
 }
 
-// within is the innermost noted field around a value, and what its source has in the value's place.
+// within is the innermost noted field around a value, and the source's value in the same place.
 type within struct {
 	entry int
-	// bounded says that from counts: a leaf that the source does not have is somebody else's.
+	// bounded reports whether from counts: a leaf that the source does not have was filled by another.
 	bounded bool
 	from    reflect.Value
 }
 
-// enter looks whether a value was noted itself.
+// enter returns the entry of a value that was noted itself, else the one around it. Elements of maps have no address.
 func (s *search) enter(v reflect.Value, in within) within {
 	if !v.CanAddr() {
 		return in

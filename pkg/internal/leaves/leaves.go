@@ -13,7 +13,8 @@ import (
 
 // Leaf is a field of an object that is set and has no fields below it.
 type Leaf struct {
-	// Path is for people, with indices. Key names the same leaf before and after a step: it has the names of list elements.
+	// Path is for people and has the form of field.Path, with indices. Key names the same leaf before and after a step, which may insert elements
+	// into a list: it has their names instead of indices.
 	Path, Key string
 	Value     any
 }
@@ -44,7 +45,7 @@ func Append(found []Leaf, path string, value any) []Leaf {
 
 type list []Leaf
 
-// walk goes by Go types, not by JSON: that has 'devices: {}' where nobody set anything.
+// walk goes by Go types, not by JSON: the JSON of a VMI has 'devices: {}' where nothing is set, since the field is no pointer.
 func (l *list) walk(at Leaf, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -99,8 +100,7 @@ func (l *list) add(at Leaf, v reflect.Value) {
 	*l = append(*l, Leaf{at.Path, at.Key, v.Interface()})
 }
 
-// elementName tells an element of a list from the others, wherever it stands: steps may put one before it. Without a name
-// it is its index.
+// elementName identifies an element of a list wherever it stands: the Name that most lists of the API have as their key, else its index.
 func elementName(v reflect.Value, index int) string {
 	if v.Kind() == reflect.Struct {
 		if name := v.FieldByName("Name"); name.IsValid() && name.Kind() == reflect.String && name.Len() > 0 {
@@ -116,7 +116,7 @@ type Field struct {
 	Name  string
 }
 
-// Fields of a struct that JSON has.
+// Fields returns the fields of a struct that encoding/json reads and writes, in their order in the type.
 func Fields(t reflect.Type) []Field {
 	var fields []Field
 	for i := range t.NumField() {
