@@ -78,7 +78,7 @@ func patched(dir, file, plural string) ([]byte, error) {
 	return apply(patch, document)
 }
 
-// ownAPI holds Kiln's own kinds.
+// ownAPI is the Go package of Kiln's own kinds.
 const ownAPI = "github.com/kilnvm/kiln/api/v1alpha1"
 
 // ownDefinitions are Kiln's own kinds, by plural.

@@ -14,6 +14,7 @@ import (
 // fieldsMark is the line below which the documentation of HostProfiles is generated, to its end.
 const fieldsMark = "<!-- fields: generated, do not edit -->\n"
 
+// fieldsHeader is that of every table of fields.
 const fieldsHeader = "\n| field | values | meaning |\n|---|---|---|\n"
 
 // schema is what the table reads of an OpenAPI schema.
@@ -22,7 +23,7 @@ type schema struct {
 	Enum        []any             `json:"enum"`
 	Properties  map[string]schema `json:"properties"`
 	Items       *schema           `json:"items"`
-	// AdditionalProperties are the values of a map.
+	// AdditionalProperties is the schema of a map's values; the keys are NAME in the table.
 	AdditionalProperties *schema `json:"additionalProperties"`
 }
 

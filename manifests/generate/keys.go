@@ -28,11 +28,13 @@ var keyWords = map[string]string{
 	"LifecycleActive": lifecycleLabel, "LifecycleDeprecated": lifecycleLabel, "LifecycleObsolete": lifecycleLabel,
 }
 
+// lifecycleLabel is how the page names the label, before constants are replaced by their values.
 const lifecycleLabel = "label `kilnvm.io/lifecycle`"
 
 // key is one constant, with its comment and that of its const group.
 type key struct{ name, value, doc, group string }
 
+// keysHeading is the beginning of the page.
 const keysHeading = `# Annotations, conditions and reasons
 
 Every name that Kiln writes into objects or reads from them, besides those of ` + "`kubevirt.io/api`" +

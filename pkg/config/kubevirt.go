@@ -83,6 +83,7 @@ func machines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs 
 	return errs
 }
 
+// override replaces the defaults of an architecture by what is configured for it.
 func override(c *Cluster, arch, machine string, emulated []string) {
 	if machine != "" {
 		c.Defaults.Machines[arch] = machine
@@ -102,6 +103,7 @@ func patterns(globs []string, at *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
+// cpu reads cpuModel and cpuRequest.
 func cpu(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	c.Defaults.CPUModel = defaultCPUModel
 	if cfg.CPUModel != "" {
@@ -174,6 +176,7 @@ func liveUpdate(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (err
 	return errs
 }
 
+// policy reads instancetype.referencePolicy. KubeVirt's default is 'reference'.
 func policy(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	if cfg.Instancetype == nil || cfg.Instancetype.ReferencePolicy == nil {
 		return nil
@@ -185,6 +188,7 @@ func policy(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.Er
 	return nil
 }
 
+// quoteSocket reads confidentialCompute.tdx.attestation.qgsSocketPath.
 func quoteSocket(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) field.ErrorList {
 	c.Defaults.QuoteSocket = defaultQuoteSocket
 	cc := cfg.ConfidentialCompute
