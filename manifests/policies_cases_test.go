@@ -132,7 +132,7 @@ var wrongVMs = []wrong{
 	{"disks/template-sizes", `{"dataVolumeTemplates": [{"metadata": {"name": "d"}, "spec": {"storage": {}, "pvc": {}, "source": {"blank": {}}}}]}`},
 }
 
-var wrongSizes = []wrong{
+var wrongInstancetypes = []wrong{
 	{"instancetype/cpus", `{"cpu": {"guest": 0}}`},
 	{"instancetype/memory", `{"memory": {"guest": "-1Gi"}}`},
 	{"instancetype/overcommit-hugepages", `{"memory": {"overcommitPercent": 10, "hugepages": {"pageSize": "2Mi"}}}`},

@@ -40,7 +40,7 @@ type judged struct {
 }
 
 func kinds() []judged {
-	size := func(t *testing.T, object []byte) field.ErrorList {
+	instancetype := func(t *testing.T, object []byte) field.ErrorList {
 		return validate.Instancetype(&decoded[v1beta1.VirtualMachineInstancetype](t, object).Spec, nil)
 	}
 	preference := func(t *testing.T, object []byte) field.ErrorList {
@@ -54,7 +54,7 @@ func kinds() []judged {
 	return []judged{
 		{"VirtualMachineInstance", core, rightSpec, wrongGuests, judgeVMI},
 		{"VirtualMachine", core, `{"runStrategy": "Halted", "template": {"spec": ` + rightSpec + `}}`, append(inVMs, wrongVMs...), judgeVM},
-		{"VirtualMachineInstancetype", catalog, `{"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}}`, wrongSizes, size},
+		{"VirtualMachineInstancetype", catalog, `{"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}}`, wrongInstancetypes, instancetype},
 		{"VirtualMachineClusterPreference", catalog, `{}`, wrongPreferences, preference},
 	}
 }

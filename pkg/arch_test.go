@@ -48,7 +48,7 @@ var never = []struct {
 	{from: "pkg/domain/", to: module + "pkg/admit", why: "stage 2 begins with the explicit spec"},
 	{from: "pkg/domain/", to: module + "pkg/mutate", why: "domain only spells the explicit spec; defaults are over by then"},
 	{from: "pkg/domain/", to: module + "pkg/validate", why: "accepted implies renders is a property test, not an arrow"},
-	{from: "pkg/domain/", to: module + "pkg/instancetype", why: "sizes are applied before stage 2"},
+	{from: "pkg/domain/", to: module + "pkg/instancetype", why: "instancetypes are applied before stage 2"},
 	{from: "pkg/domain/", to: module + "pkg/preset", why: "presets are applied before stage 2"},
 	{from: "pkg/domain/backend", to: module + "pkg/domain/frontend", why: "stage 3 sees a finished frontend, not its making"},
 	{from: "pkg/domain/frontend", to: module + "pkg/domain/backend", why: "what the guest sees does not depend on the host"},

@@ -35,7 +35,7 @@ var subjects = map[string]string{
 	"pkg/catalog/boot":             "whether a VM boots with an instancetype and a preference: the engine's own answer",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
 	"pkg/validate/rules":           "what is known about each rule, and all of them in one list",
-	"pkg/validate/catalog":         "sizes, preferences and presets",
+	"pkg/validate/catalog":         "instancetypes, preferences and presets",
 	"pkg/validate/counts":          "how many parts an object may have, asked before it is decoded",
 	"pkg/validate/updates":         "what may change in an object that exists, and who may change it",
 	"pkg/validate/warnings":        "what is legal and yet not meant",
