@@ -13,7 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// operation is one line of an RFC 6902 patch.
+// operation is one line of an RFC 6902 patch. Value is nil for 'remove' alone: omitempty drops a nil interface and keeps false, 0 and "", which
+// are values behind a pointer.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -64,13 +65,15 @@ func Write(raw []byte, before, after any) ([]byte, error) {
 
 // change is a difference at a path of the typed object.
 type change struct {
-	path    []string
+	path []string
+	// value is nil where the field is removed.
 	value   any
 	removed bool
 	// present reports whether the key held a value before: the operation is then 'replace' instead of 'add'.
 	present bool
 }
 
+// operation returns the line of a change whose parent exists in the raw object.
 func (c change) operation(at string) operation {
 	switch {
 	case c.removed:

@@ -15,12 +15,14 @@ import (
 // shape is what the patch writer must know of a type. It is worked out once: reading struct tags for each request costs more than the comparison.
 type shape struct {
 	// equal compares types that write their own JSON (quantities, times) as a whole.
-	equal  func(old, now reflect.Value) bool
+	equal func(old, now reflect.Value) bool
+	// fields of a struct, in the order of the type.
 	fields []fieldShape
 	// element of a pointer, list or map.
 	element *shape
 }
 
+// fieldShape is one field of a struct.
 type fieldShape struct {
 	leaves.Field
 	is *shape
@@ -46,6 +48,7 @@ func shapesOf(roots ...reflect.Type) map[reflect.Type]*shape {
 	return known
 }
 
+// describe adds a type and all below it. A type is known before its fields are described: one that holds itself would have no end.
 func describe(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	if s := known[t]; s != nil {
 		return s

@@ -84,6 +84,7 @@ func (l *Log) Find(object any, root, path string) int {
 // None is no entry of a log.
 const None = -1
 
+// search is one walk over an object.
 type search struct {
 	log   *Log
 	noted map[any]int
@@ -147,6 +148,7 @@ func (s *search) walk(at string, v reflect.Value, in within) int {
 	return s.leaf(at, v, in)
 }
 
+// fields searches a struct in the order of its type, which is the order in which explanations list leaves.
 func (s *search) fields(at string, v reflect.Value, in within) int {
 	for _, f := range leaves.Fields(v.Type()) {
 		below, part, inner := at, v.Field(f.Index), in.field(f.Index)
@@ -172,6 +174,7 @@ func (s *search) pointed(at string, v reflect.Value, in within) int {
 	return s.found(at, in)
 }
 
+// leaf is a value that has nothing below it. A zero one is not set.
 func (s *search) leaf(at string, v reflect.Value, in within) int {
 	if v.IsZero() {
 		return None

@@ -132,6 +132,7 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
+// marshaler is implemented by what writes its own JSON.
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
 // WritesItself reports whether a type writes its own JSON, such as quantities and times.
@@ -139,7 +140,8 @@ func WritesItself(t reflect.Type) bool {
 	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
 }
 
-// Whole reports whether a type has no fields of its own in JSON though it is a struct or a list: bytes, and what writes itself.
+// Whole reports whether a type has no fields of its own in JSON though it is a struct or a list: bytes, which JSON has as base64, and what writes
+// itself.
 func Whole(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 || WritesItself(t)
 }
