@@ -89,12 +89,15 @@ func TestWhatIsNotThereInJSON(t *testing.T) {
 	}
 }
 
+// hostKind begins the file of a --host. Its spec follows.
+const hostKind = "apiVersion: kilnvm.io/v1alpha1\nkind: HostCapabilities\nspec: "
+
 // TestHostThatRefuses: what only a host cannot give names the host.
 func TestHostThatRefuses(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, plain)
 	host := filepath.Join(t.TempDir(), "host.yaml")
-	if err := os.WriteFile(host, []byte("architecture: arm64\nvirtTypes: [kvm]\nemulators: {arm64: /usr/bin/qemu-system-aarch64}\n"), 0o600); err != nil {
+	if err := os.WriteFile(host, []byte(hostKind+"{architecture: arm64, virtTypes: [kvm], emulators: {arm64: /usr/bin/qemu-system-aarch64}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := call(t, "", "render", "-f", file, "--host", host, "-o", "json")

@@ -26,7 +26,7 @@ func captureCommand(o *options) *cobra.Command {
 	}
 	var c captureOptions
 	cmd.Flags().StringVar(&c.domain, "domain", "", "file with the XML of the domain, or - for the standard input")
-	cmd.Flags().StringVar(&c.host, "host", "", "YAML file with the capabilities of the host that it runs on")
+	cmd.Flags().StringVar(&c.host, "host", "", "file with the HostCapabilities of the host that it runs on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		running, err := workbench.ReadRunning(c.domain, o.In)
 		if err != nil {

@@ -30,7 +30,7 @@ func diffCommand(o *options) *cobra.Command {
 		Args: cobra.RangeArgs(1, 2),
 	}
 	var hosts []string
-	cmd.Flags().StringSliceVar(&hosts, "host", nil, "YAML file with a host's capabilities; given twice, those of A and of B")
+	cmd.Flags().StringSliceVar(&hosts, "host", nil, "file with the HostCapabilities of a host; given twice, those of A and of B")
 	o.addProfiles(cmd)
 	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -100,14 +100,14 @@ func TestTwoHosts(t *testing.T) {
 	_, file := write(t, plain)
 	host := func(text string) string {
 		path := filepath.Join(t.TempDir(), "host.yaml")
-		if err := os.WriteFile(path, []byte("architecture: amd64\nvirtTypes: [kvm]\nemulators: {amd64: /usr/bin/qemu-system-x86_64}\n"+text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(hostKind+"{architecture: amd64, virtTypes: [kvm], emulators: {amd64: /usr/bin/qemu-system-x86_64}, "+text+"}"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	old := host("machines: {amd64: {q35: pc-q35-9.0, pc-q35-9.0: pc-q35-9.0}}\n")
-	next := host("machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2, pc-q35-9.0: pc-q35-9.0}}\n")
-	other := host("machines: {amd64: {q35: pc-q35-8.2, pc-q35-8.2: pc-q35-8.2}}\n")
+	old := host("machines: {amd64: {q35: pc-q35-9.0, pc-q35-9.0: pc-q35-9.0}}")
+	next := host("machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2, pc-q35-9.0: pc-q35-9.0}}")
+	other := host("machines: {amd64: {q35: pc-q35-8.2, pc-q35-8.2: pc-q35-8.2}}")
 	if d, got := compare(t, file, "--host", old, "--host", next); got.err != nil || d.Verdict != record.Compatible {
 		t.Errorf("a newer host keeps the machine that is on record: %v %+v\n%s", got.err, d.Changes, got.errOut)
 	}

@@ -29,7 +29,7 @@ func renderCommand(o *options) *cobra.Command {
 	}
 	var r renderOptions
 	flags := cmd.Flags()
-	flags.StringVar(&r.Host, "host", "", "YAML file with the host's capabilities")
+	flags.StringVar(&r.Host, "host", "", "file with the HostCapabilities of the host")
 	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with what the host gives to this start; assumed where it says nothing")
 	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for all that the guest sees (stage 2), 'backend' for the complete domain")
 	complete(cmd, "stage", workbench.StageFrontend, workbench.StageBackend)

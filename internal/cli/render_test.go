@@ -226,7 +226,7 @@ func TestFrontend(t *testing.T) {
 		seen.Devices.Disks[0].Address == nil || seen.UUID != whole.UUID {
 		t.Errorf("the guest sees what the domain has (-domain +frontend):\n%s", diff)
 	}
-	host := file(t, "host.yaml", "architecture: amd64\nvirtTypes: [kvm]\nmachines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2}}\n")
+	host := file(t, "host.yaml", hostKind+"{architecture: amd64, virtTypes: [kvm], machines: {amd64: {q35: pc-q35-9.2, pc-q35-9.2: pc-q35-9.2}}}")
 	if got := call(t, "", "render", "-f", vm, "--host", host); ExitStatus(got.err) != 1 {
 		t.Errorf("a host without QEMU starts nothing: %v", got.err)
 	}

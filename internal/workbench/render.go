@@ -148,7 +148,15 @@ func readHost(file, architecture string) (host backend.Capabilities, err error) 
 	if file == "" {
 		return backend.Assumed(architecture), nil
 	}
-	return host, readYAML(file, &host)
+	var described v1alpha1.HostCapabilities
+	if err := readYAML(file, &described); err != nil {
+		return host, err
+	}
+	if described.GroupVersionKind() != v1alpha1.GroupVersion.WithKind(v1alpha1.KindHostCapabilities) {
+		return host, fmt.Errorf("%s: must have apiVersion '%s' and kind '%s', and has '%s' and '%s'",
+			file, v1alpha1.GroupVersion, v1alpha1.KindHostCapabilities, described.APIVersion, described.Kind)
+	}
+	return described.Spec, nil
 }
 
 // readYAML decodes a file into a value that has defaults; without a file they stay. Unknown fields are refused.

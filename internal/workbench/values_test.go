@@ -163,7 +163,7 @@ func TestProfilesThatSelectNodes(t *testing.T) {
 	if err != nil || !cmp.Equal(rendered.ByNode, []string{"rack"}) || !strings.Contains(rendered.Documents[0].XML, "<shares>4096</shares>") {
 		t.Errorf("without a host: %v %q\n%+v", err, rendered.ByNode, rendered.Documents)
 	}
-	host := write(t, "host.yaml", "{architecture: amd64, virtTypes: [qemu], emulators: {amd64: /usr/bin/qemu}, labels: {rack: '2'}}")
+	host := write(t, "host.yaml", hostKind+"{architecture: amd64, virtTypes: [qemu], emulators: {amd64: /usr/bin/qemu}, labels: {rack: '2'}}")
 	if rendered, err = bench.Render(t.Context(), r, Rendering{Placing: Placing{Host: host}}); err != nil || len(rendered.ByNode) > 0 {
 		t.Errorf("on a host with other labels: %v %q", err, rendered.ByNode)
 	}
@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	bench := &Bench{}
 	r := reviewed(t, bench, loaded(t, plain))
-	host := write(t, "host.yaml", "{architecture: arm64, virtTypes: [kvm], emulators: {arm64: /usr/bin/qemu-system-aarch64}}")
+	host := write(t, "host.yaml", hostKind+"{architecture: arm64, virtTypes: [kvm], emulators: {arm64: /usr/bin/qemu-system-aarch64}}")
 	_, rendered := bench.Render(t.Context(), r, Rendering{Placing: Placing{Host: host}})
 	_, compared := bench.Compare(t.Context(), Side{Reviewed: r}, Side{Reviewed: r, Host: host})
 	running, err := ReadRunning("-", strings.NewReader("<domain type='kvm'><name>other</name><memory unit='GiB'>2</memory></domain>"))
@@ -240,6 +240,31 @@ func TestKindsThatAreSkipped(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.objects, objects) + cmp.Diff(test.skipped, skipped); err != nil || diff != "" {
 			t.Errorf("strict %v: %v (-want +got):\n%s", test.strict, err, diff)
+		}
+	}
+}
+
+// hostKind begins the file of a host. Its spec follows.
+const hostKind = "apiVersion: kilnvm.io/v1alpha1\nkind: HostCapabilities\nspec: "
+
+// TestFilesOfHosts: a file of another kind or with a mistyped field is refused. Read as a host without facts, it would refuse each VM for another reason.
+func TestFilesOfHosts(t *testing.T) {
+	t.Parallel()
+	const spec = "{architecture: amd64, virtTypes: [kvm], emulators: {amd64: /usr/bin/qemu-system-x86_64}}"
+	for _, c := range []struct{ why, text, want string }{
+		{"a host", hostKind + spec, ""},
+		{"no kind", "spec: " + spec, "must have apiVersion 'kilnvm.io/v1alpha1' and kind 'HostCapabilities', and has '' and ''"},
+		{"another version", strings.Replace(hostKind, "v1alpha1", "v1", 1) + spec, "has 'kilnvm.io/v1' and 'HostCapabilities'"},
+		{"another kind", strings.Replace(hostKind, "HostCapabilities", "HostProfile", 1) + "{}", "and 'HostProfile'"},
+		{"a mistyped field", hostKind + "{architecture: amd64, virtType: [kvm]}", `unknown field "virtType"`},
+		{"no spec", "architecture: amd64", `unknown field "architecture"`},
+	} {
+		host, err := readHost(write(t, "host.yaml", c.text), "arm64")
+		switch {
+		case c.want == "" && (err != nil || host.Architecture != "amd64"):
+			t.Errorf("%s: %+v, %v", c.why, host, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: error '%v', want '%s'", c.why, err, c.want)
 		}
 	}
 }

@@ -7,62 +7,26 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// Capabilities are facts of a host that rarely change. The launcher reads them from libvirt's capabilities and domain capabilities; offline
-// rendering reads them from a file, in YAML or JSON.
-type Capabilities struct {
-	NodeName string `json:"nodeName,omitempty"`
-	// Labels are those of the Node, by which HostProfiles select the host.
-	Labels map[string]string `json:"labels,omitempty"`
-	// Architecture of the host: amd64, arm64, s390x.
-	Architecture string `json:"architecture"`
-	// VirtTypes in order of preference: kvm, qemu.
-	VirtTypes []string `json:"virtTypes"`
-	// Emulators has the path of the QEMU binary by the guest's architecture.
-	Emulators map[string]string `json:"emulators"`
-	// Machines has the machine types of QEMU by the guest's architecture, each with its canonical name: q35 -> pc-q35-7.2. Where it is empty, every
-	// machine type is accepted.
-	Machines map[string]map[string]string `json:"machines,omitempty"`
-	// Firmware is in the order of preference: that of QEMU's descriptors.
-	Firmware []Firmware `json:"firmware,omitempty"`
-	// LibvirtVersion and QEMUVersion such as 9.0.0; empty is unknown and accepted as new enough.
-	LibvirtVersion string `json:"libvirtVersion,omitempty"`
-	QEMUVersion    string `json:"qemuVersion,omitempty"`
-	// NUMA has the NUMA nodes with their CPUs, for pinning. Empty if the host reports none.
-	NUMA []NUMANode `json:"numa,omitempty"`
-	// QEMU is the user that libvirt runs QEMU as; nil is unknown.
-	QEMU *Account `json:"qemu,omitempty"`
-}
-
-// Account is a user of a host and its group, by their numeric IDs.
-type Account struct {
-	UID int `json:"uid"`
-	GID int `json:"gid"`
-}
-
-// Firmware is one firmware build of a host, as in its QEMU firmware descriptor (docs/interop/firmware.json of QEMU).
-type Firmware struct {
-	Architecture string `json:"architecture"`
-	// Machines are glob patterns of machine types.
-	Machines []string `json:"machines,omitempty"`
-	// Features as in QEMU's descriptors: secure-boot, enrolled-keys, requires-smm, amd-sev ...
-	Features []string `json:"features,omitempty"`
-	// Code is the path of the executable, VarsTemplate that of the empty variable store. A build without VarsTemplate is stateless.
-	Code         string `json:"code"`
-	VarsTemplate string `json:"varsTemplate,omitempty"`
-	// Format of code and vars: raw or qcow2.
-	Format string `json:"format,omitempty"`
-}
-
-// NUMANode is a NUMA node of a host.
-type NUMANode struct {
-	ID        int    `json:"id"`
-	MemoryKiB uint64 `json:"memoryKiB"`
-	CPUs      []CPU  `json:"cpus"`
-	// Pages is the total number of huge pages by their size in KiB; unknown if empty.
-	Pages map[uint64]uint64 `json:"pages,omitempty"`
-	// Distances to other NUMA nodes by their ID, in the units of ACPI's SLIT; unknown if empty.
-	Distances map[int]uint `json:"distances,omitempty"`
-}
+// Types that an administrator writes too, in documents of kind HostCapabilities and HostClaim.
+type (
+	// Capabilities are facts of a host that rarely change. The launcher reads them from libvirt's capabilities and domain capabilities; offline
+	// rendering reads them from a HostCapabilities.
+	Capabilities = v1alpha1.HostCapabilitiesSpec
+	// Account is a user of a host and its group.
+	Account = v1alpha1.HostAccount
+	// Firmware is one firmware build of a host.
+	Firmware = v1alpha1.HostFirmware
+	// NUMANode is a NUMA node of a host.
+	NUMANode = v1alpha1.HostNUMANode
+	// CPU is one logical CPU of a host.
+	CPU = v1alpha1.HostCPU
+	// HostAdapter is a virtual Fibre Channel adapter (NPIV).
+	HostAdapter = v1alpha1.HostAdapter
+	// NetworkDisk is a disk that QEMU reaches itself.
+	NetworkDisk = v1alpha1.NetworkDisk
+	// NetworkHost is a server of a NetworkDisk.
+	NetworkHost = v1alpha1.NetworkHost
+)
 
 // NUMANodes returns the host's NUMA nodes that have CPUs of the bindings, each with only those CPUs. It returns nil without dedicated CPUs.
 func NUMANodes(host Capabilities, bindings Bindings) []NUMANode {
@@ -78,15 +42,6 @@ func NUMANodes(host Capabilities, bindings Bindings) []NUMANode {
 		}
 	}
 	return nodes
-}
-
-// CPU is one logical CPU of a host, as in libvirt's capabilities.
-type CPU struct {
-	ID     int `json:"id"`
-	Socket int `json:"socket"`
-	Die    int `json:"die,omitempty"`
-	// Core is unique within the die only.
-	Core int `json:"core"`
 }
 
 // Bindings are the host resources of one start. Keys of the maps are names in the spec: of volumes, interfaces, host devices and GPUs, file
@@ -142,16 +97,6 @@ type Volume struct {
 	PhysicalBlock      uint `json:"physicalBlockBytes,omitempty"`
 	DiscardGranularity uint `json:"discardGranularityBytes,omitempty"`
 }
-
-// Types that an administrator writes too, in a HostClaim.
-type (
-	// HostAdapter is a virtual Fibre Channel adapter (NPIV).
-	HostAdapter = v1alpha1.HostAdapter
-	// NetworkDisk is a disk that QEMU connects to itself.
-	NetworkDisk = v1alpha1.NetworkDisk
-	// NetworkHost is a server of a NetworkDisk.
-	NetworkHost = v1alpha1.NetworkHost
-)
 
 // NIC is the host side of an interface.
 type NIC struct {
