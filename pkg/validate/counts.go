@@ -111,7 +111,7 @@ func tooMany(at *field.Path, detail string) *field.Error {
 	return err
 }
 
-// MostErrors bounds the errors of an object: each takes memory, and nobody reads more.
+// MostErrors bounds the errors of an object: each takes memory, and no user reads more.
 const MostErrors = 1000
 
 // Most returns the first MostErrors errors.

@@ -39,7 +39,7 @@ func deviceNames(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fie
 	if devices.Watchdog != nil {
 		errs = append(errs, distinctName(map[string]bool{}, devices.Watchdog.Name, path.Child("watchdog"))...)
 	}
-	if devices.Sound != nil && devices.Sound.Name != "" { // an absent one is told with the rest of the sound device
+	if devices.Sound != nil && devices.Sound.Name != "" { // rule devices/sound-name reports an absent one
 		errs = append(errs, distinctName(map[string]bool{}, devices.Sound.Name, path.Child("sound"))...)
 	}
 	return errs

@@ -39,7 +39,7 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 		return field.ErrorList{field.Required(at.Child("guest"), "must be set when maxGuest is set").WithOrigin("memory/growth-guest")}
 	}
 	if memory.Guest.Cmp(*memory.MaxGuest) > 0 {
-		return nil // said by guestMemory, of every guest
+		return nil // guestMemory reports it, for VMIs too
 	}
 	if why := vm.FixedMemory(&vmi.Spec, *memory.MaxGuest); why != "" {
 		return field.ErrorList{field.Invalid(at.Child("guest"), memory.Guest.String(), why+": remove maxGuest").WithOrigin("memory/growth")}
