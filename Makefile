@@ -38,9 +38,9 @@ bin/golangci-lint: test/lint/go.mod test/lint/go.sum
 manifests: ## write the CRDs, the cert-manager overlay and the pages about kinds and keys again from their Go types
 	go run ./manifests/generate
 
-golden: ## write test/corpus, test/machines and docs/reference again; read every difference before you commit it
+golden: ## write test/corpus, test/machines, docs/reference and the rules in docs/catalog.md again; read every difference before you commit it
 	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|Reference)$$' \
-	  ./test/corpus ./test/machines ./test/fields ./cmd/... ./internal/cli
+	  ./test/corpus ./test/machines ./test/fields ./cmd/... ./internal/cli ./internal/workbench
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \

@@ -93,9 +93,11 @@ func namesObject(arg string) error {
 	return nil
 }
 
-// answering wraps all commands so that they return one line with the remedy when no cluster answers, in the place of client-go's error.
+// answering wraps all commands, and those below them, so that they return one line with the remedy when no cluster answers, in the place of
+// client-go's error.
 func (o *options) answering(commands []*cobra.Command) {
 	for _, command := range commands {
+		o.answering(command.Commands())
 		run := command.RunE
 		if run == nil {
 			continue

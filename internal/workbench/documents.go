@@ -37,9 +37,10 @@ func documents(file string, raw []byte) (all []source) {
 	if all, ok := jsonDocuments(file, raw); ok {
 		return all
 	}
-	start := 0
+	start, line := 0, 1
 	add := func(end int) {
-		all = append(all, source{file, raw[start:end], 1 + bytes.Count(raw[:start], []byte("\n"))})
+		all = append(all, source{file, raw[start:end], line})
+		line += bytes.Count(raw[start:end], []byte("\n"))
 	}
 	for _, at := range marker.FindAllIndex(raw, -1) {
 		add(at[0])
@@ -55,6 +56,7 @@ func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
 		return nil, false
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
+	line, counted := 1, 0
 	for {
 		var text json.RawMessage
 		err := decoder.Decode(&text)
@@ -65,7 +67,9 @@ func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
 			return nil, false
 		}
 		start := int(decoder.InputOffset()) - len(text)
-		all = append(all, source{file, text, 1 + bytes.Count(raw[:start], []byte("\n"))})
+		line += bytes.Count(raw[counted:start], []byte("\n"))
+		counted = start
+		all = append(all, source{file, text, line})
 	}
 }
 

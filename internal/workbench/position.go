@@ -32,19 +32,36 @@ func (o Object) Find(path string) (Line, bool) {
 	if o.built {
 		return Line{File: o.file}, true
 	}
-	var root yaml.Node
-	if o.file == "" || yaml.Unmarshal(o.text, &root) != nil || len(root.Content) == 0 {
+	if o.file == "" {
 		return Line{}, false
 	}
-	node := root.Content[0]
+	number := o.lineOf(o.parse(), path)
+	if number == 0 {
+		return Line{}, false
+	}
+	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
+}
+
+// parse returns the document's content; nil if it is no YAML or empty.
+func (s source) parse() *yaml.Node {
+	var root yaml.Node
+	if yaml.Unmarshal(s.text, &root) != nil || len(root.Content) == 0 {
+		return nil
+	}
+	return root.Content[0]
+}
+
+// lineOf returns the line of a field in the object's document, from 1; 0 if the document does not have the object.
+func (o Object) lineOf(document *yaml.Node, path string) int {
+	node := document
 	if o.item != "" {
 		_, items := child(node, "items")
-		if _, node = child(items, o.item); node == nil {
-			return Line{}, false
-		}
+		_, node = child(items, o.item)
 	}
-	number := descend(node, path)
-	return Line{o.file, o.line + number - 1, strings.TrimSpace(string(bytes.Split(o.text, []byte("\n"))[number-1]))}, true
+	if node == nil {
+		return 0
+	}
+	return descend(node, path)
 }
 
 // descend follows a path as far as the file has it, and returns the line where it ends, from 1.

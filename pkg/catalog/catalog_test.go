@@ -81,8 +81,10 @@ func TestContent(t *testing.T) {
 		same bool
 	}{
 		{"one amount in two forms", "spec: {cpu: {guest: 1}, memory: {guest: 1Gi}}", "spec: {cpu: {guest: 1}, memory: {guest: 1024Mi}}", true},
-		{"a ceiling in two forms", "spec: {cpu: {guest: 1}, memory: {guest: 1Gi, maxGuest: 2Gi}}", "spec: {cpu: {guest: 1}, memory: {guest: 1Gi, maxGuest: 2048Mi}}", true},
-		{"requirements in two forms", "{kind: p, spec: {requirements: {memory: {guest: 1.5Gi}}}}", "{kind: p, spec: {requirements: {memory: {guest: 1536Mi}}}}", true},
+		{"a ceiling in two forms", "spec: {cpu: {guest: 1}, memory: {guest: 1Gi, maxGuest: 2Gi}}",
+			"spec: {cpu: {guest: 1}, memory: {guest: 1Gi, maxGuest: 2048Mi}}", true},
+		{"requirements in two forms", "{kind: p, spec: {requirements: {memory: {guest: 1.5Gi}}}}",
+			"{kind: p, spec: {requirements: {memory: {guest: 1536Mi}}}}", true},
 		{"metadata does not count", "{metadata: {name: a}, spec: {cpu: {guest: 1}, memory: {guest: 1Gi}}}", "spec: {cpu: {guest: 1}, memory: {guest: 1Gi}}", true},
 		{"a byte more", "spec: {cpu: {guest: 1}, memory: {guest: 1Gi}}", "spec: {cpu: {guest: 1}, memory: {guest: 1073741825}}", false},
 		{"an empty object is a value", "spec: {cpu: {guest: 1, realtime: {}}, memory: {guest: 1Gi}}", "spec: {cpu: {guest: 1}, memory: {guest: 1Gi}}", false},

@@ -5,11 +5,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"kubevirt.io/api/instancetype"
 )
 
@@ -21,52 +19,6 @@ const prefix = instancetype.GroupName + "/"
 
 // guestOS is the annotation by which KubeVirt's dashboards and metrics know the operating system of a VMI.
 const guestOS = "vm.kubevirt.io/os"
-
-// promise is a label whose value the spec determines.
-type promise struct {
-	key string
-	// of returns the value that the spec determines; empty if the label must be absent.
-	of func(*Object) string
-	// same compares a label with what the spec says; nil compares texts.
-	same func(label, spec string) bool
-}
-
-var instancetypePromises = []promise{
-	{key: "cpu", of: func(o *Object) string { return strconv.FormatUint(uint64(o.Instancetype.CPU.Guest), 10) }},
-	{key: "memory", of: func(o *Object) string { return o.Instancetype.Memory.Guest.String() }, same: sameAmount},
-	{key: "hugepages", of: hugepages, same: sameAmount},
-	{key: "numa", of: func(o *Object) string {
-		numa := o.Instancetype.CPU.NUMA
-		return flag(numa != nil && numa.GuestMappingPassthrough != nil)
-	}},
-	{key: "dedicatedCPUPlacement", of: func(o *Object) string { return switched(o.Instancetype.CPU.DedicatedCPUPlacement) }},
-	{key: "isolateEmulatorThread", of: func(o *Object) string { return switched(o.Instancetype.CPU.IsolateEmulatorThread) }},
-	{key: "realtime", of: func(o *Object) string { return flag(o.Instancetype.CPU.Realtime != nil) }},
-	// Published catalogs had 'true'; a number can be selected by.
-	{key: "gpus", of: gpus, same: func(label, spec string) bool { return label == spec || label == "true" }},
-}
-
-var preferencePromises = []promise{
-	{key: "required-cpu", of: func(o *Object) string {
-		if need := o.Preference.Requirements; need != nil && need.CPU != nil {
-			return strconv.FormatUint(uint64(need.CPU.Guest), 10)
-		}
-		return ""
-	}},
-	{key: "required-memory", of: func(o *Object) string {
-		if need := o.Preference.Requirements; need != nil && need.Memory != nil {
-			return need.Memory.Guest.String()
-		}
-		return ""
-	}, same: sameAmount},
-	{key: "required-architecture", of: func(o *Object) string {
-		if need := o.Preference.Requirements; need != nil && need.Architecture != nil {
-			return *need.Architecture
-		}
-		return ""
-	}},
-	{key: "preferred-architecture", of: func(o *Object) string { return text(o.Preference.PreferredArchitecture) }},
-}
 
 // free are the keys of the contract whose values the spec does not determine. Those of instancetypes and of preferences overlap.
 var (
@@ -137,9 +89,9 @@ func (l *linter) promised(o *Object, promises []promise) {
 // keys finds keys of the contract's prefix that are not in it, or not for this kind of object.
 func (l *linter) keys(o *Object) {
 	own, others := keysOf(instancetypePromises, instancetypeLabels), keysOf(preferencePromises, preferenceLabels)
-	what := "preference"
+	what := "preferences"
 	if o.Preference != nil {
-		own, others, what = others, own, "instancetype"
+		own, others, what = others, own, "instancetypes"
 	}
 	for _, full := range slices.Sorted(maps.Keys(o.Labels)) {
 		key, ours := strings.CutPrefix(full, prefix)
@@ -150,7 +102,7 @@ func (l *linter) keys(o *Object) {
 		case slices.Contains(volumeLabels, key):
 			l.addWith("label/misplaced", at, fmt.Sprintf("label '%s' has an effect on volumes alone", full), "remove it here; put it on the PVC or DataSource")
 		case slices.Contains(others, key):
-			l.addWith("label/misplaced", at, fmt.Sprintf("label '%s' has a meaning on a %s alone", full, what), "remove the label")
+			l.addWith("label/misplaced", at, fmt.Sprintf("label '%s' has a meaning on %s alone", full, what), "remove the label")
 		default:
 			l.unknown(at, full, own)
 		}
@@ -233,44 +185,4 @@ func (l *linter) named(o *Object) {
 				fmt.Sprintf("write %s: %q, or choose another name", full, parts[i+1]))
 		}
 	}
-}
-
-func labelPath(key string) string      { return "metadata.labels[" + key + "]" }
-func annotationPath(key string) string { return "metadata.annotations[" + key + "]" }
-
-func hugepages(o *Object) string {
-	if pages := o.Instancetype.Memory.Hugepages; pages != nil {
-		return pages.PageSize
-	}
-	return ""
-}
-
-func gpus(o *Object) string {
-	if n := len(o.Instancetype.GPUs); n > 0 {
-		return strconv.Itoa(n)
-	}
-	return ""
-}
-
-func flag(on bool) string {
-	if on {
-		return "true"
-	}
-	return ""
-}
-
-func switched(value *bool) string { return flag(value != nil && *value) }
-
-func text(value *string) string {
-	if value == nil {
-		return ""
-	}
-	return *value
-}
-
-// sameAmount compares quantities: '1Gi' and '1024Mi' are the same.
-func sameAmount(label, spec string) bool {
-	a, err := resource.ParseQuantity(label)
-	b, wrong := resource.ParseQuantity(spec)
-	return err == nil && wrong == nil && a.Cmp(b) == 0 || label == spec
 }

@@ -31,7 +31,8 @@ func (l *linter) pairs() {
 		case fitting == 0:
 			l.add("catalog/requirement", about{o, "spec.requirements"}, "no instancetype of the catalog meets its requirements: "+needs(o))
 		default:
-			l.add("catalog/unusable-preference", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d instancetypes that it may be used with: %s", fitting, why(errs)))
+			l.add("catalog/unusable-preference", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d instancetypes that it may be used with: %s",
+				fitting, why(errs)))
 		}
 	}
 	for _, o := range instancetypes {
@@ -42,9 +43,11 @@ func (l *linter) pairs() {
 		switch {
 		case booted:
 		case fitting == 0:
-			l.add("catalog/unusable-instancetype", about{o, "spec"}, "every preference of the catalog requires more, or a number of vCPUs that is a multiple of another one")
+			l.add("catalog/unusable-instancetype", about{o, "spec"},
+				"every preference of the catalog requires more, or a number of vCPUs that is a multiple of another one")
 		default:
-			l.add("catalog/unusable-instancetype", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d preferences whose requirements it meets: %s", fitting, why(errs)))
+			l.add("catalog/unusable-instancetype", about{o, "spec"}, fmt.Sprintf("it boots with none of the %d preferences whose requirements it meets: %s",
+				fitting, why(errs)))
 		}
 	}
 }

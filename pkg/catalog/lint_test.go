@@ -87,7 +87,8 @@ func TestEachRuleOfLint(t *testing.T) {
 var labelCases = []lintCase{
 	{"another number of CPUs", "label/value", []string{changed(small, `"2"`, `"4"`), linux}, []string{small, linux},
 		"metadata.labels[instancetype.kubevirt.io/cpu]", []string{"is '4'", "has '2'", `write instancetype.kubevirt.io/cpu: "2"`}},
-	{"another amount", "label/value", []string{changed(small, "memory: 4Gi}", "memory: 4G}"), linux}, []string{changed(small, "memory: 4Gi}", "memory: 4096Mi}"), linux},
+	{"another amount", "label/value", []string{changed(small, "memory: 4Gi}", "memory: 4G}"), linux}, []string{changed(small, "memory: 4Gi}",
+		"memory: 4096Mi}"), linux},
 		"metadata.labels[instancetype.kubevirt.io/memory]", []string{"is '4G'"}},
 	{"no amount", "label/value", []string{changed(small, "memory: 4Gi}", "memory: NaN}"), linux}, []string{small, linux},
 		"metadata.labels[instancetype.kubevirt.io/memory]", []string{"is 'NaN'"}},
@@ -102,7 +103,8 @@ var labelCases = []lintCase{
 	{"CPUs", "label/missing", []string{changed(small, `instancetype.kubevirt.io/cpu: "2", `, ""), linux}, []string{small, linux}, "metadata.labels",
 		[]string{`instancetype.kubevirt.io/cpu: "2"`}},
 	{"all that the spec has", "label/missing", []string{bareReal, pinned}, []string{real, pinned}, "metadata.labels",
-		[]string{`cpu: "2"`, `memory: "4Gi"`, `hugepages: "1Gi"`, `numa: "true"`, `dedicatedCPUPlacement: "true"`, `isolateEmulatorThread: "true"`, `realtime: "true"`}},
+		[]string{`cpu: "2"`, `memory: "4Gi"`, `hugepages: "1Gi"`, `numa: "true"`, `dedicatedCPUPlacement: "true"`, `isolateEmulatorThread: "true"`,
+			`realtime: "true"`}},
 	{"misspelt", "label/unknown", []string{changed(small, "labels: {", `labels: {instancetype.kubevirt.io/clas: general, `), linux},
 		[]string{changed(small, "labels: {", `labels: {instancetype.kubevirt.io/class: general, `), linux},
 		"metadata.labels[instancetype.kubevirt.io/clas]", []string{"did you mean 'instancetype.kubevirt.io/class'?"}},
@@ -110,8 +112,10 @@ var labelCases = []lintCase{
 		[]string{small, changed(linux, "linux}", "linux, annotations: {instancetype.kubevirt.io/displayName: x}}")},
 		"metadata.annotations[instancetype.kubevirt.io/display]", []string{"no key of the contract"}},
 	{"of the other kind", "label/misplaced", []string{small, changed(linux, "linux}", `linux, labels: {instancetype.kubevirt.io/class: x}}`)},
-		[]string{small, changed(linux, "linux}", `linux, labels: {example.com/class: x}}`)}, "metadata.labels[instancetype.kubevirt.io/class]", []string{"on a instancetype alone"}},
-	{"of volumes", "label/misplaced", []string{changed(small, "labels: {", "labels: {instancetype.kubevirt.io/default-preference: linux, "), linux}, []string{small, linux},
+		[]string{small, changed(linux, "linux}", `linux, labels: {example.com/class: x}}`)}, "metadata.labels[instancetype.kubevirt.io/class]",
+		[]string{"on instancetypes alone"}},
+	{"of volumes", "label/misplaced", []string{changed(small, "labels: {", "labels: {instancetype.kubevirt.io/default-preference: linux, "), linux},
+		[]string{small, linux},
 		"metadata.labels[instancetype.kubevirt.io/default-preference]", []string{"volumes alone"}},
 	{"an annotation as a label", "label/misplaced", []string{changed(small, "labels: {", "labels: {instancetype.kubevirt.io/displayName: Small, "), linux},
 		[]string{changed(small, "labels:", "annotations: {instancetype.kubevirt.io/displayName: Small}, labels:"), linux},
@@ -121,7 +125,8 @@ var labelCases = []lintCase{
 		"metadata.annotations[instancetype.kubevirt.io/class]", []string{"make it a label"}},
 	{"another version", "label/name", []string{changed(sized, `version: "1"`, `version: "2"`), linux}, []string{sized, linux},
 		"metadata.labels[instancetype.kubevirt.io/version]", []string{"is '2'", "says '1'"}},
-	{"another size", "label/name", []string{changed(sized, `size: medium`, `size: large`), linux}, []string{changed(sized, "name: u1.medium", "name: u-medium"), linux},
+	{"another size", "label/name", []string{changed(sized, `size: medium`, `size: large`), linux}, []string{changed(sized, "name: u1.medium",
+		"name: u-medium"), linux},
 		"metadata.labels[instancetype.kubevirt.io/size]", []string{"is 'large'", "says 'medium'"}},
 	{"nobody's system", "label/os-type", []string{small, changed(linux, "linux}", "linux, labels: {instancetype.kubevirt.io/os-type: Linux}}")},
 		[]string{small, changed(linux, "linux}", "linux, labels: {instancetype.kubevirt.io/os-type: linux}}")}, "metadata.labels[instancetype.kubevirt.io/os-type]",
@@ -170,7 +175,8 @@ spec:
 	sized = `
 metadata:
   name: u1.medium
-  labels: {instancetype.kubevirt.io/cpu: "2", instancetype.kubevirt.io/memory: 4Gi, instancetype.kubevirt.io/version: "1", instancetype.kubevirt.io/size: medium}
+  labels:
+    {instancetype.kubevirt.io/cpu: "2", instancetype.kubevirt.io/memory: 4Gi, instancetype.kubevirt.io/version: "1", instancetype.kubevirt.io/size: medium}
 spec: {cpu: {guest: 2}, memory: {guest: 4Gi}}`
 	windows = `
 kind: p
@@ -186,7 +192,11 @@ spec: {}`
 	whatFor = `
 metadata:
   name: small
-  labels: {instancetype.kubevirt.io/cpu: "2", instancetype.kubevirt.io/memory: 4Gi, instancetype.kubevirt.io/vendor: example.com, instancetype.kubevirt.io/class: general}
+  labels:
+    instancetype.kubevirt.io/cpu: "2"
+    instancetype.kubevirt.io/memory: 4Gi
+    instancetype.kubevirt.io/vendor: example.com
+    instancetype.kubevirt.io/class: general
   annotations:
     instancetype.kubevirt.io/displayName: General Purpose
     instancetype.kubevirt.io/description: For most.
@@ -202,15 +212,18 @@ var objectCases = []lintCase{
 	{"a topology that is none", "catalog/legal", []string{small, "{kind: p, metadata: {name: x}, spec: {cpu: {preferredCPUTopology: rows}}}", linux},
 		[]string{small, pinned}, "spec.cpu.preferredCPUTopology", []string{"supported values"}},
 	{"two of one name", "catalog/twice", []string{small, small, linux}, []string{small, other, linux}, "metadata.name", []string{"before"}},
-	{"two namespaces", "catalog/twice", []string{small, ofNamespace("shop"), ofNamespace("shop"), linux}, []string{small, ofNamespace("shop"), ofNamespace("yard"), linux},
+	{"two namespaces", "catalog/twice", []string{small, ofNamespace("shop"), ofNamespace("shop"), linux}, []string{small, ofNamespace("shop"),
+		ofNamespace("yard"), linux},
 		"metadata.name", []string{"shop/small"}},
 	{"64 characters", "catalog/name-length", []string{changed(small, "name: small", "name: "+strings.Repeat("a", 64)), linux},
 		[]string{changed(small, "name: small", "name: "+strings.Repeat("a", 63)), linux}, "metadata.name", []string{"64 characters"}},
 	{"one spec in two forms", "catalog/same-spec", []string{small, changed(changed(small, "name: small", "name: twin"), "{guest: 4Gi}", "{guest: 4096Mi}"), linux},
-		[]string{small, changed(changed(small, "name: small", "name: twin"), "{guest: 4Gi}", "{guest: 4Gi, overcommitPercent: 10}"), linux}, "spec", []string{"'small'"}},
+		[]string{small, changed(changed(small, "name: small", "name: twin"), "{guest: 4Gi}", "{guest: 4Gi, overcommitPercent: 10}"), linux}, "spec",
+		[]string{"'small'"}},
 	{"one spec, and one replaces the other", "catalog/same-spec", []string{small, changed(small, "name: small", "name: twin"), linux},
 		[]string{small, changed(small, "name: small", "name: twin, annotations: {kilnvm.io/replaced-by: small}"), linux}, "spec", []string{"replacement"}},
-	{"an old word", "catalog/deprecated-value", []string{small, changed(pinned, "cores", "preferCores")}, []string{small, pinned}, "spec.cpu.preferredCPUTopology", nil},
+	{"an old word", "catalog/deprecated-value", []string{small, changed(pinned, "cores", "preferCores")}, []string{small, pinned},
+		"spec.cpu.preferredCPUTopology", nil},
 }
 
 func ofNamespace(name string) string {
@@ -226,7 +239,8 @@ var lifecycleCases = []lintCase{
 	{"no state", "catalog/lifecycle", []string{with("kilnvm.io/lifecycle: old, ", ""), linux}, []string{with("kilnvm.io/lifecycle: active, ", ""), linux},
 		"metadata.labels[kilnvm.io/lifecycle]", []string{"'active', 'deprecated' or 'obsolete'"}},
 	{"neither true nor false", "catalog/deprecated", []string{with("instancetype.kubevirt.io/deprecated: 'yes', ", ""), linux},
-		[]string{with("instancetype.kubevirt.io/deprecated: 'false', ", ""), linux}, "metadata.labels[instancetype.kubevirt.io/deprecated]", []string{"'true' or 'false'"}},
+		[]string{with("instancetype.kubevirt.io/deprecated: 'false', ", ""), linux}, "metadata.labels[instancetype.kubevirt.io/deprecated]",
+		[]string{"'true' or 'false'"}},
 	{"itself", "catalog/replaced-by", []string{with("", "kilnvm.io/replaced-by: small"), linux}, []string{with("", "kilnvm.io/replaced-by: other"), other, linux},
 		"metadata.annotations[kilnvm.io/replaced-by]", []string{"another object"}},
 	{"a day", "catalog/obsolete-after", []string{with("", "kilnvm.io/replaced-by: other, kilnvm.io/obsolete-after: '2027-01-01'"), other, linux},
@@ -266,24 +280,31 @@ spec: {cpu: {guest: 4, dedicatedCPUPlacement: true}, memory: {guest: 4Gi}}`
 var pairCases = []lintCase{
 	{"too many CPUs", "catalog/requirement", []string{small, linux, needing("3", "1Gi")}, []string{small, linux, needing("2", "1Gi")}, "spec.requirements",
 		[]string{"3 vCPUs and 1Gi of memory"}},
-	{"too much memory", "catalog/requirement", []string{small, linux, needing("1", "4097Mi")}, []string{small, linux, needing("1", "4096Mi")}, "spec.requirements", nil},
+	{"too much memory", "catalog/requirement", []string{small, linux, needing("1", "4097Mi")}, []string{small, linux, needing("1", "4096Mi")},
+		"spec.requirements", nil},
 	{"an odd number", "catalog/requirement", []string{changed(changed(small, `"2"`, `"3"`), "guest: 2", "guest: 3"), linux, changed(pinned, "cores", "spread")},
 		[]string{small, linux, changed(pinned, "cores", "spread")}, "spec.requirements", []string{"spread"}},
-	{"in another namespace", "catalog/requirement", []string{small, linux, inNamespace(needing("4", "1Gi"), "shop"), changed(changed(ofNamespace("yard"), `"2"`, `"4"`), "guest: 2", "guest: 4")},
-		[]string{small, linux, inNamespace(needing("4", "1Gi"), "yard"), changed(changed(ofNamespace("yard"), `"2"`, `"4"`), "guest: 2", "guest: 4")}, "spec.requirements", nil},
-	{"every preference wants more", "catalog/unusable-instancetype", []string{small, other, needing("3", "1Gi")}, []string{small, other, needing("2", "1Gi")}, "spec",
+	{"in another namespace", "catalog/requirement", []string{small, linux, inNamespace(needing("4", "1Gi"), "shop"), changed(changed(ofNamespace("yard"),
+		`"2"`, `"4"`), "guest: 2", "guest: 4")},
+		[]string{small, linux, inNamespace(needing("4", "1Gi"), "yard"), changed(changed(ofNamespace("yard"), `"2"`, `"4"`), "guest: 2", "guest: 4")},
+		"spec.requirements", nil},
+	{"every preference wants more", "catalog/unusable-instancetype", []string{small, other, needing("3", "1Gi")}, []string{small, other, needing("2",
+		"1Gi")}, "spec",
 		[]string{"every preference of the catalog requires more"}},
 	{"four threads of one core", "catalog/unusable-instancetype", []string{small, dedicated, changed(pinned, "cores", "threads")},
 		[]string{small, dedicated, changed(pinned, "cores", "threads"), linux}, "spec", []string{"none of the 1 preferences", "threads per core"}},
-	{"EFI with encryption alone", "catalog/unusable-preference", []string{changed(small, "memory: {guest: 4Gi}", "memory: {guest: 4Gi}, nodeSelector: {kubernetes.io/arch: s390x}"), efi, linux},
+	{"EFI with encryption alone", "catalog/unusable-preference", []string{changed(small, "memory: {guest: 4Gi}",
+		"memory: {guest: 4Gi}, nodeSelector: {kubernetes.io/arch: s390x}"), efi, linux},
 		[]string{changed(small, "memory: {guest: 4Gi}", "memory: {guest: 4Gi}, nodeSelector: {kubernetes.io/arch: amd64}"), efi, linux}, "spec",
 		[]string{"none of the 1 instancetypes", "no EFI"}},
 	{"what the architecture lacks", "catalog/boot", []string{small, linux, sata("arm64")}, []string{small, linux, sata("amd64")}, "spec.preferredArchitecture",
 		[]string{"'arm64'", `supported values: "virtio", "scsi"`}},
 	{"two architectures", "catalog/boot", []string{small, linux, twoArchitectures("s390x")}, []string{small, linux, twoArchitectures("arm64")},
 		"spec.preferredArchitecture", []string{"'s390x'", "requires 'arm64'"}},
-	{"an architecture that nobody has", "catalog/boot", []string{small, linux, sata("vax")}, []string{small, linux, sata("amd64")}, "spec.preferredArchitecture", []string{"'vax'"}},
-	{"no architecture has it", "catalog/boot", []string{small, linux, changed(changed(linux, "preferredDiskBus: virtio", "preferredDiskBus: ide"), "name: linux", "name: ide")}, []string{small, linux}, "spec",
+	{"an architecture that nobody has", "catalog/boot", []string{small, linux, sata("vax")}, []string{small, linux, sata("amd64")},
+		"spec.preferredArchitecture", []string{"'vax'"}},
+	{"no architecture has it", "catalog/boot", []string{small, linux, changed(changed(linux, "preferredDiskBus: virtio", "preferredDiskBus: ide"),
+		"name: linux", "name: ide")}, []string{small, linux}, "spec",
 		[]string{"on any architecture; on 'amd64'"}},
 	{"a model of another architecture", "catalog/boot", []string{small, linux, modelled("arm64")}, []string{small, linux, modelled("amd64")},
 		"spec.nodeSelector[kubernetes.io/arch]", []string{"'arm64'"}},

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"github.com/spf13/cobra"
+)
+
+func catalogLintCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lint DIR|FILE|-|cluster",
+		Short: "Check a catalog before it is published",
+		Long: "Check a catalog before it is published: schemas, names, the labels below 'instancetype.kubevirt.io/' against the specs,\n" +
+			"lifecycles, instancetypes of one spec, and with Kiln's own engine what boots with what, and on which architecture. Each\n" +
+			"finding has its line, rule and remedy.\n\n" +
+			"The exit status is 1 if there are errors, with --strict also if there are warnings, and 2 if a file cannot be read.",
+		Example: "  kubectl kiln catalog lint catalog/\n" +
+			"  kustomize build catalog/ | kubectl kiln catalog lint - --strict\n" +
+			"  kubectl kiln catalog lint catalog/ -o sarif > catalog.sarif",
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().BoolVar(&o.bench.Strict, "strict", false, "return the exit status 1 for warnings too")
+	cmd.Flags().StringVar(&o.bench.Config, "config", "",
+		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lint(cmd, args[0]) }
+	o.addOutput(cmd, "text", "text", "json", "sarif")
+	return cmd
+}
+
+// lintReport is the answer of 'catalog lint' as a document.
+type lintReport struct {
+	Source        string                     `json:"source"`
+	Instancetypes int                        `json:"instancetypes"`
+	Preferences   int                        `json:"preferences"`
+	Findings      []workbench.CatalogFinding `json:"findings"`
+	Errors        int                        `json:"errors"`
+	Warnings      int                        `json:"warnings"`
+	Notes         int                        `json:"notes"`
+}
+
+func (o *options) lint(cmd *cobra.Command, source string) error {
+	read, err := o.catalog(cmd.Context(), source)
+	if err != nil {
+		return err
+	}
+	findings, warnings, err := o.bench.LintCatalog(cmd.Context(), read, time.Now())
+	o.warn(warnings...)
+	if err != nil {
+		return err
+	}
+	report := lintReport{Source: read.Source, Findings: append([]workbench.CatalogFinding{}, findings...)}
+	report.Instancetypes, report.Preferences = read.Count()
+	report.count()
+	switch o.output {
+	case "sarif":
+		err = o.printSARIF(findings)
+	case "json":
+		err = o.print(report)
+	default:
+		o.printFindings(report)
+	}
+	if err != nil {
+		return err
+	}
+	return report.outcome(o.bench.Strict)
+}
+
+func (r *lintReport) count() {
+	for _, f := range r.Findings {
+		switch f.Severity {
+		case catalog.Error:
+			r.Errors++
+		case catalog.Warning:
+			r.Warnings++
+		case catalog.Note:
+			r.Notes++
+		}
+	}
+}
+
+// outcome returns errUnanswered if something could not be read, else ErrRejected if there are errors. Strict counts warnings too.
+func (r *lintReport) outcome(strict bool) error {
+	for _, f := range r.Findings {
+		if f.Rule == workbench.RuleUnreadable {
+			return errUnanswered
+		}
+	}
+	if r.Errors > 0 || strict && r.Warnings > 0 {
+		return ErrRejected
+	}
+	return nil
+}
+
+func (o *options) printFindings(r lintReport) {
+	for _, f := range r.Findings {
+		at := f.Object
+		if f.File != "" {
+			at = fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if f.File != "" && f.Line == 0 { // the file's own fault, which names it
+			at = f.File
+		}
+		object := ""
+		if f.Object != "" && f.File != "" {
+			object = f.Object + ": "
+		}
+		fmt.Fprintln(o.Out, printable(fmt.Sprintf("%s: %s: %s%s [%s]", at, f.Severity, object, f.Message, f.Rule)))
+		fmt.Fprintln(o.Out, printable("    "+f.Remedy))
+	}
+	fmt.Fprintln(o.Out, printable(fmt.Sprintf("%s: %s and %s: %s, %s, %s", r.Source, counted(r.Instancetypes, "instancetype"), counted(r.Preferences,
+		"preference"),
+		counted(r.Errors, "error"), counted(r.Warnings, "warning"), counted(r.Notes, "note"))))
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// printable replaces control characters: names of files and values of annotations are a stranger's, and a terminal obeys them.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/internal/version"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+)
+
+// rulesURI is where the rules of 'catalog lint' are described.
+const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
+
+// printSARIF prints findings in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS), which code hosts show at the line of a change.
+func (o *options) printSARIF(findings []workbench.CatalogFinding) error {
+	run := sarif.NewRunWithInformationURI("kubectl-kiln", rulesURI)
+	run.Tool.Driver.WithVersion(version.Read().Version)
+	index := map[string]int{}
+	for i, rule := range workbench.CatalogRules() {
+		index[rule.Name] = i
+		described := run.AddRule(rule.Name).WithDescription(rule.Says).WithHelpURI(rulesURI)
+		described.WithDefaultConfiguration(sarif.NewReportingConfiguration().WithLevel(string(rule.Severity)))
+	}
+	for _, f := range findings {
+		result := run.CreateResultForRule(f.Rule).WithRuleIndex(index[f.Rule]).WithLevel(string(f.Severity))
+		result.WithMessage(sarif.NewTextMessage(f.Message + ". Remedy: " + f.Remedy))
+		location := sarif.NewLocation()
+		if f.File != "" && f.File != workbench.StandardInput {
+			location.WithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(uri(f.File))).
+				WithRegion(sarif.NewSimpleRegion(max(f.Line, 1), max(f.Line, 1)))) // a code host shows nothing without a line
+		}
+		if f.Object != "" {
+			location.WithLogicalLocations([]*sarif.LogicalLocation{sarif.NewLogicalLocation().WithFullyQualifiedName(f.Object)})
+		}
+		result.AddLocation(location)
+	}
+	report := sarif.NewReport()
+	report.AddRun(run)
+	encoder := json.NewEncoder(o.Out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// uri returns a file as SARIF names it: relative as it was given, so that a code host finds it in the repository.
+func uri(file string) string {
+	path := url.URL{Path: filepath.ToSlash(file)}
+	if filepath.IsAbs(file) {
+		path.Scheme = "file"
+	}
+	return path.String()
+}

@@ -1,0 +1,220 @@
+package workbench
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
+	syntax "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+// Catalog is the instancetypes and preferences of one source.
+type Catalog struct {
+	// Source is what the user named.
+	Source string
+	// Objects have passed the schemas of their kinds.
+	Objects []*catalog.Object
+	// Refused are the findings about files and objects that are not among Objects.
+	Refused []CatalogFinding
+
+	// origins are the objects as they were read, in the order of Objects.
+	origins  []Object
+	position lines
+}
+
+// CatalogFinding is a finding with its place.
+type CatalogFinding struct {
+	Rule     string           `json:"rule"`
+	Severity catalog.Severity `json:"severity"`
+	// Object is kind, namespace and name; empty for a file that cannot be read.
+	Object string `json:"object,omitempty"`
+	Field  string `json:"field,omitempty"`
+	// File and Line are where the field stands, or the nearest parent of one that is missing. An object of a cluster has neither.
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
+}
+
+// NewCatalog reads the objects of files, and judges them by the schemas of their kinds. namespace is that of namespaced objects that have none. What
+// cannot be read or is refused becomes a finding; an error is ours.
+func NewCatalog(source, namespace string, files []CatalogFile) (Catalog, error) {
+	c := Catalog{Source: source}
+	known, err := Scheme()
+	if err != nil {
+		return c, err
+	}
+	checked := schemas{}
+	for _, file := range files {
+		for _, object := range (Files{Namespace: namespace}).placed(file.objects()) {
+			kind := object.GroupVersionKind()
+			switch {
+			case object.Fault != nil:
+				c.refuse(object, RuleUnreadable, field.Invalid(nil, "", object.Fault.Error()))
+				continue
+			case kind.Group != v1beta1.SchemeGroupVersion.Group || !slices.Contains(instancetype.CatalogKinds(), kind.Kind):
+				c.refuse(object, ruleForeign, field.Invalid(nil, "", object.Name()+" is no instancetype and no preference"))
+				continue
+			}
+			if err := checked.judge(known, &object); err != nil {
+				return c, err
+			}
+			c.add(object)
+		}
+	}
+	return c, nil
+}
+
+// add adds an object that was judged by its schema, if that accepts it.
+func (c *Catalog) add(object Object) {
+	before := len(c.Refused)
+	for _, err := range object.mistakes {
+		c.refuse(object, ruleOf(err), err)
+	}
+	if object.GetName() == "" {
+		c.refuse(object, ruleName, field.Required(field.NewPath("metadata", "name"), "a generated name cannot be referred to"))
+	}
+	if object.file != "" {
+		c.refuseKeys(object)
+	}
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		c.refuse(object, ruleSchema, field.Invalid(nil, "", err.Error()))
+	} else if over := validate.Counts(raw); over != nil { // as in the webhook, nothing else is judged then
+		c.refuse(object, ruleSchema, over)
+	}
+	if len(c.Refused) > before {
+		return
+	}
+	typed, err := typedObject(object, raw)
+	if err != nil {
+		c.refuse(object, ruleSchema, field.Invalid(field.NewPath("spec"), "", err.Error()))
+		return
+	}
+	c.Objects, c.origins = append(c.Objects, typed), append(c.origins, object)
+}
+
+func typedObject(object Object, raw []byte) (*catalog.Object, error) {
+	typed := &catalog.Object{Kind: object.GetKind()}
+	typed.Namespace, typed.Name, typed.Labels, typed.Annotations = object.GetNamespace(), object.GetName(), object.GetLabels(), object.GetAnnotations()
+	if slices.Contains(instancetype.Kinds.Both(), typed.Kind) {
+		var read v1beta1.VirtualMachineInstancetype
+		err := json.Unmarshal(raw, &read)
+		typed.Instancetype = &read.Spec
+		return typed, err
+	}
+	var read v1beta1.VirtualMachinePreference
+	err := json.Unmarshal(raw, &read)
+	typed.Preference = &read.Spec
+	return typed, err
+}
+
+// repeated matches what the YAML library says of a key that stands twice.
+var repeated = regexp.MustCompile(`line (\d+): (key .* already set in map)`)
+
+// refuseKeys finds keys that stand twice in the object's document: an API server sees the last one alone.
+func (c *Catalog) refuseKeys(object Object) {
+	if object.item != "" && object.item != "0" { // once for the document of a list
+		return
+	}
+	_, err := yaml.YAMLToJSONStrict(object.text)
+	if err == nil {
+		return
+	}
+	for _, found := range repeated.FindAllStringSubmatch(err.Error(), -1) {
+		line, _ := strconv.Atoi(found[1]) // digits, by the expression
+		f := c.finding(object, ruleDuplicateKey, field.Invalid(nil, "", found[2]))
+		f.Line = object.line + line - 1
+		c.Refused = append(c.Refused, f)
+	}
+}
+
+// refuse adds a finding about an object that is left out.
+func (c *Catalog) refuse(object Object, rule string, err *field.Error) {
+	c.Refused = append(c.Refused, c.finding(object, rule, err))
+}
+
+func (c *Catalog) finding(object Object, rule string, err *field.Error) CatalogFinding {
+	at := slices.IndexFunc(readingRules, func(r catalog.Rule) bool { return r.Name == rule })
+	f := CatalogFinding{Rule: rule, Severity: readingRules[at].Severity, Object: object.Name(), Field: err.Field, File: object.file,
+		Message: err.Detail, Remedy: readingRules[at].Remedy}
+	if err.Field != "" {
+		f.Message = err.ErrorBody()
+	}
+	if object.Fault == nil {
+		f.Line = c.position.of(object, err.Field)
+	}
+	return f
+}
+
+// lines finds fields in documents. It keeps one document, since findings come in the order of objects, and a list of thousands is one document.
+type lines struct {
+	source
+	parsed *syntax.Node
+}
+
+// of returns the line of a field in its file, or of its nearest parent; 0 for an object of a cluster.
+func (l *lines) of(object Object, path string) int {
+	if object.file == "" {
+		return 0
+	}
+	if l.parsed == nil || l.file != object.file || l.line != object.line {
+		l.source, l.parsed = object.source, object.parse()
+	}
+	if number := object.lineOf(l.parsed, path); number > 0 {
+		return object.line + number - 1
+	}
+	return object.line
+}
+
+// LintCatalog judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
+// configuration.
+func (b *Bench) LintCatalog(ctx context.Context, c Catalog, now time.Time) ([]CatalogFinding, []string, error) {
+	cluster := config.Default()
+	cluster.Limits.Gates = config.AllGates()
+	var warnings []string
+	if b.Config != "" {
+		read, warned, err := b.Configuration(ctx, Inputs{})
+		if err != nil {
+			return nil, warned, err
+		}
+		cluster, warnings = read.Cluster, warned
+	}
+	all := slices.Clone(c.Refused)
+	var position lines
+	for _, f := range catalog.Lint(c.Objects, catalog.Settings{Cluster: cluster, Now: now}) {
+		origin := c.origins[f.Object]
+		all = append(all, CatalogFinding{Rule: f.Rule, Severity: f.Severity, Object: origin.Name(), Field: f.Field, File: origin.file,
+			Line: position.of(origin, f.Field), Message: f.Message, Remedy: f.Remedy})
+	}
+	slices.SortStableFunc(all, func(a, b CatalogFinding) int {
+		if a.File != b.File {
+			return strings.Compare(a.File, b.File)
+		}
+		return a.Line - b.Line
+	})
+	return all, warnings, nil
+}
+
+// Count returns how many instancetypes and preferences the catalog has.
+func (c Catalog) Count() (instancetypes, preferences int) {
+	for _, o := range c.Objects {
+		if o.Instancetype != nil {
+			instancetypes++
+		} else {
+			preferences++
+		}
+	}
+	return instancetypes, preferences
+}
