@@ -33,6 +33,7 @@ var subjects = map[string]string{
 	"pkg/instancetype/lifecycle":   "whether new VMs may use an instancetype or preference",
 	"pkg/catalog/lint":             "what is wrong with a catalog (design)",
 	"pkg/catalog/boot":             "whether a VM boots with an instancetype and a preference: the engine's own answer",
+	"pkg/catalog/index":            "what a catalog offers, for people and programs (design)",
 	"pkg/validate/vm":              "what only a VirtualMachine has",
 	"pkg/validate/rules":           "what is known about each rule, and all of them in one list",
 	"pkg/validate/catalog":         "instancetypes, preferences and presets",
