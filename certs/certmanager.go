@@ -22,10 +22,10 @@ const (
 	renewal           = 30 * 24 * time.Hour
 )
 
-// InjectedFrom is the value of InjectCAFrom, NAMESPACE/CERTIFICATE.
+// InjectedFrom returns the value of InjectCAFrom, NAMESPACE/CERTIFICATE.
 func InjectedFrom(namespace string) string { return namespace + "/" + Service }
 
-// Issuers are the one that signs the CA, and the one that signs with it.
+// Issuers returns the self-signed issuer of the CA, and the issuer that signs with the CA.
 func Issuers(namespace string) []*certmanager.Issuer {
 	return []*certmanager.Issuer{
 		issuer(namespace, selfSigned, certmanager.IssuerConfig{SelfSigned: &certmanager.SelfSignedIssuer{}}),
@@ -41,7 +41,7 @@ func issuer(namespace, name string, config certmanager.IssuerConfig) *certmanage
 	}
 }
 
-// Certificates are the CA and the webhook's serving certificate.
+// Certificates returns the CA and the webhook's serving certificate.
 func Certificates(namespace string) []*certmanager.Certificate {
 	return []*certmanager.Certificate{
 		certificate(namespace, authority, certmanager.CertificateSpec{

@@ -18,6 +18,5 @@ const (
 	keyFile         = "tls.key"
 )
 
-// host is the name by which an API server calls a service: never its IP address, and never the name
-// with the cluster's domain.
+// host returns the name by which an API server calls the webhook's Service: without the cluster's domain, and never an IP address.
 func host(namespace string) string { return Service + "." + namespace + ".svc" }

@@ -34,8 +34,7 @@ func (o overlap) Update(ctx context.Context, object client.Object, options ...cl
 	return o.Client.Update(ctx, object, options...)
 }
 
-// bundle is the new CA and after it the one that signed until now, PEM. Where the CA stays and only the
-// certificate is renewed, the bundle stays.
+// bundle returns the new CA followed by the previous one, PEM. If only the certificate was renewed, it returns the bundle unchanged.
 func bundle(next, stored []byte) []byte {
 	current, previous := first(next), first(stored)
 	if previous == nil || bytes.Equal(current, previous) {
@@ -44,7 +43,7 @@ func bundle(next, stored []byte) []byte {
 	return append(current, previous...)
 }
 
-// first is the first certificate of a bundle, or nil.
+// first returns the first certificate of a bundle, nil if there is none.
 func first(bundle []byte) []byte {
 	block, _ := pem.Decode(bundle)
 	if block == nil {

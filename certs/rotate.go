@@ -12,19 +12,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Options say what the built-in rotation is about. Durations of zero mean cert-controller's: a CA of
-// ten years, certificates of one year, renewed 90 days before their end, looked at every 12 hours.
+// Options configure the built-in rotation. Zero durations mean cert-controller's defaults: a CA of ten years, certificates of one year, renewal 90
+// days before their end, a check every 12 hours.
 type Options struct {
 	// Dir is where the Secret is mounted in this process. The rotation ends with an error when tls.crt does not appear there for a quarter of
 	// an hour.
 	Dir string
 	// Namespace holds the Secret and the Service.
 	Namespace string
-	// Names are further DNS names of the webhook, such as localhost. They cannot be IP addresses,
-	// which cert-controller does not put into a certificate.
+	// Names are additional DNS names of the webhook, such as localhost. cert-controller puts no IP addresses into certificates.
 	Names []string
-	// CALifetime, Lifetime: how long what is signed is valid. Ahead: how long before its end it is
-	// replaced. Every: how often that is looked at.
+	// CALifetime and Lifetime are the validity of CA and certificate. Ahead is the time before the end at which each is renewed, and Every the
+	// interval of the check.
 	CALifetime, Lifetime, Ahead, Every time.Duration
 }
 
@@ -38,7 +37,7 @@ func Rotate(mgr manager.Manager, o Options) error {
 		CAOrganization:         "kiln",
 		DNSName:                host(o.Namespace),
 		ExtraDNSNames:          o.Names,
-		IsReady:                make(chan struct{}), // the webhook's readiness check makes a handshake, which tells as much
+		IsReady:                make(chan struct{}), // the webhook's readiness check makes a TLS handshake instead
 		Webhooks:               []rotator.WebhookInfo{{Name: Mutating, Type: rotator.Mutating}, {Name: Validating, Type: rotator.Validating}},
 		FieldOwner:             "kiln-certificates",
 		ControllerName:         "certificates-of-" + o.Namespace,
@@ -50,7 +49,7 @@ func Rotate(mgr manager.Manager, o Options) error {
 	})
 }
 
-// narrowed is the manager as the rotation may use it.
+// narrowed is a manager with the client configuration and the client of the rotation.
 type narrowed struct {
 	manager.Manager
 	config *rest.Config
@@ -60,9 +59,8 @@ type narrowed struct {
 func (n narrowed) GetConfig() *rest.Config  { return n.config }
 func (n narrowed) GetClient() client.Client { return n.client }
 
-// narrow makes the rotation watch its own three objects only, where it would watch all Secrets of the
-// namespace and all webhook configurations: RBAC can grant a watch of one name, but only to a request
-// that selects that name. And it keeps the CA that is replaced, see overlap.
+// narrow restricts the watches of the rotation to its own three objects. By itself cert-controller watches all Secrets of the namespace and all
+// webhook configurations; RBAC grants a watch of one name only to a request that selects that name. It also adds overlap.
 func narrow(mgr manager.Manager) manager.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

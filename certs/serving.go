@@ -42,10 +42,10 @@ func (s *Serving) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, 
 }
 
 const (
-	// A certificate appears once in the life of a cluster; kubelet itself takes a minute to mount it.
+	// appears is the interval at which a first certificate is looked for. It appears once in the life of a cluster; kubelet takes a minute to mount it.
 	appears = 500 * time.Millisecond
-	// The files are also watched. Reading them as well covers mounts that tell nothing, and a moment
-	// in which certificate and key do not belong together.
+	// rereads is the interval at which the files are read, besides their watch: some mounts send no events, and certificate and key may be
+	// replaced one after the other.
 	rereads = time.Second
 )
 

@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options are the flags.
+// options are the flags of the process, with the built-in rotation of the webhook's certificate.
 type options struct {
 	command.Process
 	config       string
@@ -45,7 +45,8 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// run works until the context ends.
+// run adds the controllers, the collector of revisions and, on request, the rotation to a manager, and works until the context ends. Without
+// the Lease it waits: two controllers would create the VMIs of one VM in a race.
 func run(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{LeaderElectionID: "kiln-controllers"})

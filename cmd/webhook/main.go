@@ -40,7 +40,8 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// run serves until the context ends, and for the delay after it.
+// run serves until the context ends, and for the delay after it. It elects no leader: every replica
+// serves.
 func run(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})

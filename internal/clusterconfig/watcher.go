@@ -41,7 +41,8 @@ type Watcher struct {
 // ConfigMap lags a minute behind by itself.
 const period = 10 * time.Second
 
-// Now is the configuration in force. It costs no call; the caller must not change it.
+// Now returns the configuration in force, without a call. Before the first read it is that of a cluster that configures nothing. The caller must
+// not change it.
 func (w *Watcher) Now() config.Cluster {
 	if now := w.now.Load(); now != nil {
 		return *now
@@ -124,7 +125,7 @@ func (w *Watcher) watchObjects(ctx context.Context) error {
 	return nil
 }
 
-// readObjects takes the KubeVirt object of the cache.
+// readObjects reads the KubeVirt object from the cache. An error leaves the last good configuration in force.
 func (w *Watcher) readObjects(ctx context.Context) {
 	read, err := ofObject(ctx, w.Cache)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // did. Launchers do not read the conditions: they judge profiles in the same way.
 type Controller struct{ Client client.Client }
 
-// Register starts the controller with a manager.
+// Register adds the controller to a manager. All events map to one request, which the work queue deduplicates: profiles are few, and judged together.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
@@ -63,6 +63,8 @@ func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, c
 // longest is the API server's maximum for the message of a condition, in characters.
 const longest = 32768
 
+// accepted returns condition Accepted: False with reason InvalidSelector if launchers ignore the whole profile, and with InvalidField if they
+// ignore single fields.
 func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: profile.Generation,

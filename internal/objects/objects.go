@@ -19,11 +19,11 @@ import (
 // Reader is a client.Reader of objects in memory.
 type Reader struct {
 	scheme  *runtime.Scheme
-	objects map[place]*unstructured.Unstructured
+	objects map[objectKey]*unstructured.Unstructured
 }
 
-// place identifies an object.
-type place struct {
+// objectKey identifies an object. The version is not part of it: a reader of v1beta1 finds what a file has as v1alpha1.
+type objectKey struct {
 	schema.GroupKind
 	client.ObjectKey
 }
@@ -31,20 +31,20 @@ type place struct {
 // New indexes objects. Of two with one kind, namespace and name the later wins. The scheme must know every kind
 // that is going to be read typed.
 func New(scheme *runtime.Scheme, objects ...*unstructured.Unstructured) Reader {
-	r := Reader{scheme: scheme, objects: map[place]*unstructured.Unstructured{}}
+	r := Reader{scheme: scheme, objects: map[objectKey]*unstructured.Unstructured{}}
 	for _, object := range objects {
-		r.objects[place{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}] = object
+		r.objects[objectKey{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}] = object
 	}
 	return r
 }
 
-// Get copies an object into the given one. Not found is the API's own error.
+// Get copies an object into the given one. An object that does not exist is the API's NotFound error, as from a cluster.
 func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	kind, err := apiutil.GVKForObject(into, r.scheme)
 	if err != nil {
 		return err
 	}
-	object, found := r.objects[place{kind.GroupKind(), key}]
+	object, found := r.objects[objectKey{kind.GroupKind(), key}]
 	if !found {
 		return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name)
 	}
@@ -78,6 +78,7 @@ func (r Reader) List(_ context.Context, list client.ObjectList, options ...clien
 	return nil
 }
 
+// copyTo converts an object to the type that the caller reads. Fields that the type lacks are dropped, as a typed client does.
 func copyTo(object *unstructured.Unstructured, into client.Object) error {
 	if untyped, ok := into.(*unstructured.Unstructured); ok {
 		object.DeepCopyInto(untyped)

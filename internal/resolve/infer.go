@@ -164,6 +164,7 @@ func (w walk) dataSource(ctx context.Context, at Source) (map[string]string, err
 	return nil, &noRecommendation{fmt.Sprintf("%s names neither a PersistentVolumeClaim nor a VolumeSnapshot", at)}
 }
 
+// orOwnNamespace returns the VM's namespace for an empty one.
 func (w walk) orOwnNamespace(namespace string) string {
 	if namespace == "" {
 		return w.ref.namespace

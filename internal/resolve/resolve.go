@@ -171,6 +171,7 @@ func (r Resolver) Input(ctx context.Context, namespace string, resolution Resolu
 	return in, err
 }
 
+// warn adds a warning, which the webhook returns to the author of the request.
 func (a *Resolution) warn(format string, args ...any) {
 	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
 }

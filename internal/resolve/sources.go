@@ -31,7 +31,7 @@ var (
 	snapshots   = sourceKind{schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"}, "volumesnapshots"}
 )
 
-// SourceKinds are the kinds of objects that an inference reads.
+// SourceKinds returns the kinds of objects that an inference reads. The controller watches those that the cluster serves.
 func SourceKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{claims.GroupVersionKind, dataVolumes.GroupVersionKind, dataSources.GroupVersionKind, snapshots.GroupVersionKind}
 }
@@ -45,6 +45,7 @@ type Source struct {
 // every is the name that means all objects of a kind in a namespace.
 const anyName = "*"
 
+// String returns kind, namespace and name, for messages.
 func (s Source) String() string { return fmt.Sprintf("%s '%s/%s'", s.Kind, s.Namespace, s.Name) }
 
 // key returns the form in which annotation kilnvm.io/inference records a permission.
@@ -149,6 +150,8 @@ func (w walk) read(ctx context.Context, s Source, into any) (map[string]string, 
 	return object.GetLabels(), nil
 }
 
+// permitted returns a *field.Error (Forbidden) if the author of the request may not read a source of another namespace. Sources of the VM's own
+// namespace need no right.
 func (w walk) permitted(ctx context.Context, s Source) error {
 	if w.Rights == nil || s.Namespace == w.ref.namespace {
 		return nil

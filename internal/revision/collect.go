@@ -104,6 +104,8 @@ func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevis
 	return errors.Join(errs...)
 }
 
+// mark writes the time of the collection into annotation kilnvm.io/unused-since, in UTC and seconds. A conflict means that somebody has written
+// the revision since it was read.
 func (c *Collector) mark(ctx context.Context, r *appsv1.ControllerRevision) error {
 	marked := r.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, v1alpha1.AnnotationUnusedSince, c.Now().UTC().Format(time.RFC3339))

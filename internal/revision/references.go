@@ -22,6 +22,7 @@ type used struct {
 // users are the names of the VMs and VMIs that refer to a revision.
 type users struct{ vms, vmis []string }
 
+// has reports whether a revision must stay.
 func (u *used) has(r *appsv1.ControllerRevision) bool {
 	return u.unreadable[r.Namespace] || u.names[client.ObjectKeyFromObject(r)] != nil
 }

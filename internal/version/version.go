@@ -36,6 +36,7 @@ func Read() Info {
 	return of(build, stamp)
 }
 
+// of reads the settings that 'go build' embeds. They are absent with -buildvcs=false.
 func of(build *debug.BuildInfo, stamped string) Info {
 	info := Info{Version: cmp.Or(stamped, build.Main.Version, "(devel)"), Go: build.GoVersion}
 	for _, setting := range build.Settings {
@@ -81,6 +82,7 @@ func Add(root *cobra.Command) {
 	root.AddCommand(cmd)
 }
 
+// write prints the Info in a format. The text line is what --version prints too.
 func write(out io.Writer, name, format string) error {
 	info := Read()
 	var text []byte
