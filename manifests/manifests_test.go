@@ -86,12 +86,13 @@ metadata: {name: row}
 spec: {cpu: {guest: 3}, memory: {guest: 5Gi}}
 `
 	p.kubectl(t, rows, "create", "-f", "-")
+	const lifecycle = " LIFECYCLE DEPRECATED OBSOLETE-AFTER REPLACED-BY"
 	for _, c := range []struct{ why, kind, want string }{
 		{"KubeVirt's columns of a VM", "vms", "NAME AGE STATUS READY"},
 		{"KubeVirt's columns of a VMI, wide ones last", "vmis", "NAME AGE PHASE IP NODENAME READY LIVE-MIGRATABLE PAUSED"},
-		{"an instancetype shows CPU and memory, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT"},
-		{"so does one of the cluster", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT"},
-		{"a preference shows what it needs", "vmcp", "NAME AGE MIN-CPU MIN-MEMORY"},
+		{"an instancetype shows CPU and memory, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
+		{"so does one of the cluster", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
+		{"a preference shows what it needs", "vmcp", "NAME AGE MIN-CPU MIN-MEMORY" + lifecycle},
 	} {
 		header, _, _ := strings.Cut(p.kubectl(t, "", "get", c.kind, "-o", "wide"), "\n")
 		if got := strings.Join(strings.Fields(header), " "); got != c.want {

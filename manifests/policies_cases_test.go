@@ -3,6 +3,8 @@ package manifests_test
 import (
 	"slices"
 	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
 )
 
 // Objects that one rule of a policy refuses. Lists of a patch stand for those of the right object.
@@ -136,6 +138,25 @@ var wrongInstancetypes = []wrong{
 	{"instancetype/cpus", `{"cpu": {"guest": 0}}`},
 	{"instancetype/memory", `{"memory": {"guest": "-1Gi"}}`},
 	{"instancetype/overcommit-hugepages", `{"memory": {"overcommitPercent": 10, "hugepages": {"pageSize": "2Mi"}}}`},
+}
+
+// wrongLifecycles are of instancetypes and preferences alike.
+var wrongLifecycles = []labelled{
+	{"catalog/lifecycle", map[string]string{v1alpha1.LabelLifecycle: "retired"}, nil},
+	{"catalog/deprecated", map[string]string{v1alpha1.LabelDeprecated: "yes"}, nil},
+	{"catalog/replaced-by", nil, map[string]string{v1alpha1.AnnotationReplacedBy: "u2 small\n"}},
+	{"catalog/replaced-by", nil, map[string]string{v1alpha1.AnnotationReplacedBy: strings.Repeat("u", 100<<10)}},
+	{"catalog/replaced-by", nil, map[string]string{v1alpha1.AnnotationReplacedBy: "judged"}},
+	{"catalog/obsolete-after", nil, map[string]string{v1alpha1.AnnotationObsoleteAfter: "99999-01-01T00:00:00Z"}},
+	{"catalog/obsolete-after", nil, map[string]string{v1alpha1.AnnotationObsoleteAfter: "2027-01-01"}},
+	{"catalog/misplaced", nil, map[string]string{v1alpha1.LabelLifecycle: "obsolete"}},
+	{"catalog/misplaced", map[string]string{v1alpha1.AnnotationReplacedBy: "other"}, nil},
+}
+
+// rightLifecycle has all keys.
+var rightLifecycle = labelled{
+	labels:      map[string]string{v1alpha1.LabelLifecycle: "deprecated", v1alpha1.LabelDeprecated: "true"},
+	annotations: map[string]string{v1alpha1.AnnotationReplacedBy: "other", v1alpha1.AnnotationObsoleteAfter: "2027-01-01T00:00:00.5+01:00"},
 }
 
 var wrongPreferences = []wrong{

@@ -11,6 +11,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"github.com/kilnvm/kiln/test/corpus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,12 @@ import (
 // wrong is an object that one rule of a policy refuses: a merge patch of the spec of one that no rule refuses.
 type wrong struct{ rule, patch string }
 
+// labelled is a right object whose metadata one rule of a policy refuses.
+type labelled struct {
+	rule                string
+	labels, annotations map[string]string
+}
+
 // rightSpec is the spec of a guest that no rule refuses.
 const rightSpec = `{"domain": {"memory": {"guest": "1Gi"}, "devices": {
 	"disks": [{"name": "a", "disk": {"bus": "virtio"}}], "interfaces": [{"name": "a", "masquerade": {}}]}},
@@ -40,11 +47,13 @@ type judged struct {
 }
 
 func kinds() []judged {
-	instancetype := func(t *testing.T, object []byte) field.ErrorList {
-		return validate.Instancetype(&decoded[v1beta1.VirtualMachineInstancetype](t, object).Spec, nil)
+	judgeInstancetype := func(t *testing.T, object []byte) field.ErrorList {
+		read := decoded[v1beta1.VirtualMachineInstancetype](t, object)
+		return append(validate.Instancetype(&read.Spec, nil), instancetype.LifecycleMistakes(read)...)
 	}
-	preference := func(t *testing.T, object []byte) field.ErrorList {
-		return validate.Preference(&decoded[v1beta1.VirtualMachinePreference](t, object).Spec, nil)
+	judgePreference := func(t *testing.T, object []byte) field.ErrorList {
+		read := decoded[v1beta1.VirtualMachinePreference](t, object)
+		return append(validate.Preference(&read.Spec, nil), instancetype.LifecycleMistakes(read)...)
 	}
 	var inVMs []wrong
 	for _, w := range wrongGuests {
@@ -54,8 +63,8 @@ func kinds() []judged {
 	return []judged{
 		{"VirtualMachineInstance", core, rightSpec, wrongGuests, judgeVMI},
 		{"VirtualMachine", core, `{"runStrategy": "Halted", "template": {"spec": ` + rightSpec + `}}`, append(inVMs, wrongVMs...), judgeVM},
-		{"VirtualMachineInstancetype", catalog, `{"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}}`, wrongInstancetypes, instancetype},
-		{"VirtualMachineClusterPreference", catalog, `{}`, wrongPreferences, preference},
+		{"VirtualMachineInstancetype", catalog, `{"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}}`, wrongInstancetypes, judgeInstancetype},
+		{"VirtualMachineClusterPreference", catalog, `{}`, wrongPreferences, judgePreference},
 	}
 }
 
@@ -97,16 +106,26 @@ func agreement(t *testing.T, p plane) {
 		if errs := kind.judge(t, raw(t, kind.object(t, kind.right))); len(errs) > 0 {
 			t.Fatalf("the engine refuses a right %s: %v", kind.kind, errs)
 		}
-		for _, w := range kind.wrong {
-			object := kind.object(t, string(merged(t, kind.right, w.patch)))
-			if err := create(t.Context(), server, object); err == nil || !strings.Contains(err.Error(), "(rule "+w.rule+")") {
-				t.Errorf("%s, %s: the API server says %v", kind.kind, w.rule, err)
+		refused := func(rule string, object *unstructured.Unstructured) {
+			if err := create(t.Context(), server, object); err == nil || !strings.Contains(err.Error(), "(rule "+rule+")") {
+				t.Errorf("%s, %s: the API server says %v", kind.kind, rule, err)
 			}
 			errs := kind.judge(t, raw(t, object))
-			if !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Origin == w.rule }) {
-				t.Errorf("%s, %s: the engine says %v", kind.kind, w.rule, errs)
+			if !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Origin == rule }) {
+				t.Errorf("%s, %s: the engine says %v", kind.kind, rule, errs)
 			}
-			shown[w.rule] = true
+			shown[rule] = true
+		}
+		for _, w := range kind.wrong {
+			refused(w.rule, kind.object(t, string(merged(t, kind.right, w.patch))))
+		}
+		if kind.apiVersion == v1beta1.SchemeGroupVersion.String() {
+			for _, w := range wrongLifecycles {
+				refused(w.rule, w.on(kind.object(t, kind.right)))
+			}
+			if err := create(t.Context(), server, rightLifecycle.on(kind.object(t, kind.right))); err != nil {
+				t.Errorf("the API server refuses a lifecycle of a %s: %v", kind.kind, err)
+			}
 		}
 	}
 	for _, rule := range policyRules(t, p) {
@@ -161,6 +180,13 @@ func (j judged) object(t *testing.T, spec string) *unstructured.Unstructured {
 		t.Fatalf("%v: %s", err, spec)
 	}
 	object.Object["spec"] = content
+	return object
+}
+
+// on labels and annotates an object.
+func (l labelled) on(object *unstructured.Unstructured) *unstructured.Unstructured {
+	object.SetLabels(l.labels)
+	object.SetAnnotations(l.annotations)
 	return object
 }
 

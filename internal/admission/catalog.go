@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,7 +20,7 @@ func validateInstancetype(_ context.Context, request *admissionv1.AdmissionReque
 	if err != nil || object.DeletionTimestamp != nil {
 		return answer{}, err
 	}
-	return judged(validate.Instancetype(&object.Spec, field.NewPath("spec")), nil)
+	return judged(append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...), nil)
 }
 
 func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
@@ -27,7 +28,8 @@ func validatePreference(_ context.Context, request *admissionv1.AdmissionRequest
 	if err != nil || object.DeletionTimestamp != nil {
 		return answer{}, err
 	}
-	return judged(validate.Preference(&object.Spec, field.NewPath("spec")), validate.PreferenceWarnings(&object.Spec))
+	mistakes := append(validate.Preference(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(object)...)
+	return judged(mistakes, validate.PreferenceWarnings(&object.Spec))
 }
 
 func validatePreset(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {

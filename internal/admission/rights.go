@@ -18,7 +18,7 @@ type MayRead func(context.Context, authenticationv1.UserInfo, resolve.Source) (b
 // them. A review is a write that stores nothing, so that a dry run may make it.
 func AccessReview(c client.Client) MayRead {
 	return func(ctx context.Context, user authenticationv1.UserInfo, source resolve.Source) (bool, error) {
-		attributes := authorizationv1.ResourceAttributes{Verb: "get"}
+		attributes := authorizationv1.ResourceAttributes{Verb: source.Verb()}
 		attributes.Group, attributes.Version, attributes.Resource, attributes.Namespace, attributes.Name = source.Attributes()
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			ResourceAttributes: &attributes, User: user.Username, Groups: user.Groups, UID: user.UID,
@@ -37,6 +37,9 @@ func AccessReview(c client.Client) MayRead {
 // asker is who sent a request, and what they may read.
 func (s *Server) asker(request *admissionv1.AdmissionRequest) review.Asker {
 	return review.Asker{Name: request.UserInfo.Username, MayRead: func(ctx context.Context, source resolve.Source) (bool, error) {
+		if s.MayRead == nil { // nobody can be asked
+			return false, nil
+		}
 		return s.MayRead(ctx, request.UserInfo, source)
 	}}
 }

@@ -51,7 +51,7 @@ func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return copyTo(object, into)
 }
 
-// List fills a typed list with the objects of its kind, of one namespace if the options name one.
+// List fills a list with the objects of its kind, of one namespace if the options name one.
 func (r Reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	kind, err := apiutil.GVKForObject(list, r.scheme)
 	if err != nil {
@@ -70,8 +70,8 @@ func (r Reader) List(_ context.Context, list client.ObjectList, options ...clien
 			continue
 		}
 		item := reflect.New(slice.Type().Elem())
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, item.Interface()); err != nil {
-			return fmt.Errorf("reading %s '%s': %w", at.Kind, at.Name, err)
+		if err := copyTo(object, item.Interface()); err != nil {
+			return err
 		}
 		slice.Set(reflect.Append(slice, item.Elem()))
 	}
@@ -79,7 +79,7 @@ func (r Reader) List(_ context.Context, list client.ObjectList, options ...clien
 }
 
 // copyTo converts an object to the type that the caller reads. Fields that the type lacks are dropped, as a typed client does.
-func copyTo(object *unstructured.Unstructured, into client.Object) error {
+func copyTo(object *unstructured.Unstructured, into any) error {
 	if untyped, ok := into.(*unstructured.Unstructured); ok {
 		object.DeepCopyInto(untyped)
 		return nil

@@ -153,13 +153,18 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 		}
 		ref = named
 	}
-	found, err := r.live(ctx, ref)
-	if found == nil && err == nil {
+	found, object, err := r.live(ctx, ref)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case found != nil:
+		resolution.Current = append(resolution.Current, Current{Path: ref.at(), Source: found.source, Object: object})
+	default:
 		kind := ref.family.Canonical(ref.kind)
 		resolution.warnMissing(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
 			"%s '%s'%s does not exist; the VM cannot start until it does", kind, ref.name, ref.where())
 	}
-	return found, nil, err
+	return found, nil, nil
 }
 
 // byRevisionName returns the revision that revisionName names. Naming one that does not exist, or that is of another object, is an error of
@@ -194,7 +199,7 @@ func (r Resolver) pinned(ctx context.Context, ref *reference, name string) (*con
 	key := client.ObjectKey{Namespace: ref.namespace, Name: name}
 	found, err := r.cached().revision(ctx, ref.family, key)
 	if err == nil && found == nil && ref.name != "" {
-		if found, err = r.cached().live(ctx, ref); found != nil && found.revision != name {
+		if found, _, err = r.cached().live(ctx, ref); found != nil && found.revision != name {
 			found = nil
 		}
 	}

@@ -38,8 +38,8 @@ func (f family) trusted(stored *appsv1.ControllerRevision) (*content, error) {
 	return found, err
 }
 
-// live returns the object that a matcher names, as a snapshot. Nil if it does not exist.
-func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
+// live returns the object that a matcher names, as a snapshot and as it is. Nil if it does not exist.
+func (r Resolver) live(ctx context.Context, ref *reference) (*content, *unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	kind := ref.family.Canonical(ref.kind)
 	object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
@@ -48,9 +48,10 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*content, error) {
 		key.Namespace = ref.namespace
 	}
 	if err := r.get(ctx, key, object); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, nil, client.IgnoreNotFound(err)
 	}
-	return r.snapshot(ctx, ref.family, ref.namespace, object)
+	found, err := r.snapshot(ctx, ref.family, ref.namespace, object)
+	return found, object, err
 }
 
 // snapshot returns the content of a live object as the revision of a namespace: the stored one, else a draft.

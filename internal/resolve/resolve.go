@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,10 +45,22 @@ type Resolution struct {
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
 	Warnings []string
+	// Current are the instancetype and the preference that the VM gets as they are now. One that it gets from a pin, from revisionName or from
+	// its status is not among them.
+	Current []Current
 	// Missing are the objects and volumes that some of the warnings are about.
 	Missing []Missing
 	// Waiting reports that the source of a volume does not exist yet, so that its recommendation is unknown.
 	Waiting bool
+}
+
+// Current is an instancetype or preference as it is now.
+type Current struct {
+	// Path is the field of the VM that names it, or the volume that recommends it.
+	Path *field.Path
+	instancetype.Source
+	// Object is the whole of it. Its metadata is in no revision.
+	Object metav1.Object
 }
 
 // Refusal is the error of a request that its author must correct (422). Every other error of this package is Kiln's or the cluster's: the same

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -36,10 +37,18 @@ func SourceKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{claims.GroupVersionKind, dataVolumes.GroupVersionKind, dataSources.GroupVersionKind, snapshots.GroupVersionKind}
 }
 
-// Source is an object that an inference reads.
+// Source is an object that an inference reads, or a list of instancetypes or preferences.
 type Source struct {
 	sourceKind
 	Namespace, Name string
+}
+
+// Verb is what is done with it: volume sources are read, instancetypes and preferences are listed.
+func (s Source) Verb() string {
+	if s.Group == v1beta1.SchemeGroupVersion.Group {
+		return "list"
+	}
+	return "get"
 }
 
 // every is the name that means all objects of a kind in a namespace.

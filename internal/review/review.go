@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
@@ -21,6 +22,10 @@ type Reviewer struct {
 	// Configuration returns the configuration in force. Each review calls it once, so that one object is pinned to the configuration that it
 	// is judged by, also when another one comes into force meanwhile.
 	Configuration func() config.Cluster
+	// Now returns the time by which instancetypes and preferences become obsolete; nil for the clock of this machine.
+	Now func() time.Time
+	// Stored means that the VMs that are reviewed exist already. None of them is refused because what it refers to is obsolete.
+	Stored bool
 }
 
 // Asker is the account that sends an object. The zero value asks nobody's permission: it reads with rights of its own, and may write what
@@ -74,8 +79,11 @@ func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	if reviewed.Resolved.Waiting {
 		reviewed.authorised = authorised(vm, old, resolver.Rights)
 	}
+	resolver.Suggest(ctx, &reviewed.Resolved, asker.MayRead)
+	obsolete := r.lifecycles(&reviewed)
 	reviewed.Meant = resolve.Effective(vm, reviewed.Resolved.Pins)
 	reviewed.Explicit, reviewed.Verdict = admit.VM(reviewed.Meant, old, reviewed.Input)
+	reviewed.Errors = append(reviewed.Errors, obsolete...)
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
 	return reviewed, ctx.Err()
 }

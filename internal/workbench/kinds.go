@@ -47,7 +47,9 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 	if old != nil && (old.Name != vm.Name || old.Namespace != vm.Namespace) {
 		old = nil
 	}
-	reviewed, err := s.reviewer.VM(ctx, vm, old, review.Asker{})
+	reviewer := s.reviewer
+	reviewer.Stored = r.stored
+	reviewed, err := reviewer.VM(ctx, vm, old, review.Asker{})
 	if err != nil {
 		return err
 	}
@@ -91,14 +93,15 @@ func (s stageOne) preset(_ context.Context, r *Reviewed, raw []byte) error {
 func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachineInstancetype
 	err := json.Unmarshal(raw, &object)
-	r.Verdict.Errors = validate.Instancetype(&object.Spec, field.NewPath("spec"))
+	r.Verdict.Errors = append(validate.Instancetype(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(&object)...)
 	return err
 }
 
 func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachinePreference
 	err := json.Unmarshal(raw, &object)
-	r.Verdict = admit.Verdict{Errors: validate.Preference(&object.Spec, field.NewPath("spec")), Warnings: validate.PreferenceWarnings(&object.Spec)}
+	mistakes := append(validate.Preference(&object.Spec, field.NewPath("spec")), instancetype.LifecycleMistakes(&object)...)
+	r.Verdict = admit.Verdict{Errors: mistakes, Warnings: validate.PreferenceWarnings(&object.Spec)}
 	return err
 }
 

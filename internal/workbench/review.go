@@ -72,7 +72,7 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 			if err := stage.run(ctx, &r); err != nil {
 				r.Fault = fmt.Errorf("%s: %w", r.Name(), err)
 			}
-			b.judgeMissing(ctx, &r)
+			b.judgeMissing(&r)
 		}
 		all.Objects = append(all.Objects, r)
 	}

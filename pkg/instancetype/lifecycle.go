@@ -1,9 +1,8 @@
 package instancetype
 
 import (
-	"fmt"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +46,7 @@ func ReadLifecycle(object metav1.Object, now time.Time) Lifecycle {
 func (l *Lifecycle) readState(labels map[string]string) {
 	if state, given := labels[v1alpha1.LabelLifecycle]; given {
 		if !slices.Contains(lifecycleStates, state) {
-			l.mistake("labels", v1alpha1.LabelLifecycle, state, "must be 'active', 'deprecated' or 'obsolete'")
+			l.mistake(illegible("labels", v1alpha1.LabelLifecycle, state, "must be 'active', 'deprecated' or 'obsolete'").WithOrigin("catalog/lifecycle"))
 		} else {
 			l.atLeast(state)
 		}
@@ -56,7 +55,7 @@ func (l *Lifecycle) readState(labels map[string]string) {
 	case deprecated == "true":
 		l.atLeast(v1alpha1.LifecycleDeprecated)
 	case given && deprecated != "false":
-		l.mistake("labels", v1alpha1.LabelDeprecated, deprecated, "must be 'true' or 'false'")
+		l.mistake(illegible("labels", v1alpha1.LabelDeprecated, deprecated, "must be 'true' or 'false'").WithOrigin("catalog/deprecated"))
 	}
 }
 
@@ -65,13 +64,17 @@ func (l *Lifecycle) readReplacement(object metav1.Object) {
 	switch {
 	case !given:
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		l.mistake("annotations", v1alpha1.AnnotationReplacedBy, name, "must be the name of an object of this kind")
+		l.mistake(illegible("annotations", v1alpha1.AnnotationReplacedBy, name, "must be the name of an object of this kind").WithOrigin("catalog/replaced-by"))
 	case name == object.GetName():
-		l.mistake("annotations", v1alpha1.AnnotationReplacedBy, name, "must be another object")
+		l.mistake(illegible("annotations", v1alpha1.AnnotationReplacedBy, name, "must be another object").WithOrigin("catalog/replaced-by"))
 	default:
 		l.ReplacedBy = name
 	}
 }
+
+// timeForm is that of RFC 3339, as policy kiln-lifecycle has it. time.Parse alone also allows hours of one digit and offsets of 24 hours.
+var timeForm = regexp.MustCompile(
+	`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
 
 // readEnd reads the announced end. Before it the object is deprecated, also where no label says so: nobody is to meet the end unwarned.
 func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
@@ -80,8 +83,9 @@ func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
 		return
 	}
 	end, err := time.Parse(time.RFC3339, text)
-	if err != nil || end.Year() < 1 { // the year 0 is none in CEL, by which a policy reads the same text
-		l.mistake("annotations", v1alpha1.AnnotationObsoleteAfter, text, "must be a time as of RFC 3339, such as '2027-01-31T00:00:00Z'")
+	if err != nil || !timeForm.MatchString(text) {
+		l.mistake(illegible("annotations", v1alpha1.AnnotationObsoleteAfter, text,
+			"must be a time as of RFC 3339, such as '2027-01-31T00:00:00Z'").WithOrigin("catalog/obsolete-after"))
 		return
 	}
 	l.ObsoleteAfter = end
@@ -96,12 +100,12 @@ func (l *Lifecycle) readEnd(annotations map[string]string, now time.Time) {
 func (l *Lifecycle) readMisplaced(object metav1.Object) {
 	for _, key := range []string{v1alpha1.LabelLifecycle, v1alpha1.LabelDeprecated} {
 		if value, given := object.GetAnnotations()[key]; given {
-			l.mistake("annotations", key, value, "must be a label")
+			l.mistake(illegible("annotations", key, value, "must be a label").WithOrigin("catalog/misplaced"))
 		}
 	}
 	for _, key := range []string{v1alpha1.AnnotationReplacedBy, v1alpha1.AnnotationObsoleteAfter} {
 		if value, given := object.GetLabels()[key]; given {
-			l.mistake("labels", key, value, "must be an annotation")
+			l.mistake(illegible("labels", key, value, "must be an annotation").WithOrigin("catalog/misplaced"))
 		}
 	}
 }
@@ -115,36 +119,46 @@ func (l *Lifecycle) atLeast(state string) {
 // mostShown is how many bytes of an illegible value a message repeats. Annotations may have 256 KiB.
 const mostShown = 64
 
-func (l *Lifecycle) mistake(of, key, value, detail string) {
+func (l *Lifecycle) mistake(m *field.Error) { l.Mistakes = append(l.Mistakes, m) }
+
+// illegible returns the mistake of a value; of says whether it is one of the labels or of the annotations.
+func illegible(of, key, value, detail string) *field.Error {
 	if len(value) > mostShown {
 		value = strings.ToValidUTF8(value[:mostShown], "") + "…"
 	}
-	_, rule, _ := strings.Cut(key, "/")
-	l.Mistakes = append(l.Mistakes, field.Invalid(field.NewPath("metadata", of).Key(key), value, detail).WithOrigin("catalog/"+rule))
+	return field.Invalid(field.NewPath("metadata", of).Key(key), value, detail)
+}
+
+// LifecycleMistakes are the values in the metadata of an instancetype or preference that ReadLifecycle cannot read at any time.
+func LifecycleMistakes(object metav1.Object) field.ErrorList {
+	return ReadLifecycle(object, time.Time{}).Mistakes
 }
 
 // Obsolete reports whether new VMs may not use the object.
 func (l Lifecycle) Obsolete() bool { return l.State == v1alpha1.LifecycleObsolete }
 
-// Notice returns the sentence for whoever uses the object, such as "is deprecated: use 'u2.small'". It is empty for an active object.
+// Notice returns the sentence for whoever uses the object, such as "is deprecated: use 'u2.small'". It is empty for an active object. The replacement
+// stands first: API servers cut warnings after 120 characters.
 func (l Lifecycle) Notice() string {
-	text := "is " + l.State
-	switch {
-	case l.State == v1alpha1.LifecycleActive:
+	if l.State == v1alpha1.LifecycleActive {
 		return ""
-	case !l.Obsolete() && !l.ObsoleteAfter.IsZero():
-		text += " and will be obsolete after " + l.ObsoleteAfter.Format(time.RFC3339)
 	}
-	if l.ReplacedBy == "" {
-		return text + " and names no replacement"
+	text := "is " + l.State
+	if l.ReplacedBy != "" {
+		text += ": use '" + l.ReplacedBy + "'"
+	} else {
+		text += " without replacement: choose another"
 	}
-	return text + ": use '" + l.ReplacedBy + "'"
+	if !l.Obsolete() && !l.ObsoleteAfter.IsZero() {
+		text += "; obsolete after " + l.ObsoleteAfter.Format(time.RFC3339)
+	}
+	return text
 }
 
-// Warnings returns a sentence for each value that cannot be read. Values are quoted, so that none can forge a line of a log or terminal.
+// Warnings returns a sentence for each value that cannot be read. It leaves the value out: whoever reads the warning did not write it.
 func (l Lifecycle) Warnings() (warnings []string) {
 	for _, m := range l.Mistakes {
-		warnings = append(warnings, fmt.Sprintf("%s: %s has no effect: %s", m.Field, strconv.Quote(fmt.Sprint(m.BadValue)), m.Detail))
+		warnings = append(warnings, m.Field+" has no effect: illegible")
 	}
 	return warnings
 }

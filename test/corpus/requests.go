@@ -119,11 +119,12 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 	case instancetype.Kinds.Namespaced, instancetype.Kinds.Cluster:
 		var now, was v1beta1.VirtualMachineInstancetype
 		err := r.decode(&now, &was)
-		return admit.Verdict{Errors: validate.Instancetype(&now.Spec, spec)}, err
+		return admit.Verdict{Errors: append(validate.Instancetype(&now.Spec, spec), instancetype.LifecycleMistakes(&now)...)}, err
 	case instancetype.PreferenceKinds.Namespaced, instancetype.PreferenceKinds.Cluster:
 		var now, was v1beta1.VirtualMachinePreference
 		err := r.decode(&now, &was)
-		return admit.Verdict{Errors: validate.Preference(&now.Spec, spec), Warnings: validate.PreferenceWarnings(&now.Spec)}, err
+		mistakes := append(validate.Preference(&now.Spec, spec), instancetype.LifecycleMistakes(&now)...)
+		return admit.Verdict{Errors: mistakes, Warnings: validate.PreferenceWarnings(&now.Spec)}, err
 	}
 	if r.Kind == "GuestHardware" {
 		var now, was v1alpha1.GuestHardware

@@ -23,7 +23,7 @@ import (
 const rulesDoc = "../../docs/reference/rules.md"
 
 // judging are the packages besides validate whose errors bear names of rules.
-var judging = []string{"../../pkg/admit", "../../internal/resolve"}
+var judging = []string{"../../pkg/admit", "../../pkg/instancetype", "../../internal/resolve", "../../internal/review"}
 
 // shownElsewhere are rules that files cannot show, with the test that does.
 var shownElsewhere = map[string]rule{

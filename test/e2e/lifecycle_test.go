@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// A deprecated instancetype warns, an obsolete one refuses new VMs and names its replacement. The VM that has it is edited, restarted and moved to
+// the instancetype of now as if nothing had been written.
+func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))
+	ofOwn := func(name string) string {
+		return vm(name, append(running, "{name: small}", "{name: own, kind: VirtualMachineInstancetype}")...)
+	}
+	s.must(s.kubectl(ofOwn("old"), "create", "-f", "-"))
+	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "old") })
+	before := seen(s.get("vmi", "old"))
+
+	s.must(s.kubectl("", "annotate", "vmf", "own", "kilnvm.io/replaced-by=better"))
+	s.must(s.kubectl("", "label", "vmf", "own", "kilnvm.io/lifecycle=deprecated"))
+	const deprecated = "Warning: VirtualMachineInstancetype 'own' is deprecated: use 'better'"
+	s.eventually("a new VM gets the warning", func() bool {
+		return strings.Contains(s.must(s.kubectl(ofOwn("warned"), "create", "--dry-run=server", "-f", "-")).stderr, deprecated)
+	})
+	if said := s.must(s.kubectl(ofOwn("warned"), "create", "-f", "-")); !strings.Contains(said.stderr, deprecated) {
+		t.Errorf("the creation says %s", said.stderr)
+	}
+
+	s.must(s.kubectl("", "label", "--overwrite", "vmf", "own", "kilnvm.io/lifecycle=obsolete"))
+	s.eventually("a new VM is refused", func() bool {
+		return s.kubectl(ofOwn("new"), "create", "--dry-run=server", "-f", "-").err != nil
+	})
+	const obsolete = `spec.instancetype.name: Invalid value: "own": VirtualMachineInstancetype 'own' is obsolete: use 'better'`
+	if said := s.kubectl(ofOwn("new"), "create", "-f", "-"); said.err == nil || !strings.Contains(said.stderr, obsolete) {
+		t.Errorf("the creation says %s%s", said.stdout, said.stderr)
+	}
+	if said := s.must(s.kubectl("", "get", "vmf", "own")).stdout; !strings.Contains(said, "LIFECYCLE") || !strings.Contains(said, "obsolete") {
+		t.Errorf("kubectl get shows %s", said)
+	}
+
+	const edit = `-p={"spec":{"template":{"metadata":{"labels":{"edited":"yes"}}}}}`
+	if said := s.must(s.kubectl("", "patch", "vm", "old", "--type=merge", edit)); strings.Contains(said.stderr, "obsolete") {
+		t.Errorf("an edit says %s", said.stderr)
+	}
+	uid := s.get("vmi", "old").GetUID()
+	s.must(s.kubectl("", "delete", "vmi", "old", "--timeout=60s"))
+	s.eventually("the VM starts again", func() bool { return s.exists("vmi", "old") && s.get("vmi", "old").GetUID() != uid })
+	after := s.get("vmi", "old")
+	if now := seen(after); now["memory"] != before["memory"] || now["uuid"] != before["uuid"] || after.GetLabels()["edited"] != "yes" {
+		t.Errorf("the VMI was %v and is %v with labels %v", before, now, after.GetLabels())
+	}
+	s.must(s.kubectl("", "annotate", "--overwrite", "vm", "old", "kilnvm.io/pins="))
+	if pins(t, s.get("vm", "old"))["instancetype"] == "" {
+		t.Error("the VM was not pinned anew")
+	}
+
+	wrong := s.kubectl("", "label", "--overwrite", "vmf", "own", "kilnvm.io/lifecycle=gone")
+	if wrong.err == nil || !strings.Contains(wrong.stderr, "must be") || !strings.Contains(wrong.stderr, "active") {
+		t.Errorf("an illegible state is answered with %s%s", wrong.stdout, wrong.stderr)
+	}
+}
