@@ -14,6 +14,14 @@ var (
 // Both are the two kinds, the namespaced one first.
 func (k KindNames) Both() []string { return []string{k.Namespaced, k.Cluster} }
 
+// Other are the kinds of the other family: those of preferences for those of instancetypes, and the reverse.
+func (k KindNames) Other() KindNames {
+	if k == Kinds {
+		return PreferenceKinds
+	}
+	return Kinds
+}
+
 // CatalogKinds are all four kinds of instancetypes and preferences. No other package lists them.
 func CatalogKinds() []string { return append(Kinds.Both(), PreferenceKinds.Both()...) }
 

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+func instancetypesCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "instancetypes",
+		Aliases: []string{"instancetype"},
+		Short:   "List the instancetypes that a new VM may use",
+		Long: "List the instancetypes that a new VM may use, by class and size: those of the cluster and of the namespace, or those of\n" +
+			"files with -f. The first column is what --instancetype of 'kubectl kiln create vm' takes.",
+		Example: "  kubectl kiln instancetypes --for windows.11 --min-cpu 4\n" +
+			"  kubectl kiln instancetypes -f catalog/ -l instancetype.kubevirt.io/class=general.purpose -o wide",
+		Args: cobra.NoArgs,
+	}
+	memory := cmd.Flags().String("min-memory", "", "list instancetypes with at least this memory, such as 8Gi")
+	w := o.addWish(cmd, instancetype.Kinds, "list instancetypes that meet the requirements of this preference")
+	cmd.Flags().Uint32Var(&w.CPUs, "min-cpu", 0, "list instancetypes with at least this number of vCPUs")
+	cmd.Flags().IntVar(&w.GPUs, "gpus", 0, "list instancetypes with at least this number of GPUs")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if *memory != "" {
+			if w.Memory, err = resource.ParseQuantity(*memory); err != nil {
+				return fmt.Errorf("--min-memory '%s': %w", *memory, err)
+			}
+		}
+		return o.choose(cmd.Context(), w, sizeColumns)
+	}
+	return cmd
+}
+
+func preferencesCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "preferences",
+		Aliases: []string{"preference"},
+		Short:   "List the preferences that a new VM may use",
+		Long: "List the preferences that a new VM may use, with what they require of an instancetype: those of the cluster and of the\n" +
+			"namespace, or those of files with -f. The first column is what --preference of 'kubectl kiln create vm' takes.",
+		Example: "  kubectl kiln preferences --for u1.small\n" +
+			"  kubectl kiln preferences -l instancetype.kubevirt.io/os-type=windows -o json",
+		Args: cobra.NoArgs,
+	}
+	w := o.addWish(cmd, instancetype.PreferenceKinds, "list preferences whose requirements this instancetype meets")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.choose(cmd.Context(), w, preferenceColumns) }
+	return cmd
+}
+
+// wish is what is asked of offers, with the flags that are not read yet.
+type wish struct {
+	workbench.Wish
+	selector, source string
+}
+
+// addWish adds the flags that both lists have.
+func (o *options) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
+	w := &wish{Wish: workbench.Wish{Kinds: kinds}}
+	flags := cmd.Flags()
+	flags.StringVar(&w.For, "for", "", about)
+	flags.StringVarP(&w.selector, "selector", "l", "", "list what has these labels, as in kubectl")
+	flags.BoolVar(&w.All, "all", false, "list what is obsolete and what does not fit, too")
+	flags.StringVarP(&w.source, "filename", "f", clusterSource, sourceUsage)
+	o.addOutput(cmd, "text", "text", "wide", "json", "yaml")
+	return w
+}
+
+// sourceUsage is the help of a flag that names a catalog.
+const sourceUsage = "catalog to choose from: a folder, a file, '-', or 'cluster' for that of the current cluster and namespace"
+
+// choose prints the offers that meet a wish.
+func (o *options) choose(ctx context.Context, w *wish, columns []column) (err error) {
+	if w.Labels, err = labels.Parse(w.selector); err != nil {
+		return fmt.Errorf("--selector '%s': %w", w.selector, err)
+	}
+	catalog, err := o.catalog(ctx, w.source)
+	if err != nil {
+		return err
+	}
+	for _, refused := range catalog.Refused {
+		o.warn(printable(fmt.Sprintf("%s:%d: left out: %s", refused.File, refused.Line, refused.Message)))
+	}
+	offers, err := catalog.Choose(w.Wish, time.Now())
+	if err != nil {
+		return fmt.Errorf("--for: %w", err)
+	}
+	if o.output == "json" || o.output == "yaml" {
+		return o.print(append([]workbench.Offer{}, offers...))
+	}
+	if len(offers) == 0 {
+		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists what does not fit, with the reason")
+		return nil
+	}
+	return o.table(columns, offers)
+}
+
+// column is one of a table of offers.
+type column struct {
+	head string
+	cell func(workbench.Offer) string
+	// wide columns are those of -o wide.
+	wide bool
+}
+
+var (
+	sizeColumns = append([]column{
+		{head: "NAME", cell: workbench.Offer.Flag},
+		{head: "CPU", cell: func(o workbench.Offer) string { return fmt.Sprint(o.CPUs) }},
+		{head: "MEMORY", cell: memory},
+		{head: "GPUS", cell: func(o workbench.Offer) string { return fmt.Sprint(o.GPUs) }},
+		{head: "CLASS", cell: workbench.Offer.Class},
+	}, sharedColumns...)
+	preferenceColumns = append([]column{
+		{head: "NAME", cell: workbench.Offer.Flag},
+		{head: "MIN-CPU", cell: required},
+		{head: "MIN-MEMORY", cell: memory},
+		{head: "OS", cell: func(o workbench.Offer) string { return o.Labels["instancetype.kubevirt.io/os-type"] }},
+	}, sharedColumns...)
+	sharedColumns = []column{
+		{head: "LIFECYCLE", cell: func(o workbench.Offer) string { return o.Lifecycle }},
+		{head: "USE-INSTEAD", cell: func(o workbench.Offer) string { return o.ReplacedBy }},
+		{head: "OBSOLETE-AFTER", cell: func(o workbench.Offer) string { return o.ObsoleteAfter }, wide: true},
+		{head: "ARCHITECTURES", cell: func(o workbench.Offer) string { return strings.Join(o.Architectures, ",") }, wide: true},
+		{head: "FEATURES", cell: func(o workbench.Offer) string { return strings.Join(o.Features, ", ") }, wide: true},
+	}
+)
+
+// required are the vCPUs that a preference asks for; nothing if it asks for none.
+func required(o workbench.Offer) string {
+	if o.CPUs == 0 {
+		return ""
+	}
+	return fmt.Sprint(o.CPUs)
+}
+
+func memory(o workbench.Offer) string {
+	if o.Memory == nil {
+		return ""
+	}
+	return o.Memory.String()
+}
+
+// fits is the column of the engine's verdict.
+var fits = column{head: "FITS", cell: func(o workbench.Offer) string {
+	if *o.Fits {
+		return "yes"
+	}
+	return "no: " + o.Misses
+}}
+
+// table prints offers. A cell that is empty in all of them has no column.
+func (o *options) table(columns []column, offers []workbench.Offer) error {
+	if offers[0].Fits != nil {
+		columns = append(columns[:len(columns):len(columns)], fits)
+	}
+	out := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
+	lines := make([][]string, len(offers)+1)
+	for _, c := range columns {
+		if c.wide && o.output != "wide" {
+			continue
+		}
+		cells, filled := []string{c.head}, false
+		for _, offer := range offers {
+			text := printable(c.cell(offer))
+			filled = filled || text != ""
+			cells = append(cells, cmp.Or(text, "-"))
+		}
+		for i := range lines {
+			if filled {
+				lines[i] = append(lines[i], cells[i])
+			}
+		}
+	}
+	for _, line := range lines {
+		fmt.Fprintln(out, strings.Join(line, "\t"))
+	}
+	return out.Flush()
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// offered is a catalog to choose from.
+const offered = `
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterInstancetype
+metadata: {name: u1.small, labels: {instancetype.kubevirt.io/class: general.purpose}}
+spec: {cpu: {guest: 1}, memory: {guest: 2Gi}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterInstancetype
+metadata:
+  name: u1.large
+  labels: {instancetype.kubevirt.io/class: general.purpose, kilnvm.io/lifecycle: deprecated}
+  annotations: {kilnvm.io/replaced-by: u2.large}
+spec: {cpu: {guest: 4}, memory: {guest: 8Gi}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterInstancetype
+metadata: {name: u0.large, labels: {kilnvm.io/lifecycle: obsolete}}
+spec: {cpu: {guest: 4}, memory: {guest: 8Gi}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineInstancetype
+metadata: {name: gpu, namespace: shop}
+spec: {cpu: {guest: 8}, memory: {guest: 16Gi, hugepages: {pageSize: 1Gi}}, gpus: [{name: a, deviceName: nvidia.com/A}]}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterPreference
+metadata: {name: windows, labels: {instancetype.kubevirt.io/os-type: windows}}
+spec: {requirements: {cpu: {guest: 10}, memory: {guest: 4Gi}}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterPreference
+metadata: {name: linux}
+spec: {requirements: {cpu: {guest: 2}, memory: {guest: 4Gi}}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachinePreference
+metadata: {name: elsewhere, namespace: bank}
+spec: {}
+`
+
+func TestChoosing(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, offered)
+	for _, test := range []struct {
+		why, args, out, errOut string
+		status                 int
+	}{
+		{"all that new VMs may use", "instancetypes", "" +
+			"NAME                             CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      -                 active       -\n" +
+			"u1.small                         1     2Gi      0      general.purpose   active       -\n" +
+			"u1.large                         4     8Gi      0      general.purpose   deprecated   u2.large\n", "", 0},
+		{"figures", "instancetypes --min-cpu 2 --min-memory 9Gi --gpus 1", "" +
+			"NAME                             CPU   MEMORY   GPUS   LIFECYCLE\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      active\n", "", 0},
+		{"labels", "instancetypes -l instancetype.kubevirt.io/class,kilnvm.io/lifecycle!=deprecated", "" +
+			"NAME       CPU   MEMORY   GPUS   CLASS             LIFECYCLE\n" +
+			"u1.small   1     2Gi      0      general.purpose   active\n", "", 0},
+		{"more columns", "instancetypes --gpus 1 -o wide", "" +
+			"NAME                             CPU   MEMORY   GPUS   LIFECYCLE   FEATURES\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      active      hugepages 1Gi\n", "", 0},
+		{"what a preference requires", "instancetypes --for linux", "" +
+			"NAME                             CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      -                 active       -             yes\n" +
+			"u1.large                         4     8Gi      0      general.purpose   deprecated   u2.large      yes\n", "", 0},
+		{"what does not fit, with the reason", "instancetypes --for linux --all -l instancetype.kubevirt.io/class=general.purpose", "" +
+			"NAME       CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
+			"u1.small   1     2Gi      0      general.purpose   active       -             no: has 1, and VirtualMachineClusterPreference 'linux' requires 2 vCPUs\n" +
+			"u1.large   4     8Gi      0      general.purpose   deprecated   u2.large      yes\n", "", 0},
+		{"a preference of another namespace", "instancetypes --for virtualmachinepreference/elsewhere --gpus 1 --all", "" +
+			"NAME                             CPU   MEMORY   GPUS   LIFECYCLE   FITS\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      active      no: is of another namespace\n", "", 0},
+		{"nothing", "instancetypes --min-cpu 100", "", "nothing in the catalog meets this; --all lists what does not fit, with the reason\n", 0},
+		{"preferences", "preferences", "" +
+			"NAME                                 MIN-CPU   MIN-MEMORY   OS        LIFECYCLE\n" +
+			"virtualmachinepreference/elsewhere   -         -            -         active\n" +
+			"linux                                2         4Gi          -         active\n" +
+			"windows                              10        4Gi          windows   active\n", "", 0},
+		{"preferences of an instancetype", "preferences --for u1.large", "" +
+			"NAME                                 MIN-CPU   MIN-MEMORY   LIFECYCLE   FITS\n" +
+			"virtualmachinepreference/elsewhere   -         -            active      yes\n" +
+			"linux                                2         4Gi          active      yes\n", "", 0},
+		{"a name that is not there", "preferences --for u1.lrge", "",
+			"error: --for: VirtualMachineClusterInstancetype 'u1.lrge' does not exist; did you mean 'u1.large'?\n", 2},
+		{"a name of a namespace", "preferences --for gpu", "",
+			"error: --for: VirtualMachineClusterInstancetype 'gpu' does not exist; did you mean 'virtualmachineinstancetype/gpu'?\n", 2},
+		{"a kind that is none", "preferences --for size/gpu", "",
+			"error: --for: 'size' is no kind: use 'virtualmachineclusterinstancetype' or 'virtualmachineinstancetype'\n", 2},
+		{"no quantity", "instancetypes --min-memory much", "", "error: --min-memory 'much': quantities must match", 2},
+		{"no selector", "preferences -l a==b==c", "", "error: --selector 'a==b==c': ", 2},
+	} {
+		got := call(t, "", append(strings.Fields(test.args), "-f", file)...)
+		said := got.errOut
+		if got.err != nil {
+			said += "error: " + got.err.Error() + "\n"
+		}
+		if got.out != test.out || !strings.HasPrefix(said, test.errOut) || (said == "") != (test.errOut == "") || ExitStatus(got.err) != test.status {
+			t.Errorf("%s: status %d\n%s%s\nwant %d\n%s%s", test.why, ExitStatus(got.err), got.out, said, test.status, test.out, test.errOut)
+		}
+	}
+}
+
+// TestChoosingFromHostileFiles: what an API server would refuse is left out with its reason, and gives a terminal no orders.
+func TestChoosingFromHostileFiles(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, strings.Replace(offered, "os-type: windows", `os-type: "win\e[31mdows"`, 1))
+	got := call(t, "", "preferences", "-f", file)
+	if got.err != nil || strings.Contains(got.out, "windows") || !strings.Contains(got.errOut, "left out: ") || strings.ContainsRune(got.out+got.errOut, '\x1b') {
+		t.Errorf("%v\n%s%q", got.err, got.out, got.errOut)
+	}
+}
+
+func TestChoosingAsDocument(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, offered)
+	var offers []struct {
+		Name, Lifecycle, ReplacedBy, Misses string
+		CPUs                                int
+		Fits                                bool
+	}
+	got := call(t, "", "instancetypes", "-f", file, "-o", "json", "--for", "linux", "--all", "--min-cpu", "1", "-l", "kilnvm.io/lifecycle")
+	if err := json.Unmarshal([]byte(got.out), &offers); err != nil || len(offers) != 2 {
+		t.Fatalf("%v, %v:\n%s", got.err, err, got.out)
+	}
+	if o := offers[1]; o.Name != "u1.large" || o.Lifecycle != "deprecated" || o.ReplacedBy != "u2.large" || o.CPUs != 4 || !o.Fits || o.Misses != "" {
+		t.Errorf("got %+v", o)
+	}
+	if got := call(t, "", "preferences", "-f", file, "-o", "json", "-l", "none"); strings.TrimSpace(got.out) != "[]" {
+		t.Errorf("no offers are an empty list, got %s", got.out)
+	}
+}
