@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 )
@@ -11,12 +13,14 @@ import (
 func catalogCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "catalog",
-		Short:   "Check and compare catalogs of instancetypes and preferences",
+		Short:   "Check, compare, publish and sign catalogs of instancetypes and preferences",
 		Example: "  kubectl kiln catalog lint catalog/",
-		Long: "Check and compare catalogs of instancetypes and preferences. A catalog is a folder with their manifests, one file, '-' for\n" +
-			"the standard input, or 'cluster' for the objects of the current cluster.",
+		Long: "Check, compare, publish and sign catalogs of instancetypes and preferences. A catalog is a folder with their manifests, one\n" +
+			"file, '-' for the standard input, 'cluster' for the objects of the current cluster, or an OCI reference such as\n" +
+			"'oci://registry.example.org/catalogs/general:1.0.0'. Registries are reached with docker's credentials.",
 	}
-	cmd.AddCommand(catalogLintCommand(o))
+	cmd.AddCommand(catalogCopyCommand(o), catalogInspectCommand(o), catalogLintCommand(o), catalogPullCommand(o), catalogPushCommand(o),
+		catalogSignCommand(o), catalogSiteCommand(o), catalogVerifyCommand(o))
 	return cmd
 }
 
@@ -36,7 +40,7 @@ func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog
 		}
 		return workbench.ClusterCatalog(ctx, cluster, namespace)
 	}
-	files, err := workbench.ReadCatalogFiles(source, o.In)
+	files, err := o.catalogFiles(ctx, source)
 	if err != nil {
 		return workbench.Catalog{}, err
 	}
@@ -48,4 +52,17 @@ func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog
 		err = fmt.Errorf("no instancetype and no preference in %s", source)
 	}
 	return read, err
+}
+
+// catalogFiles reads the files of a catalog that is published, or of this machine.
+func (o *options) catalogFiles(ctx context.Context, source string) ([]workbench.CatalogFile, error) {
+	if !strings.HasPrefix(source, oci.Scheme) {
+		return workbench.ReadCatalogFiles(source, o.In)
+	}
+	client, err := o.registryClient()
+	if err != nil {
+		return nil, err
+	}
+	pulled, err := client.Pull(ctx, source)
+	return workbench.CatalogFilesOf(pulled.Artifact), err
 }

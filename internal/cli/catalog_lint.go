@@ -13,7 +13,7 @@ import (
 
 func catalogLintCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "lint DIR|FILE|-|cluster",
+		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
 		Short: "Check a catalog before it is published",
 		Long: "Check a catalog before it is published: schemas, names, the labels below 'instancetype.kubevirt.io/' against the specs,\n" +
 			"lifecycles, instancetypes of one spec, and with Kiln's own engine what boots with what, and on which architecture. Each\n" +
@@ -28,6 +28,7 @@ func catalogLintCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&o.bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lint(cmd, args[0]) }
+	o.addRegistry(cmd)
 	o.addOutput(cmd, "text", "text", "json", "sarif")
 	return cmd
 }

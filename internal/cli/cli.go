@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/version"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
@@ -52,6 +53,8 @@ type options struct {
 	files workbench.Files
 	// bench has the values of --config, --profile and --strict, and the settings once they are read.
 	bench workbench.Bench
+	// registry has the values of --plain-http and --registry-ca.
+	registry oci.Options
 	// output is the value of -o of the command that runs.
 	output string
 	// documents reports that the user asked for JSON or YAML with -o. Rejections are documents then. A command whose default is YAML

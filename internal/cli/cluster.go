@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -109,7 +110,8 @@ func (o *options) answering(commands []*cobra.Command) {
 // reached returns the error of a command; an error of the connection gets the remedy. 'parse' is an error of a URL that the user wrote.
 func (o *options) reached(cmd *cobra.Command, err error) error {
 	var failed *url.Error
-	if !errors.As(err, &failed) || failed.Op == "parse" {
+	var registry *oci.Error // no flag of a cluster helps with a registry
+	if !errors.As(err, &failed) || failed.Op == "parse" || errors.As(err, &registry) {
 		return err
 	}
 	remedy := "use --kubeconfig or --context"

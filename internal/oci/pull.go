@@ -153,3 +153,9 @@ func denied(err error) bool {
 	var response *errcode.ErrorResponse
 	return errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden)
 }
+
+// unknownRepository reports whether a registry says that it has no such repository.
+func unknownRepository(err error) bool {
+	var response *errcode.ErrorResponse
+	return errors.As(err, &response) && response.StatusCode == http.StatusNotFound
+}

@@ -137,21 +137,36 @@ func copySignatures(ctx context.Context, src, dst *remote.Repository, signed dig
 	return err
 }
 
-// explained names the reference and what an administrator can do about the registry's error.
+// Error is what went wrong with an artifact of a registry.
+type Error struct {
+	// Reference starts with Scheme.
+	Reference string
+	text      string
+	err       error
+}
+
+func (e *Error) Error() string {
+	if errors.Is(e.err, errdef.ErrNotFound) {
+		return e.text // the library's text repeats it
+	}
+	return e.text + ": " + e.err.Error()
+}
+
+// Unwrap returns the error of the connection or of the registry.
+func (e *Error) Unwrap() error { return e.err }
+
+// explained names the reference, and what an administrator can do about the registry's error.
 func explained(reference string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var taken *TakenError
-	if errors.As(err, &taken) {
-		return err
+	e := &Error{Reference: Scheme + trimScheme(reference), err: err}
+	e.text = "'" + e.Reference + "'"
+	switch {
+	case errors.Is(err, errdef.ErrNotFound):
+		e.text += " does not exist"
+	case denied(err):
+		e.text = "the registry of " + e.text + " refuses the credentials of docker's configuration file ('docker login' writes them)"
 	}
-	name := Scheme + trimScheme(reference)
-	if errors.Is(err, errdef.ErrNotFound) {
-		return fmt.Errorf("'%s' does not exist: %w", name, err)
-	}
-	if denied(err) {
-		return fmt.Errorf("the registry of '%s' refuses the credentials of docker's configuration file ('docker login' writes them): %w", name, err)
-	}
-	return fmt.Errorf("'%s': %w", name, err)
+	return e
 }

@@ -93,7 +93,8 @@ func (c *Client) repository(r registry.Reference) *remote.Repository {
 	return &remote.Repository{Client: c.http, Reference: r, PlainHTTP: c.plain, SkipReferrersGC: true, MaxMetadataBytes: maxManifest}
 }
 
-// Tags returns the tags of the repository of a reference, in the registry's order, at most limit of them.
+// Tags returns the tags of the repository of a reference, in the registry's order, at most limit of them; none for a repository that does
+// not exist yet.
 func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []string, err error) {
 	r, err := parse(reference)
 	if err != nil {
@@ -107,7 +108,7 @@ func (c *Client) Tags(ctx context.Context, reference string, limit int) (tags []
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, stop) {
+	if err != nil && !errors.Is(err, stop) && !unknownRepository(err) {
 		return nil, explained(reference, err)
 	}
 	return tags, nil

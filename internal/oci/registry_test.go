@@ -57,6 +57,9 @@ func example(content string) Artifact {
 func TestPushAndPull(t *testing.T) {
 	client, host := serve(t, nil)
 	reference := "oci://" + host + "/catalogs/general:1.0.0"
+	if tags, err := client.Tags(t.Context(), reference, 10); err != nil || tags != nil {
+		t.Errorf("tags %v of a repository that does not exist, %v", tags, err)
+	}
 	digest, err := client.Push(t.Context(), reference, example("a: 1"))
 	if err != nil {
 		t.Fatal(err)

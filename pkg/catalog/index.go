@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Annotations of the published catalogs, which the OpenShift console shows.
+// Annotations of the published catalogs with a name for people: that of instancetypes, and that which OpenShift's console reads of
+// preferences.
 const (
-	annotationDisplayName = "openshift.io/display-name"
-	annotationDescription = prefix + "description"
+	annotationDisplayName   = prefix + "displayName"
+	annotationDescription   = prefix + "description"
+	annotationOpenShiftName = "openshift.io/display-name"
 )
 
 // Index lists what a catalog has. It is published beside the catalog's files, for those who choose from a list.
@@ -70,7 +73,7 @@ func (o *Object) entry(now time.Time) Entry {
 	life := instancetype.ReadLifecycle(o, now)
 	sum := sha256.Sum256([]byte(o.content()))
 	e := Entry{
-		Key: o.Key(), DisplayName: o.Annotations[annotationDisplayName], Description: o.Annotations[annotationDescription], Labels: o.Labels,
+		Key: o.Key(), DisplayName: cmp.Or(o.Annotations[annotationDisplayName], o.Annotations[annotationOpenShiftName]), Description: o.Annotations[annotationDescription], Labels: o.Labels,
 		Lifecycle: life.State, ReplacedBy: life.ReplacedBy, Spec: "sha256:" + hex.EncodeToString(sum[:]),
 	}
 	if !life.ObsoleteAfter.IsZero() {

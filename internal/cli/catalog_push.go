@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/oci"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/spf13/cobra"
+)
+
+// mostTags bounds the versions of one repository that are compared.
+const mostTags = 10_000
+
+func catalogPushCommand(o *options) *cobra.Command {
+	p := push{options: o}
+	cmd := &cobra.Command{
+		Use: "push DIR|FILE|-|cluster oci://HOST/REPOSITORY:VERSION", Short: "Publish a catalog as an OCI artifact",
+		Long: "Publish a catalog as an OCI artifact. Flux's OCIRepository and 'oras pull' read it too. The same catalog of the same commit has\n" +
+			"the same digest. A version that is published is never changed.\n\n" +
+			"An instancetype whose spec differs from that in the preceding version is refused: VMs choose it by name. Publish it under\n" +
+			"a new name, and mark the old one with 'kilnvm.io/replaced-by'. --allow-change publishes it all the same.",
+		Example: "  kubectl kiln catalog push catalog/ oci://registry.example.org/catalogs/general:1.0.0",
+		Args:    cobra.ExactArgs(2),
+		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0], args[1]) },
+	}
+	cmd.Flags().BoolVar(&p.allowChange, "allow-change", false, "publish instancetypes that differ from the preceding version under their old names")
+	cmd.Flags().StringVar(&p.source, "source", "", "URL of the catalog's source; default: the remote 'origin' of the folder's Git repository")
+	o.addRegistry(cmd)
+	return cmd
+}
+
+// push is a run of 'catalog push'.
+type push struct {
+	*options
+	allowChange bool
+	source      string
+}
+
+func (p *push) run(ctx context.Context, source, reference string) error {
+	_, tag, _ := cutTag(reference)
+	v, err := workbench.ParseVersion(tag)
+	if err != nil {
+		return err
+	}
+	read, err := p.publishable(ctx, source)
+	if err != nil {
+		return err
+	}
+	commit, err := workbench.CommitOf(ctx, source)
+	if err != nil {
+		return err
+	}
+	if commit.Changed {
+		p.warn(fmt.Sprintf("'%s' has changes that are not committed: the artifact names no commit", source))
+	}
+	artifact, err := read.Artifact(p.annotations(v, commit), commit.Time)
+	if err != nil {
+		return err
+	}
+	client, err := p.registryClient()
+	if err != nil {
+		return err
+	}
+	if err := p.compare(ctx, client, predecessorOf{reference, v, read, commit.Time}); err != nil {
+		return err
+	}
+	digest, err := client.Push(ctx, reference, artifact)
+	if err != nil {
+		return err
+	}
+	instancetypes, preferences := read.Count()
+	fmt.Fprintf(p.Out, "%s@%s: %d instancetypes and %d preferences\n", reference, digest, instancetypes, preferences)
+	return nil
+}
+
+// publishable reads a catalog that has no object which an API server would refuse.
+func (p *push) publishable(ctx context.Context, source string) (workbench.Catalog, error) {
+	read, err := p.catalog(ctx, source)
+	if err != nil {
+		return read, err
+	}
+	refused := 0
+	for _, f := range read.Refused {
+		if f.Severity == catalog.Error {
+			refused++
+			fmt.Fprintln(p.ErrOut, printable(fmt.Sprintf("%s:%d: %s: %s [%s]", f.File, f.Line, f.Object, f.Message, f.Rule)))
+		}
+	}
+	if refused > 0 {
+		return read, ErrRejected
+	}
+	return read, nil
+}
+
+func (p *push) annotations(v workbench.Version, c workbench.Commit) map[string]string {
+	all := map[string]string{ocispec.AnnotationVersion: v.Tag}
+	if c.Revision != "" {
+		all[ocispec.AnnotationRevision] = c.Revision
+	}
+	if !c.Time.IsZero() {
+		all[ocispec.AnnotationCreated] = c.Time.UTC().Format(time.RFC3339)
+	}
+	if p.source != "" {
+		all[ocispec.AnnotationSource] = p.source
+	} else if c.Remote != "" {
+		all[ocispec.AnnotationSource] = c.Remote
+	}
+	return all
+}
+
+// predecessorOf is what a version is compared with its predecessor by.
+type predecessorOf struct {
+	reference string
+	version   workbench.Version
+	read      workbench.Catalog
+	now       time.Time
+}
+
+// compare refuses instancetypes that the preceding version has with another spec.
+func (p *push) compare(ctx context.Context, client *oci.Client, of predecessorOf) error {
+	repository, _, _ := cutTag(of.reference)
+	tags, err := client.Tags(ctx, of.reference, mostTags)
+	if err != nil {
+		return err
+	}
+	before, found := of.version.Predecessor(tags)
+	if !found {
+		return nil
+	}
+	pulled, err := client.Inspect(ctx, repository+":"+before.Tag)
+	if err != nil {
+		return err
+	}
+	index, err := workbench.ReadIndex(pulled.Index)
+	if err != nil {
+		return err
+	}
+	changed := workbench.ChangedInstancetypes(index, catalog.IndexOf(of.read.Objects, of.now))
+	if len(changed) == 0 || p.allowChange {
+		return nil
+	}
+	for _, name := range changed {
+		text := fmt.Sprintf("instancetype '%s' differs from version %s: publish it under a new name, or use --allow-change", name, before.Tag)
+		fmt.Fprintln(p.ErrOut, printable(text))
+	}
+	return ErrRejected
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/kilnvm/kiln/internal/oci"
+	"github.com/kilnvm/kiln/internal/version"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/spf13/cobra"
+)
+
+// addRegistry adds the flags that say how a registry is reached.
+func (o *options) addRegistry(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
+	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
+}
+
+// client of the registry, with docker's credentials.
+func (o *options) registryClient() (*oci.Client, error) {
+	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
+	return oci.New(o.registry)
+}
+
+// cutTag cuts the tag off a reference. A colon before the last slash belongs to the port of the host.
+func cutTag(reference string) (repository, tag string, found bool) {
+	at := strings.LastIndex(reference, ":")
+	if at < 0 || strings.Contains(reference[at:], "/") {
+		return reference, "", false
+	}
+	return reference[:at], reference[at+1:], true
+}
+
+func catalogPullCommand(o *options) *cobra.Command {
+	var folder string
+	cmd := &cobra.Command{
+		Use: "pull oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write the manifests of a published catalog to a folder",
+		Example: "  kubectl kiln catalog pull oci://registry.example.org/catalogs/general:1.0.0 -o general/",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := o.registryClient()
+			if err != nil {
+				return err
+			}
+			pulled, err := client.Pull(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := writeFolder(folder, pulled.Files); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "%s@%s: %d files in %s\n", args[0], pulled.Digest, len(pulled.Files), folder)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&folder, "output", "o", "", "folder to write, which must not exist or be empty")
+	_ = cmd.MarkFlagRequired("output") // fails for a flag that is not there
+	o.addRegistry(cmd)
+	return cmd
+}
+
+// writeFolder writes files into a new folder. They are written beside it first: a folder that exists is whole.
+func writeFolder(folder string, files []oci.File) (err error) {
+	folder = filepath.Clean(folder)
+	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
+		return fmt.Errorf("the folder '%s' is not empty", folder)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	part, err := os.MkdirTemp(filepath.Dir(folder), "."+filepath.Base(folder)+".part-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(part)
+	root, err := os.OpenRoot(part)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, f := range files {
+		name := filepath.FromSlash(f.Name)
+		if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := root.WriteFile(name, f.Content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(folder); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Chmod(part, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(part, folder)
+}
+
+func catalogCopyCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "copy oci://FROM:VERSION oci://TO:VERSION", Short: "Copy a published catalog and its signatures to another repository",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := o.registryClient()
+			if err != nil {
+				return err
+			}
+			digest, err := client.Copy(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "%s@%s\n", args[1], digest)
+			return nil
+		},
+	}
+	o.addRegistry(cmd)
+	return cmd
+}
+
+func catalogInspectCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "Show what a published catalog has, without its files",
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.inspect(cmd.Context(), args[0]) }
+	o.addRegistry(cmd)
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+// inspection is the answer of 'catalog inspect' as a document.
+type inspection struct {
+	Reference   string            `json:"reference"`
+	Digest      string            `json:"digest"`
+	Annotations map[string]string `json:"annotations"`
+	Index       catalog.Index     `json:"index"`
+}
+
+func (o *options) inspect(ctx context.Context, reference string) error {
+	client, err := o.registryClient()
+	if err != nil {
+		return err
+	}
+	pulled, err := client.Inspect(ctx, reference)
+	if err != nil {
+		return err
+	}
+	index, err := workbench.ReadIndex(pulled.Index)
+	if err != nil {
+		return err
+	}
+	found := inspection{reference, pulled.Digest.String(), pulled.Annotations, index}
+	if o.documents {
+		return o.print(found)
+	}
+	fmt.Fprintf(o.Out, "%s@%s\n", reference, pulled.Digest)
+	for _, key := range []string{ocispec.AnnotationVersion, ocispec.AnnotationCreated, ocispec.AnnotationRevision, ocispec.AnnotationSource} {
+		if value := pulled.Annotations[key]; value != "" {
+			fmt.Fprintln(o.Out, printable(strings.TrimPrefix(key, "org.opencontainers.image.")+": "+value))
+		}
+	}
+	table := tabwriter.NewWriter(o.Out, 0, 8, 2, ' ', 0)
+	for _, part := range []struct {
+		head    string
+		entries []catalog.Entry
+	}{{"INSTANCETYPE", index.Instancetypes}, {"PREFERENCE", index.Preferences}} {
+		fmt.Fprintf(table, "\n%s\tVCPUS\tMEMORY\tGPUS\tLIFECYCLE\n", part.head)
+		for _, e := range part.entries {
+			memory := ""
+			if e.Memory != nil {
+				memory = e.Memory.String()
+			}
+			fmt.Fprintln(table, printableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), number(e.CPUs), memory, number(uint32(e.GPUs)), e.Lifecycle))
+		}
+	}
+	return table.Flush()
+}
+
+// number returns a count, or nothing for none.
+func number(n uint32) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// printableCells joins the cells of a row.
+func printableCells(cells ...string) string {
+	for i := range cells {
+		cells[i] = printable(cells[i])
+	}
+	return strings.Join(cells, "\t")
+}

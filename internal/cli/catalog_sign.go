@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/kilnvm/kiln/internal/oci"
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// passwordVariable is the environment variable from which cosign reads the password of a private key.
+const passwordVariable = "COSIGN_PASSWORD"
+
+func catalogSignCommand(o *options) *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use: "sign oci://HOST/REPOSITORY:VERSION --key FILE", Short: "Sign a published catalog with a key, in cosign's format",
+		Long: "Sign a published catalog with a key, in cosign's format: 'cosign verify --key cosign.pub --insecure-ignore-tlog' accepts the\n" +
+			"signature. The key is one of 'cosign generate-key-pair', whose password " + passwordVariable + " or the terminal gives. No transparency\n" +
+			"log is written.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, err := os.ReadFile(key)
+			if err != nil {
+				return err
+			}
+			password, err := o.password()
+			if err != nil {
+				return err
+			}
+			signer, err := oci.PrivateKey(raw, password)
+			if err != nil {
+				return fmt.Errorf("'%s': %w", key, err)
+			}
+			client, err := o.registryClient()
+			if err != nil {
+				return err
+			}
+			digest, err := client.Sign(cmd.Context(), args[0], signer)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "%s@%s: signed\n", args[0], digest)
+			return nil
+		},
+	}
+	addKey(cmd, &key, "file of the private key")
+	o.addRegistry(cmd)
+	return cmd
+}
+
+func catalogVerifyCommand(o *options) *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use: "verify oci://HOST/REPOSITORY:VERSION --key FILE", Short: "Verify that a published catalog has a signature of a key",
+		Long: "Verify that a published catalog has a signature of a key, made by 'kubectl kiln catalog sign' or by 'cosign sign --key'. The\n" +
+			"answer names the digest that was signed: a tag may be moved later.\n\n" +
+			"The exit status is 1 if no signature of the key holds.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := o.registryClient()
+			if err != nil {
+				return err
+			}
+			digest, err := o.verified(cmd.Context(), client, signedBy{args[0], key})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "%s@%s: verified\n", args[0], digest)
+			return nil
+		},
+	}
+	addKey(cmd, &key, "file of the public key")
+	o.addRegistry(cmd)
+	return cmd
+}
+
+// signedBy is an artifact and the file of a public key.
+type signedBy struct{ reference, key string }
+
+// verified returns the digest of an artifact that has a signature of a key. It prints why none holds, and returns ErrRejected then.
+func (o *options) verified(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
+	raw, err := os.ReadFile(s.key)
+	if err != nil {
+		return "", err
+	}
+	key, err := oci.PublicKey(raw)
+	if err != nil {
+		return "", fmt.Errorf("'%s': %w", s.key, err)
+	}
+	found, err := client.Verify(ctx, s.reference, key)
+	var unsigned *oci.UnsignedError
+	if errors.As(err, &unsigned) {
+		fmt.Fprintln(o.ErrOut, printable(err.Error()))
+		return "", ErrRejected
+	}
+	return found, err
+}
+
+func addKey(cmd *cobra.Command, key *string, usage string) {
+	cmd.Flags().StringVar(key, "key", "", usage+", in PEM")
+	_ = cmd.MarkFlagRequired("key") // fails for a flag that is not there
+}
+
+// password returns the password of a private key: that of the environment, or what is typed.
+func (o *options) password() ([]byte, error) {
+	if given, found := os.LookupEnv(passwordVariable); found {
+		return []byte(given), nil
+	}
+	terminal, ok := o.In.(*os.File)
+	if !ok || !term.IsTerminal(int(terminal.Fd())) {
+		return nil, errors.New("the password of the key must be in the environment variable " + passwordVariable + ", or be typed in a terminal")
+	}
+	fmt.Fprint(o.ErrOut, "Password of the private key: ")
+	defer fmt.Fprintln(o.ErrOut)
+	return term.ReadPassword(int(terminal.Fd()))
+}

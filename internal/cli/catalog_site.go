@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/oci"
+	"github.com/kilnvm/kiln/internal/site"
+	"github.com/spf13/cobra"
+)
+
+func catalogSiteCommand(o *options) *cobra.Command {
+	var folder, title string
+	cmd := &cobra.Command{
+		Use: "site DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write a catalog as a static page to choose from",
+		Long: "Write a catalog as one static HTML page: every instancetype and preference, filters, comparison, which of them fit, manifests and\n" +
+			"commands to copy. The page needs no server and no network.",
+		Example: "  kubectl kiln catalog site catalog/ -o public/",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			read, err := o.catalog(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			page, err := read.Page(time.Now())
+			if err != nil {
+				return err
+			}
+			page.Title = title
+			if strings.HasPrefix(args[0], oci.Scheme) {
+				page.Reference = args[0]
+				_, page.Version, _ = cutTag(args[0])
+			}
+			raw, err := site.Page(page)
+			if err != nil {
+				return err
+			}
+			if err := writeFolder(folder, []oci.File{{Name: "index.html", Content: raw}}); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "%s: %d instancetypes and %d preferences, %d bytes\n",
+				filepath.Join(folder, "index.html"), len(page.Instancetypes), len(page.Preferences), len(raw))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&title, "title", "Catalog", "title of the page")
+	cmd.Flags().StringVarP(&folder, "output", "o", "", "folder to write, which must not exist or be empty")
+	_ = cmd.MarkFlagRequired("output") // fails for a flag that is not there
+	o.addRegistry(cmd)
+	return cmd
+}

@@ -1,0 +1,72 @@
+package workbench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/oci"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"sigs.k8s.io/yaml"
+)
+
+// Artifact returns the catalog as it is published: one file for each object, and the index as of a time. Files are named by what they
+// hold, so that the artifact of a catalog does not depend on how its author's folder is laid out.
+func (c Catalog) Artifact(annotations map[string]string, now time.Time) (oci.Artifact, error) {
+	index, err := json.Marshal(catalog.IndexOf(c.Objects, now))
+	if err != nil {
+		return oci.Artifact{}, err
+	}
+	a := oci.Artifact{Index: index, Annotations: annotations}
+	for i, object := range c.Objects {
+		manifest, err := c.Manifest(i)
+		if err != nil {
+			return oci.Artifact{}, fmt.Errorf("%s: %w", object.Key(), err)
+		}
+		a.Files = append(a.Files, oci.File{Name: fileOf(object), Content: manifest})
+	}
+	return a, nil
+}
+
+// fileOf returns the name of an object's file, such as 'instancetypes/u1.small.yaml' or 'team-a/preferences/linux.yaml'.
+func fileOf(o *catalog.Object) string {
+	folder := "preferences"
+	if o.Instancetype != nil {
+		folder = "instancetypes"
+	}
+	return path.Join(o.Namespace, folder, o.Name+".yaml")
+}
+
+// Manifest returns an object of the catalog in YAML, with those of its metadata that an author writes.
+func (c Catalog) Manifest(i int) ([]byte, error) {
+	object, content := c.Objects[i], c.origins[i].UnstructuredContent()
+	metadata := map[string]any{"name": object.Name}
+	if object.Namespace != "" {
+		metadata["namespace"] = object.Namespace
+	}
+	if len(object.Labels) > 0 {
+		metadata["labels"] = object.Labels
+	}
+	if len(object.Annotations) > 0 {
+		metadata["annotations"] = object.Annotations
+	}
+	return yaml.Marshal(map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": metadata, "spec": content["spec"]})
+}
+
+// ReadIndex reads the index of a published catalog. It refuses one of another form.
+func ReadIndex(raw []byte) (index catalog.Index, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if err := decoder.Decode(&index); err != nil {
+		return index, fmt.Errorf("the index of the catalog cannot be read: %w", err)
+	}
+	if known := catalog.IndexOf(nil, time.Time{}); index.TypeMeta != known.TypeMeta {
+		return index, fmt.Errorf("the index of the catalog has apiVersion '%s' and kind '%s': this version of Kiln reads '%s' and '%s'",
+			bounded(index.APIVersion), bounded(index.Kind), known.APIVersion, known.Kind)
+	}
+	return index, nil
+}
+
+// bounded returns at most 100 bytes of what a stranger wrote.
+func bounded(text string) string { return text[:min(len(text), 100)] }
