@@ -100,7 +100,8 @@ func TestTwoHosts(t *testing.T) {
 	_, file := write(t, plain)
 	host := func(text string) string {
 		path := filepath.Join(t.TempDir(), "host.yaml")
-		if err := os.WriteFile(path, []byte(hostKind+"{architecture: amd64, virtTypes: [kvm], emulators: {amd64: /usr/bin/qemu-system-x86_64}, "+text+"}"), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(hostKind+"{architecture: amd64, virtTypes: [kvm], emulators: {amd64: /usr/bin/qemu-system-x86_64}, "+text+"}"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path

@@ -55,7 +55,8 @@ func TestProfilesAreJudged(t *testing.T) {
 func TestRenderWithProfiles(t *testing.T) {
 	_, file := write(t, size, vm)
 	host := filepath.Join(t.TempDir(), "host.yaml")
-	if err := os.WriteFile(host, []byte(hostKind+"{architecture: amd64, virtTypes: [qemu], emulators: {amd64: /usr/bin/qemu}, labels: {rack: '1'}}"), 0o600); err != nil {
+	if err := os.WriteFile(host, []byte(hostKind+"{architecture: amd64, virtTypes: [qemu], emulators: {amd64: /usr/bin/qemu}, labels: {rack: '1'}}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	profile := func(name, spec string) string {
