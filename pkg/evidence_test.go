@@ -109,37 +109,6 @@ func TestEvidenceOfNothing(t *testing.T) {
 	}
 }
 
-// link is the target of a link in Markdown, without its anchor.
-var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-
-// TestLinks: what a page links to within the repository exists.
-func TestLinks(t *testing.T) {
-	var pages []string
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("'%s' matches no page: %v", pattern, err)
-		}
-		pages = append(pages, files...)
-	}
-	links := 0
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, target := range link.FindAllStringSubmatch(string(text), -1) {
-			links++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target[1])); err != nil {
-				t.Errorf("%s links to '%s': %v", page, target[1], err)
-			}
-		}
-	}
-	if links < 40 {
-		t.Errorf("found %d links, want more", links)
-	}
-}
-
 // existing returns an error for the first test or case that does not exist.
 func existing(part string) error {
 	names := holders.FindStringSubmatch(part)
