@@ -33,7 +33,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(captureCommand(o), catalogCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), instancetypesCommand(o),
+	root.AddCommand(captureCommand(o), catalogCommand(o), createCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), instancetypesCommand(o),
 		preferencesCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
 	o.answering(root.Commands())
 	root.SetIn(streams.In)

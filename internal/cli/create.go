@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func createCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Create manifests of VMs, instancetypes and preferences",
+		Long: "Create manifests of VMs, instancetypes and preferences. The flags are those of 'virtctl create'. A manifest is printed, or\n" +
+			"applied with --apply.",
+		Example: "  kubectl kiln create vm --name web --fit cpu=2,memory=4Gi --preference fedora --volume-import type:ds,src:images/fedora --apply\n" +
+			"  kubectl kiln create instancetype --name small --cpu 1 --memory 2Gi | kubectl apply -f -",
+	}
+	cmd.AddCommand(createVMCommand(o), createInstancetypeCommand(o), createPreferenceCommand(o))
+	o.answering(cmd.Commands())
+	return cmd
+}
+
+// made is what every 'create' command has: a name and what becomes of the manifest.
+type made struct {
+	name  string
+	apply bool
+}
+
+// addMade adds the flags of a manifest.
+func (o *options) addMade(cmd *cobra.Command) *made {
+	m := &made{}
+	cmd.Flags().StringVar(&m.name, "name", "", "name of the object; default: one with five random characters")
+	cmd.Flags().BoolVar(&m.apply, "apply", false, "apply the manifest to the cluster (server-side apply) instead of printing it")
+	o.addOutput(cmd, "yaml", "yaml", "json")
+	return m
+}
+
+// named returns the name that was given, or a random one.
+func (m *made) named(prefix string) string {
+	if m.name != "" {
+		return m.name
+	}
+	return prefix + "-" + rand.String(5)
+}
+
+// namespace returns the one of the flag; empty if there is none, so that a manifest goes wherever it is applied.
+func (o *options) namespace() string {
+	if o.cluster.Namespace == nil {
+		return ""
+	}
+	return *o.cluster.Namespace
+}
+
+// fieldManager owns the fields of what is applied.
+const fieldManager = "kubectl-kiln"
+
+// finish prints a manifest, or applies it.
+func (o *options) finish(ctx context.Context, m *made, typed client.Object) error {
+	object, err := manifest(typed)
+	if err != nil || !m.apply {
+		if err == nil {
+			err = o.print(object.Object)
+		}
+		return err
+	}
+	cluster, err := o.client()
+	if err != nil {
+		return err
+	}
+	namespaced, err := cluster.IsObjectNamespaced(object)
+	if err != nil {
+		return err
+	}
+	if namespaced && object.GetNamespace() == "" {
+		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+		if err != nil {
+			return err
+		}
+		object.SetNamespace(namespace)
+	}
+	err = cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldManager))
+	switch {
+	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err):
+		fmt.Fprintln(o.ErrOut, printable(err.Error()))
+		return ErrRejected
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(o.Out, "%s/%s serverside-applied\n", object.GetKind(), object.GetName())
+	return err
+}
+
+// manifest returns an object without what only a cluster writes, and without empty objects that say nothing.
+func manifest(typed client.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, err
+	}
+	delete(content, "status")
+	drop(content)
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// meaningless are the objects that Go's encoder writes though they are empty. Other empty objects, such as emptyDisk, mean something.
+var meaningless = []string{"metadata", "resources", "creationTimestamp"}
+
+func drop(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		for _, child := range node {
+			drop(child)
+		}
+		for _, key := range meaningless {
+			if child, found := node[key]; found && (child == nil || isEmpty(child)) {
+				delete(node, key)
+			}
+		}
+	case []any:
+		for _, child := range node {
+			drop(child)
+		}
+	}
+}
+
+func isEmpty(node any) bool {
+	object, is := node.(map[string]any)
+	return is && len(object) == 0
+}

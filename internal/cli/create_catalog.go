@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"github.com/kilnvm/kiln/internal/create"
+	"github.com/spf13/cobra"
+)
+
+func createInstancetypeCommand(o *options) *cobra.Command {
+	var f create.Instancetype
+	cmd := &cobra.Command{
+		Use:   "instancetype --cpu N --memory QUANTITY",
+		Short: "Create the manifest of an instancetype",
+		Long:  "Create the manifest of a VirtualMachineClusterInstancetype, or with --namespaced or --namespace of a VirtualMachineInstancetype.",
+		Example: "  kubectl kiln create instancetype --name small --cpu 1 --memory 2Gi\n" +
+			"  kubectl kiln create instancetype --namespaced --name gpu --cpu 4 --memory 16Gi --gpu name:gpu1,devicename:nvidia.com/A100",
+		Args: cobra.NoArgs,
+	}
+	m := o.addMade(cmd)
+	flags := cmd.Flags()
+	flags.Uint32Var(&f.CPU, "cpu", 0, "number of vCPUs")
+	flags.StringVar(&f.Memory, "memory", "", "memory, such as 2Gi")
+	flags.StringArrayVar(&f.GPU, "gpu", nil, "GPU as name:NAME,devicename:RESOURCE; may be given several times")
+	flags.StringArrayVar(&f.HostDevice, "hostdevice", nil, "host device as name:NAME,devicename:RESOURCE; may be given several times")
+	flags.StringVar(&f.IOThreadsPolicy, "iothreadspolicy", "", "ioThreadsPolicy: auto or shared")
+	flags.BoolVar(&f.Namespaced, "namespaced", false, "create a VirtualMachineInstancetype")
+	_ = cmd.MarkFlagRequired("cpu") // fails for a flag that is not there
+	_ = cmd.MarkFlagRequired("memory")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.Namespace = o.namespace()
+		f.Namespaced = f.Namespaced || f.Namespace != ""
+		f.Name = m.named(scoped("instancetype", f.Namespaced))
+		made, err := f.Build()
+		if err != nil {
+			return err
+		}
+		return o.finish(cmd.Context(), m, made)
+	}
+	return cmd
+}
+
+func createPreferenceCommand(o *options) *cobra.Command {
+	var f create.Preference
+	cmd := &cobra.Command{
+		Use:   "preference",
+		Short: "Create the manifest of a preference",
+		Long:  "Create the manifest of a VirtualMachineClusterPreference, or with --namespaced or --namespace of a VirtualMachinePreference.",
+		Example: "  kubectl kiln create preference --name cores --cpu-topology cores\n" +
+			"  kubectl kiln create preference --namespaced --volume-storage-class fast --machine-type q35",
+		Args: cobra.NoArgs,
+	}
+	m := o.addMade(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.CPUTopology, "cpu-topology", "", "preferred topology: sockets, cores, threads, spread or any")
+	flags.StringVar(&f.MachineType, "machine-type", "", "preferred machine type")
+	flags.StringVar(&f.VolumeStorageClass, "volume-storage-class", "", "preferred storage class")
+	flags.BoolVar(&f.Namespaced, "namespaced", false, "create a VirtualMachinePreference")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.Namespace = o.namespace()
+		f.Namespaced = f.Namespaced || f.Namespace != ""
+		f.Name = m.named(scoped("preference", f.Namespaced))
+		made, err := f.Build()
+		if err != nil {
+			return err
+		}
+		return o.finish(cmd.Context(), m, made)
+	}
+	return cmd
+}
+
+// scoped returns the beginning of a random name, which is virtctl's.
+func scoped(what string, namespaced bool) string {
+	if namespaced {
+		return what
+	}
+	return "cluster" + what
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/create"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// vmFlags are those of 'create vm' that are not read yet.
+type vmFlags struct {
+	create.VM
+	inferInstancetype, inferPreference bool
+	passwordFile, fit, source          string
+	*made
+}
+
+func createVMCommand(o *options) *cobra.Command {
+	f := &vmFlags{}
+	cmd := &cobra.Command{
+		Use:   "vm",
+		Short: "Create the manifest of a VM",
+		Long: "Create the manifest of a VM. Volumes boot in this order, unless bootorder says otherwise: containerdisks, PVCs, imports.\n" +
+			"Values of volumes are NAME:VALUE, with commas between them. Where the first volume allows it, instancetype and preference\n" +
+			"are inferred from it. With -f the VM is judged by that catalog as admission would, before it is printed.",
+		Example: "  kubectl kiln create vm --name web --instancetype u1.small --preference fedora --volume-import type:ds,src:images/fedora\n" +
+			"  kubectl kiln create vm --fit cpu=4,memory=8Gi --volume-containerdisk src:quay.io/containerdisks/fedora --user me --ssh-key \"$(cat key.pub)\"\n" +
+			"  kubectl kiln create vm --memory 1Gi --volume-pvc src:disk --apply -n shop",
+		Args: cobra.NoArgs,
+	}
+	f.made = o.addMade(cmd)
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	f.addMachine(flags)
+	f.addVolumes(flags)
+	f.addGuest(flags)
+	cmd.MarkFlagsMutuallyExclusive("fit", "memory", "instancetype", "infer-instancetype", "infer-instancetype-from")
+	cmd.MarkFlagsMutuallyExclusive("preference", "infer-preference", "infer-preference-from")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.createVM(cmd, f) }
+	return cmd
+}
+
+func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
+	flags.StringVar(&f.RunStrategy, "run-strategy", "Always", "runStrategy: Always, Manual, Halted, Once or RerunOnFailure")
+	flags.Int64Var(&f.TerminationGracePeriod, "termination-grace-period", 180, "terminationGracePeriodSeconds")
+	flags.StringVar(&f.Memory, "memory", "", "memory of a VM without instancetype; default 512Mi")
+	flags.StringVar(&f.Instancetype.Name, "instancetype", "", "instancetype as NAME or KIND/NAME")
+	flags.StringVar(&f.fit, "fit", "", "choose the smallest instancetype that fits cpu=N,memory=QUANTITY,gpus=N and the preference")
+	flags.StringVarP(&f.source, "filename", "f", clusterSource, sourceUsage)
+	flags.BoolVar(&f.inferInstancetype, "infer-instancetype", true, "infer the instancetype from the first volume that boots, and fail if that is not possible")
+	flags.StringVar(&f.Instancetype.From, "infer-instancetype-from", "", "volume to infer the instancetype from")
+	flags.StringVar(&f.Preference.Name, "preference", "", "preference as NAME or KIND/NAME")
+	flags.BoolVar(&f.inferPreference, "infer-preference", true, "infer the preference from the first volume that boots, and fail if that is not possible")
+	flags.StringVar(&f.Preference.From, "infer-preference-from", "", "volume to infer the preference from")
+}
+
+func (f *vmFlags) addVolumes(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.VolumeContainerdisk, "volume-containerdisk", nil, "containerdisk: src, name, bootorder")
+	flags.StringArrayVar(&f.VolumePVC, "volume-pvc", nil, "PVC of the VM's namespace: src, name, bootorder")
+	flags.StringArrayVar(&f.VolumeImport, "volume-import", nil,
+		"data volume: type, size, name, bootorder, and src for type ds, pvc or snapshot; url and CDI's other names for gcs, http, imageio, registry,\n"+
+			"s3 or vddk; nothing else for blank")
+	flags.StringVar(&f.VolumeSysprep, "volume-sysprep", "", "sysprep volume: src, type (configmap or secret)")
+	flags.StringArrayVar(&f.VolumeDatasource, "volume-datasource", nil, "deprecated: --volume-import type:ds")
+	flags.StringArrayVar(&f.VolumeClonePVC, "volume-clone-pvc", nil, "deprecated: --volume-import type:pvc")
+	flags.StringArrayVar(&f.VolumeBlank, "volume-blank", nil, "deprecated: --volume-import type:blank")
+}
+
+func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
+	flags.StringVar(&f.User, "user", "", "user of cloud-init")
+	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of cloud-init's user, which stands in the VM")
+	flags.StringSliceVar(&f.SSHKeys, "ssh-key", nil, "SSH public key of cloud-init's user; may be given several times")
+	flags.BoolVar(&f.GAManageSSH, "ga-manage-ssh", false, "let the guest agent write SSH keys, which SELinux forbids otherwise")
+	flags.StringArrayVar(&f.AccessCred, "access-cred", nil, "access credential: src (a Secret), type (ssh or password), method (ga, nocloud or configdrive), user")
+	flags.StringVar(&f.CloudInit, "cloud-init", "nocloud", "data source of cloud-init: nocloud, configdrive or none")
+	flags.StringVar(&f.CloudInitUserData, "cloud-init-user-data", "", "user data of cloud-init in base64")
+	flags.StringVar(&f.CloudInitNetwork, "cloud-init-network-data", "", "network data of cloud-init in base64")
+}
+
+// createVM makes the manifest, has it judged if a catalog is named, and prints or applies it.
+func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
+	flags := cmd.Flags()
+	f.Name, f.Namespace = f.named("vm"), o.namespace()
+	f.GAManageSSHGiven, f.CloudInitChanged = flags.Changed("ga-manage-ssh"), flags.Changed("cloud-init")
+	if flags.Changed("infer-instancetype") {
+		f.Instancetype.Infer = &f.inferInstancetype
+	}
+	if flags.Changed("infer-preference") {
+		f.Preference.Infer = &f.inferPreference
+	}
+	if f.passwordFile != "" {
+		password, err := os.ReadFile(f.passwordFile)
+		if err != nil {
+			return fmt.Errorf("--password-file: %w", err)
+		}
+		f.Password = strings.TrimSpace(string(password))
+	}
+	var catalog *workbench.Catalog
+	if f.fit != "" || flags.Changed("filename") {
+		read, err := o.catalog(cmd.Context(), f.source)
+		if err != nil {
+			return err
+		}
+		catalog = &read
+	}
+	if f.fit != "" {
+		if err := f.choose(*catalog); err != nil {
+			return fmt.Errorf("--fit '%s': %w", f.fit, err)
+		}
+	}
+	vm, warnings, err := f.Build()
+	if err != nil {
+		return err
+	}
+	o.warn(warnings...)
+	if err := o.judge(cmd.Context(), catalog, vm); err != nil {
+		return err
+	}
+	return o.finish(cmd.Context(), f.made, vm)
+}
+
+// judge reviews a VM by a catalog; nil where none is named. What the catalog does not have is rejected, as with --strict.
+func (o *options) judge(ctx context.Context, catalog *workbench.Catalog, vm *v1.VirtualMachine) error {
+	if catalog == nil {
+		return nil
+	}
+	object, err := manifest(vm)
+	if err != nil {
+		return err
+	}
+	if object.GetNamespace() == "" {
+		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+		if err != nil {
+			return err
+		}
+		object.SetNamespace(namespace)
+	}
+	in, err := catalog.Inputs(object)
+	if err != nil {
+		return err
+	}
+	o.bench.Strict = vm.Spec.Instancetype == nil || vm.Spec.Instancetype.InferFromVolume == "" // what an image recommends is in no catalog
+	all, err := o.review(ctx, in, nil)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		switch {
+		case r.Fault != nil:
+			return r.Fault
+		case !r.Verdict.Allowed():
+			return o.refuse(r, "")
+		}
+		o.warnOf(r)
+	}
+	return nil
+}
+
+// choose sets the instancetype that fits.
+func (f *vmFlags) choose(catalog workbench.Catalog) error {
+	w := workbench.Wish{Kinds: instancetype.Kinds, For: f.Preference.Name}
+	for part := range strings.SplitSeq(f.fit, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		var err error
+		switch name {
+		case "cpu":
+			var n uint64
+			n, err = strconv.ParseUint(value, 10, 32)
+			w.CPUs = uint32(n)
+		case "memory":
+			w.Memory, err = resource.ParseQuantity(value)
+		case "gpus":
+			w.GPUs, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("'%s' must be 'cpu', 'memory' or 'gpus'", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	offer, err := catalog.Nearest(w, time.Now())
+	f.Instancetype.Name = offer.Flag()
+	return err
+}

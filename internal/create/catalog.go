@@ -1,0 +1,98 @@
+package create
+
+import (
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// Instancetype are the flags of 'create instancetype'.
+type Instancetype struct {
+	Name, Namespace string
+	Namespaced      bool
+	CPU             uint32
+	Memory          string
+	GPU, HostDevice []string
+	IOThreadsPolicy string
+}
+
+// Build returns the manifest. Both scopes have one schema.
+func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
+	memory, err := resource.ParseQuantity(f.Memory)
+	if err != nil {
+		return nil, wrong("memory", "'%s': %w", f.Memory, err)
+	}
+	made := &v1beta1.VirtualMachineInstancetype{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: instancetype.Kinds.Cluster},
+		ObjectMeta: metav1.ObjectMeta{Name: f.Name},
+		Spec: v1beta1.VirtualMachineInstancetypeSpec{
+			CPU: v1beta1.CPUInstancetype{Guest: f.CPU}, Memory: v1beta1.MemoryInstancetype{Guest: memory},
+		},
+	}
+	if f.Namespaced {
+		made.Kind, made.Namespace = instancetype.Kinds.Namespaced, f.Namespace
+	}
+	switch policy := v1.IOThreadsPolicy(f.IOThreadsPolicy); policy {
+	case "":
+	case v1.IOThreadsPolicyAuto, v1.IOThreadsPolicyShared:
+		made.Spec.IOThreadsPolicy = &policy
+	default:
+		return nil, wrong("iothreadspolicy", "'%s' must be '%s' or '%s'", policy, v1.IOThreadsPolicyAuto, v1.IOThreadsPolicyShared)
+	}
+	for _, text := range f.GPU {
+		name, device, err := device("gpu", text)
+		if err != nil {
+			return nil, err
+		}
+		made.Spec.GPUs = append(made.Spec.GPUs, v1.GPU{Name: name, DeviceName: device})
+	}
+	for _, text := range f.HostDevice {
+		name, device, err := device("hostdevice", text)
+		if err != nil {
+			return nil, err
+		}
+		made.Spec.HostDevices = append(made.Spec.HostDevices, v1.HostDevice{Name: name, DeviceName: device})
+	}
+	return made, validate.Instancetype(&made.Spec, field.NewPath("spec")).ToAggregate()
+}
+
+// device reads 'name:NAME,devicename:RESOURCE'.
+func device(flag, text string) (name, resource string, err error) {
+	p, err := parse(flag, text, "name", "devicename")
+	if err == nil {
+		err = p.all("name", "devicename")
+	}
+	return p.values["name"], p.values["devicename"], err
+}
+
+// Preference are the flags of 'create preference'.
+type Preference struct {
+	Name, Namespace                              string
+	Namespaced                                   bool
+	CPUTopology, MachineType, VolumeStorageClass string
+}
+
+// Build returns the manifest. Both scopes have one schema.
+func (f Preference) Build() (*v1beta1.VirtualMachinePreference, error) {
+	made := &v1beta1.VirtualMachinePreference{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: instancetype.PreferenceKinds.Cluster},
+		ObjectMeta: metav1.ObjectMeta{Name: f.Name},
+	}
+	if f.Namespaced {
+		made.Kind, made.Namespace = instancetype.PreferenceKinds.Namespaced, f.Namespace
+	}
+	if f.VolumeStorageClass != "" {
+		made.Spec.Volumes = &v1beta1.VolumePreferences{PreferredStorageClassName: f.VolumeStorageClass}
+	}
+	if f.MachineType != "" {
+		made.Spec.Machine = &v1beta1.MachinePreferences{PreferredMachineType: f.MachineType}
+	}
+	if f.CPUTopology != "" {
+		made.Spec.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: new(v1beta1.PreferredCPUTopology(f.CPUTopology))}
+	}
+	return made, validate.Preference(&made.Spec, field.NewPath("spec")).ToAggregate()
+}

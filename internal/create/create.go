@@ -1,0 +1,127 @@
+// Package create writes manifests of VMs, instancetypes and preferences from the flags of virtctl's 'create' commands. The manifests have the same
+// specs as virtctl's of v1.9. It asks no cluster, and reads no file but that of a password.
+package create
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// wrong is the error of a flag.
+func wrong(flag, format string, args ...any) error {
+	return fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...))
+}
+
+// parameters are the value of a flag with several parts, such as 'src:my-pvc,bootorder:1'. The first colon ends a name, so that values may have some.
+type parameters struct {
+	flag   string
+	values map[string]string
+}
+
+// parse reads the value of a flag, which may have the allowed names.
+func parse(flag, text string, allowed ...string) (parameters, error) {
+	p := parameters{flag, map[string]string{}}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(part, ":")
+		switch {
+		case !found:
+			return p, wrong(flag, "'%s' must be NAME:VALUE", part)
+		case !slices.Contains(allowed, name):
+			return p, wrong(flag, "'%s' is unknown: use '%s'", name, strings.Join(allowed, "', '"))
+		}
+		p.values[name] = value
+	}
+	return p, nil
+}
+
+// required returns a value that must be given.
+func (p parameters) required(name string) (string, error) {
+	if p.values[name] == "" {
+		return "", wrong(p.flag, "%s must be given", name)
+	}
+	return p.values[name], nil
+}
+
+// all fails if one of these values is not given.
+func (p parameters) all(names ...string) error {
+	for _, name := range names {
+		if _, err := p.required(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// optional returns a pointer to a value; nil if it is not given.
+func (p parameters) optional(name string) *string {
+	if value := p.values[name]; value != "" {
+		return &value
+	}
+	return nil
+}
+
+// list returns the parts of a value between semicolons.
+func (p parameters) list(name string) []string {
+	if p.values[name] == "" {
+		return nil
+	}
+	return strings.Split(p.values[name], ";")
+}
+
+// bootOrder returns the place of a disk in the order of boot; nil if it has none.
+func (p parameters) bootOrder() (*uint, error) {
+	text, given := p.values["bootorder"]
+	if !given {
+		return nil, nil
+	}
+	order, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || order == 0 {
+		return nil, wrong(p.flag, "bootorder '%s' must be a number from 1 on", text)
+	}
+	return new(uint(order)), nil
+}
+
+// size returns a quantity of bytes; nil if none is given.
+func (p parameters) size() (*resource.Quantity, error) {
+	text, given := p.values["size"]
+	if !given {
+		return nil, nil
+	}
+	size, err := resource.ParseQuantity(text)
+	if err != nil || size.Sign() <= 0 {
+		return nil, wrong(p.flag, "size '%s' must be a quantity such as 50Gi", text)
+	}
+	return &size, nil
+}
+
+// own returns a name in the namespace of the VM. Claims, secrets and config maps of another one cannot be mounted.
+func (p parameters) own(name string) (string, error) {
+	value, err := p.required(name)
+	if err != nil {
+		return "", err
+	}
+	prefix, own, err := split(value)
+	switch {
+	case err != nil:
+		return "", wrong(p.flag, "%s: %w", name, err)
+	case prefix != "":
+		return "", wrong(p.flag, "%s '%s' must be in the namespace of the VM: leave '%s/' out", name, value, prefix)
+	}
+	return own, nil
+}
+
+// split divides 'PREFIX/NAME' or 'NAME'.
+func split(text string) (prefix, name string, err error) {
+	prefix, name, found := strings.Cut(text, "/")
+	if !found {
+		prefix, name = "", text
+	}
+	if name == "" || strings.Contains(name, "/") {
+		return "", "", fmt.Errorf("'%s' must be NAME or PREFIX/NAME", text)
+	}
+	return prefix, name, nil
+}

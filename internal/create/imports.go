@@ -1,0 +1,173 @@
+package create
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+)
+
+// importType is one type of --volume-import.
+type importType struct {
+	// required and optional are its parameters besides type, name, size and bootorder.
+	required, optional []string
+	// sized says that CDI needs a size: it has no source that knows one.
+	sized bool
+	spec  func(parameters) (cdi.DataVolumeSpec, error)
+}
+
+// importTypes are those of virtctl. CDI documents what their parameters mean.
+var importTypes = map[string]importType{
+	"blank": {sized: true, spec: func(parameters) (cdi.DataVolumeSpec, error) {
+		return from(cdi.DataVolumeSource{Blank: &cdi.DataVolumeBlankImage{}})
+	}},
+	"gcs": {[]string{"url"}, []string{"secretref"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
+		return from(cdi.DataVolumeSource{GCS: &cdi.DataVolumeSourceGCS{URL: p.values["url"], SecretRef: p.values["secretref"]}})
+	}},
+	"http": {[]string{"url"}, []string{"secretref", "certconfigmap", "extraheaders", "secretextraheaders"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
+		return from(cdi.DataVolumeSource{HTTP: &cdi.DataVolumeSourceHTTP{URL: p.values["url"], SecretRef: p.values["secretref"],
+			CertConfigMap: p.values["certconfigmap"], ExtraHeaders: p.list("extraheaders"), SecretExtraHeaders: p.list("secretextraheaders")}})
+	}},
+	"imageio": {[]string{"url", "diskid"}, []string{"secretref", "certconfigmap"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
+		return from(cdi.DataVolumeSource{Imageio: &cdi.DataVolumeSourceImageIO{URL: p.values["url"], DiskID: p.values["diskid"],
+			SecretRef: p.values["secretref"], CertConfigMap: p.values["certconfigmap"]}})
+	}},
+	"s3": {[]string{"url"}, []string{"secretref", "certconfigmap"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
+		return from(cdi.DataVolumeSource{S3: &cdi.DataVolumeSourceS3{URL: p.values["url"], SecretRef: p.values["secretref"],
+			CertConfigMap: p.values["certconfigmap"]}})
+	}},
+	"vddk": {[]string{"url", "uuid", "thumbprint", "secretref", "backingfile"}, []string{"initimageurl"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
+		return from(cdi.DataVolumeSource{VDDK: &cdi.DataVolumeSourceVDDK{URL: p.values["url"], UUID: p.values["uuid"], Thumbprint: p.values["thumbprint"],
+			SecretRef: p.values["secretref"], BackingFile: p.values["backingfile"], InitImageURL: p.values["initimageurl"]}})
+	}},
+	"registry": {nil, []string{"url", "imagestream", "pullmethod", "secretref", "certconfigmap"}, true, fromRegistry},
+	"pvc": {[]string{"src"}, nil, false, func(p parameters) (cdi.DataVolumeSpec, error) {
+		namespace, name, err := p.elsewhere()
+		if err != nil {
+			return cdi.DataVolumeSpec{}, err
+		}
+		return from(cdi.DataVolumeSource{PVC: &cdi.DataVolumeSourcePVC{Namespace: namespace, Name: name}})
+	}},
+	"snapshot": {[]string{"src"}, nil, false, func(p parameters) (cdi.DataVolumeSpec, error) {
+		namespace, name, err := p.elsewhere()
+		if err != nil {
+			return cdi.DataVolumeSpec{}, err
+		}
+		return from(cdi.DataVolumeSource{Snapshot: &cdi.DataVolumeSourceSnapshot{Namespace: namespace, Name: name}})
+	}},
+	"ds": {[]string{"src"}, nil, false, fromDataSource},
+}
+
+func from(source cdi.DataVolumeSource) (cdi.DataVolumeSpec, error) {
+	return cdi.DataVolumeSpec{Source: &source}, nil
+}
+
+// elsewhere returns namespace and name of a source. CDI has no default for the namespace.
+func (p parameters) elsewhere() (namespace, name string, err error) {
+	namespace, name, err = split(p.values["src"])
+	switch {
+	case err != nil:
+		return "", "", wrong(p.flag, "src: %w", err)
+	case namespace == "":
+		return "", "", wrong(p.flag, "src '%s' must have its namespace: write NAMESPACE/%s", name, name)
+	}
+	return namespace, name, nil
+}
+
+func fromRegistry(p parameters) (spec cdi.DataVolumeSpec, err error) {
+	if (p.values["url"] == "") == (p.values["imagestream"] == "") {
+		return spec, wrong(p.flag, "either url or imagestream must be given")
+	}
+	source := &cdi.DataVolumeSourceRegistry{
+		URL: p.optional("url"), ImageStream: p.optional("imagestream"), SecretRef: p.optional("secretref"), CertConfigMap: p.optional("certconfigmap"),
+	}
+	if method := cdi.RegistryPullMethod(p.values["pullmethod"]); method != "" {
+		if method != cdi.RegistryPullPod && method != cdi.RegistryPullNode {
+			return spec, wrong(p.flag, "pullmethod '%s' must be '%s' or '%s'", method, cdi.RegistryPullPod, cdi.RegistryPullNode)
+		}
+		source.PullMethod = &method
+	}
+	return from(cdi.DataVolumeSource{Registry: source})
+}
+
+func fromDataSource(p parameters) (cdi.DataVolumeSpec, error) {
+	namespace, name, err := split(p.values["src"])
+	if err != nil {
+		return cdi.DataVolumeSpec{}, wrong(p.flag, "src: %w", err)
+	}
+	ref := &cdi.DataVolumeSourceRef{Kind: "DataSource", Name: name}
+	if namespace != "" {
+		ref.Namespace = &namespace
+	}
+	return cdi.DataVolumeSpec{SourceRef: ref}, nil
+}
+
+// imports adds the data volumes. Virtctl puts each volume of a deprecated flag before all others, so that they come in the reverse order.
+func (b *building) imports() error {
+	all := slices.Clone(b.VolumeImport)
+	for _, old := range []struct {
+		flag, kind string
+		volumes    []string
+	}{{"volume-datasource", "ds", b.VolumeDatasource}, {"volume-clone-pvc", "pvc", b.VolumeClonePVC}, {"volume-blank", "blank", b.VolumeBlank}} {
+		if len(old.volumes) > 0 {
+			b.warnings = append(b.warnings, fmt.Sprintf("--%s is deprecated: use --volume-import type:%s,...", old.flag, old.kind))
+		}
+		for _, volume := range old.volumes {
+			all = slices.Insert(all, 0, "type:"+old.kind+","+volume)
+		}
+	}
+	for i, text := range all {
+		if err := b.importVolume(i, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const importFlag = "volume-import"
+
+func (b *building) importVolume(i int, text string) error {
+	kind := ""
+	for part := range strings.SplitSeq(text, ",") {
+		if name, value, _ := strings.Cut(part, ":"); name == "type" {
+			kind = value
+		}
+	}
+	source, known := importTypes[kind]
+	if !known {
+		return wrong(importFlag, "type '%s' must be '%s'", kind, strings.Join(slices.Sorted(maps.Keys(importTypes)), "', '"))
+	}
+	p, err := parse(importFlag, text, slices.Concat([]string{"type", "name", "size", "bootorder"}, source.required, source.optional)...)
+	if err == nil {
+		err = p.all(source.required...)
+	}
+	if err != nil {
+		return err
+	}
+	spec, err := source.spec(p)
+	if err != nil {
+		return err
+	}
+	size, err := p.size()
+	if err == nil && size == nil && source.sized {
+		err = wrong(importFlag, "type '%s' needs a size, such as size:50Gi", kind)
+	}
+	if err != nil {
+		return err
+	}
+	spec.Storage = &cdi.StorageSpec{}
+	if size != nil {
+		spec.Storage.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *size}
+	}
+	name := p.values["name"]
+	if name == "" { // the name of an object of its own: that of the VM keeps it from meeting another VM's
+		name = fmt.Sprintf("%s-import-%d", b.Name, i)
+	}
+	b.vm.Spec.DataVolumeTemplates = append(b.vm.Spec.DataVolumeTemplates, v1.DataVolumeTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+	return b.add(p, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: name}}})
+}

@@ -1,0 +1,81 @@
+package create
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// infer writes inferFromVolume where no name is given. What the user did not ask for is inferred if the volume allows it, and a failure is ignored
+// when the VM is admitted: the memory of the manifest counts then.
+func (b *building) infer() error {
+	if wanted(b.Instancetype) && b.Memory == "" {
+		volume, err := b.inferred(b.Instancetype.From)
+		switch {
+		case err == nil && b.Instancetype.explicit():
+			b.vm.Spec.Instancetype = &v1.InstancetypeMatcher{InferFromVolume: volume}
+			b.spec().Domain.Memory = nil
+		case err == nil:
+			b.vm.Spec.Instancetype = &v1.InstancetypeMatcher{InferFromVolume: volume, InferFromVolumeFailurePolicy: new(v1.IgnoreInferFromVolumeFailure)}
+		case b.Instancetype.explicit():
+			return wrong("infer-instancetype", "%w", err)
+		}
+	}
+	if !wanted(b.Preference) {
+		return nil
+	}
+	volume, err := b.inferred(b.Preference.From)
+	switch {
+	case err == nil && b.Preference.explicit():
+		b.vm.Spec.Preference = &v1.PreferenceMatcher{InferFromVolume: volume}
+	case err == nil:
+		b.vm.Spec.Preference = &v1.PreferenceMatcher{InferFromVolume: volume, InferFromVolumeFailurePolicy: new(v1.IgnoreInferFromVolumeFailure)}
+	case b.Preference.explicit():
+		return wrong("infer-preference", "%w", err)
+	}
+	return nil
+}
+
+func wanted(r Reference) bool { return r.Name == "" && (r.Infer == nil || *r.Infer) }
+
+// inferred returns the volume to infer from: the given one, else the first of the order of boot, else the first.
+func (b *building) inferred(from string) (string, error) {
+	volumes := b.spec().Volumes
+	if from == "" {
+		if len(volumes) == 0 {
+			return "", errors.New("needs a volume to infer from")
+		}
+		from = volumes[0].Name
+		if len(b.order) > 0 {
+			from = b.order[slices.Min(slices.Collect(maps.Keys(b.order)))]
+		}
+	}
+	at := slices.IndexFunc(volumes, func(v v1.Volume) bool { return v.Name == from })
+	if at < 0 {
+		return "", fmt.Errorf("there is no volume '%s'", from)
+	}
+	if !b.recommends(volumes[at]) {
+		return "", fmt.Errorf("volume '%s' recommends nothing: only claims and data volumes that are made of claims, data sources, snapshots or registries do", from)
+	}
+	return from, nil
+}
+
+// recommends reports whether the source of a volume can have the labels that recommend an instancetype and a preference.
+func (b *building) recommends(volume v1.Volume) bool {
+	if volume.PersistentVolumeClaim != nil {
+		return true
+	}
+	for _, template := range b.vm.Spec.DataVolumeTemplates {
+		if volume.DataVolume == nil || template.Name != volume.DataVolume.Name {
+			continue
+		}
+		if source := template.Spec.Source; source != nil {
+			return source.PVC != nil || source.Registry != nil || source.Snapshot != nil
+		}
+		return template.Spec.SourceRef != nil
+	}
+	return false
+}

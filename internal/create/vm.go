@@ -1,0 +1,139 @@
+package create
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// VM are the flags of 'create vm'. The names of the fields are those of virtctl's flags.
+type VM struct {
+	Name, Namespace, RunStrategy string
+	TerminationGracePeriod       int64
+	// Memory is the guest's; empty for virtctl's default of 512Mi, which counts where there is no instancetype.
+	Memory                   string
+	Instancetype, Preference Reference
+
+	VolumeContainerdisk, VolumePVC, VolumeImport    []string
+	VolumeDatasource, VolumeClonePVC, VolumeBlank   []string
+	VolumeSysprep                                   string
+	User, Password                                  string
+	SSHKeys                                         []string
+	AccessCred                                      []string
+	CloudInit, CloudInitUserData, CloudInitNetwork  string
+	GAManageSSH, GAManageSSHGiven, CloudInitChanged bool
+}
+
+// Reference are the three flags that name an instancetype or a preference.
+type Reference struct {
+	// Name is 'NAME' or 'KIND/NAME'.
+	Name string
+	// Infer is nil if the flag was not given: then it is inferred if that is possible, and the VM starts without it if not.
+	Infer *bool
+	// From names the volume to infer from; empty for the first that boots.
+	From string
+}
+
+func (r Reference) explicit() bool { return r.Infer != nil || r.From != "" }
+
+// defaultMemory is virtctl's.
+const defaultMemory = "512Mi"
+
+// runStrategies are those that an owner may write; WaitAsReceiver is of migrations.
+var runStrategies = []v1.VirtualMachineRunStrategy{
+	v1.RunStrategyAlways, v1.RunStrategyManual, v1.RunStrategyHalted, v1.RunStrategyOnce, v1.RunStrategyRerunOnFailure,
+}
+
+// building is a VM that is being written.
+type building struct {
+	VM
+	vm *v1.VirtualMachine
+	// order are the names of volumes by their place in the order of boot.
+	order    map[uint]string
+	warnings []string
+}
+
+// Build returns the manifest, and warnings about the flags. Volumes come in virtctl's order, which is that of boot unless an order is given:
+// containerdisks, claims, blank volumes, clones of claims, data sources, imports. The deprecated flags are put before the imports one by one.
+func (f VM) Build() (*v1.VirtualMachine, []string, error) {
+	b := &building{VM: f, order: map[uint]string{}}
+	for _, step := range []func() error{
+		b.base, b.runStrategy, b.instancetype, b.preference, b.containerdisks, b.claims, b.imports, b.sysprep, b.credentials, b.cloudInit, b.infer,
+	} {
+		if err := step(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return b.vm, b.warnings, nil
+}
+
+func (b *building) spec() *v1.VirtualMachineInstanceSpec { return &b.vm.Spec.Template.Spec }
+
+func (b *building) base() error {
+	text := b.Memory
+	if text == "" {
+		text = defaultMemory
+	}
+	memory, err := resource.ParseQuantity(text)
+	if err != nil {
+		return wrong("memory", "'%s': %w", text, err)
+	}
+	b.vm = &v1.VirtualMachine{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.VirtualMachineGroupVersionKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace},
+		Spec: v1.VirtualMachineSpec{Template: &v1.VirtualMachineInstanceTemplateSpec{Spec: v1.VirtualMachineInstanceSpec{
+			TerminationGracePeriodSeconds: &b.TerminationGracePeriod,
+			Domain:                        v1.DomainSpec{Memory: &v1.Memory{Guest: &memory}},
+		}}},
+	}
+	return nil
+}
+
+func (b *building) runStrategy() error {
+	var names []string
+	for _, strategy := range runStrategies {
+		if strings.EqualFold(string(strategy), b.RunStrategy) {
+			b.vm.Spec.RunStrategy = &strategy
+			return nil
+		}
+		names = append(names, string(strategy))
+	}
+	return wrong("run-strategy", "'%s' must be '%s'", b.RunStrategy, strings.Join(names, "', '"))
+}
+
+func (b *building) instancetype() error {
+	if b.Instancetype.Name == "" {
+		return nil
+	}
+	kind, name, err := matcher("instancetype", b.Instancetype.Name, instancetype.Kinds)
+	b.vm.Spec.Instancetype = &v1.InstancetypeMatcher{Kind: kind, Name: name}
+	b.spec().Domain.Memory = nil
+	return err
+}
+
+func (b *building) preference() error {
+	if b.Preference.Name == "" {
+		return nil
+	}
+	kind, name, err := matcher("preference", b.Preference.Name, instancetype.PreferenceKinds)
+	b.vm.Spec.Preference = &v1.PreferenceMatcher{Kind: kind, Name: name}
+	return err
+}
+
+// matcher reads 'NAME' or 'KIND/NAME'. The kind is written as virtctl does, in small letters; without one it is left to admission.
+func matcher(flag, text string, kinds instancetype.KindNames) (kind, name string, err error) {
+	kind, name, err = split(text)
+	if err != nil {
+		return "", "", wrong(flag, "%w", err)
+	}
+	kind = strings.ToLower(kind)
+	allowed := []string{strings.ToLower(kinds.Namespaced), strings.ToLower(kinds.Cluster)}
+	if kind != "" && !slices.Contains(allowed, kind) {
+		return "", "", wrong(flag, "kind '%s' must be '%s'", kind, strings.Join(allowed, "' or '"))
+	}
+	return kind, name, nil
+}

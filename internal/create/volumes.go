@@ -1,0 +1,107 @@
+package create
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Names of the volumes of which a VM has one at most. They are virtctl's.
+const (
+	sysprepVolume   = "sysprepdisk"
+	cloudInitVolume = "cloudinitdisk"
+)
+
+// add adds a volume, and a disk if it has a place in the order of boot: without a disk admission makes one.
+func (b *building) add(p parameters, volume v1.Volume) error {
+	if errs := validation.IsDNS1123Label(volume.Name); len(errs) > 0 {
+		return wrong(p.flag, "name '%s': %s", volume.Name, strings.Join(errs, ", "))
+	}
+	if slices.ContainsFunc(b.spec().Volumes, func(v v1.Volume) bool { return v.Name == volume.Name }) {
+		return wrong(p.flag, "there is a volume '%s' already: give this one another name", volume.Name)
+	}
+	b.spec().Volumes = append(b.spec().Volumes, volume)
+	order, err := p.bootOrder()
+	if err != nil || order == nil {
+		return err
+	}
+	if first := b.order[*order]; first != "" {
+		return wrong(p.flag, "bootorder %d is that of volume '%s' already", *order, first)
+	}
+	b.order[*order] = volume.Name
+	b.spec().Domain.Devices.Disks = append(b.spec().Domain.Devices.Disks, v1.Disk{Name: volume.Name, BootOrder: order})
+	return nil
+}
+
+func (b *building) containerdisks() error {
+	for i, text := range b.VolumeContainerdisk {
+		p, err := parse("volume-containerdisk", text, "src", "name", "bootorder")
+		if err != nil {
+			return err
+		}
+		image, err := p.required("src")
+		if err != nil {
+			return err
+		}
+		volume := v1.Volume{Name: p.values["name"], VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: image}}}
+		if volume.Name == "" {
+			volume.Name = fmt.Sprintf("%s-containerdisk-%d", b.Name, i)
+		}
+		if err := b.add(p, volume); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *building) claims() error {
+	for _, text := range b.VolumePVC {
+		p, err := parse("volume-pvc", text, "src", "name", "bootorder")
+		if err != nil {
+			return err
+		}
+		claim, err := p.own("src")
+		if err != nil {
+			return err
+		}
+		volume := v1.Volume{Name: p.values["name"]}
+		if volume.Name == "" {
+			volume.Name = claim
+		}
+		volume.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{
+			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}
+		if err := b.add(p, volume); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *building) sysprep() error {
+	if b.VolumeSysprep == "" {
+		return nil
+	}
+	p, err := parse("volume-sysprep", b.VolumeSysprep, "src", "type")
+	if err != nil {
+		return err
+	}
+	name, err := p.own("src")
+	if err != nil {
+		return err
+	}
+	source := &v1.SysprepSource{}
+	switch kind := strings.ToLower(p.values["type"]); kind {
+	case "", "configmap":
+		source.ConfigMap = &corev1.LocalObjectReference{Name: name}
+	case "secret":
+		source.Secret = &corev1.LocalObjectReference{Name: name}
+	default:
+		return wrong(p.flag, "type '%s' must be 'configmap' or 'secret'", kind)
+	}
+	return b.add(p, v1.Volume{Name: sysprepVolume, VolumeSource: v1.VolumeSource{Sysprep: source}})
+}

@@ -1,0 +1,61 @@
+package workbench
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Nearest returns the instancetype that has what is asked and the least beyond it: no host devices that nobody asked for, then an active one before a
+// deprecated one, then the least CPUs and memory, then the fewest features, such as huge pages, which need nodes that offer them.
+func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
+	offers, err := c.Choose(w, now)
+	switch {
+	case err != nil:
+		return Offer{}, err
+	case len(offers) == 0:
+		return Offer{}, errors.New("no instancetype of the catalog has as much; 'kubectl kiln instancetypes' lists them")
+	}
+	return slices.MinFunc(offers, func(a, b Offer) int {
+		return cmp.Or(
+			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(rank(a), rank(b)), cmp.Compare(w.excess(a), w.excess(b)),
+			cmp.Compare(len(a.Features), len(b.Features)), compare(a, b))
+	}), nil
+}
+
+// rank orders lifecycles.
+func rank(o Offer) int {
+	if o.Lifecycle == v1alpha1.LifecycleActive {
+		return 0
+	}
+	return 1
+}
+
+// excess is how much more an instancetype has than is asked for: CPUs and memory in parts of what is asked, or of one CPU and 1Gi.
+func (w Wish) excess(o Offer) float64 {
+	const gibi = 1 << 30
+	cpus, memory := max(float64(w.CPUs), 1), max(w.Memory.AsApproximateFloat64(), gibi)
+	return float64(o.CPUs)/cpus + o.Memory.AsApproximateFloat64()/memory
+}
+
+// Inputs returns an object to review by the catalog, as one that is new.
+func (c Catalog) Inputs(object *unstructured.Unstructured) (Inputs, error) {
+	known, err := Scheme()
+	if err != nil {
+		return Inputs{}, err
+	}
+	all := []*unstructured.Unstructured{}
+	for _, origin := range c.origins {
+		all = append(all, origin.Unstructured)
+	}
+	one := Object{Unstructured: object}
+	if err := (schemas{}).judge(known, &one); err != nil {
+		return Inputs{}, err
+	}
+	return Inputs{Named: []Object{one}, Reader: objects.New(known, all...)}, nil
+}
