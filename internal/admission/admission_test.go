@@ -101,7 +101,8 @@ func TestIdentityIsKept(t *testing.T) {
 
 func TestVMI(t *testing.T) {
 	c := newCluster(t)
-	request := create(t, "apiVersion: kubevirt.io/v1alpha3\nkind: VirtualMachineInstance\nmetadata: {name: a}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}")
+	request := create(t, "apiVersion: kubevirt.io/v1alpha3\nkind: VirtualMachineInstance\nmetadata: {name: a}\n"+
+		"spec: {domain: {devices: {}, memory: {guest: 1Gi}}}")
 	response := ask(t, c.Hooks()[MutateVMI], request)
 	if response.Patch == nil {
 		t.Fatal("a sparse VMI was taken for an explicit one")
@@ -113,7 +114,8 @@ func TestVMI(t *testing.T) {
 	if response := ask(t, c.Hooks()[ValidateVMI], explicit); !response.Allowed {
 		t.Errorf("an explicit VMI is refused: %+v", response.Result)
 	}
-	lost := create(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a, annotations: {kilnvm.io/pins: '{\"instancetype\":\"gone\"}'}}\nspec: {domain: {devices: {}}}")
+	lost := create(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n"+
+		"metadata: {name: a, annotations: {kilnvm.io/pins: '{\"instancetype\":\"gone\"}'}}\nspec: {domain: {devices: {}}}")
 	if response := ask(t, c.Hooks()[MutateVMI], lost); response.Allowed || response.Result.Code != http.StatusServiceUnavailable {
 		t.Errorf("a revision that is not there: %+v, want 503", response.Result)
 	}

@@ -125,7 +125,8 @@ func TestUIDOfAReview(t *testing.T) {
 
 func TestPatience(t *testing.T) {
 	for url, want := range map[string]time.Duration{
-		"/": defaultTimeout, "/?timeout=5s": 5 * time.Second, "/?timeout=0s": defaultTimeout, "/?timeout=-1s": defaultTimeout, "/?timeout=x": defaultTimeout, "/?timeout=30h": defaultTimeout,
+		"/": defaultTimeout, "/?timeout=5s": 5 * time.Second, "/?timeout=0s": defaultTimeout, "/?timeout=-1s": defaultTimeout, "/?timeout=x": defaultTimeout,
+		"/?timeout=30h": defaultTimeout,
 	} {
 		if got := timeout(httptest.NewRequest(http.MethodPost, url, nil)); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
@@ -192,7 +193,8 @@ func TestWorkEndsWithItsRequest(t *testing.T) {
 		request := create(t, inferring)
 		raw, err := c.Hooks()[path].Answer(ctx, marshalled(t, request))
 		var answered admissionv1.AdmissionReview
-		if err != nil || json.Unmarshal(raw, &answered) != nil || answered.Response.Allowed || answered.Response.Result.Code != http.StatusServiceUnavailable || reviews != 1 {
+		if err != nil || json.Unmarshal(raw, &answered) != nil || answered.Response.Allowed || answered.Response.Result.Code != http.StatusServiceUnavailable ||
+			reviews != 1 {
 			t.Errorf("%s: %d reviews, %v %s", path, reviews, err, raw)
 		}
 	}

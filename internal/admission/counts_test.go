@@ -103,7 +103,8 @@ var nested = map[string][]list{
 		{"ports", `{"spec":{"template":{"spec":{"domain":{"devices":{"interfaces":[%s]}}}}}}`, `{"ports":` + several("{}", 500) + `}`},
 		{"matchExpressions", `{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[%s]}}}}}}`,
 			`{"preference":{"matchExpressions":` + several("{}", 500) + `}}`},
-		{"users", `{"spec":{"template":{"spec":{"accessCredentials":[%s]}}}}`, `{"sshPublicKey":{"propagationMethod":{"qemuGuestAgent":{"users":` + several(`""`, 500) + `}}}}`},
+		{"users", `{"spec":{"template":{"spec":{"accessCredentials":[%s]}}}}`, `{"sshPublicKey":{"propagationMethod":{"qemuGuestAgent":{"users":` +
+			several(`""`, 500) + `}}}}`},
 	},
 	"VirtualMachineInstance": {
 		{"ports", `{"spec":{"domain":{"devices":{"interfaces":[%s]}}}}`, `{"ports":` + several("{}", 500) + `}`},
@@ -147,11 +148,13 @@ func TestParts(t *testing.T) {
 // An object that is older than the bounds can be made smaller, and goes whatever its size.
 func TestObjectsFromBeforeTheBounds(t *testing.T) {
 	c := newCluster(t, catalog)
-	old := strings.Replace(sparse, "instancetype:", "dataVolumeTemplates: ["+strings.TrimSuffix(strings.Repeat("{metadata: {name: d}}, ", 100), ", ")+"]\n  instancetype:", 1)
+	old := strings.Replace(sparse, "instancetype:", "dataVolumeTemplates: ["+strings.TrimSuffix(strings.Repeat("{metadata: {name: d}}, ", 100), ", ")+
+		"]\n  instancetype:", 1)
 	if got := ask(t, c.Hooks()[MutateVM], update(t, old, sparse)); !got.Allowed {
 		t.Errorf("made smaller: %+v", got.Result)
 	}
-	if got := ask(t, c.Hooks()[MutateVM], update(t, old, strings.Replace(old, "Always", "Halted", 1))); got.Allowed || got.Result.Details.Causes[0].Field != "spec.dataVolumeTemplates" {
+	if got := ask(t, c.Hooks()[MutateVM], update(t, old, strings.Replace(old, "Always", "Halted", 1))); got.Allowed ||
+		got.Result.Details.Causes[0].Field != "spec.dataVolumeTemplates" {
 		t.Errorf("changed otherwise: %+v", got.Result)
 	}
 	deleted := strings.Replace(old, "name: web,", "name: web, deletionTimestamp: '2026-01-01T00:00:00Z',", 1)

@@ -53,7 +53,8 @@ func TestPolicies(t *testing.T) {
 	labelled := func(document string) string {
 		return strings.Replace(document, "runStrategy: Always", "runStrategy: Halted", 1)
 	}
-	ofKubeVirt := sparse + "status: {instancetypeRef: {name: small, kind: VirtualMachineClusterInstancetype, controllerRevisionRef: {name: web-small-v1beta1-u-1}}}\n"
+	ofKubeVirt := sparse + "status: {instancetypeRef: {name: small, kind: VirtualMachineClusterInstancetype, " +
+		"controllerRevisionRef: {name: web-small-v1beta1-u-1}}}\n"
 	for _, test := range []struct {
 		name, why     string
 		policy        v1.InstancetypeReferencePolicy
@@ -132,7 +133,8 @@ func TestExpandedTemplates(t *testing.T) {
   dataVolumeTemplates:
   - {metadata: {name: a}, spec: {source: {blank: {}}, storage: {}}}
   - {metadata: {name: b}, spec: {source: {blank: {}}, pvc: {storageClassName: own}}}`, 1))
-	request.Object.Raw = []byte(strings.Replace(string(request.Object.Raw), `"devices":{}}`, `"devices":{}},"volumes":[{"name":"a","dataVolume":{"name":"a"}},{"name":"b","dataVolume":{"name":"b"}}]`, 1))
+	request.Object.Raw = []byte(strings.Replace(string(request.Object.Raw), `"devices":{}}`,
+		`"devices":{}},"volumes":[{"name":"a","dataVolume":{"name":"a"}},{"name":"b","dataVolume":{"name":"b"}}]`, 1))
 	var vm v1.VirtualMachine
 	if err := json.Unmarshal([]byte(patched(t, request, ask(t, c.Hooks()[MutateVM], request))), &vm); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,8 @@ func extremes(t testing.TB) map[string][]byte {
 	t.Helper()
 	guest := func(spec string) []byte {
 		object := fmt.Sprintf(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"a"},"spec":%s}`, spec)
-		return marshalled(t, &admissionv1.AdmissionRequest{UID: "review-1", Operation: admissionv1.Create, Name: "a", Namespace: "team", Object: runtime.RawExtension{Raw: []byte(object)}})
+		return marshalled(t, &admissionv1.AdmissionRequest{UID: "review-1", Operation: admissionv1.Create, Name: "a", Namespace: "team",
+			Object: runtime.RawExtension{Raw: []byte(object)}})
 	}
 	const nested = 9000 // encoding/json reads 10,000 levels
 	faulty := func(disks int) string {
@@ -27,14 +28,16 @@ func extremes(t testing.TB) map[string][]byte {
 		return strings.Join(all, ",")
 	}
 	return map[string][]byte{
-		"nothing":                  nil,
-		"empty":                    []byte(`{}`),
-		"no request":               []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`),
-		"null request":             []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":null}`),
-		"another version":          []byte(`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`),
-		"no object":                []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"review-1","operation":"CREATE"}}`),
-		"delete":                   []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"review-1","operation":"DELETE","oldObject":{}}}`),
-		"null object":              []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"review-1","operation":"UPDATE","object":null,"oldObject":null}}`),
+		"nothing":         nil,
+		"empty":           []byte(`{}`),
+		"no request":      []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`),
+		"null request":    []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":null}`),
+		"another version": []byte(`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`),
+		"no object":       []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"review-1","operation":"CREATE"}}`),
+		"delete": []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"review-1","operation":"DELETE",` +
+			`"oldObject":{}}}`),
+		"null object": []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"review-1","operation":"UPDATE",` +
+			`"object":null,"oldObject":null}}`),
 		"wrong types":              guest(`{"domain":{"devices":[],"memory":"1Gi"}}`),
 		"plain":                    guest(`{"domain":{"memory":{"guest":"1Gi"},"devices":{}}}`),
 		"a thousand faults":        guest(`{"domain":{"memory":{"guest":"1Gi"},"devices":{"disks":[` + faulty(512) + `]}}}`),
@@ -57,7 +60,8 @@ func TestExtremes(t *testing.T) {
 		})
 	}
 	faults := send(t, newCluster(t), ValidateVMI, extremes(t)["a thousand faults"])
-	if faults == nil || faults.Result.Code != http.StatusUnprocessableEntity || !strings.HasSuffix(faults.Result.Message, " and perhaps more") || len(faults.Result.Details.Causes) != 1+validate.MostErrors {
+	if faults == nil || faults.Result.Code != http.StatusUnprocessableEntity || !strings.HasSuffix(faults.Result.Message, " and perhaps more") ||
+		len(faults.Result.Details.Causes) != 1+validate.MostErrors {
 		t.Errorf("a thousand faults: %.300s", faults.Result.Message)
 	}
 }

@@ -146,7 +146,8 @@ func FuzzObject(f *testing.F) {
 			return
 		}
 		path, c := paths[int(hook)%len(paths)], quiet(t)
-		request := &admissionv1.AdmissionRequest{UID: "review-1", Operation: admissionv1.Create, Namespace: "team", Name: "a", DryRun: &dry, Object: runtime.RawExtension{Raw: object}}
+		request := &admissionv1.AdmissionRequest{UID: "review-1", Operation: admissionv1.Create, Namespace: "team", Name: "a", DryRun: &dry,
+			Object: runtime.RawExtension{Raw: object}}
 		request.UserInfo.Username = user
 		if len(old) > 2 {
 			request.Operation, request.OldObject.Raw = admissionv1.Update, old

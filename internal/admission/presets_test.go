@@ -39,11 +39,13 @@ func TestReadsOfPresetsAreBounded(t *testing.T) {
 	}{
 		{name: "64 match", why: "each is read", path: MutateVM, object: fmt.Sprintf(bare, `{"presets":""}`), presets: 64, gets: 64},
 		{name: "65 match", why: "nothing is read", path: MutateVM, object: fmt.Sprintf(bare, `{"presets":""}`), presets: 65, field: "spec.template.metadata.labels"},
-		{name: "65 match without pins", why: "as the controller would find out", path: MutateVM, object: strings.Replace(bare, "annotations: {kilnvm.io/pins: '%s'}", "", 1),
+		{name: "65 match without pins", why: "as the controller would find out", path: MutateVM,
+			object:  strings.Replace(bare, "annotations: {kilnvm.io/pins: '%s'}", "", 1),
 			presets: 65, field: "spec.template.metadata.labels"},
 		{name: "pins of 5000", why: "no pin is of so many", path: MutateVM, object: fmt.Sprintf(bare, many), warning: "cannot be read"},
 		{name: "pins of 5000 on a guest", path: MutateVMI, warning: "cannot be read",
-			object: fmt.Sprintf("apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a, annotations: {kilnvm.io/pins: '%s'}}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}", many)},
+			object: fmt.Sprintf("apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a, annotations: {kilnvm.io/pins: '%s'}}\n"+
+				"spec: {domain: {devices: {}, memory: {guest: 1Gi}}}", many)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			presets := matching(t, test.presets)

@@ -62,7 +62,8 @@ func counted(t *testing.T, stored, cached []*unstructured.Unstructured) (*Server
 	}
 	live := builder.Build()
 	write := func(ctx context.Context, drafts ...revision.Draft) error { return revision.Write(ctx, live, drafts...) }
-	return &Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, cached...), Live: live}, Configuration: config.Default}, Write: write}, made
+	return &Server{Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: objects.New(scheme, cached...), Live: live}, Configuration: config.Default},
+		Write: write}, made
 }
 
 func TestRequestsThatLeaveTheProcess(t *testing.T) {
@@ -74,7 +75,8 @@ func TestRequestsThatLeaveTheProcess(t *testing.T) {
 	bySize := fmt.Sprintf("%q:%q", "instancetype", sizeRevision.GetName())
 	pinned := strings.Replace(sparse, "name: web,", pins(bySize), 1)
 	both := strings.Replace(sparse, "instancetype: {name: small}", "instancetype: {name: small}\n  preference: {name: linux}", 1)
-	guest := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {" + strings.TrimSuffix(pins(bySize), ",") + ", namespace: team}\nspec: {domain: {devices: {}}}\n"
+	guest := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {" + strings.TrimSuffix(pins(bySize), ",") +
+		", namespace: team}\nspec: {domain: {devices: {}}}\n"
 	type objects = []*unstructured.Unstructured
 	for _, test := range []struct {
 		name, why, path, before, after string

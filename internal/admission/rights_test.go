@@ -28,7 +28,8 @@ spec:
 const waiting = `annotations: {kilnvm.io/inference: '["persistentvolumeclaims/golden/image"]'}, `
 
 func TestWhoMayInfer(t *testing.T) {
-	const image = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: image, namespace: golden, labels: {instancetype.kubevirt.io/default-instancetype: small}}}`
+	const image = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: image, namespace: golden, ` +
+		`labels: {instancetype.kubevirt.io/default-instancetype: small}}}`
 	with := func(annotations string) string {
 		return strings.Replace(cloned, "labels: {a: b}", annotations+"labels: {a: b}", 1)
 	}
@@ -41,16 +42,23 @@ func TestWhoMayInfer(t *testing.T) {
 		reviews                        int
 	}{
 		{name: "may", why: "asked once for each source", user: "ann", after: cloned, objects: []string{image}, allowed: true, reviews: 1},
-		{name: "may, to come", why: "what was allowed is recorded for the controller", user: "ann", after: cloned, allowed: true, recorded: `["persistentvolumeclaims/golden/image"]`, reviews: 1},
+		{name: "may, to come", why: "what was allowed is recorded for the controller", user: "ann", after: cloned, allowed: true,
+			recorded: `["persistentvolumeclaims/golden/image"]`, reviews: 1},
 		{name: "may not", why: "Kiln could read it, the caller cannot", user: "bob", after: cloned, objects: []string{image}, reviews: 1},
 		{name: "may not, to come", why: "the answer must not tell what exists", user: "bob", after: cloned, reviews: 1},
 		{name: "forged", why: "rights are asked for, whatever the annotation says", user: "bob", after: with(waiting), objects: []string{image}, reviews: 1},
-		{name: "label by another", why: "nothing is asked for", user: "bob", before: with(waiting), after: changed(with(waiting), "a: b", "a: c"), allowed: true, recorded: `["persistentvolumeclaims/golden/image"]`},
-		{name: "annotation changed by another", why: "it is admission's", user: "bob", before: with(waiting), after: changed(with(waiting), "golden/image", "golden/*"), allowed: true, recorded: `["persistentvolumeclaims/golden/image"]`},
-		{name: "annotation dropped", why: "kubectl replace", user: "bob", before: with(waiting), after: cloned, allowed: true, recorded: `["persistentvolumeclaims/golden/image"]`},
-		{name: "started by another", why: "the inference is that of whom it was authorised to", user: "bob", before: with(waiting), after: changed(with(waiting), "Always", "Halted"), objects: []string{image}, allowed: true},
-		{name: "source changed by another", why: "an inference of their own", user: "bob", before: with(waiting), after: changed(with(waiting), "name: image,", "name: secret,"), reviews: 1},
-		{name: "new pin asked for by another", why: "an inference of their own", user: "bob", before: with(waiting), after: with(changed(waiting, "annotations: {", "annotations: {kilnvm.io/pins: '', ")), objects: []string{image}, reviews: 1},
+		{name: "label by another", why: "nothing is asked for", user: "bob", before: with(waiting), after: changed(with(waiting), "a: b", "a: c"), allowed: true,
+			recorded: `["persistentvolumeclaims/golden/image"]`},
+		{name: "annotation changed by another", why: "it is admission's", user: "bob", before: with(waiting),
+			after: changed(with(waiting), "golden/image", "golden/*"), allowed: true, recorded: `["persistentvolumeclaims/golden/image"]`},
+		{name: "annotation dropped", why: "kubectl replace", user: "bob", before: with(waiting), after: cloned, allowed: true,
+			recorded: `["persistentvolumeclaims/golden/image"]`},
+		{name: "started by another", why: "the inference is that of whom it was authorised to", user: "bob", before: with(waiting),
+			after: changed(with(waiting), "Always", "Halted"), objects: []string{image}, allowed: true},
+		{name: "source changed by another", why: "an inference of their own", user: "bob", before: with(waiting),
+			after: changed(with(waiting), "name: image,", "name: secret,"), reviews: 1},
+		{name: "new pin asked for by another", why: "an inference of their own", user: "bob", before: with(waiting),
+			after: with(changed(waiting, "annotations: {", "annotations: {kilnvm.io/pins: '', ")), objects: []string{image}, reviews: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t, append(test.objects, catalog)...)

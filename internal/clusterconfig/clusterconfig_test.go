@@ -7,7 +7,8 @@ import (
 
 func TestParse(t *testing.T) {
 	for _, test := range []struct{ name, why, text, failed string }{
-		{name: "object", why: "what kubectl get kubevirt -o yaml prints", text: "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nspec: {configuration: {cpuModel: Nehalem}}"},
+		{name: "object", why: "what kubectl get kubevirt -o yaml prints",
+			text: "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nspec: {configuration: {cpuModel: Nehalem}}"},
 		{name: "section", why: "as it stands in the object", text: "configuration: {cpuModel: Nehalem}"},
 		{name: "bare", why: "the configuration itself", text: "cpuModel: Nehalem"},
 		{name: "misspelt", why: "a setting that has no effect is a trap", text: "cpuModle: Nehalem", failed: "cpuModle"},

@@ -87,7 +87,8 @@ func TestAsk(t *testing.T) {
 		{name: "all", why: "the empty value asks for new pins of everything", was: both},
 		{name: "one", why: "the others stay", was: both, keys: []string{"instancetype"}, want: `{"instancetype":"","preference":"p"}`},
 		{name: "never pinned", why: "as good as a new one", keys: []string{"preference"}, want: `{"preference":""}`},
-		{name: "misspelt", why: "the keys are told", was: both, keys: []string{"size"}, failed: "use one of 'instancetype', 'preference', 'presets', 'configuration'"},
+		{name: "misspelt", why: "the keys are told", was: both, keys: []string{"size"},
+			failed: "use one of 'instancetype', 'preference', 'presets', 'configuration'"},
 		{name: "unreadable", why: "what else it holds is not known", was: "{", keys: []string{"preference"}, failed: "repin everything"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,17 +28,25 @@ func TestArchitecture(t *testing.T) {
 		denied          bool
 		want            string
 	}{
-		{name: "labelled", why: "the image tells; the kind is compared without case", spec: ref, objects: []string{labelled("ds, namespace: team", "arm64")}, want: "arm64"},
+		{name: "labelled", why: "the image tells; the kind is compared without case", spec: ref, objects: []string{labelled("ds, namespace: team", "arm64")},
+			want: "arm64"},
 		{name: "unlabelled", spec: ref, objects: []string{source("name: ds, namespace: team", "pvc: {name: p}")}},
 		{name: "unknown architecture", why: "no machine of that kind can be made", spec: ref, objects: []string{labelled("ds, namespace: team", "riscv")}},
-		{name: "one step", why: "a DataSource may stand for another", spec: ref, objects: []string{source("name: ds, namespace: team", "dataSource: {name: ds2, namespace: team}"), labelled("ds2, namespace: team", "s390x")}, want: "s390x"},
+		{name: "one step", why: "a DataSource may stand for another", spec: ref,
+			objects: []string{source("name: ds, namespace: team", "dataSource: {name: ds2, namespace: team}"), labelled("ds2, namespace: team", "s390x")},
+			want:    "s390x"},
 		{name: "absent", why: "the cluster's default remains", spec: ref},
-		{name: "the second image", why: "the first tells nothing", spec: "dataVolumeTemplates: [{metadata: {name: a}, spec: {source: {http: {url: u}}}}, {metadata: {name: d}, spec: {sourceRef: {kind: DataSource, name: ds, namespace: golden}}}]",
+		{name: "the second image", why: "the first tells nothing",
+			spec: "dataVolumeTemplates: [{metadata: {name: a}, spec: {source: {http: {url: u}}}}, {metadata: {name: d}, spec: {sourceRef: {kind: DataSource, " +
+				"name: ds, namespace: golden}}}]",
 			objects: []string{labelled("ds, namespace: golden", "arm64")}, want: "arm64"},
-		{name: "not permitted", why: "what its owner may not read is not told", denied: true, spec: "dataVolumeTemplates: [{metadata: {name: d}, spec: {sourceRef: {kind: DataSource, name: ds, namespace: golden}}}]",
+		{name: "not permitted", why: "what its owner may not read is not told", denied: true,
+			spec:    "dataVolumeTemplates: [{metadata: {name: d}, spec: {sourceRef: {kind: DataSource, name: ds, namespace: golden}}}]",
 			objects: []string{labelled("ds, namespace: golden", "arm64")}},
-		{name: "the user's word", spec: ref + "\ntemplate: {spec: {architecture: amd64}}", annotation: "arm64", objects: []string{labelled("ds, namespace: team", "arm64")}},
-		{name: "found before", why: "a label that changes does not change the guest", spec: ref, annotation: "s390x", objects: []string{labelled("ds, namespace: team", "arm64")}, want: "s390x"},
+		{name: "the user's word", spec: ref + "\ntemplate: {spec: {architecture: amd64}}", annotation: "arm64",
+			objects: []string{labelled("ds, namespace: team", "arm64")}},
+		{name: "found before", why: "a label that changes does not change the guest", spec: ref, annotation: "s390x",
+			objects: []string{labelled("ds, namespace: team", "arm64")}, want: "s390x"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			made := vm()
@@ -67,7 +75,8 @@ func TestQuestionsAboutImages(t *testing.T) {
 		if i.next != "" {
 			at = "{dataSource: {name: " + i.next + ", namespace: golden}}"
 		}
-		return fmt.Sprintf("{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: %s, namespace: %s}, spec: {source: %s}}", i.name, i.namespace, at)
+		return fmt.Sprintf("{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataSource, metadata: {name: %s, namespace: %s}, spec: {source: %s}}", i.name, i.namespace,
+			at)
 	}
 	for _, test := range []struct {
 		name, why string

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,94 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
-	"github.com/kilnvm/kiln/internal/revision"
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const namespace = "team"
-
-func scheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, v1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// size is a live instancetype; a namespace makes it the namespaced kind.
-func size(name, memory, namespace string) *unstructured.Unstructured {
-	kind := "VirtualMachineClusterInstancetype"
-	metadata := map[string]any{"name": name, "uid": "u-" + name}
-	if namespace != "" {
-		kind, metadata["namespace"] = "VirtualMachineInstancetype", namespace
-	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind, "metadata": metadata,
-		"spec": map[string]any{"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": memory}, "ofNewerAPI": "kept"},
-	}}
-}
-
-// stored is the revision of a live object.
-func stored(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
-	t.Helper()
-	draft, err := revision.NewDraft(namespace, object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return untyped(t, draft.Object())
-}
-
-func untyped(t *testing.T, r *appsv1.ControllerRevision) *unstructured.Unstructured {
-	t.Helper()
-	r.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &unstructured.Unstructured{Object: content}
-}
-
-// counted counts what is asked of it.
-type counted struct {
-	client.Reader
-	requests int
-}
-
-func (c *counted) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	c.requests++
-	return c.Reader.Get(ctx, key, object, options...)
-}
-
-// vm refers to the size 's', the way that the changes say.
-func vm(changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
-	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: namespace}}
-	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "s"}
-	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
-	for _, change := range changes {
-		change(vm)
-	}
-	return vm
-}
-
-func annotated(text string) func(*v1.VirtualMachine) {
-	return func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{v1alpha1.AnnotationPins: text} }
-}
-
-func pinned(name string) func(*v1.VirtualMachine) {
-	return annotated(`{"instancetype":"` + name + `"}`)
-}
-
-func matcher(m v1.InstancetypeMatcher) func(*v1.VirtualMachine) {
-	return func(vm *v1.VirtualMachine) { vm.Spec.Instancetype = &m }
-}
 
 func TestVM(t *testing.T) {
 	was, is, other, own := size("s", "1Gi", ""), size("s", "2Gi", ""), size("other", "1Gi", ""), size("s", "3Gi", namespace)
@@ -111,7 +28,8 @@ func TestVM(t *testing.T) {
 	forged.SetName(name)
 	recorded := func(revision string) func(*v1.VirtualMachine) {
 		return func(vm *v1.VirtualMachine) {
-			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "s", Kind: "virtualmachineclusterinstancetype", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: revision}}
+			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "s", Kind: "virtualmachineclusterinstancetype",
+				ControllerRevisionRef: &v1.ControllerRevisionRef{Name: revision}}
 		}
 	}
 	for _, test := range []struct {
@@ -127,49 +45,90 @@ func TestVM(t *testing.T) {
 		requests  int
 	}{
 		{name: "first of a size", why: "the snapshot must exist before the VM does", vm: vm(), cached: []*unstructured.Unstructured{is}, want: name, draft: true},
-		{name: "second of a size", why: "all VMs of a size share a revision, and nothing leaves the process", vm: vm(), cached: []*unstructured.Unstructured{is, current}, want: name},
-		{name: "cache lags", why: "a size that was created a moment ago is not unknown", vm: vm(), live: []*unstructured.Unstructured{is}, want: name, draft: true, requests: 1},
+		{name: "second of a size", why: "all VMs of a size share a revision, and nothing leaves the process", vm: vm(),
+			cached: []*unstructured.Unstructured{is, current}, want: name},
+		{name: "cache lags", why: "a size that was created a moment ago is not unknown", vm: vm(), live: []*unstructured.Unstructured{is}, want: name, draft: true,
+			requests: 1},
 		{name: "unknown", why: "the size may come later", vm: vm(), warning: "VirtualMachineClusterInstancetype 's' does not exist", requests: 1},
-		{name: "unknown in a namespace", why: "the warning says where it was looked for", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "virtualmachineinstancetypes"})), cached: []*unstructured.Unstructured{is},
+		{name: "unknown in a namespace", why: "the warning says where it was looked for",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "virtualmachineinstancetypes"})), cached: []*unstructured.Unstructured{is},
 			warning: "VirtualMachineInstancetype 's' in namespace 'team' does not exist", requests: 1},
-		{name: "namespaced kind in odd case", why: "kinds are singular or plural names in any case", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineINSTANCETYPES"})), cached: []*unstructured.Unstructured{is, own}, want: ownName, draft: true},
+		{name: "namespaced kind in odd case", why: "kinds are singular or plural names in any case",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineINSTANCETYPES"})), cached: []*unstructured.Unstructured{is, own}, want: ownName,
+			draft: true},
 		{name: "unknown kind", why: "nothing to look for: validation refuses it", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "flavor"}))},
 		{name: "no name", why: "nothing to look for", vm: vm(matcher(v1.InstancetypeMatcher{})), refused: "spec.instancetype.name"},
-		{name: "inference", why: "never ignored silently", vm: vm(matcher(v1.InstancetypeMatcher{InferFromVolume: "root"})), refused: "spec.instancetype.inferFromVolume"},
-		{name: "revisionName", why: "the user's word goes before the pin", vm: vm(pinned(name), matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
-		{name: "revisionName of another", why: "a revision of another size is a mistake", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: foreignName})), cached: []*unstructured.Unstructured{foreign}, refused: "spec.instancetype.revisionName"},
-		{name: "revisionName unknown", why: "who names a revision means that one, so that nothing else can come in its place", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), refused: "spec.instancetype.revisionName", requests: 1},
-		{name: "revisionName that no object has", why: "a client would refuse to ask for it, and that error would look like ours", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "other/secret"})), refused: "spec.instancetype.revisionName"},
-		{name: "name that no object has", why: "nor is that our fault", vm: vm(matcher(v1.InstancetypeMatcher{Name: "other/s"})), warning: "VirtualMachineClusterInstancetype 'other/s' does not exist"},
-		{name: "name longer than names are", why: "it would not fit into a request", vm: vm(matcher(v1.InstancetypeMatcher{Name: strings.Repeat("s", 254)})), warning: "does not exist"},
-		{name: "revisionName unknown, later", why: "nor when it is asked for later", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), old: vm(), cached: []*unstructured.Unstructured{is}, refused: "spec.instancetype.revisionName", requests: 1},
-		{name: "revisionName, cache lags", why: "the backup tool restored the revision a moment ago", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})), live: []*unstructured.Unstructured{old}, want: oldName, requests: 1},
-		{name: "revisionName that has gone", why: "its VM can be changed all the same, and cannot start", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), old: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})),
+		{name: "inference", why: "never ignored silently", vm: vm(matcher(v1.InstancetypeMatcher{InferFromVolume: "root"})),
+			refused: "spec.instancetype.inferFromVolume"},
+		{name: "revisionName", why: "the user's word goes before the pin", vm: vm(pinned(name), matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})),
+			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "revisionName of another", why: "a revision of another size is a mistake",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: foreignName})), cached: []*unstructured.Unstructured{foreign},
+			refused: "spec.instancetype.revisionName"},
+		{name: "revisionName unknown", why: "who names a revision means that one, so that nothing else can come in its place",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), refused: "spec.instancetype.revisionName", requests: 1},
+		{name: "revisionName that no object has", why: "a client would refuse to ask for it, and that error would look like ours",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "other/secret"})), refused: "spec.instancetype.revisionName"},
+		{name: "name that no object has", why: "nor is that our fault", vm: vm(matcher(v1.InstancetypeMatcher{Name: "other/s"})),
+			warning: "VirtualMachineClusterInstancetype 'other/s' does not exist"},
+		{name: "name longer than names are", why: "it would not fit into a request", vm: vm(matcher(v1.InstancetypeMatcher{Name: strings.Repeat("s", 254)})),
+			warning: "does not exist"},
+		{name: "revisionName unknown, later", why: "nor when it is asked for later", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})),
+			old: vm(), cached: []*unstructured.Unstructured{is}, refused: "spec.instancetype.revisionName", requests: 1},
+		{name: "revisionName, cache lags", why: "the backup tool restored the revision a moment ago",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})), live: []*unstructured.Unstructured{old}, want: oldName, requests: 1},
+		{name: "revisionName that has gone", why: "its VM can be changed all the same, and cannot start",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), old: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})),
 			warning: "revision 'gone' does not exist", requests: 1},
-		{name: "restore", why: "a pin on create is honoured when its revision is here", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old}, want: oldName},
-		{name: "restore, cache lags", why: "the backup tool restored the revision a moment ago", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is}, live: []*unstructured.Unstructured{old}, want: oldName, requests: 1},
-		{name: "restore without revision", why: "nothing to honour", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, want: name, warning: "was dropped", requests: 1},
-		{name: "restore of another size", why: "the pin does not fit the matcher", vm: vm(pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, foreign}, want: name, warning: "was dropped"},
-		{name: "restore unreadable", why: "a broken annotation must not keep a backup from being restored", vm: vm(annotated("{")), cached: []*unstructured.Unstructured{is, current}, want: name, warning: "cannot be read"},
-		{name: "restore forged", why: "a revision that is not what its name says is nobody's size", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{forged, was}, want: oldName, draft: true, warning: "was dropped"},
-		{name: "forged in the place of the current one", why: "nor is it that of a new VM", vm: vm(), cached: []*unstructured.Unstructured{forged, is}, failed: "cannot be trusted"},
-		{name: "forged under a VM", why: "what a guest was made from cannot be exchanged", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{forged, is}, failed: "cannot be trusted"},
-		{name: "marked", why: "the collector is about to remove it: a miss, whose writing takes the mark away", vm: vm(), cached: []*unstructured.Unstructured{is, marked}, want: name, draft: true},
+		{name: "restore", why: "a pin on create is honoured when its revision is here", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old},
+			want: oldName},
+		{name: "restore, cache lags", why: "the backup tool restored the revision a moment ago", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is},
+			live: []*unstructured.Unstructured{old}, want: oldName, requests: 1},
+		{name: "restore without revision", why: "nothing to honour", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, want: name,
+			warning: "was dropped", requests: 1},
+		{name: "restore of another size", why: "the pin does not fit the matcher", vm: vm(pinned(foreignName)),
+			cached: []*unstructured.Unstructured{is, current, foreign}, want: name, warning: "was dropped"},
+		{name: "restore unreadable", why: "a broken annotation must not keep a backup from being restored", vm: vm(annotated("{")),
+			cached: []*unstructured.Unstructured{is, current}, want: name, warning: "cannot be read"},
+		{name: "restore forged", why: "a revision that is not what its name says is nobody's size", vm: vm(pinned(name)),
+			cached: []*unstructured.Unstructured{forged, was}, want: oldName, draft: true, warning: "was dropped"},
+		{name: "forged in the place of the current one", why: "nor is it that of a new VM", vm: vm(), cached: []*unstructured.Unstructured{forged, is},
+			failed: "cannot be trusted"},
+		{name: "forged under a VM", why: "what a guest was made from cannot be exchanged", vm: vm(), old: vm(pinned(name)),
+			cached: []*unstructured.Unstructured{forged, is}, failed: "cannot be trusted"},
+		{name: "marked", why: "the collector is about to remove it: a miss, whose writing takes the mark away", vm: vm(),
+			cached: []*unstructured.Unstructured{is, marked}, want: name, draft: true},
 		{name: "restore of a marked one", why: "as any miss", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{marked}, want: name, draft: true},
-		{name: "update", why: "an edited size changes no VM that was there", vm: vm(pinned(oldName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
-		{name: "update without the pin", why: "kubectl replace keeps the pins", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
-		{name: "update with a foreign pin", why: "a guest must not change behind its owner's back", vm: vm(pinned(foreignName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current, foreign}, refused: "metadata.annotations[kilnvm.io/pins]"},
-		{name: "update with what a new pin would be", why: "admission is called a second time with its own answer", vm: vm(pinned(name)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
-		{name: "update with an unreadable pin", why: "an update is by someone who can mend it", vm: vm(annotated("{")), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old}, refused: "metadata.annotations[kilnvm.io/pins]"},
-		{name: "new pin asked for", why: "an empty value means the current size, whatever the status records", vm: vm(annotated(""), recorded(oldName)), old: vm(pinned(oldName), recorded(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
-		{name: "new pin asked for by key", why: "of the size and not of the preference", vm: vm(pinned("")), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
-		{name: "matcher changed", why: "another size is another pin", vm: vm(pinned(foreignName)), old: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, other, foreign}, want: name},
-		{name: "matcher respelled", why: "the empty kind is the cluster kind", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineClusterInstancetype"}), pinned(oldName)), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
-		{name: "revision lost, size unchanged", why: "the live object has just that content", vm: vm(), old: vm(pinned(name)), cached: []*unstructured.Unstructured{is}, want: name, draft: true},
-		{name: "revision lost", why: "never another size in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
-		{name: "admitted by KubeVirt", why: "its own revision, which the status names, is read", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current, kubevirt}, want: "a-s-v1beta1-uid-1"},
-		{name: "admitted by KubeVirt, revision lost", why: "never another size in its place", vm: vm(recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
-		{name: "admitted by KubeVirt, another size since", why: "the status is about the matcher that was", vm: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{other, kubevirt}, want: foreignName, draft: true},
+		{name: "update", why: "an edited size changes no VM that was there", vm: vm(pinned(oldName)), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "update without the pin", why: "kubectl replace keeps the pins", vm: vm(), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "update with a foreign pin", why: "a guest must not change behind its owner's back", vm: vm(pinned(foreignName)), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, old, current, foreign}, refused: "metadata.annotations[kilnvm.io/pins]"},
+		{name: "update with what a new pin would be", why: "admission is called a second time with its own answer", vm: vm(pinned(name)), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, old, current}, want: name},
+		{name: "update with an unreadable pin", why: "an update is by someone who can mend it", vm: vm(annotated("{")), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, old}, refused: "metadata.annotations[kilnvm.io/pins]"},
+		{name: "new pin asked for", why: "an empty value means the current size, whatever the status records", vm: vm(annotated(""), recorded(oldName)),
+			old: vm(pinned(oldName), recorded(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
+		{name: "new pin asked for by key", why: "of the size and not of the preference", vm: vm(pinned("")), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, old, current}, want: name},
+		{name: "matcher changed", why: "another size is another pin", vm: vm(pinned(foreignName)),
+			old: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, other, foreign}, want: name},
+		{name: "matcher respelled", why: "the empty kind is the cluster kind",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineClusterInstancetype"}), pinned(oldName)), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
+		{name: "revision lost, size unchanged", why: "the live object has just that content", vm: vm(), old: vm(pinned(name)),
+			cached: []*unstructured.Unstructured{is}, want: name, draft: true},
+		{name: "revision lost", why: "never another size in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)),
+			cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
+		{name: "admitted by KubeVirt", why: "its own revision, which the status names, is read", vm: vm(recorded("a-s-v1beta1-uid-1")),
+			old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current, kubevirt}, want: "a-s-v1beta1-uid-1"},
+		{name: "admitted by KubeVirt, revision lost", why: "never another size in its place", vm: vm(recorded("a-s-v1beta1-uid-1")),
+			old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
+		{name: "admitted by KubeVirt, another size since", why: "the status is about the matcher that was",
+			vm: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")),
+			cached: []*unstructured.Unstructured{other, kubevirt}, want: foreignName, draft: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			live := &counted{Reader: objects.New(scheme(t), append(test.live, test.cached...)...)}

@@ -67,15 +67,18 @@ func TestCollect(t *testing.T) {
 		{name: "pin of another kind", why: "a newer release pins more", user: vm(func(vm *v1.VirtualMachine) {
 			vm.Annotations = map[string]string{v1alpha1.AnnotationPins: `{"presets":"` + d.Name + `"}`}
 		}), kept: true},
-		{name: "unreadable pins", why: "they may mean anything", user: vm(func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{v1alpha1.AnnotationPins: "{"} }), kept: true},
+		{name: "unreadable pins", why: "they may mean anything",
+			user: vm(func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{v1alpha1.AnnotationPins: "{"} }), kept: true},
 		{name: "revisionName", why: "the user names it", user: vm(func(vm *v1.VirtualMachine) {
 			vm.Spec.Preference = &v1.PreferenceMatcher{RevisionName: d.Name}
 		}), kept: true},
 		{name: "status", why: "KubeVirt resolves by it", user: vm(func(vm *v1.VirtualMachine) {
 			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{ControllerRevisionRef: &v1.ControllerRevisionRef{Name: d.Name}}
 		}), kept: true},
-		{name: "guest", why: "it may outlive its VM", user: &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team", Annotations: pins}}, kept: true},
-		{name: "elsewhere", why: "revisions are of a namespace", user: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "other", Annotations: pins}}},
+		{name: "guest", why: "it may outlive its VM",
+			user: &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team", Annotations: pins}}, kept: true},
+		{name: "elsewhere", why: "revisions are of a namespace",
+			user: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "other", Annotations: pins}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			objects := []client.Object{d.Object()}

@@ -64,7 +64,8 @@ func TestWrite(t *testing.T) {
 			if err != nil || c.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: d.Name}, &got) != nil || Verify(&got) != nil {
 				t.Errorf("%s: %v, revision %+v", test.why, err, got)
 			}
-			if got.Labels["instancetype.kubevirt.io/object-name"] != "s" || got.Labels["instancetype.kubevirt.io/object-generation"] != "3" || len(got.OwnerReferences) != 0 {
+			if got.Labels["instancetype.kubevirt.io/object-name"] != "s" || got.Labels["instancetype.kubevirt.io/object-generation"] != "3" ||
+				len(got.OwnerReferences) != 0 {
 				t.Errorf("labels %v, owners %v", got.Labels, got.OwnerReferences)
 			}
 		})

@@ -55,7 +55,8 @@ func TestUsages(t *testing.T) {
 			t.Errorf("namespace '%s' (-want +got):\n%s", namespace, diff)
 		}
 	}
-	configuration := map[string]any{"apiVersion": "kilnvm.io/v1alpha1", "kind": "ClusterConfiguration", "metadata": map[string]any{"name": "configuration"}, "spec": map[string]any{"cpuModel": "Nehalem"}}
+	configuration := map[string]any{"apiVersion": "kilnvm.io/v1alpha1", "kind": "ClusterConfiguration", "metadata": map[string]any{"name": "configuration"},
+		"spec": map[string]any{"cpuModel": "Nehalem"}}
 	recordedNow, err := NewDraft("cluster", &unstructured.Unstructured{Object: configuration})
 	if err != nil {
 		t.Fatal(err)

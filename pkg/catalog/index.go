@@ -73,7 +73,8 @@ func (o *Object) entry(now time.Time) Entry {
 	life := instancetype.ReadLifecycle(o, now)
 	sum := sha256.Sum256([]byte(o.content()))
 	e := Entry{
-		Key: o.Key(), DisplayName: cmp.Or(o.Annotations[annotationDisplayName], o.Annotations[annotationOpenShiftName]), Description: o.Annotations[annotationDescription], Labels: o.Labels,
+		Key: o.Key(), DisplayName: cmp.Or(o.Annotations[annotationDisplayName], o.Annotations[annotationOpenShiftName]),
+		Description: o.Annotations[annotationDescription], Labels: o.Labels,
 		Lifecycle: life.State, ReplacedBy: life.ReplacedBy, Spec: "sha256:" + hex.EncodeToString(sum[:]),
 	}
 	if !life.ObsoleteAfter.IsZero() {

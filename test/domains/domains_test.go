@@ -128,7 +128,8 @@ func everyCatalogObject(t *testing.T, d *libvirt.Daemon, set samples.Set) {
 		}
 		run("preference-"+preference.Name, instancetype.Set{Instancetype: big, Preference: preference})
 	}
-	t.Logf("catalog: %d sizes, %d preferences: %d rendered, schema-valid and defined by libvirt, %d of them mirror NUMA nodes of the assumed host (two of 288 CPUs), %d refused: %v",
+	t.Logf("catalog: %d sizes, %d preferences: %d rendered, schema-valid and defined by libvirt, "+
+		"%d of them mirror NUMA nodes of the assumed host (two of 288 CPUs), %d refused: %v",
 		len(sizes), len(preferences), n.rendered, n.mirroring, n.refused, reasons)
 	want := has[set.Published()]
 	if n.mirroring != want.mirroring {

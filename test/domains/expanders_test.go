@@ -135,7 +135,8 @@ func boot(t *testing.T, rendered *libvirtxml.Domain) guest.Report {
 		}
 	}
 	devices.Disks, devices.Hostdevs, devices.Consoles, devices.Channels, devices.Graphics, devices.Interfaces = nil, nil, nil, nil, nil, nil
-	devices.Serials[0].Source, devices.Serials[0].Log = &libvirtxml.DomainChardevSource{Null: &libvirtxml.DomainChardevSourceNull{}}, &libvirtxml.DomainChardevLog{File: log, Append: "on"}
+	devices.Serials[0].Source, devices.Serials[0].Log = &libvirtxml.DomainChardevSource{Null: &libvirtxml.DomainChardevSourceNull{}},
+		&libvirtxml.DomainChardevLog{File: log, Append: "on"}
 	dom.Devices = &devices
 	xml, err := dom.Marshal()
 	if err != nil {

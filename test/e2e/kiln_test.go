@@ -41,7 +41,8 @@ func own(name string) string {
 	return vm(name, "instancetype: {name: small}", "instancetype: {name: own, kind: VirtualMachineInstancetype}")
 }
 
-const ownSize = `{apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: own}, spec: {cpu: {guest: 1}, memory: {guest: 1Gi}}}`
+const ownSize = `{apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: own}, spec: {cpu: {guest: 1}, ` +
+	`memory: {guest: 1Gi}}}`
 
 type usage struct {
 	Revision, Kind, State string

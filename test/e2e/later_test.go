@@ -82,7 +82,8 @@ func TestInferenceElsewhere(t *testing.T) {
 	t.Cleanup(func() { s.kubectlAfter("delete", "namespace", golden, "--wait=false") })
 	s.must(s.kubectl("", "create", "rolebinding", "ann", "--clusterrole=kiln-edit", "--user=ann"))
 	manifest := vm("demo", append(append(running, inferred...), "emptyDisk: {capacity: 1Gi}", "dataVolume: {name: d}",
-		"  template:", "  dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {pvc: {name: image, namespace: "+golden+"}}, storage: {resources: {requests: {storage: 1Gi}}}}}]\n  template:")...)
+		"  template:", "  dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {pvc: {name: image, namespace: "+golden+
+			"}}, storage: {resources: {requests: {storage: 1Gi}}}}}]\n  template:")...)
 	refused := func(when string) {
 		t.Helper()
 		a := s.kubectl(manifest, "create", "--as=ann", "-f", "-")
@@ -113,7 +114,8 @@ func TestInferenceElsewhere(t *testing.T) {
 func TestGuestsKeepTheirPresets(t *testing.T) {
 	s := newSpace(t)
 	preset := func(policy string) string {
-		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstancePreset, metadata: {name: io}, spec: {selector: {matchLabels: {io: fast}}, domain: {devices: {}, ioThreadsPolicy: " + policy + "}}}"
+		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstancePreset, metadata: {name: io}, spec: {selector: {matchLabels: {io: fast}}, " +
+			"domain: {devices: {}, ioThreadsPolicy: " + policy + "}}}"
 	}
 	s.must(s.kubectl(preset("shared"), "apply", "-f", "-"))
 	s.must(s.kubectl(vm("demo", append(running, "  template:", "  template:\n    metadata: {labels: {io: fast}}")...), "create", "-f", "-"))

@@ -29,8 +29,10 @@ func administered(s space) {
 	s.Helper()
 	s.must(s.kubectl(kubevirts, "apply", "--server-side", "-f", "-"))
 	s.must(s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/kubevirts.kubevirt.io"))
-	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: kubevirt}, spec: {configuration: {cpuModel: Nehalem, smbios: {manufacturer: Forge}}}}`, "create", "-f", "-"))
-	s.must(s.kubectl(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: `+s.name+`}, spec: {vmiSelector: {matchLabels: {of: `+s.name+`}}, cpu: {shares: 2048}}}`, "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: kubevirt}, spec: {configuration: {cpuModel: Nehalem, `+
+		`smbios: {manufacturer: Forge}}}}`, "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kilnvm.io/v1alpha1, kind: HostProfile, metadata: {name: `+s.name+`}, spec: {vmiSelector: {matchLabels: {of: `+s.name+
+		`}}, cpu: {shares: 2048}}}`, "create", "-f", "-"))
 	s.Cleanup(func() { s.kubectlAfter("delete", "hostprofile/"+s.name, "kubevirt/kubevirt", "--wait=false") })
 }
 
@@ -40,7 +42,8 @@ func TestCommandsReadTheCluster(t *testing.T) {
 	s := newSpace(t)
 	administered(s)
 	s.must(s.kubectl(vm("web", "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:"), "create", "-f", "-"))
-	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, volumes: [{name: d, hostDisk: {path: /d.img, type: Disk}}], domain: {memory: {guest: 64Mi}, devices: {disks: [{name: d}]}}}}`, "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, `+
+		`volumes: [{name: d, hostDisk: {path: /d.img, type: Disk}}], domain: {memory: {guest: 64Mi}, devices: {disks: [{name: d}]}}}}`, "create", "-f", "-"))
 	s.eventually("the VM has its pins", func() bool {
 		return strings.Contains(s.get("vm", "web").GetAnnotations()[pinsAnnotation], "configuration")
 	})
@@ -135,7 +138,8 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 func TestExplainStoredGuests(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(vm("web", running...), "create", "-f", "-"))
-	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, domain: {memory: {guest: 64Mi}, devices: {}}}}`, "create", "-f", "-"))
+	s.must(s.kubectl(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: bare}, spec: {nodeSelector: {machine: none}, `+
+		`domain: {memory: {guest: 64Mi}, devices: {}}}}`, "create", "-f", "-"))
 	s.eventually("the VM has its VMI", func() bool { return s.exists("vmi", "web") })
 	says := func(object string, wanted ...string) {
 		t.Helper()

@@ -223,7 +223,8 @@ func TestReCreatedRevisionWithOtherContentIsRefused(t *testing.T) {
 	if start.err == nil || !strings.Contains(start.stderr, untrusted) {
 		t.Errorf("a VM with that pin may be started: %v: %s", start.err, start.stderr)
 	}
-	bare := `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare","annotations":{"kilnvm.io/pins":"{\"instancetype\":\"` + name + `\"}"}},
+	bare := `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"bare","annotations":{"kilnvm.io/pins":"{\"instancetype\":\"` +
+		name + `\"}"}},
 		"spec":{"nodeSelector":{"machine":"none"},"domain":{"devices":{}}}}`
 	if a := s.kubectl(bare, "create", "-f", "-"); a.err == nil || !strings.Contains(a.stderr, untrusted) {
 		t.Errorf("a guest is made from it: %v: %s", a.err, a.stderr)

@@ -11,13 +11,17 @@ import (
 // described is a frontend with a device of each kind of address.
 const described = `<domain><uuid>5d307ca9-b3ef-428c-8861-06e72d69f223</uuid><memory unit="KiB">524288</memory><vcpu current="2">4</vcpu>
 <sysinfo type="smbios"><system><entry name="manufacturer">Kiln</entry></system></sysinfo><os><type machine="pc-q35-7.2">hvm</type></os>
-<cpu><topology sockets="2" cores="1" threads="2"/><numa><cell id="0" cpus="0,2-3" memory="262144" unit="KiB"/><cell id="1" cpus="1" memory="262144" unit="KiB"/></numa></cpu>
+<cpu><topology sockets="2" cores="1" threads="2"/><numa><cell id="0" cpus="0,2-3" memory="262144" unit="KiB"/>
+<cell id="1" cpus="1" memory="262144" unit="KiB"/></numa></cpu>
 <devices>
 <controller type="pci" index="0" model="pcie-root"/>
-<controller type="pci" index="1" model="pcie-root-port"><target chassis="1" port="16" hotplug="off"/><address type="pci" domain="0" bus="0" slot="2" function="0"/></controller>
-<controller type="pci" index="2" model="pcie-root-port"><target chassis="2" port="17"/><address type="pci" domain="0" bus="0" slot="2" function="1"/></controller>
+<controller type="pci" index="1" model="pcie-root-port"><target chassis="1" port="16" hotplug="off"/>
+<address type="pci" domain="0" bus="0" slot="2" function="0"/></controller>
+<controller type="pci" index="2" model="pcie-root-port"><target chassis="2" port="17"/>
+<address type="pci" domain="0" bus="0" slot="2" function="1"/></controller>
 <controller type="scsi" index="0" model="virtio-non-transitional"><address type="pci" domain="0" bus="2" slot="0" function="0"/></controller>
-<disk device="disk"><blockio logical_block_size="4096"/><target dev="vda" bus="virtio"/><serial>A</serial><address type="pci" domain="0" bus="1" slot="0" function="0"/></disk>
+<disk device="disk"><blockio logical_block_size="4096"/><target dev="vda" bus="virtio"/><serial>A</serial>
+<address type="pci" domain="0" bus="1" slot="0" function="0"/></disk>
 <disk device="cdrom"><target dev="sda" bus="scsi"/><readonly/><serial>B</serial><address type="drive" controller="0" bus="0" target="0" unit="7"/></disk>
 <watchdog model="i6300esb"><address type="pci" domain="0" bus="0" slot="30" function="0"/></watchdog>
 </devices></domain>`

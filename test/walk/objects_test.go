@@ -11,9 +11,11 @@ import (
 
 // Objects of the tenant, before they are made hostile.
 const (
-	guestSpec = `{nodeSelector: {machine: none}, terminationGracePeriodSeconds: 0, domain: {memory: {guest: 64Mi}, devices: {disks: [{name: data, disk: {bus: scsi}}], interfaces: [],
+	guestSpec = `{nodeSelector: {machine: none}, terminationGracePeriodSeconds: 0, domain: {memory: {guest: 64Mi},
+  devices: {disks: [{name: data, disk: {bus: scsi}}], interfaces: [],
   autoattachPodInterface: false}}, volumes: [{name: data, emptyDisk: {capacity: 1Mi}}]}`
-	sizedSpec = `{nodeSelector: {machine: none}, terminationGracePeriodSeconds: 0, domain: {devices: {disks: [{name: data}], interfaces: [], autoattachPodInterface: false}},
+	sizedSpec = `{nodeSelector: {machine: none}, terminationGracePeriodSeconds: 0, domain: {devices: {disks: [{name: data}], interfaces: [],
+  autoattachPodInterface: false}},
   volumes: [{name: data, emptyDisk: {capacity: 1Mi}}]}`
 )
 
@@ -22,19 +24,22 @@ var bodies = map[string][]string{
 	"virtualmachines": {"{spec: {runStrategy: Halted, template: {spec: " + guestSpec + "}}}", "{spec: {runStrategy: Always, template: {spec: " + guestSpec + "}}}",
 		"{spec: {runStrategy: Halted, instancetype: {name: small}, preference: {name: linux}, template: {spec: " + sizedSpec + "}}}",
 		"{spec: {runStrategy: Once, instancetype: {kind: VirtualMachineInstancetype, name: a}, template: {spec: " + sizedSpec + "}}}"},
-	"virtualmachineinstances":            {"{spec: " + guestSpec + "}"},
-	"virtualmachineinstancepresets":      {"{spec: {selector: {}, domain: {ioThreadsPolicy: shared}}}", "{spec: {selector: {matchLabels: {secret: a}}, domain: {firmware: {serial: a}}}}"},
+	"virtualmachineinstances": {"{spec: " + guestSpec + "}"},
+	"virtualmachineinstancepresets": {"{spec: {selector: {}, domain: {ioThreadsPolicy: shared}}}",
+		"{spec: {selector: {matchLabels: {secret: a}}, domain: {firmware: {serial: a}}}}"},
 	"virtualmachineinstancetypes":        {"{spec: {cpu: {guest: 1}, memory: {guest: 64Mi}}}"},
 	"virtualmachineclusterinstancetypes": {"{spec: {cpu: {guest: 1}, memory: {guest: 64Mi}}}"},
 	"virtualmachinepreferences":          {"{spec: {devices: {preferredDiskBus: virtio}}}"},
 	"hostprofiles":                       {"{spec: {priority: 2000, disk: {cache: none}}}"},
-	"guesthardwares":                     {"{spec: {hardware: {defaults: a, digest: a, machine: pc-q35-9.2}}}", "{spec: {identity: a, hardware: {defaults: a, digest: a, devices: {disk.data: {drive: '4000000000:0:0:0'}}}}}"},
-	"controllerrevisions":                {"{revision: 1, data: {apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: size}, spec: {cpu: {guest: 1}, memory: {guest: 64Mi}}}}"},
-	"secrets":                            {"{stringData: {userdata: '#cloud-config'}}", "{type: kubernetes.io/service-account-token}"},
-	"configmaps":                         {"{data: {writers: 'system:serviceaccount:walk-home:alice'}}"},
-	"persistentvolumeclaims":             {"{spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}"},
-	"pods":                               {"{spec: {containers: [{name: c, image: i}]}}"},
-	"serviceaccounts/token":              {"{spec: {audiences: [], expirationSeconds: 600}}"},
+	"guesthardwares": {"{spec: {hardware: {defaults: a, digest: a, machine: pc-q35-9.2}}}",
+		"{spec: {identity: a, hardware: {defaults: a, digest: a, devices: {disk.data: {drive: '4000000000:0:0:0'}}}}}"},
+	"controllerrevisions": {"{revision: 1, data: {apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: size}, " +
+		"spec: {cpu: {guest: 1}, memory: {guest: 64Mi}}}}"},
+	"secrets":                {"{stringData: {userdata: '#cloud-config'}}", "{type: kubernetes.io/service-account-token}"},
+	"configmaps":             {"{data: {writers: 'system:serviceaccount:walk-home:alice'}}"},
+	"persistentvolumeclaims": {"{spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}"},
+	"pods":                   {"{spec: {containers: [{name: c, image: i}]}}"},
+	"serviceaccounts/token":  {"{spec: {audiences: [], expirationSeconds: 600}}"},
 }
 
 // object of a resource, to which hostile things were done.
@@ -97,22 +102,26 @@ var hostilities = []func(walker, map[string]any){
 		inMetadata(o, "annotations")[oneOf(w, annotations)] = w.hostileValue()
 	},
 	func(w walker, o map[string]any) {
-		inMetadata(o, "annotations")["kilnvm.io/pins"] = fmt.Sprintf(`{"instancetype":%q,"preference":%q,"presets":[%q],"configuration":%q}`, w.reference(), w.reference(), w.reference(), w.reference())
+		inMetadata(o, "annotations")["kilnvm.io/pins"] = fmt.Sprintf(`{"instancetype":%q,"preference":%q,"presets":[%q],"configuration":%q}`, w.reference(),
+			w.reference(), w.reference(), w.reference())
 	},
 	forge, forge, // what a launcher believes
 	func(w walker, o map[string]any) {
 		inMetadata(o, "labels")[oneOf(w, labels)] = oneOf(w, []string{"a", "web", w.uid, ""})
 	},
 	func(w walker, o map[string]any) {
-		owner := map[string]any{"apiVersion": oneOf(w, []string{"kubevirt.io/v1", "kubevirt.io/v1alpha3"}), "kind": oneOf(w, []string{"VirtualMachine", "VirtualMachineInstance"}),
+		owner := map[string]any{"apiVersion": oneOf(w, []string{"kubevirt.io/v1", "kubevirt.io/v1alpha3"}),
+			"kind": oneOf(w, []string{"VirtualMachine", "VirtualMachineInstance"}),
 			"name": w.name(), "uid": oneOf(w, []string{w.uid, "00000000-0000-4000-8000-000000000000"}), "controller": w.oneIn(2), "blockOwnerDeletion": w.oneIn(2)}
 		below(o, "metadata")["ownerReferences"] = []any{owner}
 	},
 	func(w walker, o map[string]any) {
-		below(o, "metadata")["finalizers"] = []any{oneOf(w, []string{"kilnvm.io/launcher", "example.com/mine", "foregroundDeletion", "kubevirt.io/foregroundDeleteVirtualMachine"})}
+		below(o, "metadata")["finalizers"] = []any{oneOf(w,
+			[]string{"kilnvm.io/launcher", "example.com/mine", "foregroundDeletion", "kubevirt.io/foregroundDeleteVirtualMachine"})}
 	},
 	func(w walker, o map[string]any) {
-		below(o, "metadata")[oneOf(w, []string{"uid", "namespace", "resourceVersion", "selfLink", "deletionTimestamp"})] = oneOf(w, []string{w.uid, otherSpace, "1", "2020-01-01T00:00:00Z"})
+		below(o, "metadata")[oneOf(w, []string{"uid", "namespace", "resourceVersion", "selfLink", "deletionTimestamp"})] = oneOf(w,
+			[]string{w.uid, otherSpace, "1", "2020-01-01T00:00:00Z"})
 	},
 	func(w walker, o map[string]any) {
 		if spec := guest(o); spec != nil {
@@ -126,7 +135,8 @@ var hostilities = []func(walker, map[string]any){
 	},
 	func(w walker, o map[string]any) {
 		if devices := below(guest(o), "domain", "devices"); devices != nil {
-			devices[oneOf(w, []string{"disks", "interfaces", "gpus", "hostDevices", "inputs", "filesystems"})] = slices.Repeat([]any{map[string]any{}}, oneOf(w, []int{1, 30, 20_000}))
+			devices[oneOf(w, []string{"disks", "interfaces", "gpus", "hostDevices", "inputs", "filesystems"})] = slices.Repeat([]any{map[string]any{}},
+				oneOf(w, []int{1, 30, 20_000}))
 		}
 	},
 	func(w walker, o map[string]any) { w.refer(below(o, "spec"), "instancetype") },
@@ -150,7 +160,8 @@ var hostilities = []func(walker, map[string]any){
 	func(w walker, o map[string]any) {
 		if spec := guest(o); spec != nil {
 			spec["networks"] = []any{map[string]any{"name": "n", "multus": map[string]any{"networkName": otherSpace + "/n"}}}
-			spec["accessCredentials"] = []any{map[string]any{"userPassword": map[string]any{"source": map[string]any{"secret": map[string]any{"secretName": otherSpace + "/secret"}},
+			spec["accessCredentials"] = []any{map[string]any{"userPassword": map[string]any{"source": map[string]any{"secret": map[string]any{
+				"secretName": otherSpace + "/secret"}},
 				"propagationMethod": map[string]any{"qemuGuestAgent": map[string]any{}}}}}
 		}
 	},
@@ -182,7 +193,8 @@ func (w walker) refer(spec map[string]any, matcher string) {
 
 // reference to what is, mostly, another's.
 func (w walker) reference() string {
-	return oneOf(w, []string{"size", "preference", "preset", w.revision, otherSpace + "/" + w.revision, otherSpace + "/size", "../" + otherSpace + "/size", w.uid, "a", "small", "linux"})
+	return oneOf(w, []string{"size", "preference", "preset", w.revision, otherSpace + "/" + w.revision, otherSpace + "/size", "../" + otherSpace + "/size", w.uid,
+		"a", "small", "linux"})
 }
 
 // volume of a guest, which refers to what is another's or the machine's.
@@ -194,7 +206,8 @@ func (w walker) volume() map[string]any {
 	names := []string{"image", otherSpace + "/image", "../" + otherSpace + "/image", "web", "secret"}
 	source := oneOf(w, []map[string]any{
 		{"hostDisk": map[string]any{"path": oneOf(w, files), "type": oneOf(w, []string{"Disk", "DiskOrCreate"}), "capacity": oneOf(w, []string{"1Mi", "8Ei", "-1"})}},
-		{"containerDisk": map[string]any{"image": oneOf(w, []string{"other.example/secret:1", ".", "../claims/" + otherSpace, "no/such:image"}), "path": oneOf(w, []string{"", "/disk/disk.img", "/../../" + hostFiles[1]})}},
+		{"containerDisk": map[string]any{"image": oneOf(w, []string{"other.example/secret:1", ".", "../claims/" + otherSpace, "no/such:image"}),
+			"path": oneOf(w, []string{"", "/disk/disk.img", "/../../" + hostFiles[1]})}},
 		{"persistentVolumeClaim": map[string]any{"claimName": oneOf(w, names)}},
 		{"dataVolume": map[string]any{"name": oneOf(w, names)}},
 		{"cloudInitNoCloud": map[string]any{"secretRef": map[string]any{"name": oneOf(w, names)}, "userData": "#cloud-config"}},
@@ -214,26 +227,16 @@ func (w walker) volume() map[string]any {
 var (
 	annotations = []string{"kilnvm.io/pins", "kilnvm.io/identity", "kilnvm.io/generation", "kilnvm.io/architecture", "kilnvm.io/hardware", "kilnvm.io/inference",
 		"kilnvm.io/numa-cells", "kilnvm.io/unused-since", "kubevirt.io/qgs-socket-path", "kubevirt.io/pci-topology-version", "kubevirt.io/ignitiondata",
-		"hooks.kubevirt.io/hookSidecars", "kubevirt.io/instancetype-name", "kubevirt.io/cluster-instancetype-name", "kubevirt.io/preference-name", "kubevirt.io/placePCIDevicesOnRootComplex",
-		"kubevirt.io/restore-uid", "virtualmachineinstancepresets.admission.kubevirt.io/exclude", "kubectl.kubernetes.io/last-applied-configuration", "template.kubevirt.io/architecture"}
-	labels = []string{"kubevirt.io/nodeName", "kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "instancetype.kubevirt.io/object-name", "instancetype.kubevirt.io/object-uid",
-		"kilnvm.io/unused-since", "instancetype.kubevirt.io/default-instancetype", "instancetype.kubevirt.io/default-preference", "secret", "machine"}
+		"hooks.kubevirt.io/hookSidecars", "kubevirt.io/instancetype-name", "kubevirt.io/cluster-instancetype-name", "kubevirt.io/preference-name",
+		"kubevirt.io/placePCIDevicesOnRootComplex", "kubevirt.io/restore-uid", "virtualmachineinstancepresets.admission.kubevirt.io/exclude",
+		"kubectl.kubernetes.io/last-applied-configuration", "template.kubevirt.io/architecture"}
+	labels = []string{"kubevirt.io/nodeName", "kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "instancetype.kubevirt.io/object-name",
+		"instancetype.kubevirt.io/object-uid", "kilnvm.io/unused-since", "instancetype.kubevirt.io/default-instancetype",
+		"instancetype.kubevirt.io/default-preference", "secret", "machine"}
 )
 
 func (w walker) hostileValue() string {
-	return oneOf(w, []string{"", "latest", "lates", "true", "-1", "4000000000", "amd64", "s390x", w.uid, w.uuid, w.revision, otherSpace + "/web", "../" + otherSpace + "/web", "/etc/passwd",
-		"{", "[]", "null", `{"instancetype":"` + w.revision + `"}`, "\u0000\u202e", strings.Repeat("x", 100_000), "2020-01-01T00:00:00Z", `<domain/>`, `%s%n`, "$(id)"})
-}
-
-// operations are a JSON patch.
-func (w walker) operations() []any {
-	paths := []string{"/metadata/annotations", "/metadata/annotations/kilnvm.io~1pins", "/spec/hardware", "/metadata/annotations/kilnvm.io~1identity", "/metadata/finalizers",
-		"/metadata/ownerReferences", "/metadata/labels", "/spec", "/spec/template", "/spec/template/metadata", "/spec/instancetype", "/spec/runStrategy", "/status", "/spec/volumes/0", "/data", "/metadata/deletionTimestamp"}
-	var operations []any
-	for range 1 + w.IntN(3) {
-		operation := map[string]any{"op": oneOf(w, []string{"add", "replace", "remove", "copy", "move", "test"}), "path": oneOf(w, paths), "from": oneOf(w, paths)}
-		operation["value"] = oneOf(w, []any{nil, w.hostileValue(), []any{}, map[string]any{}, forged(w.T, oneOf(w, records)), "Always", "Halted"})
-		operations = append(operations, operation)
-	}
-	return operations
+	return oneOf(w, []string{"", "latest", "lates", "true", "-1", "4000000000", "amd64", "s390x", w.uid, w.uuid, w.revision, otherSpace + "/web",
+		"../" + otherSpace + "/web", "/etc/passwd", "{", "[]", "null", `{"instancetype":"` + w.revision + `"}`, "\u0000\u202e", strings.Repeat("x", 100_000),
+		"2020-01-01T00:00:00Z", `<domain/>`, `%s%n`, "$(id)"})
 }

@@ -205,3 +205,17 @@ func (w walker) part(object map[string]any) map[string]any {
 	}
 	return kept
 }
+
+// operations are a JSON patch.
+func (w walker) operations() []any {
+	paths := []string{"/metadata/annotations", "/metadata/annotations/kilnvm.io~1pins", "/spec/hardware", "/metadata/annotations/kilnvm.io~1identity",
+		"/metadata/finalizers", "/metadata/ownerReferences", "/metadata/labels", "/spec", "/spec/template", "/spec/template/metadata", "/spec/instancetype",
+		"/spec/runStrategy", "/status", "/spec/volumes/0", "/data", "/metadata/deletionTimestamp"}
+	var operations []any
+	for range 1 + w.IntN(3) {
+		operation := map[string]any{"op": oneOf(w, []string{"add", "replace", "remove", "copy", "move", "test"}), "path": oneOf(w, paths), "from": oneOf(w, paths)}
+		operation["value"] = oneOf(w, []any{nil, w.hostileValue(), []any{}, map[string]any{}, forged(w.T, oneOf(w, records)), "Always", "Halted"})
+		operations = append(operations, operation)
+	}
+	return operations
+}

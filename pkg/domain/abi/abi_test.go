@@ -14,18 +14,24 @@ import (
 // document is a small finished frontend.
 const document = `<domain><name>g</name><uuid>5d307ca9-b3ef-428c-8861-06e72d69f223</uuid>
 <genid>7f8f8c5e-0000-8000-8000-000000000001</genid><memory unit="KiB">1024</memory><vcpu>1</vcpu>
-<sysinfo type="smbios"><system><entry name="manufacturer">Kiln</entry><entry name="serial">S-1</entry><entry name="uuid">5d307ca9-b3ef-428c-8861-06e72d69f223</entry></system></sysinfo>
+<sysinfo type="smbios"><system><entry name="manufacturer">Kiln</entry><entry name="serial">S-1</entry>
+<entry name="uuid">5d307ca9-b3ef-428c-8861-06e72d69f223</entry></system></sysinfo>
 <sysinfo type="fwcfg"><entry name="opt/com.coreos/config" file="/s/a.json"/></sysinfo>
 <os firmware="efi"><type machine="pc-q35-7.2">hvm</type><firmware><feature enabled="no" name="secure-boot"/></firmware></os>
 <clock offset="utc"><timer name="tsc" frequency="2000000000"/></clock>
 <devices>
-<disk type="file" device="disk" model="virtio"><target dev="vda" bus="virtio"/><alias name="ua-root"/><address type="pci" domain="0" bus="1" slot="0" function="0"/></disk>
+<disk type="file" device="disk" model="virtio"><target dev="vda" bus="virtio"/><alias name="ua-root"/>
+<address type="pci" domain="0" bus="1" slot="0" function="0"/></disk>
 <disk type="file" device="disk"><target dev="sda" bus="scsi"/><alias name="ua-data"/><address type="drive" controller="0" bus="0" target="0" unit="3"/></disk>
 <controller type="pci" index="0" model="pcie-root"/>
-<controller type="pci" index="1" model="pcie-root-port"><target chassis="1" port="16"/><address type="pci" domain="0" bus="0" slot="2" function="0" multifunction="on"/></controller>
-<controller type="pci" index="2" model="pcie-root-port"><target chassis="2" port="17"/><address type="pci" domain="0" bus="0" slot="2" function="1"/></controller>
-<interface type="null"><mac address="52:54:00:11:22:33"/><model type="e1000"/><alias name="ua-interface_root"/><address type="pci" domain="0" bus="0" slot="30" function="0"/></interface>
-<channel type="pty"><target type="virtio" name="org.qemu.guest_agent.0"/><alias name="ua-guest-agent"/><address type="virtio-serial" controller="0" bus="0" port="1"/></channel>
+<controller type="pci" index="1" model="pcie-root-port"><target chassis="1" port="16"/>
+<address type="pci" domain="0" bus="0" slot="2" function="0" multifunction="on"/></controller>
+<controller type="pci" index="2" model="pcie-root-port"><target chassis="2" port="17"/>
+<address type="pci" domain="0" bus="0" slot="2" function="1"/></controller>
+<interface type="null"><mac address="52:54:00:11:22:33"/><model type="e1000"/><alias name="ua-interface_root"/>
+<address type="pci" domain="0" bus="0" slot="30" function="0"/></interface>
+<channel type="pty"><target type="virtio" name="org.qemu.guest_agent.0"/><alias name="ua-guest-agent"/>
+<address type="virtio-serial" controller="0" bus="0" port="1"/></channel>
 <input type="tablet" bus="usb"><alias name="ua-pen"/><address type="usb" bus="0" port="2"/></input>
 <video><model type="vga"/><alias name="ua-video"/><address type="pci" domain="0" bus="0" slot="1" function="0"/></video>
 <rng model="virtio"><alias name="ua-rng"/><address type="ccw" cssid="0xfe" ssid="0" devno="0x001f"/></rng>
@@ -82,7 +88,8 @@ func TestFreeze(t *testing.T) {
 // named.
 func TestProject(t *testing.T) {
 	t.Parallel()
-	const loader = `<os><type machine="pc-q35-7.2">hvm</type><loader readonly="yes" type="pflash">/f/code.fd</loader><nvram template="/f/vars.fd">/s/vars.fd</nvram></os>`
+	const loader = `<os><type machine="pc-q35-7.2">hvm</type><loader readonly="yes" type="pflash">/f/code.fd</loader>` +
+		`<nvram template="/f/vars.fd">/s/vars.fd</nvram></os>`
 	class := document[strings.Index(document, "<os "):strings.Index(document, "<clock")]
 	for _, c := range []struct {
 		name     string

@@ -16,7 +16,8 @@ domain:
     disks: [{name: ceph, disk: {bus: virtio}}, {name: iscsi, disk: {bus: scsi}}, {name: nbd, disk: {bus: virtio}}]
     interfaces: [{name: default, masquerade: {}}]
 networks: [{name: default, pod: {}}]
-volumes: [{name: ceph, persistentVolumeClaim: {claimName: one}}, {name: iscsi, persistentVolumeClaim: {claimName: two}}, {name: nbd, persistentVolumeClaim: {claimName: three}}]
+volumes: [{name: ceph, persistentVolumeClaim: {claimName: one}}, {name: iscsi, persistentVolumeClaim: {claimName: two}},
+  {name: nbd, persistentVolumeClaim: {claimName: three}}]
 `
 
 func network(t *testing.T) render.Machine {

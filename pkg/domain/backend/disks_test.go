@@ -36,7 +36,8 @@ func TestDisk(t *testing.T) {
 	}{
 		{"a file bypasses the page cache and gives space back", "disk: {bus: virtio}", file, in(`cache="none" error_policy="stop" discard="unmap"`)},
 		{"a block device has native IO", "disk: {bus: virtio}", block,
-			wrap(`<disk type="block"><driver name="qemu" type="raw" cache="none" error_policy="stop" io="native" discard="unmap"></driver><source dev="/dev/vg/a"></source></disk>`)},
+			wrap(`<disk type="block"><driver name="qemu" type="raw" cache="none" error_policy="stop" io="native" discard="unmap"></driver>` +
+				`<source dev="/dev/vg/a"></source></disk>`)},
 		{"a file system without O_DIRECT writes through", "disk: {bus: virtio}", cached, in(`cache="writethrough" error_policy="stop" discard="unmap"`)},
 		{"the user's cache", "disk: {bus: virtio}, cache: writeback", file, in(`cache="writeback" error_policy="stop" discard="unmap"`)},
 		{"the user's IO", "disk: {bus: virtio}, io: threads", file, in(`cache="none" error_policy="stop" io="threads" discard="unmap"`)},
@@ -49,7 +50,8 @@ func TestDisk(t *testing.T) {
 				`<backingStore type="file"><format type="raw"></format><source file="/v/base"></source><backingStore></backingStore></backingStore></disk>`)},
 	} {
 		m := machine(t,
-			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+
+				"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 		m.Bindings.Volumes = map[string]backend.Volume{"a": c.volume}
 		same(t, c.why, c.want, hostSide(t, rendered(t, m).Devices.Disks[0]))
 	}
@@ -69,7 +71,8 @@ func TestDiskRefusals(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			m := machine(t,
-				"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+				"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, "+c.disk+
+					"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			m.Bindings.Volumes = c.bound
 			refusal(t, m, c.want, c.words)
 		})
@@ -101,8 +104,10 @@ func TestIOThreads(t *testing.T) {
 		{"a pool serves all", "ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 3},", "", "", "", 3, "1,2,3 1,2,3 -"},
 	} {
 		m := machine(t,
-			"{architecture: amd64, domain: {"+c.policy+" cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}"+c.a+"}, {name: b, disk: {bus: virtio}"+c.b+
-				"}, {name: c, disk: {bus: sata}"+c.c+"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}")
+			"{architecture: amd64, domain: {"+c.policy+" cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}"+c.a+
+				"}, {name: b, disk: {bus: virtio}"+c.b+
+				"}, {name: c, disk: {bus: sata}"+c.c+
+				"}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}")
 		dom := rendered(t, m)
 		same(t, c.why, c.want, threadsOf(dom.Devices.Disks))
 		if dom.IOThreads != c.threads {

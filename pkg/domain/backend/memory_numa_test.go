@@ -56,8 +56,10 @@ func TestMemoryOfNUMANodes(t *testing.T) {
 		`<memoryBacking><hugepages><page size="2048" unit="KiB" nodeset="0"></page><page size="2048" unit="KiB" nodeset="1"></page></hugepages>`+
 			`<allocation mode="immediate"></allocation></memoryBacking>`, part(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
 	same(t, "nodes",
-		`<cpu><numa><cell id="0" cpus="0-3" memory="1048576" unit="KiB"><distances><sibling id="0" value="10"></sibling><sibling id="1" value="20"></sibling></distances></cell>`+
-			`<cell id="1" cpus="4-7" memory="1048576" unit="KiB"><distances><sibling id="0" value="20"></sibling><sibling id="1" value="10"></sibling></distances></cell></numa></cpu>`,
+		`<cpu><numa><cell id="0" cpus="0-3" memory="1048576" unit="KiB"><distances><sibling id="0" value="10"></sibling>`+
+			`<sibling id="1" value="20"></sibling></distances></cell>`+
+			`<cell id="1" cpus="4-7" memory="1048576" unit="KiB"><distances><sibling id="0" value="20"></sibling>`+
+			`<sibling id="1" value="10"></sibling></distances></cell></numa></cpu>`,
 		part(t, libvirtxml.Domain{CPU: &libvirtxml.DomainCPU{Numa: dom.CPU.Numa}}))
 }
 

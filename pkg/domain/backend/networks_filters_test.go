@@ -29,7 +29,8 @@ func TestWhoseFilter(t *testing.T) {
 		{"one that the host has, instead of ours", "bridge", true, "{net: {filterRef: clean-traffic}, security: {nwFilter: None}}", others, nil},
 	} {
 		m := machine(t,
-			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
+			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, "+
+				"networks: [{name: default, pod: {}}]}")
 		m.Bindings.NICs["default"] = backend.NIC{Kind: c.kind, Device: "br0", Guarded: c.guarded}
 		m.Policy = policyOf(t, m, profile(t, "p", c.profile))
 		out, errs := render.Domain(m)

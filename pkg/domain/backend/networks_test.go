@@ -26,7 +26,8 @@ func TestNICs(t *testing.T) {
 		"vhostuser": `<interface type="vhostuser"><source type="unix" mode="client" path="/run/v.sock"></source></interface>`,
 	} {
 		m := machine(t,
-			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
+			"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, "+
+				"networks: [{name: default, pod: {}}]}")
 		m.Host.VirtTypes = []string{"qemu"}
 		m.Bindings.NICs["default"] = backend.NIC{Kind: kind, Device: "eth0", Socket: "/run/v.sock"}
 		out, errs := render.Domain(m)
@@ -53,7 +54,8 @@ func TestNICs(t *testing.T) {
 		}
 	}
 	m := machine(t,
-		"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}]}")
+		"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, bridge: {}}]}}, "+
+			"networks: [{name: default, pod: {}}]}")
 	bind(m, "pigeon")
 	refusal(t, m, "FieldValueNotSupported spec.domain.devices.interfaces[0]", "")
 }

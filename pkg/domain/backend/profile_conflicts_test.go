@@ -90,7 +90,8 @@ func TestConflictsAreWhatPolicyRefuses(t *testing.T) {
 	labels := []map[string]string{nil, {"a": "p"}, {"a": "q"}, {"a": "r"}}
 	for _, one := range selectors {
 		for _, other := range selectors {
-			profiles := []v1alpha1.HostProfile{profile(t, "a", "{vmiSelector: "+one+", cpu: {shares: 2}}"), profile(t, "b", "{vmiSelector: "+other+", cpu: {shares: 3}}")}
+			profiles := []v1alpha1.HostProfile{profile(t, "a", "{vmiSelector: "+one+", cpu: {shares: 2}}"),
+				profile(t, "b", "{vmiSelector: "+other+", cpu: {shares: 3}}")}
 			found, _ := backend.Conflicts(profiles)
 			refused := slices.ContainsFunc(labels, func(l map[string]string) bool {
 				vmi := &v1.VirtualMachineInstance{}
@@ -133,7 +134,8 @@ func TestConflictsAreBounded(t *testing.T) {
 func BenchmarkConflicts(b *testing.B) {
 	var profiles []v1alpha1.HostProfile
 	for i := range 500 {
-		profiles = append(profiles, profile(b, fmt.Sprintf("p%d", i), fmt.Sprintf("{vmiSelector: {matchLabels: {a: x%d}}, cpu: {shares: %d}, net: {vhost: true}}", i, i+2)))
+		profiles = append(profiles, profile(b, fmt.Sprintf("p%d", i),
+			fmt.Sprintf("{vmiSelector: {matchLabels: {a: x%d}}, cpu: {shares: %d}, net: {vhost: true}}", i, i+2)))
 	}
 	for b.Loop() {
 		backend.Conflicts(profiles)

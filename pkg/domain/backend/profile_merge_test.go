@@ -69,7 +69,8 @@ func TestPolicyIsMerged(t *testing.T) {
 // TestUserWins: policy is for what the owner of a VM leaves open.
 func TestUserWins(t *testing.T) {
 	t.Parallel()
-	m := machine(t, `{architecture: amd64, domain: {ioThreadsPolicy: shared, cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {bus: virtio}, cache: writethrough, io: threads, errorPolicy: ignore}]}},
+	m := machine(t, `{architecture: amd64, domain: {ioThreadsPolicy: shared, cpu: {cores: 1}, memory: {guest: 1Gi},
+  devices: {disks: [{name: a, disk: {bus: virtio}, cache: writethrough, io: threads, errorPolicy: ignore}]}},
  volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}`)
 	m.Policy = policyOf(t, m,
 		profile(t, "p", "{disk: {cachePolicy: Unsafe, ioPolicy: IOUring, errorPolicy: Stop, readErrorPolicy: Report}, ioThreads: {policy: None}}"))

@@ -58,7 +58,8 @@ var every = []struct{ field, value, also, want string }{
 	{"diskLimits.group", "g", "totalIOPS: 100", `<group_name>g</group_name>`},
 	{"blockIO.weight", "200", "", `<blkiotune><weight>200</weight></blkiotune>`},
 	{"blockIO.perDevice", "[{path: /dev/null, weight: 300, readBytesPerSecond: 1, writeBytesPerSecond: 2, readIOPS: 3, writeIOPS: 4}]", "",
-		`<device><path>/dev/null</path><weight>300</weight><read_iops_sec>3</read_iops_sec><write_iops_sec>4</write_iops_sec><read_bytes_sec>1</read_bytes_sec><write_bytes_sec>2</write_bytes_sec></device>`},
+		`<device><path>/dev/null</path><weight>300</weight><read_iops_sec>3</read_iops_sec><write_iops_sec>4</write_iops_sec><read_bytes_sec>1</read_bytes_sec>` +
+			`<write_bytes_sec>2</write_bytes_sec></device>`},
 	{"ioThreads.policy", "Shared", "", `<iothreads>1</iothreads>`},
 	{"ioThreads.count", "2", "policy: Auto", `<iothreads>2</iothreads>`},
 	{"ioThreads.pollMaxNanoseconds", "0", "policy: Shared", `<iothread id="1"><poll max="0"></poll></iothread>`},
@@ -76,7 +77,8 @@ var every = []struct{ field, value, also, want string }{
 	{"cpu.pinStrategy", "Spread", "", `<vcpupin vcpu="0" cpuset="2"></vcpupin><vcpupin vcpu="1" cpuset="3">`},
 	{"cpu.allowNUMANodeCrossing", "false", "reservedHostCPUs: '0,2,4-7'", `refused spec.domain.cpu.dedicatedCpuPlacement`},
 	{"cache.l3Sizes", "[2Mi, 0, 4095.5Ki]", "",
-		`<cachetune vcpus="0-1"><cache id="0" level="3" type="both" size="2048" unit="KiB"></cache><cache id="2" level="3" type="both" size="4096" unit="KiB"></cache></cachetune>`},
+		`<cachetune vcpus="0-1"><cache id="0" level="3" type="both" size="2048" unit="KiB"></cache>` +
+			`<cache id="2" level="3" type="both" size="4096" unit="KiB"></cache></cachetune>`},
 	{"cache.memoryBandwidthPercents", "[0, 30]", "", `<memorytune vcpus="0-1"><node id="1" bandwidth="30"></node></memorytune>`},
 	{"memory.hugePageSizes", "[1Gi, 2Mi]", "", `<hugepages><page size="2048" unit="KiB"></page></hugepages>`},
 	{"memory.backing", "File", "", `<source type="file">`},
@@ -127,8 +129,10 @@ var every = []struct{ field, value, also, want string }{
 // tuned is a guest with something for each field, on a host of two nodes.
 func tuned(t testing.TB) render.Machine {
 	t.Helper()
-	m := on(machine(t, `{architecture: amd64, domain: {cpu: {cores: 2, dedicatedCpuPlacement: true}, memory: {guest: 1Gi}, firmware: {bootloader: {efi: {secureBoot: false}}},
- devices: {tpm: {persistent: true}, rng: {}, hostDevices: [{name: fpga, deviceName: example.com/fpga}], disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}, {name: c, disk: {bus: virtio}}],
+	m := on(machine(t, `{architecture: amd64, domain: {cpu: {cores: 2, dedicatedCpuPlacement: true}, memory: {guest: 1Gi},
+   firmware: {bootloader: {efi: {secureBoot: false}}},
+ devices: {tpm: {persistent: true}, rng: {}, hostDevices: [{name: fpga, deviceName: example.com/fpga}],
+   disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}, {name: c, disk: {bus: virtio}}],
  interfaces: [{name: default, bridge: {}}]}}, networks: [{name: default, pod: {}}],
  volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}, {name: c, emptyDisk: {capacity: 1Gi}}]}`), twoNodes)
 	zero := 0

@@ -27,10 +27,14 @@ func generated() int {
 // kinds of guests, each with something that stage 3 completes. DISKS and NICS are filled at random.
 var kinds = []string{
 	"{architecture: amd64, domain: {cpu: {cores: 2, threads: 2}, memory: {guest: 1Gi}, devices: {rng: {}, DISKS, NICS}}}",
-	"{architecture: amd64, domain: {ioThreadsPolicy: auto, firmware: {bootloader: {efi: {secureBoot: false}}}, cpu: {cores: 4}, memory: {guest: 1Gi}, devices: {tpm: {persistent: true}, DISKS, NICS}}}",
-	"{architecture: amd64, domain: {cpu: {cores: 2, dedicatedCpuPlacement: true, isolateEmulatorThread: true}, memory: {guest: 1Gi}, devices: {networkInterfaceMultiqueue: true, DISKS, NICS}}}",
-	"{architecture: amd64, domain: {ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, cpu: {cores: 4, threads: 2, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}, devices: {DISKS, NICS}}}",
-	"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 512Mi}, devices: {filesystems: [{name: fs, virtiofs: {}}], hostDevices: [{name: fpga, deviceName: example.com/fpga}], DISKS, NICS}}}",
+	"{architecture: amd64, domain: {ioThreadsPolicy: auto, firmware: {bootloader: {efi: {secureBoot: false}}}, cpu: {cores: 4}, memory: {guest: 1Gi}, " +
+		"devices: {tpm: {persistent: true}, DISKS, NICS}}}",
+	"{architecture: amd64, domain: {cpu: {cores: 2, dedicatedCpuPlacement: true, isolateEmulatorThread: true}, memory: {guest: 1Gi}, " +
+		"devices: {networkInterfaceMultiqueue: true, DISKS, NICS}}}",
+	"{architecture: amd64, domain: {ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}, cpu: {cores: 4, threads: 2, " +
+		"dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}, devices: {DISKS, NICS}}}",
+	"{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 512Mi}, devices: {filesystems: [{name: fs, virtiofs: {}}], " +
+		"hostDevices: [{name: fpga, deviceName: example.com/fpga}], DISKS, NICS}}}",
 	"{architecture: arm64, domain: {cpu: {cores: 2, model: max}, memory: {guest: 1Gi}, devices: {rng: {}, DISKS, NICS}}}",
 	"{architecture: s390x, domain: {cpu: {cores: 2, model: max}, memory: {guest: 1Gi}, devices: {rng: {}, DISKS, NICS}}}",
 }

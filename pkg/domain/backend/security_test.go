@@ -31,7 +31,8 @@ func TestCouplings(t *testing.T) {
 		{"virtiofs with memory in files", "devices: {filesystems: [{name: a, virtiofs: {}}]}", policy("", "{memory: {backing: File}}"), "", ""},
 		{"vhost-user with memory that cannot be shared", nic, policy("vhostuser", "{memory: {backing: Anonymous}}"), nicPath,
 			"hostProfile.memory.backing is 'Anonymous'"},
-		{"vhost-user needs virtio", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", kind("vhostuser"), nicPath, "which supports model 'virtio' only"},
+		{"vhost-user needs virtio", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}", kind("vhostuser"), nicPath,
+			"which supports model 'virtio' only"},
 		{"vhost without a device of the kernel", nic, policy("user", "{net: {vhost: true}}"), nicPath, "hostProfile.net.vhost 'true' needs a tap, bridge or macvtap"},
 		{"vhost is for virtio alone, and no other card minds", "devices: {interfaces: [{name: default, masquerade: {}, model: e1000}]}",
 			policy("user", "{net: {vhost: true}}"), "", ""},
@@ -86,7 +87,8 @@ func TestCouplings(t *testing.T) {
 				nic.Kind = "user"
 				m.Bindings.NICs["default"] = nic
 			},
-			"FieldValueForbidden spec.domain.devices.networkInterfaceMultiqueue", "multiple queues need a tap or bridge, and this host binds the interface in user space"},
+			"FieldValueForbidden spec.domain.devices.networkInterfaceMultiqueue",
+			"multiple queues need a tap or bridge, and this host binds the interface in user space"},
 		{"one queue needs no tap", "cpu: {cores: 1}, devices: {interfaces: [{name: default, masquerade: {}}]}", func(*render.Machine) {}, "", ""},
 		{"the host's own CPU on a host that emulates", "cpu: {cores: 1, model: host-passthrough}", func(m *render.Machine) { m.Host.VirtTypes = []string{"qemu"} },
 			"FieldValueForbidden spec.domain.cpu.model", "model 'host-passthrough' needs hardware virtualization"},
@@ -119,7 +121,8 @@ func TestCouplings(t *testing.T) {
 				pages = ", hugepages: {pageSize: 2Mi}"
 			}
 			m := machine(t,
-				"{architecture: amd64, domain: {memory: {guest: 1Gi"+pages+"}, "+c.domain+"}, networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
+				"{architecture: amd64, domain: {memory: {guest: 1Gi"+pages+"}, "+c.domain+
+					"}, networks: [{name: default, pod: {}}], volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}")
 			c.host(&m)
 			refusal(t, m, c.want, c.words)
 		})

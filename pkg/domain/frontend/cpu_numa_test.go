@@ -92,7 +92,8 @@ func TestNUMANodesRefused(t *testing.T) {
 		{"room for threads, not for cores", "cores: 2, threads: 2", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(1, 3), []string{numa}},
 		{"fewer pages than nodes", "cores: 8", "guest: 1Gi, hugepages: {pageSize: 1Gi}", hostNUMANodes(4, 4), []string{"Invalid value spec.domain.memory.guest"}},
 		{"half a page", "cores: 2", "guest: 1535Mi, hugepages: {pageSize: 1Gi}", hostNUMANodes(4), []string{"Invalid value spec.domain.memory.guest"}},
-		{"memory that grows", "cores: 2", "guest: 1Gi, maxGuest: 2Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(4), []string{"Forbidden spec.domain.memory.maxGuest"}},
+		{"memory that grows", "cores: 2", "guest: 1Gi, maxGuest: 2Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(4),
+			[]string{"Forbidden spec.domain.memory.maxGuest"}},
 		{"not a size", "cores: 2", "guest: 1Gi, hugepages: {pageSize: big}", hostNUMANodes(4), []string{"Invalid value spec.domain.memory.hugepages.pageSize"}},
 	} {
 		in := mirroring(t, c.cpu, c.memory)
@@ -120,7 +121,8 @@ func TestNUMANodesAreFrozen(t *testing.T) {
 		{"a host that tells nothing", "sockets: 6, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", nil, "0-2,6:512 3-5,7:512 10 21"},
 		{"one of the later sockets is there now", "sockets: 7, maxSockets: 8, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(64),
 			"0-2,6:512 3-5,7:512 10 21"},
-		{"more memory is shared anew", "sockets: 6, maxSockets: 8, cores: 1", "guest: 3Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(64), "0-2,6:1536 3-5,7:1536 10 21"},
+		{"more memory is shared anew", "sockets: 6, maxSockets: 8, cores: 1", "guest: 3Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(64),
+			"0-2,6:1536 3-5,7:1536 10 21"},
 		{"another number of CPUs is another machine", "sockets: 4, maxSockets: 4, cores: 1", "guest: 1Gi, hugepages: {pageSize: 2Mi}", hostNUMANodes(64), "0-3:1024"},
 	} {
 		in := mirroring(t, c.cpu, c.memory)

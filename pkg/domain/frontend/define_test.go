@@ -101,7 +101,8 @@ func complete(dom *libvirtxml.Domain) {
 		case h.SubsysPCI != nil:
 			h.SubsysPCI.Source = &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{Domain: &zero, Bus: &zero, Slot: &slot, Function: &zero}}
 		case h.SubsysMDev != nil:
-			h.SubsysMDev.Source = &libvirtxml.DomainHostdevSubsysMDevSource{Address: &libvirtxml.DomainAddressMDev{UUID: fmt.Sprintf("5d307ca9-b3ef-428c-8861-%012d", i)}}
+			h.SubsysMDev.Source = &libvirtxml.DomainHostdevSubsysMDevSource{
+				Address: &libvirtxml.DomainAddressMDev{UUID: fmt.Sprintf("5d307ca9-b3ef-428c-8861-%012d", i)}}
 		case h.SubsysUSB != nil:
 			bus := uint(1)
 			h.SubsysUSB.Source = &libvirtxml.DomainHostdevSubsysUSBSource{Address: &libvirtxml.DomainAddressUSB{Bus: &bus, Device: &slot}}

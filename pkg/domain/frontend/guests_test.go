@@ -108,16 +108,21 @@ spec:
   domain:
     chassis: {manufacturer: M, version: "1", serial: C-1, asset: A, sku: S}
     rebootPolicy: Terminate
-    cpu: {sockets: 2, maxSockets: 4, cores: 2, threads: 2, model: Haswell, features: [{name: pcid}, {name: avx, policy: disable}], dedicatedCpuPlacement: true, realtime: {}}
+    cpu: {sockets: 2, maxSockets: 4, cores: 2, threads: 2, model: Haswell, features: [{name: pcid}, {name: avx, policy: disable}],
+      dedicatedCpuPlacement: true, realtime: {}}
     memory: {guest: 1Gi, maxGuest: 4Gi}
-    clock: {utc: {offsetSeconds: 3600}, timer: {rtc: {present: true, tickPolicy: catchup, track: guest}, pit: {present: true, tickPolicy: delay}, hpet: {present: false}, kvm: {present: true}, hyperv: {present: true}}}
+    clock: {utc: {offsetSeconds: 3600}, timer: {rtc: {present: true, tickPolicy: catchup, track: guest}, pit: {present: true, tickPolicy: delay},
+      hpet: {present: false}, kvm: {present: true}, hyperv: {present: true}}}
     features:
       acpi: {enabled: true}
       apic: {enabled: true, endOfInterrupt: true}
       smm: {enabled: true}
       kvm: {hidden: true}
       pvspinlock: {enabled: false}
-      hyperv: {relaxed: {enabled: true}, vapic: {enabled: true}, spinlocks: {enabled: true, spinlocks: 8191}, vpindex: {enabled: true}, runtime: {enabled: true}, synic: {enabled: true}, synictimer: {enabled: true, direct: {enabled: true}}, reset: {enabled: true}, vendorid: {enabled: true, vendorid: kiln}, frequencies: {enabled: true}, reenlightenment: {enabled: true}, tlbflush: {enabled: true}, ipi: {enabled: true}}
+      hyperv: {relaxed: {enabled: true}, vapic: {enabled: true}, spinlocks: {enabled: true, spinlocks: 8191}, vpindex: {enabled: true},
+        runtime: {enabled: true}, synic: {enabled: true}, synictimer: {enabled: true, direct: {enabled: true}}, reset: {enabled: true},
+        vendorid: {enabled: true, vendorid: kiln}, frequencies: {enabled: true}, reenlightenment: {enabled: true}, tlbflush: {enabled: true},
+        ipi: {enabled: true}}
     devices:
       blockMultiQueue: true
       networkInterfaceMultiqueue: true
@@ -168,26 +173,33 @@ func guests(t testing.TB) map[string]frontend.Input {
 spec: {domain: {cpu: {sockets: 2, maxSockets: 5, cores: 2, threads: 2}, memory: {guest: 1025Mi, maxGuest: 4Gi}}}`))
 	}
 	all["transitional-amd64"] = with(t, "amd64", "transitional", `
-spec: {domain: {devices: {useVirtioTransitional: true, rng: {}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`)
+spec: {domain: {devices: {useVirtioTransitional: true, rng: {}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}],
+  interfaces: [{name: default}]}}}`)
 	all["bare-amd64"] = with(t, "amd64", "bare", `
 spec: {domain: {devices: {disableHotplug: true, autoattachGraphicsDevice: false, autoattachSerialConsole: false, autoattachMemBalloon: false}}}`)
 	all["efi-amd64"] = with(t, "amd64", "efi", `
 spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, devices: {disks: [{name: a, disk: {bus: virtio}}]}}}`)
 	all["pinned-amd64"] = with(t, "amd64", "pinned", `
-spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:09:00.0"}}], interfaces: [{name: default, pciAddress: "0000:00:03.0"}, {name: second}]}}}`)
+spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:09:00.0"}}],
+  interfaces: [{name: default, pciAddress: "0000:00:03.0"}, {name: second}]}}}`)
 	all["bridged-amd64"] = with(t, "amd64", "bridged", `
-spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:04:02.0"}}], interfaces: [{name: default}, {name: second, pciAddress: "0000:04:01.0"}]}}}`)
+spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:04:02.0"}}],
+  interfaces: [{name: default}, {name: second, pciAddress: "0000:04:01.0"}]}}}`)
 	functions := with(t, "s390x", "functions", `
-spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:00:05.0"}}], interfaces: [{name: default}, {name: old, model: e1000}, {name: fast, sriov: {}}],
+spec: {domain: {devices: {disks: [{name: a, disk: {bus: virtio, pciAddress: "0000:00:05.0"}}],
+  interfaces: [{name: default}, {name: old, model: e1000}, {name: fast, sriov: {}}],
   gpus: [{name: crypto, deviceName: d}], hostDevices: [{name: dasd, deviceName: d}, {name: mdev, deviceName: d}]}}}`)
 	functions.Facts.HostDevices = map[string]string{"crypto": "ap", "dasd": "ccw", "mdev": "mdev"}
 	all["functions-s390x"] = functions
 	all["passthrough-amd64"] = with(t, "amd64", "passthrough", `
-spec: {domain: {cpu: {model: host-passthrough}, features: {acpi: {enabled: true}, hypervPassthrough: {enabled: true}}, devices: {video: {type: virtio}, sound: {name: s, model: ac97}}}}`)
+spec: {domain: {cpu: {model: host-passthrough}, features: {acpi: {enabled: true}, hypervPassthrough: {enabled: true}}, devices: {video: {type: virtio},
+  sound: {name: s, model: ac97}}}}`)
 	all["disks-arm64"] = with(t, "arm64", "disks-arm64", `
-spec: {domain: {devices: {rng: {}, tpm: {}, autoattachVSOCK: true, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}, {name: c, cdrom: {bus: scsi, readonly: true}}], interfaces: [{name: default}, {name: old, model: e1000}]}}}`)
+spec: {domain: {devices: {rng: {}, tpm: {}, autoattachVSOCK: true, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}},
+  {name: c, cdrom: {bus: scsi, readonly: true}}], interfaces: [{name: default}, {name: old, model: e1000}]}}}`)
 	all["disks-s390x"] = with(t, "s390x", "disks-s390x", `
-spec: {domain: {devices: {rng: {}, autoattachVSOCK: true, watchdog: {name: dog, diag288: {}}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`)
+spec: {domain: {devices: {rng: {}, autoattachVSOCK: true, watchdog: {name: dog, diag288: {}},
+  disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`)
 	return all
 }
 

@@ -17,7 +17,8 @@ import (
 
 // plain is a guest of one disk on each bus and two cards.
 const plain = `
-spec: {domain: {features: {acpi: {enabled: true}, apic: {enabled: true}}, devices: {tpm: {}, rng: {}, disks: [{name: v, disk: {bus: virtio}}, {name: s, disk: {bus: scsi}}, {name: a, disk: {bus: sata}}],
+spec: {domain: {features: {acpi: {enabled: true}, apic: {enabled: true}}, devices: {tpm: {}, rng: {}, disks: [{name: v, disk: {bus: virtio}},
+  {name: s, disk: {bus: scsi}}, {name: a, disk: {bus: sata}}],
   interfaces: [{name: one}, {name: two}], gpus: [{name: gpu, deviceName: d}], hostDevices: [{name: fpga, deviceName: d}]}}}`
 
 // kept are changes that move and alter nothing else. Each has changed other hardware in KubeVirt, for the reason that is given.

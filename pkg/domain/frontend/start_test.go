@@ -59,9 +59,11 @@ func TestQEMUStarts(t *testing.T) {
 		"nodes": withNUMANodes(with(t, "amd64", "started-nodes",
 			`spec: {domain: {cpu: {sockets: 2, maxSockets: 5, cores: 2, threads: 2, model: qemu64}, memory: {guest: 257Mi, maxGuest: 1Gi}}}`)),
 		"arm64": with(t, "arm64", "started-arm64",
-			`spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, cpu: {model: cortex-a57}, devices: {rng: {}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
+			`spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, cpu: {model: cortex-a57}, devices: {rng: {}, `+
+				`disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
 		"s390x": with(t, "s390x", "started-s390x",
-			`spec: {domain: {cpu: {model: qemu}, devices: {rng: {}, watchdog: {name: dog, diag288: {}}, disks: [{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
+			`spec: {domain: {cpu: {model: qemu}, devices: {rng: {}, watchdog: {name: dog, diag288: {}}, disks: [{name: a, disk: {bus: virtio}}, `+
+				`{name: b, disk: {bus: scsi}}], interfaces: [{name: default}]}}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if in.VMI.Spec.Domain.CPU.Model == "host-model" {
