@@ -21,7 +21,7 @@ func instancetypesCommand(o *options) *cobra.Command {
 		Aliases: []string{"instancetype"},
 		Short:   "List the instancetypes that a new VM may use",
 		Long: "List the instancetypes that a new VM may use, by class and size: those of the cluster and of the namespace, or those of\n" +
-			"files with -f. The first column is what --instancetype of 'kubectl kiln create vm' takes.",
+			"a folder or an OCI artifact with -f. The first column is what --instancetype of 'kubectl kiln create vm' takes.",
 		Example: "  kubectl kiln instancetypes --for windows.11 --min-cpu 4\n" +
 			"  kubectl kiln instancetypes -f catalog/ -l instancetype.kubevirt.io/class=general.purpose -o wide",
 		Args: cobra.NoArgs,
@@ -47,7 +47,7 @@ func preferencesCommand(o *options) *cobra.Command {
 		Aliases: []string{"preference"},
 		Short:   "List the preferences that a new VM may use",
 		Long: "List the preferences that a new VM may use, with what they require of an instancetype: those of the cluster and of the\n" +
-			"namespace, or those of files with -f. The first column is what --preference of 'kubectl kiln create vm' takes.",
+			"namespace, or those of a folder or an OCI artifact with -f. The first column is what --preference of 'kubectl kiln create vm' takes.",
 		Example: "  kubectl kiln preferences --for u1.small\n" +
 			"  kubectl kiln preferences -l instancetype.kubevirt.io/os-type=windows -o json",
 		Args: cobra.NoArgs,
@@ -71,12 +71,13 @@ func (o *options) addWish(cmd *cobra.Command, kinds instancetype.KindNames, abou
 	flags.StringVarP(&w.selector, "selector", "l", "", "list what has these labels, as in kubectl")
 	flags.BoolVar(&w.All, "all", false, "list what is obsolete and what does not fit, too")
 	flags.StringVarP(&w.source, "filename", "f", clusterSource, sourceUsage)
+	o.addRegistry(cmd)
 	o.addOutput(cmd, "text", "text", "wide", "json", "yaml")
 	return w
 }
 
 // sourceUsage is the help of a flag that names a catalog.
-const sourceUsage = "catalog to choose from: a folder, a file, '-', or 'cluster' for that of the current cluster and namespace"
+const sourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for that of the current cluster and namespace"
 
 // choose prints the offers that meet a wish.
 func (o *options) choose(ctx context.Context, w *wish, columns []column) (err error) {

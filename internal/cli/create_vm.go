@@ -44,6 +44,7 @@ func createVMCommand(o *options) *cobra.Command {
 	f.addMachine(flags)
 	f.addVolumes(flags)
 	f.addGuest(flags)
+	o.addRegistry(cmd)
 	cmd.MarkFlagsMutuallyExclusive("fit", "memory", "instancetype", "infer-instancetype", "infer-instancetype-from")
 	cmd.MarkFlagsMutuallyExclusive("preference", "infer-preference", "infer-preference-from")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.createVM(cmd, f) }

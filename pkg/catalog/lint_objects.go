@@ -112,6 +112,7 @@ var lifecycleRules = []Rule{
 	{"catalog/deprecated", Error, "label 'instancetype.kubevirt.io/deprecated' can be read", "correct the value: it has no effect"},
 	{"catalog/replaced-by", Error, "annotation 'kilnvm.io/replaced-by' can be read", "correct the value: it has no effect"},
 	{"catalog/obsolete-after", Error, "annotation 'kilnvm.io/obsolete-after' can be read", "correct the value: it has no effect"},
+	{"catalog/misplaced", Error, "the keys of a lifecycle stand where they are looked for", "move the key: it has no effect where it is"},
 	{"catalog/no-replacement", Warning, "what is deprecated or obsolete names its replacement",
 		"add the annotation kilnvm.io/replaced-by with the name of another object of this kind"},
 	{"catalog/replacement", Warning, "a replacement is in the catalog, and is neither deprecated nor obsolete", "name an active object of this kind"},

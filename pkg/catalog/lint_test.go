@@ -248,6 +248,8 @@ var lifecycleCases = []lintCase{
 		"metadata.annotations[kilnvm.io/obsolete-after]", []string{"RFC 3339"}},
 	{"deprecated", "catalog/no-replacement", []string{with("instancetype.kubevirt.io/deprecated: 'true', ", ""), other, linux},
 		[]string{with("instancetype.kubevirt.io/deprecated: 'true', ", "kilnvm.io/replaced-by: other"), other, linux}, "metadata", []string{"without replacement"}},
+	{"a state among the annotations", "catalog/misplaced", []string{with("", "kilnvm.io/lifecycle: active"), other, linux},
+		[]string{with("kilnvm.io/lifecycle: active, ", ""), other, linux}, "metadata.annotations[kilnvm.io/lifecycle]", []string{"must be a label"}},
 	{"its end has come", "catalog/no-replacement", []string{with("", "kilnvm.io/obsolete-after: '2026-01-01T00:00:00Z'"), other, linux},
 		[]string{with("", "kilnvm.io/obsolete-after: '2026-01-01T00:00:00Z', kilnvm.io/replaced-by: other"), other, linux}, "metadata", []string{"is obsolete"}},
 	{"a replacement of nobody's", "catalog/replacement", []string{with("", "kilnvm.io/replaced-by: larger"), other, linux},

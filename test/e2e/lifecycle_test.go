@@ -55,8 +55,42 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 		t.Error("the VM was not pinned anew")
 	}
 
+	if said := s.must(s.kiln("instancetypes")).stdout; strings.Contains(said, "/own ") || !strings.Contains(said, "\nsmall ") {
+		t.Errorf("new VMs are offered %s", said)
+	}
 	wrong := s.kubectl("", "label", "--overwrite", "vmf", "own", "kilnvm.io/lifecycle=gone")
 	if wrong.err == nil || !strings.Contains(wrong.stderr, "must be") || !strings.Contains(wrong.stderr, "active") {
 		t.Errorf("an illegible state is answered with %s%s", wrong.stdout, wrong.stderr)
+	}
+}
+
+// A VM that is created with the flags of virtctl is applied, and admission says what a mistyped name may have meant. Who may not list names is
+// told none.
+func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))
+	made := s.must(s.kiln("create", "vm", "--name", "made", "--run-strategy", "Halted", "--instancetype", "virtualmachineinstancetype/own", "--apply"))
+	if !strings.Contains(made.stdout, "VirtualMachine/made serverside-applied") || pins(t, s.get("vm", "made"))["instancetype"] == "" {
+		t.Errorf("create says %s%s", made.stdout, made.stderr)
+	}
+	s.eventually("the webhook has seen the instancetype", func() bool {
+		mistyped := s.must(s.kiln("create", "vm", "--name", "mistyped", "--run-strategy", "Halted", "--instancetype", "virtualmachineinstancetype/owm", "--apply"))
+		return strings.Contains(mistyped.stderr, "'owm' does not exist") && strings.Contains(mistyped.stderr, "did you mean 'own'?")
+	})
+	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a", "--memory", "0", "--apply")
+	if s.status(refused) != 1 || !strings.Contains(refused.stderr, "spec.template.spec.domain.memory.guest") {
+		t.Errorf("a VM without memory: %s%s", refused.stdout, refused.stderr)
+	}
+
+	s.must(s.kubectl("", "create", "role", "writer", "--verb=create", "--resource=virtualmachines.kubevirt.io"))
+	s.must(s.kubectl("", "create", "rolebinding", "writer", "--role=writer", "--user=blind"))
+	blind := vm("blind", append(running, "{name: small}", "{name: owm, kind: VirtualMachineInstancetype}")...)
+	var said answer
+	s.eventually("the role counts", func() bool {
+		said = s.kubectl(blind, "create", "--as=blind", "-f", "-")
+		return said.err == nil
+	})
+	if !strings.Contains(said.stderr, "'owm' does not exist") || strings.Contains(said.stderr, "did you mean") {
+		t.Errorf("who may not list instancetypes is told %s", said.stderr)
 	}
 }
