@@ -1,7 +1,7 @@
 // Package bench measures the webhook from raw review bytes to response bytes, and rendering, each beside its limit in the same
 // run: the metric x-limit is the ratio of times, x-allocs that of allocations. The limit of a webhook call is encoding/json
-// alone: decode the review, decode its
-// object into the typed kind, and for a mutation encode it. The limit of rendering is marshalling the finished domain.
+// alone: decode the review, decode its object into the typed kind, and for a mutation encode it. The limit of rendering is
+// marshalling the finished domain.
 package bench
 
 import (
@@ -161,7 +161,7 @@ func BenchmarkValidateVMI(b *testing.B) {
 	}
 }
 
-// A VM with a size and a preference, whose revisions are known: its guest is made explicit and judged in both calls.
+// A VM with an instancetype and a preference, whose revisions are known: its VMI is made explicit and judged in both calls.
 func BenchmarkVM(b *testing.B) {
 	for _, size := range sizes {
 		b.Run("mutate/"+size, func(b *testing.B) {

@@ -61,7 +61,7 @@ func BenchmarkRender(b *testing.B) {
 // counts of devices by which the cost per device must not grow.
 var counts = []int{1, 10, 100, 1000}
 
-// withDisks is a guest of n disks on a bus that takes that many.
+// withDisks is a VMI of n disks on a bus that takes that many.
 func withDisks(n int) *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Name, vmi.Namespace = "disks", "bench"

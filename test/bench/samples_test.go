@@ -115,7 +115,7 @@ func guest(b *testing.B, size string) *v1.VirtualMachineInstance {
 	return vmi
 }
 
-// introduced is a VM that leaves to its instancetype and its preference what the guest of that size says by itself.
+// introduced is a VM that leaves to its instancetype and its preference what the VMI of that size says by itself.
 func introduced(b *testing.B, size string) *v1.VirtualMachine {
 	b.Helper()
 	of, strategy := guest(b, size), v1.RunStrategyHalted

@@ -159,7 +159,7 @@ func await(ctx context.Context, p *process, ready func() error) error {
 	}
 }
 
-// answers tells whether a health endpoint says ok.
+// answers reports whether a health endpoint says ok.
 func answers(url string) error {
 	response, err := http.Get(url) //nolint:gosec,noctx // our own process on this machine
 	if err != nil {

@@ -43,7 +43,7 @@ func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, e
 	return p.stop, nil
 }
 
-// Catalog applies our own sizes and preferences.
+// Catalog applies our own instancetypes and preferences.
 func (c *Cluster) Catalog(ctx context.Context) error {
 	_, stderr, err := c.Kubectl(ctx, "", "apply", "--server-side", "-k", filepath.Join(c.Root, "manifests/catalog"))
 	return withOutput(err, stderr)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// process is a program that runs until it is told to end.
+// process is a program that runs until it is stopped.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -102,7 +102,7 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// Close ends everything, the last started first. A cluster that is somebody else's is told first that our webhook goes, or
+// Close ends everything, the last started first. In a cluster of the user's, our webhook configurations are removed first, or
 // no VM could be written in it any more.
 func (c *Cluster) Close() error {
 	var errs []error

@@ -86,7 +86,7 @@ func (c *Cluster) reached(ctx context.Context, name string) error {
 	}
 }
 
-// ask creates, as a dry run, a guest that only our mutating webhook makes explicit, and a VM about which only our validating
+// ask creates, as a dry run, a VMI that only our mutating webhook makes explicit, and a VM about which only our validating
 // webhook warns.
 func (c *Cluster) ask(ctx context.Context, name string) error {
 	const domain = `{"domain":{"devices":{},"memory":{"guest":"64Mi"}}}`

@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// acceptedGuest is an explicit guest that Kiln lets in, as a line of JSON: what can be rendered, defined and started.
+// acceptedGuest is an explicit VMI that Kiln lets in, as a line of JSON: what can be rendered, defined and started.
 type acceptedGuest struct {
 	ID  string                     `json:"id"`
 	VMI *v1.VirtualMachineInstance `json:"vmi"`
@@ -19,13 +19,13 @@ type acceptedGuest struct {
 	cluster config.Cluster
 }
 
-// writeAccepted writes the guests of all corpora that Kiln accepts.
+// writeAccepted writes the VMIs of all corpora that Kiln accepts.
 func writeAccepted(dir string, out io.Writer) error {
 	encoder := json.NewEncoder(out)
 	return eachAccepted(dir, func(_ string, guest acceptedGuest) error { return encoder.Encode(guest) })
 }
 
-// eachAccepted calls with the name of the corpus and a guest that has its identity.
+// eachAccepted calls with the name of the corpus and a VMI that has its identity.
 func eachAccepted(dir string, call func(corpus string, guest acceptedGuest) error) error {
 	clusters, err := readConfigs(filepath.Join(dir, "configs.json"))
 	if err != nil {
@@ -63,7 +63,7 @@ func clusterOf(corpus string, c record, clusters map[string]config.Cluster) conf
 	return clusters["default"]
 }
 
-// accepted is the explicit guest of a case, nil if Kiln refuses it or does not know yet what it is.
+// accepted is the explicit VMI of a case, nil if Kiln refuses it or does not know yet what it is.
 func accepted(c record, cluster config.Cluster) *v1.VirtualMachineInstance {
 	if c.VM != nil {
 		vm := &v1.VirtualMachine{}

@@ -9,7 +9,7 @@ import (
 	"github.com/kilnvm/kiln/test/samples"
 )
 
-// TestAcceptedRenders: a guest that admission lets in can be rendered. Only the host could still refuse it, and the assumed host
+// TestAcceptedRenders: a VMI that admission lets in can be rendered. Only the host could still refuse it, and the assumed host
 // has everything.
 func TestAcceptedRenders(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// replayConvert compares what the guest sees of every device, CPU, memory, firmware, feature and clock. The guest was admitted by the
+// replayConvert compares what the guest sees of every device, CPU, memory, firmware, feature and clock. The VMI was admitted by the
 // reference; one that Kiln admits too must be rendered.
 func replayConvert(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
@@ -46,7 +46,7 @@ func replayConvert(c record, cluster config.Cluster) outcome {
 	return c.compareDomains(vmi, seen(&want), seen(rendered.Frontend))
 }
 
-// refusedGuest agrees when the reference could not render the guest either.
+// refusedGuest agrees when the reference could not render the VMI either.
 func refusedGuest(c record, given answer) outcome {
 	if c.Expect.Error != "" {
 		return outcome{agrees: true}
@@ -85,7 +85,7 @@ var added = map[string]string{
 	"feature ioapic": "qemu", "iommu": "intel", // of guests of more than 255 CPUs, since libvirt 10.10
 }
 
-// wholeCell is the cell of a guest that has no others.
+// wholeCell is the only NUMA node of a VMI.
 func wholeCell(facts map[string]string) string {
 	_, most, _ := strings.Cut(facts["vCPUs"], " of ")
 	last, err := strconv.Atoi(most)
@@ -101,7 +101,7 @@ func wholeCell(facts map[string]string) string {
 
 const generationID = "generation ID"
 
-// derived is what Kiln gives every guest, and the reference's converter leaves to others where the user wrote none.
+// derived is what Kiln gives every VMI, and the reference's converter leaves to others where the user wrote none.
 func derived(name string) bool {
 	return strings.HasPrefix(name, addressOf) || strings.HasPrefix(name, macOf) || name == "system serial" || name == generationID
 }

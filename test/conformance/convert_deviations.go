@@ -52,7 +52,7 @@ var domainDeviations = []domainDeviation{
 		return d.name == "controller virtio-serial" && d.want == "" && console != nil && !*console
 	}},
 	{"Any slot of a PCI bus", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
-		// The ports of a bridge are on the root bus, where the other devices of such a guest are too.
+		// The ports of a bridge are on the root bus, where the other devices of such a VMI are too.
 		return strings.HasPrefix(d.name, addressOf) && flat(vmi) && slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool {
 			at, err := address.ParsePCI(n.PciAddress)
 			return err == nil && at.Bus > 0 && at.Slot > 0
@@ -68,10 +68,10 @@ var domainDeviations = []domainDeviation{
 // ignored are fields that the reference accepts and does not render.
 const ignored = "`apic.endOfInterrupt`, `smm` that is off, CD-ROM serials, SR-IOV `acpiIndex`, boot order and link state with passt"
 
-// emptyBootloader is the deviation of guests of arm64 that nothing gives a firmware.
+// emptyBootloader is the deviation of VMIs of arm64 that nothing gives a firmware.
 const emptyBootloader = "An empty bootloader on arm64"
 
-// withoutFirmware tells whether an error is that a guest of arm64 has no firmware, and the reference's domain has none either.
+// withoutFirmware reports whether an error is that a VMI of arm64 has no firmware, and the reference's domain has none either.
 func withoutFirmware(vmi *v1.VirtualMachineInstance, err *field.Error, want *libvirtxml.Domain) bool {
 	firmware := vmi.Spec.Domain.Firmware
 	chosen := firmware != nil && firmware.Bootloader != nil && *firmware.Bootloader != v1.Bootloader{}
@@ -79,12 +79,12 @@ func withoutFirmware(vmi *v1.VirtualMachineInstance, err *field.Error, want *lib
 		want.OS != nil && want.OS.Loader == nil && want.OS.Firmware == ""
 }
 
-// flat tells whether the guest wants its devices on the root bus.
+// flat reports whether the VMI wants its devices on the root bus.
 func flat(vmi *v1.VirtualMachineInstance) bool {
 	return vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true"
 }
 
-// mirrored tells whether the guest has the NUMA nodes of a host.
+// mirrored reports whether the VMI has the NUMA nodes of a host.
 func mirrored(vmi *v1.VirtualMachineInstance) bool {
 	cpu := vmi.Spec.Domain.CPU
 	return cpu != nil && cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil

@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// hostContext is what the reference's converter was told of the cluster and the host.
+// hostContext is what the reference's converter was given of the cluster and the host.
 type hostContext struct {
 	Arch              string
 	BochsForEFIGuests bool

@@ -119,23 +119,23 @@ var deviations = []deviation{
 	}},
 }
 
-// Deviations of sizes and preferences, of verdicts and objects alike.
+// Deviations of instancetypes and preferences, of verdicts and objects alike.
 const (
 	unspreadable = "A number of vCPUs that cannot be spread"
 	impossible   = "A preference that cannot exist"
 )
 
-// partialCPUs is the deviation of guests that give some of their CPU counts, of which the reference takes the others for 0.
+// partialCPUs is the deviation of VMIs that give some of their CPU counts, of which the reference takes the others for 0.
 const partialCPUs = "A CPU topology given in part"
 
 func countsZero(message string) bool { return strings.Contains(message, "CPU resources of 0 vCPU") }
 
-// requirement is how the reference begins what a preference requires and the guest lacks.
+// requirement is how the reference begins what a preference requires and the VMI lacks.
 const requirement = "checking preference requirements"
 
 var (
 	inputType = regexp.MustCompile(`\.inputs\[\d+\]\.type$`)
-	// What a size, or a preference, may give or decide that is not known yet.
+	// What an instancetype, or a preference, may give or decide that is not known yet.
 	sizeSubjects       = regexp.MustCompile(`^(domain\.(cpu|memory|resources|launchSecurity)\b|(domain\.devices\.(gpus|hostDevices)|resourceClaims)$)`)
 	preferenceSubjects = regexp.MustCompile(`^domain\.(launchSecurity\b|machine\.type$|firmware\.bootloader\.efi\b|` +
 		`devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
@@ -194,7 +194,7 @@ func explain(j judged, missing []cause, added field.ErrorList) (name string, lef
 	return name, left, beyond
 }
 
-// architecture of the guest, which may be its preference's.
+// architecture of the VMI, which may be its preference's.
 func (j judged) architecture() any {
 	if j.guest != nil && j.guest.Spec.Architecture != "" {
 		return j.guest.Spec.Architecture

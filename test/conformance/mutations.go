@@ -20,7 +20,7 @@ import (
 )
 
 // replayMutate compares the mutated VMI. Of a VM, whose spec Kiln leaves as it is, it compares what the reference wrote into
-// it with the guest that the VM would boot, and its data volumes with those of a VM that Kiln expands.
+// it with the VMI that the VM would boot, and its data volumes with those of a VM that Kiln expands.
 func replayMutate(c record, cluster config.Cluster) outcome {
 	switch {
 	case c.Kind == "vm":
@@ -206,8 +206,8 @@ func referred(before, after map[string]any, set instancetype.Set) (list []differ
 	return list
 }
 
-// carried are the leaves that the reference changed in a VM's template and that the guest does not have as they are then. What it
-// took away must be gone, though something else may stand there: a size's value, for one.
+// carried are the leaves that the reference changed in a VM's template and that the VMI does not have as they are then. What it
+// took away must be gone, though something else may stand there: an instancetype's value, for one.
 func carried(path string, before, after, guest any) (list []difference) {
 	old, _ := before.(map[string]any)
 	written, isObject := after.(map[string]any)
@@ -233,8 +233,8 @@ func carried(path string, before, after, guest any) (list []difference) {
 	return list
 }
 
-// identified tells whether a difference is that of random values, of which the reference's are recorded as a placeholder. Those of
-// Kiln derive from the guest's identity.
+// identified reports whether a difference is that of random values, of which the reference's are recorded as a placeholder. Those of
+// Kiln derive from the VMI's identity.
 func (d difference) identified() bool {
 	text, _ := d.got.(string)
 	return d.want == "<uuid>" && uuid.MatchString(text)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the reference writes into a VM is looked for in Kiln's guest, leaf by leaf, wherever it wrote.
+// What the reference writes into a VM is looked for in Kiln's VMI, leaf by leaf, wherever it wrote.
 func TestCarried(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any

@@ -93,20 +93,20 @@ var (
 	featurePolicy = regexp.MustCompile(`\.domain\.cpu\.features\[\d+\]\.policy$`)
 )
 
-// noCPUs is the deviation of guests that request no CPU, or less than none.
+// noCPUs is the deviation of VMIs that request no CPU, or less than none.
 const noCPUs = "A CPU limit of nothing"
 
 // libvirtVCPUs is the most that libvirt defines on a machine without an interrupt remapping IOMMU; s390x has fewer.
 const libvirtVCPUs = 248
 
-// imageBehindPort tells whether the image of the volume at a path has a registry with a port, and neither tag nor digest.
+// imageBehindPort reports whether the image of the volume at a path has a registry with a port, and neither tag nor digest.
 func (c record) imageBehindPort(path string) bool {
 	at, err := strconv.Atoi(pulled.FindStringSubmatch(path)[1])
 	volumes := c.guest().Volumes
 	return err == nil && at < len(volumes) && volumes[at].ContainerDisk != nil && portAlone.MatchString(volumes[at].ContainerDisk.Image)
 }
 
-// imprecise tells whether the reference's memory request is what 32-bit floating point makes of the exact one.
+// imprecise reports whether the reference's memory request is what 32-bit floating point makes of the exact one.
 func imprecise(c record, d difference) bool {
 	if !strings.HasSuffix(d.path, ".resources.requests.memory") || c.Instancetype == nil {
 		return false
@@ -126,7 +126,7 @@ func bytesOf(value any) int64 {
 	return quantity.Value()
 }
 
-// guest is the spec that the user wrote, in whichever kind of case.
+// guest is the spec that the user wrote, of a VMI or in the template of a VM.
 func (c record) guest() v1.VirtualMachineInstanceSpec {
 	var vm v1.VirtualMachine
 	var vmi v1.VirtualMachineInstance
@@ -139,7 +139,7 @@ func (c record) guest() v1.VirtualMachineInstanceSpec {
 	return c.Spec
 }
 
-// architecture of the reference's guest, which may be its preference's.
+// architecture of the reference's VMI, which may be its preference's.
 func (c record) architecture() any {
 	var object map[string]any
 	if err := json.Unmarshal(c.Expect.Object, &object); err != nil {
@@ -151,13 +151,13 @@ func (c record) architecture() any {
 	return lookup(object, "spec.architecture")
 }
 
-// choosesMachine tells whether the user names a machine type.
+// choosesMachine reports whether the user names a machine type.
 func (c record) choosesMachine() bool {
 	machine := c.guest().Domain.Machine
 	return machine != nil && machine.Type != ""
 }
 
-// perSocket is how many vCPUs a socket of the reference's guest has.
+// perSocket is how many vCPUs a socket of the reference's VMI has.
 func (c record) perSocket() float64 {
 	cpu := v1.CPU{}
 	if want, err := recorded(c); err == nil && want.Spec.Domain.CPU != nil {
@@ -166,7 +166,7 @@ func (c record) perSocket() float64 {
 	return float64(max(cpu.Cores, 1) * max(cpu.Threads, 1))
 }
 
-// countsNothing tells whether the CPU limit, or else the request, of a guest without a topology is no number of CPUs.
+// countsNothing reports whether the CPU limit, or else the request, of a VMI without a topology is no number of CPUs.
 func (c record) countsNothing() bool {
 	resources := c.guest().Domain.Resources
 	count, found := resources.Limits[corev1.ResourceCPU]
@@ -176,13 +176,13 @@ func (c record) countsNothing() bool {
 	return found && count.Sign() <= 0
 }
 
-// requestsNothing tells whether the user wrote a CPU request of zero.
+// requestsNothing reports whether the user wrote a CPU request of zero.
 func (c record) requestsNothing() bool {
 	request, found := c.guest().Domain.Resources.Requests[corev1.ResourceCPU]
 	return found && request.IsZero()
 }
 
-// withoutDumps are the disks of a guest but for those that the reference made of volumes that take a memory dump.
+// withoutDumps are the disks of a VMI but for those that the reference made of volumes that take a memory dump.
 func (c record) withoutDumps(disks any) any {
 	dumps := map[any]bool{}
 	for _, volume := range c.guest().Volumes {

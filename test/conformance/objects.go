@@ -10,7 +10,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// replayApply compares what a size and a preference make of a guest, or the fields that conflict.
+// replayApply compares what an instancetype and a preference make of a VMI, or the fields that conflict.
 func replayApply(c record, _ config.Cluster) outcome {
 	if c.Expect.Panic != nil {
 		return outcome{listed: crashes}
@@ -42,7 +42,7 @@ func replayApply(c record, _ config.Cluster) outcome {
 	return required
 }
 
-// sizes are the size and preference of a case.
+// sizes are the instancetype and preference of a case.
 func sizes(c record) (set instancetype.Set) {
 	if c.Instancetype != nil {
 		set.Instancetype = &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Namespaced, Name: "it"}, Spec: *c.Instancetype}
@@ -113,7 +113,7 @@ func compareGuests(c record, want, got *v1.VirtualMachineInstance) outcome {
 	return explainDifferences(c, differences("", left, right))
 }
 
-// guestMap is what is compared of a guest, untyped.
+// guestMap is what is compared of a VMI, untyped.
 func guestMap(vmi *v1.VirtualMachineInstance) (map[string]any, error) {
 	return untyped(map[string]any{"spec": vmi.Spec, "labels": vmi.Labels, "annotations": vmi.Annotations})
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // wrongPaths are paths of the reference that do not exist in the schema, with the true ones. A true path may stand for all
-// fields below it, where the reference does not say which element of a list it means. The base is the path of the guest's
+// fields below it, where the reference does not say which element of a list it means. The base is the path of the VMI's
 // spec. Where one wrong path stands for several, the message tells them apart.
 var wrongPaths = []struct {
 	wrong   *regexp.Regexp
@@ -137,7 +137,7 @@ func step(at any, segment string) (any, bool) {
 	return nil, false
 }
 
-// within tells whether a path is another one or below it.
+// within reports whether a path is another one or below it.
 func within(path, root string) bool {
 	rest, found := strings.CutPrefix(path, root)
 	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')

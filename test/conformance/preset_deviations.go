@@ -8,7 +8,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// presetDeviations are those of guests that presets fill.
+// presetDeviations are those of VMIs that presets fill.
 var presetDeviations = []objectDeviation{
 	{"Requests of presets", func(c record, d difference) bool {
 		return (empty(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) &&
@@ -26,7 +26,7 @@ var presetDeviations = []objectDeviation{
 // appliedBy is the path of the annotation that a preset leaves.
 func appliedBy(preset string) string { return "annotations.virtualmachinepreset.kubevirt.io/" + preset }
 
-// requested tells whether a path is one that a preset's request fills: the request itself, or the guest's memory that is taken from it.
+// requested reports whether a path is one that a preset's request fills: the request itself, or the VMI's memory that is taken from it.
 func requested(path string, domain *v1.DomainSpec) bool {
 	for resource := range domain.Resources.Requests {
 		if path == "spec.domain.resources.requests."+string(resource) {
@@ -37,7 +37,7 @@ func requested(path string, domain *v1.DomainSpec) bool {
 	return memory && (path == "spec.domain.memory.guest" || path == "spec.domain.memory.maxGuest")
 }
 
-// requestsNoMemory tells whether the reference's guest has no request, which it would have had from a preset, and so its limit's memory.
+// requestsNoMemory reports whether the reference's VMI has no request, which it would have had from a preset, and so its limit's memory.
 func (c record) requestsNoMemory() bool {
 	want, err := recorded(c)
 	return err == nil && want.Spec.Domain.Resources.Requests.Memory().IsZero()
@@ -56,7 +56,7 @@ func (c record) presetsThat(match func(name string, domain *v1.DomainSpec) bool)
 	return false
 }
 
-// respelled tells whether two presets request the same of something in different words, such as '1' and '1000m', which the reference
+// respelled reports whether two presets request the same of something in different words, such as '1' and '1000m', which the reference
 // takes for a disagreement.
 func (c record) respelled() bool {
 	seen := map[corev1.ResourceName]resource.Quantity{}
@@ -72,7 +72,7 @@ func (c record) respelled() bool {
 	})
 }
 
-// clocksDiffer tells whether one preset gives a clock's offset and another a clock without one, which the reference takes for a
+// clocksDiffer reports whether one preset gives a clock's offset and another a clock without one, which the reference takes for a
 // disagreement.
 func (c record) clocksDiffer() bool {
 	return c.presetsThat(func(_ string, domain *v1.DomainSpec) bool { return offset(domain) }) &&

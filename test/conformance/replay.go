@@ -106,7 +106,7 @@ type unknown struct{ size, preference bool }
 type answer struct {
 	errs    field.ErrorList
 	unknown unknown
-	// refused says that resolution refused the VM, so that there is no guest.
+	// refused says that resolution refused the VM, so that there is no VMI.
 	refused  bool
 	explicit *v1.VirtualMachineInstance
 	set      instancetype.Set

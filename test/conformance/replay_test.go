@@ -40,7 +40,7 @@ const (
 	// wrong is a VM whose volume has no source.
 	wrong = `{"metadata":{"name":"a","namespace":"default"DELETED},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"devices":{},` +
 		`"memory":{"guest":"1Gi"}},"volumes":[{"name":"v"}]}}}}`
-	// bare is a guest of arm64 with a firmware.
+	// bare is a VMI of arm64 with a firmware.
 	bare = `{"context":{"arch":"arm64"},"vmi":{"metadata":{"name":"a","namespace":"default","uid":"5f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a"},` +
 		`"spec":{"architecture":"arm64","domain":{"machine":{"type":"virt"},"cpu":{"cores":1,"model":"host-passthrough"},"memory":{"guest":"1Gi"},"devices":{},` +
 		`"features":{"acpi":{"enabled":true}},"firmware":FIRMWARE}}},` +

@@ -12,7 +12,7 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// compareRequirements compares what a preference requires of the guest that a size and it made, and whether it can spread the size's
+// compareRequirements compares what a preference requires of the VMI that an instancetype and the preference made, and whether it can spread the instancetype's
 // vCPUs. The reference tells the first requirement that is missed, Kiln all.
 func compareRequirements(c record, set instancetype.Set, applied *v1.VirtualMachineInstance) outcome {
 	o := requirements(c, set, applied)
@@ -55,7 +55,7 @@ func requirements(c record, set instancetype.Set, applied *v1.VirtualMachineInst
 	return o
 }
 
-// impossiblePreference tells whether the case holds a preference, or a revision of one, that validation of preferences refuses, in the
+// impossiblePreference reports whether the case holds a preference, or a revision of one, that validation of preferences refuses, in the
 // reference too.
 func (j judged) impossiblePreference() bool {
 	specs := []any{}

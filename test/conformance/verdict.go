@@ -20,11 +20,11 @@ const servedCauses = 10
 type judged struct {
 	record
 	object map[string]any
-	// base is the path of the guest's spec.
+	// base is the path of the VMI's spec.
 	base    string
 	errs    field.ErrorList
 	unknown unknown
-	// guest that was judged, nil where there is none.
+	// guest is the VMI that was judged, nil where there is none.
 	guest *v1.VirtualMachineInstance
 }
 
@@ -55,7 +55,7 @@ func verdict(c record, raw json.RawMessage, given answer) outcome {
 // set is what Kiln says of a field that the manifest does not have: who set it.
 var set = regexp.MustCompile(`^(?:instancetype|preference|preset) '[^']*' sets (\S+?):? `)
 
-// at are the errors at the fields that are wrong. Kiln points at the reference to the size, preference or preset that set a
+// at are the errors at the fields that are wrong. Kiln points at the reference to the instancetype, preference or preset that set a
 // field; the reference names the field, which nobody finds in the manifest.
 func at(errs field.ErrorList) field.ErrorList {
 	moved := make(field.ErrorList, 0, len(errs))
@@ -132,10 +132,10 @@ func (j judged) added() (list field.ErrorList) {
 	return list
 }
 
-// afterwards are rules of the stages that the reference comes to only when it has found nothing in the guest.
+// afterwards are rules of the stages that the reference comes to only when it has found nothing in the VMI.
 var afterwards = []string{"vm/restore-running", "vm/snapshot-running", "vm/snapshot-volumes", "disks/template-namespace"}
 
-// later tells whether an error is of a stage after that of the guest, which is the one that the reference has come to, or of one
+// later reports whether an error is of a stage after that of the VMI, which is the one that the reference has come to, or of one
 // architecture's rules, which it has none of for an architecture that it does not know.
 func (j judged) later(err *field.Error) bool {
 	if err.Origin == "devices/video-type-given" && slices.ContainsFunc(j.Expect.Causes,
@@ -145,7 +145,7 @@ func (j judged) later(err *field.Error) bool {
 	return j.VM != nil && (slices.Contains(afterwards, err.Origin) || within(err.Field, "status.volumeRequests"))
 }
 
-// names tells whether Kiln means the field of a cause whose path the manifest does not have: the field itself, its first part
+// names reports whether Kiln means the field of a cause whose path the manifest does not have: the field itself, its first part
 // that is not there, the volume for which a disk was made that nobody wrote, or another of the fields that can give the memory.
 func (j judged) names(err *field.Error, c cause) bool {
 	memory := strings.Contains(c.Message, "memory.guest should be provided") || strings.Contains(c.Message, "page size")
@@ -192,8 +192,8 @@ func subject(path, base string) string {
 	return strings.Join(parts, ".")
 }
 
-// reachedGuest tells whether the reference came to the rules of the guest: it returns at the first stage that finds
-// something, and the rules of the guest are the fourth.
+// reachedGuest reports whether the reference came to the rules of the VMI: it returns at the first stage that finds
+// something, and the rules of the VMI are the fourth.
 func (j judged) reachedGuest() bool {
 	if slices.ContainsFunc(j.Expect.Causes, func(c cause) bool {
 		return strings.Contains(c.Message, "has been discontinued") || strings.Contains(c.Message, retiredBinding)

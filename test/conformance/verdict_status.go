@@ -5,10 +5,10 @@ import v1 "kubevirt.io/api/core/v1"
 // statusOnCreate is the deviation that these cases show.
 const statusOnCreate = "The status of a VM that is created"
 
-// accounted tells whether a case needs no further explanation.
+// accounted reports whether a case needs no further explanation.
 func (o outcome) accounted() bool { return o.agrees || o.listed != "" }
 
-// remembers tells whether a VM that is created comes with a status that names revisions. The API server takes every status
+// remembers reports whether a VM that is created comes with a status that names revisions. The API server takes every status
 // off what is created, so that no webhook of a cluster sees one; the reference's, when it is called directly, reads it.
 func remembers(vm *v1.VirtualMachine, operation string) bool {
 	return operation != "UPDATE" && (vm.Status.InstancetypeRef != nil || vm.Status.PreferenceRef != nil)

@@ -19,7 +19,7 @@ import (
 // recorded is the folder of the recorded answers of the reference implementation, which is no part of the project.
 func recorded(t *testing.T) string { return filepath.Join(samples.Shared(t), "conformance") }
 
-// TestLawsOnRecordedGuests tries the laws on the guests of the recorded answers, on PROPS of each file at most.
+// TestLawsOnRecordedGuests tries the laws on the VMIs of the recorded answers, on PROPS of each file at most.
 func TestLawsOnRecordedGuests(t *testing.T) {
 	if samples.Shared(t) == "" {
 		t.Skip("no recorded answers here: set KILN_SHARED to a folder with conformance/")

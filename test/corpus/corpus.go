@@ -1,9 +1,9 @@
 // Package corpus reads the cases beside it: the specification of Kiln by example. A case is a folder '<area>-<what>':
 //
 //	vm.yaml or vmi.yaml   what a user applies; its first line says the point of the case
-//	cluster.yaml          what the cluster has: sizes, preferences, presets, a KubeVirt object with configuration
+//	cluster.yaml          what the cluster has: instancetypes, preferences, presets, a KubeVirt object with configuration
 //	host.yaml             capabilities and bindings, laid over the assumed ones
-//	admitted.yaml         the explicit guest, or
+//	admitted.yaml         the explicit VMI, or
 //	denied.txt            every cause of the refusal; beside admitted.yaml, of the host's
 //	frontend.xml          what the guest sees
 //	domain.diff           the complete domain, as its difference to frontend.xml
@@ -73,14 +73,14 @@ func Load(dir string) ([]Case, error) {
 
 // Admitted is what stage 1 makes of a case.
 type Admitted struct {
-	// Explicit is the guest; nil when its references are refused.
+	// Explicit is the VMI; nil when its references are refused.
 	Explicit *v1.VirtualMachineInstance
 	Verdict  admit.Verdict
-	// Known is false when the size or preference does not exist yet: the guest is then admitted as it was written.
+	// Known is false when the instancetype or preference does not exist yet: the VMI is then admitted as it was written.
 	Known bool
 	// Input is what the engine judged the case by.
 	Input admit.Input
-	// Explain tells where the fields of the guest come from.
+	// Explain reports where the fields of the VMI come from.
 	Explain func() admit.Explanation
 }
 
@@ -104,7 +104,7 @@ func reviewer(known []*unstructured.Unstructured, cluster config.Cluster) review
 	}
 }
 
-// Start is what the launcher adds to an explicit guest: the facts of a host.
+// Start is what the launcher adds to an explicit VMI: the facts of a host.
 type Start struct {
 	Capabilities backend.Capabilities `json:"capabilities"`
 	Bindings     backend.Bindings     `json:"bindings"`
@@ -112,7 +112,7 @@ type Start struct {
 	Frozen *record.Record `json:"frozen,omitempty"`
 }
 
-// Machine is the explicit guest on the case's host.
+// Machine is the explicit VMI on the case's host.
 func (c Case) Machine(explicit *v1.VirtualMachineInstance) (render.Machine, error) {
 	start := Start{Capabilities: backend.Assumed(explicit.Spec.Architecture), Bindings: backend.AssumedBindings(explicit)}
 	if err := strict(c.host, &start); err != nil {

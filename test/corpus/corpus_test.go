@@ -111,7 +111,7 @@ func causes(errs field.ErrorList) string {
 	return text.String()
 }
 
-// manifest is a guest as kubectl would print it, without what stage 1 never writes.
+// manifest is a VMI as kubectl would print it, without what stage 1 never writes.
 func manifest(t *testing.T, vmi *v1.VirtualMachineInstance) string {
 	t.Helper()
 	raw, err := json.Marshal(vmi)

@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// edit adds or removes one device of an explicit guest; false where there is nothing to remove.
+// edit adds or removes one device of an explicit VMI; false where there is nothing to remove.
 type edit func(g generator, spec *v1.VirtualMachineInstanceSpec) bool
 
 var edits = []edit{
@@ -89,7 +89,7 @@ func cleared[T any](device **T) bool {
 	return was
 }
 
-// gone tells whether a device has no address any more: the USB controller stays in the document when it is none.
+// gone reports whether a device has no address any more: the USB controller stays in the document when it is none.
 func gone(a record.Address) bool {
 	a.Index = nil
 	return a == record.Address{}

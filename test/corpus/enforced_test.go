@@ -55,7 +55,7 @@ func readSchemas(t *testing.T) schemas {
 	return all
 }
 
-// refuses tells whether the schema refuses a field of an object, which is YAML.
+// refuses reports whether the schema refuses a field of an object, which is YAML.
 func (s schemas) refuses(object []byte, path string) bool {
 	content := map[string]any{}
 	if yaml.Unmarshal(object, &content) != nil {

@@ -61,7 +61,7 @@ func FuzzNeighbour(f *testing.F) {
 	})
 }
 
-// FuzzSpec makes guests of bytes.
+// FuzzSpec makes VMIs of bytes.
 func FuzzSpec(f *testing.F) {
 	g := newGenerator(f, rand.New(rand.NewPCG(1, 0)))
 	for _, s := range g.subjects {
@@ -79,7 +79,7 @@ func FuzzSpec(f *testing.F) {
 	})
 }
 
-// plain are objects that sizes, preferences and presets are applied to: a VM that says nothing, and a VMI that says much.
+// plain are objects that instancetypes, preferences and presets are applied to: a VM that says nothing, and a VMI that says much.
 func plain(t testing.TB) []subject {
 	vm := &v1.VirtualMachine{}
 	vm.Name, vm.Namespace = "guest", namespace
@@ -98,7 +98,7 @@ func plain(t testing.TB) []subject {
 	return found
 }
 
-// onPlain tries the laws on plain objects in a cluster that has what the fuzzer made. Sizes and preferences that the API server
+// onPlain tries the laws on plain objects in a cluster that has what the fuzzer made. Instancetypes and preferences that the API server
 // refuses never get there.
 func onPlain(t *testing.T, g generator, raw []byte, in admit.Input) {
 	g.Rand = chosenBy(raw)
@@ -159,7 +159,7 @@ func FuzzPreset(f *testing.F) {
 	})
 }
 
-// FuzzPatch joins any two guests.
+// FuzzPatch joins any two VMIs.
 func FuzzPatch(f *testing.F) {
 	found := subjects(f)
 	for i, s := range found {

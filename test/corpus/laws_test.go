@@ -27,7 +27,7 @@ func (f *findings) add(law, format string, args ...any) {
 type judged struct {
 	explicit *v1.VirtualMachineInstance
 	errs     field.ErrorList
-	// known is false where the size or the preference does not exist.
+	// known is false where the instancetype or the preference does not exist.
 	known bool
 }
 
@@ -79,7 +79,7 @@ func known(vm *v1.VirtualMachine, set instancetype.Set) bool {
 	return (vm.Spec.Instancetype == nil || set.Instancetype != nil) && (vm.Spec.Preference == nil || set.Preference != nil)
 }
 
-// admitted tries what holds of guests that were let in.
+// admitted tries what holds of VMIs that were let in.
 func admitted(s subject, explicit *v1.VirtualMachineInstance) (broken findings) {
 	if s.vm == nil || known(s.vm, s.in.Set) {
 		twice, verdict := admit.VMI(explicit, s.in)
@@ -101,7 +101,7 @@ func admitted(s subject, explicit *v1.VirtualMachineInstance) (broken findings) 
 	return broken
 }
 
-// messages are all that a user is told, in order.
+// messages are all errors and warnings that a user reads, in order.
 func messages(v admit.Verdict) []string {
 	told := slices.Clone(v.Warnings)
 	for _, err := range v.Errors {
@@ -144,7 +144,7 @@ func patches(raw []byte, before, after any) string {
 	return ""
 }
 
-// scribble overwrites all that can be reached from a value, so that whoever shares memory with it shows it.
+// scribble overwrites all that can be reached from a value, so that another value that shares memory with it changes too.
 func scribble(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

@@ -38,8 +38,8 @@ func TestLaws(t *testing.T) {
 	neighbours.enough(t)
 }
 
-// A run in which too few guests are rendered shows nothing of what holds for guests that are let in: the generator, or a rule, is
-// broken then. About a third of all neighbours are rendered, and two fifths and more of the recorded guests.
+// A run in which too few VMIs are rendered shows nothing of what holds for VMIs that are let in: the generator, or a rule, is
+// broken then. About a third of all neighbours are rendered, and two fifths and more of the recorded VMIs.
 const (
 	leastRendered = 0.2
 	// fewTries are too few for a share.

@@ -16,7 +16,7 @@ import (
 )
 
 // TestProvenance: every leaf of each explicit spec has one origin; what the user wrote, and only that, is ascribed to the
-// user; and the guest that is explained is the one that is admitted.
+// user; and the VMI that is explained is the one that is admitted.
 func TestProvenance(t *testing.T) {
 	t.Parallel()
 	cases, err := Load(".")
@@ -40,7 +40,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// compareOrigins: the leaves of the explanation are those of the admitted guest, each once, and the user's are the manifest's.
+// compareOrigins: the leaves of the explanation are those of the admitted VMI, each once, and the user's are the manifest's.
 func compareOrigins(t *testing.T, c Case, explanation admit.Explanation, explicit *v1.VirtualMachineInstance) {
 	t.Helper()
 	want, got, users := flat(t, explicit.Spec), map[string]string{}, map[string]string{}

@@ -15,7 +15,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// machine is a guest on the host that offline rendering assumes.
+// machine is a VMI on the host that offline rendering assumes.
 func machine(explicit *v1.VirtualMachineInstance, cluster config.Cluster) render.Machine {
 	vmi := explicit.DeepCopy()
 	vmi.UID = uid
@@ -27,7 +27,7 @@ func machine(explicit *v1.VirtualMachineInstance, cluster config.Cluster) render
 // aliases of machines, per architecture, before the version.
 var aliases = map[string][2]string{"amd64": {"q35", "pc-q35-"}, "arm64": {"virt", "virt-"}, "s390x": {"s390-ccw-virtio", "s390-ccw-virtio-"}}
 
-// qemu has the machine that the guest names, that of the first boot, and its own version of the alias.
+// qemu has the machine that the VMI names, that of the first boot, and its own version of the alias.
 func qemu(vmi *v1.VirtualMachineInstance, version string) map[string]map[string]string {
 	alias := aliases[vmi.Spec.Architecture]
 	machines := map[string]string{alias[0]: alias[1] + version}
@@ -56,7 +56,7 @@ func elsewhere(m render.Machine) render.Machine {
 	return m
 }
 
-// stages tries the laws of stages 2 and 3 on an explicit guest that was admitted.
+// stages tries the laws of stages 2 and 3 on an explicit VMI that was admitted.
 func stages(g generator, explicit *v1.VirtualMachineInstance, cluster config.Cluster) (broken findings) {
 	m := machine(explicit, cluster)
 	before := text(m)

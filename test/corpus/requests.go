@@ -19,7 +19,7 @@ import (
 )
 
 // requestsDir holds cases of other requests than creations of VMs and sparse VMIs: updates, statuses, objects of the catalog,
-// and guests as they come to validation without defaults.
+// and VMIs as they come to validation without defaults.
 //
 //	object.yaml   what is written; its first line says the point of the case
 //	stored.yaml   what is there before; without it, the object is created

@@ -176,7 +176,7 @@ var (
 	key      = regexp.MustCompile(`\[[^\]]+\]`)
 )
 
-// general is a path for all positions of a list and for all guests.
+// general is a path for all positions of a list and for all VMIs.
 func general(path string) string {
 	path = key.ReplaceAllString(position.ReplaceAllString(path, "[]"), "[key]")
 	return strings.TrimPrefix(path, "spec.template.")

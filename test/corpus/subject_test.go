@@ -189,7 +189,7 @@ func (g generator) neighbour() (subject, error) {
 	return s, s.match()
 }
 
-// neighbouring mutates sizes, preferences and presets, or leaves them as they are.
+// neighbouring mutates instancetypes, preferences and presets, or leaves them as they are.
 func (g generator) neighbouring(in admit.Input) (admit.Input, error) {
 	var out admit.Input
 	if err := json.Unmarshal([]byte(text(in)), &out); err != nil {
@@ -218,7 +218,7 @@ func (g generator) neighbouring(in admit.Input) (admit.Input, error) {
 	return out, nil
 }
 
-// match makes a VM name the size and the preference that were found for it.
+// match makes a VM name the instancetype and the preference that were found for it.
 func (s *subject) match() error {
 	if s.vm == nil {
 		return nil

@@ -103,7 +103,7 @@ func (d *demo) create(ctx context.Context) error {
 	return err
 }
 
-// conflict shows what a user reads who overrides a size.
+// conflict shows what a user reads who overrides an instancetype.
 func (d *demo) conflict(ctx context.Context) error {
 	said, err := d.apply(ctx, "conflict.yaml")
 	if err == nil {

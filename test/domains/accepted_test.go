@@ -39,7 +39,7 @@ var changed = map[string]string{
 	"granularity": "needs libvirt >= 10.0.0: discard granularity",
 }
 
-// TestEveryAcceptedGuest: libvirt defines every guest of the recorded answers that admission accepts, and changes nothing of it.
+// TestEveryAcceptedGuest: libvirt defines every VMI of the recorded answers that admission accepts, and changes nothing of it.
 func TestEveryAcceptedGuest(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)

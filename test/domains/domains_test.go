@@ -20,10 +20,10 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// counts is what happened to each guest.
+// counts is what happened to each VMI.
 type counts struct{ rendered, mirroring, refused int }
 
-// refusals are the guests that are refused, each for a reason that its user would accept.
+// refusals are the VMIs that are refused, each with its reason.
 var refusals = map[string]string{
 	"vm-cirros-clarge":          setsMemory,
 	"vm-cirros-clarge-virtio":   setsMemory,
@@ -34,7 +34,7 @@ var refusals = map[string]string{
 	"samples-arm64":             "needs hardware virtualization", // an arm64 guest has the host's own CPU, and this test emulates
 }
 
-// setsMemory: these examples name a size and give memory as well; KubeVirt refuses them alike.
+// setsMemory: these examples name an instancetype and give memory as well; KubeVirt refuses them alike.
 const setsMemory = "memory.guest: Invalid value: \"128Mi\": conflicts with"
 
 func TestEveryExample(t *testing.T) {
@@ -73,7 +73,7 @@ func everyExample(t *testing.T, d *libvirt.Daemon, set samples.Set) {
 	}
 }
 
-// unrendered are sizes that no host without their hardware can be asked for, with what the error must say.
+// unrendered are instancetypes that no host without their hardware can serve, with what the error must say.
 var unrendered = map[string]string{
 	"'host-passthrough'": "arm64 guests have the host's own CPU, and this test emulates",
 }

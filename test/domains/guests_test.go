@@ -62,7 +62,7 @@ func cluster(t *testing.T) config.Cluster {
 	return c
 }
 
-// expand reviews a VM or VMI and returns the explicit guest.
+// expand reviews a VM or VMI and returns the explicit VMI.
 func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Resolver) (*v1.VirtualMachineInstance, error) {
 	t.Helper()
 	vm, vmi, err := typed(object)
@@ -78,7 +78,7 @@ func expand(t *testing.T, object *unstructured.Unstructured, resolver resolve.Re
 	return reviewed.Explicit, errors.Join(err, failed(reviewed.Verdict))
 }
 
-// identified is an explicit guest that admission accepts, with its identity.
+// identified is an explicit VMI that admission accepts, with its identity.
 func identified(t *testing.T, vmi *v1.VirtualMachineInstance, c config.Cluster) *v1.VirtualMachineInstance {
 	t.Helper()
 	in := admit.Input{Cluster: c}
@@ -99,7 +99,7 @@ func failed(verdict admit.Verdict) error {
 	return verdict.Errors.ToAggregate()
 }
 
-// define renders a guest, checks it against libvirt's schema, has it defined and compares what libvirt made of it.
+// define renders a VMI, checks it against libvirt's schema, has it defined and compares what libvirt made of it.
 func define(t *testing.T, d *libvirt.Daemon, vmi *v1.VirtualMachineInstance) error {
 	t.Helper()
 	vmi = vmi.DeepCopy()
@@ -138,7 +138,7 @@ func define(t *testing.T, d *libvirt.Daemon, vmi *v1.VirtualMachineInstance) err
 	return nil
 }
 
-// plain is a VM of one disk and one interface that leaves everything to its size and preference.
+// plain is a VM of one disk and one interface that leaves everything to its instancetype and preference.
 func plain(name string) *v1.VirtualMachineInstance {
 	vmi := &v1.VirtualMachineInstance{}
 	vmi.Name, vmi.Namespace = name, "default"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMebibyteOfDisks: what mutating webhooks get has not been through the schema. One mistake is told, and no replica grows by more than a
+// TestMebibyteOfDisks: what mutating webhooks get has not been through the schema. One mistake is reported, and no replica grows by more than a
 // few times the request.
 func TestMebibyteOfDisks(t *testing.T) {
 	const n, most = 1 << 20 / 3, 96 << 20

@@ -100,7 +100,7 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 	a.accepts("reading the catalog", "", "get", "vmcf,vmcp")
 	a.accepts("deleting", "", "delete", "vm", "old", "--wait=false")
 
-	// An administrator who would rather have VMs that nobody has judged: the policies judge what they can by themselves.
+	// With failurePolicy Ignore VMs are admitted without the webhook. The policies still judge what they can.
 	for _, kind := range []string{"mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating"} {
 		hooks := strings.Fields(a.accepts("the configuration", "", "get", kind, "-o", "jsonpath={.webhooks[*].name}"))
 		var ignore []string

@@ -47,7 +47,7 @@ const (
 	synchronized = `{range .status.conditions[?(@.type=="Synchronized")]}{.status} {.reason} {.message}{end}`
 )
 
-// TestKilledGuest: a guest whose QEMU was killed has failed, says why, and is run again by who asked for that.
+// TestKilledGuest: a VMI whose QEMU was killed has failed and says why, and its VM runs again if its run strategy asks for that.
 func TestKilledGuest(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()

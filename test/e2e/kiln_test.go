@@ -36,7 +36,7 @@ func (s space) status(a answer) int {
 	return 0
 }
 
-// own is a VM with a size of its namespace, which a test may edit.
+// own is a VM with an instancetype of its namespace, which a test may edit.
 func own(name string) string {
 	return vm(name, "instancetype: {name: small}", "instancetype: {name: own, kind: VirtualMachineInstancetype}")
 }

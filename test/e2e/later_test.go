@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// lateSize is a namespaced size, and lateImage a claim that recommends it.
+// lateSize is a namespaced instancetype, and lateImage a claim that recommends it.
 const (
 	lateSize = `apiVersion: instancetype.kubevirt.io/v1beta1
 kind: VirtualMachineInstancetype
@@ -51,7 +51,7 @@ func TestSizeThatComesLater(t *testing.T) {
 	s.eventually("the VM lacks nothing", func() bool { return failure(s.get("vm", "demo")) == "" })
 }
 
-// inferred changes a VM so that a volume tells size and preference.
+// inferred changes a VM so that its instancetype and preference are inferred from a volume.
 var inferred = []string{"{name: small}", "{inferFromVolume: data}", "{name: linux}", "{inferFromVolume: data}"}
 
 func TestVolumeThatComesLater(t *testing.T) {
@@ -110,7 +110,7 @@ func TestInferenceElsewhere(t *testing.T) {
 	}
 }
 
-// TestGuestsKeepTheirPresets: an edited preset is for guests of VMs that come later, and for who asks.
+// TestGuestsKeepTheirPresets: an edited preset takes effect for VMs that are created later, and for VMs that ask for new pins.
 func TestGuestsKeepTheirPresets(t *testing.T) {
 	s := newSpace(t)
 	preset := func(policy string) string {

@@ -44,7 +44,7 @@ func (s space) phase(name string, phase v1.VirtualMachineInstancePhase) {
 	}, "--subresource=status")
 }
 
-// guest waits for a guest other than the one of a UID, and gives its UID.
+// guest waits for a VMI other than the one of a UID, and returns its UID.
 func (s space) guest(name, not string) (uid string) {
 	s.Helper()
 	s.eventually("a guest", func() bool {
@@ -108,7 +108,7 @@ func TestGuestsRunAgain(t *testing.T) {
 	}
 }
 
-// TestGenerationOfTheGuest: the status tells an edit that a running guest has not taken over.
+// TestGenerationOfTheGuest: the status shows that the VM was edited after its running VMI was created.
 func TestGenerationOfTheGuest(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
@@ -129,7 +129,7 @@ func TestGenerationOfTheGuest(t *testing.T) {
 	s.eventually("no guest observes anything", generations(" 3"))
 }
 
-// TestIdleStrategiesWarn: who asks for what nothing can start is told what to do.
+// TestIdleStrategiesWarn: a run strategy that nothing can serve brings a warning that says what to do.
 func TestIdleStrategiesWarn(t *testing.T) {
 	s := newSpace(t)
 	const want = "Warning: runStrategy 'Manual': start and stop requests are not served yet; use 'Always' to start the VM"

@@ -64,8 +64,8 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 	}
 }
 
-// A VM that is created with the flags of virtctl is applied, and admission says what a mistyped name may have meant. Who may not list names is
-// told none.
+// A VM that is created with the flags of virtctl is applied, and admission says what a mistyped name may have meant. A user who may not list
+// names gets none.
 func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(size("own", 1, "128Mi"), "create", "-f", "-"))

@@ -39,7 +39,7 @@ func TestMessagesOfWrongManifests(t *testing.T) {
 			if diff := cmp.Diff(string(want), answer.stderr); diff != "" {
 				t.Errorf("-kept +said\n%s", diff)
 			}
-			// What is not there yet is no mistake of the guest's: it is told as a warning, and the VM waits.
+			// A reference to what does not exist yet is no mistake of the VM: it brings a warning, and the VM waits.
 			if admitted := strings.HasPrefix(answer.stderr, "Warning: ") && !strings.Contains(answer.stderr, "is invalid"); admitted != (answer.err == nil) {
 				t.Errorf("kubectl ends with %v", answer.err)
 			}

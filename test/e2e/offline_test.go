@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// plain is a VM of which only the head is told.
+// plain is a VM with metadata of its own and nothing else that matters.
 func plain(metadata string) string {
 	return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: " + metadata + `
 spec:

@@ -121,7 +121,7 @@ func TestReplicasShareTheRevisionOfANewSize(t *testing.T) {
 	}
 }
 
-// What a catalog costs: one revision for each size and preference in each namespace, however many VMs use it.
+// What a catalog costs: one revision for each instancetype and preference in each namespace, however many VMs use it.
 func TestThousandVMsShareThirtyRevisions(t *testing.T) {
 	s := newSpace(t)
 	client, ctx := direct(t), t.Context()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestForeignDomains: domains of the machine's administrator are neither adopted nor ended, and their names are told to nobody.
+// TestForeignDomains: domains of the machine's administrator are neither adopted nor ended, and no message has their names.
 func TestForeignDomains(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
@@ -38,7 +38,7 @@ func TestForeignDomains(t *testing.T) {
 	}
 }
 
-// lost takes a VMI away without its launcher, as a tenant can: nobody judges finalizers.
+// lost removes a VMI without its launcher, as a tenant can: finalizers are not judged.
 func (s space) lost(name string) {
 	s.Helper()
 	s.must(s.kubectl("", "delete", "vmi", name, "--wait=false"))
@@ -53,7 +53,7 @@ func (s space) longer(what string, done func() bool) {
 	}
 }
 
-// stranded is a VMI without a VM, which nobody makes again.
+// stranded is a VMI without a VM, which no controller makes again.
 func stranded(name string, m machine) string {
 	return `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: ` + name +
 		`}, spec: {terminationGracePeriodSeconds: 300, nodeSelector: {machine: ` + m.name +

@@ -1,4 +1,4 @@
-// Package explicit has explicit VMIs for the tests of those who bind, render and start them.
+// Package explicit has explicit VMIs for the tests of packages that bind, render and start them.
 package explicit
 
 import (

@@ -44,7 +44,7 @@ func admitted(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
 	return rendered(explicit, cluster)
 }
 
-// rendered takes an explicit guest through stages 2 and 3, on the host that offline rendering assumes.
+// rendered takes an explicit VMI through stages 2 and 3, on the host that offline rendering assumes.
 func rendered(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
 	out, errs := render.Domain(render.Machine{
 		VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi),

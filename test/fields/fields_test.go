@@ -165,7 +165,7 @@ controller; *rejected* ones are refused with their path. Paths start at ` + "`sp
 |---|---|---|
 `
 
-// A field that is accepted and silently does nothing is a promise that nobody keeps.
+// A field that is accepted and has no effect misleads its user.
 func TestEveryLeafIsAccountedFor(t *testing.T) {
 	found, text := gather(t, guests(t)), heading
 	for _, leaf := range leaves(reflect.TypeFor[v1.VirtualMachineInstanceSpec]()) {

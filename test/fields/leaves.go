@@ -1,5 +1,5 @@
-// Package fields finds out, for every leaf of the API's guest, what becomes of it: an element of the domain, the business of
-// the pod, or a refusal. Nothing is taken on trust: a leaf is mapped when taking it away changes the domain.
+// Package fields finds out, for every leaf of the VMI's API, what becomes of it: an element of the domain, the business of
+// the pod, or a refusal. The evidence is the domain: a leaf counts as mapped only if the domain changes without it.
 package fields
 
 import (

@@ -5,7 +5,7 @@ type verdict string
 
 // What becomes of a leaf, besides being mapped to elements of the domain.
 const (
-	// stage1 leaves decide what other fields of the explicit guest are.
+	// stage1 leaves decide what other fields of the explicit VMI are.
 	stage1 verdict = "stage 1"
 	// named leaves are looked up or tie parts of the spec together: the guest is refused without them.
 	named verdict = "mapped"

@@ -110,12 +110,12 @@ func requirement(t *testing.T, combination string, errs field.ErrorList) string 
 	return strings.Join(all, " and ")
 }
 
-// named tells whether an error is at the user's reference to the size or the preference that it names, or at a field that it fills.
+// named reports whether an error is at the user's reference to the instancetype or the preference that it names, or at a field that it fills.
 func named(err *field.Error) bool {
 	return strings.HasPrefix(err.Detail, "instancetype '") || strings.HasPrefix(err.Detail, "preference '")
 }
 
-// implicit are the fields that an explicit guest would have.
+// implicit are the fields that an explicit VMI would have.
 func implicit(vmi *v1.VirtualMachineInstance, size *instancetype.Instancetype) (left []string) {
 	spec, domain := vmi.Spec, vmi.Spec.Domain
 	given := map[string]bool{
@@ -141,7 +141,7 @@ func implicit(vmi *v1.VirtualMachineInstance, size *instancetype.Instancetype) (
 	return left
 }
 
-// idempotent: the explicit guest, sent again by its size's own controller or from its own YAML, stays as it is and is legal.
+// idempotent: the explicit VMI, sent again by a controller or from its own YAML, stays as it is and is legal.
 func idempotent(t *testing.T, explicit *v1.VirtualMachineInstance, in admit.Input) {
 	t.Helper()
 	again, verdict := admit.VMI(explicit, in)

@@ -23,7 +23,7 @@ import (
 // history is how many operations a run has at least.
 const history = 60
 
-// TestStoreAndCollector runs RUNS random histories (20 unless told), from SEED on (else from the clock). A history is repeated by
+// TestStoreAndCollector runs RUNS random histories (default 20), from SEED on (else from the clock). A history is repeated by
 // its seed alone: RUNS=1 SEED=n.
 func TestStoreAndCollector(t *testing.T) {
 	runs, seed := number(t, "RUNS", 20), uint64(number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
@@ -142,8 +142,8 @@ func (m *model) check() {
 	}
 }
 
-// unmoved holds a guest against the first one of its VM: as long as nobody changed pins or labels, a restart gives the same guest,
-// whatever became of size, presets and configuration.
+// unmoved compares a VMI with the first one of its VM: unless pins or labels changed, a restart gives the same VMI, whatever became
+// of instancetype, presets and configuration.
 func (m *model) unmoved(vmi *v1.VirtualMachineInstance) {
 	m.Helper()
 	key := fmt.Sprint(vmi.OwnerReferences[0].UID, vmi.Annotations[v1alpha1.AnnotationPins], vmi.Labels)

@@ -229,7 +229,7 @@ func (m *model) size(name string) *unstructured.Unstructured {
 	return size
 }
 
-// editSize gives a size one of a few contents, so that old ones come back.
+// editSize gives an instancetype one of a few contents, so that old ones come back.
 func (m *model) editSize(name string) {
 	m.Helper()
 	size, now := m.size(name), m.size(name)

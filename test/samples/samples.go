@@ -1,4 +1,4 @@
-// Package samples finds manifests that tests take whole: a catalog of instancetypes and preferences, and examples of guests. There are
+// Package samples finds manifests that tests take whole: a catalog of instancetypes and preferences, and examples of VMs and VMIs. There are
 // two sets of one layout. Ours lies beside this file. The published one is KubeVirt's own, which is not part of this repository;
 // where it is, tests take both.
 //

@@ -175,7 +175,7 @@ func guest(object map[string]any) map[string]any {
 	return below(object, "spec", "template", "spec")
 }
 
-// refer makes a reference of a VM to a size or a preference lead elsewhere.
+// refer makes a reference of a VM to an instancetype or a preference lead elsewhere.
 func (w walker) refer(spec map[string]any, matcher string) {
 	if below(spec, "template") == nil {
 		return

@@ -33,7 +33,7 @@ func (r resource) path(namespace, name string) string {
 	return path
 }
 
-// ofKiln tells whether Kiln's admission, or a policy of its, judges writes of the resource.
+// ofKiln reports whether Kiln's admission, or a policy of its, judges writes of the resource.
 func (r resource) ofKiln() bool {
 	return strings.HasSuffix(r.group, "kubevirt.io") || r.group == "kilnvm.io" || r.name == "controllerrevisions"
 }

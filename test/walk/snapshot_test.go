@@ -99,7 +99,7 @@ func changes(before, after snapshot) (list []string) {
 	return list
 }
 
-// TestChanges: what comes, goes and changes is told.
+// TestChanges: objects that appear, disappear or change are reported.
 func TestChanges(t *testing.T) {
 	before := snapshot{"a": "1", "b": "1", "c": "1"}
 	if got := changes(before, before); len(got) > 0 {

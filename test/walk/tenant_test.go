@@ -102,7 +102,7 @@ func (c caller) send(r request) answer {
 	return answer{got.StatusCode, got.Header, body}
 }
 
-// tenant walks, and keeps what it should not have been told.
+// tenant walks, and keeps what it read and should not have read.
 type tenant struct {
 	caller
 	// own is the namespace in which the tenant may write.
@@ -128,13 +128,13 @@ func (w *world) tenant(name, namespace string) *tenant {
 	return &tenant{caller: w.caller(config), own: namespace, canary: canary(w.canary), statuses: tally{}, writes: tally{}}
 }
 
-// mostFaults that are told of one walk.
+// mostFaults is how many faults of one walk are reported.
 const mostFaults = 5
 
-// canary is a text that nobody may be told who may not read what it was put into.
+// canary is a text in objects of others. No answer to the tenant may contain it.
 type canary string
 
-// in tells whether a text holds the canary, also as it stands in the data of a secret.
+// in reports whether a text holds the canary, also as it stands in the data of a secret.
 func (c canary) in(text []byte) bool {
 	for shift := range 3 { // where in its three bytes a canary begins that is part of something encoded
 		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("_", shift) + string(c)))

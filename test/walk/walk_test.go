@@ -1,5 +1,5 @@
-// Package walk lets a tenant walk at random over everything that the API server serves, and looks whether anything that is not the
-// tenant's was told or changed, or any process ended.
+// Package walk sends random requests of a tenant to everything that the API server serves. It fails if an answer contains data of
+// others, an object of others changes, or a process ends.
 package walk
 
 import (
@@ -26,7 +26,7 @@ func number(name string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// TestTenantWalks: WALK requests of a tenant, 2,000 unless told otherwise. SEED chooses them; what controllers do meanwhile differs from
+// TestTenantWalks: WALK requests of a tenant, 2,000 by default. SEED chooses them; what controllers do meanwhile differs from
 // run to run.
 func TestTenantWalks(t *testing.T) {
 	seed, wanted := number("SEED", rand.Uint64()), int(number("WALK", 2000))
