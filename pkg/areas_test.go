@@ -32,6 +32,7 @@ var subjects = map[string]string{
 	"pkg/instancetype/kinds":       "the words by which a matcher names a kind",
 	"pkg/instancetype/lifecycle":   "whether new VMs may use an instancetype or preference",
 	"pkg/catalog/lint":             "what is wrong with a catalog (design)",
+	"pkg/catalog/diff":             "what the next version of a catalog means for VMs (design)",
 	"pkg/catalog/boot":             "whether a VM boots with an instancetype and a preference: the engine's own answer",
 	"pkg/catalog/index":            "what a catalog offers, for people and programs (design)",
 	"pkg/validate/vm":              "what only a VirtualMachine has",

@@ -12,14 +12,15 @@ import (
 
 func catalogCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "catalog",
-		Short:   "Check, compare, publish and sign catalogs of instancetypes and preferences",
-		Example: "  kubectl kiln catalog lint catalog/",
+		Use:   "catalog",
+		Short: "Check, compare, publish and sign catalogs of instancetypes and preferences",
+		Example: "  kubectl kiln catalog lint catalog/\n" +
+			"  kubectl kiln catalog diff cluster catalog/",
 		Long: "Check, compare, publish and sign catalogs of instancetypes and preferences. A catalog is a folder with their manifests, one\n" +
 			"file, '-' for the standard input, 'cluster' for the objects of the current cluster, or an OCI reference such as\n" +
 			"'oci://registry.example.org/catalogs/general:1.0.0'. Registries are reached with docker's credentials.",
 	}
-	cmd.AddCommand(catalogCopyCommand(o), catalogInspectCommand(o), catalogLintCommand(o), catalogPullCommand(o), catalogPushCommand(o),
+	cmd.AddCommand(catalogCopyCommand(o), catalogDiffCommand(o), catalogInspectCommand(o), catalogLintCommand(o), catalogPullCommand(o), catalogPushCommand(o),
 		catalogSignCommand(o), catalogSiteCommand(o), catalogVerifyCommand(o))
 	return cmd
 }

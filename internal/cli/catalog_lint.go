@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode"
@@ -99,23 +100,27 @@ func (r *lintReport) outcome(strict bool) error {
 
 func (o *options) printFindings(r lintReport) {
 	for _, f := range r.Findings {
-		at := f.Object
-		if f.File != "" {
-			at = fmt.Sprintf("%s:%d", f.File, f.Line)
-		}
-		if f.File != "" && f.Line == 0 { // the file's own fault, which names it
-			at = f.File
-		}
-		object := ""
-		if f.Object != "" && f.File != "" {
-			object = f.Object + ": "
-		}
-		fmt.Fprintln(o.Out, printable(fmt.Sprintf("%s: %s: %s%s [%s]", at, f.Severity, object, f.Message, f.Rule)))
-		fmt.Fprintln(o.Out, printable("    "+f.Remedy))
+		printFinding(o.Out, f)
 	}
 	fmt.Fprintln(o.Out, printable(fmt.Sprintf("%s: %s and %s: %s, %s, %s", r.Source, counted(r.Instancetypes, "instancetype"), counted(r.Preferences,
 		"preference"),
 		counted(r.Errors, "error"), counted(r.Warnings, "warning"), counted(r.Notes, "note"))))
+}
+
+// printFinding prints a finding with its remedy.
+func printFinding(out io.Writer, f workbench.CatalogFinding) {
+	at, object := f.Object, ""
+	if f.File != "" {
+		at = fmt.Sprintf("%s:%d", f.File, f.Line)
+	}
+	if f.File != "" && f.Line == 0 { // the file's own fault, which names it
+		at = f.File
+	}
+	if f.Object != "" && f.File != "" {
+		object = f.Object + ": "
+	}
+	fmt.Fprintln(out, printable(fmt.Sprintf("%s: %s: %s%s [%s]", at, f.Severity, object, f.Message, f.Rule)))
+	fmt.Fprintln(out, printable("    "+f.Remedy))
 }
 
 func counted(n int, what string) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
 	syntax "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -181,19 +182,13 @@ func (l *lines) of(object Object, path string) int {
 // LintCatalog judges a catalog. Without a configuration every feature gate is on: a catalog is meant for many clusters. The warnings are on the
 // configuration.
 func (b *Bench) LintCatalog(ctx context.Context, c Catalog, now time.Time) ([]CatalogFinding, []string, error) {
-	cluster := config.Default()
-	cluster.Limits.Gates = config.AllGates()
-	var warnings []string
-	if b.Config != "" {
-		read, warned, err := b.Configuration(ctx, Inputs{})
-		if err != nil {
-			return nil, warned, err
-		}
-		cluster, warnings = read.Cluster, warned
+	settings, warnings, err := b.catalogSettings(ctx, now)
+	if err != nil {
+		return nil, warnings, err
 	}
 	all := slices.Clone(c.Refused)
 	var position lines
-	for _, f := range catalog.Lint(c.Objects, catalog.Settings{Cluster: cluster, Now: now}) {
+	for _, f := range catalog.Lint(c.Objects, settings) {
 		origin := c.origins[f.Object]
 		all = append(all, CatalogFinding{Rule: f.Rule, Severity: f.Severity, Object: origin.Name(), Field: f.Field, File: origin.file,
 			Line: position.of(origin, f.Field), Message: f.Message, Remedy: f.Remedy})
@@ -205,6 +200,37 @@ func (b *Bench) LintCatalog(ctx context.Context, c Catalog, now time.Time) ([]Ca
 		return a.Line - b.Line
 	})
 	return all, warnings, nil
+}
+
+// CompareCatalogs compares two versions of a catalog, with the configuration and the warnings of LintCatalog.
+func (b *Bench) CompareCatalogs(ctx context.Context, sides [2]Catalog, now time.Time) (catalog.Difference, []string, error) {
+	settings, warnings, err := b.catalogSettings(ctx, now)
+	if err != nil {
+		return catalog.Difference{}, warnings, err
+	}
+	return catalog.Compare(sides[0].Objects, sides[1].Objects, settings), warnings, nil
+}
+
+func (b *Bench) catalogSettings(ctx context.Context, now time.Time) (catalog.Settings, []string, error) {
+	settings := catalog.Settings{Cluster: config.Default(), Now: now}
+	settings.Cluster.Limits.Gates = config.AllGates()
+	if b.Config == "" {
+		return settings, nil, nil
+	}
+	read, warnings, err := b.Configuration(ctx, Inputs{})
+	settings.Cluster = read.Cluster
+	return settings, warnings, err
+}
+
+// Select returns the catalog's objects with these labels.
+func (c Catalog) Select(wanted labels.Selector) Catalog {
+	selected := Catalog{Source: c.Source, Refused: c.Refused}
+	for i, o := range c.Objects {
+		if wanted.Matches(labels.Set(o.Labels)) {
+			selected.Objects, selected.origins = append(selected.Objects, o), append(selected.origins, c.origins[i])
+		}
+	}
+	return selected
 }
 
 // Count returns how many instancetypes and preferences the catalog has.

@@ -144,7 +144,7 @@ const mostVCPUs = 4096
 
 // roomy returns an instancetype that has just what a preference requires. It stands for one that the catalog lacks.
 func roomy(p *v1beta1.VirtualMachinePreferenceSpec) *instancetype.Instancetype {
-	least := &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Cluster, Name: "probe"}}
+	least := &instancetype.Instancetype{Source: instancetype.Source{Kind: instancetype.Kinds.Cluster, Name: "just-enough"}}
 	least.Spec.CPU.Guest, least.Spec.Memory.Guest = 1, resource.MustParse("1Gi")
 	if need := p.Requirements; need != nil && need.CPU != nil {
 		least.Spec.CPU.Guest = max(need.CPU.Guest, 1)

@@ -4,7 +4,9 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -128,4 +130,35 @@ func split(objects []*Object) (instancetypes, preferences []*Object) {
 		}
 	}
 	return instancetypes, preferences
+}
+
+// applied are prefixes of keys that those who apply a catalog write into its objects: kubectl, KubeVirt's operator, Helm, Argo CD and Flux. They
+// are no part of it.
+var applied = []string{"kubectl.kubernetes.io/", "app.kubernetes.io/", "kubevirt.io/", "helm.sh/", "meta.helm.sh/", "argocd.argoproj.io/",
+	"kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/"}
+
+// longestValue is how much of a field's value a difference repeats, in bytes.
+const longestValue = 200
+
+// described returns the leaves of metadata and spec, in short: labels and annotations in the order of their keys, and then the spec.
+func (o *Object) described() (all []leaf) {
+	for _, part := range []struct {
+		path func(string) string
+		keys map[string]string
+	}{{labelPath, o.Labels}, {annotationPath, o.Annotations}} {
+		for _, key := range slices.Sorted(maps.Keys(part.keys)) {
+			if !slices.ContainsFunc(applied, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+				all = append(all, leaf{part.path(key), strconv.Quote(part.keys[key])})
+			}
+		}
+	}
+	return append(all, o.fields()...)
+}
+
+// short returns the beginning of a long value.
+func short(value string) string {
+	if len(value) <= longestValue {
+		return value
+	}
+	return strings.ToValidUTF8(value[:longestValue], "") + "…"
 }

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+func catalogDiffCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Judge what the next version of a catalog means for VMs",
+		Long: "Judge what the step from catalog A to catalog B means: what is added, removed and changed, what VMs see that take the new\n" +
+			"version of a changed object, and whether B is a major, minor or patch version. A and B are folders, files, '-',\n" +
+			"'cluster' or OCI references. VMs that exist are pinned: they see nothing of B until 'kubectl kiln repin'.\n\n" +
+			"The exit status is 0 if all changes are compatible, 3 if one needs a restart, 4 if one breaks the guest's hardware or\n" +
+			"VMs are refused, 1 if an object of A or B is rejected, and 2 if there are too many changes to judge each.",
+		Example: "  kubectl kiln catalog diff catalog-1.0/ catalog-1.1/\n" +
+			"  kubectl kiln catalog diff cluster catalog/ -l instancetype.kubevirt.io/vendor=example.com",
+		Args: cobra.ExactArgs(2),
+	}
+	selector := cmd.Flags().StringP("selector", "l", "", "compare only objects with these labels, such as instancetype.kubevirt.io/vendor=example.com")
+	cmd.Flags().StringVar(&o.bench.Config, "config", "",
+		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		wanted, err := labels.Parse(*selector)
+		if err != nil {
+			return fmt.Errorf("--selector: %w", err)
+		}
+		sides, err := o.catalogs(cmd.Context(), args, wanted)
+		if err != nil {
+			return err
+		}
+		d, warnings, err := o.bench.CompareCatalogs(cmd.Context(), sides, time.Now())
+		o.warn(warnings...)
+		if err != nil {
+			return err
+		}
+		return o.printCatalogDifference(d)
+	}
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+// catalogs reads both sides of a comparison. What is wrong with them is printed: there is no verdict on half of a catalog.
+func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]workbench.Catalog, outcome error) {
+	for i, source := range sources {
+		read, err := o.catalog(ctx, source)
+		if err != nil {
+			return sides, err
+		}
+		for _, f := range read.Refused {
+			switch {
+			case f.Severity != catalog.Error:
+				continue
+			case f.Rule == workbench.RuleUnreadable:
+				outcome = worse(outcome, errUnanswered)
+			default:
+				outcome = worse(outcome, ErrRejected)
+			}
+			printFinding(o.ErrOut, f)
+		}
+		sides[i] = read.Select(wanted)
+	}
+	return sides, outcome
+}
+
+// printCatalogDifference prints a difference, and returns its exit status as an error.
+func (o *options) printCatalogDifference(d catalog.Difference) error {
+	if o.documents {
+		if err := o.print(d); err != nil {
+			return err
+		}
+	} else {
+		writeCatalogDifference(o.Out, d)
+	}
+	switch d.Verdict {
+	case record.Breaks, catalog.Refused:
+		return ErrBreaks
+	}
+	if slices.ContainsFunc(d.Changes, func(c catalog.Change) bool { return c.Verdict == "" && c.Untried > 0 }) {
+		return o.unanswered(fmt.Errorf("some changes were not judged: there are too many; compare parts of the catalog with --selector"))
+	}
+	if d.Verdict == record.NeedsRestart {
+		return ErrNeedsRestart
+	}
+	return nil
+}
+
+// marks stand before changed objects.
+var marks = map[string]string{catalog.Added: "+", catalog.Removed: "-", catalog.Changed: "~"}
+
+func writeCatalogDifference(out io.Writer, d catalog.Difference) {
+	count := map[string]int{}
+	for _, c := range d.Changes {
+		count[c.Action]++
+	}
+	step := "this is a " + string(d.Step) + " version"
+	if d.Step == catalog.Unchanged {
+		step = "no new version"
+	}
+	fmt.Fprintf(out, "%s: %d added, %d removed, %d changed, %d unchanged; %s\n", d.Verdict, count[catalog.Added], count[catalog.Removed], count[catalog.Changed],
+		d.Same, step)
+	for _, c := range d.Changes {
+		writeChange(out, c)
+	}
+}
+
+func writeChange(out io.Writer, c catalog.Change) {
+	verdict := ""
+	switch {
+	case c.Verdict != "":
+		verdict = ": " + string(c.Verdict)
+	case c.Untried > 0:
+		verdict = ": not judged"
+	}
+	fmt.Fprintln(out, printable(fmt.Sprintf("%s %s%s (%s)", marks[c.Action], c.Key, verdict, c.Step)))
+	for _, f := range c.Fields {
+		line := fmt.Sprintf("    %s: %s -> %s", f.Path, f.Before, f.After)
+		switch {
+		case f.Before == "":
+			line = fmt.Sprintf("    %s: added %s", f.Path, f.After)
+		case f.After == "":
+			line = fmt.Sprintf("    %s: removed %s", f.Path, f.Before)
+		}
+		fmt.Fprintln(out, printable(line))
+	}
+	for _, s := range c.Seen {
+		mark := ""
+		if s.Verdict == record.Breaks {
+			mark = "   <- breaks"
+		}
+		fmt.Fprintln(out, printable("    "+s.Text+mark))
+		fmt.Fprintln(out, printable("        "+where(s.Where)))
+	}
+	for _, r := range c.Refusals {
+		fmt.Fprintln(out, printable("    refused: "+r.Reason))
+		fmt.Fprintln(out, printable("        "+where(r.Where)))
+	}
+	if c.Untried > 0 && c.Verdict != "" {
+		fmt.Fprintf(out, "    tried with %d others, and not with %d more: there are too many changes\n", c.Tried, c.Untried)
+	}
+}
+
+// where says which VMs a change concerns.
+func where(w catalog.Where) string {
+	const most = 5
+	names := w.With
+	more := ""
+	if n := len(names) - most; n > 0 {
+		names, more = names[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("on %s; with %s%s", strings.Join(w.Architectures, ", "), strings.Join(names, ", "), more)
+}

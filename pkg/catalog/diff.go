@@ -1,0 +1,244 @@
+package catalog
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/record"
+)
+
+// Refused is the verdict on a change after which a VM that booted is refused. It is worse than record.Breaks.
+const Refused record.Verdict = "refused"
+
+// verdicts in the order of their weight.
+var verdicts = []record.Verdict{"", record.Compatible, record.NeedsRestart, record.Breaks, Refused}
+
+// worst returns the heavier of two verdicts.
+func worst(a, b record.Verdict) record.Verdict {
+	if slices.Index(verdicts, b) > slices.Index(verdicts, a) {
+		return b
+	}
+	return a
+}
+
+// Step is the step of a semantic version (semver.org) that a change is.
+type Step string
+
+const (
+	// Unchanged is the step of two catalogs that are the same.
+	Unchanged Step = "none"
+	// Patch: whoever takes the new version sees nothing of it in a VM.
+	Patch Step = "patch"
+	// Minor: something is new, or a VM that takes the new version sees it after a restart.
+	Minor Step = "minor"
+	// Major: a name is gone, or a VM that takes the new version loses hardware that it knows, or is refused.
+	Major Step = "major"
+)
+
+var steps = []Step{Unchanged, Patch, Minor, Major}
+
+func larger(a, b Step) Step {
+	if slices.Index(steps, b) > slices.Index(steps, a) {
+		return b
+	}
+	return a
+}
+
+// stepOf returns the step that a change of a spec is. A change that was not judged may be of any kind.
+func stepOf(verdict record.Verdict) Step {
+	switch verdict {
+	case record.Compatible:
+		return Patch
+	case record.NeedsRestart:
+		return Minor
+	}
+	return Major
+}
+
+// Actions of a change.
+const (
+	Added   = "added"
+	Removed = "removed"
+	Changed = "changed"
+)
+
+// Change is what becomes of one object.
+type Change struct {
+	Key
+	// Action is Added, Removed or Changed.
+	Action string `json:"action"`
+	Step   Step   `json:"step"`
+	// Verdict is what a changed spec means for a VM that has run with the object and takes its new version. It is empty for an object whose spec is
+	// as it was, and for one that was not judged.
+	Verdict record.Verdict `json:"verdict,omitempty"`
+	// Fields are those of metadata and spec that differ.
+	Fields []FieldChange `json:"fields,omitempty"`
+	// Seen is what VMs see, and Refusals are why some boot no more.
+	Seen     []Seen    `json:"seen,omitempty"`
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// Tried is how many others of the catalog the object was tried with, and Untried how many were left out because there were too many.
+	Tried   int `json:"tried,omitempty"`
+	Untried int `json:"untried,omitempty"`
+}
+
+// FieldChange is a field with its values as JSON; an absent one is empty.
+type FieldChange struct {
+	Path   string `json:"path"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// Seen is a difference that VMs see, and which.
+type Seen struct {
+	record.Change
+	Where
+}
+
+// Refusal is why VMs boot no more, and which.
+type Refusal struct {
+	Reason string `json:"reason"`
+	Where
+}
+
+// Where is which VMs a change concerns: the other objects that they name, and the architectures on which they run.
+type Where struct {
+	With          []string `json:"with"`
+	Architectures []string `json:"architectures"`
+}
+
+// Difference is what the step from one version of a catalog to the next means.
+type Difference struct {
+	// Verdict is the worst of all changes, and Step the largest.
+	Verdict record.Verdict `json:"verdict"`
+	Step    Step           `json:"step"`
+	Changes []Change       `json:"changes"`
+	// Same is how many objects are as they were.
+	Same int `json:"same"`
+}
+
+// Compare compares two versions of a catalog, whose objects must have passed the schemas of their kinds. Existing VMs are pinned and see nothing of a
+// new version; the verdicts are on VMs that take it (kubectl kiln repin).
+func Compare(before, after []*Object, settings Settings) Difference {
+	return newComparison(before, after, settings).run(mostTrials)
+}
+
+// comparison is one run.
+type comparison struct {
+	Settings
+	before, after map[Key]*Object
+	// contents are the texts of all specs, which are compared often.
+	contents map[*Object]string
+	keys     []Key
+	// others are the objects before the change, in the order of keys.
+	others []company
+	trials trials
+	// each is how many other objects one is tried with.
+	each int
+}
+
+func newComparison(before, after []*Object, settings Settings) *comparison {
+	c := &comparison{Settings: settings, before: byKey(before), after: byKey(after)}
+	c.keys = slices.SortedFunc(maps.Keys(c.before), Key.compare)
+	for key := range c.after {
+		if c.before[key] == nil {
+			c.keys = append(c.keys, key)
+		}
+	}
+	slices.SortFunc(c.keys, Key.compare)
+	c.contents = make(map[*Object]string, len(before)+len(after))
+	for _, o := range slices.Concat(before, after) {
+		c.contents[o] = o.content()
+	}
+	for _, key := range c.keys {
+		if o := c.before[key]; o != nil {
+			other := company{names: []string{o.Name}, object: o, set: pair(o, nil), changes: c.respecified(key)}
+			if other.changes {
+				other.after = pair(c.after[key], nil)
+			}
+			c.others = append(c.others, other)
+		}
+	}
+	return c
+}
+
+// respecified reports whether both versions have an object, and its spec means something else.
+func (c *comparison) respecified(key Key) bool {
+	was, is := c.before[key], c.after[key]
+	return was != nil && is != nil && c.contents[was] != c.contents[is]
+}
+
+// byKey returns objects by what identifies them; of two the last counts, as it does for whoever applies the catalog.
+func byKey(objects []*Object) map[Key]*Object {
+	all := make(map[Key]*Object, len(objects))
+	for _, o := range objects {
+		all[o.Key()] = o
+	}
+	return all
+}
+
+func (c *comparison) run(most int) Difference {
+	c.trials = trials{cluster: c.Cluster, left: most}
+	d := Difference{Verdict: record.Compatible, Step: Unchanged, Changes: []Change{}}
+	changed := 0
+	for _, key := range c.keys {
+		if c.respecified(key) {
+			changed++
+		}
+	}
+	// Each trial of a pair boots it before and after, on up to three architectures.
+	c.each = max(1, most/(2*len(architectures)*max(changed, 1)))
+	for _, key := range c.keys {
+		change, differs := c.change(key)
+		if !differs {
+			d.Same++
+			continue
+		}
+		d.Changes = append(d.Changes, change)
+		d.Verdict, d.Step = worst(d.Verdict, change.Verdict), larger(d.Step, change.Step)
+	}
+	return d
+}
+
+// change returns what becomes of an object; false if nothing does.
+func (c *comparison) change(key Key) (Change, bool) {
+	was, is := c.before[key], c.after[key]
+	change := Change{Key: key}
+	switch {
+	case was == nil:
+		change.Action, change.Step = Added, Minor
+	case is == nil:
+		change.Action, change.Step = Removed, Major
+		if c.life(was).Obsolete() { // no new VM could name it
+			change.Step = Minor
+		}
+	default:
+		change.Action, change.Fields = Changed, fieldChanges(was, is)
+		if len(change.Fields) == 0 {
+			return change, false
+		}
+		change.Step = c.lifeStep(was, is)
+		if c.respecified(key) {
+			c.judge(&change, was, is)
+			change.Step = larger(change.Step, stepOf(change.Verdict))
+		}
+	}
+	return change, true
+}
+
+func (c *comparison) life(o *Object) instancetype.Lifecycle {
+	return instancetype.ReadLifecycle(o, c.Now)
+}
+
+// lifeStep returns the step that a change of the metadata is.
+func (c *comparison) lifeStep(was, is *Object) Step {
+	before, after := c.life(was), c.life(is)
+	switch {
+	case before.State == after.State:
+		return Patch
+	case after.State == v1alpha1.LifecycleObsolete:
+		return Major
+	}
+	return Minor
+}

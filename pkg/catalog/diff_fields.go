@@ -1,0 +1,30 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+)
+
+// fieldChanges returns the fields of two versions that differ: labels, annotations, and the spec in the order of the API's types.
+func fieldChanges(was, is *Object) (changes []FieldChange) {
+	before, after := was.described(), is.described()
+	old, new := make(map[string]string, len(before)), make(map[string]string, len(after))
+	for _, f := range before {
+		old[f.path] = f.text
+	}
+	for _, f := range after {
+		new[f.path] = f.text
+	}
+	for _, f := range before {
+		if text, has := new[f.path]; !has || text != f.text {
+			changes = append(changes, FieldChange{f.path, short(f.text), short(text)})
+		}
+	}
+	for _, f := range after {
+		if _, had := old[f.path]; !had {
+			changes = append(changes, FieldChange{Path: f.path, After: short(f.text)})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b FieldChange) int { return cmp.Compare(a.Path, b.Path) })
+	return changes
+}

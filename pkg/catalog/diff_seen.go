@@ -1,0 +1,168 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+)
+
+// What a change means is found by booting VMs: with each object that the changed one works with before and after the change. The VM after the change
+// is the same one: it has the record of the boot before it, so that what stays keeps its address.
+
+// company is what the VMs of a trial name besides the changed object.
+type company struct {
+	// names of the objects with this spec; one that stands for no object says what it is.
+	names []string
+	// object is nil where none is named.
+	object *Object
+	// set is what a VM refers to before the change; after is that of its own new version, if that changes too.
+	set, after instancetype.Set
+	changes    bool
+	efi        bool
+}
+
+// companies returns what an object is tried with, and how many were left out because there were too many.
+func (c *comparison) companies(o *Object) (all []company, left int) {
+	if o.Instancetype != nil {
+		all = append(all, company{names: []string{"no preference"}}, company{names: []string{"no preference, and EFI"}, efi: true})
+	} else {
+		all = append(all, company{names: []string{"just what it required"}, set: instancetype.Set{Instancetype: roomy(o.Preference)}})
+	}
+	own, set := len(all), pair(o, nil)
+	place := map[string]int{}
+	for _, other := range c.others {
+		if (other.object.Instancetype == nil) == (o.Instancetype == nil) || !o.meets(other.object) || !instancetype.Fits(join(set, other.set)) {
+			continue
+		}
+		content := c.contents[other.object]
+		at, known := place[content]
+		switch {
+		case known && !other.changes && !all[at].changes:
+			all[at].names = append(all[at].names, other.names...)
+		case len(all)-own >= c.each:
+			left++
+		default:
+			place[content] = len(all)
+			other.names = slices.Clone(other.names)
+			all = append(all, other)
+		}
+	}
+	return all, left
+}
+
+// judge finds what a changed spec means for the VMs that take it.
+func (c *comparison) judge(change *Change, was, is *Object) {
+	all, left := c.companies(was)
+	change.Untried = left
+	old, new := pair(was, nil), pair(is, nil)
+	for _, with := range all {
+		if with.efi && change.Tried > 0 { // it only stands in where a VM needs EFI
+			continue
+		}
+		booted := false
+		for _, architecture := range on(was, with.object) {
+			if c.trials.left <= 0 {
+				break
+			}
+			m := machine{Set: join(old, with.set), architecture: architecture, efi: with.efi}
+			before, refused := c.trials.boot(m, nil)
+			if len(refused) > 0 {
+				continue // no VM of this kind has run
+			}
+			booted = true
+			m.Set = join(new, with.set)
+			alone := change.tried(c.next(m, before), Where{with.names, []string{architecture}})
+			if with.changes && was.Instancetype != nil {
+				c.together(change, m, before, trial{set: join(old, with.after), both: join(new, with.after), worst: alone, names: with.names})
+			}
+		}
+		switch {
+		case booted:
+			change.Tried++
+		case c.trials.left <= 0:
+			change.Untried += len(with.names)
+		}
+	}
+	if change.Verdict == "" && change.Untried == 0 { // no VM can have run with it
+		change.Verdict = record.Compatible
+	}
+}
+
+// outcome is the boot of a VM after a change.
+type outcome struct {
+	verdict record.Verdict
+	changes []record.Change
+	reason  string
+}
+
+// next boots the VM of an earlier boot again.
+func (c *comparison) next(m machine, before render.Result) outcome {
+	after, refused := c.trials.boot(m, &before.Record)
+	if len(refused) > 0 {
+		return outcome{verdict: Refused, reason: why(refused)}
+	}
+	changes := abi.Compare(before.Frontend, after.Frontend)
+	return outcome{verdict: record.Judge(changes), changes: changes}
+}
+
+// trial is a pair of which both objects change.
+type trial struct {
+	// set is the pair with the other object's change alone, both with both changes.
+	set, both instancetype.Set
+	// worst is the verdict of the changes alone.
+	worst record.Verdict
+	names []string
+}
+
+// together judges two changes that a VM takes at once, where that is worse than each of them alone.
+func (c *comparison) together(change *Change, m machine, before render.Result, t trial) {
+	m.Set = t.set
+	single := worst(t.worst, c.next(m, before).verdict)
+	m.Set = t.both
+	if both := c.next(m, before); worst(single, both.verdict) != single {
+		names := make([]string, len(t.names))
+		for i, name := range t.names {
+			names[i] = name + " as it becomes"
+		}
+		change.tried(both, Where{names, []string{m.architecture}})
+	}
+}
+
+// tried notes the outcome of one trial, and returns its verdict.
+func (c *Change) tried(o outcome, at Where) record.Verdict {
+	c.Verdict = worst(c.Verdict, o.verdict)
+	if o.verdict == Refused {
+		i := slices.IndexFunc(c.Refusals, func(r Refusal) bool { return r.Reason == o.reason })
+		if i < 0 {
+			i, c.Refusals = len(c.Refusals), append(c.Refusals, Refusal{Reason: o.reason})
+		}
+		c.Refusals[i].add(at)
+		return o.verdict
+	}
+	for _, seen := range o.changes {
+		i := slices.IndexFunc(c.Seen, func(s Seen) bool { return s.Change == seen })
+		if i < 0 {
+			i, c.Seen = len(c.Seen), append(c.Seen, Seen{Change: seen})
+		}
+		c.Seen[i].add(at)
+	}
+	return o.verdict
+}
+
+// add adds names and architectures that are not there yet.
+func (w *Where) add(more Where) {
+	w.With, w.Architectures = union(w.With, more.With), union(w.Architectures, more.Architectures)
+}
+
+// union returns names, and those of more that are not among them.
+func union(names, more []string) []string {
+	for _, name := range more {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
