@@ -35,9 +35,9 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 	if known != "" || preference != nil && preference.Spec.PreferredArchitecture != nil {
 		return known, nil
 	}
-	w := walk{Resolver: r, ref: &reference{namespace: vm.Namespace, vm: vm}}
-	all := w.images()
-	wanted := imageAccess{walk: w, names: map[string]string{}}
+	reader := sourceReader{Resolver: r, ref: &reference{namespace: vm.Namespace, vm: vm}}
+	all := reader.images()
+	wanted := imageAccess{sourceReader: reader, names: map[string]string{}}
 	for _, at := range all {
 		wanted.name(at)
 	}
@@ -54,15 +54,15 @@ func (r Resolver) architecture(ctx context.Context, vm, old *v1.VirtualMachine, 
 }
 
 // images returns the DataSources that the data volumes of a VM copy.
-func (w walk) images() (all []Source) {
-	for i := range w.ref.vm.Spec.DataVolumeTemplates {
-		ref := w.ref.vm.Spec.DataVolumeTemplates[i].Spec.SourceRef
+func (r sourceReader) images() (all []Source) {
+	for i := range r.ref.vm.Spec.DataVolumeTemplates {
+		ref := r.ref.vm.Spec.DataVolumeTemplates[i].Spec.SourceRef
 		if ref == nil || !strings.EqualFold(ref.Kind, cdi.DataVolumeDataSource) {
 			continue
 		}
-		at := Source{sourceKind: dataSources, Namespace: w.ref.namespace, Name: ref.Name}
+		at := Source{sourceKind: dataSources, Namespace: r.ref.namespace, Name: ref.Name}
 		if ref.Namespace != nil {
-			at.Namespace = w.orOwnNamespace(*ref.Namespace)
+			at.Namespace = r.orOwnNamespace(*ref.Namespace)
 		}
 		all = append(all, at)
 	}
@@ -72,7 +72,7 @@ func (w walk) images() (all []Source) {
 // imageAccess makes one SubjectAccessReview for each namespace, however many of its images a VM copies: for the image if it is the only one,
 // else for all DataSources of the namespace. A request with many data volumes costs no more.
 type imageAccess struct {
-	walk
+	sourceReader
 	// names are the names to ask for, by namespace.
 	names map[string]string
 }
@@ -84,8 +84,9 @@ func (r imageAccess) name(at Source) {
 	r.names[at.Namespace] = at.Name
 }
 
-// look is walk.look with the right to the namespace. If the image does not exist, it does not ask for what may follow: nothing waits for it.
-func (r imageAccess) look(ctx context.Context, at Source, into any) (map[string]string, error) {
+// readPermitted asks for the right of its namespace (names), which may be that to all DataSources there. Unlike that of sourceReader, it asks for
+// no further rights if the image does not exist: a VM does not wait for an architecture.
+func (r imageAccess) readPermitted(ctx context.Context, at Source, into any) (map[string]string, error) {
 	r.name(at)
 	if err := r.permitted(ctx, Source{at.sourceKind, at.Namespace, r.names[at.Namespace]}); err != nil {
 		return nil, err
@@ -96,9 +97,9 @@ func (r imageAccess) look(ctx context.Context, at Source, into any) (map[string]
 // labelled returns the architecture of a DataSource, or of the DataSource that it refers to: one step, as far as CDI follows.
 func (r imageAccess) labelled(ctx context.Context, at Source) (string, error) {
 	var found cdi.DataSource
-	labels, err := r.look(ctx, at, &found)
+	labels, err := r.readPermitted(ctx, at, &found)
 	if next := found.Spec.Source.DataSource; err == nil && next != nil {
-		labels, err = r.look(ctx, Source{dataSources, r.orOwnNamespace(next.Namespace), next.Name}, nil)
+		labels, err = r.readPermitted(ctx, Source{dataSources, r.orOwnNamespace(next.Namespace), next.Name}, nil)
 	}
 	if errors.As(err, new(*notFound)) {
 		return "", nil

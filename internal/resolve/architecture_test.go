@@ -28,7 +28,7 @@ func TestArchitecture(t *testing.T) {
 		denied          bool
 		want            string
 	}{
-		{name: "labelled", why: "the image tells; the kind is compared without case", spec: ref, objects: []string{labelled("ds, namespace: team", "arm64")},
+		{name: "labelled", why: "the label of the image; the kind is compared without case", spec: ref, objects: []string{labelled("ds, namespace: team", "arm64")},
 			want: "arm64"},
 		{name: "unlabelled", spec: ref, objects: []string{source("name: ds, namespace: team", "pvc: {name: p}")}},
 		{name: "unknown architecture", why: "no machine of that kind can be made", spec: ref, objects: []string{labelled("ds, namespace: team", "riscv")}},
@@ -36,16 +36,16 @@ func TestArchitecture(t *testing.T) {
 			objects: []string{source("name: ds, namespace: team", "dataSource: {name: ds2, namespace: team}"), labelled("ds2, namespace: team", "s390x")},
 			want:    "s390x"},
 		{name: "absent", why: "the cluster's default remains", spec: ref},
-		{name: "the second image", why: "the first tells nothing",
+		{name: "the second image", why: "the first has no label",
 			spec: "dataVolumeTemplates: [{metadata: {name: a}, spec: {source: {http: {url: u}}}}, {metadata: {name: d}, spec: {sourceRef: {kind: DataSource, " +
 				"name: ds, namespace: golden}}}]",
 			objects: []string{labelled("ds, namespace: golden", "arm64")}, want: "arm64"},
-		{name: "not permitted", why: "what its owner may not read is not told", denied: true,
+		{name: "not permitted", why: "the label of a DataSource that the author may not read has no effect", denied: true,
 			spec:    "dataVolumeTemplates: [{metadata: {name: d}, spec: {sourceRef: {kind: DataSource, name: ds, namespace: golden}}}]",
 			objects: []string{labelled("ds, namespace: golden", "arm64")}},
 		{name: "the user's word", spec: ref + "\ntemplate: {spec: {architecture: amd64}}", annotation: "arm64",
 			objects: []string{labelled("ds, namespace: team", "arm64")}},
-		{name: "found before", why: "a label that changes does not change the guest", spec: ref, annotation: "s390x",
+		{name: "found before", why: "a label that changes does not change the VMI", spec: ref, annotation: "s390x",
 			objects: []string{labelled("ds, namespace: team", "arm64")}, want: "s390x"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestArchitecture(t *testing.T) {
 			if test.annotation != "" {
 				made.Annotations = map[string]string{v1alpha1.AnnotationArchitecture: test.annotation}
 			}
-			rights := &Rights{May: func(context.Context, Source) (bool, error) { return !test.denied, nil }}
+			rights := &Rights{MayRead: func(context.Context, Source) (bool, error) { return !test.denied, nil }}
 			resolution, err := Resolver{Cached: objects.New(scheme(t), parsed(t, test.objects...)...), Rights: rights}.VM(t.Context(), made, nil)
 			if err != nil || resolution.Set.Architecture != test.want {
 				t.Errorf("%s: got '%s', want '%s', %v", test.why, resolution.Set.Architecture, test.want, err)
@@ -66,7 +66,7 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// However many images a VM copies, one question is asked for each namespace, and none after the first refusal.
+// However many images a VM copies, one right is checked for each namespace, and none after the first refusal.
 func TestQuestionsAboutImages(t *testing.T) {
 	const each = 64
 	type image struct{ namespace, name, next string }
@@ -86,9 +86,9 @@ func TestQuestionsAboutImages(t *testing.T) {
 		asked     int
 		last      string
 	}{
-		{name: "one namespace", why: "who may read all of them is asked", asked: 1, last: "*", stored: true,
+		{name: "one namespace", why: "the right to read all of them is checked", asked: 1, last: "*", stored: true,
 			image: func(i int) image { return image{"golden", fmt.Sprint("ds", i), ""} }},
-		{name: "one image", why: "who may read that one is asked", asked: 1, last: "ds", stored: true,
+		{name: "one image", why: "the right to read that one is checked", asked: 1, last: "ds", stored: true,
 			image: func(int) image { return image{"golden", "ds", ""} }},
 		{name: "images to come", why: "nothing waits for an architecture", asked: 1, last: "*",
 			image: func(i int) image { return image{"golden", fmt.Sprint("ds", i), ""} }},
@@ -98,7 +98,7 @@ func TestQuestionsAboutImages(t *testing.T) {
 			image: func(i int) image { return image{fmt.Sprint("ns", i), fmt.Sprint("ds", i), ""} }},
 		{name: "own images that stand for others", why: "asked by name first, then for all", asked: 2, last: "*", stored: true,
 			image: func(i int) image { return image{"team", fmt.Sprint("ds", i), fmt.Sprint("other", i)} }},
-		{name: "own images", why: "nobody needs to be asked", stored: true,
+		{name: "own images", why: "sources of the VM's own namespace need no right", stored: true,
 			image: func(i int) image { return image{"team", fmt.Sprint("ds", i), ""} }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestQuestionsAboutImages(t *testing.T) {
 				}
 			}
 			var asked []string
-			rights := &Rights{May: func(_ context.Context, s Source) (bool, error) {
+			rights := &Rights{MayRead: func(_ context.Context, s Source) (bool, error) {
 				asked = append(asked, s.Name)
 				return test.may == nil || test.may(s), nil
 			}}

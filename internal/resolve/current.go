@@ -14,7 +14,7 @@ import (
 )
 
 // matching returns the presets that match the VM's VMI now, as snapshots in name order.
-func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*content, error) {
+func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
 	if vm.Spec.Template == nil {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*conte
 		}
 		return nil, &Refusal{errs}
 	}
-	var found []*content
+	var found []*pinObject
 	for i := range typed {
 		// Read again, untyped: a typed snapshot would lose the fields of a newer API. Presets have no untyped informer, so they are read live.
 		object := &unstructured.Unstructured{}
@@ -53,7 +53,7 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*conte
 }
 
 // configuration returns the configuration in force as a snapshot; none if the Resolver has no Defaults.
-func (r Resolver) configuration(ctx context.Context, namespace string) ([]*content, error) {
+func (r Resolver) configuration(ctx context.Context, namespace string) ([]*pinObject, error) {
 	if r.Defaults == nil {
 		return nil, nil
 	}
@@ -62,5 +62,5 @@ func (r Resolver) configuration(ctx context.Context, namespace string) ([]*conte
 		return nil, err
 	}
 	found, err := r.snapshot(ctx, configurations, namespace, &unstructured.Unstructured{Object: object})
-	return []*content{found}, err
+	return []*pinObject{found}, err
 }

@@ -25,7 +25,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// size is a live instancetype; a namespace makes it the namespaced kind.
+// size returns a live instancetype: cluster-wide, or of the namespace if one is given.
 func size(name, memory, namespace string) *unstructured.Unstructured {
 	kind := "VirtualMachineClusterInstancetype"
 	metadata := map[string]any{"name": name, "uid": "u-" + name}
@@ -38,7 +38,7 @@ func size(name, memory, namespace string) *unstructured.Unstructured {
 	}}
 }
 
-// stored is the revision of a live object.
+// stored returns the revision of a live object, as the cache holds it.
 func stored(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	draft, err := revision.NewDraft(namespace, object)
@@ -58,7 +58,7 @@ func untyped(t *testing.T, r *appsv1.ControllerRevision) *unstructured.Unstructu
 	return &unstructured.Unstructured{Object: content}
 }
 
-// counted counts what is asked of it.
+// counted counts the GET requests that reach the API server.
 type counted struct {
 	client.Reader
 	requests int
@@ -69,7 +69,7 @@ func (c *counted) Get(ctx context.Context, key client.ObjectKey, object client.O
 	return c.Reader.Get(ctx, key, object, options...)
 }
 
-// vm refers to the size 's', the way that the changes say.
+// vm returns a VM with instancetype 's', changed by changes.
 func vm(changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: namespace}}
 	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "s"}

@@ -21,29 +21,29 @@ import (
 // A VM gets presets and the cluster's defaults without naming them: presets that match the labels of its VMI, and the configuration in force.
 // The controller pins both when it first reconciles the VM: from then on, editing them does not change the VM.
 
-// implicit is one of the two families, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on create.
+// implicit is one of the two kinds that no field names, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on create.
 type implicit struct {
-	family
+	pinKind
 	vm, old  *v1.VirtualMachine
 	now, was pin.Entry
 	// current returns what a new pin would name. It reads once, since presets are read one by one.
-	current func() ([]*content, error)
+	current func() ([]*pinObject, error)
 }
 
-// implicits returns both families of a VM.
+// implicits returns presets and configuration of a VM, with their pins.
 func (r Resolver) implicits(ctx context.Context, vm, old *v1.VirtualMachine) []implicit {
 	now, was := pin.Parse(vm), pin.Written{}
 	if old != nil {
 		was = pin.Parse(old)
 	}
 	return []implicit{
-		{presets, vm, old, now.Presets, was.Presets, sync.OnceValues(func() ([]*content, error) { return r.matching(ctx, vm) })},
-		{configurations, vm, old, now.Configuration, was.Configuration, sync.OnceValues(func() ([]*content, error) { return r.configuration(ctx, vm.Namespace) })},
+		{presets, vm, old, now.Presets, was.Presets, sync.OnceValues(func() ([]*pinObject, error) { return r.matching(ctx, vm) })},
+		{configurations, vm, old, now.Configuration, was.Configuration, sync.OnceValues(func() ([]*pinObject, error) { return r.configuration(ctx, vm.Namespace) })},
 	}
 }
 
 // resolveImplicit returns what a VM is pinned to; nil if it is not pinned yet, because the controller writes the first pin.
-func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *Resolution) (found []*content, refused field.ErrorList, err error) {
+func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *Resolution) (found []*pinObject, refused field.ErrorList, err error) {
 	event := pin.Updated
 	if i.old == nil {
 		event = pin.Created
@@ -72,8 +72,8 @@ func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *R
 }
 
 // restored returns the revisions that the request names; nil if one of them does not exist, was changed, or does not match this VM.
-func (r Resolver) restored(ctx context.Context, i implicit) ([]*content, error) {
-	all := []*content{}
+func (r Resolver) restored(ctx context.Context, i implicit) ([]*pinObject, error) {
+	all := []*pinObject{}
 	for _, name := range i.now.Names {
 		found, err := r.impliedRevision(ctx, i, name)
 		if errors.As(err, new(*revision.Untrusted)) || err == nil && (found == nil || !found.matches(i.vm)) {
@@ -89,8 +89,8 @@ func (r Resolver) restored(ctx context.Context, i implicit) ([]*content, error) 
 
 // recorded returns what stays pinned after an update. If the labels of the VMI change, presets that no longer match are dropped, and presets
 // that match now and did not before are added. The others keep their revision, also if the preset was edited or deleted.
-func (r Resolver) recorded(ctx context.Context, i implicit) ([]*content, error) {
-	kept := []*content{}
+func (r Resolver) recorded(ctx context.Context, i implicit) ([]*pinObject, error) {
+	kept := []*pinObject{}
 	names := map[string]bool{}
 	for _, name := range i.was.Names {
 		found, err := r.impliedRevision(ctx, i, name)
@@ -117,12 +117,12 @@ func (r Resolver) recorded(ctx context.Context, i implicit) ([]*content, error) 
 			kept = append(kept, found)
 		}
 	}
-	slices.SortFunc(kept, func(a, b *content) int { return strings.Compare(a.source.Name, b.source.Name) })
+	slices.SortFunc(kept, func(a, b *pinObject) int { return strings.Compare(a.source.Name, b.source.Name) })
 	return kept, nil
 }
 
 // matches reports whether a preset matches the VMI of a VM. A configuration matches every VMI.
-func (c *content) matches(vm *v1.VirtualMachine) bool {
+func (c *pinObject) matches(vm *v1.VirtualMachine) bool {
 	if c.preset == nil || vm.Spec.Template == nil {
 		return true
 	}
@@ -141,9 +141,9 @@ func relabelled(vm, old *v1.VirtualMachine) bool {
 
 // impliedRevision returns a pinned revision from the cache, else from a current object with that content, else from the API server. Nil if it
 // does not exist.
-func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) (*content, error) {
+func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: i.vm.Namespace, Name: name}
-	found, err := r.cached().revision(ctx, i.family, key)
+	found, err := r.cached().revision(ctx, i.pinKind, key)
 	if err != nil || found != nil {
 		return found, err
 	}
@@ -156,7 +156,7 @@ func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) 
 			return found, nil
 		}
 	}
-	return r.revision(ctx, i.family, key)
+	return r.revision(ctx, i.pinKind, key)
 }
 
 // Complete returns pins with the current presets and configuration where the given ones have none, and drafts of the revisions to write first.
@@ -168,7 +168,7 @@ func (r Resolver) Complete(ctx context.Context, vm *v1.VirtualMachine, pins v1al
 		if err != nil {
 			return pins, nil, err
 		}
-		added.take(presets, append([]*content{}, found...))
+		added.take(presets, append([]*pinObject{}, found...))
 		pins.Presets = added.Pins.Presets
 	}
 	if pins.Configuration == "" {

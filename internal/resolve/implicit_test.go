@@ -15,7 +15,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// presetFor is a preset for guests with the label app=VALUE.
+// presetFor returns a preset that matches VMIs with label app=VALUE.
 func presetFor(name, app, offset string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstancePreset", "metadata": map[string]any{"name": name, "namespace": namespace},
@@ -23,7 +23,7 @@ func presetFor(name, app, offset string) *unstructured.Unstructured {
 	}}
 }
 
-// labelled is a VM without size whose guest has the label app=VALUE.
+// labelled returns a VM without instancetype whose VMI has label app=VALUE.
 func labelled(app string, changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	return vm(append([]func(*v1.VirtualMachine){func(vm *v1.VirtualMachine) {
 		vm.Spec.Instancetype = nil
@@ -31,7 +31,7 @@ func labelled(app string, changes ...func(*v1.VirtualMachine)) *v1.VirtualMachin
 	}}, changes...)...)
 }
 
-// configuredWith are the defaults of a cluster with a CPU model, and its revision.
+// configuredWith returns the defaults of a cluster with a CPU model, and their revision.
 func configuredWith(t *testing.T, model string) (*config.Defaults, *unstructured.Unstructured) {
 	t.Helper()
 	cluster := config.Default()
@@ -74,14 +74,14 @@ func TestPinsOfImplicits(t *testing.T) {
 			objects: []*unstructured.Unstructured{is, old, before}, want: kept},
 		{name: "restore of a marked one", why: "writing it takes the mark away", vm: labelled("web", annotated(kept)),
 			objects: []*unstructured.Unstructured{marked, before}, want: kept, drafts: 1},
-		{name: "restore of none", why: "no preset applied to the guest that was backed up", vm: labelled("web", annotated(none)),
+		{name: "restore of none", why: "no preset applied to the VMI that was backed up", vm: labelled("web", annotated(none)),
 			objects: []*unstructured.Unstructured{is, before}, want: none},
 		{name: "restore without revisions", why: "nothing to honour", vm: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is}, warnings: 2},
-		{name: "restore of another's preset", why: "it does not match this guest", vm: labelled("db", annotated(kept)),
+		{name: "restore of another's preset", why: "it does not match this VMI", vm: labelled("db", annotated(kept)),
 			objects: []*unstructured.Unstructured{old, before}, want: strings.Replace(kept, `"presets":["`+old.GetName()+`"],`, "", 1), warnings: 1},
 		{name: "first pin", why: "the controller's", vm: labelled("web", annotated(kept)), old: labelled("web"),
 			objects: []*unstructured.Unstructured{is, old, before}, want: kept},
-		{name: "update", why: "what was edited meanwhile is not for guests that were there", vm: labelled("web", annotated(kept)),
+		{name: "update", why: "what was edited meanwhile is not for VMIs that were there", vm: labelled("web", annotated(kept)),
 			old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, current, before, now}, want: kept},
 		{name: "update without pins", why: "kubectl replace keeps them", vm: labelled("web"), old: labelled("web", annotated(kept)),
 			objects: []*unstructured.Unstructured{is, old, before}, want: kept},
@@ -102,11 +102,11 @@ func TestPinsOfImplicits(t *testing.T) {
 			old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, current}, want: pinsOf(before, current)},
 		{name: "a request that nobody processed", why: "it pinned nothing, and the first pin is the controller's", vm: labelled("web"),
 			old: labelled("web", annotated("")), objects: []*unstructured.Unstructured{is, old, before}},
-		{name: "foreign", why: "a guest must not change behind its owner's back", vm: labelled("web", annotated(pinsOf(before, r))),
+		{name: "foreign", why: "a VMI must not change behind its owner's back", vm: labelled("web", annotated(pinsOf(before, r))),
 			old: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is, old, before, r}, refused: true},
 		{name: "lost", why: "never another in its place", vm: labelled("web"), old: labelled("web", annotated(kept)),
 			objects: []*unstructured.Unstructured{is, before}, failed: "no longer exists"},
-		{name: "lost, unchanged since", why: "the preset still holds what the guest was made from", vm: labelled("web"), old: labelled("web", annotated(kept)),
+		{name: "lost, unchanged since", why: "the preset still holds what the VMI was made from", vm: labelled("web"), old: labelled("web", annotated(kept)),
 			objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestPinsOfImplicits(t *testing.T) {
 	}
 }
 
-// TestComplete: what a VM lacks is pinned to what is there now, once.
+// TestComplete: kinds without a pin are pinned to the current objects; the second call adds nothing.
 func TestComplete(t *testing.T) {
 	defaults, now := configuredWith(t, "Nehalem")
 	p, q := presetFor("p", "web", "auto"), presetFor("q", "db", "auto")

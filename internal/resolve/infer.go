@@ -40,7 +40,7 @@ func (r *reference) ignores() bool {
 // means that a source does not exist yet.
 func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolution) (*reference, field.ErrorList, error) {
 	at, named := ref.path.Child("inferFromVolume"), *ref
-	labels, err := walk{Resolver: r, ref: ref}.volume(ctx)
+	labels, err := sourceReader{Resolver: r, ref: ref}.volume(ctx)
 	var nothing *noRecommendation
 	var missing *notFound
 	var refused *field.Error
@@ -66,8 +66,9 @@ func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolut
 	return &named, nil, nil
 }
 
-// walk follows a volume to the source that it is made of.
-type walk struct {
+// sourceReader follows a volume to the source that it is made of. The order is that of KubeVirt's inference (PersistentVolumeClaim, DataVolume,
+// DataSource); unlike KubeVirt, it reads another namespace only with the rights of the request's author.
+type sourceReader struct {
 	Resolver
 	ref *reference
 	// referred reports that a DataSource has referred to the current one.
@@ -75,99 +76,99 @@ type walk struct {
 }
 
 // recommends reports whether labels name an instancetype or a preference.
-func (w walk) recommends(labels map[string]string) bool { return labels[w.ref.label] != "" }
+func (r sourceReader) recommends(labels map[string]string) bool { return labels[r.ref.label] != "" }
 
 // volume returns the labels that recommend something: those of the volume's claim, or of what its DataVolume copies.
-func (w walk) volume(ctx context.Context) (map[string]string, error) {
+func (r sourceReader) volume(ctx context.Context) (map[string]string, error) {
 	var volumes []v1.Volume
-	if template := w.ref.vm.Spec.Template; template != nil {
+	if template := r.ref.vm.Spec.Template; template != nil {
 		volumes = template.Spec.Volumes
 	}
 	for i := range volumes {
 		switch volume := &volumes[i]; {
-		case volume.Name != w.ref.inferFrom:
+		case volume.Name != r.ref.inferFrom:
 		case volume.PersistentVolumeClaim != nil:
-			return w.claim(ctx, w.ref.namespace, volume.PersistentVolumeClaim.ClaimName)
+			return r.claim(ctx, r.ref.namespace, volume.PersistentVolumeClaim.ClaimName)
 		case volume.DataVolume != nil:
-			return w.dataVolume(ctx, volume.DataVolume.Name)
+			return r.dataVolume(ctx, volume.DataVolume.Name)
 		default:
 			return nil, &noRecommendation{"only volumes of type persistentVolumeClaim or dataVolume recommend an instancetype or a preference"}
 		}
 	}
-	return nil, field.Invalid(nil, w.ref.inferFrom, "must name a volume of spec.template.spec.volumes").WithOrigin("vm/inference")
+	return nil, field.Invalid(nil, r.ref.inferFrom, "must name a volume of spec.template.spec.volumes").WithOrigin("vm/inference")
 }
 
-// claim ends the walk at a PersistentVolumeClaim.
-func (w walk) claim(ctx context.Context, namespace, name string) (map[string]string, error) {
-	return w.leaf(ctx, Source{claims, namespace, name})
+// claim ends the search at a PersistentVolumeClaim.
+func (r sourceReader) claim(ctx context.Context, namespace, name string) (map[string]string, error) {
+	return r.leaf(ctx, Source{claims, namespace, name})
 }
 
-func (w walk) leaf(ctx context.Context, source Source) (map[string]string, error) {
-	labels, err := w.look(ctx, source, nil)
-	if err == nil && !w.recommends(labels) {
-		err = &noRecommendation{fmt.Sprintf("%s has no label '%s'", source, w.ref.label)}
+func (r sourceReader) leaf(ctx context.Context, source Source) (map[string]string, error) {
+	labels, err := r.readPermitted(ctx, source, nil)
+	if err == nil && !r.recommends(labels) {
+		err = &noRecommendation{fmt.Sprintf("%s has no label '%s'", source, r.ref.label)}
 	}
 	return labels, err
 }
 
 // dataVolume reads the VM's dataVolumeTemplates first: the DataVolume is created from the template after the VM.
-func (w walk) dataVolume(ctx context.Context, name string) (map[string]string, error) {
-	for i := range w.ref.vm.Spec.DataVolumeTemplates {
-		if template := &w.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
-			return w.copied(ctx, &template.Spec)
+func (r sourceReader) dataVolume(ctx context.Context, name string) (map[string]string, error) {
+	for i := range r.ref.vm.Spec.DataVolumeTemplates {
+		if template := &r.ref.vm.Spec.DataVolumeTemplates[i]; template.Name == name {
+			return r.copied(ctx, &template.Spec)
 		}
 	}
 	var volume cdi.DataVolume
-	labels, err := w.look(ctx, Source{dataVolumes, w.ref.namespace, name}, &volume)
+	labels, err := r.readPermitted(ctx, Source{dataVolumes, r.ref.namespace, name}, &volume)
 	switch {
 	case errors.As(err, new(*notFound)): // a DataVolume may be removed when its claim is filled
-		return w.claim(ctx, w.ref.namespace, name)
-	case err != nil || w.recommends(labels):
+		return r.claim(ctx, r.ref.namespace, name)
+	case err != nil || r.recommends(labels):
 		return labels, err
 	}
-	return w.copied(ctx, &volume.Spec)
+	return r.copied(ctx, &volume.Spec)
 }
 
 // copied follows a DataVolume to its source.
-func (w walk) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]string, error) {
+func (r sourceReader) copied(ctx context.Context, spec *cdi.DataVolumeSpec) (map[string]string, error) {
 	switch source, ref := spec.Source, spec.SourceRef; {
 	case source != nil && source.PVC != nil:
-		return w.claim(ctx, w.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
+		return r.claim(ctx, r.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
 	case source != nil && source.Snapshot != nil:
-		return w.leaf(ctx, Source{snapshots, w.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
+		return r.leaf(ctx, Source{snapshots, r.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
 	case ref != nil && ref.Kind == cdi.DataVolumeDataSource:
-		namespace := w.ref.namespace
+		namespace := r.ref.namespace
 		if ref.Namespace != nil {
-			namespace = w.orOwnNamespace(*ref.Namespace)
+			namespace = r.orOwnNamespace(*ref.Namespace)
 		}
-		return w.dataSource(ctx, Source{dataSources, namespace, ref.Name})
+		return r.dataSource(ctx, Source{dataSources, namespace, ref.Name})
 	}
 	return nil, &noRecommendation{"the source of its DataVolume recommends nothing: only a PersistentVolumeClaim, VolumeSnapshot or DataSource does"}
 }
 
 // dataSource follows a DataSource to its source, over one other DataSource at most, as CDI does. The bound also ends a circle.
-func (w walk) dataSource(ctx context.Context, at Source) (map[string]string, error) {
+func (r sourceReader) dataSource(ctx context.Context, at Source) (map[string]string, error) {
 	var found cdi.DataSource
-	labels, err := w.look(ctx, at, &found)
-	if err != nil || w.recommends(labels) {
+	labels, err := r.readPermitted(ctx, at, &found)
+	if err != nil || r.recommends(labels) {
 		return labels, err
 	}
 	switch source := found.Spec.Source; {
 	case source.PVC != nil:
-		return w.claim(ctx, w.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
+		return r.claim(ctx, r.orOwnNamespace(source.PVC.Namespace), source.PVC.Name)
 	case source.Snapshot != nil:
-		return w.leaf(ctx, Source{snapshots, w.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
-	case source.DataSource != nil && !w.referred:
-		w.referred = true
-		return w.dataSource(ctx, Source{dataSources, w.orOwnNamespace(source.DataSource.Namespace), source.DataSource.Name})
+		return r.leaf(ctx, Source{snapshots, r.orOwnNamespace(source.Snapshot.Namespace), source.Snapshot.Name})
+	case source.DataSource != nil && !r.referred:
+		r.referred = true
+		return r.dataSource(ctx, Source{dataSources, r.orOwnNamespace(source.DataSource.Namespace), source.DataSource.Name})
 	}
 	return nil, &noRecommendation{fmt.Sprintf("%s names neither a PersistentVolumeClaim nor a VolumeSnapshot", at)}
 }
 
 // orOwnNamespace returns the VM's namespace for an empty one.
-func (w walk) orOwnNamespace(namespace string) string {
+func (r sourceReader) orOwnNamespace(namespace string) string {
 	if namespace == "" {
-		return w.ref.namespace
+		return r.ref.namespace
 	}
 	return namespace
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// recommending are the labels of an image that was made for the size 's'.
+// recommending are the labels of an image that recommends instancetype 's'.
 const recommending = `labels: {instancetype.kubevirt.io/default-instancetype: s}`
 
 func parsed(t *testing.T, documents ...string) (list []*unstructured.Unstructured) {
@@ -32,7 +32,7 @@ func claim(name, labels string) string {
 	return "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: " + strings.Replace(name, "/", ", namespace: ", 1) + ", " + labels + "}}"
 }
 
-// inferring is a VM whose root volume is to tell its size. source is YAML: of the volume, or after '|' of a DataVolume template.
+// inferring returns a VM with inferFromVolume 'root'. source is YAML: of the volume, or after '|' of a DataVolume template.
 func inferring(t *testing.T, source string, changes ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	t.Helper()
 	volume, template, templated := strings.Cut(source, "|")
@@ -75,7 +75,7 @@ func TestInference(t *testing.T) {
 		policy            func(*v1.VirtualMachine)
 		want, warning     string
 		waiting, refused  bool
-		asked             []string // rights in other namespaces
+		asked             []string // sources in other namespaces that rights were checked for
 	}{
 		{name: "claim", why: "its labels recommend", source: "persistentVolumeClaim: {claimName: p}", objects: []string{claim("p/team", recommending)}, want: pin},
 		{name: "claim to come", why: "VM and volume may be applied together", source: "persistentVolumeClaim: {claimName: p}", waiting: true,
@@ -124,7 +124,7 @@ func TestInference(t *testing.T) {
 			asked: []string{"datasources.cdi.kubevirt.io/golden/ds", "persistentvolumeclaims/golden/*", "volumesnapshots.snapshot.storage.k8s.io/golden/*",
 				"datasources.cdi.kubevirt.io/golden/*"}},
 		{name: "another kind of source", why: "no such kind has labels", source: templated + "sourceRef: {kind: Image, name: ds}", refused: true},
-		{name: "size to come", why: "as when it is named", source: "persistentVolumeClaim: {claimName: p}",
+		{name: "instancetype to come", why: "as when it is named", source: "persistentVolumeClaim: {claimName: p}",
 			objects: []string{claim("p/team", strings.Replace(recommending, ": s", ": other", 1))}, warning: "VirtualMachineClusterInstancetype 'other' does not exist"},
 		{name: "unknown kind", why: "told, with the label that says it", source: "persistentVolumeClaim: {claimName: p}",
 			objects: []string{claim("p/team", strings.Replace(recommending, ": s}", ": s, instancetype.kubevirt.io/default-instancetype-kind: flavor}", 1))},
@@ -138,7 +138,7 @@ func TestInference(t *testing.T) {
 				test.policy(vm)
 			}
 			var asked []string
-			rights := &Rights{May: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
+			rights := &Rights{MayRead: func(_ context.Context, s Source) (bool, error) { asked = append(asked, s.key()); return true, nil }}
 			resolution, err := Resolver{Cached: objects.New(scheme(t), append(parsed(t, test.objects...), live)...), Rights: rights}.VM(t.Context(), vm, nil)
 			refused := ""
 			if test.refused {
@@ -158,12 +158,12 @@ func TestInference(t *testing.T) {
 	}
 }
 
-// TestInferenceNeedsRights: without the right, what exists and what does not get the same answer.
+// TestInferenceNeedsRights: without the right to read a source, the answer is the same whether it exists or not.
 func TestInferenceNeedsRights(t *testing.T) {
 	there, missing := claim("p/golden", recommending), claim("q/golden", recommending)
 	for _, object := range []string{there, missing} {
 		resolver := Resolver{Cached: objects.New(scheme(t), append(parsed(t, object), size("s", "1Gi", ""))...),
-			Rights: &Rights{May: func(context.Context, Source) (bool, error) { return false, nil }}}
+			Rights: &Rights{MayRead: func(context.Context, Source) (bool, error) { return false, nil }}}
 		_, err := resolver.VM(t.Context(), inferring(t, "dataVolume: {name: d}|source: {pvc: {name: p, namespace: golden}}"), nil)
 		check(t, "an inference reads with the rights of Kiln", err, "spec.instancetype.inferFromVolume", "")
 	}
@@ -171,7 +171,7 @@ func TestInferenceNeedsRights(t *testing.T) {
 
 // TestRecordedRights: the controller reads what admission has recorded and nothing else.
 func TestRecordedRights(t *testing.T) {
-	rights := &Rights{May: func(_ context.Context, s Source) (bool, error) { return s.Kind != "VolumeSnapshot", nil }}
+	rights := &Rights{MayRead: func(_ context.Context, s Source) (bool, error) { return s.Kind != "VolumeSnapshot", nil }}
 	waiting := inferring(t, "dataVolume: {name: d}|sourceRef: {kind: DataSource, name: ds, namespace: golden}")
 	if _, err := (Resolver{Cached: objects.New(scheme(t)), Rights: rights}).VM(t.Context(), waiting, nil); err != nil {
 		t.Fatal(err)

@@ -63,9 +63,9 @@ func (m matcherPin) pinned() string {
 	return ""
 }
 
-// match returns what a matcher refers to. Without content, errors and error it does not exist yet, or the matcher is malformed and validation
+// match returns what a matcher refers to. Without object, errors and error it does not exist yet, or the matcher is malformed and validation
 // reports it; the VM cannot start.
-func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolution) (*content, field.ErrorList, error) {
+func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	switch {
 	case m.inferFrom != "" && (m.name+m.kind != "" || !m.hasPolicy()):
 		return nil, nil, nil // malformed: validation reports it
@@ -76,7 +76,7 @@ func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolutio
 	case m.revision != "":
 		return r.byRevisionName(ctx, m, resolution)
 	case m.pinned() == v1alpha1.PinNone && m.ignores():
-		return &content{revision: v1alpha1.PinNone}, nil, nil
+		return &pinObject{revision: v1alpha1.PinNone}, nil, nil
 	}
 	if found, err := r.byPin(ctx, m); err != nil || found != nil {
 		return found, nil, err
@@ -100,7 +100,7 @@ func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolutio
 }
 
 // byPin returns the revision that the pins or the status of the VM name. Nil if neither names one, or if a restored pin cannot be used here.
-func (r Resolver) byPin(ctx context.Context, m matcherPin) (*content, error) {
+func (r Resolver) byPin(ctx context.Context, m matcherPin) (*pinObject, error) {
 	switch m.action {
 	case pin.Honour:
 		found, err := r.pinned(ctx, m.reference, m.given)
@@ -121,12 +121,12 @@ func (r Resolver) byPin(ctx context.Context, m matcherPin) (*content, error) {
 }
 
 // byStatus returns the revision in status.instancetypeRef or preferenceRef. VMs that KubeVirt admitted have no pins but these.
-func (r Resolver) byStatus(ctx context.Context, ref *reference) (*content, error) {
+func (r Resolver) byStatus(ctx context.Context, ref *reference) (*pinObject, error) {
 	name := ref.statusRevision()
 	if name == "" {
 		return nil, nil
 	}
-	found, err := r.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: name})
+	found, err := r.revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: name})
 	if err == nil && found == nil {
 		err = revisionGone(name, ref)
 	}
@@ -138,7 +138,7 @@ func (r Resolver) byStatus(ctx context.Context, ref *reference) (*content, error
 
 // current returns the live object that the matcher names or its volume recommends, to which a new pin points. The webhook only warns if it
 // does not exist: it may be created later.
-func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resolution) (*content, field.ErrorList, error) {
+func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	if ref.inferFrom != "" {
 		named, errs, err := r.infer(ctx, ref, resolution)
 		switch {
@@ -147,7 +147,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 		case named == nil:
 			return nil, nil, nil
 		case named.name == "":
-			return &content{revision: v1alpha1.PinNone}, nil, nil
+			return &pinObject{revision: v1alpha1.PinNone}, nil, nil
 		case !named.knownKind(resolution):
 			return nil, nil, nil
 		}
@@ -160,7 +160,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 	case found != nil:
 		resolution.Current = append(resolution.Current, Current{Path: ref.at(), Source: found.source, Object: object})
 	default:
-		kind := ref.family.Canonical(ref.kind)
+		kind := ref.pinKind.Canonical(ref.kind)
 		resolution.warnMissing(Missing{Path: ref.at(), Value: ref.name, Kind: kind, Namespace: ref.scope()},
 			"%s '%s'%s does not exist; the VM cannot start until it does", kind, ref.name, ref.where())
 	}
@@ -169,10 +169,10 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 
 // byRevisionName returns the revision that revisionName names. Naming one that does not exist, or that is of another object, is an error of
 // the request. If it is deleted later, updates of the VM are still admitted, with a warning, and the VM cannot start.
-func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *Resolution) (*content, field.ErrorList, error) {
+func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	ref := m.reference
 	at := ref.path.Child("revisionName")
-	found, err := r.revision(ctx, ref.family, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
+	found, err := r.revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -195,16 +195,16 @@ func missing(at *field.Path, ref *reference) *field.Error {
 
 // pinned returns a pinned revision from the cache, else from a cached live object with that content, else from the API server. Nil if no such
 // revision exists in the namespace, or if it is of another object. The order costs no call for a VM whose revision is cached.
-func (r Resolver) pinned(ctx context.Context, ref *reference, name string) (*content, error) {
+func (r Resolver) pinned(ctx context.Context, ref *reference, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: ref.namespace, Name: name}
-	found, err := r.cached().revision(ctx, ref.family, key)
+	found, err := r.cached().revision(ctx, ref.pinKind, key)
 	if err == nil && found == nil && ref.name != "" {
 		if found, _, err = r.cached().live(ctx, ref); found != nil && found.revision != name {
 			found = nil
 		}
 	}
 	if err == nil && found == nil {
-		found, err = r.revision(ctx, ref.family, key)
+		found, err = r.revision(ctx, ref.pinKind, key)
 	}
 	if err != nil || found == nil || !ref.fits(found.source) {
 		return nil, err

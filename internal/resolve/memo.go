@@ -19,7 +19,7 @@ const memoSize = 4096
 func NewMemo() *Memo { return &Memo{lru.New(memoSize)} }
 
 // version identifies stored content: UID and resourceVersion never stand for two contents. The purpose is the namespace of a live object's
-// snapshot, or the family that a revision is read as.
+// snapshot, or the kind that a revision is read as.
 type version struct {
 	uid      types.UID
 	resource string

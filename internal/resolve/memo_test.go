@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// versioned gives an object the marks of an API server.
+// versioned sets the UID and resourceVersion that an API server would.
 func versioned(object *unstructured.Unstructured, version string) *unstructured.Unstructured {
 	object = object.DeepCopy()
 	object.SetUID("u-" + object.GetUID())
@@ -15,7 +15,7 @@ func versioned(object *unstructured.Unstructured, version string) *unstructured.
 	return object
 }
 
-// TestMemo: the answers with a memo are those without, whatever is edited, deleted, or made again in between.
+// TestMemo: a Resolver with a memo returns what one without returns, also after objects were edited, deleted or created again.
 func TestMemo(t *testing.T) {
 	memo := NewMemo()
 	small, big := versioned(size("s", "1Gi", ""), "1"), versioned(size("s", "2Gi", ""), "2")
@@ -48,6 +48,6 @@ func TestMemo(t *testing.T) {
 		})
 	}
 	if n := memo.entries.Len(); n != 3 {
-		t.Errorf("%d entries, want 3: two versions of the size, one of the revision; what does not verify is read again", n)
+		t.Errorf("%d entries, want 3: two versions of the instancetype, one of the revision; what does not verify is read again", n)
 	}
 }

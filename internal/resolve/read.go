@@ -15,18 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// revision returns a verified revision. Nil if it does not exist or is of another family; a *revision.Untrusted error if its content is not
+// revision returns a verified revision. Nil if it does not exist or is of another kind; a *revision.Untrusted error if its content is not
 // what its name says.
-func (r Resolver) revision(ctx context.Context, f family, key client.ObjectKey) (*content, error) {
+func (r Resolver) revision(ctx context.Context, f pinKind, key client.ObjectKey) (*pinObject, error) {
 	var stored appsv1.ControllerRevision
 	if err := r.get(ctx, key, &stored); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	return memoized(r.Memo, &stored, f.field, func() (*content, error) { return f.trusted(&stored) })
+	return memoized(r.Memo, &stored, f.field, func() (*pinObject, error) { return f.trusted(&stored) })
 }
 
 // trusted verifies and decodes a revision.
-func (f family) trusted(stored *appsv1.ControllerRevision) (*content, error) {
+func (f pinKind) trusted(stored *appsv1.ControllerRevision) (*pinObject, error) {
 	if err := revision.Verify(stored); err != nil {
 		return nil, err
 	}
@@ -39,9 +39,9 @@ func (f family) trusted(stored *appsv1.ControllerRevision) (*content, error) {
 }
 
 // live returns the object that a matcher names, as a snapshot and as it is. Nil if it does not exist.
-func (r Resolver) live(ctx context.Context, ref *reference) (*content, *unstructured.Unstructured, error) {
+func (r Resolver) live(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
-	kind := ref.family.Canonical(ref.kind)
+	kind := ref.pinKind.Canonical(ref.kind)
 	object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
 	key := client.ObjectKey{Name: ref.name}
 	if kind == ref.Namespaced {
@@ -50,12 +50,12 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*content, *unstruct
 	if err := r.get(ctx, key, object); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
-	found, err := r.snapshot(ctx, ref.family, ref.namespace, object)
+	found, err := r.snapshot(ctx, ref.pinKind, ref.namespace, object)
 	return found, object, err
 }
 
 // snapshot returns the content of a live object as the revision of a namespace: the stored one, else a draft.
-func (r Resolver) snapshot(ctx context.Context, f family, namespace string, object *unstructured.Unstructured) (*content, error) {
+func (r Resolver) snapshot(ctx context.Context, f pinKind, namespace string, object *unstructured.Unstructured) (*pinObject, error) {
 	draft, err := r.draft(namespace, object)
 	if err != nil {
 		return nil, err

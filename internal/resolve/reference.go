@@ -11,7 +11,7 @@ import (
 
 // reference is the matcher of a VM, for an instancetype or a preference.
 type reference struct {
-	family
+	pinKind
 	kind, name, revision, inferFrom string
 	policy                          *v1.InferFromVolumeFailurePolicy
 	// inferred reports that a volume recommends kind and name.
@@ -30,13 +30,13 @@ func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	}
 	if m := vm.Spec.Instancetype; m != nil {
 		instancetype = &reference{
-			family: instancetypes, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
+			pinKind: instancetypes, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
 			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.InstancetypeRef, namespace: vm.Namespace, path: field.NewPath("spec", instancetypes.field),
 		}
 	}
 	if m := vm.Spec.Preference; m != nil {
 		preference = &reference{
-			family: preferences, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
+			pinKind: preferences, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
 			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.PreferenceRef, namespace: vm.Namespace, path: field.NewPath("spec", preferences.field),
 		}
 	}
@@ -45,7 +45,7 @@ func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 
 // same reports whether two matchers refer to the same: then what was resolved for one holds for the other.
 func (r *reference) same(other *reference) bool {
-	return r != nil && other != nil && r.family.Canonical(r.kind) == other.family.Canonical(other.kind) &&
+	return r != nil && other != nil && r.pinKind.Canonical(r.kind) == other.pinKind.Canonical(other.kind) &&
 		r.name == other.name && r.revision == other.revision && r.inferFrom == other.inferFrom && r.ignores() == other.ignores()
 }
 
@@ -54,14 +54,14 @@ func (r *reference) fits(s instancetype.Source) bool {
 	if r.inferFrom != "" && !r.inferred {
 		return true // the matcher names no object; whatever was inferred is in the pin
 	}
-	return s.Name == r.name && s.Kind == r.family.Canonical(r.kind)
+	return s.Name == r.name && s.Kind == r.pinKind.Canonical(r.kind)
 }
 
 // statusRevision returns the revision in the status, if the status is about this matcher.
 func (r *reference) statusRevision() string {
 	s := r.status
 	if s == nil || s.ControllerRevisionRef == nil || s.InferFromVolume != r.inferFrom ||
-		r.inferFrom == "" && (s.Name != r.name || r.family.Canonical(s.Kind) != r.family.Canonical(r.kind)) {
+		r.inferFrom == "" && (s.Name != r.name || r.pinKind.Canonical(s.Kind) != r.pinKind.Canonical(r.kind)) {
 		return ""
 	}
 	return s.ControllerRevisionRef.Name
@@ -79,7 +79,7 @@ func Recorded(vm *v1.VirtualMachine) (recorded v1alpha1.Pins) {
 	return recorded
 }
 
-// knownKind reports whether the kind of a matcher is one of its family. It warns of an unknown kind that a volume recommends; validation
+// knownKind reports whether the kind of a matcher is one that its field may name. It warns of an unknown kind that a volume recommends; validation
 // refuses one that the user wrote.
 func (r *reference) knownKind(resolution *Resolution) bool {
 	if r.Canonical(r.kind) != "" {
@@ -102,7 +102,7 @@ func (r *reference) String() string {
 
 // scope returns the namespace of the object that a matcher names; empty for a cluster-wide one.
 func (r *reference) scope() string {
-	if r.family.Canonical(r.kind) == r.Cluster {
+	if r.pinKind.Canonical(r.kind) == r.Cluster {
 		return ""
 	}
 	return r.namespace

@@ -91,7 +91,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 			return resolution, err
 		}
 		if refused = append(refused, errs...); found != nil {
-			resolution.take(m.family, []*content{found})
+			resolution.take(m.pinKind, []*pinObject{found})
 		}
 	}
 	for _, i := range r.implicits(ctx, vm, old) {
@@ -100,7 +100,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 			return resolution, err
 		}
 		refused = append(refused, errs...)
-		resolution.take(i.family, found)
+		resolution.take(i.pinKind, found)
 	}
 	if len(refused) > 0 {
 		return resolution, &Refusal{refused}
@@ -122,7 +122,7 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Reso
 		resolution.warn("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
 	}
 	for _, pinned := range []struct {
-		family
+		pinKind
 		pin.Entry
 	}{
 		{instancetypes, written.Instancetype}, {preferences, written.Preference}, {presets, written.Presets}, {configurations, written.Configuration},
@@ -130,19 +130,19 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Reso
 		if pinned.RepinRequested() {
 			continue
 		}
-		found, err := r.all(ctx, vmi.Namespace, pinned.family, pinned.Names)
+		found, err := r.all(ctx, vmi.Namespace, pinned.pinKind, pinned.Names)
 		if err != nil {
 			return resolution, err
 		}
-		resolution.take(pinned.family, found)
+		resolution.take(pinned.pinKind, found)
 	}
 	return resolution, nil
 }
 
-// all returns revisions of a family by their names; nil for nil names. PinNone names none. It fails if one does not exist.
-func (r Resolver) all(ctx context.Context, namespace string, f family, names []string) (all []*content, err error) {
+// all returns revisions of a kind by their names; nil for nil names. PinNone names none. It fails if one does not exist.
+func (r Resolver) all(ctx context.Context, namespace string, f pinKind, names []string) (all []*pinObject, err error) {
 	if names != nil {
-		all = []*content{}
+		all = []*pinObject{}
 	}
 	for _, name := range names {
 		if name == v1alpha1.PinNone {
@@ -189,8 +189,9 @@ func (a *Resolution) warn(format string, args ...any) {
 	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
 }
 
-// take adds contents of a family to the resolution, with a draft for each revision that does not exist yet. Nil leaves the family unpinned.
-func (a *Resolution) take(f family, found []*content) {
+// take adds objects of a kind to the resolution, with a draft for each revision that does not exist yet. Nil leaves the kind unpinned; an empty list
+// does not, since "no presets" is a pin too.
+func (a *Resolution) take(f pinKind, found []*pinObject) {
 	if found == nil {
 		return
 	}

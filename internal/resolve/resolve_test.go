@@ -37,19 +37,21 @@ func TestVM(t *testing.T) {
 		vm, old   *v1.VirtualMachine
 		cached    []*unstructured.Unstructured
 		live      []*unstructured.Unstructured
-		want      string // the pin
+		want      string // name of the pinned revision
 		draft     bool
 		warning   string
-		refused   string // field
-		failed    string // our own fault
+		refused   string // path of the refused field
+		failed    string // part of an error that is not the user's
 		requests  int
 	}{
-		{name: "first of a size", why: "the snapshot must exist before the VM does", vm: vm(), cached: []*unstructured.Unstructured{is}, want: name, draft: true},
-		{name: "second of a size", why: "all VMs of a size share a revision, and nothing leaves the process", vm: vm(),
+		{name: "first of an instancetype", why: "the snapshot must exist before the VM does", vm: vm(), cached: []*unstructured.Unstructured{is}, want: name,
+			draft: true},
+		{name: "second of an instancetype", why: "all VMs of an instancetype share a revision, and nothing leaves the process", vm: vm(),
 			cached: []*unstructured.Unstructured{is, current}, want: name},
-		{name: "cache lags", why: "a size that was created a moment ago is not unknown", vm: vm(), live: []*unstructured.Unstructured{is}, want: name, draft: true,
+		{name: "cache lags", why: "an instancetype that was created a moment ago is not unknown", vm: vm(), live: []*unstructured.Unstructured{is}, want: name,
+			draft:    true,
 			requests: 1},
-		{name: "unknown", why: "the size may come later", vm: vm(), warning: "VirtualMachineClusterInstancetype 's' does not exist", requests: 1},
+		{name: "unknown", why: "the instancetype may come later", vm: vm(), warning: "VirtualMachineClusterInstancetype 's' does not exist", requests: 1},
 		{name: "unknown in a namespace", why: "the warning says where it was looked for",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "virtualmachineinstancetypes"})), cached: []*unstructured.Unstructured{is},
 			warning: "VirtualMachineInstancetype 's' in namespace 'team' does not exist", requests: 1},
@@ -60,24 +62,27 @@ func TestVM(t *testing.T) {
 		{name: "no name", why: "nothing to look for", vm: vm(matcher(v1.InstancetypeMatcher{})), refused: "spec.instancetype.name"},
 		{name: "inference", why: "never ignored silently", vm: vm(matcher(v1.InstancetypeMatcher{InferFromVolume: "root"})),
 			refused: "spec.instancetype.inferFromVolume"},
-		{name: "revisionName", why: "the user's word goes before the pin", vm: vm(pinned(name), matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})),
+		{name: "revisionName", why: "revisionName takes precedence over the pin",
+			vm:     vm(pinned(name), matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})),
 			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
-		{name: "revisionName of another", why: "a revision of another size is a mistake",
+		{name: "revisionName of another", why: "a revision of another instancetype is a mistake",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: foreignName})), cached: []*unstructured.Unstructured{foreign},
 			refused: "spec.instancetype.revisionName"},
-		{name: "revisionName unknown", why: "who names a revision means that one, so that nothing else can come in its place",
+		{name: "revisionName unknown", why: "revisionName asks for this revision, so no other takes its place",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), refused: "spec.instancetype.revisionName", requests: 1},
-		{name: "revisionName that no object has", why: "a client would refuse to ask for it, and that error would look like ours",
+		{name: "revisionName that no object has", why: "client-go fails without a call; the user gets the refusal and not a 500",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "other/secret"})), refused: "spec.instancetype.revisionName"},
-		{name: "name that no object has", why: "nor is that our fault", vm: vm(matcher(v1.InstancetypeMatcher{Name: "other/s"})),
+		{name: "name that no object has", why: "client-go fails without a call; the user gets the warning and not a 500",
+			vm:      vm(matcher(v1.InstancetypeMatcher{Name: "other/s"})),
 			warning: "VirtualMachineClusterInstancetype 'other/s' does not exist"},
 		{name: "name longer than names are", why: "it would not fit into a request", vm: vm(matcher(v1.InstancetypeMatcher{Name: strings.Repeat("s", 254)})),
 			warning: "does not exist"},
-		{name: "revisionName unknown, later", why: "nor when it is asked for later", vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})),
+		{name: "revisionName unknown, later", why: "a revisionName that an update adds must exist too",
+			vm:  vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})),
 			old: vm(), cached: []*unstructured.Unstructured{is}, refused: "spec.instancetype.revisionName", requests: 1},
 		{name: "revisionName, cache lags", why: "the backup tool restored the revision a moment ago",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: oldName})), live: []*unstructured.Unstructured{old}, want: oldName, requests: 1},
-		{name: "revisionName that has gone", why: "its VM can be changed all the same, and cannot start",
+		{name: "revisionName that has gone", why: "updates of the VM are admitted, and it cannot start",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})), old: vm(matcher(v1.InstancetypeMatcher{Name: "s", RevisionName: "gone"})),
 			warning: "revision 'gone' does not exist", requests: 1},
 		{name: "restore", why: "a pin on create is honoured when its revision is here", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, old},
@@ -86,47 +91,48 @@ func TestVM(t *testing.T) {
 			live: []*unstructured.Unstructured{old}, want: oldName, requests: 1},
 		{name: "restore without revision", why: "nothing to honour", vm: vm(pinned(oldName)), cached: []*unstructured.Unstructured{is, current}, want: name,
 			warning: "was dropped", requests: 1},
-		{name: "restore of another size", why: "the pin does not fit the matcher", vm: vm(pinned(foreignName)),
+		{name: "restore of another instancetype", why: "the pin does not fit the matcher", vm: vm(pinned(foreignName)),
 			cached: []*unstructured.Unstructured{is, current, foreign}, want: name, warning: "was dropped"},
 		{name: "restore unreadable", why: "a broken annotation must not keep a backup from being restored", vm: vm(annotated("{")),
 			cached: []*unstructured.Unstructured{is, current}, want: name, warning: "cannot be read"},
-		{name: "restore forged", why: "a revision that is not what its name says is nobody's size", vm: vm(pinned(name)),
+		{name: "restore forged", why: "the content of the revision does not have the hash in its name", vm: vm(pinned(name)),
 			cached: []*unstructured.Unstructured{forged, was}, want: oldName, draft: true, warning: "was dropped"},
-		{name: "forged in the place of the current one", why: "nor is it that of a new VM", vm: vm(), cached: []*unstructured.Unstructured{forged, is},
+		{name: "forged in the place of the current one", why: "a new VM is not pinned to content that has another hash than its name says", vm: vm(),
+			cached: []*unstructured.Unstructured{forged, is},
 			failed: "cannot be trusted"},
-		{name: "forged under a VM", why: "what a guest was made from cannot be exchanged", vm: vm(), old: vm(pinned(name)),
+		{name: "forged under a VM", why: "an exchanged revision is an error and not the VM's new instancetype", vm: vm(), old: vm(pinned(name)),
 			cached: []*unstructured.Unstructured{forged, is}, failed: "cannot be trusted"},
 		{name: "marked", why: "the collector is about to remove it: a miss, whose writing takes the mark away", vm: vm(),
 			cached: []*unstructured.Unstructured{is, marked}, want: name, draft: true},
 		{name: "restore of a marked one", why: "as any miss", vm: vm(pinned(name)), cached: []*unstructured.Unstructured{marked}, want: name, draft: true},
-		{name: "update", why: "an edited size changes no VM that was there", vm: vm(pinned(oldName)), old: vm(pinned(oldName)),
+		{name: "update", why: "an edited instancetype changes no VM that was there", vm: vm(pinned(oldName)), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
 		{name: "update without the pin", why: "kubectl replace keeps the pins", vm: vm(), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
-		{name: "update with a foreign pin", why: "a guest must not change behind its owner's back", vm: vm(pinned(foreignName)), old: vm(pinned(oldName)),
+		{name: "update with a foreign pin", why: "only an empty pin asks for another revision", vm: vm(pinned(foreignName)), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, old, current, foreign}, refused: "metadata.annotations[kilnvm.io/pins]"},
 		{name: "update with what a new pin would be", why: "admission is called a second time with its own answer", vm: vm(pinned(name)), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, old, current}, want: name},
 		{name: "update with an unreadable pin", why: "an update is by someone who can mend it", vm: vm(annotated("{")), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, old}, refused: "metadata.annotations[kilnvm.io/pins]"},
-		{name: "new pin asked for", why: "an empty value means the current size, whatever the status records", vm: vm(annotated(""), recorded(oldName)),
+		{name: "new pin asked for", why: "an empty value means the current instancetype, whatever the status records", vm: vm(annotated(""), recorded(oldName)),
 			old: vm(pinned(oldName), recorded(oldName)), cached: []*unstructured.Unstructured{is, old, current}, want: name},
-		{name: "new pin asked for by key", why: "of the size and not of the preference", vm: vm(pinned("")), old: vm(pinned(oldName)),
+		{name: "new pin asked for by key", why: "the key of the instancetype is empty, that of the preference is not", vm: vm(pinned("")), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, old, current}, want: name},
-		{name: "matcher changed", why: "another size is another pin", vm: vm(pinned(foreignName)),
+		{name: "matcher changed", why: "another instancetype is another pin", vm: vm(pinned(foreignName)),
 			old: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), pinned(foreignName)), cached: []*unstructured.Unstructured{is, current, other, foreign}, want: name},
 		{name: "matcher respelled", why: "the empty kind is the cluster kind",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "s", Kind: "VirtualMachineClusterInstancetype"}), pinned(oldName)), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, old, current}, want: oldName},
-		{name: "revision lost, size unchanged", why: "the live object has just that content", vm: vm(), old: vm(pinned(name)),
+		{name: "revision lost, instancetype unchanged", why: "the live object has just that content", vm: vm(), old: vm(pinned(name)),
 			cached: []*unstructured.Unstructured{is}, want: name, draft: true},
-		{name: "revision lost", why: "never another size in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)),
+		{name: "revision lost", why: "never another instancetype in its place, and not the user's mistake", vm: vm(), old: vm(pinned(oldName)),
 			cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
 		{name: "admitted by KubeVirt", why: "its own revision, which the status names, is read", vm: vm(recorded("a-s-v1beta1-uid-1")),
 			old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current, kubevirt}, want: "a-s-v1beta1-uid-1"},
-		{name: "admitted by KubeVirt, revision lost", why: "never another size in its place", vm: vm(recorded("a-s-v1beta1-uid-1")),
+		{name: "admitted by KubeVirt, revision lost", why: "never another instancetype in its place", vm: vm(recorded("a-s-v1beta1-uid-1")),
 			old: vm(recorded("a-s-v1beta1-uid-1")), cached: []*unstructured.Unstructured{is, current}, failed: "no longer exists", requests: 1},
-		{name: "admitted by KubeVirt, another size since", why: "the status is about the matcher that was",
+		{name: "admitted by KubeVirt, another instancetype since", why: "the status is about the matcher that was",
 			vm: vm(matcher(v1.InstancetypeMatcher{Name: "other"}), recorded("a-s-v1beta1-uid-1")), old: vm(recorded("a-s-v1beta1-uid-1")),
 			cached: []*unstructured.Unstructured{other, kubevirt}, want: foreignName, draft: true},
 	} {
@@ -150,7 +156,7 @@ func TestVM(t *testing.T) {
 	}
 }
 
-// check compares the kind of an error: refusals name fields, other errors are ours.
+// check compares an error: a *Refusal with the path of its field, or another error, which the user cannot mend, by a part of its text.
 func check(t *testing.T, why string, err error, refused, failed string) {
 	t.Helper()
 	var refusal *Refusal
@@ -175,10 +181,10 @@ func TestVMI(t *testing.T) {
 		name, why, pins, want, failed string
 		requests                      int
 	}{
-		{name: "none", why: "a bare VMI has no size", pins: ""},
-		{name: "pinned", why: "its size is the one of its VM", pins: `{"instancetype":"` + current.GetName() + `"}`, want: current.GetName()},
-		{name: "lost", why: "a guest of another size is worse than none", pins: `{"instancetype":"gone"}`, failed: "'gone'", requests: 1},
-		{name: "of the other family", why: "a size is no preference", pins: `{"preference":"` + current.GetName() + `"}`, failed: "does not exist"},
+		{name: "none", why: "a bare VMI has no instancetype", pins: ""},
+		{name: "pinned", why: "its instancetype is the one of its VM", pins: `{"instancetype":"` + current.GetName() + `"}`, want: current.GetName()},
+		{name: "lost", why: "a VMI of another instancetype is worse than none", pins: `{"instancetype":"gone"}`, failed: "'gone'", requests: 1},
+		{name: "of the other kind", why: "an instancetype is no preference", pins: `{"preference":"` + current.GetName() + `"}`, failed: "does not exist"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			files := objects.New(scheme(t), current)

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// sourceKind is a kind of objects that an inference reads. A cluster need not serve it.
+// sourceKind is a kind of objects that an inference reads. CDI and the snapshot controller are optional: a kind that the cluster does not serve
+// has no objects.
 type sourceKind struct {
 	schema.GroupVersionKind
 	Resource string
@@ -51,7 +52,7 @@ func (s Source) Verb() string {
 	return "get"
 }
 
-// every is the name that means all objects of a kind in a namespace.
+// anyName is the name that means all objects of a kind in a namespace.
 const anyName = "*"
 
 // String returns kind, namespace and name, for messages.
@@ -73,9 +74,9 @@ func (s Source) Attributes() (group, version, resource, namespace, name string) 
 // Rights decide which sources in other namespaces an inference may read. Kiln's account may read more than the author of a request, who would
 // learn from the result what exists there.
 type Rights struct {
-	// May decides about one source. It is called before the source is read: a refusal is the same whether the source exists or not.
-	May func(context.Context, Source) (bool, error)
-	// allowed are the keys of the sources that May has allowed, sorted.
+	// MayRead decides about one source. It is called before the source is read: a refusal is the same whether the source exists or not.
+	MayRead func(context.Context, Source) (bool, error)
+	// allowed are the keys of the sources that MayRead has allowed, sorted.
 	allowed []string
 }
 
@@ -86,7 +87,7 @@ func RecordedRights(vm metav1.Object) *Rights {
 	if json.Unmarshal([]byte(vm.GetAnnotations()[v1alpha1.AnnotationInference]), &allowed) != nil {
 		allowed = nil
 	}
-	return &Rights{May: func(_ context.Context, s Source) (bool, error) {
+	return &Rights{MayRead: func(_ context.Context, s Source) (bool, error) {
 		all := s
 		all.Name = anyName
 		return slices.Contains(allowed, s.key()) || slices.Contains(allowed, all.key()), nil
@@ -112,30 +113,31 @@ func (r *Rights) check(ctx context.Context, s Source) (bool, error) {
 	if found {
 		return true, nil
 	}
-	allowed, err := r.May(ctx, s)
+	allowed, err := r.MayRead(ctx, s)
 	if err == nil && allowed {
 		r.allowed = slices.Insert(r.allowed, at, s.key())
 	}
 	return allowed, err
 }
 
-// look checks the right to a source, reads it into a typed object unless that is nil, and returns its labels.
-func (w walk) look(ctx context.Context, s Source, into any) (map[string]string, error) {
-	if err := w.permitted(ctx, s); err != nil {
+// readPermitted checks the right to a source, reads it into a typed object unless that is nil, and returns its labels.
+func (r sourceReader) readPermitted(ctx context.Context, s Source, into any) (map[string]string, error) {
+	if err := r.permitted(ctx, s); err != nil {
 		return nil, err
 	}
-	labels, err := w.read(ctx, s, into)
+	labels, err := r.read(ctx, s, into)
 	if s.sourceKind == dataSources && errors.As(err, new(*notFound)) {
-		w.checkNext(ctx, s)
+		r.checkNext(ctx, s)
 	}
 	return labels, err
 }
 
-// read is look without the check.
-func (w walk) read(ctx context.Context, s Source, into any) (map[string]string, error) {
-	reader := w.Live // reading by a cache would start an informer of the kind
+// read is readPermitted without the check. An absent object is a *notFound, also for a kind that is not served and for a name that no object can
+// have: none of them is a fault of the cluster.
+func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]string, error) {
+	reader := r.Live // reading by a cache would start an informer of the kind
 	if reader == nil {
-		reader = w.Cached
+		reader = r.Cached
 	}
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(s.GroupVersionKind)
@@ -148,29 +150,29 @@ func (w walk) read(ctx context.Context, s Source, into any) (map[string]string, 
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}
 	case err != nil:
-		return nil, fmt.Errorf("reading %s: %w", s, err)
+		return nil, fmt.Errorf("reading %s: %r", s, err)
 	}
 	if into == nil {
 		return object.GetLabels(), nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", s, err)
+		return nil, fmt.Errorf("reading %s: %r", s, err)
 	}
 	return object.GetLabels(), nil
 }
 
 // permitted returns a *field.Error (Forbidden) if the author of the request may not read a source of another namespace. Sources of the VM's own
 // namespace need no right.
-func (w walk) permitted(ctx context.Context, s Source) error {
-	if w.Rights == nil || s.Namespace == w.ref.namespace {
+func (r sourceReader) permitted(ctx context.Context, s Source) error {
+	if r.Rights == nil || s.Namespace == r.ref.namespace {
 		return nil
 	}
-	allowed, err := w.Rights.check(ctx, s)
+	allowed, err := r.Rights.check(ctx, s)
 	if err != nil {
-		return fmt.Errorf("checking the right to read %s: %w", s, err)
+		return fmt.Errorf("checking the right to read %s: %r", s, err)
 	}
 	if !allowed {
-		detail := fmt.Sprintf("volume '%s' is made from %s, which the author of this request may not read", w.ref.inferFrom, s)
+		detail := fmt.Sprintf("volume '%s' is made from %s, which the author of this request may not read", r.ref.inferFrom, s)
 		return field.Forbidden(nil, detail).WithOrigin("vm/inference-right")
 	}
 	return nil
@@ -178,11 +180,11 @@ func (w walk) permitted(ctx context.Context, s Source) error {
 
 // checkNext asks for the rights that the controller will need when a missing DataSource exists: to claims, snapshots and DataSources of its
 // namespace. Their names are not known yet, so only an author who may read all of them need not write the VM again.
-func (w walk) checkNext(ctx context.Context, s Source) {
-	if w.Rights == nil || s.Namespace == w.ref.namespace {
+func (r sourceReader) checkNext(ctx context.Context, s Source) {
+	if r.Rights == nil || s.Namespace == r.ref.namespace {
 		return
 	}
 	for _, kind := range []sourceKind{claims, snapshots, dataSources} {
-		_, _ = w.Rights.check(ctx, Source{kind, s.Namespace, anyName}) // an error grants nothing
+		_, _ = r.Rights.check(ctx, Source{kind, s.Namespace, anyName}) // an error grants nothing
 	}
 }

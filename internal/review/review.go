@@ -112,5 +112,5 @@ func rights(vm, old *v1.VirtualMachine, asker Asker) *resolve.Rights {
 	case old != nil && !resolve.RequestsInference(vm, old):
 		return resolve.RecordedRights(old)
 	}
-	return &resolve.Rights{May: asker.MayRead}
+	return &resolve.Rights{MayRead: asker.MayRead}
 }

@@ -16,20 +16,21 @@ import (
 	api "kubevirt.io/api/instancetype"
 )
 
-// content is one instancetype, preference, preset or configuration, from a revision or from a live object.
-type content struct {
+// pinObject is an object that a VM can be pinned to, decoded from a revision or from a live object. Of the four typed fields one is set.
+type pinObject struct {
 	source       instancetype.Source
 	instancetype *instancetype.Instancetype
 	preference   *instancetype.Preference
 	preset       *v1.VirtualMachineInstancePreset
 	defaults     *config.Defaults
-	revision     string
+	// revision is the name of its ControllerRevision; v1alpha1.PinNone if a volume recommends no object.
+	revision string
 	// draft is set when the revision does not exist yet.
 	draft *revision.Draft
 }
 
-// family is one of the four things that a VM is pinned to.
-type family struct {
+// pinKind is one of the four kinds of objects that a VM is pinned to, with what differs between them.
+type pinKind struct {
 	// field is its key in the annotation with the pins, and the name of the matcher in the spec of a VM if it has one.
 	field string
 	instancetype.KindNames
@@ -37,51 +38,51 @@ type family struct {
 	label string
 	// byLabels: which ones a VM gets depends on the labels of its VMI.
 	byLabels bool
-	// decode decodes a snapshot into the field of this family.
-	decode func(*content, []byte) error
-	// pin sets contents and their names in a Resolution.
-	pin func(*Resolution, []*content)
+	// decode decodes a snapshot into the field of this kind.
+	decode func(*pinObject, []byte) error
+	// pin sets objects and the names of their revisions in a Resolution.
+	pin func(*Resolution, []*pinObject)
 }
 
 var (
-	instancetypes = family{
+	instancetypes = pinKind{
 		field: pin.Instancetype, KindNames: instancetype.Kinds, label: api.DefaultInstancetypeLabel,
-		decode: func(c *content, data []byte) (err error) {
+		decode: func(c *pinObject, data []byte) (err error) {
 			if c.instancetype, err = instancetype.ReadInstancetype(c.revision, data); err == nil {
 				c.source = c.instancetype.Source
 			}
 			return err
 		},
-		pin: func(a *Resolution, found []*content) {
+		pin: func(a *Resolution, found []*pinObject) {
 			for _, c := range found {
 				a.Set.Instancetype, a.Pins.Instancetype = c.instancetype, c.revision
 			}
 		},
 	}
-	preferences = family{
+	preferences = pinKind{
 		field: pin.Preference, KindNames: instancetype.PreferenceKinds, label: api.DefaultPreferenceLabel,
-		decode: func(c *content, data []byte) (err error) {
+		decode: func(c *pinObject, data []byte) (err error) {
 			if c.preference, err = instancetype.ReadPreference(c.revision, data); err == nil {
 				c.source = c.preference.Source
 			}
 			return err
 		},
-		pin: func(a *Resolution, found []*content) {
+		pin: func(a *Resolution, found []*pinObject) {
 			for _, c := range found {
 				a.Set.Preference, a.Pins.Preference = c.preference, c.revision
 			}
 		},
 	}
-	presets = family{
+	presets = pinKind{
 		field: pin.Presets, KindNames: instancetype.KindNames{Namespaced: v1.VirtualMachineInstancePresetGroupVersionKind.Kind}, byLabels: true,
-		decode: func(c *content, data []byte) error {
+		decode: func(c *pinObject, data []byte) error {
 			err := json.Unmarshal(data, &c.preset)
 			if err == nil && c.preset != nil {
 				c.source = instancetype.Source{Kind: v1.VirtualMachineInstancePresetGroupVersionKind.Kind, Name: c.preset.Name, Revision: c.revision}
 			}
 			return err
 		},
-		pin: func(a *Resolution, found []*content) {
+		pin: func(a *Resolution, found []*pinObject) {
 			a.Presets, a.Pins.Presets = []v1.VirtualMachineInstancePreset{}, revisions(found)
 			for _, c := range found {
 				a.Presets = append(a.Presets, *c.preset)
@@ -89,14 +90,14 @@ var (
 		},
 	}
 	// configurations have no API: their snapshots are all there is of them.
-	configurations = family{
+	configurations = pinKind{
 		field: pin.Configuration, KindNames: instancetype.KindNames{Namespaced: v1alpha1.KindClusterConfiguration},
-		decode: func(c *content, data []byte) (err error) {
+		decode: func(c *pinObject, data []byte) (err error) {
 			c.source = instancetype.Source{Kind: v1alpha1.KindClusterConfiguration, Revision: c.revision}
 			c.defaults, err = config.ReadDefaults(data)
 			return err
 		},
-		pin: func(a *Resolution, found []*content) {
+		pin: func(a *Resolution, found []*pinObject) {
 			for _, c := range found {
 				a.Defaults, a.Pins.Configuration = c.defaults, c.revision
 			}
@@ -104,8 +105,8 @@ var (
 	}
 )
 
-// read decodes a snapshot. Nil if it is of another family: a pin may name any revision of the namespace.
-func (f family) read(name string, data []byte) (*content, error) {
+// read decodes a snapshot. Nil if it is of another kind: a pin may name any revision of the namespace.
+func (f pinKind) read(name string, data []byte) (*pinObject, error) {
 	var object unstructured.Unstructured
 	if err := object.UnmarshalJSON(data); err != nil {
 		return nil, fmt.Errorf("reading revision '%s': %w", name, err)
@@ -113,15 +114,15 @@ func (f family) read(name string, data []byte) (*content, error) {
 	if f.Canonical(object.GetKind()) == "" {
 		return nil, nil
 	}
-	found := &content{revision: name}
+	found := &pinObject{revision: name}
 	if err := f.decode(found, data); err != nil {
 		return nil, fmt.Errorf("reading revision '%s': %w", name, err)
 	}
 	return found, nil
 }
 
-// revisions returns the names of contents; never nil, because an empty list of presets is a pin too.
-func revisions(found []*content) []string {
+// revisions returns the names of the objects' revisions; never nil, because an empty list of presets is a pin too.
+func revisions(found []*pinObject) []string {
 	names := make([]string, 0, len(found))
 	for _, c := range found {
 		names = append(names, c.revision)
