@@ -93,9 +93,9 @@ func users(u revision.Usage) string {
 	}
 	switch {
 	case len(names) == 0 && u.UnusedSince != "":
-		return "nobody since " + u.UnusedSince
+		return "none since " + u.UnusedSince
 	case len(names) == 0:
-		return "nobody"
+		return "none"
 	case len(names) > shown:
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 	}

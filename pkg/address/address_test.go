@@ -87,7 +87,7 @@ func bridged(key string) address.Device {
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	sata := single("sata", "")
-	sata.Home, sata.Soldered = &address.PCI{Slot: 0x1f, Function: 2}, true
+	sata.Preferred, sata.Fixed = &address.PCI{Slot: 0x1f, Function: 2}, true
 	for _, c := range []struct {
 		name    string
 		t       address.PCIe
@@ -98,7 +98,7 @@ func TestPlace(t *testing.T) {
 		{name: "each behind a port of its own", devices: []address.Device{device("a", ""), device("b", "")}, want: "01:00.0 02:00.0"},
 		{name: "single devices from the top, away from ports", t: address.PCIe{Reserved: []uint{0, 31}},
 			devices: []address.Device{single("a", ""), single("b", "")}, want: "00:1e.0 00:1d.0"},
-		{name: "soldered in a reserved slot", t: address.PCIe{Reserved: []uint{31}}, devices: []address.Device{sata, single("a", "")}, want: "00:1f.2 00:1e.0"},
+		{name: "fixed in a reserved slot", t: address.PCIe{Reserved: []uint{31}}, devices: []address.Device{sata, single("a", "")}, want: "00:1f.2 00:1e.0"},
 		{name: "pins first, wherever they come in the list", devices: []address.Device{device("a", ""), device("b", "0000:01:00.0")}, want: "02:00.0 01:00.0"},
 		{name: "a pin on a far bus brings the ports before it", devices: []address.Device{device("a", "05:00.0"), device("b", "")}, want: "05:00.0 01:00.0"},
 		{name: "ports go around a pin on the root bus", devices: []address.Device{single("a", "00:02.0"), device("b", "")}, want: "00:02.0 01:00.0"},

@@ -27,10 +27,10 @@ type Device struct {
 	// Pin is the address that the user wrote, else empty. Path is the field that says so, or the device's own field.
 	Pin  string
 	Path *field.Path
-	// Home is where the chipset has such a device; taken when free.
-	Home *PCI
-	// Soldered devices exist at their Home in any case; nothing else can be there.
-	Soldered bool
+	// Preferred is where the real chipset has such a device. A new device without a pin gets it if it is free.
+	Preferred *PCI
+	// Fixed devices are part of the machine type: QEMU creates them at Preferred in any case, and no other device may be there.
+	Fixed bool
 	// NUMANode is the NUMA node of the guest that a new device is to be next to, on a bus of that NUMA node; nil is none.
 	NUMANode *uint
 }
@@ -44,7 +44,7 @@ type PCIe struct {
 	Ports  map[uint]string
 	// Expanders tells which of Ports are expander buses.
 	Expanders map[uint]Expander
-	// Flat: no root ports but those that are pinned; new devices are on the root bus, from slot 2 upwards, without the homes of the
+	// Flat: no root ports but those that are pinned; new devices are on the root bus, from slot 2 upwards, without the preferred addresses of the
 	// chipset. Nothing can be plugged into such a guest.
 	Flat bool
 	// Free root ports to keep for hot-plugging. Fewer remain when the root bus is full; of those at the end no more remain.
@@ -71,7 +71,7 @@ const MaxPorts = 254
 const (
 	slots     = 32 // of a PCI bus
 	functions = 8  // of a slot
-	firstPort = 2  // slot of the first root port: 0 is the host bridge and 1 the video adapter's home
+	firstPort = 2  // slot of the first root port: 0 is the host bridge and 1 the video adapter's preferred one
 )
 
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
@@ -85,14 +85,14 @@ func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
 		b.slot[slot] = machine
 	}
 	// The order is the promise: what the user wrote, what was, what the chipset has, what is new.
-	b.soldered(devices)
+	b.fixed(devices)
 	b.recorded()
 	b.wanted(devices)
 	b.pinned(devices)
 	b.frozenPorts()
 	b.frozen(devices)
 	b.bridges()
-	b.homes(devices)
+	b.preferred(devices)
 	b.added(devices)
 	b.spare()
 	b.placeOnNUMANodes(devices)
@@ -141,10 +141,10 @@ func (b *board) take(d Device, at PCI) {
 	b.plan.Occupied[at.Bus-1] = true
 }
 
-func (b *board) soldered(devices []Device) {
+func (b *board) fixed(devices []Device) {
 	for _, d := range devices {
-		if d.Soldered {
-			b.take(d, *d.Home)
+		if d.Fixed {
+			b.take(d, *d.Preferred)
 		}
 	}
 }

@@ -63,11 +63,11 @@ func (b *board) fits(d Device, at PCI) bool {
 	return at.Bus > 0 && at.Bus <= uint(len(b.plan.Ports)) && !b.expands(at.Bus) && (at.Slot > 0) == (b.bridged[at.Bus] != nil)
 }
 
-func (b *board) homes(devices []Device) {
+func (b *board) preferred(devices []Device) {
 	for _, d := range devices {
 		_, placed := b.plan.Devices[d.Key]
-		if !placed && d.Pin == "" && d.Home != nil && b.slot[d.Home.Slot] == empty {
-			b.take(d, *d.Home)
+		if !placed && d.Pin == "" && d.Preferred != nil && b.slot[d.Preferred.Slot] == empty {
+			b.take(d, *d.Preferred)
 		}
 	}
 }

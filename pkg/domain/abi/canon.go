@@ -23,9 +23,9 @@ type layout struct {
 
 // slot is a field of a struct: its index and its name in libvirtxml.
 type slot struct {
-	index int
-	name  string
-	is    *layout
+	index  int
+	name   string
+	layout *layout
 }
 
 // layouts holds every type of a domain. It is complete at start and never written again.
@@ -95,7 +95,7 @@ func (l *layout) same(a, b reflect.Value) bool {
 		return true
 	case reflect.Struct:
 		for _, f := range l.fields {
-			if !f.is.same(a.Field(f.index), b.Field(f.index)) {
+			if !f.layout.same(a.Field(f.index), b.Field(f.index)) {
 				return false
 			}
 		}
@@ -123,7 +123,7 @@ func (l *layout) write(out []byte, v reflect.Value) []byte {
 				continue
 			}
 			out = append(append(out, f.name...), ':')
-			out = append(f.is.write(out, field), ' ')
+			out = append(f.layout.write(out, field), ' ')
 		}
 		return append(out, '}')
 	case reflect.String:

@@ -17,7 +17,7 @@ func TestKinds(t *testing.T) {
 		switch is.Kind() {
 		case reflect.Struct:
 			for _, f := range l.fields {
-				if !is.Field(f.index).IsExported() || f.is == nil {
+				if !is.Field(f.index).IsExported() || f.layout == nil {
 					t.Errorf("%s.%s cannot be written", is, f.name)
 				}
 			}

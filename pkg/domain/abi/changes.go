@@ -18,11 +18,11 @@ func Changes(before, after *libvirtxml.Domain) (words []string) {
 // Compare returns the changes of the devices and then of the platform, each with the part or device that it concerns and its verdict: whether it
 // breaks the guest's hardware or only needs a restart.
 func Compare(before, after *libvirtxml.Domain) []record.Change {
-	was, is := Project(before), Project(after)
-	changes := deviceChanges(was, is)
+	before, after = Project(before), Project(after)
+	changes := deviceChanges(before, after)
 	for _, part := range platform {
-		if textOf(part.of(was)) != textOf(part.of(is)) {
-			changes = append(changes, record.Change{Part: part.id, Text: part.id.Changes() + part.words(was, is), Verdict: part.id.Verdict()})
+		if textOf(part.of(before)) != textOf(part.of(after)) {
+			changes = append(changes, record.Change{Part: part.id, Text: part.id.Changes() + part.words(before, after), Verdict: part.id.Verdict()})
 		}
 	}
 	return changes
@@ -41,16 +41,16 @@ func textOf(parts []any) string {
 type part struct {
 	id    record.Part
 	of    func(*libvirtxml.Domain) []any
-	words func(was, is *libvirtxml.Domain) string
+	words func(before, after *libvirtxml.Domain) string
 }
 
 // noValues is for parts whose values are too long for a message.
 func noValues(_, _ *libvirtxml.Domain) string { return "" }
 
 // values prints both values of a part that has a short one.
-func values(of func(*libvirtxml.Domain) string) func(was, is *libvirtxml.Domain) string {
-	return func(was, is *libvirtxml.Domain) string {
-		old, new := of(was), of(is)
+func values(of func(*libvirtxml.Domain) string) func(before, after *libvirtxml.Domain) string {
+	return func(before, after *libvirtxml.Domain) string {
+		old, new := of(before), of(after)
 		if old == new {
 			return ""
 		}
@@ -111,8 +111,8 @@ func sysinfoOf(d *libvirtxml.Domain, kind string) (out []libvirtxml.DomainSysInf
 
 // deviceChanges lists removed, moved and changed devices in the order of the old domain, then added ones in that of the new one. A moved device breaks
 // the guest's hardware: an operating system names network cards and finds boot disks by their addresses.
-func deviceChanges(was, is *libvirtxml.Domain) []record.Change {
-	old, new := described(was), described(is)
+func deviceChanges(before, after *libvirtxml.Domain) []record.Change {
+	old, new := described(before), described(after)
 	byKey := make(map[string]description, len(new))
 	for _, d := range new {
 		byKey[d.key] = d

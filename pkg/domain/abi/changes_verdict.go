@@ -25,10 +25,10 @@ func identity(d Device) string {
 }
 
 // differing lists the parts of two identities that differ, with both values.
-func differing(was, is string) string {
+func differing(before, after string) string {
 	var words []string
-	now := strings.Split(is, "\n")
-	for i, part := range strings.Split(was, "\n") {
+	now := strings.Split(after, "\n")
+	for i, part := range strings.Split(before, "\n") {
 		if i >= len(now) || part == now[i] {
 			continue
 		}

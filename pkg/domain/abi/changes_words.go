@@ -9,11 +9,11 @@ import (
 )
 
 // memoryWords prints memory.guest, or memory.maxGuest where only that differs.
-func memoryWords(was, is *libvirtxml.Domain) string {
-	if text := values(memoryOf)(was, is); text != "" {
+func memoryWords(before, after *libvirtxml.Domain) string {
+	if text := values(memoryOf)(before, after); text != "" {
 		return text
 	}
-	if text := values(maximumOf)(was, is); text != "" {
+	if text := values(maximumOf)(before, after); text != "" {
 		return " its maximum" + text
 	}
 	return ""
@@ -46,9 +46,9 @@ func size(kib uint64) string {
 const maxSettings = 3
 
 // settings lists what differs between two elements of a device, by libvirtxml's field names in lower case, with both values.
-func settings(was, is any) string {
+func settings(before, after any) string {
 	var words []string
-	a, b := reflect.Indirect(reflect.ValueOf(was)), reflect.Indirect(reflect.ValueOf(is))
+	a, b := reflect.Indirect(reflect.ValueOf(before)), reflect.Indirect(reflect.ValueOf(after))
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
 		return ""
 	}
@@ -78,7 +78,7 @@ func (l *layout) differences(at string, a, b reflect.Value, report func(path, ol
 		}
 	case reflect.Struct:
 		for _, f := range l.fields {
-			f.is.differences(strings.TrimPrefix(at+"."+strings.ToLower(f.name), "."), a.Field(f.index), b.Field(f.index), report)
+			f.layout.differences(strings.TrimPrefix(at+"."+strings.ToLower(f.name), "."), a.Field(f.index), b.Field(f.index), report)
 		}
 	default:
 		if !a.Equal(b) {

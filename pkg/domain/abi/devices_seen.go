@@ -100,9 +100,9 @@ func sameProjected[T any](a, b []T, of func(T) T) bool {
 	if len(a) == 0 || &a[0] == &b[0] {
 		return true
 	}
-	was, is := new(T), new(T)
+	before, after := new(T), new(T)
 	for i := range a {
-		if *was, *is = of(a[i]), of(b[i]); !same(was, is) {
+		if *before, *after = of(a[i]), of(b[i]); !same(before, after) {
 			return false
 		}
 	}

@@ -68,9 +68,9 @@ func (p *placement) useIOMMU(c *libvirtxml.DomainController) {
 
 // Slots of devices on the root bus: those of Intel's ICH9 for the q35 machine, and for video slot 1, where libvirt places it on q35.
 var (
-	sataHome  = &address.PCI{Slot: 0x1f, Function: 2}
-	soundHome = &address.PCI{Slot: 0x1b}
-	videoHome = &address.PCI{Slot: 0x01}
+	sataAddress  = &address.PCI{Slot: 0x1f, Function: 2}
+	soundAddress = &address.PCI{Slot: 0x1b}
+	videoAddress = &address.PCI{Slot: 0x01}
 )
 
 // conventional has the models of QEMU that are conventional PCI devices, without a PCI Express link. They go on the root bus; others go behind
@@ -104,11 +104,11 @@ func (p *placement) pciRequest(d abi.Device) (address.Device, bool) {
 	case "controller":
 		return p.controllerPlace(out, d)
 	case "video":
-		out.Where, out.Home = address.OnRootBus, videoHome
+		out.Where, out.Preferred = address.OnRootBus, videoAddress
 		return out, d.Model != "ramfb" // ramfb is memory and not a PCI device
 	case "sound":
 		if d.Model == "ich9" {
-			out.Home = soundHome
+			out.Preferred = soundAddress
 		}
 		return out, true
 	case "watchdog", "panic":
@@ -128,7 +128,7 @@ func (p *placement) controllerPlace(out address.Device, d abi.Device) (address.D
 	case "sata":
 		out.Where = address.OnRootBus
 		if *d.Controller.Index == 0 && p.arch.alias == "q35" {
-			out.Home, out.Soldered = sataHome, true
+			out.Preferred, out.Fixed = sataAddress, true
 		}
 		return out, true
 	}
