@@ -39,7 +39,8 @@ func (r Resolver) Suggest(ctx context.Context, resolution *Resolution, mayRead f
 		if name == "" || at < 0 {
 			continue
 		}
-		missing.Warning += fmt.Sprintf("; did you mean '%s'?", name)
+		// The hint stands first: API servers cut warnings after 120 characters, which a kind and a namespace may fill.
+		missing.Warning = fmt.Sprintf("did you mean '%s'? %s", name, missing.Warning)
 		resolution.Warnings[at] = missing.Warning
 	}
 }

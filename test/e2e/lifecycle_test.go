@@ -73,9 +73,11 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 	if !strings.Contains(made.stdout, "VirtualMachine/made serverside-applied") || pins(t, s.get("vm", "made"))["instancetype"] == "" {
 		t.Errorf("create says %s%s", made.stdout, made.stderr)
 	}
-	s.eventually("the webhook has seen the instancetype", func() bool {
-		mistyped := s.must(s.kiln("create", "vm", "--name", "mistyped", "--run-strategy", "Halted", "--instancetype", "virtualmachineinstancetype/owm", "--apply"))
-		return strings.Contains(mistyped.stderr, "'owm' does not exist") && strings.Contains(mistyped.stderr, "did you mean 'own'?")
+	var said answer
+	mistyped := vm("mistyped", append(running, "{name: small}", "{name: owm, kind: VirtualMachineInstancetype}")...)
+	s.eventually("the webhooks have seen the instancetype, and name it", func() bool {
+		said = s.must(s.kubectl(mistyped, "create", "--dry-run=server", "-f", "-"))
+		return strings.Contains(said.stderr, "did you mean 'own'? VirtualMachineInstancetype 'owm' in namespace")
 	})
 	refused := s.kiln("create", "vm", "--name", "refused", "--run-strategy", "Halted", "--volume-pvc", "src:a", "--memory", "0", "--apply")
 	if s.status(refused) != 1 || !strings.Contains(refused.stderr, "spec.template.spec.domain.memory.guest") {
@@ -84,10 +86,8 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 
 	s.must(s.kubectl("", "create", "role", "writer", "--verb=create", "--resource=virtualmachines.kubevirt.io"))
 	s.must(s.kubectl("", "create", "rolebinding", "writer", "--role=writer", "--user=blind"))
-	blind := vm("blind", append(running, "{name: small}", "{name: owm, kind: VirtualMachineInstancetype}")...)
-	var said answer
 	s.eventually("the role counts", func() bool {
-		said = s.kubectl(blind, "create", "--as=blind", "-f", "-")
+		said = s.kubectl(mistyped, "create", "--as=blind", "-f", "-")
 		return said.err == nil
 	})
 	if !strings.Contains(said.stderr, "'owm' does not exist") || strings.Contains(said.stderr, "did you mean") {
