@@ -75,7 +75,11 @@ func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
 		if u.Kind != "" {
 			of = strings.ToLower(u.Kind) + "/" + u.Name
 		}
-		fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\n", column(u.Namespace), u.Revision, of, u.State, users(u))
+		state := string(u.State)
+		if u.Lifecycle != "" {
+			state += ", " + u.Lifecycle
+		}
+		fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\n", column(u.Namespace), u.Revision, of, state, users(u))
 	}
 	return table.Flush()
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -44,6 +45,8 @@ type Usage struct {
 	Kind  string `json:"kind,omitempty"`
 	Name  string `json:"name,omitempty"`
 	State State  `json:"state"`
+	// Lifecycle is that of the object by its labels and annotations now; empty for 'active', and where there is no object.
+	Lifecycle string `json:"lifecycle,omitempty"`
 	// Reason says why the state is Unknown.
 	Reason string `json:"reason,omitempty"`
 	// VMs and VMIs are the names of those that refer to it by pin, revisionName or status; sorted.
@@ -63,7 +66,7 @@ func Usages(ctx context.Context, reader client.Reader, namespace string, unserve
 	}
 	var all []Usage
 	var faults []error
-	list := lookup{reader: reader, live: map[client.ObjectKey]string{}, unserved: map[string]string{}}
+	list := lookup{reader: reader, live: map[client.ObjectKey]current{}, unserved: map[string]string{}, now: time.Now()}
 	for _, object := range unserved {
 		snapshot, err := instancetype.Take(object)
 		if err != nil {
@@ -104,11 +107,17 @@ func (u *users) withUsers(usage Usage) Usage {
 // lookup finds the current content of the objects that revisions were taken from. It reads each object once: many revisions are of one.
 type lookup struct {
 	reader client.Reader
-	// live are the names of the revisions that would be taken now; empty if there is no object.
-	live map[client.ObjectKey]string
-	// unserved are those of kinds that no API serves, by kind.
+	// live are the objects as they are now.
+	live map[client.ObjectKey]current
+	// unserved are the names of revisions of kinds that no API serves, by kind.
 	unserved map[string]string
+	// now is the time by which objects become obsolete.
+	now time.Time
 }
+
+// current is an object as it is now: the name of the revision that would be taken of it, and its lifecycle if that is not active. It is zero if
+// there is no object.
+type current struct{ name, lifecycle string }
 
 func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage, error) {
 	usage := Usage{Namespace: r.Namespace, Revision: r.Name, State: Missing}
@@ -124,12 +133,13 @@ func (l lookup) usage(ctx context.Context, r *appsv1.ControllerRevision) (Usage,
 	if err != nil {
 		return usage, nil
 	}
-	now, err := l.currentName(ctx, r.Namespace, &object)
+	now, err := l.current(ctx, r.Namespace, &object)
 	if unread := unreadableReason(err); unread != "" {
 		usage.State, usage.Reason = Unknown, unread
 		return usage, nil
 	}
-	switch now {
+	usage.Lifecycle = now.lifecycle
+	switch now.name {
 	case "":
 		usage.State = Gone
 	case held.Name:
@@ -151,32 +161,38 @@ func unreadableReason(err error) string {
 	return ""
 }
 
-// currentName returns the name of the revision that would be taken of an object now; empty if the object does not exist.
-func (l lookup) currentName(ctx context.Context, namespace string, object *unstructured.Unstructured) (string, error) {
+// current returns an object as it is now; zero if it does not exist.
+func (l lookup) current(ctx context.Context, namespace string, object *unstructured.Unstructured) (current, error) {
 	if name, found := l.unserved[object.GetKind()]; found {
-		return name, nil
+		return current{name: name}, nil
 	}
 	if kind := object.GetKind(); kind == instancetype.Kinds.Cluster || kind == instancetype.PreferenceKinds.Cluster {
 		namespace = ""
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: object.GetKind() + "/" + object.GetName()}
-	if name, found := l.live[key]; found {
-		return name, nil
+	if known, found := l.live[key]; found {
+		return known, nil
 	}
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(object.GetAPIVersion(), object.GetKind()))
 	err := l.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.GetName()}, live)
 	if meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err) {
-		return "", err
+		return current{}, err
 	}
 	if apierrors.IsNotFound(err) {
-		l.live[key] = ""
-		return "", nil
+		l.live[key] = current{}
+		return current{}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading %s '%s': %w", object.GetKind(), object.GetName(), err)
+		return current{}, fmt.Errorf("reading %s '%s': %w", object.GetKind(), object.GetName(), err)
 	}
 	snapshot, err := instancetype.Take(live.Object)
-	l.live[key] = snapshot.Name
-	return snapshot.Name, err
+	known := current{name: snapshot.Name}
+	if slices.Contains(instancetype.CatalogKinds(), live.GetKind()) {
+		if read := instancetype.ReadLifecycle(live, l.now); read.State != v1alpha1.LifecycleActive {
+			known.lifecycle = read.State
+		}
+	}
+	l.live[key] = known
+	return known, err
 }

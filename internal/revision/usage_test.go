@@ -32,8 +32,10 @@ func TestUsages(t *testing.T) {
 	recorded.Status.InstancetypeRef = &v1.InstancetypeStatusRef{ControllerRevisionRef: &v1.ControllerRevisionRef{Name: now.Name}}
 	old := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "team"}}
 	old.Status.InstancetypeRef = &v1.InstancetypeStatusRef{ControllerRevisionRef: &v1.ControllerRevisionRef{Name: kubevirt.Name}}
+	obsolete := size("u", "1Gi")
+	obsolete.SetLabels(map[string]string{v1alpha1.LabelLifecycle: v1alpha1.LifecycleObsolete})
 	c := server(t, []client.Object{
-		now.Object(), before.Object(), gone.Object(), marked, kubevirt, forged, recorded, old, size("s", "2Gi"), size("u", "1Gi"),
+		now.Object(), before.Object(), gone.Object(), marked, kubevirt, forged, recorded, old, size("s", "2Gi"), obsolete,
 		&v1.VirtualMachine{ObjectMeta: pinned("b", `{"instancetype":"`+before.Name+`","presets":["`+gone.Name+`"]}`)},
 		&v1.VirtualMachineInstance{ObjectMeta: pinned("b", `{"instancetype":"`+before.Name+`","preference":"lost"}`)},
 	}...)
@@ -49,7 +51,7 @@ func TestUsages(t *testing.T) {
 			{Namespace: "team", Revision: kubevirt.Name, Kind: kind, Name: "s", State: Current, VMs: []string{"old"}},
 			{Namespace: "team", Revision: now.Name, Kind: kind, Name: "s", State: Current, VMs: []string{"a"}},
 			{Namespace: "team", Revision: before.Name, Kind: kind, Name: "s", State: Outdated, VMs: []string{"b"}, VMIs: []string{"b"}},
-			{Namespace: "team", Revision: unused.Name, Kind: kind, Name: "u", State: Current, UnusedSince: "2026-01-01T00:00:00Z"},
+			{Namespace: "team", Revision: unused.Name, Kind: kind, Name: "u", State: Current, Lifecycle: "obsolete", UnusedSince: "2026-01-01T00:00:00Z"},
 			{Namespace: "team", Revision: gone.Name, Kind: kind, Name: "was", State: Gone, VMs: []string{"b"}},
 		}, got); diff != "" {
 			t.Errorf("namespace '%s' (-want +got):\n%s", namespace, diff)
