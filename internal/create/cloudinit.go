@@ -1,8 +1,10 @@
 package create
 
 import (
-	"fmt"
+	"errors"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -89,8 +91,8 @@ func (b *building) userData() (string, error) {
 
 // scalar returns a text as YAML on one line.
 func scalar(text string) (string, error) {
-	if strings.ContainsAny(text, "\r\n") {
-		return "", fmt.Errorf("the user, the password and each SSH key must be one line")
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return "", errors.New("the user, the password and each SSH key must be one line of UTF-8 without control characters")
 	}
 	written, err := yaml.Marshal(text)
 	return strings.TrimSpace(string(written)), err

@@ -90,7 +90,7 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 		said = s.kubectl(mistyped, "create", "--as=blind", "-f", "-")
 		return said.err == nil
 	})
-	if !strings.Contains(said.stderr, "'owm' does not exist") || strings.Contains(said.stderr, "did you mean") {
+	if !strings.Contains(said.stderr, "'owm' in namespace") || strings.Contains(said.stderr, "did you mean") {
 		t.Errorf("who may not list instancetypes is told %s", said.stderr)
 	}
 }
