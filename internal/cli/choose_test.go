@@ -138,3 +138,19 @@ func TestChoosingAsDocument(t *testing.T) {
 		t.Errorf("no offers are an empty list, got %s", got.out)
 	}
 }
+
+// TestChoosingFromARegistry: a published catalog is one more source.
+func TestChoosingFromARegistry(t *testing.T) {
+	repository, flag := newRegistry(t)
+	if _, errOut, err := called(t, "catalog", "push", folderOf(t, smallInstancetype, linuxPreference), repository+":1.0.0", flag); err != nil {
+		t.Fatal(err, errOut)
+	}
+	out, errOut, err := called(t, "instancetypes", "-f", repository+":1.0.0", flag, "--for", "linux")
+	if err != nil || errOut != "" || !strings.Contains(out, "small   1     1Gi") {
+		t.Errorf("%v\n%s%s", err, out, errOut)
+	}
+	out, errOut, err = called(t, "create", "vm", "--fit", "cpu=1", "-f", repository+":1.0.0", flag)
+	if err != nil || !strings.Contains(out, "instancetype:\n    name: small\n") {
+		t.Errorf("%v\n%s%s", err, out, errOut)
+	}
+}

@@ -140,11 +140,10 @@ func (o *options) judge(ctx context.Context, catalog *workbench.Catalog, vm *v1.
 		return err
 	}
 	if object.GetNamespace() == "" {
-		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
-		if err != nil {
-			return err
+		object.SetNamespace("default")
+		if namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace(); err == nil { // a catalog of files needs no kubeconfig
+			object.SetNamespace(namespace)
 		}
-		object.SetNamespace(namespace)
 	}
 	in, err := catalog.Inputs(object)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // Nearest returns the instancetype that has what is asked and the least beyond it: no host devices that nobody asked for, then an active one before a
-// deprecated one, then the least CPUs and memory, then the fewest features, such as huge pages, which need nodes that offer them.
+// deprecated one, then the fewest features, such as dedicated CPUs and huge pages, without which a VM starts on more nodes, then the least CPUs and memory.
 func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	offers, err := c.Choose(w, now)
 	switch {
@@ -23,8 +23,8 @@ func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	}
 	return slices.MinFunc(offers, func(a, b Offer) int {
 		return cmp.Or(
-			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(rank(a), rank(b)), cmp.Compare(w.excess(a), w.excess(b)),
-			cmp.Compare(len(a.Features), len(b.Features)), compare(a, b))
+			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a.Features), len(b.Features)),
+			cmp.Compare(w.excess(a), w.excess(b)), compare(a, b))
 	}), nil
 }
 
