@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options are the flags of the process, with the built-in rotation of the webhook's certificate.
+// options are the flags of the process, with the built-in rotation of the webhook's certificate. collect is the grace period of the collector.
 type options struct {
 	command.Process
 	config       string
@@ -26,6 +26,9 @@ type options struct {
 
 func main() { command.Main(root()) }
 
+// root returns the command with the defaults of its flags: it elects a leader, and serves metrics only where an address is given.
+// The built-in rotation is off by default: where cert-manager is installed, it signs. The rotation writes a Secret and the webhook configurations, for
+// which manifests/overlays/rotation has the rights.
 func root() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
 	cmd := &cobra.Command{
@@ -49,10 +52,12 @@ func root() *cobra.Command {
 // the Lease it waits: two controllers would create the VMIs of one VM in a race.
 func run(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
+	// The name of the Lease is also in the Role of manifests/rbac/controller.yaml.
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{LeaderElectionID: "kiln-controllers"})
 	if err != nil {
 		return err
 	}
+	// Live reads past the cache what must not be stale, such as the hardware record of a VM.
 	machines := &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
@@ -66,7 +71,7 @@ func run(ctx context.Context, o options) error {
 	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {
 		return err
 	}
-	if o.rotate {
+	if o.rotate { // the leader alone signs: two signers would replace each other's CA
 		o.certificates.Namespace = o.Namespace
 		if err := certs.Rotate(engine, o.certificates); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 
 func main() {
 	klog.SetLogger(klog.Logger{}) // a logger without a sink: commands return as errors what client-go logs
+	// Warnings of the API server go to standard error, each once: standard output is the answer, which scripts parse.
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()

@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options are the flags.
+// options are the flags. delay is the time that the process serves on after a signal to stop.
 type options struct {
 	command.Process
 	address, certs, config string
@@ -22,6 +22,8 @@ type options struct {
 
 func main() { command.Main(root()) }
 
+// root returns the command with the defaults of its flags, which fit the manifests of manifests/webhook: health checks are served,
+// metrics only where an address is given.
 func root() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0"}}
 	cmd := &cobra.Command{
@@ -40,8 +42,7 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// run serves until the context ends, and for the delay after it. It elects no leader: every replica
-// serves.
+// run serves until the context ends, and for the delay after it. It elects no leader: every replica serves.
 func run(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
@@ -52,6 +53,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	// Admission writes revisions past the cache: the VM that it admits must not be stored before its revision.
 	server := &admission.Server{
 		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now},
 		MayRead:  admission.AccessReview(engine.Live),
@@ -68,7 +70,8 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(delayed(ctx, o.delay))
 }
 
-// delayed returns a context that ends some time after its parent.
+// delayed returns a context that ends some time after its parent. Kubernetes takes a pod that is terminating out of a Service and signals it at the
+// same time, so that requests still come for a while. The values of the parent are kept.
 func delayed(parent context.Context, delay time.Duration) context.Context {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	context.AfterFunc(parent, func() { time.AfterFunc(delay, cancel) })

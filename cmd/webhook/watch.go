@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watch starts the informers that admission reads before the first request comes, which would wait for them.
+// watch starts the informers that admission reads before the first request comes, which would wait for them. Instancetypes and preferences are read
+// untyped: a revision is hashed from the object as it is stored, with the fields that a newer API has.
 func watch(ctx context.Context, mgr ctrl.Manager) error {
 	objects := []client.Object{&appsv1.ControllerRevision{}, &v1.VirtualMachineInstancePreset{}}
 	for _, kind := range instancetype.CatalogKinds() {

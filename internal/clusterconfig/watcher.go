@@ -135,10 +135,11 @@ func (w *Watcher) readObjects(ctx context.Context) {
 	w.set(read)
 }
 
+// set puts a configuration in force and logs its warnings, once for each change and not for each write of the object.
 func (w *Watcher) set(read Reading) {
 	cluster := read.InstalledIn(w.Installation)
 	if equality.Semantic.DeepEqual(cluster, w.Now()) {
-		return // the object is written for other reasons too
+		return // the object also changes when virt-operator writes its status
 	}
 	w.now.Store(&cluster)
 	source := cmp.Or(read.Source, "KubeVirt's defaults")

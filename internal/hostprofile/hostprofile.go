@@ -47,7 +47,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// write patches the status if a condition differs.
+// write patches the status if a condition differs. A merge patch replaces the whole list of conditions, so it carries the resourceVersion that was
+// read: it fails, and is tried again, if another writer changed the list since. A profile that was deleted meanwhile is no error.
 func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
 	judged := profile.DeepCopy()
 	for _, condition := range conditions {
@@ -60,7 +61,8 @@ func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, c
 	return client.IgnoreNotFound(err)
 }
 
-// longest is the API server's maximum for the message of a condition, in characters.
+// longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition. A longer message would
+// have the whole status refused.
 const longest = 32768
 
 // accepted returns condition Accepted: False with reason InvalidSelector if launchers ignore the whole profile, and with InvalidField if they

@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Layers reads from the first reader, and what that does not hold from the second.
+// Layers reads from the first reader, and what that does not hold from the second, as
+// workbench.Inputs.Over needs it.
 type Layers [2]client.Reader
 
-// Get reads one object.
+// Get reads one object. Only NotFound leads to the second reader: any other error of the first is returned, because what it holds is unknown.
 func (l Layers) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := l[0].Get(ctx, key, object, options...)
 	if apierrors.IsNotFound(err) {
@@ -22,7 +23,8 @@ func (l Layers) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 	return err
 }
 
-// List reads both; of two with one name the first reader's counts.
+// List reads both; of two with one name the first reader's counts. Both must answer: half of a list would look
+// like objects that were deleted.
 func (l Layers) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	second, ok := list.DeepCopyObject().(client.ObjectList)
 	if !ok {

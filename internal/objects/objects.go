@@ -16,9 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Reader is a client.Reader of objects in memory.
+// Reader is a client.Reader of objects in memory. It gives out copies: a caller may change what it has read. Reading is safe for concurrent use,
+// because nothing writes after New.
 type Reader struct {
-	scheme  *runtime.Scheme
+	// scheme tells the kind of a typed object that a caller reads.
+	scheme *runtime.Scheme
+	// objects are never changed after New: Get and List give out copies.
 	objects map[objectKey]*unstructured.Unstructured
 }
 
@@ -51,7 +54,8 @@ func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return copyTo(object, into)
 }
 
-// List fills a list with the objects of its kind, of one namespace if the options name one.
+// List fills a list with the objects of its kind, in no particular order. Of the options it applies the namespace alone: selectors of labels and
+// fields select nothing away.
 func (r Reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	kind, err := apiutil.GVKForObject(list, r.scheme)
 	if err != nil {

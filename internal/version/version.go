@@ -27,7 +27,8 @@ type Info struct {
 	Go       string `json:"go"`
 }
 
-// Read returns the Info of the running binary.
+// Read returns the Info of the running binary. A binary without build information, such as one that was linked by other tools than Go's, has the
+// stamp alone.
 func Read() Info {
 	build, found := debug.ReadBuildInfo()
 	if !found {
@@ -52,7 +53,7 @@ func of(build *debug.BuildInfo, stamped string) Info {
 	return info
 }
 
-// String returns one line for people.
+// String returns one line for people: the version, the revision with its time and whether files differed from it, and the version of Go.
 func (i Info) String() string {
 	text := i.Version
 	if i.Revision != "" {

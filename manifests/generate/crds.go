@@ -35,7 +35,8 @@ func writeDefinitions(dir string) error {
 		return err
 	}
 	defer os.RemoveAll(raw)
-	// Dangerous types are floats. The API has one, in what the guest agent reports.
+	// Dangerous types are floats, which controller-gen refuses by default because languages read them differently. The API has one, in what the guest
+	// agent reports.
 	if _, err := run("go", "tool", "controller-gen", "crd:allowDangerousTypes=true",
 		"paths="+api+"/core/v1", "paths="+api+"/instancetype/v1beta1", "output:crd:dir="+raw); err != nil {
 		return err
@@ -84,7 +85,8 @@ const ownAPI = "github.com/kilnvm/kiln/api/v1alpha1"
 // ownDefinitions are Kiln's own kinds, by plural.
 var ownDefinitions = []string{"hostprofiles", "guesthardwares"}
 
-// writeOwnDefinitions writes DIR/PLURAL/PLURAL.yaml for each of Kiln's own kinds.
+// writeOwnDefinitions writes DIR/PLURAL/PLURAL.yaml for each of Kiln's own kinds. Each has a folder of its own: it is applied alone where
+// definitions of KubeVirt remain.
 func writeOwnDefinitions(dir string) error {
 	raw, err := os.MkdirTemp("", "kiln-crds-")
 	if err != nil {
@@ -155,7 +157,8 @@ func writeCopies(dir string) error {
 	return err
 }
 
-// apply applies an RFC 6902 patch in YAML to a document in YAML.
+// apply applies an RFC 6902 patch in YAML to a document in YAML. A path that the generated definition no longer has is an error: the patch is out of
+// date.
 func apply(patch, document []byte) ([]byte, error) {
 	operations, err := yaml.YAMLToJSONStrict(patch)
 	if err != nil {
@@ -176,7 +179,7 @@ func apply(patch, document []byte) ([]byte, error) {
 	return yaml.JSONToYAML(patched)
 }
 
-// run returns the standard output of a command. Its standard error becomes part of the error.
+// run returns the standard output of a command. Its standard error becomes part of the error: controller-gen says there which type it cannot read.
 func run(name string, args ...string) (string, error) {
 	out, err := exec.Command(name, args...).Output()
 	var exit *exec.ExitError

@@ -14,10 +14,10 @@ import (
 // fieldsMark is the line below which the documentation of HostProfiles is generated, to its end.
 const fieldsMark = "<!-- fields: generated, do not edit -->\n"
 
-// fieldsHeader is that of every table of fields.
+// fieldsHeader is the head of every table of fields.
 const fieldsHeader = "\n| field | values | meaning |\n|---|---|---|\n"
 
-// schema is what the table reads of an OpenAPI schema.
+// schema is what the table reads of an OpenAPI schema. Other properties, such as types and bounds, are not shown: descriptions name them.
 type schema struct {
 	Description string            `json:"description"`
 	Enum        []any             `json:"enum"`
@@ -74,7 +74,8 @@ func writeFields(from, file string) error {
 	return os.WriteFile(file, []byte(table.String()), 0o644)
 }
 
-// rows writes the fields below a schema in the order of their names. It does not go below label selectors, whose fields Kubernetes documents.
+// rows writes the fields below a schema in the order of their names. A "|" in a description would end the cell of the table, so it is escaped.
+// It does not go below label selectors, whose fields Kubernetes documents.
 func rows(table *strings.Builder, of schema, at string) {
 	for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
 		field := of.Properties[name]

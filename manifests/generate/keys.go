@@ -31,7 +31,7 @@ var keyWords = map[string]string{
 // lifecycleLabel is how the page names the label, before constants are replaced by their values.
 const lifecycleLabel = "label `kilnvm.io/lifecycle`"
 
-// key is one constant, with its comment and that of its const group.
+// key is one constant, with its comment and that of its const group, which is empty for a constant that stands alone.
 type key struct{ name, value, doc, group string }
 
 // keysHeading is the beginning of the page.
@@ -83,7 +83,8 @@ func about(prefix string, key key) string {
 	return key.group + "\n\n"
 }
 
-// constants returns the exported string constants of a package in the order of files and lines. It fails on one without a comment.
+// constants returns the exported string constants of a package in the order of files and lines. It fails on one without a comment. Comments are
+// rewritten at the end, because one may name a constant that stands below it.
 func constants(dir string) (keys []key, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -114,7 +115,8 @@ func constants(dir string) (keys []key, err error) {
 	return keys, nil
 }
 
-// add appends one constant. Its value is made of literals and of constants above it.
+// add appends one constant. Its value is made of literals and of constants above it. A constant that stands alone has the comment of its declaration,
+// one in a group its own.
 func add(keys *[]key, known map[string]string, group *ast.GenDecl, spec *ast.ValueSpec) error {
 	name := spec.Names[0].Name
 	value, is := textOf(spec.Values[0], known)
@@ -134,13 +136,14 @@ func add(keys *[]key, known map[string]string, group *ast.GenDecl, spec *ast.Val
 	return nil
 }
 
-// line is a comment in one line.
+// line is a comment in one line: a newline would end a row of the table.
 func line(comment *ast.CommentGroup) string { return strings.Join(strings.Fields(comment.Text()), " ") }
 
 // cell escapes what would end a cell of a table or begin HTML.
 var cell = strings.NewReplacer("|", `\|`, "<", "&lt;")
 
-// named replaces the names of constants in a text by their values.
+// named replaces the names of constants in a text by their values, without the punctuation after them. "Prefix" stays: it is a word of the text more
+// often than the constant.
 func named(text string, known map[string]string) string {
 	words := strings.Split(text, " ")
 	for i, word := range words {
@@ -152,7 +155,8 @@ func named(text string, known map[string]string) string {
 	return strings.Join(words, " ")
 }
 
-// textOf returns the text of a constant expression, and whether it is one.
+// textOf returns the text of a constant expression, and whether it is one that it can read: a string, a constant that was read before, or a sum of
+// these. go/types could evaluate more, but would have to load all that the package imports.
 func textOf(expression ast.Expr, known map[string]string) (string, bool) {
 	switch e := expression.(type) {
 	case *ast.BasicLit:

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// command stands in the header of every generated file.
+// command stands in the header of every generated file, so that whoever opens one knows how to write it again.
 const command = "go run ./manifests/generate"
 
 func main() {
