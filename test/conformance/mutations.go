@@ -160,8 +160,8 @@ func knownOnly(vm *v1.VirtualMachine, set instancetype.Set) *v1.VirtualMachine {
 // matchers of a VM with the kinds that they name when they name none.
 var matchers = map[string]string{"instancetype": instancetype.Kinds.Cluster, "preference": instancetype.PreferenceKinds.Cluster}
 
-// inferred adds to the cluster of a case what the reference inferred from a volume: cases tell what is named, not what it is. A size
-// or preference of another name stays unknown.
+// inferred adds to the cluster of a case what the reference inferred from a volume: cases say what is named, not what it is. An
+// instancetype or preference of another name stays unknown.
 func (c *record) inferred(before, after map[string]any) {
 	for matcher, kind := range matchers {
 		name, _ := lookup(after, "spec."+matcher+".name").(string)

@@ -20,8 +20,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// undefinable are what libvirt 9.0 with QEMU 7.2, on a host that emulates, says of guests that others could run. One that is said of no
-// guest any more fails the test.
+// undefinable are what libvirt 9.0 with QEMU 7.2, on a host that emulates, says of domains that others could run. One that fits no
+// domain any more fails the test.
 var undefinable = map[string]string{
 	"does not support machine type":        "needs host: the machine types of another vendor or a newer QEMU",
 	"machine type limit 288":               "needs QEMU >= 8.1: more than 288 CPUs",

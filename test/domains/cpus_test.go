@@ -9,7 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestManyCPUs: libvirt defines a guest of as many CPUs as QEMU 7.2 has for a machine, and finds the IOMMU that it wants for them.
+// TestManyCPUs: libvirt defines a domain of as many CPUs as QEMU 7.2 has for a machine, and finds the IOMMU that it wants for them.
 func TestManyCPUs(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)

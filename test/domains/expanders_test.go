@@ -19,7 +19,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// beside is a guest of two NUMA nodes with one GPU next to the first and two next to the second.
+// beside is a VMI of two NUMA nodes with one GPU next to the first and two next to the second.
 func beside(t *testing.T, architecture string) render.Result {
 	t.Helper()
 	c, errs := config.FromKubeVirt(v1.KubeVirtConfiguration{

@@ -10,7 +10,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// transitional is a guest of old that wants its devices on conventional PCI buses, where its owner has put some of them.
+// transitional is a VMI of an old guest system: its devices are on conventional PCI buses, and its owner wrote the addresses of some.
 func transitional(t *testing.T, pins ...string) render.Result {
 	t.Helper()
 	vmi, yes := plain("transitional"), true

@@ -97,7 +97,7 @@ func TestWrongImage(t *testing.T) {
 	s.says("vmi", "wrong", phase, "Running")
 }
 
-// TestPausedGuest: a guest that is started paused, or suspended on its machine, is not Ready.
+// TestPausedGuest: a VMI that is started paused, or suspended on its machine, is not Ready.
 func TestPausedGuest(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()
@@ -140,7 +140,7 @@ func TestLibvirtComesLater(t *testing.T) {
 	s.says("vmi", "demo", phase, "Running")
 }
 
-// TestOneHangingImage: a guest whose image hangs does not keep others of its machine from being started and stopped.
+// TestOneHangingImage: a VMI whose image hangs does not keep other VMIs of its machine from being started and stopped.
 func TestOneHangingImage(t *testing.T) {
 	s := newSpace(t)
 	dir := t.TempDir()

@@ -97,7 +97,7 @@ func (s space) boot(m machine) (*unstructured.Unstructured, guest.Report) {
 	return vmi, report
 }
 
-// recorded is the hardware of a guest that runs.
+// recorded is the hardware record of a VM that runs.
 func (s space) recorded(name string) record.Record {
 	s.Helper()
 	var hardware v1alpha1.GuestHardware
@@ -107,7 +107,7 @@ func (s space) recorded(name string) record.Record {
 	return *hardware.Spec.Hardware
 }
 
-// place is the way from the root bus to a device of the record, as guest.Report.Place tells it.
+// place is the way from the root bus to a device of the record, as guest.Report.Place returns it.
 func place(t *testing.T, record record.Record, key string) string {
 	t.Helper()
 	var bus, slot string

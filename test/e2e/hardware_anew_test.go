@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is edited while the VM is there: each would give a new guest other hardware.
+// What is edited while the VM is there: each would give a new VM other hardware.
 var (
 	otherConfiguration = strings.NewReplacer("Nehalem", "Westmere\narchitectureConfiguration: {amd64: {machineType: pc-q35-7.1}}",
 		"manufacturer: Kiln", "manufacturer: Changed", "Before", "After").Replace(hardwareConfiguration)

@@ -141,7 +141,7 @@ func TestGuestsKeepTheirPresets(t *testing.T) {
 	next("new pins were asked for", "auto")
 }
 
-// TestPresetWithoutDevices: the API server takes a preset that describes no device, in both versions, and its guests get what it has.
+// TestPresetWithoutDevices: the API server takes a preset that describes no device, in both versions, and the VMIs that it matches get its fields.
 func TestPresetWithoutDevices(t *testing.T) {
 	s := newSpace(t)
 	for _, version := range []string{"v1", "v1alpha3"} {

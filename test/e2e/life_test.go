@@ -59,7 +59,7 @@ func (s space) statusOf(vm, path string) string {
 	return s.must(s.kubectl("", "get", "vm", vm, "-o", "jsonpath={.status."+path+"}")).stdout
 }
 
-// TestClaimedGuestThatNeverStarted: the VM stops when it is halted, although its launcher has died before it could say that the guest failed, and
+// TestClaimedGuestThatNeverStarted: the VM stops when it is halted, although its launcher has died before it could report that the VMI failed, and
 // starts once more.
 func TestClaimedGuestThatNeverStarted(t *testing.T) {
 	s := newSpace(t)
@@ -87,7 +87,7 @@ func TestClaimedGuestThatNeverStarted(t *testing.T) {
 	s.guest("demo", first)
 }
 
-// TestGuestsRunAgain: a guest that fails is run again after a pause, and its end is counted; one that succeeds is not.
+// TestGuestsRunAgain: a VM whose VMI fails runs again after a pause, and the end is counted; one whose VMI succeeds does not.
 func TestGuestsRunAgain(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: RerunOnFailure"), "create", "-f", "-"))

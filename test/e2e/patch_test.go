@@ -144,7 +144,7 @@ func TestPatchesApplyWithBothLibraries(t *testing.T) {
 	}
 }
 
-// A VMI written to a file and created anew is the same guest.
+// A VMI written to a file and created anew is the same VMI.
 func TestVMIReCreatedFromItsOwnYAML(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))

@@ -28,13 +28,13 @@ func seen(guest *unstructured.Unstructured) map[string]any {
 	}
 }
 
-// booted is what a launcher writes of a guest's hardware.
+// booted is the hardware record that a launcher writes.
 const booted = `{"spec": {"hardware": {"defaults": "v1", "digest": "sha256:` + sixtyFour + `", "machine": "pc-q35-7.2", "serial": "seen",
 	"devices": {"disk.data": {"pci": "0000:0b:00.0"}}}}}`
 
 const sixtyFour = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// claim stands for a launcher that claims the guest of a VM and waits for its hardware.
+// claim stands for a launcher that claims the VMI of a VM and waits for its hardware.
 func (s space) claim(name string) {
 	s.Helper()
 	s.must(s.kubectl("", "patch", "vmi", name, "--subresource=status", "--type=merge", `-p={"status":{"nodeName":"none","phase":"Scheduled"}}`))
@@ -44,7 +44,7 @@ func (s space) claim(name string) {
 	})
 }
 
-// A backup of a VM, of its hardware and of the revisions that it is pinned to brings the same guest back, although its size has changed since.
+// A backup of a VM, of its hardware and of the revisions that it is pinned to brings the same machine back, although its instancetype has changed since.
 // Nothing in it has a status, and the UIDs that it names are those of objects that are gone.
 func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	s := newSpace(t)
@@ -116,7 +116,7 @@ func (s space) collected(owner string) {
 	s.eventually("the garbage collector takes what has an owner that is gone", func() bool { return !s.exists("configmap", "canary") })
 }
 
-// restoreWithout restores the VM alone: it takes what its size is now, and says so, and gets new hardware.
+// restoreWithout restores the VM alone: it gets its instancetype as it is now, a warning, and new hardware.
 func (s space) restoreWithout(saveVM, revision string, before map[string]any) {
 	s.Helper()
 	s.must(s.kubectl("", "delete", "vm", "demo", "--timeout=60s"))

@@ -23,8 +23,8 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-// administered is what administrators say in these tests. The webhook and the launchers of other tests do not take notice: they have a
-// file, and guests without the label.
+// administered applies the objects of administrators in these tests. They have no effect on other tests, whose webhook and launchers have a
+// configuration file, and whose VMIs lack the label.
 func administered(s space) {
 	s.Helper()
 	s.must(s.kubectl(kubevirts, "apply", "--server-side", "-f", "-"))
@@ -134,7 +134,7 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 	}
 }
 
-// TestExplainStoredGuests: the guest of a VM is explained by its VM; of a bare one it is said that it cannot be.
+// TestExplainStoredGuests: the VMI of a VM is explained by its VM. For a bare VMI a note says that it cannot be explained.
 func TestExplainStoredGuests(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl(vm("web", running...), "create", "-f", "-"))
@@ -162,7 +162,7 @@ func TestExplainStoredGuests(t *testing.T) {
 	says("vmi/web", disk, size, `"none" elsewhere`, "note: 'elsewhere': the VM as it is now does not set the field")
 }
 
-// TestChangedProfilesAreTold: who runs a guest hears in its VMI that the profiles of its host are others since its start.
+// TestChangedProfilesAreTold: a condition of a VMI says that the HostProfiles of its host have changed since its start.
 func TestChangedProfilesAreTold(t *testing.T) {
 	s := newSpace(t)
 	m := s.startMachine()

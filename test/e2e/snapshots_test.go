@@ -80,7 +80,7 @@ func size(name string, vCPUs int, memory string) string {
 		"spec":{"cpu":{"guest":%d},"memory":{"guest":%q}}}`, name, vCPUs, memory)
 }
 
-// A new size, and at once many VMs of it, which start: the replicas of the webhook and the controller meet a revision that
+// A new instancetype, and at once many VMs of it, which start: the replicas of the webhook and the controller meet a revision that
 // none of them knows yet.
 func TestReplicasShareTheRevisionOfANewSize(t *testing.T) {
 	s := newSpace(t)
@@ -176,7 +176,7 @@ func (s space) cluster(manifest string) {
 // writer is an account that may write revisions: as Kiln itself, or a backup tool.
 const writer = "--as=system:serviceaccount:kiln-system:kiln-controller"
 
-// Somebody who could put another size below a guest would own it. The policy lets few write revisions; and what one of them
+// Somebody who could exchange the instancetype of a VM would own it. The policy lets few write revisions; and what one of them
 // writes must still be what its name says.
 func TestReCreatedRevisionWithOtherContentIsRefused(t *testing.T) {
 	s := newSpace(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTenantWritesNoRecord: what a guest was made from, whose it is and what it saw are written by controllers. A tenant with the edit role is
-// told so, and no revision comes of what the tenant wrote.
+// TestTenantWritesNoRecord: pins, owner and hardware record of a VMI are written by controllers. A tenant with the edit role is refused, and no
+// revision comes of what the tenant wrote.
 func TestTenantWritesNoRecord(t *testing.T) {
 	s := newSpace(t)
 	s.must(s.kubectl("", "create", "rolebinding", "tenant", "--clusterrole=kiln-edit", "--user=tenant"))

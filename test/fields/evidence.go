@@ -17,13 +17,13 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Guest is a sample guest as a user writes it, in which leaves are taken away one by one.
+// Guest is a sample VMI as a user writes it, in which leaves are taken away one by one.
 type Guest struct {
 	Name string
 	VMI  v1.VirtualMachineInstance
 }
 
-// outcome is what a guest leads to: an explicit spec and a domain, or refusals.
+// outcome is what a VMI leads to: an explicit spec and a domain, or refusals.
 type outcome struct {
 	explicit *v1.VirtualMachineInstance
 	// elements are the values of the domain's attributes and texts by path, such as devices/disk/driver@cache.
@@ -31,7 +31,7 @@ type outcome struct {
 	refused  field.ErrorList
 }
 
-// admitted takes a sparse guest through all stages.
+// admitted takes a sparse VMI through all stages.
 func admitted(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
 	in := admit.Input{Cluster: cluster}
 	explicit, verdict := admit.VMI(vmi, in)
@@ -105,12 +105,12 @@ func changed(a, b outcome) (paths []string) {
 	return paths
 }
 
-// without returns the guest once for each place at which a leaf stands in it, with the leaf taken away there.
+// without returns the VMI once for each place at which a leaf stands in it, with the leaf taken away there.
 func without(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineInstance, error) {
 	return variants(vmi, leaf, func(holder map[string]any, name string) bool { delete(holder, name); return true })
 }
 
-// turned returns the guest once for each place at which a switch stands in it, with the switch turned there.
+// turned returns the VMI once for each place at which a switch stands in it, with the switch turned there.
 func turned(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineInstance, error) {
 	return variants(vmi, leaf, func(holder map[string]any, name string) bool {
 		on, is := holder[name].(bool)
@@ -119,7 +119,7 @@ func turned(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineIn
 	})
 }
 
-// variants returns the guest once for each place at which a leaf stands in it, changed there.
+// variants returns the VMI once for each place at which a leaf stands in it, changed there.
 func variants(vmi *v1.VirtualMachineInstance, leaf string, change func(map[string]any, string) bool) (found []*v1.VirtualMachineInstance, err error) {
 	raw, err := json.Marshal(vmi.Spec)
 	if err != nil {

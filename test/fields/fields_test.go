@@ -50,7 +50,7 @@ func guests(t *testing.T) (found []Guest) {
 // evidence is what shows that a leaf is used: the elements that change when it is taken away, and where it is written.
 type evidence struct {
 	elements []string
-	// refused says that a guest without it is, written that a sample has it.
+	// refused: a VMI without the field is refused. written: a sample has it.
 	refused, written bool
 }
 
@@ -198,7 +198,7 @@ func TestEveryLeafIsAccountedFor(t *testing.T) {
 	}
 }
 
-// refusals are guests with one rejected leaf each.
+// refusals are VMIs with one rejected leaf each.
 var refusals = map[string]string{
 	"domain.devices.interfaces[].macvtap": `{domain: {memory: {guest: 1Gi}, devices: {interfaces: [{name: a, macvtap: {}}]}}, ` +
 		`networks: [{name: a, multus: {networkName: a}}]}`,

@@ -7,7 +7,7 @@ type verdict string
 const (
 	// stage1 leaves decide what other fields of the explicit VMI are.
 	stage1 verdict = "stage 1"
-	// named leaves are looked up or tie parts of the spec together: the guest is refused without them.
+	// named leaves are looked up or tie parts of the spec together: the VMI is refused without them.
 	named verdict = "mapped"
 	// bound leaves say what the launcher puts behind a path of the domain; the path itself is the host's.
 	bound verdict = "launcher"

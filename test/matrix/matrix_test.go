@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// plain are guests that say no more than most: one that names no device, one of Linux, and one of Windows with two networks.
+// plain are VMs that set no more than most do: one that names no device, one of Linux, and one of Windows with two networks.
 var plain = map[string]string{
 	"bare": `
 domain: {devices: {}}

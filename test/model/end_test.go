@@ -70,7 +70,7 @@ func (m *model) rest() {
 	}
 }
 
-// orphans does what the garbage collector does in its own time: guests go after their VMs.
+// orphans does what the garbage collector does in its own time: VMIs go after their VMs.
 func (m *model) orphans() {
 	m.Helper()
 	there := map[types.UID]bool{}
@@ -83,7 +83,7 @@ func (m *model) orphans() {
 		if len(vmi.OwnerReferences) == 0 || there[vmi.OwnerReferences[0].UID] {
 			continue
 		}
-		// The garbage collector itself works at the same guests, so that one may change, or go, in between.
+		// The garbage collector itself works at the same VMIs, so that one may change, or go, in between.
 		m.must(client.IgnoreNotFound(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			err := server.Get(m.Context(), client.ObjectKeyFromObject(&vmi), &vmi)
 			if err == nil {

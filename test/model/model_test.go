@@ -71,7 +71,7 @@ type model struct {
 	admitted map[types.UID]map[string]any
 	// held is what each revision held when it was first seen.
 	held map[string]string
-	// built is the spec of the first guest of each VM, pins and labels.
+	// built is the spec of the first VMI of each VM, pins and labels.
 	built map[string]string
 	// cpuModel is the cluster's configuration.
 	cpuModel string
@@ -114,7 +114,7 @@ func (m *model) note(format string, args ...any) {
 	m.log = append(m.log, fmt.Sprintf(format, args...))
 }
 
-// check holds the store against what must be true: no VM or guest lacks a revision that it was admitted with, and nothing that it
+// check fails unless the store is as it must be: no VM or VMI lacks a revision that it was admitted with, and nothing that it
 // was admitted with has moved.
 func (m *model) check() {
 	m.Helper()

@@ -154,7 +154,7 @@ func (m *model) existing() *v1.VirtualMachine {
 	return vm
 }
 
-// update changes what has nothing to do with the size, or the size, or forgets the annotations as 'kubectl replace' does.
+// update changes what has nothing to do with the instancetype, or the instancetype, or forgets the annotations as 'kubectl replace' does.
 func (m *model) update() {
 	m.Helper()
 	old := m.existing()
@@ -199,7 +199,7 @@ func (m *model) remove() {
 	}
 }
 
-// labelled is the metadata of a guest that the preset matches, or does not.
+// labelled is the metadata of a VMI that the preset matches, or does not.
 func (m *model) labelled() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Labels: map[string]string{"preset": pick(m, []string{"yes", "no"}), "other": fmt.Sprint(m.IntN(2))}}
 }
@@ -219,7 +219,7 @@ func (m *model) editPreset() {
 	m.must(server.Create(m.Context(), preset))
 }
 
-// size is what an instancetype is now.
+// size is the present spec of an instancetype.
 func (m *model) size(name string) *unstructured.Unstructured {
 	size := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"cpu": map[string]any{"guest": int64(1)}, "memory": map[string]any{"guest": fmt.Sprintf("%dMi", 64+64*m.IntN(4))}}}}

@@ -128,7 +128,7 @@ func (m *model) catchUp() {
 	pick(m, []*view{m.kiln[0].admitting, m.kiln[0].collecting}).refresh(m.T, some[:1+m.IntN(len(some))]...)
 }
 
-// stop is what the owner of a guest does who wants another.
+// stop deletes a VMI, as its owner does to get a new one.
 func (m *model) stop() {
 	m.Helper()
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: pick(m, machines), Namespace: m.namespace}}

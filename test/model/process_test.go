@@ -134,7 +134,7 @@ type mortal struct {
 	dead  bool
 	// between is what happens elsewhere before the next write.
 	between func()
-	// admit is what the API server asks about a guest before it stores it.
+	// admit is what the API server asks about a VMI before it stores it.
 	admit func(*v1.VirtualMachineInstance) error
 }
 
