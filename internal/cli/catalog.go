@@ -21,7 +21,7 @@ func catalogCommand(o *options) *cobra.Command {
 			"'oci://registry.example.org/catalogs/general:1.0.0'. Registries are reached with docker's credentials.",
 	}
 	cmd.AddCommand(catalogCopyCommand(o), catalogDiffCommand(o), catalogInspectCommand(o), catalogLintCommand(o), catalogPullCommand(o), catalogPushCommand(o),
-		catalogSignCommand(o), catalogSiteCommand(o), catalogVerifyCommand(o))
+		catalogSignCommand(o), catalogSiteCommand(o), catalogUsageCommand(o), catalogVerifyCommand(o))
 	return cmd
 }
 

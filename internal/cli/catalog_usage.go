@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/spf13/cobra"
+)
+
+func catalogUsageCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "usage [NAME | KIND/NAME]",
+		Short: "Show which VMs use an instancetype or preference, and what its removal or edit would do",
+		Long: "Show which VMs of the cluster use each instancetype and preference, from which revision, and what its removal or an edit\n" +
+			"would do. With a name only the objects of that name are shown, each with its VMs.",
+		Example: "  kubectl kiln catalog usage -A\n" +
+			"  kubectl kiln catalog usage virtualmachineclusterinstancetype/u1.small -A",
+		Args: cobra.MaximumNArgs(1),
+	}
+	all := cmd.Flags().BoolP("all-namespaces", "A", false, "count the VMs of all namespaces")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+		if err != nil {
+			return err
+		}
+		if *all {
+			namespace = ""
+		}
+		cluster, err := o.client()
+		if err != nil {
+			return err
+		}
+		usages, warnings, err := o.bench.CatalogUsages(cmd.Context(), cluster, namespace, time.Now())
+		o.warn(warnings...)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return o.printCatalogUsages(usages)
+		}
+		kind, name, err := objectNamed(args[0])
+		if err != nil {
+			return err
+		}
+		usages = slices.DeleteFunc(usages, func(u workbench.CatalogUsage) bool { return u.Name != name || kind != "" && u.Kind != kind })
+		if len(usages) == 0 {
+			return fmt.Errorf("no instancetype or preference '%s', and no VM that uses one of this name", args[0])
+		}
+		return o.printCatalogUsage(usages)
+	}
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+// objectNamed reads NAME or KIND/NAME. The kind is empty if it is not given.
+func objectNamed(arg string) (kind, name string, err error) {
+	word, name, found := strings.Cut(arg, "/")
+	if !found {
+		return "", arg, nil
+	}
+	for _, kinds := range []instancetype.KindNames{instancetype.Kinds, instancetype.PreferenceKinds} {
+		if kind = kinds.Canonical(word); word != "" && kind != "" {
+			return kind, name, nil
+		}
+	}
+	return "", "", fmt.Errorf("'%s' is no kind of a catalog: use %s", word, strings.ToLower(strings.Join(instancetype.CatalogKinds(), ", ")))
+}
+
+func (o *options) printCatalogUsages(usages []workbench.CatalogUsage) error {
+	if o.documents {
+		return o.print(append([]workbench.CatalogUsage{}, usages...))
+	}
+	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "OBJECT\tSTATE\tVMS\tCURRENT\tOUTDATED\tUNPINNED")
+	for _, u := range usages {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", objectOf(u), u.State, u.VMs, u.Current, u.Outdated, len(u.Unpinned))
+	}
+	return table.Flush()
+}
+
+func (o *options) printCatalogUsage(usages []workbench.CatalogUsage) error {
+	if o.documents {
+		return o.print(usages)
+	}
+	for _, u := range usages {
+		fmt.Fprintf(o.Out, "%s: %s, used by %s\n", objectOf(u), u.State, counted(u.VMs, "VM"))
+		for _, r := range u.Revisions {
+			fmt.Fprintf(o.Out, "  %s/%s (%s): %s\n", r.Namespace, r.Revision, r.State, users(r))
+		}
+		if len(u.Unpinned) > 0 {
+			fmt.Fprintf(o.Out, "  without a revision: %s\n", few(u.Unpinned))
+		}
+		fmt.Fprintf(o.Out, "  a removal: %s\n  an edit: %s\n", u.Removal, u.Edit)
+	}
+	return nil
+}
+
+// few names the first of many.
+func few(names []string) string {
+	if more := len(names) - shown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+func objectOf(u workbench.CatalogUsage) string {
+	name := u.Name
+	if u.Namespace != "" {
+		name = u.Namespace + "/" + name
+	}
+	return strings.ToLower(u.Kind) + "/" + name
+}

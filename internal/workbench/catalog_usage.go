@@ -1,0 +1,159 @@
+package workbench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CatalogUsage is an instancetype or preference of a cluster with the VMs that use it.
+type CatalogUsage struct {
+	catalog.Key
+	// State is that of the object's lifecycle, or 'gone' if it does not exist.
+	State string `json:"state"`
+	// Revisions are those of the object that VMs or VMIs refer to.
+	Revisions []revision.Usage `json:"revisions"`
+	// VMs are how many VMs use the object, Current how many of them have its content of today, and Outdated how many an earlier one.
+	VMs      int `json:"virtualMachines"`
+	Current  int `json:"current"`
+	Outdated int `json:"outdated"`
+	// Unpinned are the VMs that name the object and have no revision of it yet, as NAMESPACE/NAME.
+	Unpinned []string `json:"unpinned"`
+	// Removal and Edit say what these would do.
+	Removal string `json:"removal"`
+	Edit    string `json:"edit"`
+}
+
+// StateGone is the state of an object that VMs use and that does not exist.
+const StateGone = string(revision.Gone)
+
+// CatalogUsages lists the instancetypes and preferences of a cluster with the VMs of a namespace that use them; of all namespaces if it is empty. They
+// are in the order of their keys. The warnings name objects that could not be read.
+func (b *Bench) CatalogUsages(ctx context.Context, cluster client.Reader, namespace string, now time.Time) ([]CatalogUsage, []string, error) {
+	read, err := ClusterCatalog(ctx, cluster, namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	revisions, err := revision.Usages(ctx, cluster, namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	named, err := revision.NamedBy(ctx, cluster, namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := tally{all: map[catalog.Key]*CatalogUsage{}, pinned: map[catalog.Key]map[string]bool{}}
+	for _, o := range read.Objects {
+		t.of(o.Key()).State = instancetype.ReadLifecycle(o, now).State
+	}
+	var warnings []string
+	for _, r := range revisions {
+		if r.Reason != "" {
+			warnings = append(warnings, fmt.Sprintf("revisions of %s '%s' may be outdated: %s", r.Kind, r.Name, r.Reason))
+		}
+		t.revision(r)
+	}
+	for _, n := range named {
+		t.named(n)
+	}
+	slices.Sort(warnings)
+	return t.sorted(), slices.Compact(warnings), nil
+}
+
+// tally collects usages by object.
+type tally struct {
+	all map[catalog.Key]*CatalogUsage
+	// pinned are the VMs that have a revision of the object.
+	pinned map[catalog.Key]map[string]bool
+}
+
+func (t tally) of(key catalog.Key) *CatalogUsage {
+	if t.all[key] == nil {
+		t.all[key] = &CatalogUsage{Key: key, State: StateGone, Revisions: []revision.Usage{}, Unpinned: []string{}}
+		t.pinned[key] = map[string]bool{}
+	}
+	return t.all[key]
+}
+
+// keyOf returns the key of an object that a VM or a revision of a namespace names.
+func keyOf(kind, namespace, name string) catalog.Key {
+	if clusterKinds[kind] {
+		namespace = ""
+	}
+	return catalog.Key{Kind: kind, Namespace: namespace, Name: name}
+}
+
+func (t tally) revision(r revision.Usage) {
+	if !slices.Contains(instancetype.CatalogKinds(), r.Kind) || len(r.VMs)+len(r.VMIs) == 0 {
+		return
+	}
+	key := keyOf(r.Kind, r.Namespace, r.Name)
+	usage := t.of(key)
+	usage.Revisions = append(usage.Revisions, r)
+	for _, vm := range r.VMs {
+		t.pinned[key][r.Namespace+"/"+vm] = true
+	}
+	if r.State == revision.Current {
+		usage.Current += len(r.VMs)
+	} else {
+		usage.Outdated += len(r.VMs)
+	}
+}
+
+func (t tally) named(n revision.Named) {
+	key := keyOf(n.Kind, n.Namespace, n.Name)
+	if vm := n.Namespace + "/" + n.VM; !t.pinned[key][vm] {
+		usage := t.of(key)
+		usage.Unpinned = append(usage.Unpinned, vm)
+	}
+}
+
+func (t tally) sorted() (all []CatalogUsage) {
+	for key, usage := range t.all {
+		slices.Sort(usage.Unpinned)
+		usage.VMs = len(t.pinned[key]) + len(usage.Unpinned)
+		usage.Removal, usage.Edit = usage.consequences()
+		all = append(all, *usage)
+	}
+	slices.SortFunc(all, func(a, b CatalogUsage) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+// consequences says what a removal and an edit of the object would do to the VMs that use it. New VMs are the same in both cases for all objects.
+func (u *CatalogUsage) consequences() (removal, edit string) {
+	pinned, unpinned := u.VMs-len(u.Unpinned), len(u.Unpinned)
+	if u.State == StateGone {
+		removal, edit = "it is gone already", "it is gone: whoever creates it anew gives it to new VMs"
+		if unpinned > 0 {
+			removal += fmt.Sprintf(", and %s cannot start", vms(unpinned))
+		}
+		return removal, edit
+	}
+	var removed, edited []string
+	if pinned > 0 {
+		removed = append(removed, vms(pinned)+" keep their revision, and start and restart as before")
+		edited = append(edited, vms(pinned)+" keep their revision until 'kubectl kiln repin'")
+	}
+	if unpinned > 0 {
+		removed = append(removed, vms(unpinned)+" without a revision cannot start")
+		edited = append(edited, vms(unpinned)+" without a revision would start with the edit")
+	}
+	if len(removed) == 0 {
+		removed, edited = []string{"no VM uses it"}, []string{"no VM uses it"}
+	}
+	return strings.Join(removed, "; "), strings.Join(edited, "; ")
+}
+
+func vms(n int) string {
+	if n == 1 {
+		return "1 VM"
+	}
+	return fmt.Sprintf("%d VMs", n)
+}
