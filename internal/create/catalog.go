@@ -10,6 +10,9 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 )
 
+// Fields: those of instancetypes and preferences that virtctl has flags for. The result is judged by the rules of the webhook, which virtctl leaves to
+// the cluster.
+
 // Instancetype are the flags of 'create instancetype'.
 type Instancetype struct {
 	Name, Namespace string

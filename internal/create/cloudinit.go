@@ -10,6 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Fields: a volume with cloudInitNoCloud or cloudInitConfigDrive.
+// The user data is text that a root process of the guest obeys, so that no value may add a line to it.
+
 // Words of --cloud-init.
 const (
 	noCloud     = "nocloud"
@@ -17,6 +20,7 @@ const (
 	none        = "none"
 )
 
+// cloudConfig is the first line of user data that cloud-init reads as YAML.
 const cloudConfig = "#cloud-config"
 
 // cloudInit adds the volume with the user data and the network data. One with neither is added only where --cloud-init asks for it.

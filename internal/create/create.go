@@ -11,7 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// wrong is the error of a flag.
+// Values of flags are NAME:VALUE pairs with commas between them, as in virtctl's package params. A value can have no comma for that reason: URLs of
+// images have none, and lists of headers are divided by semicolons.
+
+// wrong is the error of a flag. It names the flag as it is typed.
 func wrong(flag, format string, args ...any) error {
 	return fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...))
 }
@@ -22,7 +25,8 @@ type parameters struct {
 	values map[string]string
 }
 
-// parse reads the value of a flag, which may have the allowed names.
+// parse reads the value of a flag, which may have the allowed names. Of a name that is given twice the last one counts, as in virtctl. Unlike virtctl's
+// Map it names the allowed names in its error.
 func parse(flag, text string, allowed ...string) (parameters, error) {
 	p := parameters{flag, map[string]string{}}
 	for part := range strings.SplitSeq(text, ",") {
@@ -72,7 +76,7 @@ func (p parameters) list(name string) []string {
 	return strings.Split(p.values[name], ";")
 }
 
-// bootOrder returns the place of a disk in the order of boot; nil if it has none.
+// bootOrder returns the place of a disk in the order of boot; nil if it has none. The API counts from 1, and takes 0 for absent.
 func (p parameters) bootOrder() (*uint, error) {
 	text, given := p.values["bootorder"]
 	if !given {
@@ -85,7 +89,7 @@ func (p parameters) bootOrder() (*uint, error) {
 	return new(uint(order)), nil
 }
 
-// size returns a quantity of bytes; nil if none is given.
+// size returns a quantity of bytes; nil if none is given. CDI would create a claim that no provisioner binds for 0, which virtctl lets through.
 func (p parameters) size() (*resource.Quantity, error) {
 	text, given := p.values["size"]
 	if !given {

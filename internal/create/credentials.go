@@ -6,6 +6,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// Fields: spec.template.spec.accessCredentials. The keys and passwords stay in Secrets, of which the manifest has the names.
+
 const credentialFlag = "access-cred"
 
 // guestAgent is the method by which the guest agent writes keys or a password into a running guest.
@@ -39,6 +41,7 @@ func (b *building) credentials() error {
 	return nil
 }
 
+// sshCredential is virtctl's withAccessCredentialSSH. The guest agent writes the keys of one user by name; cloud-init those of its default user.
 func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyAccessCredential, error) {
 	credential := &v1.SSHPublicKeyAccessCredential{
 		Source: v1.SSHPublicKeyAccessCredentialSource{Secret: &v1.AccessCredentialSecretSource{SecretName: secret}},
@@ -74,6 +77,7 @@ func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyA
 	return credential, nil
 }
 
+// passwordCredential is virtctl's withAccessCredentialPassword. Only the guest agent can change a password; the keys of the Secret are users.
 func passwordCredential(p parameters, secret string) (*v1.UserPasswordAccessCredential, error) {
 	if method := strings.ToLower(p.values["method"]); method != "" && method != guestAgent {
 		return nil, wrong(p.flag, "method '%s' must be '%s' for a password", method, guestAgent)

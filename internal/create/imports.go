@@ -12,6 +12,9 @@ import (
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
+// Fields: spec.dataVolumeTemplates, and a volume for each of them. KubeVirt's controller makes DataVolumes of the templates, which CDI fills: a data
+// volume belongs to the VM, and goes with it.
+
 // importType is one type of --volume-import.
 type importType struct {
 	// required and optional are its parameters besides type, name, size and bootorder.
@@ -23,29 +26,36 @@ type importType struct {
 
 // importTypes are those of virtctl. CDI documents what their parameters mean.
 var importTypes = map[string]importType{
+	// An empty disk.
 	"blank": {sized: true, spec: func(parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{Blank: &cdi.DataVolumeBlankImage{}})
 	}},
+	// An object of Google Cloud Storage.
 	"gcs": {[]string{"url"}, []string{"secretref"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{GCS: &cdi.DataVolumeSourceGCS{URL: p.values["url"], SecretRef: p.values["secretref"]}})
 	}},
+	// A file of a web server. Headers of a Secret are not in the manifest.
 	"http": {[]string{"url"}, []string{"secretref", "certconfigmap", "extraheaders", "secretextraheaders"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{HTTP: &cdi.DataVolumeSourceHTTP{URL: p.values["url"], SecretRef: p.values["secretref"],
 			CertConfigMap: p.values["certconfigmap"], ExtraHeaders: p.list("extraheaders"), SecretExtraHeaders: p.list("secretextraheaders")}})
 	}},
+	// A disk of oVirt.
 	"imageio": {[]string{"url", "diskid"}, []string{"secretref", "certconfigmap"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{Imageio: &cdi.DataVolumeSourceImageIO{URL: p.values["url"], DiskID: p.values["diskid"],
 			SecretRef: p.values["secretref"], CertConfigMap: p.values["certconfigmap"]}})
 	}},
+	// An object of Amazon S3, or of a server that speaks its protocol.
 	"s3": {[]string{"url"}, []string{"secretref", "certconfigmap"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{S3: &cdi.DataVolumeSourceS3{URL: p.values["url"], SecretRef: p.values["secretref"],
 			CertConfigMap: p.values["certconfigmap"]}})
 	}},
+	// A disk of VMware, by its Virtual Disk Development Kit, of which initimageurl is an image.
 	"vddk": {[]string{"url", "uuid", "thumbprint", "secretref", "backingfile"}, []string{"initimageurl"}, true, func(p parameters) (cdi.DataVolumeSpec, error) {
 		return from(cdi.DataVolumeSource{VDDK: &cdi.DataVolumeSourceVDDK{URL: p.values["url"], UUID: p.values["uuid"], Thumbprint: p.values["thumbprint"],
 			SecretRef: p.values["secretref"], BackingFile: p.values["backingfile"], InitImageURL: p.values["initimageurl"]}})
 	}},
 	"registry": {nil, []string{"url", "imagestream", "pullmethod", "secretref", "certconfigmap"}, true, fromRegistry},
+	// A copy of a claim, also of another namespace whose claims the user may copy.
 	"pvc": {[]string{"src"}, nil, false, func(p parameters) (cdi.DataVolumeSpec, error) {
 		namespace, name, err := p.elsewhere()
 		if err != nil {
@@ -53,6 +63,7 @@ var importTypes = map[string]importType{
 		}
 		return from(cdi.DataVolumeSource{PVC: &cdi.DataVolumeSourcePVC{Namespace: namespace, Name: name}})
 	}},
+	// A copy of a VolumeSnapshot.
 	"snapshot": {[]string{"src"}, nil, false, func(p parameters) (cdi.DataVolumeSpec, error) {
 		namespace, name, err := p.elsewhere()
 		if err != nil {
@@ -60,6 +71,7 @@ var importTypes = map[string]importType{
 		}
 		return from(cdi.DataVolumeSource{Snapshot: &cdi.DataVolumeSourceSnapshot{Namespace: namespace, Name: name}})
 	}},
+	// A copy of what a DataSource points to, such as the newest image of an operating system.
 	"ds": {[]string{"src"}, nil, false, fromDataSource},
 }
 
@@ -79,6 +91,7 @@ func (p parameters) elsewhere() (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
+// fromRegistry is virtctl's withVolumeSourceRegistry. An imagestream is OpenShift's name of an image.
 func fromRegistry(p parameters) (spec cdi.DataVolumeSpec, err error) {
 	if (p.values["url"] == "") == (p.values["imagestream"] == "") {
 		return spec, wrong(p.flag, "either url or imagestream must be given")
@@ -95,6 +108,7 @@ func fromRegistry(p parameters) (spec cdi.DataVolumeSpec, err error) {
 	return from(cdi.DataVolumeSource{Registry: source})
 }
 
+// fromDataSource is virtctl's withVolumeSourceRefDataSource. Without a namespace CDI looks in that of the VM.
 func fromDataSource(p parameters) (cdi.DataVolumeSpec, error) {
 	namespace, name, err := split(p.values["src"])
 	if err != nil {
@@ -131,6 +145,7 @@ func (b *building) imports() error {
 
 const importFlag = "volume-import"
 
+// importVolume is virtctl's withImportedVolume. The type decides which other parameters there may be.
 func (b *building) importVolume(i int, text string) error {
 	kind := ""
 	for part := range strings.SplitSeq(text, ",") {

@@ -9,6 +9,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// Fields: spec.instancetype and spec.preference with inferFromVolume. Labels of the source of a volume recommend both
+// (instancetype.kubevirt.io/default-instancetype and default-preference). Admission follows them, so that nothing is looked up here.
+
 // infer writes inferFromVolume where no name is given. What the user did not ask for is inferred if the volume allows it, and a failure is ignored
 // when the VM is admitted: the memory of the manifest counts then.
 func (b *building) infer() error {
@@ -39,6 +42,7 @@ func (b *building) infer() error {
 	return nil
 }
 
+// wanted reports whether a matcher is to be inferred: it is, unless a name is given or --infer-... is false.
 func wanted(r Reference) bool { return r.Name == "" && (r.Infer == nil || *r.Infer) }
 
 // inferred returns the volume to infer from: the given one, else the first of the order of boot, else the first.
@@ -63,7 +67,8 @@ func (b *building) inferred(from string) (string, error) {
 	return from, nil
 }
 
-// recommends reports whether the source of a volume can have the labels that recommend an instancetype and a preference.
+// recommends reports whether the source of a volume can have the labels that recommend an instancetype and a preference. It is virtctl's
+// volumeValidToInferFrom: an image that is downloaded by a URL has no labels.
 func (b *building) recommends(volume v1.Volume) bool {
 	if volume.PersistentVolumeClaim != nil {
 		return true

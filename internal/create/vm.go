@@ -10,21 +10,35 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// Fields of the VM: metadata.name and namespace, runStrategy, terminationGracePeriodSeconds, domain.memory, and both matchers.
+// What no flag says is left to admission: disks, interfaces, the kind of a matcher. Two things are not, since virtctl writes them: the grace period
+// of 180 seconds, and a memory of 512Mi where there is no instancetype.
+
 // VM are the flags of 'create vm'. The names of the fields are those of virtctl's flags.
 type VM struct {
-	Name, Namespace, RunStrategy string
-	TerminationGracePeriod       int64
+	// Name must be given. Names of volumes derive from it.
+	Name string
+	// Namespace is empty for a manifest that goes wherever it is applied.
+	Namespace string
+	// RunStrategy is one of runStrategies, in any case.
+	RunStrategy string
+	// TerminationGracePeriod is in seconds.
+	TerminationGracePeriod int64
 	// Memory is the guest's; empty for virtctl's default of 512Mi, which counts where there is no instancetype.
 	Memory                   string
 	Instancetype, Preference Reference
 
-	VolumeContainerdisk, VolumePVC, VolumeImport    []string
-	VolumeDatasource, VolumeClonePVC, VolumeBlank   []string
-	VolumeSysprep                                   string
-	User, Password                                  string
-	SSHKeys                                         []string
-	AccessCred                                      []string
-	CloudInit, CloudInitUserData, CloudInitNetwork  string
+	// Each volume is one text for parse.
+	VolumeContainerdisk, VolumePVC, VolumeImport  []string
+	VolumeDatasource, VolumeClonePVC, VolumeBlank []string
+	VolumeSysprep                                 string
+	// User, Password and SSHKeys are cloud-init's. The password is the content of a file, which is for the caller to read.
+	User, Password string
+	SSHKeys        []string
+	AccessCred     []string
+	// CloudInit is nocloud, configdrive or none, in any case. User data and network data are in base64.
+	CloudInit, CloudInitUserData, CloudInitNetwork string
+	// GAManageSSHGiven and CloudInitChanged report that the user gave these flags: access credentials set those that were not given.
 	GAManageSSH, GAManageSSHGiven, CloudInitChanged bool
 }
 
@@ -93,6 +107,7 @@ func (b *building) base() error {
 	return nil
 }
 
+// runStrategy writes the API's spelling: the API is strict, and people are not.
 func (b *building) runStrategy() error {
 	var names []string
 	for _, strategy := range runStrategies {
@@ -105,6 +120,7 @@ func (b *building) runStrategy() error {
 	return wrong("run-strategy", "'%s' must be '%s'", b.RunStrategy, strings.Join(names, "', '"))
 }
 
+// instancetype is virtctl's withInstancetype. An instancetype owns the memory, so that the default would be a conflict.
 func (b *building) instancetype() error {
 	if b.Instancetype.Name == "" {
 		return nil

@@ -10,6 +10,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// Fields: spec.template.spec.volumes, and disks for those that have a place in the order of boot.
+// A VM without such disks boots from its first volume, because admission adds the disks in the order of the volumes.
+
 // Names of the volumes of which a VM has one at most. They are virtctl's.
 const (
 	sysprepVolume   = "sysprepdisk"
@@ -37,6 +40,7 @@ func (b *building) add(p parameters, volume v1.Volume) error {
 	return nil
 }
 
+// containerdisks is virtctl's withContainerdiskVolume.
 func (b *building) containerdisks() error {
 	for i, text := range b.VolumeContainerdisk {
 		p, err := parse("volume-containerdisk", text, "src", "name", "bootorder")
@@ -58,6 +62,7 @@ func (b *building) containerdisks() error {
 	return nil
 }
 
+// claims is virtctl's withPvcVolume. The claim is used as it is: what the VM writes stays in it.
 func (b *building) claims() error {
 	for _, text := range b.VolumePVC {
 		p, err := parse("volume-pvc", text, "src", "name", "bootorder")
@@ -82,6 +87,7 @@ func (b *building) claims() error {
 	return nil
 }
 
+// sysprep is virtctl's withSysprepVolume. The disk is an answer file for the setup of Windows.
 func (b *building) sysprep() error {
 	if b.VolumeSysprep == "" {
 		return nil
