@@ -40,7 +40,7 @@ func captureCommand(o *options) *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case len(found) != 1:
+		case len(found) != 1: // one domain is the hardware of one VM
 			return fmt.Errorf("name one VM or VMI for the domain, not %d", len(found))
 		}
 		return o.capture(found[0], running, c.host)

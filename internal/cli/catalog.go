@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// catalogCommand is 'catalog', whose commands are for whoever maintains instancetypes and preferences. Those for users of a catalog, such as
+// 'instancetypes', are commands of their own.
 func catalogCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
@@ -28,7 +30,8 @@ func catalogCommand(o *options) *cobra.Command {
 // clusterSource is the source that means the current cluster. A folder of this name is './cluster'.
 const clusterSource = "cluster"
 
-// catalog reads the catalog that a source names.
+// catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
+// any object is an error.
 func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog, error) {
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if source == clusterSource {
@@ -55,7 +58,8 @@ func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog
 	return read, err
 }
 
-// catalogFiles reads the files of a catalog that is published, or of this machine.
+// catalogFiles reads the files of a catalog that is published, or of this machine. Both have the same path from here on, so that a catalog gets the
+// same findings before and after it is published.
 func (o *options) catalogFiles(ctx context.Context, source string) ([]workbench.CatalogFile, error) {
 	if !strings.HasPrefix(source, oci.Scheme) {
 		return workbench.ReadCatalogFiles(source, o.In)

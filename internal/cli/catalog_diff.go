@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// catalogDiffCommand is 'catalog diff'. Its exit statuses are those of 'diff', so that one pipeline can judge VMs and catalogs.
 func catalogDiffCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
@@ -99,6 +100,7 @@ func (o *options) printCatalogDifference(d catalog.Difference) error {
 // marks stand before changed objects.
 var marks = map[string]string{catalog.Added: "+", catalog.Removed: "-", catalog.Changed: "~"}
 
+// writeCatalogDifference prints a line with the verdict and all counts, then each change.
 func writeCatalogDifference(out io.Writer, d catalog.Difference) {
 	count := map[string]int{}
 	for _, c := range d.Changes {

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// catalogLintCommand is 'catalog lint'. Findings are the answer and go to standard output; only what kept a verdict from being made is on standard
+// error. --strict is for a pipeline in which warnings stop a release too.
 func catalogLintCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
@@ -34,7 +36,7 @@ func catalogLintCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// lintReport is the answer of 'catalog lint' as a document.
+// lintReport is the answer of 'catalog lint' as a document. The counts of objects show that a catalog without findings was not an empty one.
 type lintReport struct {
 	Source        string                     `json:"source"`
 	Instancetypes int                        `json:"instancetypes"`
@@ -72,6 +74,7 @@ func (o *options) lint(cmd *cobra.Command, source string) error {
 	return report.outcome(o.bench.Strict)
 }
 
+// count counts the findings by severity.
 func (r *lintReport) count() {
 	for _, f := range r.Findings {
 		switch f.Severity {
@@ -98,6 +101,7 @@ func (r *lintReport) outcome(strict bool) error {
 	return nil
 }
 
+// printFindings prints the findings, then one line with all counts.
 func (o *options) printFindings(r lintReport) {
 	for _, f := range r.Findings {
 		printFinding(o.Out, f)
@@ -107,7 +111,8 @@ func (o *options) printFindings(r lintReport) {
 		counted(r.Errors, "error"), counted(r.Warnings, "warning"), counted(r.Notes, "note"))))
 }
 
-// printFinding prints a finding with its remedy.
+// printFinding prints a finding with its remedy. FILE:LINE stands first, as in the output of compilers, so that editors and code hosts can jump there.
+// An object of a cluster has neither.
 func printFinding(out io.Writer, f workbench.CatalogFinding) {
 	at, object := f.Object, ""
 	if f.File != "" {
@@ -123,6 +128,7 @@ func printFinding(out io.Writer, f workbench.CatalogFinding) {
 	fmt.Fprintln(out, printable("    "+f.Remedy))
 }
 
+// counted returns a number with its noun, in the plural unless it is 1.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

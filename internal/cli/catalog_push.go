@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mostTags bounds the versions of one repository that are compared.
+// mostTags bounds the versions of one repository that are compared: a registry that lists tags without end must not keep a push from ending.
 const mostTags = 10_000
 
+// catalogPushCommand is 'catalog push'. A version that exists is never overwritten: its signatures and
+// mirrors are of its digest.
 func catalogPushCommand(o *options) *cobra.Command {
 	p := push{options: o}
 	cmd := &cobra.Command{
@@ -77,7 +79,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 	return nil
 }
 
-// publishable reads a catalog that has no object which an API server would refuse.
+// publishable reads a catalog that has no object which an API server would refuse. Whoever applies a published catalog could not mend it.
 func (p *push) publishable(ctx context.Context, source string) (workbench.Catalog, error) {
 	read, err := p.catalog(ctx, source)
 	if err != nil {
@@ -96,6 +98,8 @@ func (p *push) publishable(ctx context.Context, source string) (workbench.Catalo
 	return read, nil
 }
 
+// annotations returns those of the OCI image specification. The time is that of the commit and not of the push, so that the same commit has the same
+// digest; without Git there is none.
 func (p *push) annotations(v workbench.Version, c workbench.Commit) map[string]string {
 	all := map[string]string{ocispec.AnnotationVersion: v.Tag}
 	if c.Revision != "" {
@@ -120,7 +124,8 @@ type predecessorOf struct {
 	now       time.Time
 }
 
-// compare refuses instancetypes that the preceding version has with another spec.
+// compare refuses instancetypes that the preceding version has with another spec. It reads the index of that version alone, which has a digest of each
+// spec.
 func (p *push) compare(ctx context.Context, client *oci.Client, of predecessorOf) error {
 	repository, _, _ := cutTag(of.reference)
 	tags, err := client.Tags(ctx, of.reference, mostTags)

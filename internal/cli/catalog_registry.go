@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addRegistry adds the flags that say how a registry is reached.
+// addRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
 func (o *options) addRegistry(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
 	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
 }
 
-// client of the registry, with docker's credentials.
+// registryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
 func (o *options) registryClient() (*oci.Client, error) {
 	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
 	return oci.New(o.registry)
@@ -38,6 +38,7 @@ func cutTag(reference string) (repository, tag string, found bool) {
 	return reference[:at], reference[at+1:], true
 }
 
+// catalogPullCommand is 'catalog pull'. Its -o is a folder and not a format: the files are written byte by byte as they were published.
 func catalogPullCommand(o *options) *cobra.Command {
 	var folder string
 	cmd := &cobra.Command{
@@ -66,7 +67,8 @@ func catalogPullCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// writeFolder writes files into a new folder. They are written beside it first: a folder that exists is whole.
+// writeFolder writes files into a new folder. They are written beside it first: a folder that exists is whole. The names of the files come from a
+// registry, so they are hostile: os.Root keeps all of them below the folder.
 func writeFolder(folder string, files []oci.File) (err error) {
 	folder = filepath.Clean(folder)
 	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
@@ -102,6 +104,7 @@ func writeFolder(folder string, files []oci.File) (err error) {
 	return os.Rename(part, folder)
 }
 
+// catalogCopyCommand is 'catalog copy'. The copy has the digest of the original, so that its signatures hold.
 func catalogCopyCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "copy oci://FROM:VERSION oci://TO:VERSION", Short: "Copy a published catalog and its signatures to another repository",
@@ -123,6 +126,7 @@ func catalogCopyCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// catalogInspectCommand is 'catalog inspect'. It reads the index of the catalog, which is a document of its own in the artifact.
 func catalogInspectCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "inspect oci://HOST/REPOSITORY:VERSION", Short: "Show what a published catalog has, without its files",

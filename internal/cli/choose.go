@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// instancetypesCommand is 'instancetypes'. Unlike 'kubectl get', it lists both scopes at once, leaves out what is obsolete, and tells what meets a
+// preference's requirements.
 func instancetypesCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "instancetypes",
@@ -41,6 +43,7 @@ func instancetypesCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// preferencesCommand is 'preferences', the same question from the other side: which of them an instancetype satisfies.
 func preferencesCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "preferences",
@@ -63,7 +66,7 @@ type wish struct {
 	selector, source string
 }
 
-// addWish adds the flags that both lists have.
+// addWish adds the flags that both lists have. The values are read when the command runs.
 func (o *options) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
 	w := &wish{Wish: workbench.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
@@ -79,7 +82,8 @@ func (o *options) addWish(cmd *cobra.Command, kinds instancetype.KindNames, abou
 // sourceUsage is the help of a flag that names a catalog.
 const sourceUsage = "catalog to choose from: a folder, a file, '-', an OCI reference, or 'cluster' for that of the current cluster and namespace"
 
-// choose prints the offers that meet a wish.
+// choose prints the offers that meet a wish. An object of the catalog that cannot be read is left out with a warning: one broken manifest must not
+// hide all others. An empty list is an answer and no error.
 func (o *options) choose(ctx context.Context, w *wish, columns []column) (err error) {
 	if w.Labels, err = labels.Parse(w.selector); err != nil {
 		return fmt.Errorf("--selector '%s': %w", w.selector, err)
@@ -144,6 +148,7 @@ func required(o workbench.Offer) string {
 	return fmt.Sprint(o.CPUs)
 }
 
+// memory is the memory of an instancetype, or the least that a preference asks for; empty if it asks for none.
 func memory(o workbench.Offer) string {
 	if o.Memory == nil {
 		return ""
@@ -151,7 +156,7 @@ func memory(o workbench.Offer) string {
 	return o.Memory.String()
 }
 
-// fits is the column of the engine's verdict.
+// fits is the column of the engine's verdict. It is printed only with --for, since without the other object there is no verdict.
 var fits = column{head: "FITS", cell: func(o workbench.Offer) string {
 	if *o.Fits {
 		return "yes"

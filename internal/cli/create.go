@@ -57,10 +57,11 @@ func (o *options) namespace() string {
 	return *o.cluster.Namespace
 }
 
-// fieldManager owns the fields of what is applied.
+// fieldManager owns the fields of what is applied. Fields of another owner are a conflict, which is answered as a rejection and never forced.
 const fieldManager = "kubectl-kiln"
 
-// finish prints a manifest, or applies it.
+// finish prints a manifest, or applies it. What the API server or a webhook refuses is an answer (exit status 1); a cluster that does not answer is a
+// fault (2).
 func (o *options) finish(ctx context.Context, m *made, typed client.Object) error {
 	object, err := manifest(typed)
 	if err != nil || !m.apply {
@@ -110,6 +111,7 @@ func manifest(typed client.Object) (*unstructured.Unstructured, error) {
 // meaningless are the objects that Go's encoder writes though they are empty. Other empty objects, such as emptyDisk, mean something.
 var meaningless = []string{"metadata", "resources", "creationTimestamp"}
 
+// drop removes meaningless objects from a document, the innermost first: an object that holds only such ones is empty afterwards.
 func drop(node any) {
 	switch node := node.(type) {
 	case map[string]any:

@@ -5,6 +5,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// createInstancetypeCommand is 'create instancetype', with the flags of virtctl. A namespace makes it the namespaced kind, because it would have no
+// effect on the cluster-wide one.
 func createInstancetypeCommand(o *options) *cobra.Command {
 	var f create.Instancetype
 	cmd := &cobra.Command{
@@ -38,6 +40,7 @@ func createInstancetypeCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// createPreferenceCommand is 'create preference'. virtctl has no flags for the other fields of a preference: they are added to the manifest.
 func createPreferenceCommand(o *options) *cobra.Command {
 	var f create.Preference
 	cmd := &cobra.Command{

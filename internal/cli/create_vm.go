@@ -17,7 +17,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// vmFlags are those of 'create vm' that are not read yet.
+// vmFlags are the flags of 'create vm' that are not read yet. create.VM has those that are copied as they are.
 type vmFlags struct {
 	create.VM
 	inferInstancetype, inferPreference bool
@@ -25,6 +25,7 @@ type vmFlags struct {
 	*made
 }
 
+// createVMCommand is 'create vm'. Flags of virtctl's names have virtctl's meaning; --fit, --filename and --apply are Kiln's.
 func createVMCommand(o *options) *cobra.Command {
 	f := &vmFlags{}
 	cmd := &cobra.Command{
@@ -51,6 +52,7 @@ func createVMCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// addMachine adds the flags of run strategy, instancetype and preference. The help shows all flags in the order in which they are added.
 func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 	flags.StringVar(&f.RunStrategy, "run-strategy", "Always", "runStrategy: Always, Manual, Halted, Once or RerunOnFailure")
 	flags.Int64Var(&f.TerminationGracePeriod, "termination-grace-period", 180, "terminationGracePeriodSeconds")
@@ -65,6 +67,7 @@ func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Preference.From, "infer-preference-from", "", "volume to infer the preference from")
 }
 
+// addVolumes adds the flags of volumes. They are arrays and not slices: a comma in a value separates its names, and not two values.
 func (f *vmFlags) addVolumes(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.VolumeContainerdisk, "volume-containerdisk", nil, "containerdisk: src, name, bootorder")
 	flags.StringArrayVar(&f.VolumePVC, "volume-pvc", nil, "PVC of the VM's namespace: src, name, bootorder")
@@ -77,6 +80,7 @@ func (f *vmFlags) addVolumes(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.VolumeBlank, "volume-blank", nil, "deprecated: --volume-import type:blank")
 }
 
+// addGuest adds the flags of cloud-init and of access credentials. The password is read from a file: a flag would be in the process list.
 func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 	flags.StringVar(&f.User, "user", "", "user of cloud-init")
 	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of cloud-init's user, which stands in the VM")
@@ -88,11 +92,13 @@ func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 	flags.StringVar(&f.CloudInitNetwork, "cloud-init-network-data", "", "network data of cloud-init in base64")
 }
 
-// createVM makes the manifest, has it judged if a catalog is named, and prints or applies it.
+// createVM makes the manifest, has it judged if a catalog is named, and prints or applies it. Without --fit and -f it reads no catalog, so that a
+// manifest can be made without a cluster.
 func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 	flags := cmd.Flags()
 	f.Name, f.Namespace = f.named("vm"), o.namespace()
 	f.GAManageSSHGiven, f.CloudInitChanged = flags.Changed("ga-manage-ssh"), flags.Changed("cloud-init")
+	// Inference is on by default, and then a volume that allows none is no error. Who asks for it by the flag gets the error.
 	if flags.Changed("infer-instancetype") {
 		f.Instancetype.Infer = &f.inferInstancetype
 	}
@@ -104,7 +110,7 @@ func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 		if err != nil {
 			return fmt.Errorf("--password-file: %w", err)
 		}
-		f.Password = strings.TrimSpace(string(password))
+		f.Password = strings.TrimSpace(string(password)) // editors end a file with a newline
 	}
 	var catalog *workbench.Catalog
 	if f.fit != "" || flags.Changed("filename") {
@@ -166,7 +172,7 @@ func (o *options) judge(ctx context.Context, catalog *workbench.Catalog, vm *v1.
 	return nil
 }
 
-// choose sets the instancetype that fits.
+// choose sets the instancetype that fits --fit and the preference best, by the rules of workbench.Catalog.Nearest.
 func (f *vmFlags) choose(catalog workbench.Catalog) error {
 	w := workbench.Wish{Kinds: instancetype.Kinds, For: f.Preference.Name}
 	for part := range strings.SplitSeq(f.fit, ",") {

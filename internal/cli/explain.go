@@ -31,7 +31,8 @@ func explainCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// printExplanation prints the tree of fields with their origins, then what was not applied, then notes.
+// printExplanation prints the tree of fields with their origins, then what was not applied, then notes. Documents have an empty list where everything
+// was applied, since jq fails on null.
 func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) error {
 	explained, err := r.Explain(ctx)
 	if err != nil {
@@ -120,4 +121,5 @@ func common(a, b []string) int {
 	return n
 }
 
+// indent returns the spaces before a row; the first level is below the name of the object.
 func indent(depth int) string { return strings.Repeat("  ", depth+1) }

@@ -56,7 +56,7 @@ func completion(root *cobra.Command) {
 	}
 }
 
-// nothing returns the fault of a run whose files or names hold no object of the wanted kind.
+// nothing returns the fault of a run whose files or names hold no object of the wanted kind. Silence would look like acceptance in a pipeline.
 func (o *options) nothing(wanted string, args []string) error {
 	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
 	for i := range where {

@@ -69,6 +69,7 @@ func (o *options) render(cmd *cobra.Command, args []string, r renderOptions) err
 		all = append(all, rendered.Documents...)
 		return nil
 	})
+	// What was rendered is printed although another object was refused: the exit status tells.
 	if len(all) == 0 {
 		return err
 	}

@@ -37,6 +37,7 @@ func writeDocuments(folder string, r workbench.Reviewed, documents []render.Docu
 		return err
 	}
 	defer root.Close()
+	// Objects of several namespaces may have one name.
 	of := filepath.Join(r.GetNamespace(), r.GetName())
 	if err := root.MkdirAll(of, 0o755); err != nil {
 		return err

@@ -124,6 +124,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
+	// The dry run was compared, and the VM may have been edited since: what is printed is what the second request stored.
 	result := planned
 	if !r.dryRun {
 		if result, err = workbench.Repin(ctx, r.cluster, named, r.keys); err != nil {
@@ -139,7 +140,7 @@ func (o *options) repinOne(ctx context.Context, in workbench.Inputs, r repinOpti
 	return o.printRepinned(answer)
 }
 
-// alone reviews inputs of one VM, which must have a template.
+// alone reviews inputs of one VM, which must have a template: without one there is no VMI to compare.
 func (o *options) alone(ctx context.Context, in workbench.Inputs) (workbench.Reviewed, error) {
 	all, err := o.review(ctx, in, nil)
 	if err != nil {

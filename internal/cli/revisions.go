@@ -54,7 +54,7 @@ func revisionsCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// shown is how many users of a revision a line names. JSON and YAML name all.
+// shown is how many users of a revision a line names. JSON and YAML name all. Thousands of VMs may share one revision.
 const shown = 3
 
 // printUsages prints a table, with a column for the namespace when all are listed.

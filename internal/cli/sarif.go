@@ -17,6 +17,7 @@ const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
 func (o *options) printSARIF(findings []workbench.CatalogFinding) error {
 	run := sarif.NewRunWithInformationURI("kubectl-kiln", rulesURI)
 	run.Tool.Driver.WithVersion(version.Read().Version)
+	// All rules are listed, those without findings too: a code host shows which checks a run made. A result refers to its rule by its index.
 	index := map[string]int{}
 	for i, rule := range workbench.CatalogRules() {
 		index[rule.Name] = i
@@ -24,6 +25,7 @@ func (o *options) printSARIF(findings []workbench.CatalogFinding) error {
 		described.WithDefaultConfiguration(sarif.NewReportingConfiguration().WithLevel(string(rule.Severity)))
 	}
 	for _, f := range findings {
+		// A message is shown without the other fields, so it has the remedy.
 		result := run.CreateResultForRule(f.Rule).WithRuleIndex(index[f.Rule]).WithLevel(string(f.Severity))
 		result.WithMessage(sarif.NewTextMessage(f.Message + ". Remedy: " + f.Remedy))
 		location := sarif.NewLocation()

@@ -34,6 +34,7 @@ func validateCommand(o *options) *cobra.Command {
 					outcome = worse(outcome, o.unanswered(r.Fault))
 					continue
 				}
+				// A rejection goes on to the next object; output that cannot be written ends the run.
 				rejected := o.printVerdict(r)
 				if rejected != nil && !errors.Is(rejected, ErrRejected) {
 					return rejected
