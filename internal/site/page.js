@@ -5,8 +5,18 @@
   const byID = new Map();
   for (const kind of Object.keys(kinds)) {
     data[kind] = data[kind] || [];
-    data[kind].forEach((object, index) => byID.set(object.id, { kind, index, object }));
+    data[kind].forEach((object, index) => {
+      object.fields = (data.fields[object.id] || []).map(([path, value]) => ({ path: data.texts[path], value }));
+      object.description = data.texts[data.descriptions[object.id]];
+      byID.set(object.id, { kind, index, object });
+    });
   }
+  data.instancetypes.forEach((object, index) => {
+    for (const i of object.fits || []) {
+      const partner = data.preferences[i];
+      (partner.fits = partner.fits || []).push(index);
+    }
+  });
   const gib = 2 ** 30;
   const dialog = document.getElementById('details');
   const heading = document.getElementById('details-title');
@@ -202,13 +212,15 @@
     open();
   }
 
+  // shown is the hash of what the dialog shows. The dialog's 'close' comes later than its closing: a link may have been followed since.
+  let shown = '';
   function open() {
+    shown = location.hash;
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
   }
   dialog.addEventListener('close', () => {
-    const view = views[current];
-    if (location.hash !== hashOf(view)) location.hash = hashOf(view);
+    if (location.hash === shown) location.hash = hashOf(views[current]);
   });
 
   function route() {

@@ -45,7 +45,7 @@ type Object struct {
 	Name        string `json:"name"`
 	Namespace   string `json:"namespace,omitempty"`
 	Display     string `json:"display,omitempty"`
-	Description string `json:"description,omitempty"`
+	Description string `json:"-"`
 	// Lifecycle is 'active', 'deprecated' or 'obsolete'; ReplacedBy names the object to use instead.
 	Lifecycle  string `json:"lifecycle"`
 	ReplacedBy string `json:"replacedBy,omitempty"`
@@ -62,17 +62,46 @@ type Object struct {
 	// Features are words such as 'dedicated CPUs' and 'hugepages 2Mi'.
 	Features []string `json:"features,omitempty"`
 	// Fields are the leaves of the spec, for comparison.
-	Fields []Field `json:"fields"`
-	// Fits are the indexes of the preferences that an instancetype can be used with, or the reverse.
-	Fits []int `json:"fits"`
+	Fields []Field `json:"-"`
+	// Fits of an instancetype are the indexes of the preferences that it can be used with. A preference needs none: the page finds them.
+	Fits []int `json:"fits,omitempty"`
 	// Manifest is the object in YAML.
 	Manifest string `json:"manifest"`
 }
 
 // Field is a leaf of a spec.
-type Field struct {
-	Path  string `json:"path"`
-	Value string `json:"value"`
+type Field struct{ Path, Value string }
+
+// pageData is what the page's script reads. Paths of fields and descriptions stand in it once: the instancetypes of a series share them.
+type pageData struct {
+	Catalog
+	Texts []string `json:"texts"`
+	// Descriptions are indexes in Texts, by the objects' IDs.
+	Descriptions map[string]int `json:"descriptions"`
+	// Fields of each object by its ID: the index of the path in Texts, and the value.
+	Fields map[string][][2]any `json:"fields"`
+}
+
+func dataOf(c Catalog) pageData {
+	data := pageData{Catalog: c, Texts: []string{}, Descriptions: map[string]int{}, Fields: map[string][][2]any{}}
+	index := map[string]int{}
+	text := func(of string) int {
+		at, known := index[of]
+		if !known {
+			at = len(data.Texts)
+			index[of], data.Texts = at, append(data.Texts, of)
+		}
+		return at
+	}
+	for _, o := range slices.Concat(c.Instancetypes, c.Preferences) {
+		if o.Description != "" {
+			data.Descriptions[o.ID] = text(o.Description)
+		}
+		for _, f := range o.Fields {
+			data.Fields[o.ID] = append(data.Fields[o.ID], [2]any{text(f.Path), f.Value})
+		}
+	}
+	return data
 }
 
 // Page returns the page of a catalog.
@@ -81,7 +110,7 @@ func Page(c Catalog) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the page's template: %w", err)
 	}
-	data, err := json.Marshal(c) // escapes <, > and &: no text ends the script element
+	data, err := json.Marshal(dataOf(c)) // escapes <, > and &: no text ends the script element
 	if err != nil {
 		return nil, err
 	}

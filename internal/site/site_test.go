@@ -77,11 +77,19 @@ func TestData(t *testing.T) {
 			if a.Key != "id" || a.Val != "data" {
 				continue
 			}
-			var got Catalog
+			var got pageData
 			if err := json.Unmarshal([]byte(node.FirstChild.Data), &got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			for _, objects := range [][]Object{got.Instancetypes, got.Preferences} {
+				for i := range objects {
+					for _, f := range got.Fields[objects[i].ID] {
+						objects[i].Fields = append(objects[i].Fields, Field{got.Texts[int(f[0].(float64))], f[1].(string)})
+					}
+					objects[i].Description = got.Texts[got.Descriptions[objects[i].ID]]
+				}
+			}
+			if diff := cmp.Diff(want, got.Catalog); diff != "" {
 				t.Error(diff)
 			}
 			return

@@ -42,7 +42,6 @@ func (c Catalog) Page(now time.Time) (page site.Catalog, err error) {
 		for j, other := range index.Preferences {
 			if catalog.Meets(objects[one.Key], objects[other.Key]) {
 				page.Instancetypes[i].Fits = append(page.Instancetypes[i].Fits, j)
-				page.Preferences[j].Fits = append(page.Preferences[j].Fits, i)
 			}
 		}
 	}
@@ -59,7 +58,7 @@ func shownEntry(kind string, e catalog.Entry) site.Object {
 	shown := site.Object{
 		ID: kind + "/" + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), Name: e.Name, Namespace: e.Namespace, Display: e.DisplayName,
 		Description: e.Description, Lifecycle: e.Lifecycle, ReplacedBy: e.ReplacedBy, Class: e.Labels[labelClass], Architectures: e.Architectures,
-		CPUs: e.CPUs, GPUs: e.GPUs, Features: e.Features, Fits: []int{},
+		CPUs: e.CPUs, GPUs: e.GPUs, Features: e.Features,
 	}
 	if kind == "preference" {
 		shown.Class = e.Labels[labelSystem]
