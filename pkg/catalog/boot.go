@@ -44,6 +44,7 @@ func (t *trials) boot(m machine, frozen *record.Record) (render.Result, field.Er
 	if !verdict.Allowed() {
 		return render.Result{}, verdict.Errors
 	}
+	// A fixed seed gives all VMs of a run one UUID and the same MACs, so that no difference comes from them.
 	identity.Fill(vmi, "kiln.catalog/probe")
 	return render.Domain(render.Machine{
 		VMI: vmi, Defaults: t.cluster.Frontend, Frozen: frozen,
@@ -69,6 +70,7 @@ func equipped(m machine) *v1.VirtualMachine {
 		source.ClaimName = name
 		return v1.VolumeSource{PersistentVolumeClaim: source}
 	}
+	// No disk, interface or input has a bus or model: each is a question to the preference, and then to the defaults.
 	spec := &vm.Spec.Template.Spec
 	spec.Architecture = m.architecture
 	spec.Volumes = []v1.Volume{

@@ -73,6 +73,7 @@ func (c *comparison) judge(change *Change, was, is *Object) {
 				continue // no VM of this kind has run
 			}
 			booted = true
+			// The changed object alone: what it works with stays as VMs have it.
 			m.Set = join(new, with.set)
 			alone := change.tried(c.next(m, before), Where{with.names, []string{architecture}})
 			if with.changes && was.Instancetype != nil {
@@ -104,6 +105,7 @@ func (c *comparison) next(m machine, before render.Result) outcome {
 	if len(refused) > 0 {
 		return outcome{verdict: Refused, reason: why(refused)}
 	}
+	// Frontends are compared, not whole domains: paths and CPUs of the assumed host are nothing that a guest sees.
 	changes := abi.Compare(before.Frontend, after.Frontend)
 	return outcome{verdict: record.Judge(changes), changes: changes}
 }

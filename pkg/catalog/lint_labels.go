@@ -43,6 +43,7 @@ var labelRules = []Rule{
 		"set spec.preferredArchitecture and spec.requirements.architecture: a label gives no VM an architecture"},
 }
 
+// labels judges the keys of the contract on each object. Labels that an API server would refuse are no concern of it: those objects do not get here.
 func (l *linter) labels() {
 	for _, o := range l.objects {
 		promises := instancetypePromises
@@ -127,6 +128,7 @@ func keysOf(promises []promise, further []string) []string {
 	return keys
 }
 
+// unknown names the key that was probably meant. Other groups of keys are anyone's, and not judged.
 func (l *linter) unknown(at about, full string, known []string) {
 	key := strings.TrimPrefix(full, prefix)
 	best, least := "", (len(key)+2)/3+1
@@ -142,6 +144,7 @@ func (l *linter) unknown(at about, full string, known []string) {
 	l.add("label/unknown", at, message)
 }
 
+// operatingSystem judges label 'os-type' of a preference: dashboards group by the label, and KubeVirt's metrics by the annotation.
 func (l *linter) operatingSystem(o *Object) {
 	key, at := prefix+"os-type", about{o, labelPath(prefix + "os-type")}
 	label, given := o.Labels[key]
@@ -170,9 +173,11 @@ func (l *linter) claimed(o *Object) {
 	}
 }
 
-// published is the form of the names of the published catalog: series, version, a dot and the size.
+// published is the form of the names of the published catalog: series, version, a dot and the size. Its source is the grammar in the README of
+// kubevirt/common-instancetypes.
 var published = regexp.MustCompile(`^[a-z]+([0-9]+)\.([a-z0-9]+)$`)
 
+// named compares labels with a name of the published form. Other names say nothing of version or size.
 func (l *linter) named(o *Object) {
 	parts := published.FindStringSubmatch(o.Name)
 	if parts == nil {

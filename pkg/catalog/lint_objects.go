@@ -43,10 +43,13 @@ func (l *linter) legal() {
 	}
 }
 
+// A folder may well hold one object in two files. 'kubectl apply' and GitOps tools send both, in the order of the files, and report success.
+
 var twiceRules = []Rule{
 	{"catalog/twice", Error, "an object stands once in a catalog", "remove one of them: whoever applies the catalog gets the last one"},
 }
 
+// twice finds objects of one key. The second one is not tried: it would hide what is wrong with the first.
 func (l *linter) twice() {
 	first := map[Key]bool{}
 	for _, o := range l.objects {
@@ -84,6 +87,7 @@ var descriptions = map[string]struct{ labels, annotations []string }{
 
 const displayName = "openshift.io/display-name"
 
+// described finds objects without words for people, as one finding with all that is missing.
 func (l *linter) described() {
 	for _, o := range l.objects {
 		wanted := descriptions["instancetype"]
@@ -136,6 +140,7 @@ func (l *linter) lifecycles() {
 			}
 			continue
 		}
+		// The replacement is of the same kind and namespace: admission names it to users as it stands.
 		successor, found := all[Key{o.Kind, o.Namespace, life.ReplacedBy}]
 		switch {
 		case !found:
@@ -150,6 +155,8 @@ var sameSpecRules = []Rule{
 	{"catalog/same-spec", Warning, "two instancetypes differ in what a VM gets of them", "remove one of them, or make it the replacement of the other"},
 }
 
+// sameSpecs finds instancetypes that differ in name alone. Whoever renames one keeps both for a while, and says so by kilnvm.io/replaced-by: that
+// is no mistake. Preferences of one spec are none either: the published catalog has them for releases of one operating system.
 func (l *linter) sameSpecs() {
 	type content struct{ kind, namespace, spec string }
 	first := map[content]*Object{}

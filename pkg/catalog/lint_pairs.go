@@ -21,6 +21,7 @@ func (l *linter) pairs() {
 	if len(instancetypes) == 0 || len(preferences) == 0 {
 		return
 	}
+	// An object that boots nowhere has a finding of its own, and is not among these.
 	for _, o := range preferences {
 		if l.lacksTrials() {
 			continue
@@ -72,7 +73,7 @@ func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.E
 		fitting++
 		for _, architecture := range on(o, other) {
 			if l.trials.left <= 0 {
-				return fitting, nil, true
+				return fitting, nil, true // not known: a warning would be a guess
 			}
 			_, refused := l.trials.boot(machine{Set: both, architecture: architecture}, nil)
 			if len(refused) == 0 {
@@ -86,7 +87,7 @@ func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.E
 	return fitting, errs, false
 }
 
-// needs are the requirements of a preference in words.
+// needs returns the requirements of a preference in words.
 func needs(o *Object) string {
 	var words string
 	if need := o.Preference.Requirements; need != nil {
@@ -163,7 +164,8 @@ func (l *linter) bootsPreference(o *Object, instancetypes []*Object, architectur
 	return l.anyPartner(o, instancetypes, machine{architecture: architecture}, errs)
 }
 
-// bootsInstancetype tries an instancetype alone, with EFI, and with some preferences.
+// bootsInstancetype tries an instancetype alone, with EFI, and with some preferences. Alone means that the VM names no preference.
+// launchSecurity asks for EFI, which is a field of VMs and preferences, and of no instancetype.
 func (l *linter) bootsInstancetype(o *Object, preferences []*Object, architecture string) (errs field.ErrorList) {
 	m := machine{Set: l.sets[o], architecture: architecture}
 	if _, errs = l.trials.boot(m, nil); len(errs) == 0 {

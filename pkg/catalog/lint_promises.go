@@ -62,6 +62,7 @@ func hugepages(o *Object) string {
 	return ""
 }
 
+// gpus returns the number of spec.gpus. Entries of spec.hostDevices do not count: dashboards cannot tell which of them are GPUs.
 func gpus(o *Object) string {
 	if n := len(o.Instancetype.GPUs); n > 0 {
 		return strconv.Itoa(n)
@@ -76,6 +77,7 @@ func flag(on bool) string {
 	return ""
 }
 
+// switched returns 'true' for a switch that is on. One that is off means the same as an absent one, so neither needs a label.
 func switched(value *bool) string { return flag(value != nil && *value) }
 
 func text(value *string) string {
