@@ -29,11 +29,11 @@ type Step string
 const (
 	// Unchanged is the step of two catalogs that are the same.
 	Unchanged Step = "none"
-	// Patch: whoever takes the new version sees nothing of it in a VM.
+	// Patch is a step without effect: whoever takes the new version sees nothing of it in a VM.
 	Patch Step = "patch"
-	// Minor: something is new, or a VM that takes the new version sees it after a restart.
+	// Minor is an addition: something is new, or a VM that takes the new version sees it after a restart.
 	Minor Step = "minor"
-	// Major: a name is gone, or a VM that takes the new version loses hardware that it knows, or is refused.
+	// Major is a loss: a name is gone, or a VM that takes the new version loses hardware that it knows, or is refused.
 	Major Step = "major"
 )
 

@@ -36,7 +36,8 @@ func (a anchors) firstMissing(path []string, at string) (index int, parent strin
 // element finds an element of the array at a path by its own path. All elements are read at once: to look for each of them from
 // the first one on would cost the square of their number, and a manifest can have a hundred thousand.
 func (a anchors) element(array gjson.Result, parent, at string) gjson.Result {
-	read := parent + "/" // of no element
+	// The pointer of an element with an empty name, which no array has, marks an array that was read.
+	read := parent + "/"
 	if _, seen := a[read]; !seen {
 		a[read] = gjson.Result{}
 		i := 0

@@ -13,6 +13,8 @@ import (
 // Elements: hostdev/source. The frontend has the kind of the device; the binding must be of that kind.
 // KubeVirt: device/hostdevice, which takes addresses from the environment of device plugins. libvirt: "Host device assignment".
 
+// hostdevs returns the devices of the frontend with their sources. A device without a binding is an error: the guest would boot without hardware that
+// its record has.
 func (h *host) hostdevs() []libvirtxml.DomainHostdev {
 	out := slices.Clone(h.Frontend.Devices.Hostdevs)
 	for i := range out {

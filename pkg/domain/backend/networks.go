@@ -16,6 +16,7 @@ import (
 // bandwidth, filterref, trustGuestRxFilters, coalesce, port.
 // KubeVirt: network/domainspec/generators.go and converter/network/configurator.go. libvirt: "Network interfaces".
 
+// interfaces returns the interfaces of the frontend, each connected to its binding.
 func (h *host) interfaces() []libvirtxml.DomainInterface {
 	out := slices.Clone(h.Frontend.Devices.Interfaces)
 	for i := range out {
@@ -31,6 +32,7 @@ func (h *host) interfaces() []libvirtxml.DomainInterface {
 	return out
 }
 
+// nicPath returns the field of an interface by its name, which the frontend keeps in the alias.
 func (h *host) nicPath(name string) *field.Path {
 	i := slices.IndexFunc(h.spec.Domain.Devices.Interfaces, func(n v1.Interface) bool { return n.Name == name })
 	return h.domain.Child("devices", "interfaces").Index(i)
@@ -85,6 +87,7 @@ func (h *host) vhost(out *libvirtxml.DomainInterface) {
 	out.Driver = &driver
 }
 
+// virtio reports whether an interface is of a virtio model; virtio-transitional and virtio-non-transitional are too.
 func virtio(nic *libvirtxml.DomainInterface) bool {
 	return nic.Model != nil && strings.HasPrefix(nic.Model.Type, "virtio")
 }

@@ -13,6 +13,8 @@ import (
 // Elements: seclabel. Host profile: security.secLabel. libvirt: "Security label". The couplings are here too, because most of them protect the
 // guest from the host or the host from the guest.
 
+// secLabels returns the label of hostProfile.security.secLabel. Without one the domain has no seclabel, and libvirt gives it a dynamic label of the
+// security driver that the host has loaded.
 func (h *host) secLabels() []libvirtxml.DomainSecLabel {
 	p := h.policy.Security.SecLabel
 	if p == nil {
@@ -38,6 +40,7 @@ func (h *host) checkCouplings() {
 	}
 }
 
+// couplings are all tried: a VMI gets the errors of all of them at once.
 var couplings = []struct {
 	// violations returns the fields whose values exclude each other.
 	violations func(*host) []*field.Path
@@ -55,9 +58,11 @@ var couplings = []struct {
 		own := h.Frontend.CPU != nil && h.Frontend.CPU.Mode == "host-passthrough"
 		return when(own && h.virtType() == "qemu" && h.spec.Architecture != "s390x", h.domain, "cpu", "model")
 	}, "model 'host-passthrough' needs hardware virtualization, which this host does not offer"},
+	// APIC IDs above 254 need an IOMMU with extended interrupt mode, which QEMU has only with KVM and its split irqchip.
 	{func(h *host) []*field.Path {
 		return when(len(h.Frontend.Devices.IOMMUs) > 0 && h.virtType() == "qemu", h.domain, "cpu")
 	}, "more than 255 vCPUs on amd64, hot-pluggable ones included, need hardware virtualization, which this host does not offer"},
+	// virtiofsd and the peer of vhost-user map the guest's memory into their own processes.
 	{func(h *host) []*field.Path {
 		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anonymous", h.domain, "devices", "filesystems")
 	}, "virtiofs needs shared memory, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
@@ -114,9 +119,11 @@ var couplings = []struct {
 	}, "must be less than hostProfile.memory.hardLimit, which limits QEMU's own memory too; else the kernel kills QEMU"},
 	{func(h *host) []*field.Path { return h.nativeIOConflicts() },
 		"io 'native' bypasses the host page cache and needs cache 'none' or 'directsync', from the disk or hostProfile.disk.cachePolicy"},
+	// QEMU: "setting detect-zeroes to unmap is not allowed without setting discard operation to unmap".
 	{func(h *host) []*field.Path {
 		return when(h.policy.Disk.DetectZeroes == "unmap" && h.policy.Disk.Discard == "ignore", profileRoot, "disk", "detectZeroes")
 	}, "'Unmap' needs hostProfile.disk.discard 'Unmap'"},
+	// QEMU: "bps/iops/max total values and read/write values cannot be used at the same time".
 	{func(h *host) []*field.Path {
 		p := h.policy.DiskLimits
 		return append(when(p.TotalBytesPerSecond != nil && (p.ReadBytesPerSecond != nil || p.WriteBytesPerSecond != nil), profileRoot, "diskLimits",
