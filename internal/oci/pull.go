@@ -41,12 +41,14 @@ func (c *Client) Pull(ctx context.Context, reference string) (Pulled, error) {
 	return out, nil
 }
 
-// Inspect reads an artifact without its files.
+// Inspect reads an artifact without its files: a comparison with a published version needs the digests of the index alone. An Artifact without Files
+// cannot be pushed again.
 func (c *Client) Inspect(ctx context.Context, reference string) (Pulled, error) {
 	out, _, _, err := c.inspect(ctx, reference)
 	return out, err
 }
 
+// inspect reads the manifest and the index. Errors name the reference, as those of all exported functions.
 func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r registry.Reference, found layers, err error) {
 	if r, err = parse(reference); err != nil {
 		return out, r, found, err
@@ -129,7 +131,8 @@ func catalogLayers(manifest ocispec.Manifest) (found layers, err error) {
 	return found, nil
 }
 
-// blob reads a blob whose size was judged, and compares it with its digest.
+// blob reads a blob whose size was judged, and compares it with its digest. A registry that sends more than the manifest states is refused, so that
+// the bounds of catalogLayers bound what is held in memory.
 func (c *Client) blob(ctx context.Context, r registry.Reference, blob ocispec.Descriptor) (raw []byte, err error) {
 	if blob.Size < 0 {
 		return nil, fmt.Errorf("the size must not be negative, is %d", blob.Size)

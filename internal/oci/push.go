@@ -87,6 +87,7 @@ func stage(ctx context.Context, tag string, archive []byte, a Artifact) (*memory
 	return store, manifest, store.Tag(ctx, manifest, tag)
 }
 
+// describe returns the descriptor of a layer, whose title is the file name that 'oras pull' gives it.
 func describe(mediaType, title string, raw []byte) ocispec.Descriptor {
 	layer := content.NewDescriptorFromBytes(mediaType, raw)
 	layer.Annotations = map[string]string{ocispec.AnnotationTitle: title}
@@ -127,7 +128,7 @@ func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, erro
 	return found.Digest, nil
 }
 
-// copySignatures copies the manifest of signatures, if there is one.
+// copySignatures copies the manifest of signatures, if there is one. cosign keeps it under a tag that is made of the digest that was signed.
 func copySignatures(ctx context.Context, src, dst *remote.Repository, signed digest.Digest) error {
 	tag := signatureTag(signed)
 	_, err := oras.Copy(ctx, src, tag, dst, tag, oras.DefaultCopyOptions)

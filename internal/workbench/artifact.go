@@ -39,7 +39,8 @@ func fileOf(o *catalog.Object) string {
 	return path.Join(o.Namespace, folder, o.Name+".yaml")
 }
 
-// Manifest returns an object of the catalog in YAML, with those of its metadata that an author writes.
+// Manifest returns an object of the catalog in YAML, with those of its metadata that an author writes: what a cluster adds, such as the UID and the
+// owner of each field, would change the digest of a catalog that is published from a cluster.
 func (c Catalog) Manifest(i int) ([]byte, error) {
 	object, content := c.Objects[i], c.origins[i].UnstructuredContent()
 	metadata := map[string]any{"name": object.Name}

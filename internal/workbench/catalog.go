@@ -106,6 +106,7 @@ func (c *Catalog) add(object Object) {
 	c.Objects, c.origins = append(c.Objects, typed), append(c.origins, object)
 }
 
+// typedObject returns an object as package catalog judges it. The schema has accepted it before.
 func typedObject(object Object, raw []byte) (*catalog.Object, error) {
 	typed := &catalog.Object{Kind: object.GetKind()}
 	typed.Namespace, typed.Name, typed.Labels, typed.Annotations = object.GetNamespace(), object.GetName(), object.GetLabels(), object.GetAnnotations()
@@ -146,6 +147,7 @@ func (c *Catalog) refuse(object Object, rule string, err *field.Error) {
 	c.Refused = append(c.Refused, c.finding(object, rule, err))
 }
 
+// finding returns a finding with the severity and the remedy of its rule, at the line of the field.
 func (c *Catalog) finding(object Object, rule string, err *field.Error) CatalogFinding {
 	at := slices.IndexFunc(readingRules, func(r catalog.Rule) bool { return r.Name == rule })
 	f := CatalogFinding{Rule: rule, Severity: readingRules[at].Severity, Object: object.Name(), Field: err.Field, File: object.file,
@@ -211,6 +213,7 @@ func (b *Bench) CompareCatalogs(ctx context.Context, sides [2]Catalog, now time.
 	return catalog.Compare(sides[0].Objects, sides[1].Objects, settings), warnings, nil
 }
 
+// catalogSettings returns the configuration by which catalogs are judged, as of a time: lifecycles depend on it.
 func (b *Bench) catalogSettings(ctx context.Context, now time.Time) (catalog.Settings, []string, error) {
 	settings := catalog.Settings{Cluster: config.Default(), Now: now}
 	settings.Cluster.Limits.Gates = config.AllGates()
@@ -222,7 +225,7 @@ func (b *Bench) catalogSettings(ctx context.Context, now time.Time) (catalog.Set
 	return settings, warnings, err
 }
 
-// Select returns the catalog's objects with these labels.
+// Select returns the catalog's objects with these labels. Findings about objects that are left out stay: their labels may be what is wrong.
 func (c Catalog) Select(wanted labels.Selector) Catalog {
 	selected := Catalog{Source: c.Source, Refused: c.Refused}
 	for i, o := range c.Objects {

@@ -54,6 +54,8 @@ const (
 	labelSystem = "instancetype.kubevirt.io/os-type"
 )
 
+// shownEntry returns what the page shows of an entry of the index. A preference has the type of its operating system where an instancetype has its
+// class. ID is unique in the page, and a permalink.
 func shownEntry(kind string, e catalog.Entry) site.Object {
 	shown := site.Object{
 		ID: kind + "/" + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), Name: e.Name, Namespace: e.Namespace, Display: e.DisplayName,

@@ -35,6 +35,7 @@ func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Rea
 	return read, warnings, err
 }
 
+// readConfiguration reads the configuration. If the user may not read the KubeVirt object, KubeVirt's defaults take its place, with a warning.
 func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (clusterconfig.Reading, []string, error) {
 	read, err := clusterconfig.Read(ctx, b.Config, reader)
 	if b.Config == "" && apierrors.IsForbidden(err) {
