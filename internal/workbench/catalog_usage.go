@@ -137,7 +137,9 @@ func (u *CatalogUsage) consequences() (removal, edit string) {
 		return removal, edit
 	}
 	var removed, edited []string
-	if pinned > 0 {
+	if pinned == 1 {
+		removed, edited = []string{"1 VM keeps its revision, and starts and restarts as before"}, []string{"1 VM keeps its revision until 'kubectl kiln repin'"}
+	} else if pinned > 1 {
 		removed = append(removed, vms(pinned)+" keep their revision, and start and restart as before")
 		edited = append(edited, vms(pinned)+" keep their revision until 'kubectl kiln repin'")
 	}
