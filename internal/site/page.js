@@ -216,7 +216,9 @@
   let shown = '';
   function open() {
     shown = location.hash;
+    // The heading has the focus, not the button: the Enter that followed a link would press it.
     if (!dialog.open) dialog.showModal();
+    heading.focus();
     dialog.scrollTop = 0;
   }
   dialog.addEventListener('close', () => {
