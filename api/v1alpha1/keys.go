@@ -29,6 +29,12 @@ const (
 	// AnnotationObsoleteAfter is on instancetypes and preferences. Its value is the RFC 3339 time from which on the object is obsolete. Until then it
 	// is deprecated.
 	AnnotationObsoleteAfter = Prefix + "obsolete-after"
+	// AnnotationCatalogVersion is on instancetypes and preferences that 'kubectl kiln catalog install' wrote. Its value is the version and the digest
+	// of the catalog that had the object last, such as '1.0.0@sha256:...', or the digest alone for a catalog of files.
+	AnnotationCatalogVersion = Prefix + "catalog-version"
+	// AnnotationCatalogSource is on instancetypes and preferences that were installed from a registry. Its value is the repository, such as
+	// 'oci://registry.example.org/catalogs/general'.
+	AnnotationCatalogSource = Prefix + "catalog-source"
 )
 
 // Labels of instancetypes and preferences. They are labels because catalogs are listed by them.
@@ -38,6 +44,9 @@ const (
 	// LabelDeprecated is on instancetypes and preferences. Its value 'true' means LifecycleDeprecated. It is KubeVirt's key, which the published
 	// catalog documents.
 	LabelDeprecated = "instancetype.kubevirt.io/deprecated"
+	// LabelCatalog is on instancetypes and preferences that 'kubectl kiln catalog install' wrote. Its value is the name of the catalog that they
+	// belong to.
+	LabelCatalog = Prefix + "catalog"
 )
 
 // Values of LabelLifecycle. Kiln's webhook judges new VMs by them, and leaves VMs alone that exist.

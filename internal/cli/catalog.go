@@ -15,15 +15,16 @@ import (
 func catalogCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
-		Short: "Check, compare, publish and sign catalogs of instancetypes and preferences",
+		Short: "Check, compare, publish, sign and install catalogs of instancetypes and preferences",
 		Example: "  kubectl kiln catalog lint catalog/\n" +
 			"  kubectl kiln catalog diff cluster catalog/",
-		Long: "Check, compare, publish and sign catalogs of instancetypes and preferences. A catalog is a folder with their manifests, one\n" +
-			"file, '-' for the standard input, 'cluster' for the objects of the current cluster, or an OCI reference such as\n" +
+		Long: "Check, compare, publish, sign and install catalogs of instancetypes and preferences. A catalog is a folder with their\n" +
+			"manifests, one file, '-' for the standard input, 'cluster' for the objects of the current cluster, or an OCI reference such as\n" +
 			"'oci://registry.example.org/catalogs/general:1.0.0'. Registries are reached with docker's credentials.",
 	}
-	cmd.AddCommand(catalogCopyCommand(o), catalogDiffCommand(o), catalogInspectCommand(o), catalogLintCommand(o), catalogPullCommand(o), catalogPushCommand(o),
-		catalogSignCommand(o), catalogSiteCommand(o), catalogUsageCommand(o), catalogVerifyCommand(o))
+	cmd.AddCommand(catalogCopyCommand(o), catalogDiffCommand(o), catalogInspectCommand(o), catalogInstallCommand(o), catalogLintCommand(o),
+		catalogPullCommand(o), catalogPushCommand(o), catalogSignCommand(o), catalogSiteCommand(o), catalogUninstallCommand(o), catalogUsageCommand(o),
+		catalogVerifyCommand(o))
 	return cmd
 }
 

@@ -80,8 +80,8 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 }
 
 // publishable reads a catalog that has no object which an API server would refuse. Whoever applies a published catalog could not mend it.
-func (p *push) publishable(ctx context.Context, source string) (workbench.Catalog, error) {
-	read, err := p.catalog(ctx, source)
+func (o *options) publishable(ctx context.Context, source string) (workbench.Catalog, error) {
+	read, err := o.catalog(ctx, source)
 	if err != nil {
 		return read, err
 	}
@@ -89,7 +89,7 @@ func (p *push) publishable(ctx context.Context, source string) (workbench.Catalo
 	for _, f := range read.Refused {
 		if f.Severity == catalog.Error {
 			refused++
-			fmt.Fprintln(p.ErrOut, printable(fmt.Sprintf("%s:%d: %s: %s [%s]", f.File, f.Line, f.Object, f.Message, f.Rule)))
+			fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("%s:%d: %s: %s [%s]", f.File, f.Line, f.Object, f.Message, f.Rule)))
 		}
 	}
 	if refused > 0 {

@@ -13,9 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
-	"github.com/sigstore/sigstore/pkg/cryptoutils"
-	"github.com/sigstore/sigstore/pkg/signature"
 )
 
 // newRegistry starts a registry in memory and returns a repository of it. Arguments are the flags that reach it.
@@ -180,24 +177,7 @@ func TestSignedCatalog(t *testing.T) {
 	repository, flag := newRegistry(t)
 	dir := t.TempDir()
 	for _, name := range []string{"one", "two"} {
-		_, created, err := signature.NewDefaultECDSASignerVerifier()
-		if err != nil {
-			t.Fatal(err)
-		}
-		der, err := cryptoutils.MarshalPrivateKeyToDER(created)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closed, err := encrypted.Encrypt(der, []byte("secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, err := cryptoutils.MarshalPublicKeyToPEM(created.Public())
-		if err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, filepath.Join(dir, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: closed})))
-		writeFile(t, filepath.Join(dir, name+".pub"), string(public))
+		writeKeys(t, dir, name)
 	}
 	reference := repository + ":1.0.0"
 	if _, errOut, err := called(t, "catalog", "push", folderOf(t, smallInstancetype), reference, flag); err != nil {

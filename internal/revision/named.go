@@ -1,7 +1,6 @@
 package revision
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -22,19 +21,23 @@ type Named struct {
 func NamedBy(ctx context.Context, reader client.Reader, namespace string) (all []Named, err error) {
 	err = eachPage(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
-			vm := &page.Items[i]
-			add := func(kinds instancetype.KindNames, kind, name string) {
-				if kind = kinds.Canonical(cmp.Or(kind, kinds.Cluster)); kind != "" && name != "" {
-					all = append(all, Named{vm.Namespace, vm.Name, kind, name})
-				}
-			}
-			if m := vm.Spec.Instancetype; m != nil {
-				add(instancetype.Kinds, m.Kind, m.Name)
-			}
-			if m := vm.Spec.Preference; m != nil {
-				add(instancetype.PreferenceKinds, m.Kind, m.Name)
-			}
+			all = append(all, namedBy(&page.Items[i])...)
 		}
 	}, client.InNamespace(namespace), pageSize)
 	return all, err
+}
+
+func namedBy(vm *v1.VirtualMachine) (all []Named) {
+	add := func(kinds instancetype.KindNames, kind, name string) {
+		if kind = kinds.Canonical(kind); kind != "" && name != "" {
+			all = append(all, Named{vm.Namespace, vm.Name, kind, name})
+		}
+	}
+	if m := vm.Spec.Instancetype; m != nil {
+		add(instancetype.Kinds, m.Kind, m.Name)
+	}
+	if m := vm.Spec.Preference; m != nil {
+		add(instancetype.PreferenceKinds, m.Kind, m.Name)
+	}
+	return all
 }

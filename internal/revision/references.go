@@ -62,20 +62,29 @@ func (u *used) pins(object metav1.Object) {
 // count because a VMI may outlive its VM and may be created again from its own YAML.
 func references(ctx context.Context, reader client.Reader, options ...client.ListOption) (*used, error) {
 	found := &used{names: map[client.ObjectKey]*users{}, unreadable: map[string]bool{}}
-	err := eachPage(ctx, reader, func(page *v1.VirtualMachineList) {
-		for i := range page.Items {
-			found.vm(&page.Items[i])
-		}
-	}, options...)
+	err := eachUser(ctx, reader, found.vm, func(vmi *v1.VirtualMachineInstance) { found.pins(vmi) }, options...)
 	if err != nil {
 		return nil, err
 	}
-	err = eachPage(ctx, reader, func(page *v1.VirtualMachineInstanceList) {
+	return found, nil
+}
+
+// eachUser calls back with every VM, then with every VMI.
+func eachUser(ctx context.Context, reader client.Reader, vm func(*v1.VirtualMachine), vmi func(*v1.VirtualMachineInstance),
+	options ...client.ListOption) error {
+	err := eachPage(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
-			found.pins(&page.Items[i])
+			vm(&page.Items[i])
 		}
 	}, options...)
-	return found, err
+	if err != nil {
+		return err
+	}
+	return eachPage(ctx, reader, func(page *v1.VirtualMachineInstanceList) {
+		for i := range page.Items {
+			vmi(&page.Items[i])
+		}
+	}, options...)
 }
 
 func (u *used) vm(vm *v1.VirtualMachine) {

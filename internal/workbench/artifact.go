@@ -42,18 +42,32 @@ func fileOf(o *catalog.Object) string {
 // Manifest returns an object of the catalog in YAML, with those of its metadata that an author writes: what a cluster adds, such as the UID and the
 // owner of each field, would change the digest of a catalog that is published from a cluster.
 func (c Catalog) Manifest(i int) ([]byte, error) {
+	return yaml.Marshal(c.authored(i))
+}
+
+// authored returns an object of the catalog as its author wrote it: an exported object loses its status, owners and finalizers.
+func (c Catalog) authored(i int) map[string]any {
 	object, content := c.Objects[i], c.origins[i].UnstructuredContent()
 	metadata := map[string]any{"name": object.Name}
 	if object.Namespace != "" {
 		metadata["namespace"] = object.Namespace
 	}
 	if len(object.Labels) > 0 {
-		metadata["labels"] = object.Labels
+		metadata["labels"] = texts(object.Labels)
 	}
 	if len(object.Annotations) > 0 {
-		metadata["annotations"] = object.Annotations
+		metadata["annotations"] = texts(object.Annotations)
 	}
-	return yaml.Marshal(map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": metadata, "spec": content["spec"]})
+	return map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": metadata, "spec": content["spec"]}
+}
+
+// texts returns a map as untyped objects hold it: their DeepCopy panics at any other type.
+func texts(of map[string]string) map[string]any {
+	all := map[string]any{}
+	for key, value := range of {
+		all[key] = value
+	}
+	return all
 }
 
 // ReadIndex reads the index of a published catalog. It refuses one of another form.

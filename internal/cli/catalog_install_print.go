@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+)
+
+// installReport is the answer of 'catalog install' and 'catalog uninstall' as a document.
+type installReport struct {
+	workbench.CatalogPlan
+	DryRun bool `json:"dryRun"`
+}
+
+// printConflicts prints why nothing is written. It returns ErrRejected.
+func (i *install) printConflicts(r installReport) error {
+	if i.documents {
+		r.Actions = []workbench.CatalogAction{}
+		if err := i.print(r); err != nil {
+			return err
+		}
+		return ErrRejected
+	}
+	for _, c := range r.Conflicts {
+		object := ""
+		if c.Name != "" {
+			object = c.String() + ": "
+		}
+		fmt.Fprintln(i.ErrOut, printable(object+c.Reason))
+	}
+	fmt.Fprintf(i.ErrOut, "%s: nothing is written; --force takes over objects and fields that belong to others\n", counted(len(r.Conflicts), "conflict"))
+	return ErrRejected
+}
+
+// past are the words of a change that is done.
+var past = map[workbench.Change]string{
+	workbench.Create: "created", workbench.Update: "updated", workbench.Unchanged: "unchanged", workbench.Obsolete: "obsolete", workbench.Delete: "deleted",
+}
+
+// printAction prints a change when it is done. An object that stays as it is has no line, unless it waits for its removal.
+func (i *install) printAction(a workbench.CatalogAction) {
+	if i.documents || a.Change == workbench.Unchanged && a.Reason == "" {
+		return
+	}
+	text := a.String() + ": " + past[a.Change]
+	if a.Change == workbench.Unchanged {
+		text = a.String() + ": " + a.Reason
+	} else if a.Reason != "" {
+		text += " (" + a.Reason + ")"
+	}
+	if i.dryRun {
+		text += " (dry run)"
+	}
+	if names := referrers(a); names != "" && a.Change == workbench.Update {
+		text += "; keep their revisions: " + names
+	} else if names != "" {
+		text += "; used by " + names
+	}
+	fmt.Fprintln(i.Out, printable(text))
+}
+
+// referrers returns the names of a few VMs and VMIs that refer to an object. The VMI of a VM has its name, and is not repeated.
+func referrers(a workbench.CatalogAction) string {
+	var names []string
+	seen := map[string]bool{}
+	for _, vm := range a.VMs {
+		seen[vm] = true
+		names = append(names, "vm/"+vm)
+	}
+	for _, vmi := range a.VMIs {
+		if !seen[vmi] {
+			names = append(names, "vmi/"+vmi)
+		}
+	}
+	if len(names) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return strings.Join(names, ", ")
+}
+
+// printInstalled prints what a run did, or would do.
+func (i *install) printInstalled(r installReport) error {
+	if i.documents {
+		r.Actions = append([]workbench.CatalogAction{}, r.Actions...)
+		return i.print(r)
+	}
+	count := map[workbench.Change]int{}
+	for _, a := range r.Actions {
+		count[a.Change]++
+	}
+	var parts []string
+	for _, change := range []workbench.Change{workbench.Create, workbench.Update, workbench.Unchanged, workbench.Obsolete, workbench.Delete} {
+		if count[change] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[change], past[change]))
+		}
+	}
+	title := "catalog '" + r.Name + "'"
+	if r.Version != "" {
+		title += " " + r.Version
+	}
+	if r.Digest != "" {
+		title += " (" + r.Digest + ")"
+	}
+	if r.DryRun {
+		title += " (dry run)"
+	}
+	fmt.Fprintf(i.Out, "%s: %s\n", title, cmp.Or(strings.Join(parts, ", "), "nothing to do"))
+	return nil
+}

@@ -1,0 +1,107 @@
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Object names an instancetype or preference. Namespace is empty for the cluster kinds.
+type Object struct{ Kind, Namespace, Name string }
+
+// Users are the VMs and VMIs that refer to an object, as 'NAMESPACE/NAME'; sorted.
+type Users struct{ VMs, VMIs []string }
+
+// None reports whether nothing refers to the object.
+func (u Users) None() bool { return len(u.VMs)+len(u.VMIs) == 0 }
+
+// UsersOf returns who refers to which instancetype and preference, in all namespaces: VMs by name or by a revision of the object, VMIs by KubeVirt's
+// annotations or by a revision. A VM with inferFromVolume names none in its spec, so that its pin alone says which one it is. A forged annotation
+// can only make an object count as used.
+func UsersOf(ctx context.Context, reader client.Reader) (map[Object]Users, error) {
+	found := &used{names: map[client.ObjectKey]*users{}, unreadable: map[string]bool{}}
+	direct := named{vms: map[Object]map[string]bool{}, vmis: map[Object]map[string]bool{}}
+	err := eachUser(ctx, reader, func(vm *v1.VirtualMachine) {
+		found.vm(vm)
+		direct.vm(vm)
+	}, func(vmi *v1.VirtualMachineInstance) {
+		found.pins(vmi)
+		direct.vmi(vmi)
+	}, pageSize)
+	if err != nil {
+		return nil, err
+	}
+	err = eachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
+		for i := range page.Items {
+			direct.revision(&page.Items[i], found.names[client.ObjectKeyFromObject(&page.Items[i])])
+		}
+	}, client.HasLabels{Selector}, pageSize)
+	return direct.users(), err
+}
+
+// named are the users of each object, as sets: a VM refers to one by its name and by its pin.
+type named struct{ vms, vmis map[Object]map[string]bool }
+
+func add(to map[Object]map[string]bool, object Object, namespace, user string) {
+	if object.Kind == "" || object.Name == "" {
+		return
+	}
+	if object.Kind == instancetype.Kinds.Cluster || object.Kind == instancetype.PreferenceKinds.Cluster {
+		object.Namespace = ""
+	}
+	if to[object] == nil {
+		to[object] = map[string]bool{}
+	}
+	to[object][namespace+"/"+user] = true
+}
+
+func (n named) vm(vm *v1.VirtualMachine) {
+	for _, object := range namedBy(vm) {
+		add(n.vms, Object{object.Kind, object.Namespace, object.Name}, object.Namespace, object.VM)
+	}
+}
+
+// vmi reads the annotations by which KubeVirt's controller and stage 1 name the sources of a VMI.
+func (n named) vmi(vmi *v1.VirtualMachineInstance) {
+	for key, kind := range map[string]string{
+		v1.InstancetypeAnnotation:        instancetype.Kinds.Namespaced,
+		v1.ClusterInstancetypeAnnotation: instancetype.Kinds.Cluster,
+		v1.PreferenceAnnotation:          instancetype.PreferenceKinds.Namespaced,
+		v1.ClusterPreferenceAnnotation:   instancetype.PreferenceKinds.Cluster,
+	} {
+		add(n.vmis, Object{kind, vmi.Namespace, vmi.Annotations[key]}, vmi.Namespace, vmi.Name)
+	}
+}
+
+// revision adds the users of a revision to the object that it was taken from. What cannot be trusted names none.
+func (n named) revision(r *appsv1.ControllerRevision, by *users) {
+	var object unstructured.Unstructured
+	if by == nil || Verify(r) != nil || json.Unmarshal(r.Data.Raw, &object.Object) != nil {
+		return
+	}
+	key := Object{object.GetKind(), r.Namespace, object.GetName()}
+	for _, vm := range by.vms {
+		add(n.vms, key, r.Namespace, vm)
+	}
+	for _, vmi := range by.vmis {
+		add(n.vmis, key, r.Namespace, vmi)
+	}
+}
+
+func (n named) users() map[Object]Users {
+	all := map[Object]Users{}
+	for object, vms := range n.vms {
+		all[object] = Users{VMs: slices.Sorted(maps.Keys(vms))}
+	}
+	for object, vmis := range n.vmis {
+		all[object] = Users{VMs: all[object].VMs, VMIs: slices.Sorted(maps.Keys(vmis))}
+	}
+	return all
+}
