@@ -141,7 +141,8 @@ func TestCatalogIsInstalled(t *testing.T) {
 		t.Errorf("the version that has it again leaves it '%s'", c.has("used"))
 	}
 
-	c.expect("uninstalled", c.kiln("catalog", "uninstall", c.name), "kept: obsolete; used by vm/SPACE/db", "unused: deleted", "used: obsolete; used by vm/SPACE/web",
+	c.expect("uninstalled", c.kiln("catalog", "uninstall", c.name),
+		"kept: obsolete; used by vm/SPACE/db", "unused: deleted", "used: obsolete; used by vm/SPACE/web",
 		"catalog 'NAME': 2 obsolete, 1 deleted")
 	if after := mustJSON(t, c.get("vm", "web")); before != after {
 		t.Errorf("the VM has changed\n%s", cmp.Diff(before, after))
