@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -67,11 +68,26 @@ func (o *options) fromCluster(args []string) (workbench.Inputs, error) {
 
 // client returns a client of the current cluster, without a cache: a command reads few objects once.
 func (o *options) client() (client.Client, error) {
-	known, err := workbench.Scheme()
+	access, err := o.cluster.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
+	return clientOf(access)
+}
+
+// warningClient is a client that prints the warnings of the API server and of admission, as kubectl does. Without a handler of its own
+// controller-runtime's client logs them, and a command has no log.
+func (o *options) warningClient() (client.Client, error) {
 	access, err := o.cluster.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	access.WarningHandler = rest.NewWarningWriter(o.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+	return clientOf(access)
+}
+
+func clientOf(access *rest.Config) (client.Client, error) {
+	known, err := workbench.Scheme()
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (o *options) finish(ctx context.Context, m *made, typed client.Object) erro
 		}
 		return err
 	}
-	cluster, err := o.client()
+	cluster, err := o.warningClient()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/test/samples"
+)
+
+// TestPublishedCatalogFromARegistry: KubeVirt's catalog goes from its folder to VMs and is removed again, whole. Five VMs stay as they are.
+func TestPublishedCatalogFromARegistry(t *testing.T) {
+	from := samples.Shared(t)
+	if from == "" {
+		t.Skip("the published catalog is not here: KILN_SHARED names no folder with it, and there is no '../shared/catalog' beside the repository")
+	}
+	h := newShop(t)
+	// Both catalogs have a preference 'linux'. No other test runs now.
+	h.must(h.kubectl("", "delete", "virtualmachineclusterpreference", "linux"))
+	t.Cleanup(func() {
+		h.uninstalled("published")
+		if err := h.on.Catalog(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.CopyFS(filepath.Join(h.dir, "catalog"), os.DirFS(filepath.Join(from, "catalog"))); err != nil {
+		t.Fatal(err)
+	}
+	reference := "oci://" + h.host + "/catalogs/published:1.0.0"
+	h.want("kubectl kiln catalog push catalog/ " + reference + "\nkubectl kiln catalog sign " + reference + " --key cosign.key")
+	if said := h.want("kubectl kiln catalog verify " + reference + " --key cosign.pub"); !strings.HasSuffix(said, ": verified\n") {
+		t.Errorf("verify: %s", said)
+	}
+	install := "kubectl kiln catalog install " + reference + " --key cosign.pub"
+	h.lastLine(h.want(install), "catalog 'published' 1.0.0 (sha256:...): 122 created")
+
+	before := map[string]string{}
+	for _, instancetype := range []string{"u1.small", "m1.large", "o1.small", "cx1.medium", "rt1.small"} {
+		name := strings.ReplaceAll(instancetype, ".", "-")
+		h.want(fmt.Sprintf("kubectl kiln create vm --name %s --instancetype %s --preference linux --volume-containerdisk src:a/b:1 --apply\n"+
+			"kubectl wait --for=create vmi/%s --timeout=60s", name, instancetype, name))
+		before[name] = h.running(name)
+	}
+	const versions = "kubectl get vmcf,vmcp -l kilnvm.io/catalog=published -o custom-columns=N:.metadata.name,V:.metadata.resourceVersion"
+	stored := h.want(versions)
+	if said := h.want(install); strings.Count(said, "\n") != 1 || missingLine(said, "catalog 'published' 1.0.0 (sha256:...): 122 unchanged") != "" {
+		t.Errorf("the second installation: %s", said)
+	}
+	if now := h.want(versions); now != stored || strings.Count(now, "\n") < 122 {
+		t.Errorf("the second installation has written:\n%s\nwas\n%s", now, stored)
+	}
+	h.lastLine(h.want("kubectl kiln catalog uninstall published"), "catalog 'published': 6 obsolete, 116 deleted")
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		h.same("uninstalled", name, before[name])
+	}
+	uid := h.get("vmi", "u1-small").GetUID()
+	h.want("kubectl delete vmi u1-small\nkubectl wait --for=create vmi/u1-small --timeout=60s")
+	if h.get("vmi", "u1-small").GetUID() == uid {
+		t.Error("the VM has not restarted")
+	}
+	h.same("restarted", "u1-small", before["u1-small"])
+}
+
+// lastLine expects the summary of a command at the end of its output.
+func (h shop) lastLine(said, want string) {
+	h.Helper()
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if missingLine(lines[len(lines)-1], want) != "" {
+		h.Fatalf("the last line is not '%s':\n%s", want, said)
+	}
+}

@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"sigs.k8s.io/yaml"
+)
+
+// shop is an administrator's shell: an empty folder, a cluster whose namespace is that of the test, a registry over TLS, and a pair of keys.
+type shop struct {
+	space
+	dir, host string
+	env       []string
+}
+
+// newShop does not run at the same time as other tests: launchers of theirs would take its VMs.
+func newShop(t *testing.T) shop {
+	t.Helper()
+	s := newSpaceOn(t, shared)
+	server := httptest.NewTLSServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	h := shop{space: s, dir: t.TempDir(), host: strings.TrimPrefix(server.URL, "https://")}
+	settings := t.TempDir() // the folder of the walk is empty but for the keys
+	writeBlock(t, filepath.Join(settings, "ca.crt"), "CERTIFICATE", server.Certificate().Raw)
+	h.writeKeys()
+	raw, err := os.ReadFile(s.on.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(settings, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.must(s.kubectl("", "config", "set-context", "--current", "--namespace="+s.name, "--kubeconfig="+kubeconfig))
+	h.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "DOCKER_CONFIG="+settings, "SSL_CERT_FILE="+filepath.Join(settings, "ca.crt"),
+		"COSIGN_PASSWORD=", "PATH="+filepath.Dir(s.on.Program("kubectl-kiln"))+":"+os.Getenv("PATH"))
+	return h
+}
+
+// writeKeys writes cosign.key and cosign.pub. The private key has no password, which Kiln reads too.
+func (h shop) writeKeys() {
+	h.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		h.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		h.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		h.Fatal(err)
+	}
+	writeBlock(h.T, filepath.Join(h.dir, "cosign.key"), "PRIVATE KEY", private)
+	writeBlock(h.T, filepath.Join(h.dir, "cosign.pub"), "PUBLIC KEY", public)
+}
+
+func writeBlock(t *testing.T, file, kind string, raw []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a script in the folder. Its first command that fails ends it.
+func (h shop) run(script string) (said string, status int) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir, cmd.Env = h.dir, h.env
+	out, err := cmd.CombinedOutput()
+	return string(out), h.status(answer{err: err})
+}
+
+// want runs a script that must succeed, and returns what it prints.
+func (h shop) want(script string) string {
+	h.Helper()
+	said, status := h.run(script)
+	if status != 0 {
+		h.Fatalf("%s\nexit status %d:\n%s", script, status, said)
+	}
+	return said
+}
+
+// awaitCreation waits until the webhooks, which read objects by watches, judge a new VM by what was installed: as often in a row as
+// leaves no replica out.
+func (h shop) awaitCreation(what, manifest string, judged func(answer) bool) {
+	h.Helper()
+	row := 0
+	h.eventually(what, func() bool {
+		if row++; !judged(h.kubectl(manifest, "create", "--dry-run=server", "-o", "yaml", "-f", "-")) {
+			row = 0
+		}
+		return row == 4
+	})
+}
+
+// running returns what must not change of a VM: its spec and pins, the content of its revisions, and the spec of its VMI.
+func (h shop) running(name string) string {
+	h.Helper()
+	vm, vmi := h.get("vm", name), h.get("vmi", name)
+	parts := map[string]any{"vm": field(vm, "spec"), "vmi": field(vmi, "spec"), "pins": vm.GetAnnotations()[pinsAnnotation]}
+	for _, revision := range pins(h.T, vm) {
+		parts[revision] = field(h.get("controllerrevision", revision), "data")
+	}
+	raw, err := yaml.Marshal(parts)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return string(raw)
+}
+
+// same expects that a VM and its VMI are what they were.
+func (h shop) same(when, name, before string) {
+	h.Helper()
+	if diff := cmp.Diff(before, h.running(name)); diff != "" {
+		h.Fatalf("%s: VM '%s' has changed (-before +after)\n%s", when, name, diff)
+	}
+}
+
+// uninstalled removes the VMs of a test and then its catalog, which another run of the test installs again.
+func (h shop) uninstalled(catalog string) {
+	h.kubectlAfter("delete", "vm,vmi", "--all", "--timeout=60s")
+	h.kubectlAfter("delete", "virtualmachineclusterinstancetype,virtualmachineclusterpreference", "-l", "kilnvm.io/catalog="+catalog)
+}
+
+var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+
+// walkOf returns the code blocks of a section of a page: pairs of a language and a text.
+func walkOf(t *testing.T, page, section string) (blocks [][2]string) {
+	t.Helper()
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(raw), "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("%s has no section '%s'", page, section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, block := range fence.FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, [2]string{block[1], block[2]})
+	}
+	return blocks
+}
+
+// missingLine returns the first line shown that is not in an output after the lines before it. '...' stands for any text, and spaces count as one.
+func missingLine(output, shown string) string {
+	lines := strings.Split(output, "\n")
+	for line := range strings.Lines(shown) {
+		line = strings.TrimSpace(line)
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), regexp.QuoteMeta("..."), ".*")
+		is := regexp.MustCompile("^" + pattern + "$")
+		for len(lines) > 0 && !is.MatchString(strings.Join(strings.Fields(lines[0]), " ")) {
+			lines = lines[1:]
+		}
+		if len(lines) == 0 {
+			return line
+		}
+		lines = lines[1:]
+	}
+	return ""
+}
