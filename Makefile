@@ -21,13 +21,13 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 test: deps check controlplane ## everything: policy, units, properties, a real API server, a real libvirt, a booted guest
 	@go build -o bin/gotestsum gotest.tools/gotestsum
 	PROPS=$(PROPS) bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 -timeout 30m $(PACKAGES)
-	for module in test/controlplane test/catalog; do \
+	for module in test/controlplane test/catalog test/virtctl; do \
 	  (cd $$module && go vet ./... && ../../bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 -timeout 30m ./...) || exit 1; done
 
 check: lint ## formatting, vet, linters, go.mod
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	go vet $(PACKAGES)
-	@for module in . test/lint test/controlplane test/catalog; do go -C $$module mod tidy -diff || { echo "$$module: run 'go mod tidy' there"; exit 1; }; done
+	@for module in . test/lint test/controlplane test/catalog test/virtctl; do go -C $$module mod tidy -diff || { echo "$$module: run 'go mod tidy' there"; exit 1; }; done
 
 lint: bin/golangci-lint ## staticcheck and golangci-lint (.golangci.yml)
 	go tool staticcheck $(PACKAGES)

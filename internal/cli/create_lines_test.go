@@ -85,6 +85,9 @@ var createLines = []struct{ line, want string }{
 	{"create vm --access-cred=type:ssh,src:my-keys,user:myuser", "template: {spec: {accessCredentials: [{sshPublicKey: {" +
 		"source: {secret: {secretName: my-keys}}, propagationMethod: {qemuGuestAgent: {users: [myuser]}}}}], volumes: " +
 		`[{name: cloudinitdisk, cloudInitNoCloud: {userData: "#cloud-config` + manageSSH + `"}}]}}`},
+	{"create vm --access-cred=type:ssh,src:my-keys,user:me --cloud-init-user-data I2Nsb3VkLWNvbmZpZw==", "template: {spec: {accessCredentials: " +
+		"[{sshPublicKey: {source: {secret: {secretName: my-keys}}, propagationMethod: {qemuGuestAgent: {users: [me]}}}}], " +
+		`volumes: [{name: cloudinitdisk, cloudInitNoCloud: {userDataBase64: "I2Nsb3VkLWNvbmZpZw=="}}]}}`},
 	{"create vm --access-cred=type:ssh,src:my-keys,method:configdrive", "template: {spec: {accessCredentials: [{sshPublicKey: {" +
 		"source: {secret: {secretName: my-keys}}, propagationMethod: {configDrive: {}}}}], volumes: " +
 		`[{name: cloudinitdisk, cloudInitConfigDrive: {userData: "#cloud-config"}}]}}`},

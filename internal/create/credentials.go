@@ -55,7 +55,8 @@ func (b *building) sshCredential(p parameters, secret string) (*v1.SSHPublicKeyA
 		if user == "" {
 			return nil, wrong(p.flag, "the guest agent needs a user: give user:NAME or --user")
 		}
-		b.GAManageSSH = b.GAManageSSH || !b.GAManageSSHGiven
+		// User data in base64 is the user's own: nothing is added to it, and it must let the agent write keys by itself.
+		b.GAManageSSH = b.GAManageSSH || !b.GAManageSSHGiven && b.CloudInitUserData == ""
 		credential.PropagationMethod.QemuGuestAgent = &v1.QemuGuestAgentSSHPublicKeyAccessCredentialPropagation{Users: []string{user}}
 		return credential, nil
 	case noCloud:

@@ -1,0 +1,3 @@
+// Package virtctl runs the documented command lines of 'virtctl create vm' with virtctl's own code and with 'kubectl kiln', and compares the specs.
+// It is a module of its own, because the dependencies of KubeVirt are no concern of Kiln's programs.
+package virtctl
