@@ -51,6 +51,7 @@ func Answered(err error) bool { return err != nil && ExitStatus(err) != noAnswer
 
 // worse returns the error that decides on the exit status: a fault before a rejection, because a run that has not judged everything has no
 // complete answer.
+// nil is better than both. Of two faults the first one stays.
 func worse(a, b error) error {
 	if a == nil || b != nil && Answered(a) {
 		return b
@@ -59,12 +60,14 @@ func worse(a, b error) error {
 }
 
 // unanswered prints why an object or a file has no verdict.
+// It returns errUnanswered and not the fault: main prints a fault, and this one is printed already. The prefix is that of kubectl's own errors.
 func (o *options) unanswered(fault error) error {
 	fmt.Fprintln(o.ErrOut, "error:", fault)
 	return errUnanswered
 }
 
 // warn prints warnings that concern no single object.
+// The prefix is that of client-go's WarningWriter, by which kubectl prints the warnings of an API server: a filter for one finds the other.
 func (o *options) warn(warnings ...string) {
 	for _, warning := range warnings {
 		fmt.Fprintf(o.ErrOut, "Warning: %s\n", warning)
@@ -72,6 +75,7 @@ func (o *options) warn(warnings ...string) {
 }
 
 // warnOf prints the warnings on an object.
+// The webhook returns the same texts, for one object, as warnings of its response. Here the name says which object of a run is meant.
 func (o *options) warnOf(r workbench.Reviewed) {
 	for _, warning := range r.Verdict.Warnings {
 		fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", r.Name(), warning)
@@ -121,6 +125,7 @@ func (o *options) refuse(r workbench.Reviewed, host string) error {
 }
 
 // printRejection prints the document of a rejection. It returns ErrRejected.
+// An error of the output goes before the rejection: a program that did not get the document has no answer.
 func (o *options) printRejection(j workbench.Judgement) error {
 	if err := o.print(j); err != nil {
 		return err

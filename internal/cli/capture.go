@@ -14,6 +14,8 @@ import (
 type captureOptions struct{ domain, host string }
 
 // captureCommand is 'capture'.
+// The exit status is 1 if the VM is rejected or does not match the domain, and 2 if the domain cannot be read, or if none or several VMs are named.
+// The output is a manifest in every format, because it is piped to 'kubectl create -f -'.
 func captureCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture (-f FILE|- | vm/NAME) --domain XML",
@@ -51,6 +53,7 @@ func captureCommand(o *options) *cobra.Command {
 }
 
 // capture prints the GuestHardware. manifests/policies/hardware.yaml says who may create it in a cluster.
+// A difference between domain and spec is a Refusal, which is printed with the field. A partial record would move the hardware that it leaves out.
 func (o *options) capture(r workbench.Reviewed, running workbench.Running, host string) error {
 	taken, err := workbench.Capture(r, running, host)
 	if err != nil {

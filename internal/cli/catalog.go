@@ -12,6 +12,7 @@ import (
 
 // catalogCommand is 'catalog', whose commands are for whoever maintains instancetypes and preferences. Those for users of a catalog, such as
 // 'instancetypes', are commands of their own.
+// It has no RunE: without a command below it, or with an unknown one, cobra prints the help and the exit status is 0.
 func catalogCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
@@ -33,7 +34,9 @@ const clusterSource = "cluster"
 
 // catalog reads the catalog that a source names. Objects of files without a namespace get that of the kubeconfig, if there is one. A catalog without
 // any object is an error.
+// What cannot be read or is refused is in Refused of the result and no error: each command decides whether a part of a catalog has an answer.
 func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog, error) {
+	// An error matters for the cluster alone: a pipeline that judges files has no kubeconfig.
 	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
 	if source == clusterSource {
 		if err != nil {
@@ -49,6 +52,7 @@ func (o *options) catalog(ctx context.Context, source string) (workbench.Catalog
 	if err != nil {
 		return workbench.Catalog{}, err
 	}
+	// From here on the source is only named, in findings and reports.
 	if source == "-" {
 		source = workbench.StandardInput
 	}

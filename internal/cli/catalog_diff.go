@@ -16,6 +16,7 @@ import (
 )
 
 // catalogDiffCommand is 'catalog diff'. Its exit statuses are those of 'diff', so that one pipeline can judge VMs and catalogs.
+// Added and removed objects have no verdict and no status: their step, minor or major, is in the output (docs/catalog.md, Diff).
 func catalogDiffCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
@@ -53,6 +54,8 @@ func catalogDiffCommand(o *options) *cobra.Command {
 }
 
 // catalogs reads both sides of a comparison. What is wrong with them is printed: there is no verdict on half of a catalog.
+// It returns errUnanswered if a file cannot be read, else ErrRejected if an object is refused. --selector does not leave out a refused object, whose
+// labels may be what is wrong.
 func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.Selector) (sides [2]workbench.Catalog, outcome error) {
 	for i, source := range sources {
 		read, err := o.catalog(ctx, source)
@@ -76,6 +79,8 @@ func (o *options) catalogs(ctx context.Context, sources []string, wanted labels.
 }
 
 // printCatalogDifference prints a difference, and returns its exit status as an error.
+// The order decides: what breaks or is refused is certain (4), however much was not tried. A change that was not judged may be as bad, so that it goes
+// before 'needs restart' (3) and has no verdict (2).
 func (o *options) printCatalogDifference(d catalog.Difference) error {
 	if o.documents {
 		if err := o.print(d); err != nil {
@@ -98,6 +103,7 @@ func (o *options) printCatalogDifference(d catalog.Difference) error {
 }
 
 // marks stand before changed objects.
+// '+' and '-' are those of a unified diff, and stand in the first column: 'grep ^-' finds what is removed.
 var marks = map[string]string{catalog.Added: "+", catalog.Removed: "-", catalog.Changed: "~"}
 
 // writeCatalogDifference prints a line with the verdict and all counts, then each change.
@@ -117,6 +123,8 @@ func writeCatalogDifference(out io.Writer, d catalog.Difference) {
 	}
 }
 
+// writeChange prints a change: its object, verdict and step, the fields that differ, what VMs see, and why some boot no more. Values of fields and
+// reasons are a stranger's text, so that each line goes through printable.
 func writeChange(out io.Writer, c catalog.Change) {
 	verdict := ""
 	switch {
@@ -154,6 +162,7 @@ func writeChange(out io.Writer, c catalog.Change) {
 }
 
 // where says which VMs a change concerns.
+// It names at most five of the objects that VMs name besides: the published catalog has some fifty preferences. JSON and YAML name all.
 func where(w catalog.Where) string {
 	const most = 5
 	names := w.With

@@ -25,6 +25,9 @@ type install struct {
 	dryRun bool
 }
 
+// catalogInstallCommand is 'catalog install'. It prints each object that changes, then one line with the counts. The exit status is 1 if nothing is
+// written because of a conflict, a missing signature or an object that an API server would refuse, and 2 for a fault: a registry or cluster that does
+// not answer, a missing right to list, or an installation that stopped half-way.
 func catalogInstallCommand(o *options) *cobra.Command {
 	i := install{options: o}
 	cmd := &cobra.Command{
@@ -48,6 +51,8 @@ func catalogInstallCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// catalogUninstallCommand is 'catalog uninstall'. Its exit statuses are those of 'catalog install'. A name that no object has is a fault: a mistyped
+// name must not look like a removal. It reads no catalog, so that it works when the registry is gone.
 func catalogUninstallCommand(o *options) *cobra.Command {
 	i := install{options: o}
 	cmd := &cobra.Command{
@@ -67,6 +72,7 @@ func catalogUninstallCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// install reads the catalog, then plans by the state of the cluster. The name is judged after the reading, because a repository may give it.
 func (i *install) install(ctx context.Context, source string) error {
 	read, err := i.read(ctx, source)
 	if err != nil {
@@ -81,6 +87,7 @@ func (i *install) install(ctx context.Context, source string) error {
 	return i.run(ctx, func(s workbench.CatalogState) (workbench.CatalogPlan, error) { return i.Plan(read, s), nil })
 }
 
+// uninstall plans the removal of all that has the name of the catalog.
 func (i *install) uninstall(ctx context.Context) error {
 	if err := checkCatalogName(i.Name); err != nil {
 		return err
@@ -89,6 +96,7 @@ func (i *install) uninstall(ctx context.Context) error {
 }
 
 // checkCatalogName refuses a name that cannot be the value of a label.
+// The name is the value of label kilnvm.io/catalog. The check is stricter than Kubernetes' for values of labels: it is that of a DNS label (RFC 1123).
 func checkCatalogName(name string) error {
 	if name == "" {
 		return errors.New("--name must name the catalog: only an OCI repository has a name of its own")
@@ -100,6 +108,7 @@ func checkCatalogName(name string) error {
 }
 
 // read returns the catalog, and fills in what it is installed as.
+// A registry gives version, source and, without --name, the name. Files have neither version nor source; their digest is that of their contents.
 func (i *install) read(ctx context.Context, source string) (read workbench.Catalog, err error) {
 	switch {
 	case source == clusterSource:
@@ -149,6 +158,7 @@ func (i *install) published(ctx context.Context, source string) (pinned string, 
 }
 
 // digest returns the digest that a reference has now; with a key it is one that the key has signed.
+// All later reads name this digest. Otherwise a registry could show a signed artifact to the verification and another one to the installation.
 func (i *install) digest(ctx context.Context, client *oci.Client, source string) (digest.Digest, error) {
 	if i.key != "" {
 		return i.verified(ctx, client, signedBy{source, i.key})
@@ -157,6 +167,9 @@ func (i *install) digest(ctx context.Context, client *oci.Client, source string)
 }
 
 // run plans, tries and does the changes of a catalog.
+// The plan is computed anew at each run, because an installation has no record of its own that could disagree with the objects after a kill.
+// A dry run of the API server tries all changes before the first is written. A fault after that leaves some written: the report lists these,
+// and the next run finishes.
 func (i *install) run(ctx context.Context, plan func(workbench.CatalogState) (workbench.CatalogPlan, error)) error {
 	namespace, _, err := i.cluster.ToRawKubeConfigLoader().Namespace()
 	if err != nil {

@@ -9,12 +9,14 @@ import (
 )
 
 // installReport is the answer of 'catalog install' and 'catalog uninstall' as a document.
+// actions are those that are done, or with --dry-run those that would be. With conflicts there are none, since nothing is written.
 type installReport struct {
 	workbench.CatalogPlan
 	DryRun bool `json:"dryRun"`
 }
 
 // printConflicts prints why nothing is written. It returns ErrRejected.
+// A conflict without a name is one of the whole catalog, such as a name that was installed from another repository.
 func (i *install) printConflicts(r installReport) error {
 	if i.documents {
 		r.Actions = []workbench.CatalogAction{}
@@ -81,6 +83,7 @@ func referrers(a workbench.CatalogAction) string {
 }
 
 // printInstalled prints what a run did, or would do.
+// It is called after a fault too: the document then has what was done. An empty list is printed as [], since jq's iteration fails on null.
 func (i *install) printInstalled(r installReport) error {
 	if i.documents {
 		r.Actions = append([]workbench.CatalogAction{}, r.Actions...)

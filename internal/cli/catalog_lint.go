@@ -14,6 +14,7 @@ import (
 
 // catalogLintCommand is 'catalog lint'. Findings are the answer and go to standard output; only what kept a verdict from being made is on standard
 // error. --strict is for a pipeline in which warnings stop a release too.
+// The default configuration has every feature gate on, because a catalog is meant for many clusters; --config judges for one.
 func catalogLintCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION",
@@ -47,6 +48,8 @@ type lintReport struct {
 	Notes         int                        `json:"notes"`
 }
 
+// lint prints the findings in the wanted format and returns their outcome. The report is complete whatever the outcome, so that a pipeline can upload
+// SARIF and fail.
 func (o *options) lint(cmd *cobra.Command, source string) error {
 	read, err := o.catalog(cmd.Context(), source)
 	if err != nil {
@@ -89,6 +92,7 @@ func (r *lintReport) count() {
 }
 
 // outcome returns errUnanswered if something could not be read, else ErrRejected if there are errors. Strict counts warnings too.
+// Notes never count. A file that cannot be read goes first: errors that it holds were not found.
 func (r *lintReport) outcome(strict bool) error {
 	for _, f := range r.Findings {
 		if f.Rule == workbench.RuleUnreadable {
@@ -137,6 +141,8 @@ func counted(n int, what string) string {
 }
 
 // printable replaces control characters: names of files and values of annotations are a stranger's, and a terminal obeys them.
+// An escape sequence could clear the screen or rewrite lines that were printed before. Trap: tabs and newlines are control characters too. So a row's
+// cells go through it one by one, before they are joined, and a text of several lines becomes one line. unicode.IsControl is category Cc alone.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -17,6 +17,8 @@ const mostTags = 10_000
 
 // catalogPushCommand is 'catalog push'. A version that exists is never overwritten: its signatures and
 // mirrors are of its digest.
+// The exit status is 1 if an object is refused or an instancetype differs from the preceding version, and 2 if the tag names another artifact already.
+// Pushing the same artifact again is no error: an interrupted push is repeated.
 func catalogPushCommand(o *options) *cobra.Command {
 	p := push{options: o}
 	cmd := &cobra.Command{
@@ -36,12 +38,15 @@ func catalogPushCommand(o *options) *cobra.Command {
 }
 
 // push is a run of 'catalog push'.
+// allowChange publishes instancetypes whose spec differs under their old names. source is the value of --source, empty for that of Git.
 type push struct {
 	*options
 	allowChange bool
 	source      string
 }
 
+// run publishes a catalog, and prints the reference with the digest, which is what a signature and an installation are bound to. The version is read
+// first: a tag that is no semantic version has no predecessor to compare with. What Kiln refuses is refused before the first write to the registry.
 func (p *push) run(ctx context.Context, source, reference string) error {
 	_, tag, _ := cutTag(reference)
 	v, err := workbench.ParseVersion(tag)
@@ -80,6 +85,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 }
 
 // publishable reads a catalog that has no object which an API server would refuse. Whoever applies a published catalog could not mend it.
+// It prints each such object and returns ErrRejected. The rules of 'catalog lint' beyond that do not count.
 func (o *options) publishable(ctx context.Context, source string) (workbench.Catalog, error) {
 	read, err := o.catalog(ctx, source)
 	if err != nil {
@@ -126,6 +132,8 @@ type predecessorOf struct {
 
 // compare refuses instancetypes that the preceding version has with another spec. It reads the index of that version alone, which has a digest of each
 // spec.
+// The predecessor is the highest lower version, and not the newest push: a patch of an old line is compared with that line. Names that differ are
+// printed, and it returns ErrRejected. The first version has no predecessor and is not compared.
 func (p *push) compare(ctx context.Context, client *oci.Client, of predecessorOf) error {
 	repository, _, _ := cutTag(of.reference)
 	tags, err := client.Tags(ctx, of.reference, mostTags)

@@ -18,18 +18,21 @@ import (
 )
 
 // addRegistry adds the flags that say how a registry is reached. Credentials have no flag: they would be in the process list and the shell's history.
+// All commands share o.registry. Its flags have the same defaults everywhere, so that the trap of addOutput does not concern them.
 func (o *options) addRegistry(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
 	cmd.Flags().StringVar(&o.registry.CAFile, "registry-ca", "", "file with further certificate authorities of registries, in PEM")
 }
 
 // registryClient returns a client with docker's credentials. Its User-Agent names Kiln's version for the log of the registry.
+// It must be called when a command runs and not when it is built: the flags are not read before.
 func (o *options) registryClient() (*oci.Client, error) {
 	o.registry.UserAgent = "kubectl-kiln/" + version.Read().Version
 	return oci.New(o.registry)
 }
 
 // cutTag cuts the tag off a reference. A colon before the last slash belongs to the port of the host.
+// It returns the whole reference and false if there is no tag. Trap: of a digest (@sha256:...) it takes the hexadecimal part for the tag.
 func cutTag(reference string) (repository, tag string, found bool) {
 	at := strings.LastIndex(reference, ":")
 	if at < 0 || strings.Contains(reference[at:], "/") {
@@ -39,6 +42,7 @@ func cutTag(reference string) (repository, tag string, found bool) {
 }
 
 // catalogPullCommand is 'catalog pull'. Its -o is a folder and not a format: the files are written byte by byte as they were published.
+// So it does not call addOutput, and o.output stays empty. The exit status is 0 or 2: what is published is not judged here.
 func catalogPullCommand(o *options) *cobra.Command {
 	var folder string
 	cmd := &cobra.Command{
@@ -69,6 +73,8 @@ func catalogPullCommand(o *options) *cobra.Command {
 
 // writeFolder writes files into a new folder. They are written beside it first: a folder that exists is whole. The names of the files come from a
 // registry, so they are hostile: os.Root keeps all of them below the folder.
+// The parts stand in the same parent, because a rename does not cross file systems. An empty folder of the name is removed for the rename; os.Remove
+// fails if somebody has put a file into it meanwhile. MkdirTemp makes folders of mode 0700: hence the Chmod.
 func writeFolder(folder string, files []oci.File) (err error) {
 	folder = filepath.Clean(folder)
 	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
@@ -105,6 +111,7 @@ func writeFolder(folder string, files []oci.File) (err error) {
 }
 
 // catalogCopyCommand is 'catalog copy'. The copy has the digest of the original, so that its signatures hold.
+// The exit status is 2 if the target has another artifact under the tag: as with push, no tag is moved.
 func catalogCopyCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "copy oci://FROM:VERSION oci://TO:VERSION", Short: "Copy a published catalog and its signatures to another repository",
@@ -139,6 +146,7 @@ func catalogInspectCommand(o *options) *cobra.Command {
 }
 
 // inspection is the answer of 'catalog inspect' as a document.
+// annotations are those of the manifest, which 'catalog push' writes by the names of the OCI image specification.
 type inspection struct {
 	Reference   string            `json:"reference"`
 	Digest      string            `json:"digest"`
@@ -146,6 +154,8 @@ type inspection struct {
 	Index       catalog.Index     `json:"index"`
 }
 
+// inspect prints the digest, four annotations and a table for each family. Whoever may push to the repository wrote all of it, so that texts go
+// through printable. -o json has every annotation.
 func (o *options) inspect(ctx context.Context, reference string) error {
 	client, err := o.registryClient()
 	if err != nil {
@@ -195,6 +205,7 @@ func number(n uint32) string {
 }
 
 // printableCells joins the cells of a row.
+// Each cell is made printable alone: a tab in a name would begin a column of its own.
 func printableCells(cells ...string) string {
 	for i := range cells {
 		cells[i] = printable(cells[i])

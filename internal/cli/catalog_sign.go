@@ -13,8 +13,11 @@ import (
 )
 
 // passwordVariable is the environment variable from which cosign reads the password of a private key.
+// A flag for the password would be in the process list.
 const passwordVariable = "COSIGN_PASSWORD"
 
+// catalogSignCommand is 'catalog sign'. It signs the digest that the tag names now, and prints it. Signatures of other keys stay. The exit status is
+// 2 if key, password or registry fail; there is no answer other than yes.
 func catalogSignCommand(o *options) *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
@@ -53,6 +56,8 @@ func catalogSignCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// catalogVerifyCommand is 'catalog verify'. A missing signature is an answer (exit status 1), and a registry that does not answer a fault (2): a
+// pipeline must not take an outage for an unsigned catalog.
 func catalogVerifyCommand(o *options) *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
@@ -101,12 +106,15 @@ func (o *options) verified(ctx context.Context, client *oci.Client, s signedBy) 
 	return found, err
 }
 
+// addKey adds --key, as cosign calls it. Cobra refuses a run without it before RunE is called.
 func addKey(cmd *cobra.Command, key *string, usage string) {
 	cmd.Flags().StringVar(key, "key", "", usage+", in PEM")
 	_ = cmd.MarkFlagRequired("key") // fails for a flag that is not there
 }
 
 // password returns the password of a private key: that of the environment, or what is typed.
+// A variable that is set and empty counts, for a key without encryption. Where nobody can type, as in a pipeline, it fails instead of waiting. The prompt
+// is on standard error, so that standard output is the answer alone.
 func (o *options) password() ([]byte, error) {
 	if given, found := os.LookupEnv(passwordVariable); found {
 		return []byte(given), nil

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// catalogSiteCommand is 'catalog site'. It writes index.html into a new folder and prints its size; the exit status is 0 or 2. A reference and a version
+// are on the page only for a published catalog. Its -o is a folder, as that of 'catalog pull'.
 func catalogSiteCommand(o *options) *cobra.Command {
 	var folder, title string
 	cmd := &cobra.Command{
@@ -24,6 +26,7 @@ func catalogSiteCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Lifecycles are as of now: kilnvm.io/obsolete-after is a time.
 			page, err := read.Page(time.Now())
 			if err != nil {
 				return err

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// catalogUsageCommand is 'catalog usage'. The exit status is 0, also where nobody uses an object, and 2 for a name that neither the cluster nor a VM has.
+// -n and -A bound whose VMs are counted, as in kubectl get; objects of cluster scope are always listed.
 func catalogUsageCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage [NAME | KIND/NAME]",
@@ -58,6 +60,8 @@ func catalogUsageCommand(o *options) *cobra.Command {
 }
 
 // objectNamed reads NAME or KIND/NAME. The kind is empty if it is not given.
+// The kind is one that spec.instancetype.kind or spec.preference.kind of a VM takes. Without one all kinds are searched: an instancetype and a
+// preference may share a name.
 func objectNamed(arg string) (kind, name string, err error) {
 	word, name, found := strings.Cut(arg, "/")
 	if !found {
@@ -71,6 +75,7 @@ func objectNamed(arg string) (kind, name string, err error) {
 	return "", "", fmt.Errorf("'%s' is no kind of a catalog: use %s", word, strings.ToLower(strings.Join(instancetype.CatalogKinds(), ", ")))
 }
 
+// printCatalogUsages prints one line for each object. An empty list is printed as [] in JSON, and not as null.
 func (o *options) printCatalogUsages(usages []workbench.CatalogUsage) error {
 	if o.documents {
 		return o.print(append([]workbench.CatalogUsage{}, usages...))
@@ -83,6 +88,7 @@ func (o *options) printCatalogUsages(usages []workbench.CatalogUsage) error {
 	return table.Flush()
 }
 
+// printCatalogUsage prints the objects of one name, each with its revisions, who uses them, and what a removal or an edit would do.
 func (o *options) printCatalogUsage(usages []workbench.CatalogUsage) error {
 	if o.documents {
 		return o.print(usages)
@@ -101,6 +107,7 @@ func (o *options) printCatalogUsage(usages []workbench.CatalogUsage) error {
 }
 
 // few names the first of many.
+// All are in JSON and YAML.
 func few(names []string) string {
 	if more := len(names) - shown; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)
@@ -108,6 +115,7 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// objectOf returns KIND/NAME, or KIND/NAMESPACE/NAME. The kind is in lower case, as in the output of kubectl.
 func objectOf(u workbench.CatalogUsage) string {
 	name := u.Name
 	if u.Namespace != "" {

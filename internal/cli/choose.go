@@ -17,6 +17,7 @@ import (
 
 // instancetypesCommand is 'instancetypes'. Unlike 'kubectl get', it lists both scopes at once, leaves out what is obsolete, and tells what meets a
 // preference's requirements.
+// The exit status is 0 for an empty list too, and 2 if the catalog cannot be read or --for names nothing.
 func instancetypesCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "instancetypes",
@@ -61,12 +62,14 @@ func preferencesCommand(o *options) *cobra.Command {
 }
 
 // wish is what is asked of offers, with the flags that are not read yet.
+// Labels are parsed from selector, and source is the value of -f.
 type wish struct {
 	workbench.Wish
 	selector, source string
 }
 
 // addWish adds the flags that both lists have. The values are read when the command runs.
+// -l is a selector as in kubectl get. -f has one value here, since a catalog has one source, and its default is the cluster.
 func (o *options) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
 	w := &wish{Wish: workbench.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
@@ -111,13 +114,16 @@ func (o *options) choose(ctx context.Context, w *wish, columns []column) (err er
 
 // column is one of a table of offers.
 type column struct {
+	// head is the title, in capitals as in kubectl get.
 	head string
+	// cell returns the text of an offer; empty for what it does not have.
 	cell func(workbench.Offer) string
 	// wide columns are those of -o wide.
 	wide bool
 }
 
 var (
+	// NAME is what --instancetype or --preference of 'create vm' takes, with the kind for an object of namespace scope.
 	sizeColumns = append([]column{
 		{head: "NAME", cell: workbench.Offer.Flag},
 		{head: "CPU", cell: func(o workbench.Offer) string { return fmt.Sprint(o.CPUs) }},
@@ -165,8 +171,10 @@ var fits = column{head: "FITS", cell: func(o workbench.Offer) string {
 }}
 
 // table prints offers. A cell that is empty in all of them has no column.
+// A cell that is empty where another offer's is not has '-'. Texts are a catalog author's, so that each goes through printable.
 func (o *options) table(columns []column, offers []workbench.Offer) error {
 	if offers[0].Fits != nil {
+		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)
 	}
 	out := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)

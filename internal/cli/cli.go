@@ -20,6 +20,7 @@ import (
 // Command returns the root of the plugin's commands, which read from and write to the streams. Errors of its Execute are those of
 // ExitStatus; it prints none itself.
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
+	// true: the kubeconfig is read once for all uses of a run.
 	o := &options{IOStreams: streams, cluster: genericclioptions.NewConfigFlags(true)}
 	o.files.Stdin, o.bench.Stdin = streams.In, streams.In
 	root := &cobra.Command{
@@ -30,6 +31,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 			"The exit status is 0 for success, 1 if an object is rejected, and 2 if there is no verdict: wrong usage, a file that\n" +
 			"cannot be read or is no object, a cluster that does not answer. 'diff' returns 3 if the change needs a restart, and\n" +
 			"4 if it breaks the guest's hardware.",
+		// main prints faults, and answers are printed already: cobra would print both again, with the usage.
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
@@ -65,6 +67,8 @@ type options struct {
 }
 
 // addInputs adds the flags that name what a command reads.
+// -f is a list with commas, as kubectl's. -k may be repeated, which kubectl's may not, and be given with -f: several sources are one set of objects.
+// --strict is for pipelines, where all files are at hand; on a cluster others may still create what is missing.
 func (o *options) addInputs(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file, directory or - with the objects, and with those that they refer to")
@@ -74,6 +78,7 @@ func (o *options) addInputs(cmd *cobra.Command) {
 }
 
 // addContext adds the flags that name what else a cluster has.
+// Objects of --catalog are only referred to: they are not judged, and none of them has a verdict.
 func (o *options) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.files.Catalog, "catalog", nil, "file or directory with further instancetypes, preferences and presets")
@@ -81,6 +86,7 @@ func (o *options) addContext(cmd *cobra.Command) {
 }
 
 // addConfig adds the flag that names the cluster's configuration.
+// Where the webhook was started with --config, the user must name the same file: commands find a KubeVirt object alone.
 func (o *options) addConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
@@ -94,6 +100,8 @@ func (o *options) addProfiles(cmd *cobra.Command) {
 
 // addOutput adds the -o flag with a default and the allowed formats. Trap: all commands share one options value. Each has a flag of its own,
 // which is copied to options.output when its command runs; bound directly, the default of the last command would hold for all.
+// The copy is made in PreRunE, of which a cobra command has one: a command that sets its own loses the flag. An unknown format is a fault, found before
+// the command reads anything.
 func (o *options) addOutput(cmd *cobra.Command, fallback string, formats ...string) {
 	last := len(formats) - 1
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
@@ -137,6 +145,7 @@ func (o *options) eachGuest(cmd *cobra.Command, args []string, visit func(workbe
 }
 
 // reviewed loads and reviews the objects that the user named. Rejected objects are among them; an error is a fault of the whole run.
+// An object that cannot be judged is among them too, with its Fault.
 func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Reviewed, error) {
 	in, err := o.load(o.files, args)
 	if err != nil {

@@ -38,6 +38,7 @@ func (o *options) load(files workbench.Files, args []string) (workbench.Inputs, 
 
 // fromCluster reads the objects that are named as vm/NAME. kubectl's own builder finds them, so that names, short names and errors are
 // those of kubectl. What they refer to is read when it is needed.
+// The first object that does not exist ends the run with a fault, since the builder has no ContinueOnError.
 func (o *options) fromCluster(args []string) (workbench.Inputs, error) {
 	for _, arg := range args {
 		if err := namesObject(arg); err != nil {
@@ -86,6 +87,7 @@ func (o *options) warningClient() (client.Client, error) {
 	return clientOf(access)
 }
 
+// clientOf returns a client that knows the Go types of Kubernetes, KubeVirt and Kiln.
 func clientOf(access *rest.Config) (client.Client, error) {
 	known, err := workbench.Scheme()
 	if err != nil {
@@ -97,6 +99,7 @@ func clientOf(access *rest.Config) (client.Client, error) {
 
 // namesObject refuses an argument that is not KIND/NAME before a cluster is asked. kubectl would take
 // 'web' for a kind, and a kind without a name for all its objects.
+// A path with a slash counts as a file only with the extension of a manifest: a file web in a folder vm must not hide vm/web of the cluster.
 func namesObject(arg string) error {
 	kind, name, slash := strings.Cut(arg, "/")
 	_, err := os.Stat(arg)
@@ -113,6 +116,7 @@ func namesObject(arg string) error {
 
 // answering wraps all commands, and those below them, so that they return one line with the remedy when no cluster answers, in the place of
 // client-go's error.
+// It is called before version, options and completion are added, none of which asks a cluster. Only RunE is wrapped: no command has a Run that does.
 func (o *options) answering(commands []*cobra.Command) {
 	for _, command := range commands {
 		o.answering(command.Commands())
@@ -125,6 +129,7 @@ func (o *options) answering(commands []*cobra.Command) {
 }
 
 // reached returns the error of a command; an error of the connection gets the remedy. 'parse' is an error of a URL that the user wrote.
+// client-go's message holds the whole URL of the request; of it only scheme and host help a user. The result stays a fault (exit status 2).
 func (o *options) reached(cmd *cobra.Command, err error) error {
 	var failed *url.Error
 	var registry *oci.Error // no flag of a cluster helps with a registry

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// createCommand is 'create'. Its commands print a manifest, or apply it with --apply. The exit status is 1 if the catalog's rules, the API server or a
+// webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. The flags are compared with virtctl v1.9 in docs/catalog.md.
 func createCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
@@ -27,6 +29,7 @@ func createCommand(o *options) *cobra.Command {
 }
 
 // made is what every 'create' command has: a name and what becomes of the manifest.
+// name is empty if the user gave none. virtctl has no --apply: its output is piped to kubectl.
 type made struct {
 	name  string
 	apply bool
@@ -42,6 +45,7 @@ func (o *options) addMade(cmd *cobra.Command) *made {
 }
 
 // named returns the name that was given, or a random one.
+// virtctl appends five random characters to the same prefixes.
 func (m *made) named(prefix string) string {
 	if m.name != "" {
 		return m.name
@@ -50,6 +54,7 @@ func (m *made) named(prefix string) string {
 }
 
 // namespace returns the one of the flag; empty if there is none, so that a manifest goes wherever it is applied.
+// That of the kubeconfig does not count here; --apply and the verdict of a catalog fall back to it.
 func (o *options) namespace() string {
 	if o.cluster.Namespace == nil {
 		return ""
@@ -62,6 +67,8 @@ const fieldManager = "kubectl-kiln"
 
 // finish prints a manifest, or applies it. What the API server or a webhook refuses is an answer (exit status 1); a cluster that does not answer is a
 // fault (2).
+// The answers are status codes 422, 403 and 409: a schema or a webhook, a right or a policy, and a field of another manager. The line of success
+// ends as that of 'kubectl apply --server-side'. The API server's message quotes what a manifest holds, so that it goes through printable.
 func (o *options) finish(ctx context.Context, m *made, typed client.Object) error {
 	object, err := manifest(typed)
 	if err != nil || !m.apply {
@@ -98,6 +105,7 @@ func (o *options) finish(ctx context.Context, m *made, typed client.Object) erro
 }
 
 // manifest returns an object without what only a cluster writes, and without empty objects that say nothing.
+// KubeVirt's Go types encode structs that are empty, such as status and resources of a VM.
 func manifest(typed client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -130,6 +138,7 @@ func drop(node any) {
 	}
 }
 
+// isEmpty reports whether a node is an object without fields. Empty lists and texts are not: drop leaves them as they are.
 func isEmpty(node any) bool {
 	object, is := node.(map[string]any)
 	return is && len(object) == 0

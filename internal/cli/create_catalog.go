@@ -7,6 +7,7 @@ import (
 
 // createInstancetypeCommand is 'create instancetype', with the flags of virtctl. A namespace makes it the namespaced kind, because it would have no
 // effect on the cluster-wide one.
+// --cpu and --memory are required, as in virtctl. Cobra checks that a flag was given, and not its value: a quantity that cannot be read is Build's error.
 func createInstancetypeCommand(o *options) *cobra.Command {
 	var f create.Instancetype
 	cmd := &cobra.Command{
@@ -71,6 +72,7 @@ func createPreferenceCommand(o *options) *cobra.Command {
 }
 
 // scoped returns the beginning of a random name, which is virtctl's.
+// virtctl's names begin with clusterinstancetype-, instancetype-, clusterpreference- or preference-.
 func scoped(what string, namespaced bool) string {
 	if namespaced {
 		return what

@@ -18,6 +18,7 @@ import (
 )
 
 // vmFlags are the flags of 'create vm' that are not read yet. create.VM has those that are copied as they are.
+// inferInstancetype and inferPreference are true by default; create.VM gets them only if the user gave the flag. source is the value of --filename.
 type vmFlags struct {
 	create.VM
 	inferInstancetype, inferPreference bool
@@ -26,6 +27,8 @@ type vmFlags struct {
 }
 
 // createVMCommand is 'create vm'. Flags of virtctl's names have virtctl's meaning; --fit, --filename and --apply are Kiln's.
+// Both groups of flags that exclude each other are virtctl's, with --fit beside --instancetype, since it chooses the instancetype too.
+// Cobra checks them by whether a flag was given: the default of --infer-instancetype excludes nothing.
 func createVMCommand(o *options) *cobra.Command {
 	f := &vmFlags{}
 	cmd := &cobra.Command{
@@ -53,6 +56,7 @@ func createVMCommand(o *options) *cobra.Command {
 }
 
 // addMachine adds the flags of run strategy, instancetype and preference. The help shows all flags in the order in which they are added.
+// The defaults are virtctl's: 180 seconds of grace, 512Mi of memory without an instancetype.
 func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 	flags.StringVar(&f.RunStrategy, "run-strategy", "Always", "runStrategy: Always, Manual, Halted, Once or RerunOnFailure")
 	flags.Int64Var(&f.TerminationGracePeriod, "termination-grace-period", 180, "terminationGracePeriodSeconds")
@@ -68,6 +72,7 @@ func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 }
 
 // addVolumes adds the flags of volumes. They are arrays and not slices: a comma in a value separates its names, and not two values.
+// The last three are deprecated in virtctl as well; Build warns of them.
 func (f *vmFlags) addVolumes(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.VolumeContainerdisk, "volume-containerdisk", nil, "containerdisk: src, name, bootorder")
 	flags.StringArrayVar(&f.VolumePVC, "volume-pvc", nil, "PVC of the VM's namespace: src, name, bootorder")
@@ -94,6 +99,8 @@ func (f *vmFlags) addGuest(flags *pflag.FlagSet) {
 
 // createVM makes the manifest, has it judged if a catalog is named, and prints or applies it. Without --fit and -f it reads no catalog, so that a
 // manifest can be made without a cluster.
+// Warnings are on deprecated flags, flags without effect, and a password that stands in the VM. A VM that the catalog refuses is
+// neither printed nor applied (exit status 1).
 func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 	flags := cmd.Flags()
 	f.Name, f.Namespace = f.named("vm"), o.namespace()
@@ -137,6 +144,7 @@ func (o *options) createVM(cmd *cobra.Command, f *vmFlags) error {
 }
 
 // judge reviews a VM by a catalog; nil where none is named. What the catalog does not have is rejected, as with --strict.
+// The object that is judged is a copy with a namespace. The manifest that is printed keeps none, so that it goes wherever it is applied.
 func (o *options) judge(ctx context.Context, catalog *workbench.Catalog, vm *v1.VirtualMachine) error {
 	if catalog == nil {
 		return nil
@@ -173,6 +181,8 @@ func (o *options) judge(ctx context.Context, catalog *workbench.Catalog, vm *v1.
 }
 
 // choose sets the instancetype that fits --fit and the preference best, by the rules of workbench.Catalog.Nearest.
+// By CPUs and memory alone an instancetype with dedicated CPUs and huge pages could win, which most clusters cannot start. An error is a part that
+// cannot be read, a preference that does not exist, or that nothing fits.
 func (f *vmFlags) choose(catalog workbench.Catalog) error {
 	w := workbench.Wish{Kinds: instancetype.Kinds, For: f.Preference.Name}
 	for part := range strings.SplitSeq(f.fit, ",") {

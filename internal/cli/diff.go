@@ -15,6 +15,7 @@ import (
 // a guest sees no difference. The diffs of specs and domains as texts are for people.
 
 // diffCommand is 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
+// Statuses 3 and 4 stand above 1 and 2, which are taken as in 'kubectl diff'.
 func diffCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
@@ -47,6 +48,7 @@ func diffCommand(o *options) *cobra.Command {
 
 // difference compares A with B. Without B it compares A on two hosts, or A with its hardware derived anew, as kilnvm.io/hardware: latest
 // would at the next boot.
+// It returns ErrRejected if a side is rejected, which is printed. More than two hosts, and a VM without B, a second host and a record, are faults.
 func (o *options) difference(ctx context.Context, args, hosts []string) (workbench.Difference, error) {
 	var none workbench.Difference
 	// One --host is that of both sides. None means the same assumed host for both.
@@ -113,6 +115,7 @@ func (o *options) printDifference(d workbench.Difference, domain bool) error {
 }
 
 // writeDifference writes a difference as text: the verdict, each change of the hardware, and the diff of the explicit spec.
+// 'repin' prints its difference by it too.
 func writeDifference(out io.Writer, d workbench.Difference) {
 	fmt.Fprintf(out, "%s\n", d.Verdict)
 	for _, change := range d.Changes {

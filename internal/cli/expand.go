@@ -21,6 +21,8 @@ const stageAll = "all"
 var stages = append(slices.Clone(workbench.StageNames), stageAll)
 
 // expandCommand is 'expand'.
+// The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named or an object has no such stage.
+// It has no text format: the answer is a manifest, which kubectl and the other commands read.
 func expandCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -46,6 +48,7 @@ func expandCommand(o *options) *cobra.Command {
 }
 
 // printStages prints one stage of an object, or all. A bare VMI has no stage 'admitted': no VM is stored for it.
+// A stage that the object does not have is a fault, which eachGuest prints with the name of the object.
 func (o *options) printStages(r workbench.Reviewed, wanted string) error {
 	if wanted == workbench.StageDefaults {
 		return o.printGuest(r.Guest.Document, "")
@@ -85,6 +88,7 @@ func (o *options) printGuest(document []byte, title string) error {
 func (o *options) print(object any) error { return o.printTitled(object, "") }
 
 // printTitled is print with a comment before a YAML document. Several JSON objects follow each other, as jq reads them.
+// sigs.k8s.io/yaml goes through JSON: fields have their JSON names, and keys are sorted, so that two runs are equal.
 func (o *options) printTitled(object any, title string) error {
 	if o.output == "json" {
 		encoder := json.NewEncoder(o.Out)

@@ -13,6 +13,7 @@ import (
 )
 
 // explainCommand is 'explain'. What was not applied costs a run of stage 1 for each field of the preference; only this command pays it.
+// The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if nothing bootable is named.
 func explainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -81,6 +82,7 @@ type row struct{ text, origin string }
 const widest = 72
 
 // tree returns the rows of facts, which come in the order of their paths: a row is added for each step that the path before lacks.
+// Values are printed as JSON, in which a text is quoted and the escape character of a terminal is not left as it is.
 func tree(facts []admit.Fact) ([]row, error) {
 	var rows []row
 	var above []string
@@ -113,6 +115,7 @@ func branches(path string) (fields []string) {
 }
 
 // common returns how many steps two paths share from their start, not counting the last one, since each leaf has a row of its own.
+// Lists need no case of their own: branches keeps 'disks[0]' and 'disks[1]' apart.
 func common(a, b []string) int {
 	n := 0
 	for n < len(a)-1 && n < len(b)-1 && a[n] == b[n] {

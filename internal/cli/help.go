@@ -29,6 +29,7 @@ Use '{{.Root.CommandPath}} options' for the flags that every command has (--name
 
 // help sets the template of help, and the texts of usage errors: each names the page of help that has the right usage.
 // docs/reference/ is generated from the same commands, so that a test fails when the two differ.
+// Cobra looks for the template and for the function of flag errors in the parents of a command, so that the root has them for all.
 func help(root *cobra.Command) {
 	root.SetUsageTemplate(usage)
 	completion(root)
@@ -45,6 +46,7 @@ func help(root *cobra.Command) {
 
 // completion is cobra's command with another text: the script of a shell completes the program kubectl-kiln, while kubectl completes a plugin
 // by running kubectl_complete-kiln.
+// Cobra adds its command only when the root runs, and only if there are others: so it is asked for here, after the commands are added.
 func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -57,6 +59,7 @@ func completion(root *cobra.Command) {
 }
 
 // nothing returns the fault of a run whose files or names hold no object of the wanted kind. Silence would look like acceptance in a pipeline.
+// So the exit status is 2, and not 0.
 func (o *options) nothing(wanted string, args []string) error {
 	where := slices.Concat(o.files.Names, o.files.Kustomizations, args)
 	for i := range where {

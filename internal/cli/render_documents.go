@@ -28,6 +28,7 @@ func (o *options) printDocuments(r workbench.Reviewed, stage string, documents [
 }
 
 // writeDocuments writes a file for each document. The names come from the object, so they are hostile: os.Root keeps all files below the folder.
+// Files of an earlier run are overwritten, and others stay. Only the folder is named by the user, and is created with its parents.
 func writeDocuments(folder string, r workbench.Reviewed, documents []render.Document) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 // of the API server already shows them, and no controller has to be waited for.
 
 // repinOptions are the flags of one call, and the cluster.
+// With dryRun no request follows that of the dry run. cluster is set when the command runs: a patch needs a writer, and inputs have a reader only.
 type repinOptions struct {
 	// keys are the keys of annotation kilnvm.io/pins to renew; none means all.
 	keys    []string
@@ -24,6 +25,8 @@ type repinOptions struct {
 }
 
 // repinCommand is 'repin'. It reads VMs of a cluster only: a file has no pins.
+// The exit status is 1 if a VM is rejected, now or with the new pins, and 2 for a fault: a VM that was edited meanwhile, a pin that the VM has no
+// reference for, or no webhook that processes the request. Unlike 'diff', it does not return the verdict of the difference.
 func repinCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
@@ -56,6 +59,7 @@ func repinCommand(o *options) *cobra.Command {
 }
 
 // repin renews the pins of each VM in turn. A VM that is refused does not keep the others from being repinned; a fault does.
+// A VM that was repinned before a fault stays so: each VM is a request of its own.
 func (o *options) repin(ctx context.Context, args []string, r repinOptions) error {
 	in, err := o.load(o.files, args)
 	if err != nil {
@@ -85,6 +89,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 }
 
 // refusedByCluster prints the causes with which the webhook refuses the new pins. It returns ErrRejected.
+// As a document the causes of the Status are a Judgement, so that a program reads the refusal of a cluster as that of a file. They have no line.
 func (o *options) refusedByCluster(named workbench.Object, err error) error {
 	var status apierrors.APIStatus
 	if !o.documents || !errors.As(err, &status) {

@@ -14,6 +14,8 @@ import (
 // revisions until their owner repins them, so that outdated ones are no fault. Package revision has the states.
 
 // revisionsCommand is 'revisions'. It needs a cluster: files have no revisions.
+// The exit status is 0 or 2: no state is a rejection, and a list without revisions is an answer. Objects that may not be read are warnings, with the
+// state 'unknown'. -n and -A are kubectl's.
 func revisionsCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revisions",
@@ -58,6 +60,7 @@ func revisionsCommand(o *options) *cobra.Command {
 const shown = 3
 
 // printUsages prints a table, with a column for the namespace when all are listed.
+// kubectl get -A has the column NAMESPACE first too. '?' stands for the object of a revision that is missing.
 func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
 	if o.output != "text" {
 		return o.print(append([]revision.Usage{}, usages...))
@@ -85,6 +88,7 @@ func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
 }
 
 // users returns the names of a few users of a revision.
+// It returns 'none' without any, and since when if the collector has marked the revision.
 func users(u revision.Usage) string {
 	var names []string
 	for _, name := range u.VMs {

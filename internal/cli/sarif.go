@@ -14,6 +14,8 @@ import (
 const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
 
 // printSARIF prints findings in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS), which code hosts show at the line of a change.
+// The names of Kiln's severities (error, warning, note) are levels of SARIF. An object of a cluster and the standard input have no file, only a logical
+// location.
 func (o *options) printSARIF(findings []workbench.CatalogFinding) error {
 	run := sarif.NewRunWithInformationURI("kubectl-kiln", rulesURI)
 	run.Tool.Driver.WithVersion(version.Read().Version)

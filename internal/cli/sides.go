@@ -15,6 +15,7 @@ import (
 
 // oneGuest returns the one VM or VMI of a file, or of the cluster. before is the object whose next version it is, or nil. What the next version
 // refers to may be among the objects of before. If before is stored in the cluster, the review is that of an update, so that pins stay.
+// It returns ErrRejected or errUnanswered, with the causes printed, for an object without a verdict to compare, and a fault for none or several.
 func (o *options) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
 	files, args := o.files, []string{name}
 	if isFile(name) {
@@ -47,6 +48,7 @@ func (o *options) oneGuest(ctx context.Context, name string, before *workbench.R
 
 // readClusterSettings makes configuration and HostProfiles those of the cluster if one of the names is an object there: a file that it is
 // compared with is the next version of that object, and will boot there.
+// It is called before either side is reviewed: the bench reads settings once, so that the first review would fix those of the file.
 func (o *options) readClusterSettings(ctx context.Context, names []string) error {
 	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
 		return nil
@@ -62,6 +64,7 @@ func (o *options) readClusterSettings(ctx context.Context, names []string) error
 
 // isFile reports whether an argument of 'diff' is a file, and no object of the cluster such as vm/web. A name with the extension of a
 // manifest is a file even where it does not exist, so that the error names the file.
+// Unlike namesObject it takes any path that exists: there is no -f by which a user could say that a file is meant.
 func isFile(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil || name == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))

@@ -12,6 +12,8 @@ import (
 // need the explicit VMI, and reject such a VM.
 
 // validateCommand is 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
+// The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict: a file that cannot be read, or nothing to judge.
+// All objects are judged, whatever the result of the others.
 func validateCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -50,6 +52,7 @@ func validateCommand(o *options) *cobra.Command {
 }
 
 // printVerdict prints the verdict on one object. As text only the warnings and one line say that it is accepted.
+// It returns ErrRejected for a rejection, or the error of the output. An accepted object has a document too, with its warnings.
 func (o *options) printVerdict(r workbench.Reviewed) error {
 	switch {
 	case !r.Verdict.Allowed():
