@@ -24,6 +24,7 @@ type Instancetype struct {
 }
 
 // Build returns the manifest. Both scopes have one schema.
+// It fails for a quantity, a policy or a device that cannot be read. An error of the webhook's rules comes with the manifest that they refuse.
 func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
 	memory, err := resource.ParseQuantity(f.Memory)
 	if err != nil {
@@ -64,6 +65,7 @@ func (f Instancetype) Build() (*v1beta1.VirtualMachineInstancetype, error) {
 }
 
 // device reads 'name:NAME,devicename:RESOURCE'.
+// RESOURCE is the name of an extended resource, which KubeVirt's permittedHostDevices must list. Whether it does is for the cluster to say.
 func device(flag, text string) (name, resource string, err error) {
 	p, err := parse(flag, text, "name", "devicename")
 	if err == nil {
@@ -80,6 +82,7 @@ type Preference struct {
 }
 
 // Build returns the manifest. Both scopes have one schema.
+// An error of the webhook's rules comes with the manifest that they refuse.
 func (f Preference) Build() (*v1beta1.VirtualMachinePreference, error) {
 	made := &v1beta1.VirtualMachinePreference{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: instancetype.PreferenceKinds.Cluster},

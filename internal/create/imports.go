@@ -75,6 +75,7 @@ var importTypes = map[string]importType{
 	"ds": {[]string{"src"}, nil, false, fromDataSource},
 }
 
+// from returns the spec of a source. Its error is always nil: it has the results of importType.spec.
 func from(source cdi.DataVolumeSource) (cdi.DataVolumeSpec, error) {
 	return cdi.DataVolumeSpec{Source: &source}, nil
 }
@@ -175,6 +176,7 @@ func (b *building) importVolume(i int, text string) error {
 	if err != nil {
 		return err
 	}
+	// spec.storage, not spec.pvc: CDI completes access modes and volume mode from the StorageProfile of the storage class.
 	spec.Storage = &cdi.StorageSpec{}
 	if size != nil {
 		spec.Storage.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *size}

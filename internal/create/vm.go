@@ -87,6 +87,7 @@ func (f VM) Build() (*v1.VirtualMachine, []string, error) {
 
 func (b *building) spec() *v1.VirtualMachineInstanceSpec { return &b.vm.Spec.Template.Spec }
 
+// base starts the VM with the fields that do not depend on volumes. It fails for a memory that is no quantity of Kubernetes, such as '512MB'.
 func (b *building) base() error {
 	text := b.Memory
 	if text == "" {

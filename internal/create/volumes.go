@@ -20,6 +20,7 @@ const (
 )
 
 // add adds a volume, and a disk if it has a place in the order of boot: without a disk admission makes one.
+// It fails for a name that is no DNS label (RFC 1123), for a second volume of one name, and for a bootorder that another volume has.
 func (b *building) add(p parameters, volume v1.Volume) error {
 	if errs := validation.IsDNS1123Label(volume.Name); len(errs) > 0 {
 		return wrong(p.flag, "name '%s': %s", volume.Name, strings.Join(errs, ", "))
@@ -53,6 +54,7 @@ func (b *building) containerdisks() error {
 		}
 		volume := v1.Volume{Name: p.values["name"], VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: image}}}
 		if volume.Name == "" {
+			// virtctl's name: that of the VM, and the place among the flags from 0.
 			volume.Name = fmt.Sprintf("%s-containerdisk-%d", b.Name, i)
 		}
 		if err := b.add(p, volume); err != nil {
@@ -75,6 +77,7 @@ func (b *building) claims() error {
 		}
 		volume := v1.Volume{Name: p.values["name"]}
 		if volume.Name == "" {
+			// Trap: a claim's name may have dots, and a volume's must not. add refuses such a claim until the flag has a name.
 			volume.Name = claim
 		}
 		volume.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{
@@ -102,6 +105,7 @@ func (b *building) sysprep() error {
 	}
 	source := &v1.SysprepSource{}
 	switch kind := strings.ToLower(p.values["type"]); kind {
+	// As in virtctl, a ConfigMap is the default.
 	case "", "configmap":
 		source.ConfigMap = &corev1.LocalObjectReference{Name: name}
 	case "secret":

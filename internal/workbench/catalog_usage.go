@@ -74,6 +74,7 @@ type tally struct {
 	pinned map[catalog.Key]map[string]bool
 }
 
+// of returns the usage of an object. A key that was not seen before gets state 'gone', which the caller overwrites for objects that exist.
 func (t tally) of(key catalog.Key) *CatalogUsage {
 	if t.all[key] == nil {
 		t.all[key] = &CatalogUsage{Key: key, State: StateGone, Revisions: []revision.Usage{}, Unpinned: []string{}}
@@ -90,6 +91,8 @@ func keyOf(kind, namespace, name string) catalog.Key {
 	return catalog.Key{Kind: kind, Namespace: namespace, Name: name}
 }
 
+// revision counts the VMs that are pinned to a revision of an instancetype or preference. Revisions of other kinds, and those that nothing
+// refers to, are left out.
 func (t tally) revision(r revision.Usage) {
 	if !slices.Contains(instancetype.CatalogKinds(), r.Kind) || len(r.VMs)+len(r.VMIs) == 0 {
 		return
@@ -107,6 +110,7 @@ func (t tally) revision(r revision.Usage) {
 	}
 }
 
+// named counts a VM that names an object and has no revision of it. Trap: it needs all calls of revision before, which fill pinned.
 func (t tally) named(n revision.Named) {
 	key := keyOf(n.Kind, n.Namespace, n.Name)
 	if vm := n.Namespace + "/" + n.VM; !t.pinned[key][vm] {
@@ -115,6 +119,7 @@ func (t tally) named(n revision.Named) {
 	}
 }
 
+// sorted returns the usages in the order of their keys. A VM that refers to two revisions of one object counts once in VMs.
 func (t tally) sorted() (all []CatalogUsage) {
 	for key, usage := range t.all {
 		slices.Sort(usage.Unpinned)

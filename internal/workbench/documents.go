@@ -66,6 +66,7 @@ func jsonDocuments(file string, raw []byte) (all []source, ok bool) {
 		if err != nil {
 			return nil, false
 		}
+		// InputOffset is the end of the value, and a RawMessage has no space around it.
 		start := int(decoder.InputOffset()) - len(text)
 		line += bytes.Count(raw[counted:start], []byte("\n"))
 		counted = start

@@ -101,6 +101,7 @@ func paths(name string) (found []string, err error) {
 		return []string{name}, err
 	}
 	// Without the separator WalkDir does not follow a symbolic link to a directory.
+	// Trap: folders below are read too, which kubectl does with --recursive alone.
 	err = filepath.WalkDir(name+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)) {
 			found = append(found, path)

@@ -13,6 +13,8 @@ import (
 )
 
 // difference says what applying an object changes; empty if nothing.
+// The parts are 'spec', 'labels', 'annotations' and 'version', in this order. AnnotationCatalogVersion counts as 'version' and not as a
+// change of annotations.
 func difference(live, wanted *unstructured.Unstructured) string {
 	var parts []string
 	if specDiffers(live, wanted) {
@@ -47,11 +49,13 @@ func specDiffers(live, wanted *unstructured.Unstructured) bool {
 }
 
 // changed reports whether applying wanted changes labels or annotations: a value differs, or one that was applied before is no longer wanted.
+// owned are the keys that CatalogManager applied before. Server-side apply removes such a key when it is no longer in what is applied.
 func changed(live, wanted map[string]string, owned []string) bool {
 	for key, value := range wanted {
 		if had, found := live[key]; !found || had != value || !slices.Contains(owned, key) {
 			return true
 		}
 	}
+	// Every wanted key is owned here, so that a longer list has a key that the catalog no longer has.
 	return len(owned) > len(wanted)
 }

@@ -30,6 +30,7 @@ func ReadCatalogState(ctx context.Context, cluster client.Reader, namespace stri
 		if !clusterKinds[kind] {
 			options = append(options, client.InNamespace(namespace))
 		}
+		// An API server returns a token for the next page, and an empty one with the last.
 		for next := ""; ; {
 			var list unstructured.UnstructuredList
 			list.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind + "List"))
@@ -111,6 +112,7 @@ func (p CatalogPlan) Run(ctx context.Context, cluster client.Client, done func(C
 	return p.writeAll(ctx, cluster, dropped, done)
 }
 
+// writeAll writes actions in their order and calls done after each. It stops at the first error, which names the object.
 func (p CatalogPlan) writeAll(ctx context.Context, cluster client.Client, actions []CatalogAction, done func(CatalogAction)) error {
 	for _, action := range actions {
 		if err := p.write(ctx, cluster, action); err != nil {
@@ -138,6 +140,7 @@ func (p CatalogPlan) write(ctx context.Context, cluster client.Client, action Ca
 		for _, option := range options {
 			deletion = append(deletion, option)
 		}
+		// Not found: somebody else has removed it, which is what was planned.
 		return client.IgnoreNotFound(cluster.Delete(ctx, action.object.DeepCopy(), deletion...))
 	}
 	application := []client.ApplyOption{client.FieldOwner(CatalogManager)}
@@ -147,6 +150,7 @@ func (p CatalogPlan) write(ctx context.Context, cluster client.Client, action Ca
 	for _, option := range options {
 		application = append(application, option)
 	}
+	// A copy, because the client writes the answer into what it is given, and a plan is used twice: by Check and by Run.
 	return cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(action.object.DeepCopy()), application...)
 }
 

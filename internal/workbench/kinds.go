@@ -97,6 +97,7 @@ func (s stageOne) instancetype(_ context.Context, r *Reviewed, raw []byte) error
 	return err
 }
 
+// preference judges a preference of either scope. Whether an instancetype meets its requirements is judged with each VM that names both.
 func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1beta1.VirtualMachinePreference
 	err := json.Unmarshal(raw, &object)

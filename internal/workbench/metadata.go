@@ -20,6 +20,7 @@ func metadata(content map[string]any, namespaced bool) (errs field.ErrorList) {
 	}
 	var meta metav1.ObjectMeta
 	strict, err := strictjson.UnmarshalStrict(raw, &meta)
+	// A wrong type ends the decoding, so that it is the only error.
 	var mistyped *json.UnmarshalTypeError
 	if errors.As(err, &mistyped) {
 		if mistyped.Field != "" {

@@ -119,6 +119,8 @@ type machine struct {
 	profiles []v1alpha1.HostProfile
 }
 
+// machine returns a guest on a host, with the identity of its last boot if there is a record. It fails if the record exists and cannot be read:
+// hardware that is derived anew may be other than what the guest had. The notes are complete only without an error.
 func (b *Bench) machine(ctx context.Context, r Reviewed, at Placing, recorded *record.Record) (m machine, notes Notes, err error) {
 	guest := r.Guest
 	if guest.Unreadable != nil {

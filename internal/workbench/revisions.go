@@ -18,6 +18,7 @@ func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace str
 	if err != nil {
 		return nil, warnings, err
 	}
+	// Source is empty where nobody configured anything: then there is no configuration to compare the recorded ones with.
 	var unserved []map[string]any
 	if now.Source != "" {
 		defaults, err := config.Snapshot(now.Defaults)
@@ -27,6 +28,7 @@ func (b *Bench) Usages(ctx context.Context, cluster client.Reader, namespace str
 		unserved = append(unserved, defaults)
 	}
 	usages, err := revision.Usages(ctx, cluster, namespace, unserved...)
+	// One warning for each kind and reason, however many revisions it concerns.
 	seen := map[string]bool{}
 	for _, u := range usages {
 		switch {

@@ -104,6 +104,7 @@ func (s schemas) check(known *runtime.Scheme, object *unstructured.Unstructured)
 		return field.ErrorList{field.Invalid(field.NewPath("kind"), kind.Kind,
 			fmt.Sprintf("%s has no such kind: correct kind or apiVersion", kind.GroupVersion()))}, nil
 	}
+	// A copy, because pruning removes the unknown fields that it reports.
 	content := object.DeepCopy().Object
 	errs := metadata(content, judge.namespaced)
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}

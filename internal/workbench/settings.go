@@ -52,6 +52,7 @@ func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (cl
 }
 
 // hostProfiles returns the profiles of the files Profiles, else those among the inputs or in the cluster.
+// A cluster without the CRD has no profiles. Where the user may not list them, none is applied, and a warning says so.
 func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostProfile, []string, error) {
 	if known := b.profiles; known != nil {
 		return *known, nil, nil
@@ -71,6 +72,7 @@ func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostPro
 	case err != nil:
 		return nil, nil, err
 	}
+	// Profiles among the inputs are not remembered: another input may have others.
 	if len(b.Profiles) > 0 || in.OfCluster {
 		b.profiles = &list.Items
 	}
@@ -78,6 +80,7 @@ func (b *Bench) hostProfiles(ctx context.Context, in Inputs) ([]v1alpha1.HostPro
 }
 
 // readProfiles reads the files Profiles, and judges them by the schema of the kind as an API server would.
+// An error begins with the flag --profile, and names the HostProfile where one was read.
 func (b *Bench) readProfiles() ([]v1alpha1.HostProfile, error) {
 	known, err := Scheme()
 	if err != nil {

@@ -178,6 +178,7 @@ func byKey(objects []*Object) map[Key]*Object {
 	return all
 }
 
+// run compares all objects with at most so many boots, which the changed objects share equally.
 func (c *comparison) run(most int) Difference {
 	c.trials = trials{cluster: c.Cluster, left: most}
 	d := Difference{Verdict: record.Compatible, Step: Unchanged, Changes: []Change{}}
@@ -232,6 +233,7 @@ func (c *comparison) life(o *Object) instancetype.Lifecycle {
 }
 
 // lifeStep returns the step that a change of the metadata is.
+// A change to obsolete is a loss, because no new VM may name the object. Other changes of the state are additions.
 func (c *comparison) lifeStep(was, is *Object) Step {
 	before, after := c.life(was), c.life(is)
 	switch {

@@ -88,6 +88,7 @@ func (l *linter) partner(o *Object, others []*Object) (fitting int, errs field.E
 }
 
 // needs returns the requirements of a preference in words.
+// Without requirements a preference can still refuse: the number of vCPUs must be one that preferSpread can divide.
 func needs(o *Object) string {
 	var words string
 	if need := o.Preference.Requirements; need != nil {
@@ -107,6 +108,7 @@ func needs(o *Object) string {
 	return words
 }
 
+// bootRules judge each object by what happens to a VM that names it.
 var bootRules = []Rule{
 	{"catalog/boot", Error, "an object boots on each architecture that it names, or on one if it names none", "remove what is refused, or the architecture"},
 }

@@ -27,6 +27,7 @@ func (c *Cluster) access(account string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Only the current context, and certificates in place of paths to them: those may be relative to the user's file.
 	if err := api.MinifyConfig(config); err != nil {
 		return "", err
 	}

@@ -106,6 +106,7 @@ func (c *Cluster) build(ctx context.Context) error {
 	}
 	for _, build := range [][]string{
 		{"build", "-o", c.bin + "/", "./cmd/..."},
+		// The control plane is a module of its own, with its own dependencies.
 		{"build", "-C", "test/controlplane", "-o", filepath.Join(c.bin, "controlplane"), "."},
 	} {
 		cmd := exec.CommandContext(ctx, "go", build...)
@@ -121,6 +122,7 @@ func (c *Cluster) build(ctx context.Context) error {
 func (c *Cluster) Program(name string) string { return filepath.Join(c.bin, name) }
 
 // Kubectl runs kubectl as the cluster's administrator, with input on its standard input.
+// Both outputs are returned with an error too.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (stdout, stderr string, err error) {
 	return c.run(ctx, c.kubectl(), input, args...)
 }
@@ -131,6 +133,7 @@ func (c *Cluster) Kiln(ctx context.Context, input string, args ...string) (stdou
 }
 
 // freePort is a port that nothing listens on now.
+// Trap: another process may take it before it is used.
 func freePort(host string) (int, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -141,6 +144,7 @@ func freePort(host string) (int, error) {
 }
 
 // await polls until the condition holds, the process has ended or the context is done.
+// The error has the end of the process's log, and the last error of the condition if the context is done.
 func await(ctx context.Context, p *process, ready func() error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -17,6 +17,7 @@ import (
 
 // kustomize builds what somebody would apply who installs Kiln with its own rotation of certificates into the namespaces of the options.
 func (c *Cluster) kustomize(ctx context.Context) error {
+	// A relative path with '..' leads elsewhere where a folder on the way is a symbolic link.
 	overlay, err := filepath.EvalSymlinks(c.Dir)
 	if err != nil {
 		return err
@@ -80,6 +81,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err := c.applyAll(ctx, c.of(definitions)); err != nil {
 		return err
 	}
+	// The API server accepts objects of a custom resource only after its definition has the condition Established.
 	wait := []string{"wait", "--for=condition=Established", "--timeout=60s"}
 	for _, definition := range c.of(definitions) {
 		wait = append(wait, "crd/"+definition.GetName())

@@ -20,6 +20,7 @@ func (c *Cluster) WebhookPeaks() (peaks []int64, err error) {
 }
 
 // peak is VmHWM of a process.
+// VmHWM is the largest resident set so far (proc_pid_status(5)), in units of 1024 bytes that the file calls kB. It fails once the process has ended.
 func (p *process) peak() (int64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -20,6 +20,7 @@ const follows = time.Second
 
 // Mirror does what kubelet does for pods: it writes certificate and key of the webhook's Secret in a namespace into a folder whenever they
 // change, until the context ends.
+// It fails only before the first reading: for a kubeconfig that cannot be used, or a folder that cannot be made.
 func Mirror(ctx context.Context, kubeconfig, namespace, dir string) error {
 	access, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -50,6 +51,7 @@ func mirror(ctx context.Context, server kubernetes.Interface, namespace, dir str
 	if err != nil {
 		return err
 	}
+	// The rotation keeps the CA beside the certificate. Every webhook must trust it, because each is called with the same certificate.
 	ca := secret.Data[corev1.ServiceAccountRootCAKey]
 	for _, bundle := range bundles {
 		if len(ca) == 0 || !bytes.Equal(bundle, ca) {

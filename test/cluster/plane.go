@@ -18,6 +18,7 @@ func (c *Cluster) which() string {
 }
 
 // controlPlane starts the supervisor, which ends with our end of its standard input.
+// It fails with the end of the supervisor's log if that ends before it announces a kubeconfig.
 func (c *Cluster) controlPlane(ctx context.Context) error {
 	if !c.own {
 		return c.given()
@@ -41,6 +42,7 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 }
 
 // given looks for what somebody else's cluster is reached with. Without the file kubectl would try some local port instead.
+// KUBECONFIG may be a list of files, as for kubectl; one that exists is enough.
 func (c *Cluster) given() error {
 	var errs []error
 	for _, path := range filepath.SplitList(c.Kubeconfig) {

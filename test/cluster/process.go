@@ -74,6 +74,8 @@ func (c *Cluster) startIn(env []string, name string, args ...string) (*process, 
 // patience is how long a process may take to end after it was asked to.
 const patience = 30 * time.Second
 
+// stop ends the process by the end of its standard input and SIGTERM. One that still runs after patience is killed, which is an error with the
+// end of its log. A process that has ended is no error.
 func (p *process) stop() error {
 	select {
 	case <-p.ended:
@@ -150,6 +152,7 @@ func (c *Cluster) Logs() string {
 }
 
 // run runs a program to its end.
+// Both outputs are returned with an error too, because the error contains neither.
 func (c *Cluster) run(ctx context.Context, program, input string, args ...string) (string, string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)

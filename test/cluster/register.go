@@ -51,6 +51,8 @@ func (c *Cluster) apply(ctx context.Context, only map[string]any) error {
 	return c.applyAll(ctx, redirected)
 }
 
+// redirect gives a webhook the URL of this machine in the place of its service, and a further match condition if there is one. Kubernetes calls
+// a webhook only if all its matchConditions are true. A webhook that is called by name has no caBundle yet: the rotation writes it.
 func (c *Cluster) redirect(hook, only map[string]any) {
 	service, _ := hook["clientConfig"].(map[string]any)["service"].(map[string]any)
 	client := map[string]any{"url": fmt.Sprintf("%s%v", c.Webhook, service["path"])}

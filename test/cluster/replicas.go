@@ -15,6 +15,7 @@ type balancer struct {
 	served []atomic.Int64
 }
 
+// balance listens on a free port of 127.0.0.1 until its listener is closed. It passes bytes on and ends no TLS: the replicas do.
 func balance(targets []string) (*balancer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,6 +36,7 @@ func balance(targets []string) (*balancer, error) {
 
 func (b *balancer) port() int { return b.listener.Addr().(*net.TCPAddr).Port }
 
+// pass connects a client to the next replica that accepts a connection, and closes the client's if none does.
 func (b *balancer) pass(client net.Conn) {
 	defer client.Close()
 	for range b.targets {

@@ -40,6 +40,7 @@ func (r Right) String() string {
 }
 
 // Unused are the rights that no request needed.
+// The end-to-end tests fail for each that their table 'unseen' does not explain.
 func Unused(rights, requests []Right) []Right {
 	return slices.DeleteFunc(slices.Clone(rights), func(right Right) bool { return slices.ContainsFunc(requests, right.allows) })
 }
@@ -74,6 +75,7 @@ func (c *Cluster) Requests() ([]Right, error) {
 
 // recorded reads an event of the audit log. It is nil for what asked for no resource, or was not allowed.
 func (c *Cluster) recorded(line []byte) (*Right, error) {
+	// Fields of audit.k8s.io Event. 'user' is who authenticated; who is impersonated is in another field, impersonatedUser.
 	var event struct {
 		Verb        string
 		User        struct{ Username string }
@@ -96,6 +98,8 @@ func (c *Cluster) recorded(line []byte) (*Right, error) {
 }
 
 // Rights are those that the manifests give to Kiln's accounts.
+// Trap: a RoleBinding counts only with a Role of its namespace. One that refers to a ClusterRole gives no rights here, because none of the
+// manifests does that.
 func (c *Cluster) Rights() (all []Right, err error) {
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, object := range c.of([]string{"ClusterRole", "Role"}) {
@@ -120,6 +124,7 @@ func (c *Cluster) Rights() (all []Right, err error) {
 }
 
 // granted are the rights that a binding gives to an account by rules.
+// Rules for URLs (nonResourceURLs) have neither API groups nor resources, and give none.
 func granted(account string, binding *unstructured.Unstructured, rules []rbacv1.PolicyRule) (all []Right) {
 	for _, rule := range rules {
 		names := rule.ResourceNames

@@ -117,6 +117,7 @@ func (c *Cluster) lay(context.Context) error {
 }
 
 func (c *Cluster) writeCertificate() error {
+	// It returns the certificate and after it the CA that signed it, so that this one file serves as the CA bundle too.
 	certificate, key, err := cert.GenerateSelfSignedCertKey(c.Host, []net.IP{net.ParseIP(c.Host)}, nil)
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ func eachAccepted(dir string, call func(corpus string, guest acceptedGuest) erro
 			if explicit == nil {
 				continue
 			}
+			// The identifiers derive from a fixed seed, so that the output is the same in every run.
 			identity.Fill(explicit, seed)
 			if err := call(corpus.name, acceptedGuest{c.ID, explicit, cluster}); err != nil {
 				return err
@@ -70,6 +71,7 @@ func accepted(c record, cluster config.Cluster) *v1.VirtualMachineInstance {
 		if json.Unmarshal(c.VM, vm) != nil {
 			return nil
 		}
+		// The VMI of a VM is not known while its instancetype or preference is not.
 		given, err := judgeVM(c, vm, cluster)
 		if err != nil || given.unknown != (unknown{}) || given.refused || len(given.errs) > 0 {
 			return nil

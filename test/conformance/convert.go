@@ -25,6 +25,7 @@ func replayConvert(c record, cluster config.Cluster) outcome {
 	if refused := judge(vmi, cluster, ""); len(refused) > 0 {
 		return refusedGuest(c, answer{errs: refused})
 	}
+	// Both refuse: agreement, whatever the two messages say.
 	rendered, errs := render.Domain(c.Context.machine(vmi, cluster.Frontend))
 	switch {
 	case len(errs) > 0 && c.Expect.Error != "":
@@ -33,11 +34,13 @@ func replayConvert(c record, cluster config.Cluster) outcome {
 		return differs("rendered: the reference says %s", c.Expect.Error)
 	}
 	var want libvirtxml.Domain
+	// The reference's XML is what KubeVirt's converter writes before libvirt completes it, so that it lacks what libvirt adds (see added).
 	if err := want.Unmarshal(hostdevKind.ReplaceAllString(c.Expect.XML, `<hostdev mode="subsystem" type=`)); err != nil {
 		return differs("unreadable: %v", err)
 	}
 	if len(errs) > 0 {
 		o := differs("refused: %s %s", errs[0].Field, errs[0].Detail)
+		// Only if this is the sole error: a second one would be hidden by the listed deviation.
 		if len(errs) == 1 && withoutFirmware(vmi, errs[0], &want) {
 			o.listed = emptyBootloader
 		}
@@ -58,6 +61,8 @@ func refusedGuest(c record, given answer) outcome {
 // hostdevKind: libvirt knows no other mode than subsystem for these devices, and libvirtxml wants it said.
 var hostdevKind = regexp.MustCompile(`<hostdev type=`)
 
+// compareDomains compares the facts of two domains. It agrees if all are equal, lists the first deviation if every difference has one, and else
+// returns the first fact that has none.
 func (c record) compareDomains(vmi *v1.VirtualMachineInstance, want, got map[string]string) outcome {
 	if want["memory KiB at most"] != "" && want["cell 0"] == "" {
 		want["cell 0"] = wholeCell(want) // libvirt has no memory to be added without a cell
@@ -65,6 +70,7 @@ func (c record) compareDomains(vmi *v1.VirtualMachineInstance, want, got map[str
 	o := outcome{agrees: true}
 	for _, name := range slices.Sorted(maps.Keys(mergedKeys(want, got))) {
 		d := domainDifference{name, want[name], got[name]}
+		// What Kiln adds must be known by its value (added) or by its name (derived). What it leaves out is always a difference.
 		if d.want == d.got || d.want == "" && (d.got == added[name] || derived(name)) {
 			continue
 		}
@@ -99,6 +105,7 @@ func wholeCell(facts map[string]string) string {
 	return cpus + " " + facts["memory KiB"]
 }
 
+// generationID is the name of the fact that there is a VM Generation ID. Its presence is compared, and not its value.
 const generationID = "generation ID"
 
 // derived is what Kiln gives every VMI, and the reference's converter leaves to others where the user wrote none.
@@ -106,6 +113,7 @@ func derived(name string) bool {
 	return strings.HasPrefix(name, addressOf) || strings.HasPrefix(name, macOf) || name == "system serial" || name == generationID
 }
 
+// mergedKeys returns a map that has the keys of both; its values are of no use.
 func mergedKeys(a, b map[string]string) map[string]string {
 	all := maps.Clone(a)
 	maps.Copy(all, b)

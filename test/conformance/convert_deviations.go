@@ -20,16 +20,20 @@ type domainDeviation struct {
 }
 
 var domainDeviations = []domainDeviation{
+	// The reference makes one NUMA node for virtiofs, passt and huge pages, and Kiln only where memory can grow.
 	{"No synthetic NUMA node", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return d.name == "cell 0" && !mirrored(vmi) && d.got == ""
 	}},
+	// Neither number nor size of the nodes can be compared: the reference has one for each node of the host with a free CPU, Kiln as few as can hold the VMI.
 	{"Mirrored NUMA nodes", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return strings.HasPrefix(d.name, "cell ") && mirrored(vmi)
 	}},
+	// The reference gives tpm-crb to a persistent TPM alone.
 	{"The TPM's model does not depend on persistence", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return d.name == "tpm" && d.want == "tpm-tis" && d.got == "tpm-crb"
 	}},
 	{ignored, func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		// Both values are compared, so that another mistake in apic or smm stays unexplained.
 		features := vmi.Spec.Domain.Features
 		return d.name == "feature apic" && d.want == "on" && d.got == "on on" && features.APIC.EndOfInterrupt ||
 			d.name == "feature smm" && d.want == "" && d.got == "off"
@@ -44,9 +48,11 @@ var domainDeviations = []domainDeviation{
 		return nic.PasstBinding != nil && slices.Contains([]string{"boot order", "link", "rom"}, of) || nic.SRIOV != nil && of == "acpi index"
 	}},
 	{ignored, func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
+		// Kiln renders the serial of a CD-ROM drive, and the reference leaves it out.
 		name, of := strings.CutPrefix(d.name, "serial of disk ")
 		return of && d.want == "" && slices.ContainsFunc(vmi.Spec.Domain.Devices.Disks, func(disk v1.Disk) bool { return disk.Name == name && disk.CDRom != nil })
 	}},
+	// The reference leaves it out with the serial console. Kiln always has it.
 	{"The virtio-serial controller is always there", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		console := vmi.Spec.Domain.Devices.AutoattachSerialConsole
 		return d.name == "controller virtio-serial" && d.want == "" && console != nil && !*console
@@ -58,6 +64,7 @@ var domainDeviations = []domainDeviation{
 			return err == nil && at.Bus > 0 && at.Slot > 0
 		})
 	}},
+	// The reference leaves the card to the hook of the plugin, so that its document has no interface.
 	{"Interfaces of binding plugins", func(vmi *v1.VirtualMachineInstance, d domainDifference) bool {
 		return d.want == "" && slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool {
 			return n.Binding != nil && (d.name == "interface "+n.Name || strings.HasSuffix(d.name, " of interface "+n.Name))
@@ -81,6 +88,7 @@ func withoutFirmware(vmi *v1.VirtualMachineInstance, err *field.Error, want *lib
 
 // flat reports whether the VMI wants its devices on the root bus.
 func flat(vmi *v1.VirtualMachineInstance) bool {
+	// KubeVirt's annotation kubevirt.io/placePCIDevicesOnRootComplex.
 	return vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true"
 }
 

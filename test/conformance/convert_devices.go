@@ -17,14 +17,17 @@ const (
 )
 
 // seenDevices names each device by kind and name.
+// Names are those that the user gave, which both documents have in their aliases.
 func seenDevices(l *libvirtxml.DomainDeviceList, note fact) {
 	for _, d := range l.Disks {
 		driver := d.Driver
 		if driver == nil {
+			// A disk without a driver element has the driver's defaults.
 			driver = &libvirtxml.DomainDiskDriver{}
 		}
 		note("disk "+alias(d.Alias), d.Device, d.Target.Bus, d.Model, d.Target.Tray == "open", access(d),
 			order(d.Boot), blocks(d.BlockIO), number("queues", driver.Queues), driver.IOMMU)
+		// A fact of its own, because Kiln gives an address to every device and the reference only where the user wrote one.
 		note(addressOf+"disk "+alias(d.Alias), place(d.Address))
 		note("serial of disk "+alias(d.Alias), d.Serial)
 	}
@@ -39,6 +42,7 @@ func seenDevices(l *libvirtxml.DomainDeviceList, note fact) {
 		if n.ROM != nil {
 			note("rom of interface "+alias(n.Alias), n.ROM.Enabled)
 		}
+		// One spelling: KubeVirt accepts '-' between the bytes, and capital letters.
 		if n.MAC != nil {
 			note(macOf+alias(n.Alias), strings.ToLower(strings.ReplaceAll(n.MAC.Address, "-", ":")))
 		}
@@ -53,6 +57,7 @@ func seenDevices(l *libvirtxml.DomainDeviceList, note fact) {
 		note("host device "+hostName(h.Alias), functions(h), order(h.Boot))
 		note(addressOf+"host device "+hostName(h.Alias), place(h.Address))
 	}
+	// A virtiofs file system is known to the guest by its tag, which libvirt has as the target's directory.
 	for _, f := range l.Filesystems {
 		note("filesystem "+f.Target.Dir, f.Driver.Type)
 	}
@@ -60,6 +65,7 @@ func seenDevices(l *libvirtxml.DomainDeviceList, note fact) {
 	seenSingles(l, note)
 }
 
+// seenConsoles notes channels, serial ports, graphics, video, inputs, sound and USB redirection. Those without names are numbered, or counted by kind.
 func seenConsoles(l *libvirtxml.DomainDeviceList, note fact) {
 	for _, c := range l.Channels {
 		note("channel "+c.Target.VirtIO.Name, "given")
@@ -73,6 +79,7 @@ func seenConsoles(l *libvirtxml.DomainDeviceList, note fact) {
 	for i, v := range l.Videos {
 		note(fmt.Sprintf("video %d", i), v.Model.Type)
 	}
+	// Two inputs of one kind cannot be told apart by a guest, so that they are counted.
 	inputs := map[string]int{}
 	for _, in := range l.Inputs {
 		inputs[in.Type+" on "+in.Bus]++
@@ -96,6 +103,7 @@ func seenSingles(l *libvirtxml.DomainDeviceList, note fact) {
 	for _, t := range l.TPMs {
 		note("tpm", t.Model)
 	}
+	// KubeVirt sets the driver's attribute 'iommu' for guests with launch security.
 	for _, r := range l.RNGs {
 		note("rng", r.Model, r.Driver != nil && r.Driver.IOMMU == "on")
 	}
@@ -103,6 +111,7 @@ func seenSingles(l *libvirtxml.DomainDeviceList, note fact) {
 		note("panic "+cmp.Or(p.Model, "isa"), "given")
 	}
 	if b := l.MemBalloon; b != nil {
+		// The period of the balloon's statistics is for the host, and not compared.
 		note("balloon", b.Model, b.FreePageReporting, b.Driver != nil && b.Driver.IOMMU == "on")
 	}
 	for _, i := range l.IOMMUs {
@@ -125,6 +134,7 @@ func seenSingles(l *libvirtxml.DomainDeviceList, note fact) {
 	}
 }
 
+// alias returns the name that the user gave to a device. libvirt demands that aliases of users begin with 'ua-' (Domain XML format).
 func alias(a *libvirtxml.DomainAlias) string {
 	if a == nil {
 		return ""
@@ -156,6 +166,7 @@ func functions(h libvirtxml.DomainHostdev) string {
 	case h.SubsysUSB != nil:
 		return "usb"
 	}
+	// A kind of which nothing is compared but that it is there.
 	return "another"
 }
 
@@ -170,6 +181,7 @@ func access(d libvirtxml.DomainDisk) (words string) {
 	return words
 }
 
+// order returns the boot order of a device, from 1; empty where it has none.
 func order(b *libvirtxml.DomainDeviceBoot) string {
 	if b == nil {
 		return ""
@@ -177,6 +189,7 @@ func order(b *libvirtxml.DomainDeviceBoot) string {
 	return fmt.Sprint("boot ", b.Order)
 }
 
+// number returns a name and its number; empty if there is none, which is not the same as 0.
 func number(name string, n *uint) string {
 	if n == nil {
 		return ""
@@ -185,6 +198,7 @@ func number(name string, n *uint) string {
 }
 
 // queues of a card: libvirt takes one for none.
+// It has no fact for one queue, so that 1 and an absent number are equal.
 func queues(n uint) string {
 	if n < 2 {
 		return ""
@@ -192,6 +206,7 @@ func queues(n uint) string {
 	return fmt.Sprint("queues ", n)
 }
 
+// blocks returns the logical and physical block size and the granularity of discard, in bytes.
 func blocks(b *libvirtxml.DomainDiskBlockIO) string {
 	if b == nil {
 		return ""

@@ -21,6 +21,7 @@ func seenFeatures(f *libvirtxml.DomainFeatureList, note fact) {
 // switches of a struct of pointers to libvirt's feature types.
 func switches(prefix string, list reflect.Value, note fact) {
 	for i := range list.NumField() {
+		// libvirtxml has a struct with a pointer for each feature, whose tag is the name of its element. Reflection finds those too that libvirt may add.
 		name, _, _ := strings.Cut(list.Type().Field(i).Tag.Get("xml"), ",")
 		field := list.Field(i)
 		if field.Kind() != reflect.Pointer || field.IsNil() {
@@ -31,6 +32,7 @@ func switches(prefix string, list reflect.Value, note fact) {
 			switches(prefix+"hyperv ", field.Elem(), note)
 		case *libvirtxml.DomainFeatureKVM:
 			switches(prefix+"kvm ", field.Elem(), note)
+		// Its one attribute is written without a name.
 		case *libvirtxml.DomainFeatureAPIC:
 			note(prefix+name, "on", f.EOI)
 		case *libvirtxml.DomainFeature:

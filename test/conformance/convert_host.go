@@ -36,8 +36,10 @@ func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.Fro
 	}
 	if len(c.CPUSet) > 0 {
 		m.Bindings.CPUs = c.CPUSet
+		// NUMA nodes come from the recording alone then: those of the assumed host do not belong to the recorded CPUs.
 		m.Host.NUMA = nil
 	}
+	// The context has no topology of sockets and cores: each CPU counts as a core, and each NUMA node as a socket.
 	for _, cell := range c.NUMACells {
 		found := backend.NUMANode{ID: cell.ID, MemoryKiB: cell.MemoryBytes / 1024}
 		for _, id := range cell.CPUs {
@@ -45,6 +47,7 @@ func (c hostContext) machine(vmi *v1.VirtualMachineInstance, defaults config.Fro
 		}
 		m.Host.NUMA = append(m.Host.NUMA, found)
 	}
+	// The reference puts the kind of a device before its alias, and Kiln's bindings are by the name that the user gave.
 	for prefix, list := range map[string][]struct{ Alias, PCI, MDev string }{"hostdevice-": c.HostDevices, "gpu-": c.GPUs, "sriov-": c.SRIOV} {
 		for _, device := range list {
 			bound := backend.HostDev{Type: "pci", Address: device.PCI}

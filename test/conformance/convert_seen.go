@@ -12,6 +12,7 @@ import (
 // seen are the facts that a guest sees of its platform and its devices, in words that do not depend on how they are spelled. What
 // holds nothing leaves no fact.
 func seen(d *libvirtxml.Domain) map[string]string {
+	// Absent and empty are the same: a fact of no words is not noted.
 	facts := map[string]string{}
 	note := func(name string, words ...any) {
 		if text := strings.TrimSpace(strings.Join(strings.Fields(fmt.Sprintln(words...)), " ")); text != "" {
@@ -20,10 +21,13 @@ func seen(d *libvirtxml.Domain) map[string]string {
 	}
 	note("machine", d.OS.Type.Arch, d.OS.Type.Machine)
 	note("memory KiB", kib(d.Memory.Value, d.Memory.Unit))
+	// maxMemory is what memory hotplug can reach. Its slots are not compared.
 	if m := d.MaximumMemory; m != nil {
 		note("memory KiB at most", kib(m.Value, m.Unit))
 	}
+	// The text of vCPU is what the domain can grow to.
 	note("vCPUs", startingCPUs(d), "of", d.VCPU.Value)
+	// Defaults of libvirt are written out before they are compared, because one side may spell them and the other not.
 	note("reboot", reboots(d.OnReboot))
 	note("launch security", security(d.LaunchSecurity))
 	seenCPU(d.CPU, note)
@@ -37,6 +41,8 @@ func seen(d *libvirtxml.Domain) map[string]string {
 // fact notes words under a name.
 type fact = func(name string, words ...any)
 
+// startingCPUs returns how many vCPUs are enabled at boot. libvirt has two forms: vcpu's attribute 'current', and a list 'vcpus' with one
+// element for each. Without either all are enabled.
 func startingCPUs(d *libvirtxml.Domain) (n uint) {
 	if d.VCPUs == nil {
 		if d.VCPU.Current > 0 {
@@ -60,6 +66,7 @@ func reboots(policy string) string {
 	return policy
 }
 
+// security returns kind and policy of the launch security. SEV's certificate and session belong to the guest's owner and are compared too.
 func security(s *libvirtxml.DomainLaunchSecurity) string {
 	switch {
 	case s == nil:
@@ -71,9 +78,12 @@ func security(s *libvirtxml.DomainLaunchSecurity) string {
 	case s.SEV != nil:
 		return fmt.Sprintf("sev %#x %s %s", *s.SEV.Policy, s.SEV.DHCert, s.SEV.Session)
 	}
+	// A kind that Kiln does not render: such a case has to differ from every domain of Kiln.
 	return "another"
 }
 
+// seenCPU notes topology, model, features and NUMA nodes. The topology is that of the document: dies and clusters, which KubeVirt has no field for,
+// are not compared.
 func seenCPU(c *libvirtxml.DomainCPU, note fact) {
 	if c == nil {
 		return
@@ -94,6 +104,7 @@ func seenCPU(c *libvirtxml.DomainCPU, note fact) {
 		}
 		features = append(features, f.Name+"="+policy)
 	}
+	// The order of features in a document has no meaning for libvirt.
 	slices.Sort(features)
 	note("cpu features", strings.Join(features, " "))
 	if c.Numa == nil {
@@ -108,8 +119,11 @@ func seenCPU(c *libvirtxml.DomainCPU, note fact) {
 	}
 }
 
+// seenFirmware notes firmware, direct kernel boot, boot menu, ACPI tables and SMBIOS. Paths of images and variables are the host's, and are not
+// compared.
 func seenFirmware(d *libvirtxml.Domain, note fact) {
 	os := d.OS
+	// Two ways to ask for UEFI: libvirt's automatic selection by 'firmware', and a loader with its type.
 	if efi := os.Firmware == "efi" || os.Loader != nil && os.Loader.Type != ""; efi {
 		note("firmware", "efi")
 	}
@@ -122,6 +136,7 @@ func seenFirmware(d *libvirtxml.Domain, note fact) {
 	}
 	if os.ACPI != nil {
 		for _, table := range os.ACPI.Tables {
+			// The content is a file of the host, so that only its presence is compared.
 			note("acpi table "+table.Type, "given")
 		}
 	}
@@ -155,12 +170,14 @@ func seenFirmware(d *libvirtxml.Domain, note fact) {
 	}
 }
 
+// entries notes SMBIOS strings under the names that libvirt's sysinfo has for them.
 func entries(prefix string, list []libvirtxml.DomainSysInfoEntry, note fact) {
 	for _, e := range list {
 		note(prefix+e.Name, e.Value)
 	}
 }
 
+// seenClock notes offset and timers. All attributes of a timer are one fact.
 func seenClock(c *libvirtxml.DomainClock, note fact) {
 	if c == nil {
 		return
@@ -175,6 +192,8 @@ func seenClock(c *libvirtxml.DomainClock, note fact) {
 	}
 }
 
+// kib converts a size to KiB. libvirt's default unit of memory is KiB; bytes are rounded up to it, as libvirt does. Units that neither side writes are
+// not known here.
 func kib(value uint, unit string) uint {
 	switch unit {
 	case "b", "bytes":

@@ -128,6 +128,7 @@ const (
 // partialCPUs is the deviation of VMIs that give some of their CPU counts, of which the reference takes the others for 0.
 const partialCPUs = "A CPU topology given in part"
 
+// countsZero reports whether the reference took an absent number of sockets, cores or threads for 0.
 func countsZero(message string) bool { return strings.Contains(message, "CPU resources of 0 vCPU") }
 
 // requirement is how the reference begins what a preference requires and the VMI lacks.
@@ -202,6 +203,7 @@ func (j judged) architecture() any {
 	return j.value(j.base + ".architecture")
 }
 
+// value returns what the object has at a path, or nil.
 func (j judged) value(path string) any {
 	var at any = j.object
 	for _, segment := range segments(path) {
@@ -233,8 +235,10 @@ func everywhere(value any, path string) (found []any) {
 	return found
 }
 
+// has reports whether the object has a value other than null at a path.
 func (j judged) has(path string) bool { return j.value(path) != nil }
 
+// at reports whether Kiln has an error at a path.
 func (j judged) at(path string) bool {
 	return slices.ContainsFunc(j.errs, func(err *field.Error) bool { return err.Field == path })
 }

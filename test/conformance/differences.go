@@ -15,10 +15,12 @@ type difference struct {
 	want, got any
 }
 
+// String returns path and both values for a developer.
 func (d difference) String() string {
 	return fmt.Sprintf("%s: want %s, got %s", d.path, brief(d.want), brief(d.got))
 }
 
+// brief returns at most 100 characters of a value as JSON.
 func brief(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -43,6 +45,7 @@ func differences(path string, want, got any) (list []difference) {
 	}
 	x, isList := want.([]any)
 	y, alsoList := got.([]any)
+	// Lists of different lengths are one difference: which element is missing cannot be told without a key.
 	if isList && alsoList && len(x) == len(y) {
 		for i := range x {
 			list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), x[i], y[i])...)
@@ -61,6 +64,7 @@ var neutral = map[string]bool{
 	"bootloader": true, "clock": true, "timer": true, "ioThreads": true, "labels": true, "annotations": true, "hyperv": true, "nodeSelector": true,
 }
 
+// union returns the keys of both objects.
 func union(a, b map[string]any) map[string]bool {
 	keys := map[string]bool{}
 	for key := range a {
@@ -72,6 +76,7 @@ func union(a, b map[string]any) map[string]bool {
 	return keys
 }
 
+// same reports whether two untyped values are equal. Absent and empty count as equal, but for objects, which differences treats by themselves.
 func same(a, b any) bool {
 	if empty(a) && empty(b) {
 		return true
@@ -88,12 +93,14 @@ func empty(value any) bool {
 		return len(value) == 0
 	case string:
 		return value == ""
+	// A JSON number is float64 once it is decoded without a type.
 	case float64:
 		return value == 0
 	}
 	return false
 }
 
+// lookup returns the value at a path, or nil. A segment in brackets is an index of a list, or a key of an object.
 func lookup(object map[string]any, path string) any {
 	var at any = object
 	for _, segment := range segments(path) {
@@ -108,6 +115,7 @@ func lookup(object map[string]any, path string) any {
 
 // explainDifferences agrees when there are none, and lists them when each is explained.
 func explainDifferences(c record, list []difference) outcome {
+	// Random values are no difference (see identified).
 	list = slices.DeleteFunc(list, difference.identified)
 	if len(list) == 0 {
 		return outcome{agrees: true}
@@ -116,6 +124,7 @@ func explainDifferences(c record, list []difference) outcome {
 	for _, d := range list {
 		i := slices.IndexFunc(objectDeviations, func(known objectDeviation) bool { return known.explains(c, d) })
 		if i < 0 {
+			// One difference without a deviation makes the case unexplained, however many others have one.
 			return differs("differs at %s", d)
 		}
 		if o.listed == "" {

@@ -46,6 +46,7 @@ var corpora = []suite{
 	{"convert", replayConvert},
 }
 
+// Exit codes: 0 for no unexplained case, 1 for some, 2 for a fault of the run such as a missing corpus.
 func main() {
 	corpus := flag.String("corpus", "", "folder with the recorded answers")
 	only := flag.String("only", "", "name of one corpus")
@@ -70,6 +71,7 @@ func main() {
 	}
 }
 
+// writeFile writes the accepted guests of a corpus into a file, which it overwrites.
 func writeFile(path, corpus string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -78,6 +80,8 @@ func writeFile(path, corpus string) error {
 	return errors.Join(writeAccepted(corpus, file), file.Close())
 }
 
+// run replays the corpora of a folder, or only one of them, and prints a line for each. It returns the number of unexplained cases of all. It fails for
+// a corpus, a configuration or a schema that cannot be read, and must run in the root of the repository, where the schemas are.
 func run(dir, only string, verbose int) (unexplained int, err error) {
 	clusters, err := readConfigs(filepath.Join(dir, "configs.json"))
 	if err != nil {
@@ -100,6 +104,7 @@ func run(dir, only string, verbose int) (unexplained int, err error) {
 			return 0, err
 		}
 		for i := range cases {
+			// A case has a VM or a VMI, and the API server would judge it by the schema of its kind.
 			if cases[i].schema = guests; cases[i].VM != nil {
 				cases[i].schema = machines
 			}
@@ -119,6 +124,7 @@ type tally struct {
 	example       map[string]string
 }
 
+// tally replays the cases one by one. Differences that vary in numbers and names alone count as one kind, with the last such case as its example.
 func (s suite) tally(cases []record, clusters map[string]config.Cluster) tally {
 	t := tally{total: len(cases), listed: map[string]int{}, kinds: map[string]int{}, example: map[string]string{}}
 	for _, c := range cases {
@@ -159,6 +165,7 @@ func (t tally) print(name string, verbose int) {
 // variable parts of a difference, which do not make another kind of it.
 var variable = regexp.MustCompile(`[0-9]+|'[^']*'|"[^"]*"|\(Kiln: .*|want .*|\[[0-9]+\]`)
 
+// sortedByCount returns the keys with the largest counts first; equal counts are in the order of the keys, so that the output is the same in every run.
 func sortedByCount(counts map[string]int) []string {
 	var keys []string
 	for key := range counts {
@@ -180,6 +187,7 @@ func guarded(judge replay, c record, cluster config.Cluster) (o outcome) {
 	return judge(c, cluster)
 }
 
+// readCases reads a file of gzip with one case in JSON on each line. One line that cannot be read fails the run: a case must not be lost in silence.
 func readCases(path string) ([]record, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -191,6 +199,7 @@ func readCases(path string) ([]record, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	lines := bufio.NewScanner(unzipped)
+	// A Scanner fails for lines of more than 64 KiB unless it is given a larger limit.
 	lines.Buffer(nil, 16<<20)
 	var cases []record
 	for lines.Scan() {
@@ -203,6 +212,8 @@ func readCases(path string) ([]record, error) {
 	return cases, lines.Err()
 }
 
+// readConfigs reads the configurations that cases name: a JSON object of KubeVirt objects' 'configuration' by name. '_gates' is none: it lists the
+// feature gates.
 func readConfigs(path string) (map[string]config.Cluster, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

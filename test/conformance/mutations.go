@@ -94,6 +94,7 @@ func recorded(c record) (*v1.VirtualMachineInstance, error) {
 	return &v1.VirtualMachineInstance{ObjectMeta: object.Metadata, Spec: object.Spec}, err
 }
 
+// replayVMMutation compares a VM. The reference's mutator writes defaults into the VM; Kiln writes them into the VMI alone.
 func replayVMMutation(c record, cluster config.Cluster) outcome {
 	vm := &v1.VirtualMachine{}
 	if errs := c.decode(c.VM, vm); len(errs) > 0 {
@@ -162,6 +163,7 @@ var matchers = map[string]string{"instancetype": instancetype.Kinds.Cluster, "pr
 
 // inferred adds to the cluster of a case what the reference inferred from a volume: cases say what is named, not what it is. An
 // instancetype or preference of another name stays unknown.
+// An added instancetype has one vCPU and 1Gi, because the case does not have the true spec.
 func (c *record) inferred(before, after map[string]any) {
 	for matcher, kind := range matchers {
 		name, _ := lookup(after, "spec."+matcher+".name").(string)

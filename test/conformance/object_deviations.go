@@ -23,6 +23,7 @@ type objectDeviation struct {
 
 var objectDeviations = append([]objectDeviation{
 	{"`overcommitPercent`", imprecise},
+	// For an unknown topology or level of spreading the reference gives the VMI 1 vCPU, and Kiln falls back on what it knows.
 	{impossible, func(c record, d difference) bool {
 		return (topologyPath.MatchString(d.path) && d.want == float64(1) || strings.HasSuffix(d.path, ".cpu.maxSockets")) && c.Preference != nil &&
 			len(validate.Preference(c.Preference, nil)) > 0
@@ -30,55 +31,68 @@ var objectDeviations = append([]objectDeviation{
 	{unspreadable, func(c record, d difference) bool {
 		return topologyPath.MatchString(d.path) && c.Expect.SpreadCheck != nil && (strings.HasSuffix(d.path, ".sockets") || d.got == float64(1))
 	}},
+	// The reference adds the input device for a VM alone.
 	{"`autoattachInputDevice` of a bare VMI", func(c record, d difference) bool {
 		attach := c.guest().Domain.Devices.AutoattachInputDevice
 		return d.path == "spec.domain.devices.inputs" && empty(d.want) && attach != nil && *attach
 	}},
+	// The reference never reads the field. Only GPUs without options may differ.
 	{"`preferredVirtualGPUOptions`", func(c record, d difference) bool {
 		return gpuOptions.MatchString(d.path) && empty(d.want) && c.Preference != nil && c.Preference.Devices != nil &&
 			c.Preference.Devices.PreferredVirtualGPUOptions != nil
 	}},
+	// Here the reference's preference overwrites the user. Kiln's value must be the one that the user wrote.
 	{"`preferredAcpi` and `preferredDisableHotplug`", func(c record, d difference) bool {
 		own, _ := untyped(c.Spec)
 		return (d.path == "spec.domain.features.acpi.enabled" || d.path == "spec.domain.devices.disableHotplug") &&
 			d.got == lookup(map[string]any{"spec": own}, d.path)
 	}},
+	// The reference prepares up to 512 vCPUs, or what the cluster allows. Kiln's maximum must be smaller, and the reference's beyond what libvirt defines.
 	{"The ceiling of CPU hotplug", func(c record, d difference) bool {
 		want, _ := d.want.(float64)
 		got, _ := d.got.(float64)
 		return strings.HasSuffix(d.path, ".cpu.maxSockets") && got < want && want*c.perSocket() > libvirtVCPUs
 	}},
+	// The reference makes 0 sockets of a limit or request of 0, and overwrites a request of 0 with the limit.
 	{noCPUs, func(c record, d difference) bool {
 		sockets := strings.HasSuffix(d.path, ".cpu.sockets") && d.got == float64(1)
 		return (sockets || strings.HasSuffix(d.path, ".cpu.maxSockets") && empty(d.want)) && c.countsNothing() ||
 			strings.HasSuffix(d.path, ".resources.requests.cpu") && d.got == "0" && c.requestsNothing()
 	}},
+	// The reference takes the colon of the port for that of a tag.
 	{"Images of a registry with a port", func(c record, d difference) bool {
 		return pulled.MatchString(d.path) && d.want == "IfNotPresent" && d.got == "Always" && c.imageBehindPort(d.path)
 	}},
+	// The reference gives the default bus virtio, which its own validation refuses for a CD-ROM drive.
 	{"CD-ROMs on arm64 and s390x", func(c record, d difference) bool {
 		return strings.HasSuffix(d.path, ".cdrom.bus") && d.want == "virtio" && d.got == "scsi"
 	}},
+	// The reference's default bus is sata, on which libvirt defines no LUN.
 	{"LUNs on amd64", func(_ record, d difference) bool {
 		return strings.HasSuffix(d.path, ".lun.bus") && d.want == "sata" && d.got == "scsi"
 	}},
+	// The difference is the whole list of disks, because its length differs. Without the disks of dumps both must be equal.
 	{"A memory dump is no disk", func(c record, d difference) bool {
 		return d.path == "spec.domain.devices.disks" && same(c.withoutDumps(d.want), d.got)
 	}},
+	// The reference adds the watchdog of the architecture beside the one that the user wrote.
 	{"The watchdog of another architecture", func(c record, d difference) bool {
 		want, err := recorded(c)
 		return watchdogKind.MatchString(d.path) && empty(d.got) && err == nil && want.Spec.Domain.Devices.Watchdog.I6300ESB != nil &&
 			want.Spec.Domain.Devices.Watchdog.Diag288 != nil
 	}},
+	// Kiln treats an empty bootloader as none at all, which on arm64 means EFI without Secure Boot.
 	{emptyBootloader, func(c record, d difference) bool {
 		firmware := c.guest().Domain.Firmware
 		return strings.HasSuffix(d.path, ".firmware.bootloader.efi.secureBoot") && empty(d.want) && d.got == false && c.architecture() == "arm64" &&
 			firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI == nil && firmware.Bootloader.BIOS == nil
 	}},
+	// The reference turns any policy of vmx into 'require'. Kiln keeps what the user wrote, and its validation refuses another policy.
 	{"evmcs and the CPU feature vmx", func(c record, d difference) bool {
 		features := c.guest().Domain.Features
 		return featurePolicy.MatchString(d.path) && d.want == "require" && features != nil && features.Hyperv != nil && features.Hyperv.EVMCS != nil
 	}},
+	// The reference gives the configured machine type, which is that of amd64, to every VMI that names none.
 	{"The machine type of one architecture", func(c record, d difference) bool {
 		return strings.HasSuffix(d.path, ".domain.machine.type") && !c.choosesMachine() && c.architecture() != "amd64"
 	}},
@@ -112,7 +126,9 @@ func imprecise(c record, d difference) bool {
 		return false
 	}
 	guest, percent := c.Instancetype.Memory.Guest.Value(), c.Instancetype.Memory.OvercommitPercent
+	// big.Int, because bytes times 100 can exceed 64 bits for a quantity that a user wrote.
 	exact := new(big.Int).Mul(big.NewInt(guest), big.NewInt(int64(100-percent)))
+	// KubeVirt computes with float32, whose 24 bits of precision are fewer than such a size has.
 	return bytesOf(d.want) == int64(float32(guest)*(1-float32(percent)/100)) && bytesOf(d.got) == exact.Div(exact, big.NewInt(100)).Int64()
 }
 
@@ -140,6 +156,7 @@ func (c record) guest() v1.VirtualMachineInstanceSpec {
 }
 
 // architecture of the reference's VMI, which may be its preference's.
+// It returns nil where neither template nor VMI names one.
 func (c record) architecture() any {
 	var object map[string]any
 	if err := json.Unmarshal(c.Expect.Object, &object); err != nil {
@@ -158,6 +175,7 @@ func (c record) choosesMachine() bool {
 }
 
 // perSocket is how many vCPUs a socket of the reference's VMI has.
+// An absent count of cores or threads is 1, as in the VMI that boots.
 func (c record) perSocket() float64 {
 	cpu := v1.CPU{}
 	if want, err := recorded(c); err == nil && want.Spec.Domain.CPU != nil {

@@ -22,6 +22,7 @@ func replayApply(c record, _ config.Cluster) outcome {
 		return compareConflicts(c, conflicts)
 	}
 	instancetype.Apply(set, vmi)
+	// A check of its own: both sides could agree on a topology that is not what the instancetype gives.
 	if cpu := vmi.Spec.Domain.CPU; c.Instancetype != nil && cpu.Sockets*cpu.Cores*cpu.Threads != c.Instancetype.CPU.Guest {
 		return differs("%d sockets, %d cores, %d threads are not the vCPUs of the size", cpu.Sockets, cpu.Cores, cpu.Threads)
 	}
@@ -54,6 +55,7 @@ func sizes(c record) (set instancetype.Set) {
 }
 
 // compareConflicts: every field that the reference names must be among Kiln's, and no other.
+// Messages are not compared, since the two implementations have their own.
 func compareConflicts(c record, got field.ErrorList) outcome {
 	var want []string
 	for _, conflict := range c.Expect.Conflicts {
@@ -79,6 +81,7 @@ func compareConflicts(c record, got field.ErrorList) outcome {
 }
 
 // addedConflict is the deviation by which Kiln reports a conflict that the reference does not.
+// It returns the empty string for a conflict that no deviation explains.
 func addedConflict(path string, want []string) string {
 	switch {
 	case path == "spec.template.spec.domain.cpu.maxSockets":
@@ -95,6 +98,7 @@ const (
 	memoryConflicts = "All memory conflicts at once"
 )
 
+// memoryConflict reports whether a path is one of the places at which a VM can give its memory, each of which conflicts with an instancetype.
 func memoryConflict(path string) bool {
 	return within(path, "spec.template.spec.domain.memory") || path == "spec.template.spec.domain.resources.requests.memory" ||
 		path == "spec.template.spec.domain.resources.limits.memory"
@@ -118,6 +122,7 @@ func guestMap(vmi *v1.VirtualMachineInstance) (map[string]any, error) {
 	return untyped(map[string]any{"spec": vmi.Spec, "labels": vmi.Labels, "annotations": vmi.Annotations})
 }
 
+// untyped returns a value as JSON decodes it: numbers become float64, and fields that omitempty leaves out are absent.
 func untyped(value any) (object map[string]any, err error) {
 	raw, err := json.Marshal(value)
 	if err == nil {

@@ -14,16 +14,20 @@ var wrongPaths = []struct {
 	message string
 	true    string
 }{
+	// Causes without a path.
 	{wrong: regexp.MustCompile(`^$`), message: "no memory requested", true: "BASE.domain.memory"},
 	{wrong: regexp.MustCompile(`^$`), message: retiredBinding, true: "BASE.domain.devices.interfaces"},
+	// Requests for volumes, which a VM has in its status: the reference judges them as if the disks were in the spec.
 	{wrong: regexp.MustCompile(`^Status\.volumeRequests`), true: "status.volumeRequests"},
 	{wrong: regexp.MustCompile(`^spec\.domain\.devices\.disks\[1\]\.bootOrder$`), true: "status.volumeRequests"},
+	// Paths that lack their beginning or their end.
 	{wrong: regexp.MustCompile(`^nameservers$`), true: "BASE.dnsConfig.nameservers"},
 	{wrong: regexp.MustCompile(`^searchDomains$`), true: "BASE.dnsConfig.searches"},
 	{wrong: regexp.MustCompile(`^options$`), true: "BASE.dnsConfig.options"},
 	{wrong: regexp.MustCompile(`^BASE$`), message: "DHCPPrivateOptions", true: "BASE.domain.devices.interfaces"},
 	{wrong: regexp.MustCompile(`^BASE\[(\d+)\]\.bootOrder$`), true: "BASE.domain.devices.interfaces[$1].bootOrder"},
 	{wrong: regexp.MustCompile(`^BASE\.domain$`), message: "SecureBoot", true: "BASE.domain.firmware.bootloader.efi"},
+	// Paths that lack a part in the middle, or have the name of a Go field in the place of the API's.
 	{wrong: regexp.MustCompile(`^BASE\.interfaces$`), true: "BASE.networks"},
 	{wrong: regexp.MustCompile(`^BASE\.acpi`), true: "BASE.domain.firmware.acpi"},
 	{wrong: regexp.MustCompile(`^BASE\.launchSecurity`), true: "BASE.domain.launchSecurity"},
@@ -35,6 +39,7 @@ var wrongPaths = []struct {
 	{wrong: regexp.MustCompile(`^(BASE\.affinity\..*)\.namespace$`), true: "$1.namespaces"},
 	{wrong: regexp.MustCompile(`^BASE\.topologySpreadConstraints\.labelSelector.*$`), true: "BASE.topologySpreadConstraints"},
 	{wrong: regexp.MustCompile(`\.\{topologyKey, whenUnsatisfiable\}$`)},
+	// Paths with a part too many, or with another name than the API's.
 	{wrong: regexp.MustCompile(`^BASE\.domain\.volumes\[`), true: "BASE.volumes["},
 	{wrong: regexp.MustCompile(`^(BASE\.volumes\[\d+\])\.name$`), message: "DataVolume 'name' must be set", true: "$1.dataVolume.name"},
 	{wrong: regexp.MustCompile(`^BASE\.domain\.ioThreads\.count$`), true: "BASE.domain.ioThreads.supplementalPoolThreadCount"},
@@ -44,6 +49,7 @@ var wrongPaths = []struct {
 	{wrong: regexp.MustCompile(`disks\.luns\.reservation$`), true: "disks"},
 	{wrong: regexp.MustCompile(`^spec\.domain\.`), message: "discontinued", true: "BASE.domain."},
 	{wrong: regexp.MustCompile(`cpu\.dedicatedCPUPlacement$`), true: "cpu.dedicatedCpuPlacement"},
+	// Paths of VMs, of their instancetypes and of their data volume templates.
 	{wrong: regexp.MustCompile(`^annotations\.(.*)$`), true: "spec.template.metadata.annotations[$1]"},
 	{wrong: regexp.MustCompile(`^instancetype\.spec\.cpu\.guest$`), true: "spec.preference"},
 	{wrong: regexp.MustCompile(`(\.cpu)\.\w+(, .*\.cpu\.\w+)+$`), true: "$1"},
@@ -57,12 +63,14 @@ var wrongPaths = []struct {
 const retiredBinding = "network binding is discontinued"
 
 // truePath is where the reference's cause really is, in the object that it judged.
+// All entries that match are applied in their order, each to the result of those before.
 func truePath(cause cause, base string, object map[string]any) string {
 	path := cause.Field
 	for _, w := range wrongPaths {
 		if w.message != "" && !strings.Contains(cause.Message, w.message) {
 			continue
 		}
+		// Paths of a VM begin with spec.template.spec and those of a VMI with spec: one table serves both.
 		marked := strings.Replace(path, base, "BASE", 1)
 		if w.wrong.MatchString(marked) {
 			path = strings.Replace(w.wrong.ReplaceAllString(marked, w.true), "BASE", base, 1)
@@ -115,6 +123,7 @@ func existing(path string, object map[string]any) string {
 	return path
 }
 
+// join returns a path with one more segment; an index or a key in brackets has no dot before it.
 func join(path, segment string) string {
 	if path == "" || segment[0] == '[' {
 		return path + segment
@@ -122,6 +131,7 @@ func join(path, segment string) string {
 	return path + "." + segment
 }
 
+// step returns what an object or a list has at a segment; false if there is nothing, or null.
 func step(at any, segment string) (any, bool) {
 	switch value := at.(type) {
 	case map[string]any:
@@ -129,6 +139,7 @@ func step(at any, segment string) (any, bool) {
 		return next, found && next != nil
 	case []any:
 		index, err := strconv.Atoi(strings.Trim(segment, "[]"))
+		// The reference names indices that do not exist, such as that of the disk which a volume request would add.
 		if err != nil || index < 0 || index >= len(value) {
 			return nil, false
 		}

@@ -10,12 +10,15 @@ import (
 
 // presetDeviations are those of VMIs that presets fill.
 var presetDeviations = []objectDeviation{
+	// The reference merges the requests of presets all or nothing, and Kiln key by key. Only what a preset's request fills may differ: the request, the memory
+	// taken from it, and the annotation that names the preset.
 	{"Requests of presets", func(c record, d difference) bool {
 		return (empty(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) &&
 			c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
 				return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || requested(d.path, domain)
 			})
 	}},
+	// The reference drops a preset's offset if the VMI has timers of its own. Kiln fills what is unset.
 	{"Clock offsets of presets", func(c record, d difference) bool {
 		return empty(d.want) && c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
 			return offset(domain) && (d.path == appliedBy(name) || strings.HasPrefix(d.path, "spec.domain.clock."))
@@ -43,10 +46,12 @@ func (c record) requestsNoMemory() bool {
 	return err == nil && want.Spec.Domain.Resources.Requests.Memory().IsZero()
 }
 
+// offset reports whether a domain has a clock with an offset: UTC or a time zone.
 func offset(domain *v1.DomainSpec) bool {
 	return domain.Clock != nil && domain.Clock.ClockOffset != v1.ClockOffset{}
 }
 
+// presetsThat reports whether a preset of the case matches. Presets without a domain change nothing.
 func (c record) presetsThat(match func(name string, domain *v1.DomainSpec) bool) bool {
 	for _, preset := range c.Presets {
 		if preset.Spec.Domain != nil && match(preset.Name, preset.Spec.Domain) {

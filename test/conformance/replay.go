@@ -42,6 +42,8 @@ type record struct {
 // cause is one finding of the reference.
 type cause struct{ Type, Field, Message string }
 
+// expectation is the recorded answer. Which fields are set depends on the corpus: causes for validations, an object for mutations and for what
+// an instancetype makes of a VMI, XML for conversions. Panic is set where the reference crashed.
 type expectation struct {
 	Allowed     bool
 	Stage       string
@@ -60,10 +62,12 @@ type expectation struct {
 	Error string
 }
 
+// differs returns an outcome that neither agrees nor is listed.
 func differs(format string, args ...any) outcome {
 	return outcome{difference: fmt.Sprintf(format, args...)}
 }
 
+// replayVMI compares the verdict on an explicit VMI. One that strict decoding refuses is not judged further, as in an API server.
 func replayVMI(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
 	errs := c.decode(c.VMI, vmi)
@@ -73,6 +77,7 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 	return verdict(c, c.VMI, answer{errs: errs})
 }
 
+// replayVM compares the verdict on a VM, and lists a case that agrees once the status is read as the reference reads it.
 func replayVM(c record, cluster config.Cluster) outcome {
 	vm := &v1.VirtualMachine{}
 	given := answer{errs: c.decode(c.VM, vm)}
@@ -112,7 +117,9 @@ type answer struct {
 	set      instancetype.Set
 }
 
+// judgeVM reviews a VM as the webhook does, in the cluster that the case records. An error is a fault of the run, and no verdict.
 func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given answer, err error) {
+	// Without a recorded old object it is a creation.
 	var old *v1.VirtualMachine
 	if c.Old != nil {
 		old = &v1.VirtualMachine{}
@@ -120,6 +127,7 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 			return given, err
 		}
 	}
+	// The revisions of the case get this VM as their owner (see own).
 	reviewer, err := c.reviewer(vm, cluster)
 	if err != nil {
 		return given, err
@@ -130,11 +138,13 @@ func judgeVM(c record, vm *v1.VirtualMachine, cluster config.Cluster) (given ans
 	}
 	set := reviewed.Input.Set
 	missing := unknown{reviewed.Meant.Spec.Instancetype != nil && set.Instancetype == nil, reviewed.Meant.Spec.Preference != nil && set.Preference == nil}
+	// A mistake of resolution, such as a kind that is none, leaves no VMI that could be compared.
 	return answer{errs: reviewed.Errors, unknown: missing, explicit: reviewed.Explicit, set: set, refused: len(reviewed.Input.Mistakes) > 0}, nil
 }
 
 // reviewer reviews in the cluster of a case. owner is the VM that KubeVirt's revisions in it belong to.
 func (c record) reviewer(owner *v1.VirtualMachine, cluster config.Cluster) (review.Reviewer, error) {
+	// The objects are untyped; the scheme is for the kinds that the resolver reads typed.
 	scheme := runtime.NewScheme()
 	err := errors.Join(v1.AddToScheme(scheme), appsv1.AddToScheme(scheme))
 	var known []*unstructured.Unstructured

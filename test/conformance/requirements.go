@@ -22,6 +22,8 @@ func compareRequirements(c record, set instancetype.Set, applied *v1.VirtualMach
 	return o
 }
 
+// requirements compares without regard to preferences that cannot exist. The spread is compared first,
+// because KubeVirt's webhook judges it in a check of its own before the requirements.
 func requirements(c record, set instancetype.Set, applied *v1.VirtualMachineInstance) outcome {
 	path := field.NewPath("spec")
 	if spread := len(instancetype.CheckSpread(set, path.Child("preference"))) > 0; spread != (c.Expect.SpreadCheck != nil) {
@@ -40,6 +42,7 @@ func requirements(c record, set instancetype.Set, applied *v1.VirtualMachineInst
 		return differs("unreadable: %v", err)
 	}
 	written := map[string]any{"spec": map[string]any{"instancetype": true, "template": map[string]any{"spec": spec}}}
+	// truePath makes of several CPU fields the path that they share.
 	wanted := strings.Join(c.Expect.Requirements.Fields, ", ") // as the reference's webhook has them: several for a product
 	at := truePath(cause{Field: wanted}, "spec.template.spec", written)
 	o := outcome{agrees: true}

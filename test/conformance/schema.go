@@ -41,6 +41,7 @@ func readSchema(plural string) (schema, error) {
 	if err := yaml.Unmarshal(raw, &crd); err != nil || len(crd.Spec.Versions) == 0 {
 		return schema{}, fmt.Errorf("%s: no version: %w", plural, err)
 	}
+	// The first version is v1, in which the objects of the cases are written.
 	given := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	var internal apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(given, &internal, nil); err != nil {
@@ -50,6 +51,7 @@ func readSchema(plural string) (schema, error) {
 	if err != nil {
 		return schema{}, err
 	}
+	// The validator wants the OpenAPI types of kube-openapi, which have the same JSON.
 	if raw, err = json.Marshal(given); err != nil {
 		return schema{}, err
 	}
@@ -63,10 +65,12 @@ func readSchema(plural string) (schema, error) {
 // refused are the fields of an object that the schema does not know or refuses, and those that it misses.
 func (s schema) refused(object map[string]any) (errs field.ErrorList) {
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	// Pruning changes the object, therefore the copy.
 	for _, path := range pruning.PruneWithOptions(runtime.DeepCopyJSON(object), s.fields, true, options) {
 		errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field"})
 	}
 	for _, err := range s.Validate(object).Errors {
+		// An error of another type than Validation has no path, and stands for the whole object.
 		mistake := field.Invalid(nil, "", err.Error())
 		var at *openapierrors.Validation
 		if errors.As(err, &at) {

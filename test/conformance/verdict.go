@@ -69,6 +69,7 @@ func at(errs field.ErrorList) field.ErrorList {
 	return moved
 }
 
+// difference returns the first difference that no deviation explains, as text for a developer: a wrong verdict before a wrong field.
 func (j judged) difference(missing []cause, added field.ErrorList) outcome {
 	switch {
 	case j.Expect.Allowed:
@@ -81,6 +82,7 @@ func (j judged) difference(missing []cause, added field.ErrorList) outcome {
 	return differs("field added: %s %s", added[0].Field, added[0].Detail)
 }
 
+// fields returns the paths of errors, each once, in the order of the errors.
 func fields(errs field.ErrorList) string {
 	var list []string
 	for _, err := range errs {
@@ -93,6 +95,7 @@ func fields(errs field.ErrorList) string {
 
 // missing are causes of the reference of which Kiln has none. Of an object that does not fit the schema, and of other
 // rejections without a cause, only the verdict counts.
+// A case that is refused by the schema or by decoding has no causes that could be compared.
 func (j judged) missing() (list []cause) {
 	expect := j.Expect
 	if expect.Stage == "schema" || expect.Stage == "decode" || !expect.Allowed && (len(expect.Causes) == 0 || expect.Causes[0].Type == "") {
@@ -149,6 +152,7 @@ func (j judged) later(err *field.Error) bool {
 // that is not there, the volume for which a disk was made that nobody wrote, or another of the fields that can give the memory.
 func (j judged) names(err *field.Error, c cause) bool {
 	memory := strings.Contains(c.Message, "memory.guest should be provided") || strings.Contains(c.Message, "page size")
+	// The reference names domain.memory.guest or hugepages, and each field below domain.memory can be the one to correct.
 	if memory && within(err.Field, j.base+".domain.memory") {
 		return true
 	}
@@ -165,6 +169,7 @@ var claims = []string{"domain.devices.gpus", "domain.devices.hostDevices", "netw
 
 // subject is what one rule of the reference judges: a device, a volume, a part of the domain. It returns from it at its
 // first finding, so that further fields of the same subject were not reached.
+// An element of a list counts as a subject of its own. All of dataVolumeTemplates is one.
 func subject(path, base string) string {
 	if templates := "spec.dataVolumeTemplates"; within(path, templates) {
 		return templates

@@ -15,6 +15,7 @@ func remembers(vm *v1.VirtualMachine, operation string) bool {
 }
 
 // remembered is the VM whose user asks for the revisions that the status names.
+// A revisionName that the user wrote stays as it is. The VM of the case is not changed.
 func remembered(vm *v1.VirtualMachine) *v1.VirtualMachine {
 	vm = vm.DeepCopy()
 	if ref, matcher := vm.Status.InstancetypeRef, vm.Spec.Instancetype; ref != nil && ref.ControllerRevisionRef != nil && matcher != nil &&

@@ -14,6 +14,7 @@ import (
 // of the facts told by says, and nothing of others, such as the features of a virtio device. Devices must have their addresses.
 func Described(dom *libvirtxml.Domain) []string {
 	d := &document{Domain: dom, ports: map[uint]string{0: ""}}
+	// First: the place of every other PCI device needs those of the bridges.
 	d.bridges()
 	d.machine()
 	d.cpus()
@@ -64,6 +65,7 @@ type document struct {
 	lines []string
 }
 
+// say adds one line, in the form of Text.
 func (d *document) say(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
@@ -78,6 +80,7 @@ func (d *document) bridges() {
 }
 
 // place is the way to a PCI device, empty for one that has no PCI address.
+// A document's bus is the index of a controller, and not a number that the guest would see.
 func (d *document) place(a *libvirtxml.DomainAddress) string {
 	if a == nil || a.PCI == nil {
 		return ""
@@ -89,6 +92,7 @@ func (d *document) place(a *libvirtxml.DomainAddress) string {
 	return at
 }
 
+// machine says firmware and SMBIOS. The names are those of /sys/class/dmi/id, the keys of the second map those of libvirt's sysinfo.
 func (d *document) machine() {
 	firmware := "bios"
 	if d.OS.Firmware == "efi" || d.OS.Loader != nil {
@@ -120,6 +124,7 @@ func (d *document) current() (current, most uint) {
 	return cmp.Or(d.VCPU.Current, d.VCPU.Value), d.VCPU.Value
 }
 
+// cpus follow libvirt's topology in the order of QEMU's CPU indexes: threads vary first, then cores, then sockets. Kiln renders one die.
 func (d *document) cpus() {
 	current, most := d.current()
 	d.say("possible=%s", from(0, most))

@@ -58,6 +58,7 @@ func (d *document) chipset() {
 	}
 }
 
+// controllers are those that a guest sees as PCI functions: pcie-root and a USB controller of model 'none' are not.
 func (d *document) controllers() {
 	for _, c := range d.Devices.Controllers {
 		switch c.Type {
@@ -90,6 +91,7 @@ func (d *document) controllers() {
 }
 
 // controller is the place of one.
+// The text 'none' appears in a line that no guest has, so that a missing controller becomes a difference.
 func (d *document) controller(kind string, index uint) string {
 	at := slices.IndexFunc(d.Devices.Controllers, func(c libvirtxml.DomainController) bool { return c.Type == kind && *c.Index == index })
 	if at < 0 {
@@ -98,6 +100,7 @@ func (d *document) controller(kind string, index uint) string {
 	return d.place(d.Devices.Controllers[at].Address)
 }
 
+// disks are keyed as Text keys them: by bus, by the place of the controller, and by the unit on it.
 func (d *document) disks() {
 	for _, disk := range d.Devices.Disks {
 		key, serial := "disk "+disk.Target.Bus+":", disk.Serial
@@ -110,11 +113,13 @@ func (d *document) disks() {
 			key += fmt.Sprintf("%s:%d", d.controller("sata", *a.Drive.Controller), *a.Drive.Unit)
 		case "usb":
 			stick := fmt.Sprintf("%s:%s", d.controller("usb", *a.USB.Bus), a.USB.Port)
+			// The identifiers of QEMU's usb-storage.
 			d.say("usb %s vendor=46f4", stick)
 			d.say("usb %s product=0001", stick)
 			d.say("usb %s serial=%s", stick, serial)
 			key += stick
 		}
+		// QEMU's default for both block sizes.
 		logical, physical := uint(512), uint(512)
 		if size := disk.BlockIO; size != nil {
 			logical, physical = cmp.Or(size.LogicalBlockSize, logical), cmp.Or(size.PhysicalBlockSize, physical)
@@ -132,6 +137,7 @@ func (d *document) disks() {
 	}
 }
 
+// nics have as many receive queues as the driver is told, one where it is told nothing.
 func (d *document) nics() {
 	for _, nic := range d.Devices.Interfaces {
 		place := d.function(nic.Address, nic.Model.Type, virtioNet)
@@ -144,6 +150,7 @@ func (d *document) nics() {
 	}
 }
 
+// others are serial ports, channels, inputs, and the devices of which each is a PCI function alone.
 func (d *document) others() {
 	for _, s := range d.Devices.Serials {
 		if *s.Target.Port == 0 {
@@ -159,6 +166,7 @@ func (d *document) others() {
 		case "usb":
 			controller, port := d.controller("usb", *input.Address.USB.Bus), input.Address.USB.Port
 			at := controller + ":" + port
+			// The identifiers of QEMU's USB tablet, keyboard and mouse, which are the same for all three.
 			d.say("usb %s vendor=0627", at)
 			d.say("usb %s product=0001", at)
 			// QEMU makes a serial of the way from the root bus, so that these devices move only if their place does.
@@ -181,6 +189,7 @@ func (d *document) others() {
 		d.function(r.Address, r.Model, virtioEntropy)
 	}
 	for _, p := range d.Devices.Panics {
+		// Of the panic devices only the one on PCI is a function of its own; 'isa' and 'hyperv' are not.
 		if p.Model == "pvpanic" {
 			d.function(p.Address, p.Model, 0)
 		}

@@ -82,6 +82,7 @@ var hasFields = map[string]bool{
 
 func (t *tree) one(area string) string { return t.areas[area][""][""] }
 
+// number reads a number in a base, with or without '0x'. It returns 0 for an empty text; the first text that is no number becomes t.err.
 func (t *tree) number(text string, base int) int64 {
 	// Some virtual files print -1 or nothing for "does not apply".
 	if text == "" {
@@ -108,6 +109,7 @@ func each[T any](t *tree, area string, build func(name string, fields map[string
 	return out
 }
 
+// field returns a constructor for areas of which a report has one field alone.
 func field(name string) func(string, map[string]string) string {
 	return func(_ string, fields map[string]string) string { return fields[name] }
 }
@@ -126,6 +128,7 @@ func (t *tree) ram() int64 {
 
 // nodes in the order of their numbers; their memory is counted in blocks.
 func (t *tree) nodes() []Node {
+	// block_size_bytes is hexadecimal without '0x' (Linux, Documentation/admin-guide/mm/memory-hotplug.rst).
 	block := t.number(t.areas["memory"]["block"]["bytes"], 16)
 	var out []Node
 	for name, fields := range t.areas["node"] {
@@ -135,6 +138,7 @@ func (t *tree) nodes() []Node {
 	return out
 }
 
+// cpus are in the order of their numbers. The name 'model' in this area is the CPU model of all of them.
 func (t *tree) cpus() []CPU {
 	var out []CPU
 	for name, fields := range t.areas["cpu"] {
@@ -152,6 +156,8 @@ func (t *tree) cpus() []CPU {
 	return out
 }
 
+// disk reads a block device. Its bus follows from its path in sysfs. The order of the cases matters: libata and usb-storage register SCSI
+// hosts, so that their disks have '/host' in the path too.
 func (t *tree) disk(name string, f map[string]string) Disk {
 	d := Disk{
 		Name: name, Serial: f["serial"], Model: f["model"], Path: f["path"], PCI: lastPCI(f["path"]),
@@ -166,6 +172,7 @@ func (t *tree) disk(name string, f map[string]string) Disk {
 	}
 	switch {
 	case f["ataport"] != "":
+		// port_no counts the ports of one controller, from 1. The number in 'ataN' counts those of all controllers.
 		d.Bus, d.Port = "sata", int(t.number(f["ataport"], 10))-1
 	case strings.Contains(d.Path, "/usb"):
 		d.Bus = "usb"
@@ -176,12 +183,14 @@ func (t *tree) disk(name string, f map[string]string) Disk {
 	default:
 		d.Bus = "virtio"
 	}
+	// A SCSI device is called host:channel:target:lun in sysfs.
 	if last := d.Path[strings.LastIndex(d.Path, "/")+1:]; strings.Count(last, ":") == 3 {
 		d.SCSI = last
 	}
 	return d
 }
 
+// nic reads a network interface. A device without a driver has none, and so no facts here.
 func (t *tree) nic(name string, f map[string]string) NIC {
 	return NIC{
 		Name: name, MAC: f["mac"], PCI: lastPCI(f["path"]), Driver: f["driver"],
@@ -189,6 +198,7 @@ func (t *tree) nic(name string, f map[string]string) NIC {
 	}
 }
 
+// pci reads a function. Its numbers lose their '0x', as lspci writes them. The parent is the last PCI function above in the path, which is the bridge.
 func (t *tree) pci(name string, f map[string]string) PCIFunction {
 	above := f["path"][:max(strings.LastIndex(f["path"], "/"), 0)]
 	hex := func(key string) string { return strings.TrimPrefix(f[key], "0x") }

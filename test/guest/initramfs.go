@@ -24,6 +24,7 @@ func packInitramfs(source kernelSource, shell string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// The kernel unpacks a cpio archive of format newc, and runs its file /init as process 1.
 	archive := cpio.NewWriter(out)
 	for _, dir := range []string{"bin", "dev", "proc", "sys", "modules"} {
 		if err := archive.WriteHeader(&cpio.Header{Name: dir, Mode: cpio.TypeDir | 0o755, Links: 2}); err != nil {
@@ -40,6 +41,7 @@ func packInitramfs(source kernelSource, shell string, out io.Writer) error {
 		order = append(order, name)
 		files = append(files, archiveFile{path.Join("modules", name), driver.object})
 	}
+	// The script loads the modules in this order; insmod resolves no dependencies.
 	files = append(files, archiveFile{"modules/order", []byte(strings.Join(order, "\n") + "\n")})
 	for _, file := range files {
 		if err := file.write(archive); err != nil {
@@ -54,6 +56,7 @@ type archiveFile struct {
 	content []byte
 }
 
+// write adds the file as executable by all; the guest has no other user than root.
 func (f archiveFile) write(archive *cpio.Writer) error {
 	header := &cpio.Header{Name: f.name, Mode: cpio.TypeReg | 0o755, Size: int64(len(f.content)), Links: 1}
 	if err := archive.WriteHeader(header); err != nil {

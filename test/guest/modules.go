@@ -131,6 +131,7 @@ func dependencies(object []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The section is a list of NAME=VALUE texts, each ended by a zero byte.
 	section := file.Section(".modinfo")
 	if section == nil {
 		return nil, fmt.Errorf("no .modinfo section")

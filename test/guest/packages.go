@@ -60,6 +60,7 @@ func kernelsIn(root string) ([]kernelSource, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Trap: the order is that of texts, in which 6.9 comes after 6.12. Any complete kernel serves.
 	slices.Sort(images)
 	slices.Reverse(images)
 	var out []kernelSource
@@ -97,6 +98,7 @@ func findBusybox() (string, error) {
 	return "", fmt.Errorf("package 'busybox-static' unpacked in %s holds no static busybox", root)
 }
 
+// isStatic reports whether a file is an ELF program without an interpreter, which is the dynamic loader. It is false for what cannot be read.
 func isStatic(path string) bool {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -154,6 +156,7 @@ func fetch(name, work string) error {
 		if !found {
 			return fmt.Errorf("apt-cache names no kernel for '%s'", name)
 		}
+		// apt-cache prints one line 'Depends: NAME' for each; the kernel is the first.
 		real, _, _ = strings.Cut(after, "\n")
 	}
 	if _, err := run(work, "apt-get", "download", "-qq", real); err != nil {

@@ -92,6 +92,7 @@ func (r Report) shown(area string, fields map[string]string) map[string]string {
 			out[field] = value
 		}
 	}
+	// Every USB controller has such a root hub.
 	if area == "usb" && fields["vendor"] == linuxHub {
 		// The hub in a controller is the kernel's: it has its version, and as serial the controller's bus number.
 		delete(out, "serial")
