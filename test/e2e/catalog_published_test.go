@@ -54,6 +54,10 @@ func TestPublishedCatalogFromARegistry(t *testing.T) {
 	if now := h.want(versions); now != stored || strings.Count(now, "\n") < 122 {
 		t.Errorf("the second installation has written:\n%s\nwas\n%s", now, stored)
 	}
+	h.secondVersion(strings.TrimSuffix(reference, ":1.0.0"))
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		h.same("another version", name, before[name])
+	}
 	h.lastLine(h.want("kubectl kiln catalog uninstall published"), "catalog 'published': 6 obsolete, 116 deleted")
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		h.same("uninstalled", name, before[name])
@@ -64,6 +68,38 @@ func TestPublishedCatalogFromARegistry(t *testing.T) {
 		t.Error("the VM has not restarted")
 	}
 	h.same("restarted", "u1-small", before["u1-small"])
+}
+
+// secondVersion publishes and installs a version in which an instancetype has more memory, and another one is deprecated.
+func (h shop) secondVersion(repository string) {
+	h.Helper()
+	h.want(`cp -r catalog changed
+sed -i '/^  name: u1.small$/,/^---/s/guest: 2Gi/guest: 3Gi/' changed/cluster-instancetypes.yaml
+sed -i '/^  labels:$/,/^  name:/s/^  name: o1.small$/    kilnvm.io\/lifecycle: deprecated\n&/' changed/cluster-instancetypes.yaml`)
+	said, status := h.run("kubectl kiln catalog diff catalog/ changed/")
+	if status != 3 || !strings.Contains(said, "spec.memory.guest: \"2Gi\" -> \"3Gi\"") || !strings.Contains(said, "2 changed, 120 unchanged") {
+		h.Errorf("diff: %d: %s", status, said)
+	}
+	push := "kubectl kiln catalog push changed/ " + repository + ":2.0.0"
+	if said, status := h.run(push); status != 1 || !strings.Contains(said, "instancetype 'u1.small' differs from version 1.0.0") {
+		h.Errorf("push: %d: %s", status, said)
+	}
+	h.want(push + " --allow-change\nkubectl kiln catalog sign " + repository + ":2.0.0 --key cosign.key")
+	h.lastLine(h.want("kubectl kiln catalog install "+repository+":2.0.0 --key cosign.pub"), "catalog 'published' 2.0.0 (sha256:...): 122 ...")
+	create := func(instancetype string) string {
+		return "kubectl kiln create vm --name new --instancetype " + instancetype + " --preference linux --volume-containerdisk src:a/b:1"
+	}
+	old := pins(h.T, h.get("vm", "u1-small"))["instancetype"]
+	h.awaitCreation("a new VM has a revision of the second version", h.want(create("u1.small")), func(a answer) bool {
+		return a.err == nil && strings.Contains(a.stdout, "u1.small-") && !strings.Contains(a.stdout, old)
+	})
+	h.awaitCreation("a new VM of what is deprecated brings a warning", h.want(create("o1.small")), func(a answer) bool {
+		return a.err == nil && strings.Contains(a.stderr, "deprecated")
+	})
+	h.want(create("u1.small") + " --apply\nkubectl wait --for=create vmi/new --timeout=60s")
+	if memory := field(h.get("vmi", "new"), "spec", "domain", "memory", "guest"); memory != "3Gi" {
+		h.Errorf("a new VM has %v of memory", memory)
+	}
 }
 
 // lastLine expects the summary of a command at the end of its output.
