@@ -12,7 +12,6 @@ import (
 
 // catalogCommand is 'catalog', whose commands are for whoever maintains instancetypes and preferences. Those for users of a catalog, such as
 // 'instancetypes', are commands of their own.
-// It has no RunE: without a command below it, or with an unknown one, cobra prints the help and the exit status is 0.
 func catalogCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
@@ -26,7 +25,15 @@ func catalogCommand(o *options) *cobra.Command {
 	cmd.AddCommand(catalogCopyCommand(o), catalogDiffCommand(o), catalogInspectCommand(o), catalogInstallCommand(o), catalogLintCommand(o),
 		catalogPullCommand(o), catalogPushCommand(o), catalogSignCommand(o), catalogSiteCommand(o), catalogUninstallCommand(o), catalogUsageCommand(o),
 		catalogVerifyCommand(o))
+	refuseUnknown(cmd)
 	return cmd
+}
+
+// refuseUnknown makes a command of commands refuse the name of one that it does not have. Cobra checks such names for the root alone: below it, it
+// prints the help with exit status 0, and a mistyped step of a pipeline passes.
+func refuseUnknown(cmd *cobra.Command) {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
 // clusterSource is the source that means the current cluster. A folder of this name is './cluster'.

@@ -49,6 +49,7 @@ func catalogDiffCommand(o *options) *cobra.Command {
 		}
 		return o.printCatalogDifference(d)
 	}
+	o.addRegistry(cmd)
 	o.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }

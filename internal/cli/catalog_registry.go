@@ -31,9 +31,12 @@ func (o *options) registryClient() (*oci.Client, error) {
 	return oci.New(o.registry)
 }
 
-// cutTag cuts the tag off a reference. A colon before the last slash belongs to the port of the host.
-// It returns the whole reference and false if there is no tag. Trap: of a digest (@sha256:...) it takes the hexadecimal part for the tag.
+// cutTag cuts the tag off a reference. A reference by digest has none. A colon before the last slash belongs to the port of the host.
+// It returns what is before the tag or digest, and false if there is no tag.
 func cutTag(reference string) (repository, tag string, found bool) {
+	if repository, _, digested := strings.Cut(reference, "@"); digested {
+		return repository, "", false
+	}
 	at := strings.LastIndex(reference, ":")
 	if at < 0 || strings.Contains(reference[at:], "/") {
 		return reference, "", false

@@ -79,6 +79,7 @@ func TestCatalogVersions(t *testing.T) {
 		{"inspected", []string{"inspect", repository + ":1.1.0"}, false, "version: 1.1.0"},
 		{"copied", []string{"copy", repository + ":1.1.0", repository + "/mirror:1.1.0"}, false, "sha256:"},
 		{"linted", []string{"lint", repository + ":1.1.0"}, false, "0 errors"},
+		{"compared", []string{"diff", repository + ":1.0.0", repository + ":1.0.1"}, false, "compatible"},
 		{"no such version", []string{"lint", repository + ":7.0.0"}, true, "does not exist"},
 	} {
 		out, errOut, err := called(t, append(append([]string{"catalog"}, step.arguments...), flag)...)
@@ -102,6 +103,32 @@ func TestCatalogVersions(t *testing.T) {
 	}
 	if raw, _ := os.ReadFile(filepath.Join(target, "instancetypes", "small.yaml")); !strings.Contains(string(raw), "guest: 2Gi") {
 		t.Errorf("the folder has now %q", raw)
+	}
+}
+
+// TestUnknownCommands mistypes commands below others.
+func TestUnknownCommands(t *testing.T) {
+	for _, parent := range []string{"catalog", "create"} {
+		if _, _, err := called(t, parent, "lnit"); ExitStatus(err) != 2 || !strings.Contains(err.Error(), "unknown command") {
+			t.Errorf("%s: %v", parent, err)
+		}
+		if out, _, err := called(t, parent); err != nil || !strings.Contains(out, "Usage:") {
+			t.Errorf("%s alone: %v: %s", parent, err, out)
+		}
+	}
+}
+
+// TestCutTag has references with ports, tags and digests.
+func TestCutTag(t *testing.T) {
+	for reference, want := range map[string][2]string{
+		"oci://a.example:5000/b:1.0.0":              {"oci://a.example:5000/b", "1.0.0"},
+		"oci://a.example:5000/b":                    {"oci://a.example:5000/b", ""},
+		"oci://a.example/b@sha256:abc":              {"oci://a.example/b", ""},
+		"oci://a.example:5000/b:1.0.0@sha256:abcde": {"oci://a.example:5000/b:1.0.0", ""},
+	} {
+		if repository, tag, _ := cutTag(reference); repository != want[0] || tag != want[1] {
+			t.Errorf("%s: %q, %q", reference, repository, tag)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func createCommand(o *options) *cobra.Command {
 			"  kubectl kiln create instancetype --name small --cpu 1 --memory 2Gi | kubectl apply -f -",
 	}
 	cmd.AddCommand(createVMCommand(o), createInstancetypeCommand(o), createPreferenceCommand(o))
-	o.answering(cmd.Commands())
+	refuseUnknown(cmd)
 	return cmd
 }
 

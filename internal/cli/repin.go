@@ -44,11 +44,12 @@ func repinCommand(o *options) *cobra.Command {
 	var r repinOptions
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would change, without storing it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for key, wanted := range map[string]bool{
-			"instancetype": *instancetype, "preference": *preference, "presets": *presets, "configuration": *configuration,
-		} {
-			if wanted {
-				r.keys = append(r.keys, key)
+		for _, pin := range []struct {
+			key    string
+			wanted bool
+		}{{"instancetype", *instancetype}, {"preference", *preference}, {"presets", *presets}, {"configuration", *configuration}} {
+			if pin.wanted {
+				r.keys = append(r.keys, pin.key)
 			}
 		}
 		return o.repin(cmd.Context(), args, r)
