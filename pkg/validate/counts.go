@@ -52,17 +52,17 @@ func Counts(raw []byte) *field.Error { return written.judge(raw) }
 func StoredCounts(raw []byte) *field.Error { return stored.judge(raw) }
 
 func (c counts) judge(raw []byte) *field.Error {
-	_, over := c.part(gjson.ParseBytes(raw), nil, 0)
+	_, over := c.part(gjson.ParseBytes(raw), nil, "", 0)
 	return over
 }
 
 // part counts the parts of a value. It goes on counting after an error in one of them, because the error about the list itself is more
-// useful than one about an element.
-func (c counts) part(value gjson.Result, at *field.Path, depth int) (parts int, over *field.Error) {
+// useful than one about an element. name is the last name of the path, empty for an element of a list.
+func (c counts) part(value gjson.Result, at *field.Path, name string, depth int) (parts int, over *field.Error) {
 	if depth > maxDepth {
 		return 0, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf("must not be nested more than %d levels deep", maxDepth)).WithOrigin("request/depth")
 	}
-	own, most, list := 0, c.most(at, depth), value.IsArray()
+	own, most, list := 0, c.most(at, name, depth), value.IsArray()
 	value.ForEach(func(key, element gjson.Result) bool {
 		own++
 		if over != nil || own > most || !element.IsArray() && !element.IsObject() {
@@ -78,7 +78,7 @@ func (c counts) part(value gjson.Result, at *field.Path, depth int) (parts int, 
 			below = at.Child(key.Str)
 		}
 		var inside int
-		inside, over = c.part(element, below, depth+1)
+		inside, over = c.part(element, below, key.Str, depth+1)
 		parts += inside
 		return true
 	})
@@ -91,12 +91,16 @@ func (c counts) part(value gjson.Result, at *field.Path, depth int) (parts int, 
 	return parts, over
 }
 
-// most is the limit of a list or map.
-func (c counts) most(at *field.Path, depth int) int {
-	if depth == 2 && strings.EqualFold(at.String(), "spec.dataVolumeTemplates") { // encoding/json compares names like this
+// most is the limit of a list or map. encoding/json compares names without regard to case, and so does this. The text of a path takes memory: it is
+// asked for where the last name is right.
+func (c counts) most(at *field.Path, name string, depth int) int {
+	is := func(path, last string) bool {
+		return strings.EqualFold(name, last) && strings.EqualFold(at.String(), path)
+	}
+	if depth == 2 && is("spec.dataVolumeTemplates", "dataVolumeTemplates") {
 		return c.templates
 	}
-	if depth == 3 && strings.EqualFold(at.String(), "spec.hardware.devices") { // of GuestHardware: record.Check judges it
+	if depth == 3 && is("spec.hardware.devices", "devices") { // of GuestHardware: record.Check judges it
 		return max(c.elements, recordedDevices)
 	}
 	return c.elements
