@@ -1,13 +1,26 @@
 # Kiln: the VM configuration pipeline for Kubernetes. 'make help' lists the targets.
 SHELL := /bin/bash
 CORPUS ?=
+LOAD ?=
 PROPS ?= 2000
 FUZZTIME ?= 1m
+# What 'make faults' runs beside this tree: the last commit before controllers and webhooks of different versions had a test.
+OLD ?= 6636861
+RATE ?= 30
+# Set by 'make nightly': tests that it alone runs, see test/nightly.
+NIGHTLY ?=
+export NIGHTLY
+# Kubernetes beside that of test/controlplane/go.mod.
+OLDER ?= v1.34.4 v1.35.4
 PACKAGES := ./...
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+# Modules of their own keep their requirements out of the product's go.mod: tests, programs that tests use, and tools.
+TESTED := test/controlplane test/catalog test/virtctl test/promtool
+LINTED := $(TESTED) test/load/plot
+MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test check lint manifests golden fuzz nightly conformance bench deps controlplane clean
+.PHONY: help build run test check lint manifests golden fuzz faults older nightly conformance bench load image release reproduce deps controlplane node clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -18,39 +31,60 @@ build: ## build the four programs into bin/, stamped with VERSION
 run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C (KUBECONFIG=... WEBHOOK_HOST=... for your cluster)
 	@go build -o bin/demo ./test/demo && exec bin/demo
 
-test: deps check controlplane ## everything: policy, units, properties, a real API server, a real libvirt, a booted guest
+# 'make check' has vetted all packages before. The longest package begins first, so that it does not run alone at the end.
+TEST = -count=1 -vet=off -timeout 30m
+FIRST = $(if $(filter ./...,$(PACKAGES)),./test/e2e)
+
+test: deps check node ## everything but what 'make nightly' alone runs: policy, units, properties, a real API server, a real libvirt, a booted guest
 	@go build -o bin/gotestsum gotest.tools/gotestsum
-	PROPS=$(PROPS) bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 -timeout 30m $(PACKAGES)
-	for module in test/controlplane test/catalog test/virtctl; do \
-	  (cd $$module && go vet ./... && ../../bin/gotestsum --format pkgname-and-test-fails --format-icons text -- -count=1 -timeout 30m ./...) || exit 1; done
+	@rm -f bin/tests-*.json
+	PROPS=$(PROPS) bin/gotestsum --jsonfile bin/tests-main.json --format pkgname-and-test-fails --format-icons text -- $(TEST) $(FIRST) $(PACKAGES)
+	for module in $(TESTED); do \
+	  (cd $$module && go vet ./... && ../../bin/gotestsum --jsonfile ../../bin/tests-$$(basename $$module).json \
+	    --format pkgname-and-test-fails --format-icons text -- $(TEST) ./...) || exit 1; done
+	@test/skipped.sh
 
 check: lint ## formatting, vet, linters, go.mod
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	go vet $(PACKAGES)
-	@for module in . test/lint test/controlplane test/catalog test/virtctl; do go -C $$module mod tidy -diff || { echo "$$module: run 'go mod tidy' there"; exit 1; }; done
+	@for module in $(MODULES); do \
+	  go -C $$module mod tidy -diff || { echo "$$module: run 'go mod tidy' there"; exit 1; }; done
 
 lint: bin/golangci-lint ## staticcheck and golangci-lint (.golangci.yml)
 	go tool staticcheck $(PACKAGES)
 	bin/golangci-lint run $(PACKAGES)
+	for module in $(LINTED); do (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 
 bin/golangci-lint: test/lint/go.mod test/lint/go.sum
 	go -C test/lint build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-manifests: ## write the CRDs, the cert-manager overlay and the pages about kinds and keys again from their Go types
+manifests: ## write the CRDs, the cert-manager overlay, the Helm chart and the pages about kinds and keys again from their Go types
 	go run ./manifests/generate
 
 golden: ## write test/corpus, test/machines, docs/reference and the rules in docs/catalog.md again; read every difference before you commit it
 	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|Reference)$$' \
-	  ./test/corpus ./test/machines ./test/fields ./cmd/... ./internal/cli ./internal/workbench
+	  ./test/corpus ./test/machines ./test/fields ./test/reference ./cmd/... ./internal/cli ./internal/workbench
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \
 	  go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x "$$(dirname "$$file")" || exit 1; done
 
-nightly: ## what takes hours: every condition of the rules changed, properties with PROPS=100000, every fuzz target for 10m
+faults: deps controlplane ## what users feel when something breaks, at RATE=30 creates a second: a table [ONLY=regexp] [OLD=commit]
+	go run ./test/faults -rate $(RATE) -only "$(ONLY)" -old "$(OLD)"
+
+older: deps ## the manifests and the end-to-end tests against API servers of OLDER="v1.34.4 v1.35.4", built into bin/k8s-VERSION
+	for version in $(OLDER); do \
+	  go -C test/controlplane run ./older -o $(CURDIR)/bin/k8s-$$version $$version && \
+	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/k8s-$$version go test -count=1 -timeout 60m ./manifests ./test/e2e || exit 1; done
+
+nightly: ## what takes hours: every test, mutants and properties, fuzz targets for 10m, faults, older API servers, the release made twice
+	$(MAKE) test NIGHTLY=yes
 	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
-	PROPS=100000 go test -count=1 -v -timeout 4h -run 'TestLaws' ./test/corpus
+	PROPS=100000 go test -count=1 -v -timeout 4h -run 'Laws|AreLegalProfiles' ./test/corpus
 	$(MAKE) fuzz FUZZTIME=10m
+	$(MAKE) faults
+	$(MAKE) older
+	$(MAKE) reproduce
 
 conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
 	@test -n "$(CORPUS)" || { echo "conformance: CORPUS=dir names the folder of recorded answers"; exit 2; }
@@ -59,11 +93,29 @@ conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
 bench: ## time and memory beside their limits in the same run
 	go test -run '^$$' -bench . -benchmem ./test/bench
 
+image: ## the image 'kiln' for this machine, as the OCI archive bin/images/kiln.tar
+	go run ./manifests/images -o bin/images -version '$(VERSION)' kiln
+
+release: ## bin/release: static programs, image archive, chart, install manifests, materials (CycloneDX), SHA256SUMS
+	go run ./manifests/release -o bin/release -version '$(VERSION)'
+
+reproduce: release ## make the release of HEAD again, in another folder with an empty cache, and compare the sums
+	@git diff --quiet HEAD || { echo "reproduce: the sources differ from HEAD, commit them first"; exit 1; }
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git clone -q . "$$dir/elsewhere" && \
+	  GOCACHE="$$dir/cache" $(MAKE) -C "$$dir/elsewhere" release VERSION='$(VERSION)' && \
+	  diff bin/release/SHA256SUMS "$$dir/elsewhere/bin/release/SHA256SUMS" && echo "reproduced: $$(wc -l <bin/release/SHA256SUMS) files are equal"
+load: controlplane ## creates a second and memory beside their peers, into docs/performance.md: more than an hour (LOAD="-only creates -rounds 1" for less)
+	go run ./test/load $(LOAD)
+	go -C test/load/plot run .
+
 deps: ## install what the tests need (Debian, root), or say what is missing
 	@test/deps.sh
 
 controlplane: ## etcd, kube-apiserver, kube-controller-manager, kubectl in bin/k8s
 	@go -C test/controlplane run . build
+
+node: ## controlplane, and what a node runs: kubelet, kube-scheduler, kube-proxy in bin/k8s; containerd, runc, CNI plugins in bin/node
+	@go -C test/controlplane run . node build
 
 clean: ## remove what was built
 	rm -rf bin

@@ -54,7 +54,7 @@ func Certificates(namespace string) []*certmanager.Certificate {
 		}),
 		certificate(namespace, Service, certmanager.CertificateSpec{
 			SecretName:  Secret,
-			DNSNames:    []string{host(namespace)},
+			DNSNames:    []string{Host(namespace)},
 			Duration:    &metav1.Duration{Duration: lifetime},
 			RenewBefore: &metav1.Duration{Duration: renewal},
 			IssuerRef:   reference(authority),

@@ -18,5 +18,5 @@ const (
 	keyFile         = "tls.key"
 )
 
-// host returns the name by which an API server calls the webhook's Service: without the cluster's domain, and never an IP address.
-func host(namespace string) string { return Service + "." + namespace + ".svc" }
+// Host returns the name by which an API server calls the webhook's Service: without the cluster's domain, and never an IP address.
+func Host(namespace string) string { return Service + "." + namespace + ".svc" }

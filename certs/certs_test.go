@@ -14,8 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 const name = "kiln-webhook.kiln-system.svc"
@@ -106,17 +104,21 @@ func TestServing(t *testing.T) {
 		}
 	}()
 	address := listen(t, serving)
+	served := &Served{Address: address, Name: name, Authorities: serving.Authorities(), Now: time.Now}
 
 	if _, err := handshake(address, x509.NewCertPool()); err == nil {
 		t.Error("a handshake succeeds before there is a certificate")
 	}
-	if got := notAfter(t, serving); got != 0 {
+	if err := served.Check(nil); err == nil {
+		t.Error("ready before there is a certificate")
+	}
+	if got := ends(t, served); got != 0 {
 		t.Errorf("metric is %v before there is a certificate", got)
 	}
 	for _, why := range []string{"the first certificate", "a rotated CA and certificate"} {
 		end := time.Now().Add(time.Duration(len(why)) * time.Hour).Truncate(time.Second)
 		ca, certificate, key := signed(t, end)
-		for file, content := range map[string][]byte{keyFile: key, certificateFile: certificate} {
+		for file, content := range map[string][]byte{keyFile: key, certificateFile: certificate, caFile: ca} {
 			if err := replace(filepath.Join(dir, file), content); err != nil {
 				t.Fatal(err)
 			}
@@ -137,8 +139,11 @@ func TestServing(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		if got := notAfter(t, serving); got != float64(end.Unix()) {
+		if got := ends(t, served); got != float64(end.Unix()) {
 			t.Errorf("%s: metric is %v, want %v", why, got, end.Unix())
+		}
+		if err := served.Check(nil); err != nil {
+			t.Errorf("%s: not ready: %v", why, err)
 		}
 	}
 }
@@ -151,7 +156,7 @@ func replace(file string, content []byte) error {
 	return os.Rename(file+".new", file)
 }
 
-func listen(t *testing.T, serving *Serving) string {
+func listen(t *testing.T, serving *Serving) net.Addr {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: serving.GetCertificate, MinVersion: tls.VersionTLS12})
 	if err != nil {
@@ -170,40 +175,16 @@ func listen(t *testing.T, serving *Serving) string {
 			}()
 		}
 	}()
-	return listener.Addr().String()
+	return listener.Addr()
 }
 
 // handshake is what an API server does: it trusts the roots and expects the name of the service.
-func handshake(address string, roots *x509.CertPool) (*x509.Certificate, error) {
+func handshake(address net.Addr, roots *x509.CertPool) (*x509.Certificate, error) {
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
-	connection, err := tls.DialWithDialer(dialer, "tcp", address, &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12})
+	connection, err := tls.DialWithDialer(dialer, "tcp", address.String(), &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12})
 	if err != nil {
 		return nil, err
 	}
 	defer connection.Close()
 	return connection.ConnectionState().PeerCertificates[0], nil
-}
-
-// notAfter is the metric, or 0 when there is none.
-func notAfter(t *testing.T, serving *Serving) float64 {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(serving); err != nil {
-		t.Fatal(err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []*dto.Metric
-	for _, family := range families {
-		if family.GetName() != "kiln_webhook_certificate_not_after_seconds" {
-			t.Errorf("unknown metric %s", family.GetName())
-		}
-		all = append(all, family.GetMetric()...)
-	}
-	if len(all) == 0 {
-		return 0
-	}
-	return all[0].GetGauge().GetValue()
 }

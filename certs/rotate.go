@@ -35,7 +35,7 @@ func Rotate(mgr manager.Manager, o Options) error {
 		CertDir:                o.Dir,
 		CAName:                 Service + "-ca",
 		CAOrganization:         "kiln",
-		DNSName:                host(o.Namespace),
+		DNSName:                Host(o.Namespace),
 		ExtraDNSNames:          o.Names,
 		IsReady:                make(chan struct{}), // the webhook's readiness check makes a TLS handshake instead
 		Webhooks:               []rotator.WebhookInfo{{Name: Mutating, Type: rotator.Mutating}, {Name: Validating, Type: rotator.Validating}},

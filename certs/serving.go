@@ -3,31 +3,27 @@ package certs
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Serving is the certificate in use. It is a manager.Runnable on every replica, leader or not, and a
-// prometheus.Collector of kiln_webhook_certificate_not_after_seconds (Unix time; absent without one).
+// Serving is the certificate in use. It is a manager.Runnable on every replica, leader or not.
 type Serving struct {
-	dir      string
-	watcher  atomic.Pointer[certwatcher.CertWatcher]
-	notAfter *prometheus.Desc
+	dir     string
+	watcher atomic.Pointer[certwatcher.CertWatcher]
 }
 
 // Watch serves DIR/tls.crt and DIR/tls.key once its Start runs. The files need not exist yet: with the
 // built-in rotation a first replica starts before there is a certificate.
-func Watch(dir string) *Serving {
-	return &Serving{dir: dir, notAfter: prometheus.NewDesc("kiln_webhook_certificate_not_after_seconds",
-		"Unix time at which the serving certificate in use ends.", nil, nil)}
-}
+func Watch(dir string) *Serving { return &Serving{dir: dir} }
+
+// Authorities is the file beside the certificate with the CAs that API servers trust. The rotation and cert-manager write it; others need not.
+func (s *Serving) Authorities() string { return filepath.Join(s.dir, caFile) }
 
 var errNoCertificate = errors.New("no serving certificate yet")
 
@@ -67,19 +63,3 @@ func (s *Serving) Start(ctx context.Context) error {
 
 // NeedLeaderElection returns false: every replica answers webhooks.
 func (s *Serving) NeedLeaderElection() bool { return false }
-
-// Describe is for prometheus.Collector.
-func (s *Serving) Describe(all chan<- *prometheus.Desc) { all <- s.notAfter }
-
-// Collect is for prometheus.Collector.
-func (s *Serving) Collect(all chan<- prometheus.Metric) {
-	certificate, err := s.GetCertificate(nil)
-	if err != nil {
-		return
-	}
-	leaf, err := x509.ParseCertificate(certificate.Certificate[0])
-	if err != nil {
-		return
-	}
-	all <- prometheus.MustNewConstMetric(s.notAfter, prometheus.GaugeValue, float64(leaf.NotAfter.Unix()))
-}

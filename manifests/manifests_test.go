@@ -14,7 +14,9 @@ import (
 // TestOnServer shares one API server, which takes seconds to start; the parts run in this order.
 func TestOnServer(t *testing.T) {
 	p := startPlane(t)
-	for _, base := range []string{"crds", "rbac", "webhook", "controller", "webhook/configurations", "policies", "catalog", "overlays/cert-manager"} {
+	for _, base := range []string{
+		"crds", "rbac", "webhook", "controller", "webhook/configurations", "policies/kept", "catalog", "overlays/cert-manager", "overlays/fail-open",
+	} {
 		if len(documents(t, p.kubectl(t, "", "kustomize", base))) == 0 {
 			t.Errorf("'%s' builds nothing", base)
 		}
@@ -22,6 +24,7 @@ func TestOnServer(t *testing.T) {
 	// The namespace comes with the rest; kubectl sorts it first.
 	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/rotation")
 	p.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.kubectl(t, "", "apply", "--server-side", "-k", "policies/rules") // as overlays/fail-open does
 
 	t.Run("definitions are structural", func(t *testing.T) { structural(t, p) })
 	t.Run("webhook configurations read back as they were applied", func(t *testing.T) { explicit(t, p) })
@@ -30,10 +33,12 @@ func TestOnServer(t *testing.T) {
 	t.Run("webhooks are asked when there is something to judge", func(t *testing.T) { conditions(t, p) })
 	p.kubectl(t, "", "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
 	t.Run("policies refuse what the engine refuses", func(t *testing.T) { agreement(t, p) })
+	t.Run("usual guests are left out", func(t *testing.T) { usual(t, p) })
 	t.Run("and nothing more", func(t *testing.T) { nothingMore(t, p) })
 	t.Run("statuses and guests have few writers", func(t *testing.T) { writers(t, p) })
 	t.Run("profiles whose selectors hosts cannot read are refused", func(t *testing.T) { hostProfiles(t, p) })
 	t.Run("policies of profiles that hosts cannot read are refused", func(t *testing.T) { hostPolicies(t, p) })
+	t.Run("what a FrontendProfile must not hold is refused", func(t *testing.T) { frontendProfiles(t, p) })
 	t.Run("guests have no owner of a user's choice", func(t *testing.T) { newOwners(t, p) })
 	t.Run("the hardware of guests has few writers", func(t *testing.T) { hardwareWriters(t, p) })
 	t.Run("administrators mend statuses", func(t *testing.T) { administrators(t, p) })
@@ -45,8 +50,8 @@ func TestOnServer(t *testing.T) {
 func structural(t *testing.T, p plane) {
 	const each = `{range .items[*]}{.metadata.name}{range .status.conditions[?(@.status=="True")]} {.type}{end}{"\n"}{end}`
 	lines := strings.Split(strings.TrimSpace(p.kubectl(t, "", "get", "crd", "-o", "jsonpath="+each)), "\n")
-	if len(lines) != 9 {
-		t.Errorf("%d definitions, want 9: %v", len(lines), lines)
+	if len(lines) != 13 {
+		t.Errorf("%d definitions, want 13: %v", len(lines), lines)
 	}
 	for _, line := range lines {
 		if !strings.HasSuffix(line, " NamesAccepted Established") {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +33,8 @@ type labelled struct {
 	labels, annotations map[string]string
 }
 
-// rightSpec is the spec of a guest that no rule refuses.
+// rightSpec is the spec of a guest that no rule refuses. The match conditions of the policies leave it out, so that each patch shows that they do not leave
+// out what the patch makes wrong.
 const rightSpec = `{"domain": {"memory": {"guest": "1Gi"}, "devices": {
 	"disks": [{"name": "a", "disk": {"bus": "virtio"}}], "interfaces": [{"name": "a", "masquerade": {}}]}},
 	"volumes": [{"name": "a", "emptyDisk": {"capacity": "1Gi"}}], "networks": [{"name": "a", "pod": {}}]}`
@@ -237,23 +237,4 @@ func resource(client dynamic.Interface, object *unstructured.Unstructured) dynam
 func create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
 	_, err := resource(client, object).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
-}
-
-var ruleOf = regexp.MustCompile(`\(rule ([a-z0-9/-]+)\)`)
-
-// policyRules are the rules that policies of this server keep. A policy whose expressions do not fit their kinds warns.
-func policyRules(t *testing.T, p plane) (rules []string) {
-	t.Helper()
-	for _, policy := range documents(t, p.kubectl(t, "", "get", "validatingadmissionpolicies", "-o", "yaml"))[0].Object["items"].([]any) {
-		content := raw(t, &unstructured.Unstructured{Object: policy.(map[string]any)})
-		for _, match := range ruleOf.FindAllSubmatch(content, -1) {
-			rules = append(rules, string(match[1]))
-		}
-		warnings, _, _ := unstructured.NestedSlice(policy.(map[string]any), "status", "typeChecking", "expressionWarnings")
-		for _, warning := range warnings {
-			t.Errorf("policy: %v", warning)
-		}
-	}
-	slices.Sort(rules)
-	return slices.Compact(rules)
 }

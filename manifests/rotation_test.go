@@ -88,8 +88,8 @@ func bundleOf(t *testing.T, p plane, name string) []byte {
 func startProcesses(t *testing.T, p plane) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/webhook", "../cmd/controller").CombinedOutput(); err != nil {
-		t.Fatalf("building webhook and controller: %v\n%s", err, out)
+	if err := cluster.Build(t.Context(), "..", dir, "webhook", "controller"); err != nil {
+		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

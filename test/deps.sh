@@ -26,6 +26,7 @@ swtpm-tools                 /usr/bin/swtpm_setup
 busybox-static              /bin/busybox /usr/bin/busybox
 util-linux                  /usr/bin/unshare
 mount                       /bin/mount /usr/bin/mount
+iptables                    /sbin/iptables /usr/sbin/iptables
 git                         /usr/bin/git
 chromium                    /usr/bin/chromium
 ca-certificates             /etc/ssl/certs/ca-certificates.crt

@@ -20,7 +20,7 @@ type ClusterConfiguration struct {
 	Spec              ClusterConfigurationSpec `json:"spec"`
 }
 
-// ClusterConfigurationSpec holds the defaults that stage 1 fills in. The zero value of a field that a later release adds must mean
+// ClusterConfigurationSpec holds the defaults that stages 1 and 2 fill in. The zero value of a field that a later release adds must mean
 // what VMIs had before that release: older revisions lack the field.
 type ClusterConfigurationSpec struct {
 	// Architecture of VMIs that name none: amd64, arm64 or s390x.
@@ -42,6 +42,9 @@ type ClusterConfigurationSpec struct {
 	// EvenEmulatorThreads marks VMIs with an isolated emulator thread, so that their number of CPUs stays even. Its source is an
 	// annotation of the KubeVirt object, and counts only while the feature gate AlignCPUs is on.
 	EvenEmulatorThreads bool `json:"evenEmulatorThreads,omitempty"`
+	// Frontend is what the FrontendProfile in force made of the hardware that no field of a VMI governs. Nil means that there was none: Kiln's own
+	// values and KubeVirt's smbios apply.
+	Frontend *Frontend `json:"frontend,omitempty"`
 }
 
 // LiveUpdateLimits bounds what can be added to a running VMI.

@@ -50,6 +50,9 @@ type HardwareUser struct {
 	// uid of the VirtualMachineInstance.
 	UID      types.UID `json:"uid"`
 	NodeName string    `json:"nodeName"`
+	// frontend is the hardware that no field of the VMI governs, of the FrontendProfile that the VMI is pinned to. Absent without one. What
+	// spec.hardware holds wins over it.
+	Frontend *Frontend `json:"frontend,omitempty"`
 }
 
 // HardwareBoot is a guest that has run.

@@ -5,7 +5,7 @@ import "strings"
 // HardwareRecord is what a guest found at its first boot and finds again at later ones: the frozen frontend. A device that is removed leaves
 // the record with the next boot, and its place is free for new ones.
 type HardwareRecord struct {
-	// defaults is the version of the FrontendDefaults that made it.
+	// defaults is the version of the FrontendDefaults that made it: the name of a FrontendProfile, such as v3, or the number of Kiln's own values.
 	Defaults string `json:"defaults"`
 	// digest is that of all that the guest sees.
 	Digest string `json:"digest"`
@@ -21,6 +21,10 @@ type HardwareRecord struct {
 	GenerationID bool `json:"generationID,omitempty"`
 	// video is the model of the video adapter.
 	Video string `json:"video,omitempty"`
+	// usb is the model of the USB controllers, unless it is qemu-xhci.
+	USB string `json:"usb,omitempty"`
+	// deflateOnOOM reports whether the guest takes memory back from the balloon before it kills a process.
+	DeflateOnOOM bool `json:"deflateOnOOM,omitempty"`
 	// freePorts is the number of PCIe root ports without a device.
 	FreePorts int `json:"freePorts,omitempty"`
 	// vsock is the context identifier on the host's vsock.

@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HostProfile is an administrator's policy for how hosts run guests. It sets what guests do not see: caches, limits, pinning,
+// HostProfile is an administrator's policy for how hosts run VMIs. It sets what their guests do not see: caches, limits, pinning,
 // placement. What the owner of a VM has written in the VM wins over it. It never changes a guest's hardware.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=hp,categories=kiln
@@ -81,13 +81,13 @@ type HostPolicy struct {
 	Disk *DiskPolicy `json:"disk,omitempty"`
 	// diskLimits bound each disk, or a group of disks. Domain: devices/disk/iotune.
 	DiskLimits *DiskLimits `json:"diskLimits,omitempty"`
-	// blockIO is the guest's share of the host's disks. Domain: blkiotune.
+	// blockIO is the VMI's share of the host's disks. Domain: blkiotune.
 	BlockIO *BlockIOPolicy `json:"blockIO,omitempty"`
 	// ioThreads are the threads that serve virtio disks. Domain: iothreads and iothreadids.
 	IOThreads *IOThreadsPolicy `json:"ioThreads,omitempty"`
 	// cpu is where and how much the guest's CPUs run. Domain: cputune.
 	CPU *CPUPolicy `json:"cpu,omitempty"`
-	// cache is the guest's part of the processor's cache and memory bandwidth. Domain: cputune/cachetune and cputune/memorytune.
+	// cache is the VMI's part of the processor's cache and memory bandwidth. Domain: cputune/cachetune and cputune/memorytune.
 	Cache *CachePolicy `json:"cache,omitempty"`
 	// memory is what backs the guest's memory. Domain: memoryBacking and memtune.
 	Memory *MemoryPolicy `json:"memory,omitempty"`

@@ -4,7 +4,7 @@ import "k8s.io/apimachinery/pkg/api/resource"
 
 // CPUPolicy says where and how much a guest's CPUs run. Domain: cputune.
 type CPUPolicy struct {
-	// shares weighs the guest's CPU time against that of others when CPUs are scarce. No unit; 2 to 262144. Default: that of the
+	// shares weighs the VMI's CPU time against that of others when CPUs are scarce. No unit; 2 to 262144. Default: that of the
 	// host's cgroup, usually 1024. Domain: cputune/shares.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=262144
@@ -27,7 +27,7 @@ type CPUPolicy struct {
 	// vcpuScheduler is the scheduler of the threads that run vCPUs. A VMI with realtime has its own. Domain: cputune/vcpusched.
 	VCPUScheduler *SchedulerPolicy `json:"vcpuScheduler,omitempty"`
 	// emulatorCPUs are the host CPUs of QEMU's other threads, unless the VMI isolates them: a list such as '0-1,8'. Default: all that the
-	// guest may have. Domain: cputune/emulatorpin.
+	// VMI may have. Domain: cputune/emulatorpin.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') && self.split(',').all(r, !r.contains('-') || int(r.split('-')[0]) <= int(r.split('-')[1]))`,message="must be a list of CPUs such as '0-3,8'"
 	EmulatorCPUs string `json:"emulatorCPUs,omitempty"`
@@ -58,15 +58,15 @@ type SchedulerPolicy struct {
 	Priority *int32 `json:"priority,omitempty"`
 }
 
-// CachePolicy gives a guest's CPUs parts of the processor's cache and of memory bandwidth (resctrl). Hosts that emulate refuse it.
+// CachePolicy gives a VMI's CPUs parts of the processor's cache and of memory bandwidth (resctrl). Hosts that emulate refuse it.
 type CachePolicy struct {
-	// l3Sizes are the guest's parts of each level 3 cache of the host, in the host's order, in bytes, rounded up to KiB. 0 leaves a cache to
+	// l3Sizes are the VMI's parts of each level 3 cache of the host, in the host's order, in bytes, rounded up to KiB. 0 leaves a cache to
 	// all. At most 64. Default: no part of its own. Domain: cputune/cachetune/cache@size.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:XValidation:rule=`quantity(string(self)).isInteger() && quantity(string(self)).asInteger() >= 0`,message="must be 0 or a positive whole number, such as 512Ki or 2Mi"
 	L3Sizes []resource.Quantity `json:"l3Sizes,omitempty"`
-	// memoryBandwidthPercents are the guest's parts of the bandwidth of each NUMA node of the host, in the host's order, in percent; 0 to
+	// memoryBandwidthPercents are the VMI's parts of the bandwidth of each NUMA node of the host, in the host's order, in percent; 0 to
 	// 100. 0 leaves a NUMA node to all. At most 64. Default: no part of its own. Domain: cputune/memorytune/node@bandwidth.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -102,7 +102,7 @@ type MemoryPolicy struct {
 	// +kubebuilder:validation:Maximum=1024
 	AllocationThreads *int32 `json:"allocationThreads,omitempty"`
 	// hardLimit is the most memory that the whole QEMU process may use, the guest's memory included, in bytes, rounded up to KiB. The kernel
-	// kills a guest above it; one whose memory does not fit is refused. Default: no limit. Domain: memtune/hard_limit.
+	// kills a VMI above it; one whose memory does not fit is refused. Default: no limit. Domain: memtune/hard_limit.
 	HardLimit *resource.Quantity `json:"hardLimit,omitempty"`
 	// softLimit is the memory that the QEMU process keeps when the host is short of memory, in bytes, rounded up to KiB. Default: no limit.
 	// Domain: memtune/soft_limit.
@@ -110,7 +110,7 @@ type MemoryPolicy struct {
 	// swapHardLimit is the most memory and swap together that the QEMU process may use, in bytes, rounded up to KiB. Default: no limit.
 	// Domain: memtune/swap_hard_limit.
 	SwapHardLimit *resource.Quantity `json:"swapHardLimit,omitempty"`
-	// discard throws the content of the memory away when the guest ends, instead of writing it back to a file. Default: false.
+	// discard throws the content of the memory away when the VMI ends, instead of writing it back to a file. Default: false.
 	// Domain: memoryBacking/discard.
 	Discard *bool `json:"discard,omitempty"`
 }

@@ -61,7 +61,7 @@ type RNGPolicy struct {
 // GraphicsPolicy is for VNC. Domain: devices/graphics.
 type GraphicsPolicy struct {
 	// listen is 'Socket', or the IP address of the host that VNC listens on. Everybody who reaches the address sees the screen. Default: Socket, in the
-	// guest's own folder. Domain: graphics/listen.
+	// VMI's own folder. Domain: graphics/listen.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`self in ['', 'Socket'] || isIP(self)`,message="must be 'Socket' or an IP address"
 	Listen string `json:"listen,omitempty"`
@@ -82,7 +82,7 @@ type SerialLogPolicy struct {
 type SecurityPolicy struct {
 	// secLabel is the label that QEMU runs with. Domain: seclabel.
 	SecLabel *SecLabelPolicy `json:"secLabel,omitempty"`
-	// resourcePartition is the cgroup of guests, an absolute path such as /machine/production. Default: libvirt's, /machine.
+	// resourcePartition is the cgroup of VMIs, an absolute path such as /machine/production. Default: libvirt's, /machine.
 	// Domain: resource/partition.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^/[^[:cntrl:]]*$') && !('..' in self.split('/'))`,message="must be an absolute path without '..'"
@@ -91,7 +91,7 @@ type SecurityPolicy struct {
 	// it has one. Domain: tpm/backend/encryption@secret.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 	VTPMSecret string `json:"vtpmSecret,omitempty"`
-	// nwFilter 'AntiSpoofing' keeps guests on taps and bridges from sending under other MAC addresses than their own, with filters that Kiln
+	// nwFilter 'AntiSpoofing' keeps VMIs on taps and bridges from sending under other MAC addresses than their own, with filters that Kiln
 	// writes; the host needs ebtables. 'None' leaves them, whatever the launcher's --guard says. Default: as --guard says.
 	// Domain: interface/filterref, and nwfilter documents.
 	// +kubebuilder:validation:Enum=AntiSpoofing;None
@@ -117,11 +117,11 @@ type SecLabelPolicy struct {
 // PathTemplates are absolute paths of the host in which {{.Namespace}}, {{.Name}} and {{.UID}} stand for the VMI's. The folder must exist.
 // A template that does not name the VMI gives all that the profile selects one and the same file.
 type PathTemplates struct {
-	// vnc is the socket of VNC. Default: in the guest's own folder. Domain: graphics@socket.
+	// vnc is the socket of VNC. Default: in the VMI's own folder. Domain: graphics@socket.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
 	VNC string `json:"vnc,omitempty"`
-	// serial is the socket of the serial console. Default: in the guest's own folder. Domain: serial/source@path and console/source@path.
+	// serial is the socket of the serial console. Default: in the VMI's own folder. Domain: serial/source@path and console/source@path.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
 	Serial string `json:"serial,omitempty"`
@@ -129,12 +129,12 @@ type PathTemplates struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID|Channel) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}}, {{.UID}} and {{.Channel}} may stand in it"
 	Channel string `json:"channel,omitempty"`
-	// nvram is the file of the EFI variables. Before you change it, move the files of guests that have run: else these lose their boot entries.
-	// Default: in the guest's own folder. Domain: os/nvram.
+	// nvram is the file of the EFI variables. Before you change it, move the files of VMs that have run: else these lose their boot entries.
+	// Default: in the VMI's own folder. Domain: os/nvram.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
 	NVRAM string `json:"nvram,omitempty"`
-	// swtpm is the folder of a TPM's state. Before you change it, move the folders of guests that have run: else these find an empty TPM.
+	// swtpm is the folder of a TPM's state. Before you change it, move the folders of VMs that have run: else these find an empty TPM.
 	// Default: below the launcher's --tpm-states. Domain: tpm/backend/source@path.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"

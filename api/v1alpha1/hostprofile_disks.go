@@ -81,15 +81,15 @@ type DiskLimits struct {
 	// operationSize is the size above which one operation counts as several, in bytes. Default: each counts as one.
 	// Domain: iotune/size_iops_sec.
 	OperationSize *resource.Quantity `json:"operationSize,omitempty"`
-	// group is the throttle group whose limits the guest's disks share. Default: each disk has the limits for itself.
+	// group is the throttle group whose limits the VMI's disks share. Default: each disk has the limits for itself.
 	// Domain: iotune/group_name.
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
 }
 
-// BlockIOPolicy is a guest's share of the host's disks (cgroup). Domain: blkiotune.
+// BlockIOPolicy is a VMI's share of the host's disks (cgroup). Domain: blkiotune.
 type BlockIOPolicy struct {
-	// weight of the guest against others, without a unit; 100 to 1000. Default: that of the host's cgroup. Domain: blkiotune/weight.
+	// weight of the VMI against others, without a unit; 100 to 1000. Default: that of the host's cgroup. Domain: blkiotune/weight.
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
@@ -100,13 +100,13 @@ type BlockIOPolicy struct {
 	PerDevice []BlockIODevice `json:"perDevice,omitempty"`
 }
 
-// BlockIODevice is a guest's share of one block device of the host. Domain: blkiotune/device.
+// BlockIODevice is a VMI's share of one block device of the host. Domain: blkiotune/device.
 type BlockIODevice struct {
 	// path of the device on the host, such as /dev/sda. Required. Domain: device/path.
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path"`
-	// weight of the guest against others, without a unit; 100 to 1000. Default: that of the host's cgroup. Domain: device/weight.
+	// weight of the VMI against others, without a unit; 100 to 1000. Default: that of the host's cgroup. Domain: device/weight.
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
@@ -129,7 +129,7 @@ type IOThreadsPolicy struct {
 	// Domain: iothreads.
 	// +kubebuilder:validation:Enum=None;Shared;Auto
 	Policy string `json:"policy,omitempty"`
-	// count is how many threads the disks share with policy 'Auto'; 1 to 512. Default: one each, up to twice the guest's CPUs.
+	// count is how many threads the disks share with policy 'Auto'; 1 to 512. Default: one each, up to twice the VMI's CPUs.
 	// Domain: iothreads.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=512
@@ -147,7 +147,7 @@ type IOThreadsPolicy struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	PoolMax *int32 `json:"poolMax,omitempty"`
-	// cpus are the host CPUs of the threads: a list such as '0-3,8'. Default: with the guest's own CPUs where it has dedicated ones.
+	// cpus are the host CPUs of the threads: a list such as '0-3,8'. Default: with the VMI's own CPUs where it has dedicated ones.
 	// Domain: cputune/iothreadpin.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') && self.split(',').all(r, !r.contains('-') || int(r.split('-')[0]) <= int(r.split('-')[1]))`,message="must be a list of CPUs such as '0-3,8'"

@@ -19,6 +19,9 @@ const (
 	// AnnotationNUMACells is on VMIs, and in spec.template of VMs and spec.annotations of instancetypes. Its value is the number of
 	// NUMA nodes of the VMI, which are independent of those of the host.
 	AnnotationNUMACells = Prefix + "numa-cells"
+	// AnnotationProfileLabels is on VMIs. Its value is the keys of the labels that profiles filled, sorted, with commas between them. They select no
+	// profiles: a VMI that admission sees again is filled by the same profiles.
+	AnnotationProfileLabels = Prefix + "profile-labels"
 	// AnnotationInference is on VMs. It records which volume sources admission was allowed to read for inferFromVolume.
 	AnnotationInference = Prefix + "inference"
 	// AnnotationUnusedSince is on ControllerRevisions. Its value is the RFC 3339 time at which the collector first saw no reference.
@@ -58,6 +61,10 @@ const (
 	// LifecycleObsolete is the value of an object that no new VM may use.
 	LifecycleObsolete = "obsolete"
 )
+
+// LabelUninstall is on what an uninstall leaves: definitions, and what the launchers of running guests need. Its value is 'keep'. While Kiln is
+// installed, a policy refuses to delete these objects.
+const LabelUninstall = Prefix + "uninstall"
 
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
 const HardwareLatest = "latest"

@@ -1,4 +1,5 @@
-// Package v1alpha1 holds Kiln's own kinds, HostProfile and GuestHardware, and every annotation, label, condition type and reason of kilnvm.io.
+// Package v1alpha1 holds Kiln's own kinds, such as HostProfile, GuestProfile and GuestPolicy, and every annotation, label, condition type and
+// reason of kilnvm.io.
 // +kubebuilder:object:generate=true
 // +groupName=kilnvm.io
 package v1alpha1
@@ -14,7 +15,9 @@ var (
 	GroupVersion = schema.GroupVersion{Group: "kilnvm.io", Version: "v1alpha1"}
 	// SchemeBuilder registers the kinds.
 	SchemeBuilder = runtime.NewSchemeBuilder(func(scheme *runtime.Scheme) error {
-		scheme.AddKnownTypes(GroupVersion, &HostProfile{}, &HostProfileList{}, &GuestHardware{}, &GuestHardwareList{})
+		scheme.AddKnownTypes(GroupVersion, &HostProfile{}, &HostProfileList{}, &GuestHardware{}, &GuestHardwareList{},
+			&GuestProfile{}, &GuestProfileList{}, &ClusterGuestProfile{}, &ClusterGuestProfileList{}, &GuestPolicy{}, &GuestPolicyList{},
+			&FrontendProfile{}, &FrontendProfileList{})
 		metav1.AddToGroupVersion(scheme, GroupVersion)
 		return nil
 	})

@@ -4,13 +4,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/frontendprofile"
+	"github.com/kilnvm/kiln/internal/guestpolicy"
+	"github.com/kilnvm/kiln/internal/guestprofile"
 	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -32,13 +37,14 @@ func main() { command.Main(root()) }
 func root() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
 	cmd := &cobra.Command{
-		Use: "controller", Short: "Kiln's controllers of VMs, ControllerRevisions and HostProfiles", Args: cobra.NoArgs,
+		Use: "controller", Short: "Kiln's controllers of VMs, ControllerRevisions and profiles", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
 	o.AddAccess(flags)
 	o.AddNamespaces(flags)
 	o.AddServing(flags)
+	o.AddSecureMetrics(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
@@ -65,7 +71,17 @@ func run(ctx context.Context, o options) error {
 	if err := machines.Register(engine); err != nil {
 		return err
 	}
-	if err := (&hostprofile.Controller{Client: engine.GetClient()}).Register(engine); err != nil {
+	counts, err := machines.Counts(engine)
+	if err != nil {
+		return err
+	}
+	if err := command.Publish([]prometheus.Collector{counts}); err != nil {
+		return err
+	}
+	conditions := engine.GetClient()
+	if err := errors.Join((&hostprofile.Controller{Client: conditions}).Register(engine), (&frontendprofile.Controller{Client: conditions}).Register(engine),
+		(&guestpolicy.Controller{Client: conditions}).Register(engine),
+		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err
 	}
 	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {

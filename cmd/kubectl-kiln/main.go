@@ -3,10 +3,10 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/kilnvm/kiln/internal/cli"
+	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's certificate authorities, where the system has none: the image 'kiln' has no such file
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the logins that kubeconfig files name
 	"k8s.io/client-go/rest"
@@ -20,7 +20,7 @@ func main() {
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	err := cli.Command(streams).Execute()
 	if err != nil && !cli.Answered(err) {
-		fmt.Fprintln(os.Stderr, "error:", err)
+		cli.PrintFault(os.Stderr, err)
 	}
 	os.Exit(cli.ExitStatus(err))
 }

@@ -26,7 +26,9 @@ func nodeCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Claim, define, start, stop and report the VMIs of this machine",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return failed(o.runNode(cmd.Context())) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return failed(command.Stopped(cmd.Context(), o.runNode(cmd.Context())))
+		},
 	}
 	cmd.Flags().StringVar(&o.volumeRoot, "volume-root", "", "folder of hostDisk and containerDisk files; empty serves none")
 	cmd.Flags().StringVar(&o.claims, "claims", "", "folder with descriptions of PersistentVolumeClaims and their keys; empty serves no claims")

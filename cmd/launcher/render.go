@@ -86,6 +86,7 @@ func (o *options) render(cmd *cobra.Command, args []string) error {
 // no HostProfiles.
 func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, profiles []v1alpha1.HostProfile, err error) {
 	var reader client.Reader
+	var pinned *v1alpha1.Frontend
 	switch {
 	case o.file != "" && len(args) == 0:
 		m.VMI, err = readVMI(o.file, cmd.InOrStdin())
@@ -99,7 +100,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 			profiles, err = node.Profiles(cmd.Context(), reader)
 		}
 		if err == nil {
-			m.Frozen, err = node.Recorded(cmd.Context(), reader, m.VMI)
+			m.Frozen, pinned, err = assigned(cmd.Context(), reader, m.VMI)
 		}
 	default:
 		err = errors.New("give either -f FILE or the name of a VMI")
@@ -112,8 +113,17 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 	if err != nil {
 		return m, profiles, fmt.Errorf("configuration: %w", err)
 	}
-	m.Defaults = configured.Frontend
+	m.Defaults = configured.Frontend.With(pinned)
 	return m, profiles, nil
+}
+
+// assigned returns the record of a VMI of the cluster and its FrontendProfile, each nil where there is none.
+func assigned(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*record.Record, *v1alpha1.Frontend, error) {
+	hardware, err := node.Assigned(ctx, reader, vmi)
+	if err != nil || hardware.Status.Guest == nil {
+		return nil, nil, err
+	}
+	return hardware.Spec.Hardware, hardware.Status.Guest.Frontend, nil
 }
 
 // bundle returns the domain and all that libvirt must have before it, as one XML document. The order is that in which they are defined.

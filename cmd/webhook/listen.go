@@ -1,16 +1,15 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/admission"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -19,51 +18,50 @@ import (
 // lastRequests is the time that open requests may take after the server was stopped. API servers wait at most 30 seconds for a webhook.
 const lastRequests = time.Minute
 
-// endpoint is the address that API servers call, with its certificate and its hooks by URL path.
+// endpoint is the address that API servers call, with its clients, the name that its certificate must have, and its hooks by URL path.
 type endpoint struct {
-	address     string
-	certificate *certs.Serving
-	hooks       map[string]admission.Hook
+	address, name string
+	clients       clients
+	certificate   *certs.Serving
+	hooks         map[string]admission.Hook
+	// stopping is done when the process was asked to stop. It serves on for a while.
+	stopping context.Context
 }
 
-// follow serves the certificate of a folder, and reports its expiry in a metric. The files may come later and change: the kubelet replaces those
-// of a mounted Secret.
-func follow(mgr ctrl.Manager, dir string) (*certs.Serving, error) {
-	certificate := certs.Watch(dir)
-	return certificate, errors.Join(mgr.Add(certificate), metrics.Registry.Register(certificate))
-}
-
-// listen adds the server of the webhooks and its readiness check. controller-runtime's own server has no ReadTimeout, and no way to set one: a
-// client that sends a byte now and then could keep its connection forever.
+// listen adds the server of the webhooks, and a readiness check and metrics of the certificate that it serves. controller-runtime's own server has no
+// ReadTimeout, and no way to set one: a client that sends a byte now and then could keep its connection forever.
 func listen(mgr ctrl.Manager, at endpoint) error {
 	// Register wraps each hook with the metrics of requests that every controller-runtime webhook has. This server itself is never started.
 	measured := webhook.NewServer(webhook.Options{})
 	for path, hook := range at.hooks {
 		measured.Register(path, hook)
 	}
-	listener, err := tls.Listen("tcp", at.address, &tls.Config{
+	listener, err := tls.Listen("tcp", at.address, at.clients.verified(&tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: at.certificate.GetCertificate,
 		// HTTP/2 would put all requests of an API server on one connection, and so on one replica.
 		NextProtos: []string{"http/1.1"},
-	})
+	}))
 	if err != nil {
 		return err
 	}
 	server := &manager.Server{
-		Name: "webhooks", Listener: listener, Server: admission.NewHTTPServer(measured.WebhookMux()), ShutdownTimeout: new(lastRequests),
+		Name: "webhooks", Listener: listener, ShutdownTimeout: new(lastRequests),
+		Server: admission.NewHTTPServer(drained(at.stopping, at.clients.only(measured.WebhookMux()))),
 	}
-	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("listener", answers(listener.Addr())))
+	served := &certs.Served{
+		Address: listener.Addr(), Name: at.name, Authorities: at.certificate.Authorities(), Now: time.Now, Log: ctrl.Log.WithName("certificate"),
+	}
+	return errors.Join(mgr.Add(at.certificate), mgr.Add(server), mgr.AddReadyzCheck("certificate", served.Check), metrics.Registry.Register(served))
 }
 
-// answers checks that a server completes a TLS handshake, which it does once it is started and has a certificate. Before that the process is not
-// ready: API servers would fail requests with failurePolicy Fail.
-func answers(address net.Addr) healthz.Checker {
-	return func(*http.Request) error {
-		dialer := &net.Dialer{Timeout: time.Second}
-		connection, err := tls.DialWithDialer(dialer, address.Network(), address.String(), &tls.Config{InsecureSkipVerify: true}) // it is this process
-		if err != nil {
-			return err
+// drained ends each connection with its next answer once the process is to stop. API servers keep connections, and send their requests on them as long
+// as they are open, whatever a Service says. http.Server.Shutdown closes idle ones at once: a request that is just being sent on
+// one fails, and an API server does not repeat it.
+func drained(stopping context.Context, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if stopping.Err() != nil {
+			w.Header().Set("Connection", "close")
 		}
-		return connection.Close()
-	}
+		handler.ServeHTTP(w, r)
+	})
 }

@@ -4,9 +4,8 @@ package admission
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -14,7 +13,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/patch"
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Server holds what the handlers need besides the request.
@@ -25,6 +23,8 @@ type Server struct {
 	// Write stores the ControllerRevisions that a VM or VMI is pinned to, before the object exists: no window is left in which an instancetype can
 	// change between the answer and the first start. It is never called in a dry run.
 	Write func(context.Context, ...revision.Draft) error
+	// Refusals is the verbosity of the log entries of refused requests; 0 is the level info.
+	Refusals int
 }
 
 // The paths of the webhook configurations.
@@ -38,6 +38,8 @@ const (
 	ValidateInstancetype = "/validate/instancetypes"
 	ValidatePreference   = "/validate/preferences"
 	ValidateHardware     = "/validate/guesthardwares"
+	ValidatePolicy       = "/validate/guestpolicies"
+	ValidateProfile      = "/validate/guestprofiles"
 )
 
 // Hooks returns all webhooks by path. They share the capacity for reviews in progress, because they share the memory of the process.
@@ -53,11 +55,16 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateInstancetype: validateInstancetype,
 		ValidatePreference:   validatePreference,
 		ValidateHardware:     validateHardware,
+		ValidatePolicy:       validatePolicy,
+		ValidateProfile:      s.validateProfile,
 	} {
-		hooks[path] = Hook{handle, capacity}
+		hooks[path] = Hook{handle: handle, capacity: capacity, path: path, refusals: s.Refusals}
 	}
 	return hooks
 }
+
+// hookPaths returns the paths of all hooks.
+func hookPaths() []string { return slices.Sorted(maps.Keys((&Server{}).Hooks())) }
 
 // answer is what a handler returns for a request that it allows. Beside it a handler returns errors: those of type *resolve.Refusal are the
 // user's mistakes, all others are faults of Kiln or of the cluster.
@@ -65,34 +72,12 @@ type answer struct {
 	// patch is RFC 6902; nil when nothing changes.
 	patch    []byte
 	warnings []string
+	// audit are annotations for the audit event, by key without the name of the webhook. A refusal may have them too.
+	audit map[string]string
 }
 
 // handler decides one request.
 type handler func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
-
-// decode reads an object of a request into the type that this webhook is for. v1alpha3 and v1 have one schema. What the
-// schema lets pass and the type does not, such as a label that is a number, is the user's mistake.
-func decode[T any](raw []byte) (*T, error) {
-	object := new(T)
-	err := json.Unmarshal(raw, object)
-	if err == nil {
-		return object, nil
-	}
-	mistake := &field.Error{Type: field.ErrorTypeInvalid, BadValue: field.OmitValueType{}, Detail: err.Error()}
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		mistake.Field, mistake.Type = wrong.Field, field.ErrorTypeTypeInvalid
-		mistake.Detail = fmt.Sprintf("must be of type %s, not %s", wrong.Type, wrong.Value)
-	}
-	return nil, &unreadable{&resolve.Refusal{Errors: field.ErrorList{mistake}}}
-}
-
-// decodeOld reads the old object of an update; nil on create.
-func decodeOld[T any](request *admissionv1.AdmissionRequest) (*T, error) {
-	if request.Operation != admissionv1.Update {
-		return nil, nil
-	}
-	return decode[T](request.OldObject.Raw)
-}
 
 // change is an object as it was sent and as it is to be stored, with the revisions that have to exist before it.
 type change struct {
@@ -112,11 +97,12 @@ func (s *Server) patched(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // answered turns a verdict into an answer; err is why there is none.
 func answered(v admit.Verdict, err error) (answer, error) {
-	if err != nil {
+	given := answer{warnings: v.Warnings, audit: v.Audit}
+	switch {
+	case err != nil:
 		return answer{}, err
+	case !v.Allowed():
+		return given, &resolve.Refusal{Errors: v.Errors}
 	}
-	if !v.Allowed() {
-		return answer{warnings: v.Warnings}, &resolve.Refusal{Errors: v.Errors}
-	}
-	return answer{warnings: v.Warnings}, nil
+	return given, nil
 }

@@ -15,8 +15,8 @@ const (
 	maxWarnings = 64 << 10
 )
 
-// bounded returns the response within those bounds. A patch that is too large refuses the request: half a patch would be another machine.
-func bounded(request *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
+// bounded returns the response with the warnings that fit within those bounds.
+func bounded(response *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
 	size := 0
 	for i, warning := range response.Warnings {
 		if size += len(warning); size > maxWarnings {
@@ -24,11 +24,15 @@ func bounded(request *admissionv1.AdmissionRequest, response *admissionv1.Admiss
 			break
 		}
 	}
-	if len(response.Patch) <= maxPatch {
-		return response
+	return response
+}
+
+// fits refuses a request whose patch is too large: half a patch would be another machine.
+func fits(patch []byte) error {
+	if len(patch) <= maxPatch {
+		return nil
 	}
 	tooLarge := field.Forbidden(field.NewPath("spec"), fmt.Sprintf("the changes that make the object explicit take %d bytes, which must be at most %d: "+
-		"use fewer disks, volumes, networks and devices", len(response.Patch), maxPatch))
-	return &admissionv1.AdmissionResponse{UID: response.UID, Warnings: response.Warnings,
-		Result: refusal(request, &resolve.Refusal{Errors: field.ErrorList{tooLarge}})}
+		"use fewer disks, volumes, networks and devices", len(patch), maxPatch)).WithOrigin("request/patch")
+	return &resolve.Refusal{Errors: field.ErrorList{tooLarge}}
 }

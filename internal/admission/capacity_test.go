@@ -49,11 +49,11 @@ func post(t *testing.T, url string, body []byte) *admissionv1.AdmissionResponse 
 func TestTooManyBytesInFlight(t *testing.T) {
 	const size = 1 << 20
 	at, done := make(chan types.UID), make(chan struct{})
-	hook := Hook{func(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	hook := Hook{handle: func(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 		at <- request.UID
 		<-done
 		return answer{}, nil
-	}, semaphore.NewWeighted(2 * size)}
+	}, capacity: semaphore.NewWeighted(2 * size)}
 	server := httptest.NewServer(hook)
 	defer server.Close()
 	answers := make(chan *admissionv1.AdmissionResponse, 2)
@@ -87,7 +87,7 @@ func TestTooManyBytesInFlight(t *testing.T) {
 // The room that a review took is free again, whatever became of it.
 func TestRoomComesBack(t *testing.T) {
 	room := semaphore.NewWeighted(maxReview)
-	hook := Hook{func(context.Context, *admissionv1.AdmissionRequest) (answer, error) { panic("bug") }, room}
+	hook := Hook{handle: func(context.Context, *admissionv1.AdmissionRequest) (answer, error) { panic("bug") }, capacity: room}
 	unknown := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{"))
 	unknown.ContentLength = -1
 	for name, request := range map[string]*http.Request{

@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,6 +49,22 @@ func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) 
 	return judged(validate.GuestHardware(&object.Spec, field.NewPath("spec")), nil)
 }
 
+// validatePolicy refuses a policy that does not compile, with the position of each mistake.
+func validatePolicy(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[v1alpha1.GuestPolicy](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil {
+		return answer{}, err
+	}
+	_, mistakes := policy.Compile(object)
+	return judged(mistakes, nil)
+}
+
 func judged(mistakes field.ErrorList, warnings []string) (answer, error) {
 	return answered(admit.Verdict{Errors: mistakes, Warnings: warnings}, nil)
+}
+
+// validateProfile judges a GuestProfile or ClusterGuestProfile with the profiles that it extends.
+func (s *Server) validateProfile(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	reviewed, err := s.Reviewer.Profile(ctx, request.Object.Raw)
+	return answered(reviewed.Verdict, err)
 }

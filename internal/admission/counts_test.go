@@ -131,6 +131,8 @@ func TestParts(t *testing.T) {
 		{"65, spelled otherwise", "encoding/json takes it for the same field", `{"spec":{"DATAVOLUMETEMPLATES":` + templates(65) + `}}`, "spec.DATAVOLUMETEMPLATES"},
 		{"managed fields", "they grow with the object and are never decoded",
 			`{"metadata":{"managedFields":[{"fieldsV1":{"a":{` + strings.TrimSuffix(strings.Repeat(`"x":{},`, 600), ",") + `}}}]}}`, "-"},
+		{"quantity", "its power of ten takes hours", `{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"1e-1000000000"}}}}}}`,
+			"spec.template.spec.domain.memory.guest"},
 		{"deep", "no field of the API is", `{"spec":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + `}`, "spec" + strings.Repeat(".a", 64)},
 	} {
 		t.Run(test.name, func(t *testing.T) {

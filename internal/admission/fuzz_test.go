@@ -22,7 +22,7 @@ import (
 const maxAnswer = 1 << 20
 
 // paths of all webhooks, in an order that stays.
-var paths = []string{MutateVM, MutateVMI, ValidateVM, ValidateVMI, ValidatePreset, ValidateInstancetype, ValidatePreference}
+var paths = []string{MutateVM, MutateVMI, ValidateVM, ValidateVMI, ValidatePreset, ValidateInstancetype, ValidatePreference, ValidateProfile}
 
 // send posts a review and checks what holds of every answer: an HTTP status that says whether there was a request at all, an
 // answer of the request, a status that fits, and no more bytes than the API server is willing to keep.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -23,34 +24,49 @@ type Hook struct {
 	handle handler
 	// capacity bounds the bytes of all reviews in progress, those of the other hooks included.
 	capacity *semaphore.Weighted
+	// path is the one of the webhook configurations, in metrics and log.
+	path string
+	// refusals is the verbosity of log entries of refused requests.
+	refusals int
 }
 
-// ServeHTTP answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer. Work ends when
-// the caller has hung up, or has stopped waiting.
+// ServeHTTP answers one review and measures it.
 func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	h.observed(h.serve(w, r), began)
+}
+
+// serve answers one review. Reviews that cannot be read get an HTTP error, since they have no request to answer. Work ends when
+// the caller has hung up, or has stopped waiting.
+func (h Hook) serve(w http.ResponseWriter, r *http.Request) outcome {
 	size, ok := weight(r)
 	if !ok {
 		http.Error(w, fmt.Sprintf("the AdmissionReview must have at most %d bytes", maxReview), http.StatusRequestEntityTooLarge)
-		return
+		return failed
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout(r))
 	defer cancel()
 	if !h.acquire(ctx, size) {
 		tooBusy(w, r)
-		return
+		return busy
 	}
-	defer h.capacity.Release(size)
+	inFlight.Add(float64(size))
+	defer func() {
+		h.capacity.Release(size)
+		inFlight.Sub(float64(size))
+	}()
 	body, err := read(w, r, size)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-		return
+		return failed
 	}
-	response, err := h.Answer(ctx, body)
+	response, came, err := h.answer(ctx, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return failed
 	}
 	reply(ctx, w, response)
+	return came
 }
 
 // reply writes a review. The caller may be gone: that is logged and nothing else.
@@ -64,25 +80,35 @@ func reply(ctx context.Context, w http.ResponseWriter, review []byte) {
 // Answer turns the JSON of an admission.k8s.io/v1 AdmissionReview with a request into one with the response. The error is
 // for bytes that are no such review.
 func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
+	response, _, err := h.answer(ctx, body)
+	return response, err
+}
+
+// answer returns what Answer does, and what came of the request.
+func (h Hook) answer(ctx context.Context, body []byte) ([]byte, outcome, error) {
 	// The API server speaks JSON of exactly this type to webhooks that list v1 alone; a decoder that first has to find
 	// out the type would read megabytes twice.
-	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(body, &review); err != nil {
-		return nil, fmt.Errorf("reading the review: %w", err)
+	review, err := unmarshal[admissionv1.AdmissionReview](body)
+	if err != nil {
+		return nil, failed, fmt.Errorf("reading the review: %w", err)
 	}
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
+		return nil, failed, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
 	}
-	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: bounded(review.Request, h.respond(ctx, review.Request))})
+	response := bounded(h.respond(ctx, review.Request))
+	written, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+	return written, came(response), err
 }
 
 // respond calls the handler. A panic is answered with code 500 and logged with the request's UID, and the process goes on: one hostile object must
 // not take admission from all others.
 func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
 	response = &admissionv1.AdmissionResponse{UID: request.UID}
+	began := time.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			log.FromContext(ctx).Error(fmt.Errorf("%v", r), "panic in admission", "uid", request.UID, "stack", string(debug.Stack()))
+			panics.Inc()
+			log.FromContext(ctx).Error(fmt.Errorf("%v", r), "panic in admission", append(h.about(request, began), "stack", string(debug.Stack()))...)
 			*response = admissionv1.AdmissionResponse{UID: request.UID, Result: &metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
 				Message: fmt.Sprintf("internal error in kiln; search its log for request '%s'", request.UID),
@@ -90,15 +116,16 @@ func (h Hook) respond(ctx context.Context, request *admissionv1.AdmissionRequest
 		}
 	}()
 	given, err := h.judge(ctx, request)
-	response.Warnings = short(given.warnings)
+	response.Warnings, response.AuditAnnotations = short(given.warnings), audited(given.audit)
 	if err != nil {
 		response.Result = refusal(request, err)
-		if response.Result.Code >= http.StatusInternalServerError && ctx.Err() == nil { // the caller still waits
-			log.FromContext(ctx).Error(err, "request failed", "uid", request.UID, "namespace", request.Namespace, "name", request.Name)
-		}
+		h.logRefusal(ctx, err, append(h.about(request, began), "code", response.Result.Code))
 		return response
 	}
 	response.Allowed = true
+	if log := log.FromContext(ctx).V(verbose); log.Enabled() {
+		log.Info("request allowed", h.about(request, began)...)
+	}
 	if given.patch != nil {
 		kind := admissionv1.PatchTypeJSONPatch
 		response.Patch, response.PatchType = given.patch, &kind
@@ -115,7 +142,11 @@ func (h Hook) judge(ctx context.Context, request *admissionv1.AdmissionRequest) 
 	}
 	switch {
 	case over == nil:
-		return h.handle(ctx, request)
+		given, err := h.handle(ctx, request)
+		if err == nil {
+			err = fits(given.patch)
+		}
+		return given, err
 	case gjson.GetBytes(request.Object.Raw, "metadata.deletionTimestamp").Str != "":
 		return answer{}, nil
 	}

@@ -27,6 +27,20 @@ var judgedTypes = []struct {
 	{"VirtualMachineInstancetype", reflect.TypeFor[v1beta1.VirtualMachineInstancetype](), []string{ValidateInstancetype}},
 	{"VirtualMachinePreference", reflect.TypeFor[v1beta1.VirtualMachinePreference](), []string{ValidatePreference}},
 	{"GuestHardware", reflect.TypeFor[v1alpha1.GuestHardware](), []string{ValidateHardware}},
+	{"GuestProfile", reflect.TypeFor[filling](), []string{ValidateProfile}},
+}
+
+// filling is a GuestProfile with the lists of its template, which the type of the kind leaves open.
+type filling struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Selector *metav1.LabelSelector       `json:"selector"`
+		Extends  []v1alpha1.ProfileReference `json:"extends"`
+		Template struct {
+			Metadata v1alpha1.GuestProfileMetadata `json:"metadata"`
+			Spec     v1.VirtualMachineInstanceSpec `json:"spec"`
+		} `json:"template"`
+	} `json:"spec"`
 }
 
 // list is a list or map of a type: its path, the JSON of an object around it with %s for what is in it, and an element.

@@ -18,11 +18,12 @@ import (
 // maxCauses bounds the bytes of causes in a response: a spec with ten thousand mistakes must not answer with megabytes.
 const maxCauses = 256 << 10
 
-// refusal is the status for an error. Mistakes of the user are 422 with every cause. What is not the user's is never
+// refusal is the status for an error, which it counts. Mistakes of the user are 422 with every cause. What is not the user's is never
 // 422: clients retry 5xx, and people do not search their manifest for what is not in it.
 func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 	var mistakes *resolve.Refusal
 	if errors.As(err, &mistakes) {
+		rejected(mistakes.Errors)
 		return invalid(request, mistakes.Errors)
 	}
 	status := apierrors.NewServiceUnavailable("kiln cannot process this request now; try again: " + err.Error()).ErrStatus

@@ -36,10 +36,15 @@ func AccessReview(c client.Client) MayRead {
 
 // asker is who sent a request, and what they may read.
 func (s *Server) asker(request *admissionv1.AdmissionRequest) review.Asker {
-	return review.Asker{Name: request.UserInfo.Username, MayRead: func(ctx context.Context, source resolve.Source) (bool, error) {
+	asker := review.Asker{Name: request.UserInfo.Username, User: request.UserInfo, DryRun: request.DryRun != nil && *request.DryRun}
+	if !asker.DryRun { // nothing is created, and its answer is shown again and again
+		asker.Seed = string(request.UID)
+	}
+	asker.MayRead = func(ctx context.Context, source resolve.Source) (bool, error) {
 		if s.MayRead == nil { // nobody can be asked
 			return false, nil
 		}
 		return s.MayRead(ctx, request.UserInfo, source)
-	}}
+	}
+	return asker
 }

@@ -34,7 +34,7 @@ func (s *Server) validateVM(ctx context.Context, request *admissionv1.AdmissionR
 	case err != nil || vm.DeletionTimestamp != nil:
 		return answer{}, err
 	case old != nil && equality.Semantic.DeepEqual(vm.Spec, old.Spec) && samePins(vm, old):
-		return judged(validate.HardwareChange(vm, old), nil)
+		return answered(s.Reviewer.Pinned(ctx, vm, old, s.asker(request)))
 	}
 	reviewed, err := s.Reviewer.VM(ctx, vm, old, s.asker(request))
 	return answered(reviewed.Verdict, err)
@@ -54,6 +54,9 @@ func samePins(vm, old *v1.VirtualMachine) bool {
 	now, was := pin.Read(vm), pin.Read(old)
 	if was.Presets == nil {
 		now.Presets = nil
+	}
+	if was.Profiles == nil {
+		now.Profiles, now.Bases = nil, nil
 	}
 	if was.Configuration == "" {
 		now.Configuration = ""

@@ -15,7 +15,7 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	if err != nil || request.Operation != admissionv1.Create {
 		return answer{}, err
 	}
-	reviewed, err := s.Reviewer.VMI(ctx, vmi, s.asker(request))
+	reviewed, err := s.Reviewer.WrittenVMI(ctx, vmi, s.asker(request))
 	if err != nil || !reviewed.Allowed() {
 		return answered(reviewed.Verdict, err)
 	}
@@ -25,13 +25,13 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 
 // validateVMI judges an explicit VMI, and what was changed in one that exists. That includes one that is being deleted: its hardware is
 // recorded before it goes. That finalizers and the like change is no rule's business.
-func (s *Server) validateVMI(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+func (s *Server) validateVMI(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vmi, old, err := readVMI(request)
 	if err != nil {
 		return answer{}, err
 	}
 	if old == nil {
-		return answered(s.Reviewer.Judge(vmi, s.asker(request)), nil)
+		return answered(s.Reviewer.Judge(ctx, vmi, s.asker(request)))
 	}
 	change := validate.GuestChange{New: vmi, Old: old, By: account(request)}
 	return judged(validate.GuestUpdate(change, s.Reviewer.Configuration().Limits), nil)

@@ -170,25 +170,25 @@ func fieldsOf(response *admissionv1.AdmissionResponse) (fields []string) {
 	return fields
 }
 
-// TestWarningsOnUpdates: what a guest that exists does not take over is told, by the names of the fields.
+// TestWarningsOnUpdates: an update returns a warning that names the fields which a running VMI does not take over.
 func TestWarningsOnUpdates(t *testing.T) {
 	c := newCluster(t)
 	vm := func(strategy, domain, created string) string {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: " + strategy +
 			", template: {spec: {domain: {memory: {guest: 1Gi}, " + domain + "}}}}\nstatus: {created: " + created + "}"
 	}
-	const told = "changes take effect when the VM is restarted: "
+	const restart = "changes take effect when the VM is restarted: "
 	for _, test := range []struct {
 		why, before, after string
 		want               []string
 	}{
 		{"a guest keeps its CPUs", vm("Always", "devices: {}", "true"), vm("Always", "cpu: {cores: 2}, devices: {rng: {}}", "true"),
-			[]string{told + "domain.cpu, domain.devices.rng"}},
+			[]string{restart + "domain.cpu, domain.devices.rng"}},
 		{"a VM that has no guest has nothing to wait for", vm("Halted", "devices: {}", "false"), vm("Halted", "cpu: {cores: 2}, devices: {}", "false"), nil},
 		{"a run strategy acts at once", vm("Always", "devices: {}", "true"), vm("Halted", "devices: {}", "true"), nil},
 		{"as many as a warning has room for", vm("Always", "devices: {}", "true"),
 			vm("Always", "features: {acpi: {}}, devices: {autoattachGraphicsDevice: false, autoattachMemBalloon: false, autoattachSerialConsole: false}", "true"),
-			[]string{told + "domain.features, domain.devices.autoattachGraphicsDevice and 2 more"}},
+			[]string{restart + "domain.features, domain.devices.autoattachGraphicsDevice and 2 more"}},
 	} {
 		response := ask(t, c.Hooks()[ValidateVM], update(t, test.before, test.after))
 		if !response.Allowed {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -18,6 +19,8 @@ var (
 	// ErrNeedsRestart and ErrBreaks are verdicts of 'diff'.
 	ErrNeedsRestart = errors.New(string(record.NeedsRestart))
 	ErrBreaks       = errors.New(string(record.Breaks))
+	// ErrGuestsDiffer is the verdict of 'preset migrate' that a VM or VMI would be another one.
+	ErrGuestsDiffer = errors.New("guests differ")
 )
 
 // errUnanswered is the fault of a run in which some objects or files have no verdict. The reasons are printed already.
@@ -28,7 +31,7 @@ var errUnanswered = errors.New("the objects and files named above have no verdic
 var statuses = []struct {
 	answer error
 	status int
-}{{ErrRejected, 1}, {ErrNeedsRestart, 3}, {ErrBreaks, 4}}
+}{{ErrRejected, 1}, {ErrNeedsRestart, 3}, {ErrGuestsDiffer, 3}, {ErrBreaks, 4}}
 
 // noAnswer is the exit status of wrong usage, of a file that cannot be read, and of a cluster that does not answer.
 const noAnswer = 2
@@ -60,17 +63,23 @@ func worse(a, b error) error {
 }
 
 // unanswered prints why an object or a file has no verdict.
-// It returns errUnanswered and not the fault: main prints a fault, and this one is printed already. The prefix is that of kubectl's own errors.
+// It returns errUnanswered and not the fault: main prints a fault, and this one is printed already.
 func (o *options) unanswered(fault error) error {
-	fmt.Fprintln(o.ErrOut, "error:", fault)
+	PrintFault(o.ErrOut, fault)
 	return errUnanswered
+}
+
+// PrintFault prints an error that is no answer. The prefix is that of kubectl's own errors. The text may quote a file or the answer of a cluster, so
+// that its control characters are replaced.
+func PrintFault(out io.Writer, fault error) {
+	fmt.Fprintln(out, "error:", printableLines(fault.Error()))
 }
 
 // warn prints warnings that concern no single object.
 // The prefix is that of client-go's WarningWriter, by which kubectl prints the warnings of an API server: a filter for one finds the other.
 func (o *options) warn(warnings ...string) {
 	for _, warning := range warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", warning)
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", printable(warning))
 	}
 }
 
@@ -78,7 +87,7 @@ func (o *options) warn(warnings ...string) {
 // The webhook returns the same texts, for one object, as warnings of its response. Here the name says which object of a run is meant.
 func (o *options) warnOf(r workbench.Reviewed) {
 	for _, warning := range r.Verdict.Warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s: %s\n", r.Name(), warning)
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", printable(r.Name()+": "+warning))
 	}
 }
 
@@ -112,13 +121,13 @@ func (o *options) refuse(r workbench.Reviewed, host string) error {
 	}
 	o.warnOf(r)
 	if host != "" {
-		fmt.Fprintf(o.ErrOut, "on %s: ", host)
+		fmt.Fprintf(o.ErrOut, "on %s: ", printable(host))
 	}
-	fmt.Fprintf(o.ErrOut, "%s is rejected:\n", r.Name())
+	fmt.Fprintf(o.ErrOut, "%s is rejected:\n", printable(r.Name()))
 	for _, err := range r.Verdict.Errors {
-		fmt.Fprintf(o.ErrOut, "  %s\n", err.Error())
+		fmt.Fprintf(o.ErrOut, "  %s\n", printable(err.Error()))
 		if at, found := r.Find(err.Field); found {
-			fmt.Fprintf(o.ErrOut, "    %s\n", at)
+			fmt.Fprintf(o.ErrOut, "    %s\n", printable(at.String()))
 		}
 	}
 	return ErrRejected
@@ -140,6 +149,6 @@ func (o *options) incomplete(r workbench.Reviewed) error {
 		return o.refuse(r.Incomplete(), "")
 	}
 	o.warnOf(r)
-	fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", r.Name(), r.Remedy())
+	fmt.Fprintf(o.ErrOut, "%s cannot be made explicit: %s\n", printable(r.Name()), r.Remedy())
 	return ErrRejected
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// catalogCommand is 'catalog', whose commands are for whoever maintains instancetypes and preferences. Those for users of a catalog, such as
-// 'instancetypes', are commands of their own.
+// catalogCommand returns 'catalog', the commands for maintainers of a catalog. Users of a catalog have commands of their own, such as
+// 'instancetypes'.
 func catalogCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",

@@ -175,7 +175,7 @@ func (i *install) run(ctx context.Context, plan func(workbench.CatalogState) (wo
 	if err != nil {
 		return err
 	}
-	cluster, err := i.client()
+	cluster, err := i.warningClient()
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"encoding/pem"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
-	"github.com/sigstore/sigstore/pkg/cryptoutils"
-	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/kilnvm/kiln/test/registry"
 )
 
 // noCluster is what a run says that has passed everything before a cluster is asked: the kubeconfig of tests does not exist.
@@ -76,22 +73,7 @@ func TestInstallBeforeAClusterIsAsked(t *testing.T) {
 // writeKeys writes a pair of keys in cosign's form, with the password 'secret'.
 func writeKeys(t *testing.T, dir, name string) {
 	t.Helper()
-	_, created, err := signature.NewDefaultECDSASignerVerifier()
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := cryptoutils.MarshalPrivateKeyToDER(created)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed, err := encrypted.Encrypt(der, []byte("secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := cryptoutils.MarshalPublicKeyToPEM(created.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(dir, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: closed})))
+	private, public := registry.Keys(t, "secret")
+	writeFile(t, filepath.Join(dir, name+".key"), string(private))
 	writeFile(t, filepath.Join(dir, name+".pub"), string(public))
 }

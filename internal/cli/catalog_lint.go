@@ -3,9 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/catalog"
@@ -138,17 +136,4 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// printable replaces control characters: names of files and values of annotations are a stranger's, and a terminal obeys them.
-// An escape sequence could clear the screen or rewrite lines that were printed before. Trap: tabs and newlines are control characters too. So a row's
-// cells go through it one by one, before they are joined, and a text of several lines becomes one line. Format characters, such as those that
-// turn the direction of writing, make a line read as another one.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return '?'
-		}
-		return r
-	}, text)
 }

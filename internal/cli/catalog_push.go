@@ -80,7 +80,7 @@ func (p *push) run(ctx context.Context, source, reference string) error {
 		return err
 	}
 	instancetypes, preferences := read.Count()
-	fmt.Fprintf(p.Out, "%s@%s: %d instancetypes and %d preferences\n", reference, digest, instancetypes, preferences)
+	fmt.Fprintf(p.Out, "%s@%s: %s and %s\n", reference, digest, counted(instancetypes, "instancetype"), counted(preferences, "preference"))
 	return nil
 }
 

@@ -189,11 +189,7 @@ func (o *options) inspect(ctx context.Context, reference string) error {
 	}{{"INSTANCETYPE", index.Instancetypes}, {"PREFERENCE", index.Preferences}} {
 		fmt.Fprintf(table, "\n%s\tVCPUS\tMEMORY\tGPUS\tLIFECYCLE\n", part.head)
 		for _, e := range part.entries {
-			memory := ""
-			if e.Memory != nil {
-				memory = e.Memory.String()
-			}
-			fmt.Fprintln(table, printableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), number(e.CPUs), memory, number(uint32(e.GPUs)), e.Lifecycle))
+			fmt.Fprintln(table, printableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), number(e.CPUs), e.Memory, number(uint32(e.GPUs)), e.Lifecycle))
 		}
 	}
 	return table.Flush()
@@ -205,13 +201,4 @@ func number(n uint32) string {
 		return ""
 	}
 	return fmt.Sprint(n)
-}
-
-// printableCells joins the cells of a row.
-// Each cell is made printable alone: a tab in a name would begin a column of its own.
-func printableCells(cells ...string) string {
-	for i := range cells {
-		cells[i] = printable(cells[i])
-	}
-	return strings.Join(cells, "\t")
 }

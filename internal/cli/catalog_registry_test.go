@@ -2,28 +2,21 @@ package cli
 
 import (
 	"encoding/json"
-	"encoding/pem"
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/kilnvm/kiln/test/registry"
 )
 
 // newRegistry starts a registry in memory and returns a repository of it. Arguments are the flags that reach it.
 func newRegistry(t *testing.T) (repository, flag string) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	server := httptest.NewTLSServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	writeFile(t, file, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
-	return "oci://" + strings.TrimPrefix(server.URL, "https://") + "/catalogs/general", "--registry-ca=" + file
+	server := registry.Start(t, nil)
+	return "oci://" + server.Host + "/catalogs/general", "--registry-ca=" + server.Authority
 }
 
 func writeFile(t *testing.T, file, content string) {
@@ -69,13 +62,13 @@ func TestCatalogVersions(t *testing.T) {
 		want      string
 	}{
 		{"no version", []string{"push", first, repository + ":latest"}, true, "must be a semantic version"},
-		{"first", []string{"push", first, repository + ":1.0.0"}, false, "1 instancetypes and 1 preferences"},
-		{"again", []string{"push", first, repository + ":1.0.0"}, false, "1 instancetypes and 1 preferences"},
+		{"first", []string{"push", first, repository + ":1.0.0"}, false, "1 instancetype and 1 preference"},
+		{"again", []string{"push", first, repository + ":1.0.0"}, false, "1 instancetype and 1 preference"},
 		{"the tag moves", []string{"push", changed, repository + ":1.0.0"}, true, "is published already"},
 		{"a changed instancetype", []string{"push", changed, repository + ":1.1.0"}, true, "instancetype 'small' differs from version 1.0.0"},
-		{"another form of the amount", []string{"push", same, repository + ":1.0.1"}, false, "1 instancetypes"},
-		{"allowed", []string{"push", changed, repository + ":1.1.0", "--allow-change"}, false, "1 instancetypes"},
-		{"compared with the highest below", []string{"push", first, repository + ":1.0.2"}, false, "1 instancetypes"},
+		{"another form of the amount", []string{"push", same, repository + ":1.0.1"}, false, "1 instancetype and"},
+		{"allowed", []string{"push", changed, repository + ":1.1.0", "--allow-change"}, false, "1 instancetype and"},
+		{"compared with the highest below", []string{"push", first, repository + ":1.0.2"}, false, "1 instancetype and"},
 		{"inspected", []string{"inspect", repository + ":1.1.0"}, false, "version: 1.1.0"},
 		{"copied", []string{"copy", repository + ":1.1.0", repository + "/mirror:1.1.0"}, false, "sha256:"},
 		{"linted", []string{"lint", repository + ":1.1.0"}, false, "0 errors"},
@@ -238,7 +231,7 @@ func TestSignedCatalog(t *testing.T) {
 func TestCatalogSite(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "public")
 	out, errOut, err := called(t, "catalog", "site", folderOf(t, smallInstancetype, linuxPreference), "-o", target)
-	if err != nil || !strings.Contains(out, "1 instancetypes and 1 preferences") {
+	if err != nil || !strings.Contains(out, "1 instancetype and 1 preference") {
 		t.Fatalf("%v: %s%s", err, out, errOut)
 	}
 	raw, err := os.ReadFile(filepath.Join(target, "index.html"))

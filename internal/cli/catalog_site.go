@@ -43,8 +43,8 @@ func catalogSiteCommand(o *options) *cobra.Command {
 			if err := writeFolder(folder, []oci.File{{Name: "index.html", Content: raw}}); err != nil {
 				return err
 			}
-			fmt.Fprintf(o.Out, "%s: %d instancetypes and %d preferences, %d bytes\n",
-				filepath.Join(folder, "index.html"), len(page.Instancetypes), len(page.Preferences), len(raw))
+			fmt.Fprintf(o.Out, "%s: %s and %s, %d bytes\n", filepath.Join(folder, "index.html"),
+				counted(len(page.Instancetypes), "instancetype"), counted(len(page.Preferences), "preference"), len(raw))
 			return nil
 		},
 	}

@@ -75,7 +75,8 @@ func objectNamed(arg string) (kind, name string, err error) {
 	return "", "", fmt.Errorf("'%s' is no kind of a catalog: use %s", word, strings.ToLower(strings.Join(instancetype.CatalogKinds(), ", ")))
 }
 
-// printCatalogUsages prints one line for each object. An empty list is printed as [] in JSON, and not as null.
+// printCatalogUsages prints one line for each object. The name of one that is gone is what a tenant wrote into a VM. An empty list is printed as []
+// in JSON, and not as null.
 func (o *options) printCatalogUsages(usages []workbench.CatalogUsage) error {
 	if o.documents {
 		return o.print(append([]workbench.CatalogUsage{}, usages...))
@@ -83,7 +84,7 @@ func (o *options) printCatalogUsages(usages []workbench.CatalogUsage) error {
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "OBJECT\tSTATE\tVMS\tCURRENT\tOUTDATED\tUNPINNED")
 	for _, u := range usages {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", objectOf(u), u.State, u.VMs, u.Current, u.Outdated, len(u.Unpinned))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", printableCells(objectOf(u), u.State), u.VMs, u.Current, u.Outdated, len(u.Unpinned))
 	}
 	return table.Flush()
 }
@@ -94,14 +95,16 @@ func (o *options) printCatalogUsage(usages []workbench.CatalogUsage) error {
 		return o.print(usages)
 	}
 	for _, u := range usages {
-		fmt.Fprintf(o.Out, "%s: %s, used by %s\n", objectOf(u), u.State, counted(u.VMs, "VM"))
+		line := func(format string, values ...any) { fmt.Fprintln(o.Out, printable(fmt.Sprintf(format, values...))) }
+		line("%s: %s, used by %s", objectOf(u), u.State, counted(u.VMs, "VM"))
 		for _, r := range u.Revisions {
-			fmt.Fprintf(o.Out, "  %s/%s (%s): %s\n", r.Namespace, r.Revision, r.State, users(r))
+			line("  %s/%s (%s): %s", r.Namespace, r.Revision, r.State, users(r))
 		}
 		if len(u.Unpinned) > 0 {
-			fmt.Fprintf(o.Out, "  without a revision: %s\n", few(u.Unpinned))
+			line("  without a revision: %s", few(u.Unpinned))
 		}
-		fmt.Fprintf(o.Out, "  a removal: %s\n  an edit: %s\n", u.Removal, u.Edit)
+		line("  a removal: %s", u.Removal)
+		line("  an edit: %s", u.Edit)
 	}
 	return nil
 }

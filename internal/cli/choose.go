@@ -61,8 +61,7 @@ func preferencesCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// wish is what is asked of offers, with the flags that are not read yet.
-// Labels are parsed from selector, and source is the value of -f.
+// wish has the flags of 'instancetypes' and 'preferences'. selector is the value of -l before it is parsed, source that of -f.
 type wish struct {
 	workbench.Wish
 	selector, source string
@@ -127,14 +126,14 @@ var (
 	sizeColumns = append([]column{
 		{head: "NAME", cell: workbench.Offer.Flag},
 		{head: "CPU", cell: func(o workbench.Offer) string { return fmt.Sprint(o.CPUs) }},
-		{head: "MEMORY", cell: memory},
+		{head: "MEMORY", cell: func(o workbench.Offer) string { return o.Memory }},
 		{head: "GPUS", cell: func(o workbench.Offer) string { return fmt.Sprint(o.GPUs) }},
 		{head: "CLASS", cell: workbench.Offer.Class},
 	}, sharedColumns...)
 	preferenceColumns = append([]column{
 		{head: "NAME", cell: workbench.Offer.Flag},
 		{head: "MIN-CPU", cell: required},
-		{head: "MIN-MEMORY", cell: memory},
+		{head: "MIN-MEMORY", cell: func(o workbench.Offer) string { return o.Memory }},
 		{head: "OS", cell: func(o workbench.Offer) string { return o.Labels["instancetype.kubevirt.io/os-type"] }},
 	}, sharedColumns...)
 	sharedColumns = []column{
@@ -152,14 +151,6 @@ func required(o workbench.Offer) string {
 		return ""
 	}
 	return fmt.Sprint(o.CPUs)
-}
-
-// memory is the memory of an instancetype, or the least that a preference asks for; empty if it asks for none.
-func memory(o workbench.Offer) string {
-	if o.Memory == nil {
-		return ""
-	}
-	return o.Memory.String()
 }
 
 // fits is the column of the engine's verdict. It is printed only with --for, since without the other object there is no verdict.

@@ -30,13 +30,13 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 			"With -f or -k only the given files are read; with vm/NAME the current cluster is read.\n\n" +
 			"The exit status is 0 for success, 1 if an object is rejected, and 2 if there is no verdict: wrong usage, a file that\n" +
 			"cannot be read or is no object, a cluster that does not answer. 'diff' returns 3 if the change needs a restart, and\n" +
-			"4 if it breaks the guest's hardware.",
+			"4 if it breaks the guest's hardware; 'preset migrate' returns 3 if a VMI would be another one.",
 		// main prints faults, and answers are printed already: cobra would print both again, with the usage.
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
 	root.AddCommand(captureCommand(o), catalogCommand(o), createCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), instancetypesCommand(o),
-		preferencesCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
+		policyCommand(o), preferencesCommand(o), presetCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), validateCommand(o))
 	o.answering(root.Commands())
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -81,7 +81,7 @@ func (o *options) addInputs(cmd *cobra.Command) {
 // Objects of --catalog are only referred to: they are not judged, and none of them has a verdict.
 func (o *options) addContext(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.files.Catalog, "catalog", nil, "file or directory with further instancetypes, preferences and presets")
+	flags.StringSliceVar(&o.files.Catalog, "catalog", nil, "file or directory with further instancetypes, preferences, presets and profiles")
 	o.addConfig(cmd)
 }
 
@@ -157,10 +157,11 @@ func (o *options) reviewed(ctx context.Context, args []string) ([]workbench.Revi
 // review reviews objects, and prints the warnings of the run and the objects of kinds that Kiln does not serve. old is the stored VM that
 // one of the objects updates, or nil: rules about changes need it.
 func (o *options) review(ctx context.Context, in workbench.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
+	o.bench.User = o.user()
 	all, err := o.bench.Review(ctx, in, old)
 	o.warn(all.Warnings...)
 	for _, skipped := range all.Skipped {
-		fmt.Fprintf(o.ErrOut, "skipped: %s: %s\n", skipped.Name(), skipped.Reason)
+		fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("skipped: %s: %s", skipped.Name(), skipped.Reason)))
 	}
 	return all.Objects, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
@@ -65,6 +66,21 @@ func (o *options) fromCluster(args []string) (workbench.Inputs, error) {
 		}
 	}
 	return found, nil
+}
+
+// user returns the account of --as, --as-group and --as-uid, for policies that look at request.userInfo. Without them it has no name: whose request a
+// file will be is not known.
+func (o *options) user() (by authenticationv1.UserInfo) {
+	if flags := o.cluster; flags.Impersonate != nil {
+		by.Username = *flags.Impersonate
+	}
+	if flags := o.cluster; flags.ImpersonateUID != nil {
+		by.UID = *flags.ImpersonateUID
+	}
+	if flags := o.cluster; flags.ImpersonateGroup != nil {
+		by.Groups = *flags.ImpersonateGroup
+	}
+	return by
 }
 
 // client returns a client of the current cluster, without a cache: a command reads few objects once.

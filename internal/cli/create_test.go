@@ -127,7 +127,7 @@ func TestCreateWritesYAML(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(vm.Spec.Template.Spec.Volumes[0].CloudInitNoCloud.UserData), &config); err != nil || config.Password != password {
 			t.Errorf("'%s' became '%v': %v", password, config.Password, err)
 		}
-		if !strings.Contains(got.errOut, "whoever may read the VM can read it") {
+		if !strings.Contains(got.errOut, "every user who may get the VM reads it") {
 			t.Errorf("no warning: %s", got.errOut)
 		}
 	}

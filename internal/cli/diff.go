@@ -102,7 +102,7 @@ func (o *options) printDifference(d workbench.Difference, domain bool) error {
 	} else {
 		writeDifference(o.Out, d)
 		if domain {
-			fmt.Fprint(o.Out, d.Domain)
+			fmt.Fprint(o.Out, printableLines(d.Domain))
 		}
 	}
 	switch d.Verdict {
@@ -115,7 +115,7 @@ func (o *options) printDifference(d workbench.Difference, domain bool) error {
 }
 
 // writeDifference writes a difference as text: the verdict, each change of the hardware, and the diff of the explicit spec.
-// 'repin' prints its difference by it too.
+// 'repin' prints its difference by it too. Serial numbers and other texts of the VM are a tenant's.
 func writeDifference(out io.Writer, d workbench.Difference) {
 	fmt.Fprintf(out, "%s\n", d.Verdict)
 	for _, change := range d.Changes {
@@ -123,7 +123,7 @@ func writeDifference(out io.Writer, d workbench.Difference) {
 		if change.Verdict == record.Breaks {
 			mark = "   <- breaks"
 		}
-		fmt.Fprintf(out, "  %s%s\n", change.Text, mark)
+		fmt.Fprintf(out, "  %s%s\n", printable(change.Text), mark)
 	}
-	fmt.Fprint(out, d.Spec)
+	fmt.Fprint(out, printableLines(d.Spec))
 }

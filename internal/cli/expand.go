@@ -29,7 +29,7 @@ func expandCommand(o *options) *cobra.Command {
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
 		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or what an earlier stage makes of it:\n\n" +
 			"  admitted       the VM as the cluster would store it: pinned, or expanded where the policy in --config says so\n" +
-			"  instancetype   its VMI with the instancetype alone; preference, presets and defaults are the stages that follow\n" +
+			"  instancetype   its VMI with the instancetype alone; preference, presets, profiles and defaults are the stages that follow\n" +
 			"  all            every stage, one document each",
 		Example: "  kubectl kiln expand -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln expand vm/web -n shop --stage all",

@@ -17,20 +17,26 @@ metadata: {name: utc, namespace: shop}
 spec: {selector: {}, domain: {clock: {utc: {}}, devices: {}}}
 `
 
+const graceful = `apiVersion: kilnvm.io/v1alpha1
+kind: GuestProfile
+metadata: {name: graceful, namespace: shop}
+spec: {selector: {}, template: {spec: {terminationGracePeriodSeconds: 7}}}
+`
+
 // TestStages: each stage adds what is its own to the one before.
 func TestStages(t *testing.T) {
 	t.Parallel()
-	_, file := write(t, size, preference, preset, preferred)
+	_, file := write(t, size, preference, preset, graceful, preferred)
 	got := call(t, "", "expand", "-f", file, "--stage", "all")
 	documents := strings.Split(got.out, "---\n")[1:]
-	if got.err != nil || len(documents) != 5 {
-		t.Fatalf("want five stages, got %d: %v\n%s", len(documents), got.err, got.errOut)
+	if got.err != nil || len(documents) != 6 {
+		t.Fatalf("want six stages, got %d: %v\n%s", len(documents), got.err, got.errOut)
 	}
 	if vm := documents[0]; !strings.HasPrefix(vm, "# VirtualMachine shop/web: admitted\n") ||
 		!strings.Contains(vm, "kilnvm.io/pins") || strings.Contains(vm, "guest: 2Gi") {
 		t.Errorf("admitted: want the VM as its owner wrote it, and its pins:\n%s", vm)
 	}
-	seen := map[string]int{"guest: 2Gi": 1, "type: pc-q35-7.2": 2, "utc: {}": 3, "architecture: amd64": 4}
+	seen := map[string]int{"guest: 2Gi": 1, "type: pc-q35-7.2": 2, "utc: {}": 3, "terminationGracePeriodSeconds: 7": 4, "architecture: amd64": 5}
 	for text, first := range seen {
 		for i, document := range documents {
 			if strings.Contains(document, text) != (i >= first) {
@@ -38,7 +44,7 @@ func TestStages(t *testing.T) {
 			}
 		}
 	}
-	for i, stage := range stages[:5] {
+	for i, stage := range stages[:6] {
 		one := call(t, "", "expand", "-f", file, "--stage", stage)
 		if _, alone, _ := strings.Cut(one.out, "---\n"); strings.TrimPrefix(alone, "# VirtualMachine shop/web: "+stage+"\n") !=
 			strings.TrimPrefix(documents[i], "# VirtualMachine shop/web: "+stage+"\n") {

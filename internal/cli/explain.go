@@ -19,8 +19,8 @@ func explainCommand(o *options) *cobra.Command {
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Show where each field of the explicit VMI comes from",
 		Long: "Show the explicit VMI of each VM as a tree, with the origin of each value: the user, an instancetype, a preference, a\n" +
-			"preset, or a default with the pass that sets it. The fields of preferences and presets that were not applied follow,\n" +
-			"each with the reason. A VMI that a VM made is explained by its VM and the revisions that it is pinned to.",
+			"preset, a profile with what it extends, or a default with the pass that sets it. The fields of preferences and presets\n" +
+			"that were not applied follow, each with the reason. A VMI that a VM made is explained by its VM and the revisions that it is pinned to.",
 		Example: "  kubectl kiln explain -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +46,8 @@ func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) er
 		return o.print(struct {
 			Object string `json:"object"`
 			admit.Explanation
-		}{r.Name(), explained})
+			Frontend *workbench.Frontend `json:"frontend,omitempty"`
+		}{r.Name(), explained, r.Frontend()})
 	}
 	fmt.Fprintf(o.Out, "%s\n", r.Name())
 	rows, err := tree(explained.Fields)
@@ -67,6 +68,9 @@ func (o *options) printExplanation(ctx context.Context, r workbench.Reviewed) er
 	}
 	for _, s := range explained.NotApplied {
 		fmt.Fprintf(o.Out, "  %s: %s: %s\n", s.Origin, s.Field, s.Reason)
+	}
+	if frontend := r.Frontend(); frontend != nil { // a record is text of others
+		fmt.Fprintf(o.Out, "note: FrontendProfile %q, of the %s, sets the hardware that no field of the VMI governs\n", frontend.Version, frontend.Origin)
 	}
 	for _, note := range explained.Notes {
 		fmt.Fprintf(o.Out, "note: %s\n", note)

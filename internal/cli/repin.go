@@ -30,9 +30,9 @@ type repinOptions struct {
 func repinCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repin vm/NAME ...",
-		Short: "Pin VMs to the current revisions of instancetype, preference, presets and configuration",
-		Long: "Pin VMs to the current revisions of their instancetype, preference, presets and the cluster's configuration, and show\n" +
-			"what that changes at their next start. Without it a VM keeps the revisions that it was created with.",
+		Short: "Pin VMs to the current revisions of instancetype, preference, presets, profiles and configuration",
+		Long: "Pin VMs to the current revisions of their instancetype, preference, presets, profiles and the cluster's configuration, and\n" +
+			"show what that changes at their next start. Without it a VM keeps the revisions that it was created with.",
 		Example: "  kubectl kiln repin vm/web -n shop --dry-run\n" +
 			"  kubectl kiln repin vm/web --instancetype",
 		Args: cobra.MinimumNArgs(1),
@@ -40,6 +40,7 @@ func repinCommand(o *options) *cobra.Command {
 	instancetype := cmd.Flags().Bool("instancetype", false, "pin only the instancetype")
 	preference := cmd.Flags().Bool("preference", false, "pin only the preference")
 	presets := cmd.Flags().Bool("presets", false, "pin only the presets")
+	profiles := cmd.Flags().Bool("profiles", false, "pin only the GuestProfiles and ClusterGuestProfiles")
 	configuration := cmd.Flags().Bool("configuration", false, "pin only the configuration of the cluster")
 	var r repinOptions
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would change, without storing it")
@@ -47,7 +48,9 @@ func repinCommand(o *options) *cobra.Command {
 		for _, pin := range []struct {
 			key    string
 			wanted bool
-		}{{"instancetype", *instancetype}, {"preference", *preference}, {"presets", *presets}, {"configuration", *configuration}} {
+		}{
+			{"instancetype", *instancetype}, {"preference", *preference}, {"presets", *presets}, {"profiles", *profiles}, {"configuration", *configuration},
+		} {
 			if pin.wanted {
 				r.keys = append(r.keys, pin.key)
 			}
@@ -66,7 +69,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 	if err != nil {
 		return err
 	}
-	if r.cluster, err = o.client(); err != nil {
+	if r.cluster, err = o.warningClient(); err != nil {
 		return err
 	}
 	o.bench.IgnoreProfiles() // HostProfiles are no pins, and set nothing that a guest sees
@@ -94,7 +97,7 @@ func (o *options) repin(ctx context.Context, args []string, r repinOptions) erro
 func (o *options) refusedByCluster(named workbench.Object, err error) error {
 	var status apierrors.APIStatus
 	if !o.documents || !errors.As(err, &status) {
-		fmt.Fprintln(o.ErrOut, err)
+		fmt.Fprintln(o.ErrOut, printable(err.Error()))
 		return ErrRejected
 	}
 	j := workbench.Judgement{Object: named.Name(), Causes: []workbench.Cause{}, Warnings: []string{}}
@@ -171,10 +174,11 @@ func (o *options) printRepinned(r workbench.Repinned) error {
 	if r.DryRun {
 		title += " (dry run)"
 	}
-	fmt.Fprintln(o.Out, title)
+	fmt.Fprintln(o.Out, printable(title))
 	o.printPin("instancetype", r.Instancetype)
 	o.printPin("preference", r.Preference)
 	o.printPin("presets", r.Presets)
+	o.printPin("profiles", r.Profiles)
 	o.printPin("configuration", r.Configuration)
 	fmt.Fprint(o.Out, "at the next start: ")
 	writeDifference(o.Out, r.Difference)
@@ -183,11 +187,14 @@ func (o *options) printRepinned(r workbench.Repinned) error {
 
 // printPin prints one pin; nil is a pin that was not asked for.
 func (o *options) printPin(what string, r *workbench.PinChange) {
-	switch {
-	case r == nil:
-	case r.Before == r.After:
-		fmt.Fprintf(o.Out, "  %s: %s, unchanged\n", what, cmp.Or(r.After, "none"))
-	default:
-		fmt.Fprintf(o.Out, "  %s: %s -> %s\n", what, cmp.Or(r.Before, "none"), cmp.Or(r.After, "none"))
+	if r == nil {
+		return
+	}
+	// The annotation of pins is a tenant's to write.
+	before, after := printable(cmp.Or(r.Before, "none")), printable(cmp.Or(r.After, "none"))
+	if before == after {
+		fmt.Fprintf(o.Out, "  %s: %s, unchanged\n", what, after)
+	} else {
+		fmt.Fprintf(o.Out, "  %s: %s -> %s\n", what, before, after)
 	}
 }

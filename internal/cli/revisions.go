@@ -60,19 +60,20 @@ func revisionsCommand(o *options) *cobra.Command {
 const shown = 3
 
 // printUsages prints a table, with a column for the namespace when all are listed.
-// kubectl get -A has the column NAMESPACE first too. '?' stands for the object of a revision that is missing.
+// kubectl get -A has the column NAMESPACE first too. A revision that is missing has the name that a tenant wrote into the pins of a VM. '?' stands
+// for the object of a revision that is missing.
 func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
 	if o.output != "text" {
 		return o.print(append([]revision.Usage{}, usages...))
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	column := func(text string) string {
-		if namespaces {
-			return text + "\t"
+	row := func(cells ...string) {
+		if !namespaces {
+			cells = cells[1:]
 		}
-		return ""
+		fmt.Fprintln(table, printableCells(cells...))
 	}
-	fmt.Fprintf(table, "%sREVISION\tOF\tSTATE\tUSED BY\n", column("NAMESPACE"))
+	row("NAMESPACE", "REVISION", "OF", "STATE", "USED BY")
 	for _, u := range usages {
 		of := "?"
 		if u.Kind != "" {
@@ -82,7 +83,7 @@ func (o *options) printUsages(usages []revision.Usage, namespaces bool) error {
 		if u.Lifecycle != "" {
 			state += ", " + u.Lifecycle
 		}
-		fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\n", column(u.Namespace), u.Revision, of, state, users(u))
+		row(u.Namespace, u.Revision, of, state, users(u))
 	}
 	return table.Flush()
 }

@@ -18,9 +18,9 @@ func validateCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Validate VMs and objects of the catalog as API server and webhook do",
-		Long: "Validate VMs, VMIs, instancetypes, preferences, presets and HostProfiles as API server and webhook do. All causes are\n" +
-			"listed, each with the line of the file.",
-		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/\n" +
+		Long: "Validate VMs, VMIs, instancetypes, preferences, presets, profiles and GuestPolicies as API server and webhook do. All\n" +
+			"causes are listed, each with the line of the file. A policy may ask whose request it is: name the user with --as.",
+		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/ --policy policies/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := o.reviewed(cmd.Context(), args)
@@ -47,6 +47,7 @@ func validateCommand(o *options) *cobra.Command {
 		},
 	}
 	o.addInputs(cmd)
+	o.addPolicies(cmd)
 	o.addOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
@@ -61,6 +62,6 @@ func (o *options) printVerdict(r workbench.Reviewed) error {
 		return o.print(r.Judgement())
 	}
 	o.warnOf(r)
-	_, err := fmt.Fprintf(o.Out, "%s is accepted\n", r.Name())
+	_, err := fmt.Fprintf(o.Out, "%s is accepted\n", printable(r.Name()))
 	return err
 }

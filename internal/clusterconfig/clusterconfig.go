@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/api/meta"
 	v1 "kubevirt.io/api/core/v1"
@@ -68,6 +69,15 @@ func ofObject(ctx context.Context, reader client.Reader) (Reading, error) {
 		return Reading{}, fmt.Errorf("%s: %w", source, err)
 	}
 	return Reading{cluster, warnings, source}, nil
+}
+
+// FrontendProfiles returns the FrontendProfiles that a reader finds; none where the kind is not served.
+func FrontendProfiles(ctx context.Context, reader client.Reader) ([]v1alpha1.FrontendProfile, error) {
+	var list v1alpha1.FrontendProfileList
+	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 // Parse reads a configuration from YAML or JSON: a KubeVirt object, or what stands in its

@@ -4,38 +4,56 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watcher keeps the configuration of a file, or of the KubeVirt object where that kind is served. A change takes effect without a
-// restart. A wrong configuration is logged, and the last good one stays.
+// Watcher keeps the configuration of a file, or of the KubeVirt object where that kind is served, and the FrontendProfile in force. A change takes
+// effect without a restart. A wrong configuration is logged, and the last good one stays.
 type Watcher struct {
 	// File is read if it is named; else the KubeVirt object is.
 	File string
 	// Installation names the namespaces whose accounts may do what controllers do. Its zero value is for processes that judge no request.
 	Installation config.Installation
 
+	// FrontendProfiles makes the profile in force a part of the configuration. Launchers leave it out and need no right to read the kind: the
+	// controller writes into GuestHardware what a VMI is pinned to.
+	FrontendProfiles bool
+
 	Cache  cache.Cache
 	Mapper meta.RESTMapper
 	Log    logr.Logger
 
 	now atomic.Pointer[config.Cluster]
+	// inForce is what metrics tell about now.
+	inForce atomic.Pointer[inForce]
 	// data is what the file held when it was read last.
 	data []byte
-	// objects is the watch of KubeVirt objects; nil as long as the cluster does not serve them.
-	objects atomic.Pointer[toolscache.ResourceEventHandlerRegistration]
+	// objects and profiles are the watches of KubeVirt objects and FrontendProfiles; nil as long as the cluster does not serve them.
+	objects, profiles atomic.Pointer[registration]
+
+	mutex sync.Mutex
+	// base is the configuration without FrontendProfile, nil before the first read; known are the profiles that were read last.
+	base  *config.Cluster
+	known []v1alpha1.FrontendProfile
 }
+
+type registration = toolscache.ResourceEventHandlerRegistration
 
 // period is how often a file is read again, and the API server asked for a kind that it did not serve. A file of a mounted
 // ConfigMap lags a minute behind by itself.
@@ -53,16 +71,25 @@ func (w *Watcher) Now() config.Cluster {
 // Load reads the file, or starts to watch the object. A wrong file is an error, so that nothing starts with another
 // configuration than the one that was asked for.
 func (w *Watcher) Load(ctx context.Context) error {
-	if w.File != "" {
-		return w.readFile()
+	w.begin()
+	var err error
+	if w.FrontendProfiles {
+		err = w.follow(ctx, followed{&v1alpha1.FrontendProfile{}, v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), &w.profiles, w.readProfiles})
 	}
-	return w.watchObjects(ctx)
+	if w.File != "" {
+		return errors.Join(err, w.readFile())
+	}
+	return errors.Join(err, w.follow(ctx, followed{&v1.KubeVirt{}, v1.KubeVirtGroupVersionKind, &w.objects, w.readObjects}))
 }
 
 // Synced reports whether the configuration that stood in the cluster at the start has been read.
 func (w *Watcher) Synced() bool {
-	objects := w.objects.Load()
-	return objects == nil || (*objects).HasSynced()
+	for _, begun := range []*registration{w.objects.Load(), w.profiles.Load()} {
+		if begun != nil && !(*begun).HasSynced() {
+			return false
+		}
+	}
+	return true
 }
 
 // Start keeps the configuration current until the context ends.
@@ -75,6 +102,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 			if err := w.Load(ctx); err != nil {
+				Failures.Inc()
 				w.Log.Error(err, "cannot read the configuration; the previous one stays in force")
 			}
 		}
@@ -98,30 +126,37 @@ func (w *Watcher) readFile() error {
 	return nil
 }
 
-// watchObjects has the cache watch KubeVirt objects once the cluster serves them: KubeVirt need not be installed.
-func (w *Watcher) watchObjects(ctx context.Context) error {
-	if w.objects.Load() != nil {
+// followed is a kind, the watch of it, and what reads its objects after each change.
+type followed struct {
+	object client.Object
+	kind   schema.GroupVersionKind
+	begun  *atomic.Pointer[registration]
+	read   func(context.Context)
+}
+
+// follow has the cache watch a kind once the cluster serves it: KubeVirt need not be installed, and Kiln's kinds may be older than this process.
+func (w *Watcher) follow(ctx context.Context, f followed) error {
+	if f.begun.Load() != nil {
 		return nil
 	}
-	kind := v1.KubeVirtGroupVersionKind
-	if _, err := w.Mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+	if _, err := w.Mapper.RESTMapping(f.kind.GroupKind(), f.kind.Version); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil
 		}
 		return err
 	}
-	informer, err := w.Cache.GetInformer(ctx, &v1.KubeVirt{})
+	informer, err := w.Cache.GetInformer(ctx, f.object)
 	if err != nil {
-		return fmt.Errorf("watching KubeVirt objects: %w", err)
+		return fmt.Errorf("watching objects of kind %s: %w", f.kind.Kind, err)
 	}
-	changed := func(any) { w.readObjects(ctx) }
-	objects, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	changed := func(any) { f.read(ctx) }
+	begun, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed,
 	})
 	if err != nil {
 		return err
 	}
-	w.objects.Store(&objects)
+	f.begun.Store(&begun)
 	return nil
 }
 
@@ -129,22 +164,76 @@ func (w *Watcher) watchObjects(ctx context.Context) error {
 func (w *Watcher) readObjects(ctx context.Context) {
 	read, err := ofObject(ctx, w.Cache)
 	if err != nil {
+		Failures.Inc()
 		w.Log.Error(err, "cannot read the configuration; the previous one stays in force")
 		return
 	}
 	w.set(read)
 }
 
+// readProfiles reads the FrontendProfiles from the cache. An error leaves the last ones in force.
+func (w *Watcher) readProfiles(ctx context.Context) {
+	profiles, err := FrontendProfiles(ctx, w.Cache)
+	if err != nil {
+		Failures.Inc()
+		w.Log.Error(err, "cannot read the FrontendProfiles; the previous ones stay in force")
+		return
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	was := config.FrontendInForce(w.known)
+	w.known = profiles
+	w.put()
+	if is := config.FrontendInForce(profiles); nameOf(was) != nameOf(is) {
+		w.Log.Info("FrontendProfile in force", "version", nameOf(is))
+	}
+}
+
+// nameOf returns the name of a profile, for the log; empty for none.
+func nameOf(profile *v1alpha1.FrontendProfile) string {
+	if profile == nil {
+		return ""
+	}
+	return profile.Name
+}
+
 // set puts a configuration in force and logs its warnings, once for each change and not for each write of the object.
 func (w *Watcher) set(read Reading) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	cluster := read.InstalledIn(w.Installation)
-	if equality.Semantic.DeepEqual(cluster, w.Now()) {
+	if equality.Semantic.DeepEqual(cluster, w.current()) {
 		return // the object also changes when virt-operator writes its status
 	}
-	w.now.Store(&cluster)
+	w.base = &cluster
+	w.put()
 	source := cmp.Or(read.Source, "KubeVirt's defaults")
 	for _, warning := range read.Warnings {
 		w.Log.Info(warning, "source", source)
 	}
 	w.Log.Info("configuration read", "source", source)
+}
+
+// current returns the configuration without FrontendProfile. The mutex must be locked.
+func (w *Watcher) current() config.Cluster {
+	if w.base != nil {
+		return *w.base
+	}
+	return config.Default().InstalledIn(w.Installation)
+}
+
+// begin puts the configuration of a cluster that configures nothing in force, before anything has been read.
+func (w *Watcher) begin() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.now.Load() == nil {
+		w.put()
+	}
+}
+
+// put puts the configuration with the FrontendProfile in force. The mutex must be locked.
+func (w *Watcher) put() {
+	cluster := w.current().WithFrontendProfiles(w.known)
+	w.now.Store(&cluster)
+	w.inForce.Store(describe(cluster, nameOf(config.FrontendInForce(w.known))))
 }

@@ -2,12 +2,14 @@ package clusterconfig
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -96,6 +98,60 @@ func TestConfigurationOfAnObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("the object is gone", "host-model")
+}
+
+// TestFrontendProfileInForce: the highest version is a part of the configuration, of a file and of an object, and is gone with its object.
+func TestFrontendProfileInForce(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubevirt.yaml")
+	if err := os.WriteFile(file, []byte("smbios: {sku: S}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{"", file} {
+		mapper := meta.NewDefaultRESTMapper(nil)
+		objects := fake.NewClientBuilder().WithScheme(scheme).Build()
+		cache := listing{&informertest.FakeInformers{Scheme: scheme}, objects}
+		c := &Watcher{File: source, FrontendProfiles: true, Cache: cache, Mapper: mapper, Log: logr.Discard()}
+		check := func(why, version, sku string) {
+			t.Helper()
+			if err := c.Load(t.Context()); err != nil {
+				t.Fatalf("%s: %v", why, err)
+			}
+			c.readProfiles(t.Context())
+			if got := c.Now().FrontendDefaults(); got.Version != version || got.SMBIOS.SKU != sku || c.Now().Defaults.CPUModel != "host-model" {
+				t.Errorf("%s, source '%s': %+v, want version '%s'", why, source, got, version)
+			}
+		}
+		own := map[string]string{file: "S"}[source]
+		check("the kind is not served", "2", own)
+		if c.profiles.Load() != nil {
+			t.Error("it is watched")
+		}
+		mapper.Add(v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), meta.RESTScopeRoot)
+		check("no profile", "2", own)
+		if c.profiles.Load() == nil {
+			t.Error("the kind is served, and nothing watches it")
+		}
+		for _, name := range []string{"v2", "v10"} {
+			profile := &v1alpha1.FrontendProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			profile.Spec.SMBIOS = &v1alpha1.FrontendSMBIOS{SKU: name}
+			if err := objects.Create(t.Context(), profile); err != nil {
+				t.Fatal(err)
+			}
+			check("a higher version", name, name)
+		}
+		if err := objects.Delete(t.Context(), &v1alpha1.FrontendProfile{ObjectMeta: metav1.ObjectMeta{Name: "v10"}}); err != nil {
+			t.Fatal(err)
+		}
+		check("it is gone", "v2", "v2")
+		launcher := &Watcher{File: file, Cache: cache, Mapper: mapper, Log: logr.Discard()}
+		if launcher.Load(t.Context()) != nil || launcher.profiles.Load() != nil {
+			t.Error("a launcher watches a kind that it may not read")
+		}
+	}
 }
 
 // listing is a cache whose objects a test writes.

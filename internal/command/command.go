@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,12 +18,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main runs a program until it ends, or until SIGINT or SIGTERM. It exits with status 1 after an error.
+// Main runs a program until it ends, or until SIGINT or SIGTERM. It exits with status 1 after an error of Stopped.
 func Main(cmd *cobra.Command) {
 	version.Add(cmd)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := cmd.ExecuteContext(ctx)
+	err := Stopped(ctx, cmd.ExecuteContext(ctx))
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", cmd.Name(), err)
@@ -30,9 +31,18 @@ func Main(cmd *cobra.Command) {
 	}
 }
 
+// Stopped returns the error of a process whose context is ctx, or nil if the error only reports that ctx was cancelled: a process that is asked to
+// end while it still starts has not failed.
+func Stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
 // Log sends log entries of controller-runtime, client-go and the process itself to standard error, from a level on.
 func Log(from slog.Level) logr.Logger {
-	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: from}))
+	log := logr.FromSlogHandler(handler(os.Stderr, from))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	return log

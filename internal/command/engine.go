@@ -55,14 +55,14 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 		return nil, err
 	}
 	e.Configuration = &clusterconfig.Watcher{
-		File: file, Installation: config.Installation{Kiln: p.Namespace, KubeVirt: p.KubeVirtNamespace},
+		File: file, FrontendProfiles: true, Installation: config.Installation{Kiln: p.Namespace, KubeVirt: p.KubeVirtNamespace},
 		Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
 	}
 	e.Resolver = resolve.Resolver{Cached: mgr.GetCache(), Live: e.Live, Memo: resolve.NewMemo()}
 	if err := e.Configuration.Load(ctx); err != nil {
 		return nil, err
 	}
-	return e, errors.Join(mgr.Add(e.Configuration), Probe(ctx, mgr), mgr.AddReadyzCheck("configuration", e.configured))
+	return e, errors.Join(mgr.Add(e.Configuration), Probe(ctx, e), e.AddReadyzCheck("configuration", e.configured), Publish(Metrics(e.Configuration)))
 }
 
 func (e *Engine) configured(*http.Request) error {
@@ -85,7 +85,10 @@ func cached() (cache.Options, error) {
 		return cache.Options{}, err
 	}
 	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*named)}},
+		DefaultTransform: Slim,
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*named)},
+			&corev1.Namespace{}:          {Transform: slimNamespace},
+		},
 	}, nil
 }

@@ -19,6 +19,8 @@ type Process struct {
 	Namespace, KubeVirtNamespace string
 	// Metrics and Health are the addresses of /metrics, and of /healthz and /readyz. "0" serves none.
 	Metrics, Health string
+	// MetricsSecure serves metrics over TLS, to accounts of the cluster that may get /metrics.
+	MetricsSecure bool
 	// Elect makes the process wait with its controllers until it holds a Lease in namespace Leases, or in Namespace where that is empty.
 	Elect  bool
 	Leases string
@@ -46,6 +48,12 @@ func (p *Process) AddNamespaces(flags *pflag.FlagSet) {
 func (p *Process) AddServing(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Health, "health-probe-bind-address", p.Health, "address of /healthz and /readyz; 0 serves none")
 	flags.StringVar(&p.Metrics, "metrics-bind-address", p.Metrics, "address of /metrics; 0 serves none")
+}
+
+// AddSecureMetrics adds --metrics-secure. A process needs the rights of manifests/prometheus for it.
+func (p *Process) AddSecureMetrics(flags *pflag.FlagSet) {
+	flags.BoolVar(&p.MetricsSecure, "metrics-secure", p.MetricsSecure,
+		"serve /metrics over TLS to accounts that may get it, by their tokens; manifests/prometheus has the rights that this needs")
 }
 
 // AddElection adds --leader-elect and --leader-elect-resource-namespace.

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -23,10 +25,23 @@ func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
 	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
 	o.HealthProbeBindAddress = p.Health
 	o.Metrics = server.Options{BindAddress: p.Metrics}
+	if p.MetricsSecure {
+		// The certificate is one that the process makes for itself: there is none for each replica that somebody could verify.
+		o.Metrics.SecureServing, o.Metrics.FilterProvider = true, authorized
+	}
 	o.LeaderElection, o.LeaderElectionNamespace = p.Elect, cmp.Or(p.Leases, p.Namespace)
 	// The next replica need not wait for the Lease to end: nothing runs after the manager has stopped.
 	o.LeaderElectionReleaseOnCancel = true
 	return ctrl.NewManager(access, o)
+}
+
+// Publish registers metrics to be served at /metrics.
+func Publish(collectors []prometheus.Collector) error {
+	var errs []error
+	for _, collector := range collectors {
+		errs = append(errs, metrics.Registry.Register(collector))
+	}
+	return errors.Join(errs...)
 }
 
 // Probe adds health checks. /healthz succeeds as long as the process runs. /readyz succeeds while all informers have synced and the context has

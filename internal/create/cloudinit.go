@@ -44,7 +44,7 @@ func (b *building) cloudInit() error {
 		return nil
 	}
 	if b.Password != "" {
-		b.warnings = append(b.warnings, "--password-file: the password stands in the VM, and whoever may read the VM can read it")
+		b.warnings = append(b.warnings, "--password-file: the password stands in the VM: every user who may get the VM reads it")
 	}
 	if b.CloudInitUserData != "" {
 		if written != cloudConfig {

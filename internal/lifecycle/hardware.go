@@ -26,6 +26,8 @@ type hardwareReconciler struct {
 	live   client.Client
 	events events.EventRecorder
 	now    func() time.Time
+	// frontend returns the FrontendProfile that a VMI starts with, nil without one.
+	frontend func(context.Context, *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error)
 
 	settled  settledInputs
 	previous previousHardware
@@ -38,6 +40,16 @@ func (r *hardwareReconciler) register(mgr ctrl.Manager) error {
 		// Without their content, of several KiB each: it is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(r)
+}
+
+// frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the one in force for a VMI that is pinned to none. The
+// launcher is told what the revision holds: it needs no right to read revisions, and an annotation that a tenant edits later changes nothing.
+func (c *Controller) frontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
+	defaults, err := c.resolver().Configuration(ctx, vmi)
+	if err != nil || defaults == nil {
+		return nil, err
+	}
+	return defaults.Frontend, nil
 }
 
 // Reconcile brings the GuestHardware of a name one step closer to its VM and VMI.
@@ -57,6 +69,11 @@ func (r *hardwareReconciler) reconcile(ctx context.Context, key types.Namespaced
 	in, err := r.inputs(ctx, key, o)
 	if err != nil || r.settled.has(key, in) {
 		return err
+	}
+	if in.hardware == "" && (o.vmi == nil || !o.mayStart()) {
+		// Nothing to assign or to remove: the event of a GuestHardware that the cache lacks brings the name back here.
+		r.settled.add(key, inputs{})
+		return nil
 	}
 	o.hardware, err = Hardware(ctx, r.live, key)
 	if err != nil {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// assign names VM, VMI and node in the status of the GuestHardware, which it creates if need be. The launcher of that node may then write
+// assign names VM, VMI, node and FrontendProfile in the status of the GuestHardware, which it creates if need be. The launcher of that node may then write
 // spec.hardware and start the guest.
 func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
 	key := client.ObjectKeyFromObject(o.vmi)
@@ -26,13 +27,17 @@ func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
 		if o.vm == nil || controlledByVM(o.vmi) {
 			return nil // the cache does not have the VM yet, or the VM is gone and the garbage collector deletes the VMI
 		}
-		return r.refuse(ctx, o.vmi, "NameTaken",
+		return r.refuse(ctx, o.vmi, v1alpha1.ReasonNameTaken,
 			fmt.Sprintf("the hardware of this name belongs to VirtualMachine '%s': delete this virtual machine instance", o.vm.Name))
 	}
 	if guest.VM == "" {
 		if current, err := r.isCurrent(ctx, key, &v1.VirtualMachine{}, ""); err != nil || !current {
 			return err
 		}
+	}
+	frontend, err := r.frontend(ctx, o.vmi)
+	if err != nil { // tried again: a backup tool may restore the revision
+		return errors.Join(err, r.refuse(ctx, o.vmi, v1alpha1.ReasonFailedPin, err.Error()))
 	}
 	switch guest.Ownership(o.hardware) {
 	case Foreign:
@@ -52,7 +57,9 @@ func (r *hardwareReconciler) assign(ctx context.Context, o objects) error {
 	}
 	r.previous.add(key, assignment{o.vmi.UID, o.hardware.Spec.Hardware})
 	return r.patchStatus(ctx, o.hardware, func(status *v1alpha1.GuestHardwareStatus) {
-		status.VirtualMachineUID, status.Guest = guest.VM, &v1alpha1.HardwareUser{UID: o.vmi.UID, NodeName: o.vmi.Status.NodeName}
+		status.VirtualMachineUID, status.Guest = guest.VM, &v1alpha1.HardwareUser{
+			UID: o.vmi.UID, NodeName: o.vmi.Status.NodeName, Frontend: frontend.DeepCopy(), // the answer is decoded into it
+		}
 	})
 }
 

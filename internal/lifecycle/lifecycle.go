@@ -4,12 +4,14 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
@@ -31,6 +33,8 @@ type Controller struct {
 	Now           func() time.Time
 
 	unpinned unpinnedVMs
+	storm    storm
+	written  ownWrites
 }
 
 // workers is the number of objects that each controller reconciles at the same time. A reconcile is a few calls of the API server in a row:
@@ -52,13 +56,19 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	if err := machines.Complete(c); err != nil {
 		return err
 	}
-	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now}
+	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
 	if err := records.register(mgr); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").
 		For(&v1.VirtualMachineInstance{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(&phaseReconciler{client: c.Client, now: c.Now})
+}
+
+// Counts adds to a manager what counts the objects of its cache, for metrics.
+func (c *Controller) Counts(mgr ctrl.Manager) (*Counts, error) {
+	counts := &Counts{cache: mgr.GetCache(), unpinned: &c.unpinned}
+	return counts, mgr.Add(counts)
 }
 
 // Reconcile brings one VM and its VMI one step closer to the VM's spec. It returns a conflict as a request to try again, not as an error:
@@ -80,7 +90,12 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	}
 	if s == nil {
 		c.unpinned.remove(key)
+		c.storm.forget(key)
+		c.written.forget(key)
 		return ctrl.Result{}, nil
+	}
+	if c.written.ahead(s.vm, s.now) {
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
 	if s.vm.DeletionTimestamp == nil {
 		if err := c.pinImplicit(ctx, s); err != nil {
@@ -88,6 +103,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 		}
 		c.pinMatchers(ctx, s)
 		c.act(ctx, s)
+	}
+	if delay := c.storm.delay(s); delay > 0 {
+		return ctrl.Result{RequeueAfter: delay}, nil
 	}
 	if err := c.report(ctx, s); err != nil {
 		return ctrl.Result{}, err
@@ -106,6 +124,25 @@ func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*state
 		return nil, err
 	}
 	return newState(vm, vmi, c.Now()), nil
+}
+
+// readWhole replaces the VM of a state, which is one of the cache, by that of the API server. It fails with a conflict if they differ in version: this
+// reconcile has judged the one of the cache, and the event of the other one is on its way.
+func (c *Controller) readWhole(ctx context.Context, s *state) error {
+	if s.whole {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(s.vm)
+	vm, err := getVM(ctx, c.Live, key)
+	if err != nil {
+		return err
+	}
+	if vm == nil || vm.UID != s.vm.UID || vm.ResourceVersion != s.vm.ResourceVersion {
+		return apierrors.NewConflict(schema.GroupResource{Group: v1.GroupVersion.Group, Resource: "virtualmachines"}, key.Name,
+			errors.New("it has changed since it was cached"))
+	}
+	s.setVM(vm)
+	return nil
 }
 
 // getVM returns a VM, nil if it does not exist.

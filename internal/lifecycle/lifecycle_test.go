@@ -50,14 +50,16 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	c := &cluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	// The default tracker keeps managed fields, whose library does not know the uint64 of some fields of a guest.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
-	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
+	stored := fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
 		WithStatusSubresource(&v1.VirtualMachine{}, &v1.VirtualMachineInstance{}, &v1alpha1.GuestHardware{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: c.create}).Build()
+	c.Client = stored
 	c.controller = &Controller{
-		Client: c.Client, Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
+		Client: slimmed(stored), Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
 	}
-	c.records = &hardwareReconciler{client: c.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now}
+	c.records = &hardwareReconciler{client: c.controller.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now,
+		frontend: c.controller.frontend}
 	return c
 }
 

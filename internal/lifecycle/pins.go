@@ -9,12 +9,13 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pinImplicit gives a new VM its identity, and pins the presets and the configuration that its VMIs keep. A VM that was restored from a backup,
-// or re-created from Git, has these annotations already.
+// pinImplicit gives a new VM its identity, and pins the presets, profiles and configuration that its VMIs keep. A VM that was restored from a backup,
+// or re-created from Git, has these annotations already. Profiles are pinned where presets are.
 func (c *Controller) pinImplicit(ctx context.Context, s *state) error {
 	hasIdentity := s.vm.Annotations[v1alpha1.AnnotationIdentity] != ""
 	if hasIdentity && s.pins.Presets != nil && s.pins.Configuration != "" {
@@ -30,12 +31,17 @@ func (c *Controller) pinImplicit(ctx context.Context, s *state) error {
 	if err := c.write(ctx, drafts...); err != nil {
 		return err
 	}
-	return c.annotate(ctx, s, func(vm *v1.VirtualMachine) {
+	err = c.annotate(ctx, s, func(vm *v1.VirtualMachine) {
 		if vm.Annotations[v1alpha1.AnnotationIdentity] == "" {
 			vm.Annotations[v1alpha1.AnnotationIdentity] = string(vm.UID)
 		}
 		pin.Write(vm, pins)
 	})
+	if apierrors.IsInvalid(err) { // a GuestPolicy refuses what presets or profiles make of the VM: it does not start
+		c.failed(s, v1alpha1.ReasonFailedPin, err)
+		return nil
+	}
+	return err
 }
 
 // pinMatchers pins instancetype and preference of a VM if they did not exist when the VM was admitted. Admission judges the VM again when the
@@ -47,6 +53,10 @@ func (c *Controller) pinMatchers(ctx context.Context, s *state) {
 		return
 	}
 	c.unpinned.add(s.vm)
+	if err := c.readWhole(ctx, s); err != nil {
+		s.retryable = err
+		return
+	}
 	resolver := c.resolver()
 	resolver.Rights = resolve.RecordedRights(s.vm)
 	resolved, err := resolver.VM(ctx, s.vm, s.vm)
@@ -73,7 +83,7 @@ func unpinnedReason(s *state) string {
 	return ""
 }
 
-// repinLatest pins presets and configuration anew before a start if annotation kilnvm.io/hardware of the VM is 'latest'.
+// repinLatest pins presets, profiles and configuration anew before a start if annotation kilnvm.io/hardware of the VM is 'latest'.
 func (c *Controller) repinLatest(ctx context.Context, s *state) error {
 	if s.vm.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		return nil

@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,10 +12,13 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestPinsBeforeTheFirstStart(t *testing.T) {
@@ -168,5 +173,40 @@ func TestConfigurationIsPinned(t *testing.T) {
 				t.Errorf("the next guest has pins %+v, its VM %+v, the first had %+v", got, pin.Read(c.vm()), first)
 			}
 		})
+	}
+}
+
+// TestRefusedPinsStartNothing: a GuestPolicy may refuse what presets or profiles make of a VM, when the controller pins them. The VM says so, does not
+// start without its pins, and starts when the policy is gone.
+func TestRefusedPinsStartNothing(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	refused := apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), key.Name, field.ErrorList{
+		field.Invalid(field.NewPath("spec", "template", "spec", "domain", "cpu"), 4, "GuestPolicy 'few': too many"),
+	})
+	policy := true
+	whole := c.Client.(client.WithWatch)
+	c.controller.Client = interceptor.NewClient(whole, interceptor.Funcs{
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			if _, vm := o.(*v1.VirtualMachine); vm && policy {
+				return refused
+			}
+			return w.Patch(ctx, o, p, options...)
+		},
+	})
+	for range 3 {
+		if result, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil || result.RequeueAfter == 0 {
+			t.Errorf("%+v, %v: want another try later", result, err)
+		}
+	}
+	failure := failureOf(c.vm())
+	if c.guest() != nil || failure == nil || failure.Reason != v1alpha1.ReasonFailedPin || !strings.Contains(failure.Message, "GuestPolicy 'few'") {
+		t.Errorf("VMI %v, condition %+v", c.guest(), failure)
+	}
+	policy = false
+	for range 3 {
+		c.step()
+	}
+	if c.guest() == nil || failureOf(c.vm()) != nil {
+		t.Errorf("VMI %v, condition %+v after the policy is gone", c.guest(), failureOf(c.vm()))
 	}
 }

@@ -11,6 +11,8 @@ import (
 // state is one VM as it was read, and the outcome of this reconcile.
 type state struct {
 	vm *v1.VirtualMachine
+	// whole reports that vm was read from the API server. One of the cache lacks what command.Slim removes: its template has metadata alone.
+	whole bool
 	// pins are those of the annotation of vm.
 	pins v1alpha1.Pins
 	// vmi is the VM's VMI, nil if it has none. A VMI of the same name that the VM does not control is not its VMI.
@@ -41,8 +43,7 @@ const (
 )
 
 func newState(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Time) *state {
-	s := &state{now: now}
-	s.setVM(vm)
+	s := &state{vm: vm, pins: pin.Read(vm), now: now}
 	// The error is "running and runStrategy are both set", which admission refuses.
 	s.strategy, _ = vm.RunStrategy()
 	switch {
@@ -56,9 +57,9 @@ func newState(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Ti
 	return s
 }
 
-// setVM replaces the VM by what the API server returned for a write. Its pins are read again because admission may have changed them.
+// setVM replaces the VM by what the API server returned. Its pins are read again because admission may have changed them.
 func (s *state) setVM(vm *v1.VirtualMachine) {
-	s.vm, s.pins = vm, pin.Read(vm)
+	s.vm, s.pins, s.whole = vm, pin.Read(vm), true
 }
 
 // fail sets the Failure condition of a VM that cannot start until something else changes. The VM is reconciled again after as long as the

@@ -28,7 +28,11 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	if s.failure != nil && !alreadyReported(s.vm, s.failure) {
 		c.event(s, corev1.EventTypeWarning, s.failure.reason, s.failure.message)
 	}
-	return c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{}))
+	if err := c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	c.written.note(reported, s.now)
+	return nil
 }
 
 // fillStatus sets the fields that this controller owns. The instancetype and preference references take their revision from the pins. Until a

@@ -59,6 +59,10 @@ func (c *Controller) stop(ctx context.Context, s *state) {
 
 // start creates the VMI. The record of an earlier boot wins over the identity seed, which the VM's owner may have edited since.
 func (c *Controller) start(ctx context.Context, s *state) {
+	if err := c.readWhole(ctx, s); err != nil {
+		s.retryable = err
+		return
+	}
 	if err := c.repinLatest(ctx, s); err != nil {
 		c.failed(s, v1alpha1.ReasonFailedPin, err)
 		return

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -44,6 +45,18 @@ func (u *unpinnedVMs) remove(key types.NamespacedName) {
 	u.Lock()
 	defer u.Unlock()
 	delete(u.vms, key)
+}
+
+// oldest returns how many VMs cannot be pinned, and when the oldest of them was created.
+func (u *unpinnedVMs) oldest() (n int, created time.Time) {
+	u.Lock()
+	defer u.Unlock()
+	for _, vm := range u.vms {
+		if created.IsZero() || vm.CreationTimestamp.Time.Before(created) {
+			created = vm.CreationTimestamp.Time
+		}
+	}
+	return len(u.vms), created
 }
 
 // requests returns the VMs that may wait for an object. It is the map function of the watches.

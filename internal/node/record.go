@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +28,9 @@ func (n *Node) hardware(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v
 	}
 	if guest := found.Status.Guest; guest == nil || guest.UID != vmi.UID || guest.NodeName != n.Name {
 		return nil, nil, awaitHardware(vmi)
+	}
+	if err := config.CheckFrontend(found.Status.Guest.Frontend); err != nil {
+		return nil, nil, &refusal{v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': status.guest: %v", found.Name, err)}
 	}
 	if vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return found, nil, nil
@@ -81,14 +85,15 @@ func (n *Node) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardwar
 	return err
 }
 
-// Recorded returns the hardware record of a VMI, for people to read; nil before its first boot.
-func Recorded(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*record.Record, error) {
+// Assigned returns the GuestHardware of a VMI, for people to read: its record, which is nil before the first boot, and its FrontendProfile. It returns
+// an empty one before the controller has assigned it to the VMI.
+func Assigned(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestHardware, error) {
 	found := &v1alpha1.GuestHardware{}
-	if err := reader.Get(ctx, client.ObjectKeyFromObject(vmi), found); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(vmi), found); client.IgnoreNotFound(err) != nil {
+		return nil, err
 	}
 	if guest := found.Status.Guest; guest == nil || guest.UID != vmi.UID {
-		return nil, nil
+		return &v1alpha1.GuestHardware{}, nil
 	}
-	return found.Spec.Hardware, nil
+	return found, config.CheckFrontend(found.Status.Guest.Frontend)
 }

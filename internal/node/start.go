@@ -39,7 +39,7 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if err != nil {
 		return status, err
 	}
-	m := render.Machine{VMI: vmi, Frozen: frozen, Defaults: n.Configuration.Now().Frontend, Host: n.facts()}
+	m := render.Machine{VMI: vmi, Frozen: frozen, Defaults: n.Configuration.Now().Frontend.With(hardware.Status.Guest.Frontend), Host: n.facts()}
 	bound, errs := n.Machine.Bind(ctx, vmi, m.Host.QEMU)
 	if len(errs) > 0 {
 		return status, &refusal{v1alpha1.ReasonNotBindable, condition.Mistakes(errs)}

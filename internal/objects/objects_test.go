@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,6 +51,17 @@ func TestReader(t *testing.T) {
 	}
 	if slices.Sort(found); !slices.Equal(found, []string{"a first", "b second"}) {
 		t.Errorf("the layers list %q", found)
+	}
+	untyped := &unstructured.UnstructuredList{} // as profiles and the catalog are read
+	untyped.SetAPIVersion("v1")
+	untyped.SetKind("SecretList")
+	if err := both.List(t.Context(), untyped, client.InNamespace("team")); err != nil || len(untyped.Items) != 2 {
+		t.Errorf("the layers list %d untyped objects, %v; want two", len(untyped.Items), err)
+	}
+	metadata := &metav1.PartialObjectMetadata{} // as namespaces are read
+	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := both.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, metadata); err != nil || metadata.Name != "b" {
+		t.Errorf("the metadata of '%s', %v", metadata.Name, err)
 	}
 }
 

@@ -74,12 +74,17 @@ func (c *Client) inspect(ctx context.Context, reference string) (out Pulled, r r
 // Resolve returns the digest that a reference has now. A signature is verified for a digest, and a tag may move: whoever verified one reads
 // the digest afterwards.
 func (c *Client) Resolve(ctx context.Context, reference string) (digest.Digest, error) {
-	r, err := parse(reference)
-	if err != nil {
-		return "", err
+	_, found, err := c.find(ctx, reference)
+	return found.Digest, err
+}
+
+// find returns the parts of a reference, and the descriptor of the manifest that it names now.
+func (c *Client) find(ctx context.Context, reference string) (r registry.Reference, found ocispec.Descriptor, err error) {
+	if r, err = parse(reference); err != nil {
+		return r, found, err
 	}
-	_, found, err := c.manifest(ctx, r)
-	return found.Digest, explained(reference, err)
+	_, found, err = c.manifest(ctx, r)
+	return r, found, explained(reference, err)
 }
 
 // Pinned returns the reference of a digest in the repository of a reference.

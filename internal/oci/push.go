@@ -119,7 +119,7 @@ func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, erro
 		return "", explained(to, err)
 	}
 	// The signatures go first: a reader who finds the tag finds them.
-	if err := copySignatures(ctx, src, dst, found.Digest); err != nil {
+	if err := c.copySignatures(ctx, src, dst, found.Digest); err != nil {
 		return "", explained(from, err)
 	}
 	if _, err := oras.Copy(ctx, src, found.Digest.String(), dst, target.Reference, oras.DefaultCopyOptions); err != nil {
@@ -128,13 +128,22 @@ func (c *Client) Copy(ctx context.Context, from, to string) (digest.Digest, erro
 	return found.Digest, nil
 }
 
-// copySignatures copies the manifest of signatures, if there is one. cosign keeps it under a tag that is made of the digest that was signed.
-func copySignatures(ctx context.Context, src, dst *remote.Repository, signed digest.Digest) error {
-	tag := signatureTag(signed)
-	_, err := oras.Copy(ctx, src, tag, dst, tag, oras.DefaultCopyOptions)
-	if errors.Is(err, errdef.ErrNotFound) {
-		return nil
+// copySignatures copies the manifest of signatures, if there is one. Its parts are bounded as those that Verify reads: a hostile registry
+// would have the copy carry anything.
+func (c *Client) copySignatures(ctx context.Context, src, dst *remote.Repository, signed digest.Digest) error {
+	found, err := c.signatures(ctx, src, signed)
+	if err != nil || found.digest == "" {
+		return err
 	}
+	for _, layer := range found.layers {
+		if layer.Size > maxPayload || layer.MediaType != payloadMediaType {
+			return fmt.Errorf("a signature must be '%s' of at most %d bytes, not '%s' of %d", payloadMediaType, maxPayload, printable(layer.MediaType), layer.Size)
+		}
+	}
+	if found.config > maxManifest {
+		return fmt.Errorf("the configuration of the signatures must have at most %d bytes, not %d", maxManifest, found.config)
+	}
+	_, err = oras.Copy(ctx, src, found.digest.String(), dst, signatureTag(signed), oras.DefaultCopyOptions)
 	return err
 }
 

@@ -2,20 +2,16 @@ package oci
 
 import (
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/kilnvm/kiln/test/registry"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -23,21 +19,12 @@ import (
 func serve(t *testing.T, before func(http.Handler) http.Handler) (client *Client, host string) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	if before != nil {
-		handler = before(handler)
-	}
-	server := httptest.NewTLSServer(handler)
-	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	client, err := New(Options{CAFile: file, UserAgent: "kiln-test"})
+	server := registry.Start(t, before)
+	client, err := New(Options{CAFile: server.Authority, UserAgent: "kiln-test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client, strings.TrimPrefix(server.URL, "https://")
+	return client, server.Host
 }
 
 func example(content string) Artifact {

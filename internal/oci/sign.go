@@ -91,13 +91,9 @@ func PublicKey(raw []byte) (signature.Verifier, error) {
 // Sign adds a signature of the artifact that a reference names now, and returns the artifact's digest. Signatures of other keys stay. Like
 // cosign, it replaces the manifest of signatures: of two that sign at one moment, one must sign again.
 func (c *Client) Sign(ctx context.Context, reference string, signer signature.SignerVerifier) (digest.Digest, error) {
-	r, err := parse(reference)
+	r, found, err := c.find(ctx, reference)
 	if err != nil {
 		return "", err
-	}
-	_, found, err := c.manifest(ctx, r)
-	if err != nil {
-		return "", explained(reference, err)
 	}
 	image, err := name.NewDigest(r.Registry + "/" + r.Repository + "@" + found.Digest.String())
 	if err != nil {
@@ -122,10 +118,10 @@ func (c *Client) addSignature(ctx context.Context, repository *remote.Repository
 	if err != nil {
 		return err
 	}
-	if len(existing) == maxSignatures {
+	if len(existing.layers) == maxSignatures {
 		return fmt.Errorf("%s has %d signatures already", of, maxSignatures)
 	}
-	all := append(existing, layer)
+	all := append(existing.layers, layer)
 	// Cosign reads the manifest as that of an image, whose configuration lists the layers.
 	config := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
 	for _, l := range all {
@@ -159,18 +155,26 @@ func pushBlob(ctx context.Context, repository *remote.Repository, blob ocispec.D
 	return repository.Push(ctx, blob, bytes.NewReader(raw))
 }
 
-// signatures returns the layers of the manifest of signatures of a digest; none if there is no such manifest.
-func (c *Client) signatures(ctx context.Context, repository *remote.Repository, of digest.Digest) ([]ocispec.Descriptor, error) {
+// signatures are the parts of a manifest of signatures. The zero value stands for no manifest.
+type signatures struct {
+	digest digest.Digest
+	// config is the size of the configuration in bytes.
+	config int64
+	layers []ocispec.Descriptor
+}
+
+// signatures reads the manifest of signatures of a digest. It refuses more than maxSignatures.
+func (c *Client) signatures(ctx context.Context, repository *remote.Repository, of digest.Digest) (signatures, error) {
 	r := repository.Reference
 	r.Reference = signatureTag(of)
-	manifest, _, err := c.manifest(ctx, r)
+	manifest, found, err := c.manifest(ctx, r)
 	if errors.Is(err, errdef.ErrNotFound) {
-		return nil, nil
+		return signatures{}, nil
 	}
 	if err == nil && len(manifest.Layers) > maxSignatures {
 		err = fmt.Errorf("an artifact must have at most %d signatures, not %d", maxSignatures, len(manifest.Layers))
 	}
-	return manifest.Layers, err
+	return signatures{found.Digest, manifest.Config.Size, manifest.Layers}, err
 }
 
 // Verify returns the digest of the artifact that a reference names now if a signature of the key holds for it, and an UnsignedError
@@ -178,20 +182,16 @@ func (c *Client) signatures(ctx context.Context, repository *remote.Repository, 
 //
 // A signature is for a digest. The repository in the statement is not compared, as in cosign: a copied catalog keeps its signatures.
 func (c *Client) Verify(ctx context.Context, reference string, key signature.Verifier) (digest.Digest, error) {
-	r, err := parse(reference)
+	r, found, err := c.find(ctx, reference)
 	if err != nil {
 		return "", err
-	}
-	_, found, err := c.manifest(ctx, r)
-	if err != nil {
-		return "", explained(reference, err)
 	}
 	all, err := c.signatures(ctx, c.repository(r), found.Digest)
 	if err != nil {
 		return "", explained(reference, fmt.Errorf("the signatures cannot be read: %w", err))
 	}
 	unsigned := &UnsignedError{Reference: reference, Digest: found.Digest}
-	for _, layer := range all {
+	for _, layer := range all.layers {
 		if layer.MediaType != payloadMediaType {
 			continue
 		}

@@ -6,32 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
-	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/kilnvm/kiln/test/registry"
 	"github.com/sigstore/sigstore/pkg/signature"
 )
-
-// key returns a private key as cosign writes it, and its public key.
-func key(t *testing.T, password string) (private, public []byte) {
-	t.Helper()
-	_, created, err := signature.NewDefaultECDSASignerVerifier()
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := cryptoutils.MarshalPrivateKeyToDER(created)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed, err := encrypted.Encrypt(der, []byte(password))
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err = cryptoutils.MarshalPublicKeyToPEM(created.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: closed}), public
-}
 
 // TestSignAndVerify signs by two keys, copies, and verifies what holds and what does not.
 func TestSignAndVerify(t *testing.T) {
@@ -43,7 +20,7 @@ func TestSignAndVerify(t *testing.T) {
 	}
 	var keys []signature.Verifier
 	for i := range 3 {
-		private, public := key(t, "secret")
+		private, public := registry.Keys(t, "secret")
 		signer, err := PrivateKey(private, []byte("secret"))
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +60,7 @@ func TestSignAndVerify(t *testing.T) {
 
 // TestKeysThatAreRefused reads what is no key, and a key by another password.
 func TestKeysThatAreRefused(t *testing.T) {
-	private, public := key(t, "secret")
+	private, public := registry.Keys(t, "secret")
 	for _, test := range []struct {
 		name, want string
 		raw        []byte
@@ -105,7 +82,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 // TestSignatureOfAnother moves the signatures of one artifact to another's tag.
 func TestSignatureOfAnother(t *testing.T) {
 	client, host := serve(t, nil)
-	private, public := key(t, "")
+	private, public := registry.Keys(t, "")
 	signer, err := PrivateKey(private, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -37,3 +37,27 @@ func TestDecide(t *testing.T) {
 		}
 	}
 }
+
+// TestOrNone: profiles are pinned with presets, so that a VM that was pinned before there were profiles has none.
+func TestOrNone(t *testing.T) {
+	none := Entry{Names: []string{}, Given: true}
+	for _, test := range []struct {
+		text, why string
+		want      Entry
+	}{
+		{`{"presets":["a"]}`, "pinned by a release without profiles", none},
+		{`{"presets":[]}`, "pinned to no presets, and to no profiles", none},
+		{`{"presets":"","instancetype":"i"}`, "nothing is known while presets are requested", Entry{}},
+		{`{"instancetype":"i"}`, "admission pinned it; the controller has not", Entry{}},
+		{`{"presets":["a"],"profiles":""}`, "a request stays one", repin},
+		{`{"presets":["a"],"profiles":["x"]}`, "pinned", Entry{Names: []string{"x"}, Given: true}},
+	} {
+		if got := Parse(annotated(test.text)).OrNone().Profiles; !got.Equal(test.want) {
+			t.Errorf("%s: %+v, want %+v: %s", test.text, got, test.want, test.why)
+		}
+	}
+	if one, other := (Entry{Names: []string{"x"}, Bases: []string{"y"}, Given: true}), (Entry{Names: []string{"x"}, Given: true}); one.Equal(other) ||
+		Decide(one, other, Updated) != Refuse {
+		t.Error("bases come by the annotation")
+	}
+}

@@ -5,12 +5,14 @@ package pin
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/preset"
+	"github.com/kilnvm/kiln/pkg/profile"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -19,17 +21,34 @@ const (
 	Instancetype  = "instancetype"
 	Preference    = "preference"
 	Presets       = "presets"
+	Profiles      = "profiles"
 	Configuration = "configuration"
 )
 
-var keys = []string{Instancetype, Preference, Presets, Configuration}
+// bases is the part of Profiles that fills nothing by itself. It cannot be repinned alone.
+const bases = "bases"
+
+var keys = []string{Instancetype, Preference, Presets, Profiles, Configuration}
 
 // Entry is the value of one key. An absent key leaves the pin as it is, an empty string requests a repin.
 type Entry struct {
-	// Names are names of revisions: any number for presets, one for the other keys.
+	// Names are names of revisions: any number for presets and profiles, one for the other keys.
 	Names []string
+	// Bases are those of profiles, see v1alpha1.Pins.
+	Bases []string
 	// Given reports that the key is present.
 	Given bool
+}
+
+// Each yields the names, and then the bases with true.
+func (e Entry) Each() iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for i, name := range slices.Concat(e.Names, e.Bases) {
+			if !yield(name, i >= len(e.Names)) {
+				return
+			}
+		}
+	}
 }
 
 // RepinRequested reports whether the value is an empty string. An empty list is not: it pins no presets.
@@ -43,13 +62,13 @@ func (e Entry) Name() string { return strings.Join(e.Names, ", ") }
 
 // Equal reports whether both entries pin the same.
 func (e Entry) Equal(other Entry) bool {
-	return e.Given == other.Given && slices.Equal(e.Names, other.Names)
+	return e.Given == other.Given && slices.Equal(e.Names, other.Names) && slices.Equal(e.Bases, other.Bases)
 }
 
 // Written is the annotation as it was written, by Kiln or a tenant.
 type Written struct {
-	Instancetype, Preference, Presets, Configuration Entry
-	// Malformed reports that the value is not JSON of the right shape, or names more presets than may match.
+	Instancetype, Preference, Presets, Profiles, Configuration Entry
+	// Malformed reports that the value is not JSON of the right shape, or names more presets or profiles than a VMI may have.
 	Malformed bool
 }
 
@@ -60,28 +79,52 @@ func Parse(object metav1.Object) Written {
 	case !found:
 		return Written{}
 	case text == "":
-		repin := Entry{Names: []string{""}, Given: true}
-		return Written{Instancetype: repin, Preference: repin, Presets: repin, Configuration: repin}
+		return Written{Instancetype: repin, Preference: repin, Presets: repin, Profiles: repin, Configuration: repin}
 	}
 	var values struct {
 		Instancetype, Preference, Configuration *string
-		Presets                                 json.RawMessage
+		Presets, Profiles                       json.RawMessage
+		Bases                                   []string
 	}
 	if json.Unmarshal([]byte(text), &values) != nil {
 		return Written{Malformed: true}
 	}
 	written := Written{Instancetype: single(values.Instancetype), Preference: single(values.Preference), Configuration: single(values.Configuration)}
-	switch presets := &written.Presets; string(values.Presets) {
-	case "", "null":
-	case `""`:
-		*presets = Entry{Names: []string{""}, Given: true}
-	default:
-		presets.Given = true
-		if json.Unmarshal(values.Presets, &presets.Names) != nil || len(presets.Names) > preset.MaxMatching {
-			return Written{Malformed: true}
-		}
+	var err, malformed error
+	written.Presets, err = several(values.Presets)
+	written.Profiles, malformed = several(values.Profiles)
+	if written.Profiles.Pinned() {
+		written.Profiles.Bases = values.Bases
+	}
+	if err != nil || malformed != nil || len(written.Presets.Names) > preset.MaxMatching || len(written.Profiles.Names)+len(values.Bases) > profile.MaxProfiles {
+		return Written{Malformed: true}
 	}
 	return written
+}
+
+// repin is the value that requests a repin.
+var repin = Entry{Names: []string{""}, Given: true}
+
+// several reads the value of a key that names any number of revisions.
+func several(value json.RawMessage) (entry Entry, err error) {
+	switch string(value) {
+	case "", "null":
+		return Entry{}, nil
+	case `""`:
+		return repin, nil
+	}
+	err = json.Unmarshal(value, &entry.Names)
+	entry.Given = true
+	return entry, err
+}
+
+// OrNone returns the pins, with none for profiles that are absent beside pinned presets: both are pinned together, and a release without profiles
+// pinned presets alone.
+func (w Written) OrNone() Written {
+	if !w.Profiles.Given && w.Presets.Pinned() {
+		w.Profiles = Entry{Names: []string{}, Given: true}
+	}
+	return w
 }
 
 func single(value *string) Entry {
@@ -93,10 +136,13 @@ func single(value *string) Entry {
 
 // Read returns what a VM or VMI is pinned to. Keys are empty where the annotation is absent or malformed, or requests a repin.
 func Read(object metav1.Object) v1alpha1.Pins {
-	written := Parse(object)
+	written := Parse(object).OrNone()
 	pins := v1alpha1.Pins{Instancetype: written.Instancetype.Name(), Preference: written.Preference.Name(), Configuration: written.Configuration.Name()}
 	if written.Presets.Pinned() {
 		pins.Presets = append([]string{}, written.Presets.Names...)
+	}
+	if written.Profiles.Pinned() {
+		pins.Profiles, pins.Bases = append([]string{}, written.Profiles.Names...), written.Profiles.Bases
 	}
 	return pins
 }
@@ -132,6 +178,9 @@ func Write(object metav1.Object, pins v1alpha1.Pins) {
 		object.SetAnnotations(annotations)
 		return
 	}
+	if pins.Presets != nil && len(pins.Profiles) == 0 {
+		pins.Profiles = nil // the same as none, and what a VM without profiles always had
+	}
 	text, err := json.Marshal(pins)
 	if err != nil {
 		panic(err) // strings always marshal
@@ -156,6 +205,11 @@ func RequestRepin(vm metav1.Object, wanted ...string) error {
 		}
 		values[key] = ""
 	}
+	if slices.Contains(wanted, Profiles) {
+		delete(values, bases)
+	} else if _, found := values[Profiles]; !found && slices.Contains(wanted, Presets) && Parse(vm).Presets.Pinned() {
+		values[Profiles] = []string{} // "none" until now by the presets that are pinned
+	}
 	text, err := json.Marshal(values)
 	if err == nil {
 		annotate(vm, string(text))
@@ -167,7 +221,8 @@ func RequestRepin(vm metav1.Object, wanted ...string) error {
 func RepinPending(vm metav1.Object) bool {
 	w := Parse(vm)
 	return vm.GetAnnotations()[v1alpha1.AnnotationPins] == "" ||
-		w.Instancetype.RepinRequested() || w.Preference.RepinRequested() || w.Presets.RepinRequested() || w.Configuration.RepinRequested()
+		w.Instancetype.RepinRequested() || w.Preference.RepinRequested() || w.Presets.RepinRequested() ||
+		w.Profiles.RepinRequested() || w.Configuration.RepinRequested()
 }
 
 // annotate replaces the map of annotations instead of writing to it: the map may belong to a cache.

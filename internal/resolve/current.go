@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/preset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,28 +22,19 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinOb
 	if err != nil {
 		return nil, err
 	}
-	typed, errs := preset.Match(all, admit.Instance(vm))
+	typed, errs := preset.Match(all, selectable(vm))
 	if len(errs) > 0 {
-		for _, err := range errs {
-			err.Field = "spec.template." + err.Field // preset.Match judges the VMI
-		}
-		return nil, &Refusal{errs}
+		return nil, (&Refusal{errs}).OfTemplate() // preset.Match judges the VMI
 	}
 	var found []*pinObject
 	for i := range typed {
-		// Read again, untyped: a typed snapshot would lose the fields of a newer API. Presets have no untyped informer, so they are read live.
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(v1.VirtualMachineInstancePresetGroupVersionKind)
-		reader := r.Cached
-		if r.Live != nil {
-			reader = r.Live
-		}
-		if err := reader.Get(ctx, client.ObjectKeyFromObject(&typed[i]), object); apierrors.IsNotFound(err) {
+		draft, err := r.presetDraft(ctx, &typed[i])
+		if apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
 			return nil, fmt.Errorf("reading preset '%s': %w", typed[i].Name, err)
 		}
-		c, err := r.snapshot(ctx, presets, vm.Namespace, object)
+		c, err := r.stored(ctx, presets, draft)
 		if err != nil {
 			return nil, err
 		}
@@ -52,15 +43,40 @@ func (r Resolver) matching(ctx context.Context, vm *v1.VirtualMachine) ([]*pinOb
 	return found, nil
 }
 
-// configuration returns the configuration in force as a snapshot; none if the Resolver has no Defaults.
-func (r Resolver) configuration(ctx context.Context, namespace string) ([]*pinObject, error) {
+// presetDraft returns the snapshot of a preset. It is of the untyped object, since a typed one would lose the fields of a newer API. Presets have no
+// untyped informer, so the object is read live, once for each version.
+func (r Resolver) presetDraft(ctx context.Context, typed *v1.VirtualMachineInstancePreset) (revision.Draft, error) {
+	if known, ok := r.Memo.remembered(typed.Namespace, typed); ok {
+		return known, nil
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(v1.VirtualMachineInstancePresetGroupVersionKind)
+	reader := r.Cached
+	if r.Live != nil {
+		reader = r.Live
+	}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(typed), object); err != nil {
+		return revision.Draft{}, err
+	}
+	return r.draft(typed.Namespace, object)
+}
+
+// configuration returns the configuration in force as a snapshot for the VM's namespace; none if the Resolver has no Defaults.
+func (r Resolver) configuration(ctx context.Context, vm *v1.VirtualMachine) ([]*pinObject, error) {
 	if r.Defaults == nil {
 		return nil, nil
 	}
-	object, err := config.Snapshot(*r.Defaults)
+	draft, err := r.Memo.snapshotOf(*r.Defaults, func() (revision.Draft, error) {
+		object, err := config.Snapshot(*r.Defaults)
+		if err != nil {
+			return revision.Draft{}, err
+		}
+		return revision.NewDraft("", &unstructured.Unstructured{Object: object})
+	})
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.snapshot(ctx, configurations, namespace, &unstructured.Unstructured{Object: object})
+	draft.Namespace = vm.Namespace
+	found, err := r.stored(ctx, configurations, draft)
 	return []*pinObject{found}, err
 }

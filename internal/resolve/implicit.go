@@ -3,46 +3,47 @@ package resolve
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/kilnvm/kiln/pkg/admit"
-	"github.com/kilnvm/kiln/pkg/preset"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A VM gets presets and the cluster's defaults without naming them: presets that match the labels of its VMI, and the configuration in force.
-// The controller pins both when it first reconciles the VM: from then on, editing them does not change the VM.
+// A VM gets presets, profiles and the cluster's defaults without naming them: presets and profiles that match the labels of its VMI, and the
+// configuration in force. A new VM is pinned to them when it is admitted, if all their revisions exist already; otherwise the controller writes those
+// and pins the VM when it first reconciles it. From then on, editing them does not change the VM.
 
-// implicit is one of the two kinds that no field names, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on create.
+// implicit is one of the three kinds that no field names, with the pins in the request (now) and in the stored VM (was). old is the stored VM, nil on create.
 type implicit struct {
 	pinKind
 	vm, old  *v1.VirtualMachine
 	now, was pin.Entry
-	// current returns what a new pin would name. It reads once, since presets are read one by one.
+	// current returns what a new pin would name. It reads once, since presets and profiles are read one by one.
 	current func() ([]*pinObject, error)
 }
 
-// implicits returns presets and configuration of a VM, with their pins.
+// implicits returns presets, profiles and configuration of a VM, with their pins. Where the stored VM is pinned to profiles, a key that is absent in the
+// request keeps them; where it is not, as in a backup, the key that is absent beside presets means none.
 func (r Resolver) implicits(ctx context.Context, vm, old *v1.VirtualMachine) []implicit {
 	now, was := pin.Parse(vm), pin.Written{}
 	if old != nil {
-		was = pin.Parse(old)
+		was = pin.Parse(old).OrNone()
+	}
+	once := func(current func(context.Context, *v1.VirtualMachine) ([]*pinObject, error)) func() ([]*pinObject, error) {
+		return sync.OnceValues(func() ([]*pinObject, error) { return current(ctx, vm) })
 	}
 	return []implicit{
-		{presets, vm, old, now.Presets, was.Presets, sync.OnceValues(func() ([]*pinObject, error) { return r.matching(ctx, vm) })},
-		{configurations, vm, old, now.Configuration, was.Configuration, sync.OnceValues(func() ([]*pinObject, error) { return r.configuration(ctx, vm.Namespace) })},
+		{presets, vm, old, now.Presets, was.Presets, once(r.matching)},
+		{profiles, vm, old, now.Profiles, was.Profiles, once(r.selectedProfiles)},
+		{configurations, vm, old, now.Configuration, was.Configuration, once(r.configuration)},
 	}
 }
 
-// resolveImplicit returns what a VM is pinned to; nil if it is not pinned yet, because the controller writes the first pin.
+// resolveImplicit returns what a VM is pinned to; nil if it is not pinned yet. The first pin is that of pinNew, else the controller's.
 func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *Resolution) (found []*pinObject, refused field.ErrorList, err error) {
 	event := pin.Updated
 	if i.old == nil {
@@ -58,41 +59,46 @@ func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *R
 	case pin.Honour:
 		if found, err = r.restored(ctx, i); found == nil && err == nil {
 			resolution.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
+			if i.field == pin.Profiles {
+				found, err = i.current() // at once: beside pinned presets, an absent key would mean none
+			}
 		}
 		return found, nil, err
 	}
 	found, err = r.recorded(ctx, i)
-	if err != nil || action == pin.Keep || slices.Equal(i.now.Names, revisions(found)) {
+	if err != nil || action == pin.Keep || i.now.Equal(entryOf(found)) {
 		return found, nil, err
 	}
-	if found, err = i.current(); err != nil || slices.Equal(i.now.Names, revisions(found)) {
+	if found, err = i.current(); err != nil || i.now.Equal(entryOf(found)) {
 		return found, nil, err
 	}
 	return nil, field.ErrorList{replacedPin(i.now.Names...)}, nil
 }
 
-// restored returns the revisions that the request names; nil if one of them does not exist, was changed, or does not match this VM.
+// restored returns the revisions that the request names; nil if one of them does not exist or was changed, or if they do not match this VM.
 func (r Resolver) restored(ctx context.Context, i implicit) ([]*pinObject, error) {
 	all := []*pinObject{}
-	for _, name := range i.now.Names {
+	for name, base := range i.now.Each() {
 		found, err := r.impliedRevision(ctx, i, name)
-		if errors.As(err, new(*revision.Untrusted)) || err == nil && (found == nil || !found.matches(i.vm)) {
+		if errors.As(err, new(*revision.Untrusted)) || err == nil && found == nil {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found)
+		all = append(all, found.as(base))
+	}
+	if i.fit != nil && !i.fit(all, i.vm) {
+		return nil, nil
 	}
 	return all, nil
 }
 
-// recorded returns what stays pinned after an update. If the labels of the VMI change, presets that no longer match are dropped, and presets
-// that match now and did not before are added. The others keep their revision, also if the preset was edited or deleted.
+// recorded returns what stays pinned after an update. If the labels of the VMI change, presets and profiles that no longer match are dropped, and
+// those that match now and did not before are added. The others keep their revision, also if the object was edited or deleted.
 func (r Resolver) recorded(ctx context.Context, i implicit) ([]*pinObject, error) {
 	kept := []*pinObject{}
-	names := map[string]bool{}
-	for _, name := range i.was.Names {
+	for name, base := range i.was.Each() {
 		found, err := r.impliedRevision(ctx, i, name)
 		if err == nil && found == nil {
 			err = revisionGone(name, i.field)
@@ -100,43 +106,16 @@ func (r Resolver) recorded(ctx context.Context, i implicit) ([]*pinObject, error
 		if err != nil {
 			return nil, err
 		}
-		names[found.source.Name] = true
-		if found.matches(i.vm) {
-			kept = append(kept, found)
-		}
+		kept = append(kept, found.as(base))
 	}
-	if !i.byLabels || !relabelled(i.vm, i.old) {
+	if i.relabel == nil || !relabelled(i.vm, i.old) {
 		return kept, nil
 	}
 	matching, err := i.current()
 	if err != nil {
 		return nil, err
 	}
-	for _, found := range matching {
-		if !names[found.source.Name] && !found.matches(i.old) {
-			kept = append(kept, found)
-		}
-	}
-	slices.SortFunc(kept, func(a, b *pinObject) int { return strings.Compare(a.source.Name, b.source.Name) })
-	return kept, nil
-}
-
-// matches reports whether a preset matches the VMI of a VM. A configuration matches every VMI.
-func (c *pinObject) matches(vm *v1.VirtualMachine) bool {
-	if c.preset == nil || vm.Spec.Template == nil {
-		return true
-	}
-	matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, admit.Instance(vm))
-	return len(matching) > 0
-}
-
-// relabelled reports whether the labels changed by which presets match, or the annotation that excludes a VMI from presets.
-func relabelled(vm, old *v1.VirtualMachine) bool {
-	if vm.Spec.Template == nil || old.Spec.Template == nil {
-		return false
-	}
-	now, was := vm.Spec.Template.ObjectMeta, old.Spec.Template.ObjectMeta
-	return !maps.Equal(now.Labels, was.Labels) || now.Annotations[preset.Exclude] != was.Annotations[preset.Exclude]
+	return i.relabel(change{was: kept, current: matching, vm: i.vm, old: i.old})
 }
 
 // impliedRevision returns a pinned revision from the cache, else from a current object with that content, else from the API server. Nil if it
@@ -148,7 +127,7 @@ func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) 
 		return found, err
 	}
 	now, err := i.current()
-	if err != nil {
+	if err != nil && !errors.As(err, new(*Refusal)) { // what is wrong with objects of now is no matter of what is pinned
 		return nil, err
 	}
 	for _, found := range now {
@@ -159,25 +138,59 @@ func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) 
 	return r.revision(ctx, i.pinKind, key)
 }
 
-// Complete returns pins with the current presets and configuration where the given ones have none, and drafts of the revisions to write first.
-// A *Refusal names presets whose selector cannot be read.
+// pinNew pins a new VM to presets, profiles and configuration where nothing has pinned it yet, if that takes no revision that has to be written. If it
+// does, or if something cannot be read, nothing is pinned here: writing hundreds of revisions takes longer than a request may, and the controller
+// completes such a VM. It pins all or none, so that the controller writes to a VM once or not at all.
+func (r Resolver) pinNew(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution) {
+	added, err := r.complete(ctx, vm, resolution.Pins)
+	if err != nil || len(added.Drafts) > 0 {
+		return
+	}
+	resolution.Pins = added.Pins
+	if added.Presets != nil {
+		resolution.Presets = added.Presets
+	}
+	if added.Profiles != nil {
+		resolution.Profiles = added.Profiles
+	}
+	if added.Defaults != nil {
+		resolution.Defaults = added.Defaults
+	}
+}
+
+// Complete returns pins with the current presets, profiles and configuration where the given ones have none, and drafts of the revisions to write
+// first. A *Refusal names presets whose selector cannot be read, and profiles that cannot be applied.
 func (r Resolver) Complete(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (v1alpha1.Pins, []revision.Draft, error) {
-	var added Resolution
-	if pins.Presets == nil {
-		found, err := r.matching(ctx, vm)
-		if err != nil {
-			return pins, nil, err
-		}
-		added.take(presets, append([]*pinObject{}, found...))
-		pins.Presets = added.Pins.Presets
+	added, err := r.complete(ctx, vm, pins)
+	if err != nil {
+		return pins, nil, err
 	}
-	if pins.Configuration == "" {
-		found, err := r.configuration(ctx, vm.Namespace)
-		if err != nil {
-			return pins, nil, err
+	return added.Pins, added.Drafts, nil
+}
+
+// complete is Complete, with what is added to the pins.
+func (r Resolver) complete(ctx context.Context, vm *v1.VirtualMachine, pins v1alpha1.Pins) (Resolution, error) {
+	added := Resolution{Pins: pins}
+	for _, missing := range []struct {
+		pinKind
+		pinned  bool
+		current func(context.Context, *v1.VirtualMachine) ([]*pinObject, error)
+	}{
+		{presets, pins.Presets != nil, r.matching},
+		{profiles, pins.PinsProfiles(), r.selectedProfiles},
+		{configurations, pins.Configuration != "", r.configuration},
+	} {
+		if missing.pinned {
+			continue
 		}
-		added.take(configurations, found)
-		pins.Configuration = added.Pins.Configuration
+		found, err := missing.current(ctx, vm)
+		if err != nil {
+			return added, err
+		}
+		if missing.several() {
+			found = append([]*pinObject{}, found...) // that there are none is a pin too
+		}
+		added.take(missing.pinKind, found)
 	}
-	return pins, added.Drafts, nil
+	return added, nil
 }

@@ -55,6 +55,10 @@ func TestPinsOfImplicits(t *testing.T) {
 		}
 		return `{"presets":["` + strings.Join(names, `","`) + `"],"configuration":"` + configuration.GetName() + `"}`
 	}
+	illegible := presetFor("x", "web", "auto")
+	if err := unstructured.SetNestedField(illegible.Object, "no label!", "spec", "selector", "matchLabels", "app"); err != nil {
+		t.Fatal(err)
+	}
 	kept := pinsOf(before, old)
 	none := strings.Replace(pinsOf(before), `""`, "", 1)
 	marked := stored(t, was)
@@ -69,7 +73,21 @@ func TestPinsOfImplicits(t *testing.T) {
 		refused   bool
 		failed    string
 	}{
-		{name: "create", why: "the controller pins them when it sees the VM", vm: labelled("web"), objects: []*unstructured.Unstructured{is}},
+		{name: "create", why: "all revisions exist", vm: labelled("web"), objects: []*unstructured.Unstructured{is, second, current, now},
+			want: pinsOf(now, current)},
+		{name: "create without presets", why: "that there are none takes no revision", vm: labelled("web"), objects: []*unstructured.Unstructured{now},
+			want: strings.Replace(pinsOf(now), `""`, "", 1)},
+		{name: "create before any other VM", why: "the controller writes the revisions", vm: labelled("web"), objects: []*unstructured.Unstructured{is}},
+		{name: "create after an edit of the preset", why: "nothing is pinned rather than a part", vm: labelled("web"),
+			objects: []*unstructured.Unstructured{is, old, now}},
+		{name: "create after an edit of the configuration", why: "nothing is pinned rather than a part", vm: labelled("web"),
+			objects: []*unstructured.Unstructured{is, current, before}},
+		{name: "create while the revision is about to be deleted", why: "the mark must go, which is a write", vm: labelled("web"),
+			objects: []*unstructured.Unstructured{was, marked, now}},
+		{name: "create beside a preset that cannot be read", why: "validation names it", vm: labelled("web"),
+			objects: []*unstructured.Unstructured{is, illegible, current, now}},
+		{name: "restore of a part", why: "the rest is as for any new VM", vm: labelled("web", annotated(`{"presets":["`+old.GetName()+`"]}`)),
+			objects: []*unstructured.Unstructured{is, old, now}, want: pinsOf(now, old)},
 		{name: "restore", why: "revisions that exist here and fit are honoured", vm: labelled("web", annotated(kept)),
 			objects: []*unstructured.Unstructured{is, old, before}, want: kept},
 		{name: "restore of a marked one", why: "writing it takes the mark away", vm: labelled("web", annotated(kept)),
@@ -78,7 +96,7 @@ func TestPinsOfImplicits(t *testing.T) {
 			objects: []*unstructured.Unstructured{is, before}, want: none},
 		{name: "restore without revisions", why: "nothing to honour", vm: labelled("web", annotated(kept)), objects: []*unstructured.Unstructured{is}, warnings: 2},
 		{name: "restore of another's preset", why: "it does not match this VMI", vm: labelled("db", annotated(kept)),
-			objects: []*unstructured.Unstructured{old, before}, want: strings.Replace(kept, `"presets":["`+old.GetName()+`"],`, "", 1), warnings: 1},
+			objects: []*unstructured.Unstructured{old, before}, want: none, warnings: 1},
 		{name: "first pin", why: "the controller's", vm: labelled("web", annotated(kept)), old: labelled("web"),
 			objects: []*unstructured.Unstructured{is, old, before}, want: kept},
 		{name: "update", why: "what was edited meanwhile is not for VMIs that were there", vm: labelled("web", annotated(kept)),
@@ -110,7 +128,7 @@ func TestPinsOfImplicits(t *testing.T) {
 			objects: []*unstructured.Unstructured{was, before}, want: kept, drafts: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			resolution, err := Resolver{Cached: objects.New(scheme(t), test.objects...), Defaults: defaults}.VM(t.Context(), test.vm, test.old)
+			resolution, err := Resolver{Cached: objects.New(scheme(t), test.objects...), Defaults: defaults, CompletesNew: true}.VM(t.Context(), test.vm, test.old)
 			refused := ""
 			if test.refused {
 				refused = "metadata.annotations[kilnvm.io/pins]"

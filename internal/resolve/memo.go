@@ -1,7 +1,12 @@
 package resolve
 
 import (
+	"bytes"
+	"reflect"
+	"sync/atomic"
+
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,13 +15,35 @@ import (
 
 // Memo caches what was decoded from stored objects: ten thousand VMs of one instancetype verify and decode its revision once. It is safe for
 // concurrent use. Its values are shared and must not be changed. The nil Memo caches nothing.
-type Memo struct{ entries *lru.Cache }
+type Memo struct {
+	entries, profiles *lru.Cache
+	// configured is the snapshot of the configuration that was pinned last.
+	configured atomic.Pointer[configured]
+}
+
+// configured is a configuration with its snapshot, as a draft of no namespace.
+type configured struct {
+	defaults config.Defaults
+	draft    revision.Draft
+}
 
 // memoSize is the number of values, of about 2 KiB each: a thousand instancetypes and preferences in a few namespaces.
 const memoSize = 4096
 
 // NewMemo returns an empty Memo.
-func NewMemo() *Memo { return &Memo{lru.New(memoSize)} }
+func NewMemo() *Memo { return &Memo{entries: lru.New(memoSize), profiles: lru.New(profileMemoSize)} }
+
+// profileMemoSize is the number of parsed profiles and of decoded drafts, of some 10 KiB each. They are remembered apart: every review reads all profiles
+// of its namespace, and namespaces with hundreds of them must not displace the instancetypes of all others.
+const profileMemoSize = 2048
+
+// forProfiles returns a Memo of the same lifetime that holds the profiles.
+func (m *Memo) forProfiles() *Memo {
+	if m == nil {
+		return nil
+	}
+	return &Memo{entries: m.profiles}
+}
 
 // version identifies stored content: UID and resourceVersion never stand for two contents. The purpose is the namespace of a live object's
 // snapshot, or the kind that a revision is read as.
@@ -41,6 +68,55 @@ func memoized[T any](m *Memo, object metav1.Object, purpose string, fresh func()
 		m.entries.Add(v, made)
 	}
 	return made, err
+}
+
+// snapshotOf returns what fresh returned for these defaults, else calls fresh: a configuration lasts for days, and each new VM is pinned to it.
+func (m *Memo) snapshotOf(defaults config.Defaults, fresh func() (revision.Draft, error)) (revision.Draft, error) {
+	if m == nil {
+		return fresh()
+	}
+	if last := m.configured.Load(); last != nil && reflect.DeepEqual(last.defaults, defaults) {
+		return last.draft, nil
+	}
+	draft, err := fresh()
+	if err == nil {
+		m.configured.Store(&configured{defaults, draft})
+	}
+	return draft, err
+}
+
+// decodedDraft is what a draft of this data decodes to, in any namespace.
+type decodedDraft struct {
+	data   []byte
+	object *pinObject
+}
+
+// decoded returns what a draft decodes to, without the draft. It is decoded once: each new VM of a namespace has the draft until its revision exists.
+func (m *Memo) decoded(f pinKind, draft revision.Draft) (*pinObject, error) {
+	if m == nil {
+		return f.read(draft.Name, draft.Data)
+	}
+	key := version{resource: draft.Name, purpose: f.field}
+	if known, ok := m.profiles.Get(key); ok && bytes.Equal(known.(decodedDraft).data, draft.Data) {
+		return known.(decodedDraft).object, nil
+	}
+	made, err := f.read(draft.Name, draft.Data)
+	if err == nil {
+		m.profiles.Add(key, decodedDraft{draft.Data, made})
+	}
+	return made, err
+}
+
+// remembered returns the draft of this version of an object for a namespace, if there is one.
+func (m *Memo) remembered(namespace string, object metav1.Object) (revision.Draft, bool) {
+	if m == nil || object.GetUID() == "" || object.GetResourceVersion() == "" {
+		return revision.Draft{}, false
+	}
+	known, ok := m.entries.Get(version{object.GetUID(), object.GetResourceVersion(), namespace})
+	if !ok {
+		return revision.Draft{}, false
+	}
+	return known.(revision.Draft), true
 }
 
 // draft returns the snapshot of a live object for a namespace.

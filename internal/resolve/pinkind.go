@@ -10,34 +10,40 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/profile"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/instancetype"
 )
 
-// pinObject is an object that a VM can be pinned to, decoded from a revision or from a live object. Of the four typed fields one is set.
+// pinObject is an object that a VM can be pinned to, decoded from a revision or from a live object. Of the five typed fields one is set.
 type pinObject struct {
 	source       instancetype.Source
 	instancetype *instancetype.Instancetype
 	preference   *instancetype.Preference
 	preset       *v1.VirtualMachineInstancePreset
+	profile      *profile.Profile
 	defaults     *config.Defaults
+	// base reports that others extend the profile, and that it fills nothing by itself.
+	base bool
 	// revision is the name of its ControllerRevision; v1alpha1.PinNone if a volume recommends no object.
 	revision string
 	// draft is set when the revision does not exist yet.
 	draft *revision.Draft
 }
 
-// pinKind is one of the four kinds of objects that a VM is pinned to, with what differs between them.
+// pinKind is one of the five kinds of objects that a VM is pinned to, with what differs between them.
 type pinKind struct {
 	// field is its key in the annotation with the pins, and the name of the matcher in the spec of a VM if it has one.
 	field string
 	instancetype.KindNames
 	// label of a volume's source recommends one by name; with '-kind' appended, by kind.
 	label string
-	// byLabels: which ones a VM gets depends on the labels of its VMI.
-	byLabels bool
+	// fit reports whether these, and no others, may be pinned together by a VM. Nil: any.
+	fit func(found []*pinObject, vm *v1.VirtualMachine) bool
+	// relabel returns what is pinned after the labels of the VMI have changed. Nil: what was.
+	relabel func(change) ([]*pinObject, error)
 	// decode decodes a snapshot into the field of this kind.
 	decode func(*pinObject, []byte) error
 	// pin sets objects and the names of their revisions in a Resolution.
@@ -74,7 +80,8 @@ var (
 		},
 	}
 	presets = pinKind{
-		field: pin.Presets, KindNames: instancetype.KindNames{Namespaced: v1.VirtualMachineInstancePresetGroupVersionKind.Kind}, byLabels: true,
+		field: pin.Presets, KindNames: instancetype.KindNames{Namespaced: v1.VirtualMachineInstancePresetGroupVersionKind.Kind},
+		fit: presetsFit, relabel: relabelPresets,
 		decode: func(c *pinObject, data []byte) error {
 			err := json.Unmarshal(data, &c.preset)
 			if err == nil && c.preset != nil {
@@ -83,10 +90,24 @@ var (
 			return err
 		},
 		pin: func(a *Resolution, found []*pinObject) {
-			a.Presets, a.Pins.Presets = []v1.VirtualMachineInstancePreset{}, revisions(found)
+			a.Presets, a.Pins.Presets = []v1.VirtualMachineInstancePreset{}, entryOf(found).Names
 			for _, c := range found {
 				a.Presets = append(a.Presets, *c.preset)
 			}
+		},
+	}
+	profiles = pinKind{
+		field: pin.Profiles, KindNames: instancetype.KindNames{Namespaced: v1alpha1.KindGuestProfile, Cluster: v1alpha1.KindClusterGuestProfile},
+		fit: profilesFit, relabel: relabelProfiles,
+		decode: func(c *pinObject, data []byte) (err error) {
+			if c.profile, err = profile.Read(c.revision, data); err == nil {
+				c.source = instancetype.Source{Kind: c.profile.Kind, Name: c.profile.Name, Revision: c.revision}
+			}
+			return err
+		},
+		pin: func(a *Resolution, found []*pinObject) {
+			pinned := entryOf(found)
+			a.Profiles, a.Pins.Profiles, a.Pins.Bases = enginesOf(found), pinned.Names, pinned.Bases
 		},
 	}
 	// configurations have no API: their snapshots are all there is of them.
@@ -105,6 +126,9 @@ var (
 	}
 )
 
+// several reports whether a VM may be pinned to any number of the kind.
+func (f pinKind) several() bool { return f.fit != nil }
+
 // read decodes a snapshot. Nil if it is of another kind: a pin may name any revision of the namespace.
 func (f pinKind) read(name string, data []byte) (*pinObject, error) {
 	var object unstructured.Unstructured
@@ -121,13 +145,17 @@ func (f pinKind) read(name string, data []byte) (*pinObject, error) {
 	return found, nil
 }
 
-// revisions returns the names of the objects' revisions; never nil, because an empty list of presets is a pin too.
-func revisions(found []*pinObject) []string {
-	names := make([]string, 0, len(found))
+// entryOf returns the names of the objects' revisions. Its Names are never nil, because an empty list of presets or profiles is a pin too.
+func entryOf(found []*pinObject) pin.Entry {
+	entry := pin.Entry{Names: make([]string, 0, len(found)), Given: true}
 	for _, c := range found {
-		names = append(names, c.revision)
+		if c.base {
+			entry.Bases = append(entry.Bases, c.revision)
+		} else {
+			entry.Names = append(entry.Names, c.revision)
+		}
 	}
-	return names
+	return entry
 }
 
 // revisionGone is the error for a revision that a VM is pinned to and that was deleted. The current one must not silently take its place.

@@ -16,10 +16,10 @@ import (
 )
 
 // revision returns a verified revision. Nil if it does not exist or is of another kind; a *revision.Untrusted error if its content is not
-// what its name says.
+// what its name says. The revision belongs to the cache: a VM may be pinned to a hundred, and copying them would cost more than all else.
 func (r Resolver) revision(ctx context.Context, f pinKind, key client.ObjectKey) (*pinObject, error) {
 	var stored appsv1.ControllerRevision
-	if err := r.get(ctx, key, &stored); err != nil {
+	if err := r.get(ctx, key, &stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return memoized(r.Memo, &stored, f.field, func() (*pinObject, error) { return f.trusted(&stored) })
@@ -38,7 +38,8 @@ func (f pinKind) trusted(stored *appsv1.ControllerRevision) (*pinObject, error) 
 	return found, err
 }
 
-// live returns the object that a matcher names, as a snapshot and as it is. Nil if it does not exist.
+// live returns the object that a matcher names, as a snapshot and as it is. Nil if it does not exist. The object belongs to the cache: each
+// review of a VM reads two of them, and a copy costs more than finding it. Nobody may change it.
 func (r Resolver) live(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	kind := ref.pinKind.Canonical(ref.kind)
@@ -47,7 +48,7 @@ func (r Resolver) live(ctx context.Context, ref *reference) (*pinObject, *unstru
 	if kind == ref.Namespaced {
 		key.Namespace = ref.namespace
 	}
-	if err := r.get(ctx, key, object); err != nil {
+	if err := r.get(ctx, key, object, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
 	found, err := r.snapshot(ctx, ref.pinKind, ref.namespace, object)
@@ -60,15 +61,22 @@ func (r Resolver) snapshot(ctx context.Context, f pinKind, namespace string, obj
 	if err != nil {
 		return nil, err
 	}
-	known, err := r.cached().revision(ctx, f, client.ObjectKey{Namespace: namespace, Name: draft.Name})
+	return r.stored(ctx, f, draft)
+}
+
+// stored returns the content of a draft as the revision that exists, else as the draft.
+func (r Resolver) stored(ctx context.Context, f pinKind, draft revision.Draft) (*pinObject, error) {
+	known, err := r.cached().revision(ctx, f, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name})
 	if err != nil || known != nil {
 		return known, err
 	}
-	found, err := f.read(draft.Name, draft.Data)
-	if found != nil {
-		found.draft = &draft
+	decoded, err := r.Memo.decoded(f, draft)
+	if decoded == nil || err != nil {
+		return nil, err
 	}
-	return found, err
+	found := *decoded
+	found.draft = &draft
+	return &found, nil
 }
 
 // cached returns a Resolver that never calls the API server.
@@ -78,8 +86,8 @@ func (r Resolver) cached() Resolver {
 }
 
 // get reads from the cache, and on a miss once from the API server: the cache may lag behind.
-func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
-	err := r.Cached.Get(ctx, key, object)
+func (r Resolver) get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := r.Cached.Get(ctx, key, object, options...)
 	if apierrors.IsNotFound(err) && r.Live != nil && validKey(key) {
 		err = r.Live.Get(ctx, key, object)
 	}

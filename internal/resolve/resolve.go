@@ -1,8 +1,9 @@
-// Package resolve finds the instancetype, preference, presets and configuration that a VM refers to. One algorithm serves the webhook and the
+// Package resolve finds the instancetype, preference, presets, profiles and configuration that a VM refers to. One algorithm serves the webhook and the
 // controller, which read informer caches, and the command line, which reads files.
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/profile"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -32,13 +34,16 @@ type Resolver struct {
 	// Defaults are those of the configuration to which VMs are pinned; nil to pin none. The caller sets them for each object, so that one
 	// request is resolved and judged by one configuration.
 	Defaults *config.Defaults
+	// CompletesNew makes VM pin a VM that is created also to presets, profiles and configuration, see pinNew. Admission does when it writes the pins.
+	CompletesNew bool
 }
 
 // Resolution is what the references of one VM or VMI resolve to.
 type Resolution struct {
 	Set instancetype.Set
-	// Presets and Defaults are those that the VM is pinned to. Nil means that it is not pinned yet: the current ones apply.
+	// Presets, Profiles and Defaults are those that the VM is pinned to. Nil means that it is not pinned yet: the current ones apply.
 	Presets  []v1.VirtualMachineInstancePreset
+	Profiles []*profile.Profile
 	Defaults *config.Defaults
 	// Pins name the revisions of these. A reference to something that does not exist yet has none.
 	Pins v1alpha1.Pins
@@ -59,7 +64,7 @@ type Current struct {
 	// Path is the field of the VM that names it, or the volume that recommends it.
 	Path *field.Path
 	instancetype.Source
-	// Object is the whole of it. Its metadata is in no revision.
+	// Object is the whole of it. Its metadata is in no revision. It belongs to the cache, and must not be changed.
 	Object metav1.Object
 }
 
@@ -69,7 +74,7 @@ type Refusal struct{ Errors field.ErrorList }
 
 func (r *Refusal) Error() string { return r.Errors.ToAggregate().Error() }
 
-// VM resolves the matchers of a VM, and the presets and configuration that it is pinned to; old is the stored VM, nil on create. A matcher is
+// VM resolves the matchers of a VM, and the presets, profiles and configuration that it is pinned to; old is the stored VM, nil on create. A matcher is
 // resolved by its revisionName, else by the pin, else by the revision in the status, else by the live object. It returns a *Refusal with the
 // mistakes of all references at once.
 func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolution, error) {
@@ -102,8 +107,14 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 		refused = append(refused, errs...)
 		resolution.take(i.pinKind, found)
 	}
+	if resolution.Profiles == nil && resolution.Pins.PinsProfiles() {
+		resolution.Profiles = []*profile.Profile{} // none: pins of presets without those of profiles say so
+	}
 	if len(refused) > 0 {
 		return resolution, &Refusal{refused}
+	}
+	if old == nil && r.CompletesNew {
+		r.pinNew(ctx, vm, &resolution)
 	}
 	if resolution.Waiting { // resolution runs again when the volume exists
 		return resolution, nil
@@ -117,7 +128,7 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 // not exist is an error, since a VMI without it would be another one.
 func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Resolution, error) {
 	resolution := Resolution{Set: instancetype.Set{Architecture: vmi.Annotations[v1alpha1.AnnotationArchitecture]}}
-	written := pin.Parse(vmi)
+	written := pin.Parse(vmi).OrNone()
 	if written.Malformed {
 		resolution.warn("annotation '%s' cannot be read and has no effect", v1alpha1.AnnotationPins)
 	}
@@ -125,12 +136,13 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Reso
 		pinKind
 		pin.Entry
 	}{
-		{instancetypes, written.Instancetype}, {preferences, written.Preference}, {presets, written.Presets}, {configurations, written.Configuration},
+		{instancetypes, written.Instancetype}, {preferences, written.Preference}, {presets, written.Presets},
+		{profiles, written.Profiles}, {configurations, written.Configuration},
 	} {
 		if pinned.RepinRequested() {
 			continue
 		}
-		found, err := r.all(ctx, vmi.Namespace, pinned.pinKind, pinned.Names)
+		found, err := r.all(ctx, vmi.Namespace, pinned.pinKind, pinned.Entry)
 		if err != nil {
 			return resolution, err
 		}
@@ -139,12 +151,25 @@ func (r Resolver) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance) (Reso
 	return resolution, nil
 }
 
-// all returns revisions of a kind by their names; nil for nil names. PinNone names none. It fails if one does not exist.
-func (r Resolver) all(ctx context.Context, namespace string, f pinKind, names []string) (all []*pinObject, err error) {
-	if names != nil {
+// Configuration returns the configuration that a VMI is pinned to, and the Resolver's Defaults for a VMI that is pinned to none.
+func (r Resolver) Configuration(ctx context.Context, vmi *v1.VirtualMachineInstance) (*config.Defaults, error) {
+	pinned := pin.Parse(vmi).Configuration
+	if !pinned.Pinned() {
+		return r.Defaults, nil
+	}
+	found, err := r.all(ctx, vmi.Namespace, configurations, pinned)
+	if err != nil || len(found) == 0 {
+		return r.Defaults, err
+	}
+	return found[0].defaults, nil
+}
+
+// all returns the revisions of a kind that an entry names; nil for nil names. PinNone names none. It fails if one does not exist.
+func (r Resolver) all(ctx context.Context, namespace string, f pinKind, entry pin.Entry) (all []*pinObject, err error) {
+	if entry.Names != nil {
 		all = []*pinObject{}
 	}
-	for _, name := range names {
+	for name, base := range entry.Each() {
 		if name == v1alpha1.PinNone {
 			continue
 		}
@@ -156,7 +181,7 @@ func (r Resolver) all(ctx context.Context, namespace string, f pinKind, names []
 			return nil, fmt.Errorf("revision '%s' in annotation '%s' does not exist in namespace '%s': restore it, or remove the annotation for a VMI without %s",
 				name, v1alpha1.AnnotationPins, namespace, f.field)
 		}
-		all = append(all, found)
+		all = append(all, found.as(base))
 	}
 	return all, nil
 }
@@ -172,16 +197,18 @@ func (r Resolver) Presets(ctx context.Context, namespace string) ([]v1.VirtualMa
 
 // Input returns the input of stage 1 for a VMI: what it is pinned to, and for the rest what the namespace and the configuration have now.
 func (r Resolver) Input(ctx context.Context, namespace string, resolution Resolution, now config.Cluster) (admit.Input, error) {
-	in := admit.Input{Set: resolution.Set, Presets: resolution.Presets, Cluster: now}
+	in := admit.Input{Set: resolution.Set, Presets: resolution.Presets, Profiles: resolution.Profiles, Cluster: now}
 	if resolution.Defaults != nil {
 		in.Cluster.Defaults = *resolution.Defaults
 	}
-	if resolution.Presets != nil {
-		return in, nil
+	var err, unread error
+	if in.Presets == nil {
+		in.Presets, err = r.Presets(ctx, namespace)
 	}
-	var err error
-	in.Presets, err = r.Presets(ctx, namespace)
-	return in, err
+	if in.Profiles == nil {
+		in.Profiles, unread = r.Profiles(ctx, namespace)
+	}
+	return in, cmp.Or(err, unread)
 }
 
 // warn adds a warning, which the webhook returns to the author of the request.

@@ -13,6 +13,8 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/policy"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -22,9 +24,14 @@ type Reviewer struct {
 	// Configuration returns the configuration in force. Each review calls it once, so that one object is pinned to the configuration that it
 	// is judged by, also when another one comes into force meanwhile.
 	Configuration func() config.Cluster
+	// Policies returns the GuestPolicies in force, compiled; nil for none. It fails while they have not been read: nothing is admitted then.
+	Policies func() ([]*policy.Policy, error)
+	// Judged is called with what the policies say of an object, after violations of the stored VM were forgiven; nil to count nothing.
+	Judged func(policy.Result)
 	// Now returns the time by which instancetypes and preferences become obsolete; nil for the clock of this machine.
 	Now func() time.Time
-	// Stored means that the VMs that are reviewed exist already. None of them is refused because what it refers to is obsolete.
+	// Stored means that the VMs and VMIs that are reviewed exist already. None of them is refused because what it refers to is obsolete, or because of a
+	// policy, whose violations become warnings.
 	Stored bool
 }
 
@@ -34,6 +41,12 @@ type Asker struct {
 	Name string
 	// MayRead reports whether the account may read a source in another namespace. Nil: the reader refuses what it may not read.
 	MayRead func(context.Context, resolve.Source) (bool, error)
+	// User and DryRun are what policies read about the request.
+	User   authenticationv1.UserInfo
+	DryRun bool
+	// Seed is the identity of a VM that is created without one: the UID of the request. It is empty in a dry run, and where there is no request; then
+	// the controller gives the VM its UID.
+	Seed string
 }
 
 // VM is a VM after its review.
@@ -49,16 +62,29 @@ type VM struct {
 	// Input is what the engine judged the VM by.
 	Input admit.Input
 
+	// Policies is what the GuestPolicies say. Errors and warnings are in the verdict, too.
+	Policies policy.Result
+
 	given, old    *v1.VirtualMachine
+	seed          string
 	configuration config.Cluster
 	// authorised is the value of the annotation that records what the owner may read.
 	authorised string
 }
 
 // VM reviews a VM that is written; old is nil on create. The VM must have its namespace. Mistakes in its references are part of the
-// verdict. An error means that there is no verdict.
+// verdict, and so is what the policies say. An error means that there is no verdict.
 func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
-	reviewed := VM{given: vm, old: old, configuration: r.Configuration()}
+	reviewed, err := r.vm(ctx, vm, old, asker)
+	if err == nil {
+		err = r.judgeVM(ctx, &reviewed, asker)
+	}
+	return reviewed, cmp.Or(err, ctx.Err())
+}
+
+// vm is VM without the policies.
+func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
+	reviewed := VM{given: vm, old: old, seed: asker.Seed, configuration: r.Configuration()}
 	resolver := r.resolver(reviewed.configuration)
 	resolver.Rights = rights(vm, old, asker)
 	var err error
@@ -68,6 +94,10 @@ func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 		return reviewed, err
 	}
 	reviewed.Input, err = resolver.Input(ctx, vm.Namespace, reviewed.Resolved, reviewed.configuration)
+	var unreadable *resolve.Refusal
+	if errors.As(err, &unreadable) {
+		err = nil
+	}
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return reviewed, err
 	}
@@ -75,6 +105,9 @@ func (r Reviewer) VM(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	if mistakes != nil {
 		reviewed.Input.Set.Instancetype, reviewed.Input.Set.Preference = nil, nil
 		reviewed.Input.Mistakes = mistakes.Errors
+	}
+	if unreadable != nil {
+		reviewed.Input.Mistakes = append(reviewed.Input.Mistakes, unreadable.OfTemplate().Errors...)
 	}
 	if reviewed.Resolved.Waiting {
 		reviewed.authorised = authorised(vm, old, resolver.Rights)

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,7 +28,7 @@ const namespace = "team"
 func reading(t *testing.T, known ...*unstructured.Unstructured) objects.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(appsv1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	return objects.New(scheme, known...)
@@ -124,8 +125,8 @@ func TestConfigurationIsReadOnce(t *testing.T) {
 			return reviewed.Explicit.Spec.Domain.CPU.Model, "", err
 		}, ""},
 		{"an explicit VMI", func(r Reviewer) (string, string, error) {
-			r.Judge(vmi, Asker{})
-			return "Haswell", "", nil
+			_, err := r.Judge(t.Context(), vmi, Asker{})
+			return "Haswell", "", err
 		}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

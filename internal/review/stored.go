@@ -18,9 +18,17 @@ import (
 
 // Written reviews a VM that is about to be stored. It is VM, except for an update that only lost its pins, as 'kubectl replace' with the
 // original manifest does: that gets the pins of the old VM, and nothing is resolved or judged, so that it works without a catalog.
+// Policies judge a VM that is refused anyway, so that its owner reads all mistakes at once. Any other they judge when it is final, by VM.
 func (r Reviewer) Written(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
+	if old == nil {
+		vm, r.Resolver.CompletesNew = pin.Reconsidered(vm), true
+	}
 	if _, pinned := vm.Annotations[v1alpha1.AnnotationPins]; pinned || old == nil || !equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
-		return r.VM(ctx, vm, old, asker)
+		reviewed, err := r.vm(ctx, vm, old, asker)
+		if err == nil && !reviewed.Allowed() {
+			err = r.judgeVM(ctx, &reviewed, asker)
+		}
+		return reviewed, err
 	}
 	reviewed := VM{given: vm, old: old, configuration: r.Configuration(), authorised: old.Annotations[v1alpha1.AnnotationInference]}
 	reviewed.Resolved.Pins = pin.Read(old)
@@ -33,14 +41,13 @@ func (r Reviewer) Written(ctx context.Context, vm, old *v1.VirtualMachine, asker
 // revisions that it is pinned to and that do not exist yet. The VM must be allowed.
 func (v VM) Stored() (*v1.VirtualMachine, []revision.Draft) {
 	stored := *v.given // what is changed below is copied first
-	keepIdentity(&stored, v.old)
+	v.identify(&stored)
 	pins, drafts, architecture := v.Resolved.Pins, v.Resolved.Drafts, v.Resolved.Set.Architecture
 	if v.expands() && v.expand(&stored) {
 		// The template holds what instancetype, preference and architecture were; what the VM gets without naming it stays pinned.
-		pins, architecture = v1alpha1.Pins{Presets: pins.Presets, Configuration: pins.Configuration}, ""
-		drafts = slices.DeleteFunc(slices.Clone(drafts), func(d revision.Draft) bool {
-			return d.Name != pins.Configuration && !slices.Contains(pins.Presets, d.Name)
-		})
+		pins.Instancetype, pins.Preference, architecture = "", "", ""
+		kept := slices.Concat(pins.Presets, pins.Profiles, pins.Bases, []string{pins.Configuration})
+		drafts = slices.DeleteFunc(slices.Clone(drafts), func(d revision.Draft) bool { return !slices.Contains(kept, d.Name) })
 	}
 	annotate(&stored, v1alpha1.AnnotationInference, v.authorised)
 	annotate(&stored, v1alpha1.AnnotationArchitecture, architecture)
@@ -101,13 +108,16 @@ func (v VM) expand(vm *v1.VirtualMachine) bool {
 	return true
 }
 
-// keepIdentity restores the seed of UUID, serial and MACs that 'kubectl replace' with the original manifest would drop: a
-// VM that was restored under another UID would become another machine.
-func keepIdentity(vm, old *v1.VirtualMachine) {
-	if old == nil || old.Annotations[v1alpha1.AnnotationIdentity] == "" || vm.Annotations[v1alpha1.AnnotationIdentity] != "" {
-		return
+// identify gives a new VM the seed of UUID, serial and MACs, unless it brings one, as one from a backup or from Git does. In a VM that exists it restores
+// the seed that 'kubectl replace' with the original manifest would drop: the guest would become another machine.
+func (v VM) identify(vm *v1.VirtualMachine) {
+	seed := v.seed
+	if v.old != nil {
+		seed = v.old.Annotations[v1alpha1.AnnotationIdentity]
 	}
-	annotate(vm, v1alpha1.AnnotationIdentity, old.Annotations[v1alpha1.AnnotationIdentity])
+	if seed != "" && vm.Annotations[v1alpha1.AnnotationIdentity] == "" {
+		annotate(vm, v1alpha1.AnnotationIdentity, seed)
+	}
 }
 
 // authorised is what a VM has to record of the rights that its inference was asked with.

@@ -3,10 +3,12 @@ package review
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -23,12 +25,32 @@ type VMI struct {
 	Input admit.Input
 	// Merged is the part of the verdict that comes from making the VMI explicit. Judge on the explicit VMI returns the rest again.
 	Merged admit.Verdict
+	// Policies is what the GuestPolicies say. Errors and warnings are in the verdict, too.
+	Policies policy.Result
 
 	given *v1.VirtualMachineInstance
 }
 
 // VMI reviews a VMI that is created. The VMI must have its namespace. An error means that there is no verdict.
 func (r Reviewer) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
+	reviewed, err := r.vmi(ctx, vmi, asker)
+	if err == nil {
+		err = r.judgeVMI(ctx, &reviewed, asker)
+	}
+	return reviewed, err
+}
+
+// WrittenVMI reviews a VMI that is about to be stored. It is VMI, but policies judge only one that is refused anyway, see Written.
+func (r Reviewer) WrittenVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
+	reviewed, err := r.vmi(ctx, vmi, asker)
+	if err == nil && !reviewed.Allowed() {
+		err = r.judgeVMI(ctx, &reviewed, asker)
+	}
+	return reviewed, err
+}
+
+// vmi is VMI without the policies.
+func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
 	reviewed, now := VMI{given: vmi}, r.Configuration()
 	resolver := r.resolver(now)
 	var err error
@@ -36,6 +58,12 @@ func (r Reviewer) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 		return reviewed, err
 	}
 	reviewed.Input, err = resolver.Input(ctx, vmi.Namespace, reviewed.Resolved, now)
+	var unreadable *resolve.Refusal
+	if errors.As(err, &unreadable) {
+		reviewed.Explicit, reviewed.Merged.Errors = vmi.DeepCopy(), unreadable.Errors
+		reviewed.Verdict = reviewed.Merged
+		return reviewed, ctx.Err()
+	}
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return reviewed, err
 	}
@@ -50,9 +78,19 @@ func (r Reviewer) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	return reviewed, ctx.Err()
 }
 
-// Judge reviews a VMI that is explicit already, such as one that another webhook changed after it was made explicit.
-func (r Reviewer) Judge(explicit *v1.VirtualMachineInstance, asker Asker) admit.Verdict {
-	return admit.Judge(explicit, admit.Input{Cluster: r.Configuration(), User: asker.Name})
+// Judge reviews a VMI that is explicit already, such as one that another webhook changed after it was made explicit. An error means that there is no
+// verdict.
+func (r Reviewer) Judge(ctx context.Context, explicit *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
+	reviewed := VMI{given: explicit, Explicit: explicit, Input: admit.Input{Cluster: r.Configuration(), User: asker.Name}}
+	reviewed.Verdict = admit.Judge(explicit, reviewed.Input)
+	policies, err := r.policies()
+	if err != nil || len(policies) == 0 { // nothing asks for what the VMI is pinned to
+		return reviewed.Verdict, err
+	}
+	if reviewed.Resolved, err = r.resolver(reviewed.Input.Cluster).VMI(ctx, explicit); err == nil {
+		err = r.judgeVMI(ctx, &reviewed, asker)
+	}
+	return reviewed.Verdict, err
 }
 
 // Explain returns where each field of the VMI comes from. owner is the VM that it was made of and frozen the record of its hardware, each nil

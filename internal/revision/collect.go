@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -23,7 +24,8 @@ const MinGrace = 10 * time.Minute
 const Interval = 5 * time.Minute
 
 // Collector deletes revisions that no VM or VMI refers to, in two phases: it marks them, and deletes them after the grace period if still
-// nothing refers to them. One phase would race with admission, which may be about to store a VM with the revision.
+// nothing refers to them. One phase would race with admission, which may be about to store a VM with the revision. Two clocks decide that the grace period
+// is over: that of the mark, and for MinGrace of it the monotonic clock of this process.
 type Collector struct {
 	// Cached decides which revisions are marked. It may lag behind: a wrong mark is removed at the next collection and deletes nothing.
 	Cached client.Reader
@@ -31,7 +33,17 @@ type Collector struct {
 	Live client.Client
 	// Grace is at least MinGrace.
 	Grace time.Duration
-	Now   func() time.Time
+	// Now must read a monotonic clock, as time.Now does.
+	Now func() time.Time
+
+	// sighted has when this process first saw each mark. The time of a mark is that of another process' clock, which may be wrong.
+	sighted map[sighting]time.Time
+}
+
+// sighting is a mark of a revision.
+type sighting struct {
+	revision types.UID
+	since    string
 }
 
 // Start collects until the context ends. It is a manager.Runnable; without NeedLeaderElection, only the leader runs it.
@@ -59,7 +71,42 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	used, err := references(ctx, c.Cached)
+	byNamespace := map[string][]appsv1.ControllerRevision{}
+	for i := range revisions {
+		byNamespace[revisions[i].Namespace] = append(byNamespace[revisions[i].Namespace], revisions[i])
+	}
+	c.sight(revisions)
+	var errs []error
+	for namespace, of := range byNamespace {
+		errs = append(errs, c.collect(ctx, namespace, of))
+	}
+	return errors.Join(errs...)
+}
+
+// sight notes the marks that are new to this process, and drops those that are gone.
+func (c *Collector) sight(revisions []appsv1.ControllerRevision) {
+	now, before := c.Now(), c.sighted
+	c.sighted = map[sighting]time.Time{}
+	for i := range revisions {
+		if !Marked(&revisions[i]) {
+			continue
+		}
+		mark := sightingOf(&revisions[i])
+		if at, known := before[mark]; known {
+			c.sighted[mark] = at
+		} else {
+			c.sighted[mark] = now
+		}
+	}
+}
+
+func sightingOf(r *appsv1.ControllerRevision) sighting {
+	return sighting{r.UID, r.Annotations[v1alpha1.AnnotationUnusedSince]}
+}
+
+// collect marks and deletes the revisions of one namespace. A cache copies what it lists: all VMs of a cluster would be copied at once.
+func (c *Collector) collect(ctx context.Context, namespace string, revisions []appsv1.ControllerRevision) error {
+	used, err := references(ctx, c.Cached, client.InNamespace(namespace))
 	if err != nil {
 		return err
 	}
@@ -72,7 +119,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 			errs = append(errs, ignoreRaces(unmark(ctx, c.Live, r)))
 		case !marked:
 			errs = append(errs, ignoreRaces(c.mark(ctx, r)))
-		case c.Now().Sub(since) >= c.Grace:
+		case c.Now().Sub(since) >= c.Grace && c.Now().Sub(c.sighted[sightingOf(r)]) >= MinGrace:
 			expired = append(expired, *r)
 		}
 	}
@@ -82,10 +129,10 @@ func (c *Collector) Collect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remove deletes the expired revisions that a consistent list of VMs and VMIs does not refer to. The list is read after the revisions: a VM that
-// was stored before is on it. A VM that is admitted later removes the mark, which changes the resourceVersion, and the deletion fails.
+// remove deletes the expired revisions that a consistent list of the VMs and VMIs of their namespace does not refer to. The list is read after the
+// revisions: a VM that was stored before is on it. A VM that is admitted later removes the mark, which changes the resourceVersion, and the deletion fails.
 func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevision) error {
-	used, err := references(ctx, c.Live, pageSize)
+	used, err := references(ctx, c.Live, client.InNamespace(expired[0].Namespace), pageSize)
 	if err != nil {
 		return err
 	}
@@ -97,7 +144,10 @@ func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevis
 			continue
 		}
 		seen := client.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion}
-		if err := ignoreRaces(c.Live.Delete(ctx, r, seen)); err != nil {
+		err := c.Live.Delete(ctx, r, seen)
+		if err == nil {
+			removals.Inc()
+		} else if ignoreRaces(err) != nil {
 			errs = append(errs, fmt.Errorf("removing the unused revision '%s' in namespace '%s': %w", r.Name, r.Namespace, err))
 		}
 	}
@@ -109,12 +159,16 @@ func (c *Collector) remove(ctx context.Context, expired []appsv1.ControllerRevis
 func (c *Collector) mark(ctx context.Context, r *appsv1.ControllerRevision) error {
 	marked := r.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, v1alpha1.AnnotationUnusedSince, c.Now().UTC().Format(time.RFC3339))
-	return c.Live.Patch(ctx, marked, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
+	if err := c.Live.Patch(ctx, marked, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	c.sighted[sightingOf(marked)] = c.Now()
+	return nil
 }
 
 // Marked reports whether the collector has marked a revision as unused.
-func Marked(r *appsv1.ControllerRevision) bool {
-	_, marked := r.Annotations[v1alpha1.AnnotationUnusedSince]
+func Marked(r metav1.Object) bool {
+	_, marked := r.GetAnnotations()[v1alpha1.AnnotationUnusedSince]
 	return marked
 }
 

@@ -195,6 +195,30 @@ func TestRestoredMark(t *testing.T) {
 	}
 }
 
+// TestWrongClocks: the leader that marked had a clock that was slow, or this one has a fast one. A VM with the revision may be about to be stored.
+func TestWrongClocks(t *testing.T) {
+	d := draft(t, "s", "1Gi")
+	c := server(t, d.Object())
+	slow, clock := collector(c)
+	clock.Time = clock.Add(-time.Hour)
+	if err := slow.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next, clock := collector(c)
+	for _, step := range []struct {
+		after  time.Duration
+		exists bool
+	}{{0, true}, {MinGrace - time.Second, true}, {time.Second, false}} {
+		clock.Time = clock.Add(step.after)
+		if err := next.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if exists, _ := there(t, c, d); exists != step.exists {
+			t.Errorf("after %s more there %v, want %v", step.after, exists, step.exists)
+		}
+	}
+}
+
 func TestGraceIsBounded(t *testing.T) {
 	collector, _ := collector(server(t))
 	collector.Grace = MinGrace - 1

@@ -2,7 +2,9 @@ package revision
 
 import (
 	"context"
+	"strings"
 
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,12 +14,13 @@ import (
 type Named struct {
 	// Namespace and VM are those of the VM.
 	Namespace, VM string
-	// Kind and Name are those of the object. Kind is one of instancetype.CatalogKinds.
+	// Kind and Name are those of the object. Kind is one of instancetype.CatalogKinds. Both are empty for what is inferred from a volume and not
+	// pinned: which object that will be is not known before the volume can be read.
 	Kind, Name string
 }
 
-// NamedBy lists what the VMs of a namespace name; of all namespaces if it is empty. What is inferred from a volume has no name in the spec, and is
-// left out.
+// NamedBy lists what the VMs of a namespace name; of all namespaces if it is empty. What was inferred from a
+// volume is known by its revision, and is left out.
 func NamedBy(ctx context.Context, reader client.Reader, namespace string) (all []Named, err error) {
 	err = eachPage(ctx, reader, func(page *v1.VirtualMachineList) {
 		for i := range page.Items {
@@ -33,11 +36,22 @@ func namedBy(vm *v1.VirtualMachine) (all []Named) {
 			all = append(all, Named{vm.Namespace, vm.Name, kind, name})
 		}
 	}
+	pins, inferred := pin.Read(vm), false
 	if m := vm.Spec.Instancetype; m != nil {
 		add(instancetype.Kinds, m.Kind, m.Name)
+		inferred = m.InferFromVolume != "" && m.Name == "" && unrecorded(vm.Status.InstancetypeRef, pins.Instancetype, m.RevisionName)
 	}
 	if m := vm.Spec.Preference; m != nil {
 		add(instancetype.PreferenceKinds, m.Kind, m.Name)
+		inferred = inferred || m.InferFromVolume != "" && m.Name == "" && unrecorded(vm.Status.PreferenceRef, pins.Preference, m.RevisionName)
+	}
+	if inferred {
+		all = append(all, Named{Namespace: vm.Namespace, VM: vm.Name})
 	}
 	return all
+}
+
+// unrecorded reports whether no revision is named: neither by one of the names nor by the status, which KubeVirt writes.
+func unrecorded(status *v1.InstancetypeStatusRef, names ...string) bool {
+	return strings.Join(names, "") == "" && (status == nil || status.ControllerRevisionRef == nil)
 }

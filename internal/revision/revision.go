@@ -1,10 +1,12 @@
-// Package revision stores what VMs and VMIs are built from: content-addressed snapshots of instancetypes, preferences, presets and configurations,
-// as ControllerRevisions in the namespace of the VMs that use them.
+// Package revision stores what VMs and VMIs are built from: content-addressed snapshots of instancetypes, preferences, presets, profiles and
+// configurations, as ControllerRevisions in the namespace of the VMs that use them.
 package revision
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -52,11 +54,12 @@ func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error
 	return Draft{Namespace: namespace, Snapshot: snapshot, Labels: labels}, nil
 }
 
-// Object returns the ControllerRevision of a draft. It has no owner, because all VMs of an instancetype share it: Collector deletes it.
+// Object returns the ControllerRevision of a draft. It has no owner, because all VMs of an instancetype share it: Collector deletes it. It shares no
+// memory with the draft, which many requests use: a client decodes the answer of the API server into the object that it sends.
 func (d Draft) Object() *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, Labels: d.Labels},
-		Data:       runtime.RawExtension{Raw: d.Data},
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, Labels: maps.Clone(d.Labels)},
+		Data:       runtime.RawExtension{Raw: bytes.Clone(d.Data)},
 	}
 }
 
@@ -65,7 +68,9 @@ func (d Draft) Object() *appsv1.ControllerRevision {
 // not have the revision yet.
 func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
 	for _, draft := range drafts {
-		if err := write(ctx, c, draft); err != nil {
+		result, err := write(ctx, c, draft)
+		writes.WithLabelValues(result).Inc()
+		if err != nil {
 			return fmt.Errorf("writing revision '%s': %w", draft.Name, err)
 		}
 	}
@@ -75,23 +80,28 @@ func Write(ctx context.Context, c client.Client, drafts ...Draft) error {
 // attempts bounds the races with the collector and with others that remove its mark. Losing one is likely under load, losing five is not.
 const attempts = 5
 
-func write(ctx context.Context, c client.Client, draft Draft) error {
+// write returns what came of it: created, shared or failed.
+func write(ctx context.Context, c client.Client, draft Draft) (string, error) {
 	var err error
 	for range attempts {
-		if err = c.Create(ctx, draft.Object()); !apierrors.IsAlreadyExists(err) {
-			return err
+		if err = c.Create(ctx, draft.Object()); err == nil {
+			return created, nil
+		} else if !apierrors.IsAlreadyExists(err) {
+			return failed, err
 		}
 		existing := &appsv1.ControllerRevision{}
 		err = c.Get(ctx, client.ObjectKey{Namespace: draft.Namespace, Name: draft.Name}, existing)
 		if err == nil {
 			if err = Verify(existing); err != nil {
-				return err
+				return failed, err
 			}
 			err = unmark(ctx, c, existing)
 		}
-		if err == nil || !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return err
+		if err == nil {
+			return shared, nil
+		} else if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return failed, err
 		}
 	}
-	return err
+	return failed, err
 }

@@ -161,12 +161,17 @@ func unreadableReason(err error) string {
 	return ""
 }
 
+// clusterScoped reports whether the objects of a kind have no namespace, unlike their revisions.
+func clusterScoped(kind string) bool {
+	return kind == instancetype.Kinds.Cluster || kind == instancetype.PreferenceKinds.Cluster || kind == v1alpha1.KindClusterGuestProfile
+}
+
 // current returns an object as it is now; zero if it does not exist.
 func (l lookup) current(ctx context.Context, namespace string, object *unstructured.Unstructured) (current, error) {
 	if name, found := l.unserved[object.GetKind()]; found {
 		return current{name: name}, nil
 	}
-	if kind := object.GetKind(); kind == instancetype.Kinds.Cluster || kind == instancetype.PreferenceKinds.Cluster {
+	if clusterScoped(object.GetKind()) {
 		namespace = ""
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: object.GetKind() + "/" + object.GetName()}

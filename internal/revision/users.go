@@ -53,7 +53,7 @@ func add(to map[Object]map[string]bool, object Object, namespace, user string) {
 	if object.Kind == "" || object.Name == "" {
 		return
 	}
-	if object.Kind == instancetype.Kinds.Cluster || object.Kind == instancetype.PreferenceKinds.Cluster {
+	if clusterScoped(object.Kind) {
 		object.Namespace = ""
 	}
 	if to[object] == nil {

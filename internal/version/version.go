@@ -6,15 +6,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/spf13/cobra"
+	admission "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubevirt "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/yaml"
 )
 
-// stamp is the output of 'git describe', set by the Makefile with -ldflags: a build without -buildvcs, or from an archive, has no revision. The
-// linker can set variables only.
-var stamp string
+// Set with -ldflags by the Makefile and by manifests/images: a build without -buildvcs, or from an archive, has no revision. The linker can set variables
+// only.
+var (
+	stamp     string // the output of 'git describe'
+	revision  string // the commit
+	committed string // its time, as RFC 3339 has it
+)
 
 // Info is what a binary was built from. Unknown fields are empty.
 type Info struct {
@@ -25,6 +37,26 @@ type Info struct {
 	Time     string `json:"time,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
+	// Platform is the operating system and the architecture that the binary was built for.
+	Platform string `json:"platform"`
+	// APIs are the groups and versions that Kiln's programs read and write.
+	APIs []string `json:"apis"`
+	// Libraries are the versions of the modules that have the types of these APIs and the client of Kubernetes.
+	Libraries map[string]string `json:"libraries,omitempty"`
+}
+
+// libraries are the modules of Libraries.
+var libraries = []string{"k8s.io/api", "k8s.io/client-go", "kubevirt.io/api"}
+
+// apis returns the value of Info.APIs.
+func apis() []string {
+	versions := slices.Concat(kubevirt.GroupVersions,
+		[]schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.GroupVersion, admission.SchemeGroupVersion})
+	names := make([]string, 0, len(versions))
+	for _, v := range versions {
+		names = append(names, v.String())
+	}
+	return names
 }
 
 // Read returns the Info of the running binary. A binary without build information, such as one that was linked by other tools than Go's, has the
@@ -39,7 +71,10 @@ func Read() Info {
 
 // of reads the settings that 'go build' embeds. They are absent with -buildvcs=false.
 func of(build *debug.BuildInfo, stamped string) Info {
-	info := Info{Version: cmp.Or(stamped, build.Main.Version, "(devel)"), Go: build.GoVersion}
+	info := Info{
+		Version: cmp.Or(stamped, build.Main.Version, "(devel)"), Revision: revision, Time: committed, Go: build.GoVersion,
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, APIs: apis(),
+	}
 	for _, setting := range build.Settings {
 		switch setting.Key {
 		case "vcs.revision":
@@ -48,6 +83,14 @@ func of(build *debug.BuildInfo, stamped string) Info {
 			info.Time = setting.Value
 		case "vcs.modified":
 			info.Modified = setting.Value == "true"
+		}
+	}
+	for _, module := range build.Deps {
+		if slices.Contains(libraries, module.Path) {
+			if info.Libraries == nil {
+				info.Libraries = map[string]string{}
+			}
+			info.Libraries[module.Path] = module.Version
 		}
 	}
 	return info
@@ -68,11 +111,27 @@ func (i Info) String() string {
 	return text + ", " + i.Go
 }
 
-// Add adds the command 'version' and the flag --version to a program.
+// details returns the lines of 'version' below that of --version.
+func (i Info) details() string {
+	text := "platform: " + i.Platform + "\nAPIs: " + strings.Join(i.APIs, ", ") + "\n"
+	var modules []string
+	for _, name := range libraries {
+		if v := i.Libraries[name]; v != "" {
+			modules = append(modules, name+" "+v)
+		}
+	}
+	if len(modules) == 0 {
+		return text
+	}
+	return text + "libraries: " + strings.Join(modules, ", ") + "\n"
+}
+
+// Add adds the command 'version' and the flag --version to a program. The flag prints the line of cobra's own --version; the command, lines below it too.
+// Trap: a template of our own (SetVersionTemplate) would link text/template, which calls methods by name. The linker then keeps each method of each type
+// that a program knows: the webhook had 54 MB of code and tables to map, and has 41.
 func Add(root *cobra.Command) {
 	root.Version = Read().String()
 	name := root.DisplayName()
-	root.SetVersionTemplate(name + " {{.Version}}\n")
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version of this program and what it was built from", Args: cobra.NoArgs,
 		Example: "  " + name + " version -o json",
@@ -83,14 +142,14 @@ func Add(root *cobra.Command) {
 	root.AddCommand(cmd)
 }
 
-// write prints the Info in a format. The text line is what --version prints too.
+// write prints the Info in a format. The first line of the text is what --version prints too.
 func write(out io.Writer, name, format string) error {
 	info := Read()
 	var text []byte
 	var err error
 	switch format {
 	case "text":
-		text = []byte(name + " " + info.String() + "\n")
+		text = []byte(name + " version " + info.String() + "\n" + info.details())
 	case "json":
 		text, err = json.MarshalIndent(info, "", "  ")
 		text = append(text, '\n')

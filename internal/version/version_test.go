@@ -33,9 +33,26 @@ func TestOf(t *testing.T) {
 		{"a build that knows nothing", debug.BuildInfo{GoVersion: "go1.26.8"}, "", Info{Version: "(devel)", Go: "go1.26.8"}, "(devel), go1.26.8"},
 	} {
 		got := of(&test.build, test.stamped)
+		test.want.Platform, test.want.APIs = runtime.GOOS+"/"+runtime.GOARCH, spoken
 		if diff := cmp.Diff(test.want, got); diff != "" || got.String() != test.text {
 			t.Errorf("%s: '%s' (-want +got):\n%s", test.why, got, diff)
 		}
+	}
+}
+
+// spoken is what all programs say of APIs.
+var spoken = []string{"kubevirt.io/v1", "kubevirt.io/v1alpha3", "instancetype.kubevirt.io/v1beta1", "kilnvm.io/v1alpha1", "admission.k8s.io/v1"}
+
+// TestLibraries: of all modules, those whose versions decide what can be read are named.
+func TestLibraries(t *testing.T) {
+	t.Parallel()
+	got := of(&debug.BuildInfo{Deps: []*debug.Module{{Path: "k8s.io/api", Version: "v0.37.0"}, {Path: "kubevirt.io/api", Version: "v1.9.0"},
+		{Path: "golang.org/x/net", Version: "v0.59.0"}}}, "v1")
+	if diff := cmp.Diff(map[string]string{"k8s.io/api": "v0.37.0", "kubevirt.io/api": "v1.9.0"}, got.Libraries); diff != "" {
+		t.Error(diff)
+	}
+	if want := "libraries: k8s.io/api v0.37.0, kubevirt.io/api v1.9.0\n"; !strings.HasSuffix(got.details(), want) {
+		t.Errorf("'%s' does not end in '%s'", got.details(), want)
 	}
 }
 
@@ -43,26 +60,47 @@ func TestOf(t *testing.T) {
 func TestStampedBinaries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test",
-		"-o", dir+"/", "../../cmd/...")
+	const stamps = "-X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test -X github.com/kilnvm/kiln/internal/version.revision=4f1c" +
+		" -X github.com/kilnvm/kiln/internal/version.committed=2026-11-22T01:00:00Z"
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", stamps, "-o", dir+"/", "../../cmd/...")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for binary, name := range map[string]string{"kubectl-kiln": "kubectl kiln", "launcher": "launcher", "webhook": "webhook"} {
-		line := name + " v9.8.7-test, " + runtime.Version() + "\n"
-		for _, args := range [][]string{{"version"}, {"--version"}} {
-			if got := run(t, filepath.Join(dir, binary), args...); got != line {
-				t.Errorf("%s %q: '%s', want '%s'", binary, args, got, line)
-			}
+	for binary, name := range map[string]string{"kubectl-kiln": "kubectl kiln", "launcher": "launcher", "webhook": "webhook", "controller": "controller"} {
+		line := name + " version v9.8.7-test, revision 4f1c of 2026-11-22T01:00:00Z, " + runtime.Version() + "\n"
+		if got := run(t, filepath.Join(dir, binary), "--version"); got != line {
+			t.Errorf("%s --version: '%s', want '%s'", binary, got, line)
+		}
+		got := run(t, filepath.Join(dir, binary), "version")
+		if !strings.HasPrefix(got, line) || !strings.Contains(got, "\nAPIs: "+strings.Join(spoken, ", ")+"\n") || !strings.Contains(got, "kubevirt.io/api v1.") {
+			t.Errorf("%s version: '%s'", binary, got)
 		}
 		var info Info
 		err := json.Unmarshal([]byte(run(t, filepath.Join(dir, binary), "version", "-o", "json")), &info)
-		if err != nil || info.Version != "v9.8.7-test" || info.Go != runtime.Version() {
+		if err != nil || info.Version != "v9.8.7-test" || info.Revision != "4f1c" || info.Go != runtime.Version() {
 			t.Errorf("%s -o json: %+v %v", binary, info, err)
 		}
 		out, err := exec.Command(filepath.Join(dir, binary), "version", "-o", "xml").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "use text, json or yaml") {
 			t.Errorf("%s -o xml: %v\n%s", binary, err, out)
+		}
+	}
+}
+
+// TestNothingIsCalledByName: a program that calls methods by name, as text/template does, has all methods of all types linked, and mapped into its memory.
+func TestNothingIsCalledByName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../../cmd/webhook", "../../cmd/controller").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, program := range []string{"webhook", "controller"} {
+		out, err := exec.Command("go", "tool", "nm", filepath.Join(dir, program)).Output()
+		if err != nil || !strings.Contains(string(out), "main.main") {
+			t.Fatalf("the symbols of %s: %v", program, err)
+		}
+		if strings.Contains(string(out), "text/template.(*state).evalField") {
+			t.Errorf("%s can execute text/template: 'go build -ldflags=-dumpdep' prints what leads to it", program)
 		}
 	}
 }

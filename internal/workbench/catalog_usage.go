@@ -35,7 +35,7 @@ type CatalogUsage struct {
 const StateGone = string(revision.Gone)
 
 // CatalogUsages lists the instancetypes and preferences of a cluster with the VMs of a namespace that use them; of all namespaces if it is empty. They
-// are in the order of their keys. The warnings name objects that could not be read.
+// are in the order of their keys. The warnings name objects that could not be read, and VMs of which it is not known yet what they use.
 func (b *Bench) CatalogUsages(ctx context.Context, cluster client.Reader, namespace string, now time.Time) ([]CatalogUsage, []string, error) {
 	read, err := ClusterCatalog(ctx, cluster, namespace)
 	if err != nil {
@@ -60,8 +60,17 @@ func (b *Bench) CatalogUsages(ctx context.Context, cluster client.Reader, namesp
 		}
 		t.revision(r)
 	}
+	var inferring []string
 	for _, n := range named {
+		if n.Name == "" {
+			inferring = append(inferring, n.Namespace+"/"+n.VM)
+			continue
+		}
 		t.named(n)
+	}
+	if len(inferring) > 0 {
+		warnings = append(warnings, "VMs that infer their instancetype or preference from a volume and are not pinned yet are not counted: "+
+			firstOf(inferring, 5))
 	}
 	slices.Sort(warnings)
 	return t.sorted(), slices.Compact(warnings), nil
@@ -156,6 +165,14 @@ func (u *CatalogUsage) consequences() (removal, edit string) {
 		removed, edited = []string{"no VM uses it"}, []string{"no VM uses it"}
 	}
 	return strings.Join(removed, "; "), strings.Join(edited, "; ")
+}
+
+// firstOf names the first of many.
+func firstOf(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 func vms(n int) string {

@@ -98,6 +98,33 @@ func TestCatalogUsages(t *testing.T) {
 	}
 }
 
+// TestCatalogUsagesOfInferredObjects: what a VM will infer is not known before it is pinned; the answer says so, and does not take it for unused.
+func TestCatalogUsagesOfInferredObjects(t *testing.T) {
+	known, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := taken(t, "shop", sized("small", "2Gi"))
+	vm := func(name, pins string, status *v1.InstancetypeStatusRef) *v1.VirtualMachine {
+		return &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{v1alpha1.AnnotationPins: pins}},
+			Spec:   v1.VirtualMachineSpec{Instancetype: &v1.InstancetypeMatcher{InferFromVolume: "root"}},
+			Status: v1.VirtualMachineStatus{InstancetypeRef: status}}
+	}
+	ofKubeVirt := &v1.InstancetypeStatusRef{ControllerRevisionRef: &v1.ControllerRevisionRef{Name: revision.Name}}
+	preferring := vm("prefers", "{}", nil)
+	preferring.Spec = v1.VirtualMachineSpec{Preference: &v1.PreferenceMatcher{InferFromVolume: "root"}}
+	cluster := fake.NewClientBuilder().WithScheme(known).WithObjects(sized("small", "2Gi"), revision.Object(), preferring,
+		vm("pinned", `{"instancetype":"`+revision.Name+`"}`, nil), vm("recorded", "{}", ofKubeVirt), vm("waits", `{"configuration":"x"}`, nil)).Build()
+	usages, warnings, err := new(Bench).CatalogUsages(t.Context(), cluster, "", time.Now())
+	if err != nil || len(usages) != 1 || usages[0].VMs != 2 {
+		t.Errorf("want two VMs of 'small': %+v %v", usages, err)
+	}
+	want := []string{"VMs that infer their instancetype or preference from a volume and are not pinned yet are not counted: shop/prefers, shop/waits"}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestCatalogOfACluster: what a cluster holds is linted and compared as files are, without lines.
 func TestCatalogOfACluster(t *testing.T) {
 	known, err := Scheme()

@@ -25,8 +25,10 @@ type Commit struct {
 	Changed bool
 }
 
-// CommitOf asks git about a file or folder. It returns an empty Commit for what no repository has, and where git is not installed. The
-// configuration of a repository may name programs: those that these commands would run are switched off.
+// CommitOf asks git about a file or folder. It returns an empty Commit for what no repository has, and where git is not installed.
+//
+// The configuration of a repository names programs that git runs, and the folder may be a stranger's archive: the file system monitor,
+// hooks and filters are switched off. A file that a filter changes, such as one of Git LFS, is reported as changed.
 func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -36,9 +38,11 @@ func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	if !info.IsDir() {
 		dir = filepath.Dir(source)
 	}
+	off := []string{"core.fsmonitor", "core.hooksPath"}
 	git := func(arguments ...string) (string, error) {
-		arguments = append([]string{"-C", dir, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, arguments...)
-		out, err := exec.CommandContext(ctx, "git", arguments...).Output()
+		command := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
+		command.Env = append(os.Environ(), settings(off)...)
+		out, err := command.Output()
 		return strings.TrimSpace(string(out)), err
 	}
 	if inside, err := git("rev-parse", "--is-inside-work-tree"); err != nil || inside != "true" {
@@ -48,7 +52,13 @@ func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 		c.Remote = "" // there is no 'origin'
 	}
 	c.Remote = withoutCredentials(c.Remote)
-	state, err := git("status", "--porcelain", "--", ".")
+	filters, err := git("config", "--null", "--name-only", "--get-regexp", `^filter\..*\.(clean|process|required)$`)
+	if err != nil {
+		filters = "" // there is none
+	}
+	off = append(off[:2:2], strings.FieldsFunc(filters, func(r rune) bool { return r == 0 })...)
+	// The configuration of a submodule is another one.
+	state, err := git("status", "--porcelain", "--ignore-submodules=all", "--", ".")
 	if err != nil {
 		return Commit{}, gitError(err)
 	}
@@ -70,6 +80,14 @@ func CommitOf(ctx context.Context, source string) (c Commit, err error) {
 	return c, nil
 }
 
+// settings returns environment variables by which git takes the keys as empty. With '-c', a name with '=' would set another key.
+func settings(keys []string) (variables []string) {
+	for i, key := range keys {
+		variables = append(variables, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=", i))
+	}
+	return append(variables, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(keys)))
+}
+
 func gitError(err error) error {
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
@@ -78,12 +96,15 @@ func gitError(err error) error {
 	return fmt.Errorf("git: %w", err)
 }
 
-// withoutCredentials returns a URL without user and password. A token in the URL of 'origin' must not be published.
+// withoutCredentials returns a URL without user, password and query. A token in the URL of 'origin' must not be published.
 func withoutCredentials(remote string) string {
-	parsed, err := url.Parse(remote)
-	if err != nil || parsed.Scheme == "" {
+	if !strings.Contains(remote, "://") {
 		return remote // 'git@example.org:catalog.git' has no password
 	}
-	parsed.User = nil
+	parsed, err := url.Parse(remote)
+	if err != nil {
+		return "" // git reads more forms: where the password stands is not known
+	}
+	parsed.User, parsed.RawQuery, parsed.Fragment = nil, "", ""
 	return parsed.String()
 }

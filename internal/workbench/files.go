@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -74,7 +75,10 @@ func (f Files) placed(all []Object) []Object {
 }
 
 // clusterKinds are the kinds that have no namespace.
-var clusterKinds = map[string]bool{instancetype.Kinds.Cluster: true, instancetype.PreferenceKinds.Cluster: true, "HostProfile": true}
+var clusterKinds = map[string]bool{
+	instancetype.Kinds.Cluster: true, instancetype.PreferenceKinds.Cluster: true, v1alpha1.KindClusterGuestProfile: true, v1alpha1.KindGuestPolicy: true,
+	v1alpha1.KindFrontendProfile: true, "HostProfile": true, "Namespace": true,
+}
 
 // paths returns the files that a name stands for: itself, those of a directory with the extensions that kubectl reads, or those
 // that match a pattern.

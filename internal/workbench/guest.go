@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/patch"
 	"github.com/kilnvm/kiln/pkg/record"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,26 @@ type Guest struct {
 	// vm or vmi is the review that made the guest; the other one is nil.
 	vm  *review.VM
 	vmi *review.VMI
+}
+
+// Frontend is where the hardware of a guest that no field of its VMI governs comes from.
+type Frontend struct {
+	// Version is the name of a FrontendProfile.
+	Version string `json:"version"`
+	// Origin is 'hardware record' or 'configuration', to which a VM is pinned.
+	Origin string `json:"origin"`
+}
+
+// Frontend returns the FrontendProfile of a guest; nil if Kiln's own values apply.
+func (r Reviewed) Frontend() *Frontend {
+	found := &Frontend{r.Guest.input.Cluster.FrontendDefaults().Version, "configuration"}
+	if recorded := r.Guest.Recorded; recorded != nil {
+		found = &Frontend{recorded.Defaults, "hardware record"}
+	}
+	if config.InvalidFrontendName(found.Version, nil) != nil { // Kiln's own have numbers
+		return nil
+	}
+	return found
 }
 
 // Explain returns where each field of the explicit VMI comes from. A VMI that a VM made is explained by that VM.
@@ -67,7 +88,7 @@ func ownerOf(ctx context.Context, reader client.Reader, vmi *v1.VirtualMachineIn
 // readRecord reads the hardware that the guest had at its last boot: the GuestHardware of its name, if it belongs to this VM or VMI. Where it
 // cannot be read, or belongs to another one, Unreadable is set, and only commands that render fail. A rejected object gets none.
 func (r *Reviewed) readRecord(ctx context.Context) error {
-	if !r.Verdict.Allowed() {
+	if !r.Verdict.Allowed() || r.unrecorded {
 		return nil
 	}
 	guest := r.Guest

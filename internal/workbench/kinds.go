@@ -7,8 +7,10 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,6 +21,7 @@ import (
 // stageOne reviews the objects of each kind as the webhook does. A test compares it with the webhook's handlers for every case of the
 // corpus.
 type stageOne struct {
+	bench    *Bench
 	reviewer review.Reviewer
 	// old is the stored VM that the VM of its name updates, or nil.
 	old *v1.VirtualMachine
@@ -34,6 +37,10 @@ var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []b
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Namespaced}: stageOne.preference,
 	{Group: v1beta1.SchemeGroupVersion.Group, Kind: instancetype.PreferenceKinds.Cluster}:    stageOne.preference,
 	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.profile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindFrontendProfile}:                 stageOne.frontend,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestPolicy}:                     stageOne.policy,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestProfile}:                    stageOne.guestProfile,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindClusterGuestProfile}:             stageOne.guestProfile,
 	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestHardware"}:                              stageOne.hardware,
 }
 
@@ -49,11 +56,11 @@ func (s stageOne) vm(ctx context.Context, r *Reviewed, raw []byte) error {
 	}
 	reviewer := s.reviewer
 	reviewer.Stored = r.stored
-	reviewed, err := reviewer.VM(ctx, vm, old, review.Asker{})
+	reviewed, err := reviewer.VM(ctx, vm, old, s.bench.asker())
 	if err != nil {
 		return err
 	}
-	r.missing, r.Unknown, r.Verdict = reviewed.Resolved.Missing, reviewed.Unknown(), reviewed.Verdict
+	r.missing, r.Unknown, r.Verdict, r.Policies = reviewed.Resolved.Missing, reviewed.Unknown(), reviewed.Verdict, reviewed.Policies
 	if vm.Spec.Template == nil {
 		return nil
 	}
@@ -67,16 +74,16 @@ func (s stageOne) vmi(ctx context.Context, r *Reviewed, raw []byte) error {
 	if err := json.Unmarshal(raw, vmi); err != nil {
 		return err
 	}
-	var asker review.Asker
-	if r.stored {
+	asker, reviewer := s.bench.asker(), s.reviewer
+	if reviewer.Stored = r.stored; r.stored {
 		// A stored VMI was admitted before. Only controllers may write some of its fields, such as the owner, so it is judged as theirs.
 		asker.Name = s.reviewer.Configuration().Limits.Controllers[0]
 	}
-	reviewed, err := s.reviewer.VMI(ctx, vmi, asker)
+	reviewed, err := reviewer.VMI(ctx, vmi, asker)
 	if err != nil {
 		return err
 	}
-	r.Verdict = reviewed.Verdict
+	r.Verdict, r.Policies = reviewed.Verdict, reviewed.Policies
 	r.Guest = &Guest{Explicit: reviewed.Explicit, sparse: vmi, input: reviewed.Input, vmi: &reviewed}
 	return r.readRecord(ctx)
 }
@@ -106,11 +113,37 @@ func (s stageOne) preference(_ context.Context, r *Reviewed, raw []byte) error {
 	return err
 }
 
+// policy judges a GuestPolicy: whether it compiles.
+func (s stageOne) policy(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1alpha1.GuestPolicy
+	err := json.Unmarshal(raw, &object)
+	_, r.Verdict.Errors = policy.Compile(&object)
+	return err
+}
+
 // profile judges a HostProfile alone. Whether it conflicts with others depends on the VMI and the node: its status says so.
 func (s stageOne) profile(_ context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.HostProfile
 	err := json.Unmarshal(raw, &object)
 	r.Verdict.Errors = backend.ValidateProfile(&object.Spec, field.NewPath("spec"))
+	return err
+}
+
+// frontend judges a FrontendProfile, also the name, which is its version: an API server refuses another by a rule of its schema.
+func (s stageOne) frontend(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1alpha1.FrontendProfile
+	err := json.Unmarshal(raw, &object)
+	r.Verdict.Errors = config.InvalidFrontend(&object.Spec, field.NewPath("spec"))
+	if mistake := config.InvalidFrontendName(object.Name, field.NewPath("metadata", "name")); mistake != nil {
+		r.Verdict.Errors = append(r.Verdict.Errors, mistake)
+	}
+	return err
+}
+
+// guestProfile judges a profile of guests with those that it extends.
+func (s stageOne) guestProfile(ctx context.Context, r *Reviewed, raw []byte) error {
+	reviewed, err := s.reviewer.Profile(ctx, raw)
+	r.missing, r.Verdict = reviewed.Missing, reviewed.Verdict
 	return err
 }
 

@@ -78,6 +78,6 @@ func Load(files Files) (Inputs, error) {
 		}
 		in.Named = append(in.Named, one)
 	}
-	in.Reader = objects.New(known, all...)
+	in.Reader = objects.New(known, withNameLabels(all)...)
 	return in, nil
 }

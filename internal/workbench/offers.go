@@ -61,7 +61,7 @@ func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 		if !slices.Contains(w.Kinds.Both(), object.Kind) || w.Labels != nil && !w.Labels.Matches(labels.Set(object.Labels)) {
 			continue
 		}
-		offer := Offer{Entry: entryOf(object, now)}
+		offer := Offer{Entry: object.Entry(now)}
 		if !w.enough(offer) || offer.Lifecycle == v1alpha1.LifecycleObsolete && !w.All {
 			continue
 		}
@@ -79,14 +79,9 @@ func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 	return offers, nil
 }
 
-func entryOf(o *catalog.Object, now time.Time) catalog.Entry {
-	index := catalog.IndexOf([]*catalog.Object{o}, now)
-	return append(index.Instancetypes, index.Preferences...)[0]
-}
-
 // enough reports whether an instancetype has what is asked for. The figures of a preference are requirements, of which nothing is asked.
 func (w Wish) enough(o Offer) bool {
-	return o.CPUs >= w.CPUs && o.GPUs >= w.GPUs && (w.Memory.IsZero() || o.Memory != nil && o.Memory.Cmp(w.Memory) >= 0)
+	return o.CPUs >= w.CPUs && o.GPUs >= w.GPUs && o.Bytes >= w.Memory.Value()
 }
 
 // classLabel is the series of an instancetype. It is part of the published catalog's contract.
@@ -100,7 +95,7 @@ func compare(a, b Offer) int {
 	if !slices.Contains(instancetype.Kinds.Both(), a.Kind) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flag(), b.Flag()))
 	}
-	return cmp.Or(cmp.Compare(a.Class(), b.Class()), cmp.Compare(a.CPUs, b.CPUs), a.Memory.Cmp(*b.Memory), cmp.Compare(a.Name, b.Name),
+	return cmp.Or(cmp.Compare(a.Class(), b.Class()), cmp.Compare(a.CPUs, b.CPUs), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Name, b.Name),
 		cmp.Compare(a.Flag(), b.Flag()))
 }
 
@@ -135,14 +130,7 @@ func (c Catalog) named(family instancetype.KindNames, flag string) (*catalog.Obj
 
 // misses returns what an instancetype lacks that a preference requires, in the engine's words.
 func misses(a, b *catalog.Object) string {
-	size, preference := a, b
-	if a.Preference != nil {
-		size, preference = b, a
-	}
-	set := instancetype.Set{
-		Instancetype: &instancetype.Instancetype{Source: instancetype.Source{Kind: size.Kind, Name: size.Name}, Spec: *size.Instancetype},
-		Preference:   &instancetype.Preference{Source: instancetype.Source{Kind: preference.Kind, Name: preference.Name}, Spec: *preference.Preference},
-	}
+	set := catalog.Pair(a, b)
 	vmi := &v1.VirtualMachineInstance{}
 	if required := set.Preference.Spec.Requirements; required != nil && required.Architecture != nil {
 		vmi.Spec.Architecture = *required.Architecture // the VM's to choose

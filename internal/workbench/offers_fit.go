@@ -40,7 +40,7 @@ func rank(o Offer) int {
 func (w Wish) excess(o Offer) float64 {
 	const gibi = 1 << 30
 	cpus, memory := max(float64(w.CPUs), 1), max(w.Memory.AsApproximateFloat64(), gibi)
-	return float64(o.CPUs)/cpus + o.Memory.AsApproximateFloat64()/memory
+	return float64(o.CPUs)/cpus + float64(o.Bytes)/memory
 }
 
 // Inputs returns an object to review by the catalog, as one that is new.

@@ -48,25 +48,19 @@ func (c Catalog) Page(now time.Time) (page site.Catalog, err error) {
 	return page, nil
 }
 
-// Labels of the published catalogs that a page filters by.
-const (
-	labelClass  = "instancetype.kubevirt.io/class"
-	labelSystem = "instancetype.kubevirt.io/os-type"
-)
+// labelSystem is the type of a preference's operating system, by which a page filters. It is part of the published catalog's contract.
+const labelSystem = "instancetype.kubevirt.io/os-type"
 
 // shownEntry returns what the page shows of an entry of the index. A preference has the type of its operating system where an instancetype has its
 // class. ID is unique in the page, and a permalink.
 func shownEntry(kind string, e catalog.Entry) site.Object {
 	shown := site.Object{
 		ID: kind + "/" + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), Name: e.Name, Namespace: e.Namespace, Display: e.DisplayName,
-		Description: e.Description, Lifecycle: e.Lifecycle, ReplacedBy: e.ReplacedBy, Class: e.Labels[labelClass], Architectures: e.Architectures,
-		CPUs: e.CPUs, GPUs: e.GPUs, Features: e.Features,
+		Description: e.Description, Lifecycle: e.Lifecycle, ReplacedBy: e.ReplacedBy, Class: e.Labels[classLabel], Architectures: e.Architectures,
+		CPUs: e.CPUs, Memory: e.Memory, Bytes: e.Bytes, GPUs: e.GPUs, Features: e.Features,
 	}
 	if kind == "preference" {
 		shown.Class = e.Labels[labelSystem]
-	}
-	if e.Memory != nil {
-		shown.Memory, shown.Bytes = e.Memory.String(), e.Memory.Value()
 	}
 	return shown
 }

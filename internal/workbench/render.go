@@ -141,7 +141,7 @@ func (b *Bench) machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 	}
 	// A VMI of a file has no UID, and its VM no kilnvm.io/identity. Namespace and name make the output the same in every run.
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
-	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, guest.input.Cluster.Frontend, recorded, backend.AssumedBindings(vmi)
+	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, guest.input.Cluster.FrontendDefaults(), recorded, backend.AssumedBindings(vmi)
 	return m, notes, readYAML(at.Bindings, &m.Bindings)
 }
 

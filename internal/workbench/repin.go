@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -20,14 +21,16 @@ type Repinned struct {
 	DryRun       bool       `json:"dryRun"`
 	Instancetype *PinChange `json:"instancetype,omitempty"`
 	Preference   *PinChange `json:"preference,omitempty"`
-	// Presets and Configuration apply without a reference in the VM. The names of several presets are separated by commas.
+	// Presets, Profiles and Configuration apply without a reference in the VM. The names of several presets, and of several profiles, are separated by
+	// commas. Those that a profile extends are among them.
 	Presets       *PinChange `json:"presets,omitempty"`
+	Profiles      *PinChange `json:"profiles,omitempty"`
 	Configuration *PinChange `json:"configuration,omitempty"`
 	// Difference is what the next start will change.
 	Difference Difference `json:"difference"`
 }
 
-// PinChange is the revision of an instancetype, preference, preset or configuration before and after; empty for none.
+// PinChange is the revision of an instancetype, preference, preset, profile or configuration before and after; empty for none.
 type PinChange struct {
 	Before string `json:"before"`
 	After  string `json:"after"`
@@ -75,11 +78,19 @@ func (b *Bench) Repinned(ctx context.Context, r Reviewed, answered *unstructured
 	if was.Presets != nil || is.Presets != nil {
 		changed.Presets = &PinChange{strings.Join(was.Presets, ","), strings.Join(is.Presets, ",")}
 	}
+	if before, after := profileNames(was), profileNames(is); before+after != "" {
+		changed.Profiles = &PinChange{before, after}
+	}
 	if is.Configuration != "" {
 		changed.Configuration = &PinChange{was.Configuration, is.Configuration}
 	}
 	warnings, err := b.warnIfConfigurationDiffers(ctx, r.inputs, was, is)
 	return changed, warnings, err
+}
+
+// profileNames returns the revisions of profiles, separated by commas.
+func profileNames(pins v1alpha1.Pins) string {
+	return strings.Join(slices.Concat(pins.Profiles, pins.Bases), ",")
 }
 
 // warnIfConfigurationDiffers warns when the webhook pinned a configuration other than the one that the bench reads.

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -23,6 +24,12 @@ type Reviewed struct {
 	Guest *Guest
 	// Unknown reports that a VM refers to an instancetype or preference that does not exist. The webhook admits it, but it cannot start.
 	Unknown bool
+
+	// Policies is what the GuestPolicies say of a VM or VMI.
+	Policies policy.Result
+
+	// unrecorded means that the hardware of earlier boots is not read.
+	unrecorded bool
 
 	missing []resolve.Missing
 	inputs  Inputs
@@ -52,10 +59,16 @@ func (b *Bench) Review(ctx context.Context, in Inputs, old *v1.VirtualMachine) (
 	if err != nil {
 		return all, err
 	}
-	reviewer := review.Reviewer{Resolver: resolve.Resolver{Cached: in.Reader}, Configuration: func() config.Cluster { return now.Cluster }}
-	stage := stageOne{reviewer: reviewer, old: old}
+	policies, warnings, err := b.guestPolicies(ctx, in)
+	if all.Warnings = append(all.Warnings, warnings...); err != nil {
+		return all, err
+	}
+	stage := stageOne{bench: b, old: old, reviewer: review.Reviewer{
+		Resolver: resolve.Resolver{Cached: in.Reader}, Configuration: func() config.Cluster { return now.Cluster },
+		Policies: func() ([]*policy.Policy, error) { return policies, nil },
+	}}
 	for _, object := range in.Named {
-		r := Reviewed{Object: object, inputs: in, Verdict: admit.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
+		r := Reviewed{Object: object, inputs: in, unrecorded: b.unrecorded, Verdict: admit.Verdict{Errors: object.mistakes, Warnings: object.warnings}}
 		kind := r.GroupVersionKind()
 		switch {
 		case r.Fault != nil || len(r.mistakes) > 0:

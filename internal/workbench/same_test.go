@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/test/samples"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,8 @@ var webhooks = map[string][]string{
 	"VirtualMachinePreference":          {admission.ValidatePreference},
 	"VirtualMachineClusterPreference":   {admission.ValidatePreference},
 	"GuestHardware":                     {admission.ValidateHardware},
+	"GuestProfile":                      {admission.ValidateProfile},
+	"ClusterGuestProfile":               {admission.ValidateProfile},
 }
 
 // TestSameVerdictAsTheWebhook: what 'validate' says of a file, the webhook's handlers say of the same object.
@@ -40,7 +43,7 @@ func TestSameVerdictAsTheWebhook(t *testing.T) {
 	for _, set := range [][]string{corpusFiles(t), exampleFiles(t)} {
 		for _, file := range set {
 			t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
-				all, refusedHere := sameVerdict(t, file)
+				all, refusedHere := sameVerdict(t, &Bench{}, file)
 				compared, refused = compared+all, refused+refusedHere
 			})
 		}
@@ -70,16 +73,17 @@ func exampleFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// sameVerdict compares each object of a file and counts them.
-func sameVerdict(t *testing.T, file string) (compared, refused int) {
+// sameVerdict compares each object of a file and counts them. The cluster of more files is that of the object, too.
+func sameVerdict(t *testing.T, bench *Bench, file string, more ...string) (compared, refused int) {
 	t.Helper()
-	files, bench := Files{Names: []string{file}}, &Bench{}
+	files := Files{Names: []string{file}}
 	cluster := filepath.Join(filepath.Dir(file), "cluster.yaml")
 	if _, err := os.Stat(cluster); err == nil {
 		files.Catalog = []string{cluster}
 	} else if strings.HasSuffix(filepath.Dir(file), "examples") {
 		files.Catalog = []string{filepath.Dir(file)} // instancetypes and preferences have files of their own
 	}
+	files.Catalog = append(files.Catalog, more...)
 	in, err := Load(files)
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +124,14 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 	if err != nil {
 		t.Fatal(err)
 	}
+	policies, _, err := bench.guestPolicies(t.Context(), r.inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := &admission.Server{
-		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.inputs.Reader}, Configuration: func() config.Cluster { return now.Cluster }},
-		Write:    func(context.Context, ...revision.Draft) error { return nil },
+		Reviewer: review.Reviewer{Resolver: resolve.Resolver{Cached: r.inputs.Reader}, Configuration: func() config.Cluster { return now.Cluster },
+			Policies: func() ([]*policy.Policy, error) { return policies, nil }},
+		Write: func(context.Context, ...revision.Draft) error { return nil },
 	}
 	raw, err := r.MarshalJSON()
 	if err != nil {
@@ -153,7 +162,7 @@ func send(t *testing.T, server *admission.Server, path string, r Reviewed, raw [
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			Operation: admissionv1.Create, Namespace: r.GetNamespace(), Name: r.GetName(), DryRun: new(true),
+			Operation: admissionv1.Create, UserInfo: (&Bench{}).asker().User, Namespace: r.GetNamespace(), Name: r.GetName(), DryRun: new(true),
 			Kind: metav1.GroupVersionKind(r.GroupVersionKind()), Object: runtime.RawExtension{Raw: raw},
 		},
 	})

@@ -134,6 +134,9 @@ func readSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 // parseSchema reads the schema of a kind from its CRD.
 func parseSchema(kind schema.GroupVersionKind) (kindSchema, error) {
 	plural := strings.ToLower(kind.Kind) + "s"
+	if stem, found := strings.CutSuffix(plural, "ys"); found { // GuestPolicy
+		plural = stem + "ies"
+	}
 	file := plural + ".yaml"
 	if kind.Group == v1alpha1.GroupVersion.Group {
 		file = plural + "/" + file

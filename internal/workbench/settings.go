@@ -1,6 +1,7 @@
 package workbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Settings are what administrators decide: the configuration of the cluster, and HostProfiles. Users who may read a VM often may not read these.
+// Settings are what administrators decide: the configuration of the cluster with its FrontendProfiles, and HostProfiles. Users who may read a VM often
+// may not read these.
 // The answer then does not include them, and has a warning.
 
 // Configuration returns the configuration of the cluster: that of the file Config, else of the KubeVirt object among the inputs or in the cluster,
-// else KubeVirt's defaults. The warnings are returned by the first call alone if the configuration is the same for all objects.
+// else KubeVirt's defaults. The FrontendProfile in force, of the inputs or of the cluster, is a part of it. The warnings are returned by the first
+// call alone if the configuration is the same for all objects.
 func (b *Bench) Configuration(ctx context.Context, in Inputs) (clusterconfig.Reading, []string, error) {
+	read, warnings, err := b.kubeVirtConfiguration(ctx, in)
+	if err != nil || in.Reader == nil {
+		return read, warnings, err
+	}
+	profiles, more, err := b.frontendProfiles(ctx, in)
+	read.Cluster = read.WithFrontendProfiles(profiles)
+	if pinned := read.Defaults.Frontend; pinned != nil {
+		read.Source = cmp.Or(read.Source, v1alpha1.KindFrontendProfile+" "+pinned.Version)
+	}
+	return read, append(warnings, more...), err
+}
+
+// kubeVirtConfiguration returns the configuration without FrontendProfile.
+func (b *Bench) kubeVirtConfiguration(ctx context.Context, in Inputs) (clusterconfig.Reading, []string, error) {
 	if known := b.configuration; known != nil {
 		return *known, nil, nil
 	}
@@ -49,6 +66,23 @@ func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (cl
 		}
 	}
 	return read, warnings, err
+}
+
+// frontendProfiles returns the FrontendProfiles among the inputs or in the cluster. Where the user may not list them, none is in force, and a
+// warning says so.
+func (b *Bench) frontendProfiles(ctx context.Context, in Inputs) ([]v1alpha1.FrontendProfile, []string, error) {
+	if known := b.frontends; known != nil {
+		return *known, nil, nil
+	}
+	profiles, err := clusterconfig.FrontendProfiles(ctx, in.Reader)
+	var warnings []string
+	if apierrors.IsForbidden(err) {
+		warnings, err = []string{fmt.Sprintf("the cluster's FrontendProfiles cannot be read, so that new VMs are shown without: %v", err)}, nil
+	}
+	if err == nil && in.OfCluster {
+		b.frontends = &profiles
+	}
+	return profiles, warnings, err
 }
 
 // hostProfiles returns the profiles of the files Profiles, else those among the inputs or in the cluster.

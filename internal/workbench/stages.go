@@ -1,7 +1,7 @@
 package workbench
 
 import (
-	"strings"
+	"cmp"
 
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/patch"
@@ -11,11 +11,17 @@ import (
 const (
 	StageAdmitted = "admitted"
 	stagePresets  = "presets"
+	stageProfiles = "profiles"
 	StageDefaults = "defaults"
 )
 
 // StageNames are the names of all stages, in their order.
-var StageNames = []string{StageAdmitted, admit.FromInstancetype, admit.FromPreference, stagePresets, StageDefaults}
+var StageNames = []string{StageAdmitted, admit.FromInstancetype, admit.FromPreference, stagePresets, stageProfiles, StageDefaults}
+
+// stageOf names the stage of the kinds of origins that come one by one.
+var stageOf = map[string]string{
+	admit.FromPreset: stagePresets, admit.FromProfile: stageProfiles, admit.FromClusterProfile: stageProfiles,
+}
 
 // Stage is what one step of stage 1 makes of an object.
 type Stage struct {
@@ -33,11 +39,11 @@ func (r Reviewed) Stages() ([]Stage, error) {
 			return nil, err
 		}
 	}
-	// Presets come one by one: the document of the last one is that of the stage.
+	// Presets and profiles come one by one: the document of the last one is that of the stage. A VMI that no profile selects has no such stage.
 	vmi := r.Guest.sparse.DeepCopy()
 	admit.Steps(vmi, r.Guest.input, func(origin admit.Origin) {
 		if err == nil && origin.Kind != admit.FromDefault {
-			documents[strings.Replace(origin.Kind, admit.FromPreset, stagePresets, 1)], err = patched(r.Guest.sparse, vmi)
+			documents[cmp.Or(stageOf[origin.Kind], origin.Kind)], err = patched(r.Guest.sparse, vmi)
 		}
 	})
 	var passed []Stage

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/pkg/policy"
+	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
 // Bench is one run of a user. It reads the settings of a cluster once, so that all answers of a run are by the same ones.
@@ -18,13 +20,21 @@ type Bench struct {
 	Config string
 	// Profiles are files of HostProfiles; none for those of the objects or the cluster.
 	Profiles []string
+	// Policies are files of GuestPolicies, which judge besides those of the objects or the cluster.
+	Policies []string
+	// User is the account whose request the objects are, for GuestPolicies.
+	User authenticationv1.UserInfo
 	// Strict refuses references to what does not exist, and kinds that Kiln does not serve. They are warnings otherwise.
 	Strict bool
 	// Stdin is read where a file is named '-'.
 	Stdin io.Reader
 
 	configuration *clusterconfig.Reading
+	frontends     *[]v1alpha1.FrontendProfile
 	profiles      *[]v1alpha1.HostProfile
+	policies      *[]*policy.Policy
+	// unrecorded means that the hardware of earlier boots is not read.
+	unrecorded bool
 }
 
 // ReadSettings reads the configuration and the HostProfiles of a cluster, and uses them for all later answers, also for objects of files. The

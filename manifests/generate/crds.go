@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -76,14 +77,20 @@ func patched(dir, file, plural string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return apply(patch, document)
+	if document, err = apply(patch, document); err != nil {
+		return nil, err
+	}
+	return apply([]byte(kept), document)
 }
+
+// kept adds the label by which an uninstall leaves the definitions, and with them every VM.
+const kept = `- {op: add, path: /metadata/labels, value: {` + v1alpha1.LabelUninstall + `: keep}}`
 
 // ownAPI is the Go package of Kiln's own kinds.
 const ownAPI = "github.com/kilnvm/kiln/api/v1alpha1"
 
 // ownDefinitions are Kiln's own kinds, by plural.
-var ownDefinitions = []string{"hostprofiles", "guesthardwares"}
+var ownDefinitions = []string{"hostprofiles", "guesthardwares", "guestprofiles", "clusterguestprofiles", "guestpolicies", "frontendprofiles"}
 
 // writeOwnDefinitions writes DIR/PLURAL/PLURAL.yaml for each of Kiln's own kinds. Each has a folder of its own: it is applied alone where
 // definitions of KubeVirt remain.

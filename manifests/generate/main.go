@@ -2,7 +2,8 @@
 //   - the custom resource definitions, from the types of kubevirt.io/api and api/v1alpha1, changed by the patches beside them;
 //   - the DeepCopy functions of api/v1alpha1;
 //   - the pages of docs about Kiln's kinds, and about its annotations, labels, conditions and reasons;
-//   - the overlay for cert-manager, from the typed objects of package certs.
+//   - the overlay for cert-manager, from the typed objects of package certs;
+//   - the templates of the Helm chart, from what kustomize makes of all these.
 //
 // Run it at the root of the repository: go run ./manifests/generate. A test fails when a file differs from what this would write.
 package main
@@ -40,7 +41,10 @@ func generate() error {
 	if err := writeCopies("api/v1alpha1"); err != nil {
 		return err
 	}
-	return writeCertManager("manifests/overlays/cert-manager")
+	if err := writeCertManager("manifests/overlays/cert-manager"); err != nil {
+		return err
+	}
+	return writeChart("manifests", "manifests/chart/kiln/templates")
 }
 
 // writeReference writes the pages about kinds and keys into a folder.

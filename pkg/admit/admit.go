@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/profile"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -17,7 +18,9 @@ import (
 type Input struct {
 	Set     instancetype.Set
 	Presets []v1.VirtualMachineInstancePreset
-	Cluster config.Cluster
+	// Profiles are those that the VM is pinned to, or all that are for the VMI's namespace, each with what they extend, in any order.
+	Profiles []*profile.Profile
+	Cluster  config.Cluster
 	// User is the account that sends the object; empty outside of admission. Accounts in Cluster.Limits.Controllers may do more than others.
 	User string
 	// Mistakes are those that resolving the references of a VM found. The Set is empty then, and each mistake is part of the verdict.
@@ -35,12 +38,14 @@ func (in Input) defaults() config.Defaults {
 type Verdict struct {
 	Errors   field.ErrorList
 	Warnings []string
+	// Audit are annotations for the audit event of the request, by key. Only GuestPolicies write any.
+	Audit map[string]string
 }
 
 // Allowed reports whether there are no errors. Warnings refuse nothing.
 func (v Verdict) Allowed() bool { return len(v.Errors) == 0 }
 
-// VMI runs the whole of stage 1 on a copy of a VMI: instancetype, preference, presets, defaults. Its verdict reports whether they agree. Judge
+// VMI runs the whole of stage 1 on a copy of a VMI: instancetype, preference, presets, profiles, defaults. Its verdict reports whether they agree. Judge
 // judges the result. A value that equals the instancetype's is no conflict: the VMI has been through stage 1 before.
 func VMI(vmi *v1.VirtualMachineInstance, in Input) (*v1.VirtualMachineInstance, Verdict) {
 	explicit := vmi.DeepCopy()

@@ -88,13 +88,14 @@ func sameFillers(t *testing.T, vm *v1.VirtualMachine, in Input) (named int) {
 		if strings.HasPrefix(fact.Path, "metadata.annotations[") && fact.Origin.Kind != FromUser && strings.Contains(fact.Path, "kubevirt.io/") {
 			continue // information about the sources, which nothing judges
 		}
-		want := filler{}
-		if k := fact.Origin.Kind; k == FromInstancetype || k == FromPreference || k == FromPreset {
-			want = filler{kind: k, name: fact.Origin.Name}
+		want := Origin{}
+		if k := fact.Origin.Kind; references[k] != "" {
+			want = Origin{Kind: k, Name: fact.Origin.Name, Extends: fact.Origin.Extends}
 			named++
 		}
-		if got := done.filledBy(fact.Path); got.kind != want.kind || got.name != want.name {
-			t.Errorf("%s is noted as filled by '%s %s', and comparing says '%s %s'", fact.Path, got.kind, got.name, want.kind, want.name)
+		got := done.filledBy(fact.Path)
+		if got.Kind != want.Kind || got.Name != want.Name || !reflect.DeepEqual(got.Extends, want.Extends) {
+			t.Errorf("%s is noted as filled by '%s', and comparing says '%s'", fact.Path, got, want)
 		}
 	}
 	return named

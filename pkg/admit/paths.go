@@ -49,12 +49,36 @@ func actionable(errs field.ErrorList, vm *v1.VirtualMachine, done *run) field.Er
 		return errs
 	}
 	for _, err := range errs {
-		below, inGuest := strings.CutPrefix(err.Field, templatePrefix)
-		if at := f.written(err.Field); inGuest && at != err.Field && !f.blamed(err, below) {
-			err.Field = f.volume(err.Field, at)
+		if below, inGuest := strings.CutPrefix(err.Field, templatePrefix); inGuest {
+			f.move(err, below)
 		}
 	}
 	return errs
+}
+
+// move changes the path of an error that the VM does not have. below is the path in the VMI. A field that an instancetype, a preference or a preset
+// filled in an object of the user keeps its path, as in KubeVirt; what a profile filled, of which KubeVirt knows nothing, is always said.
+func (f *finder) move(err *field.Error, below string) {
+	at := f.written(err.Field)
+	if at == err.Field && (len(f.done.in.Profiles) == 0 || f.has(err.Field)) {
+		return
+	}
+	switch from := f.done.filledBy(below); {
+	case at == err.Field && !from.byProfile():
+	case references[from.Kind] != "":
+		from.blame(err, below)
+	default:
+		err.Field = f.volume(err.Field, at)
+	}
+}
+
+// has reports whether the VM has a field.
+func (f *finder) has(path string) bool {
+	here := f.sent
+	for _, step := range fieldpath.Parse(path) {
+		here = part(here, step)
+	}
+	return here != nil
 }
 
 // written cuts a path after its first step that was not sent. A path of which only the last step is absent stays; of an element that is absent,
@@ -86,17 +110,31 @@ func part(value any, step fieldpath.Step) any {
 	return nil
 }
 
-// blamed moves an error to the reference to the instancetype, preference or preset that filled the field. It reports whether one did. Presets
-// have no reference: they select the VMI by its labels.
-func (f *finder) blamed(err *field.Error, below string) bool {
-	from := f.done.filledBy(below)
-	at := map[string]string{FromInstancetype: "spec.instancetype", FromPreference: "spec.preference", FromPreset: templatePrefix + "metadata.labels"}[from.kind]
-	if at == "" {
-		return false
+// blame moves an error to the reference to the instancetype, preference, preset or profile that filled the field. Presets and profiles have no
+// reference: they select the VMI by its labels.
+func (o Origin) blame(err *field.Error, below string) {
+	err.Field = references[o.Kind]
+	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s sets %s: %s", o.quoted(), below, err.Detail), ": ")
+}
+
+func (o Origin) byProfile() bool { return o.Kind == FromProfile || o.Kind == FromClusterProfile }
+
+// references are the fields by which a VM names or selects what fills it.
+var references = map[string]string{
+	FromInstancetype:   "spec.instancetype",
+	FromPreference:     "spec.preference",
+	FromPreset:         templatePrefix + "metadata.labels",
+	FromProfile:        templatePrefix + "metadata.labels",
+	FromClusterProfile: templatePrefix + "metadata.labels",
+}
+
+// quoted is the origin in the message of an error.
+func (o Origin) quoted() string {
+	text := fmt.Sprintf("%s '%s'", o.Kind, o.Name)
+	if o.Extends != nil {
+		text += ", which extends " + o.Extends.quoted() + ","
 	}
-	err.Field = at
-	err.Detail = strings.TrimSuffix(fmt.Sprintf("%s '%s' sets %s: %s", from.kind, from.name, below, err.Detail), ": ")
-	return true
+	return text
 }
 
 // disks are the list in a VM's template.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -17,17 +18,22 @@ const (
 	FromPreference   = "preference"
 	FromPreset       = "preset"
 	FromDefault      = "default"
+	// FromProfile and FromClusterProfile are the kinds of profiles.
+	FromProfile        = v1alpha1.KindGuestProfile
+	FromClusterProfile = v1alpha1.KindClusterGuestProfile
 )
 
 // Origin says where the value of a field came from.
 type Origin struct {
 	Kind string `json:"kind"`
-	// Name of the instancetype, preference or preset, or of the pass that set the default.
+	// Name of the instancetype, preference, preset or profile, or of the pass that set the default.
 	Name string `json:"name,omitempty"`
-	// Revision that the instancetype or preference was read from.
+	// Revision that the instancetype, preference or profile was read from.
 	Revision string `json:"revision,omitempty"`
 	// InferredFrom is the volume that named the instancetype or preference.
 	InferredFrom string `json:"inferredFrom,omitempty"`
+	// Extends is the profile whose template has the value, where the profile of this origin extends it; nil for the profile's own values.
+	Extends *Origin `json:"extends,omitempty"`
 	// Because is the preference without which this origin would not have given the value, such as the one that arranges the vCPUs of
 	// an instancetype; nil where no preference made a difference.
 	Because *Origin `json:"because,omitempty"`
@@ -41,6 +47,9 @@ func (o Origin) String() string {
 	}
 	if o.Revision != "" {
 		text += "@" + o.Revision
+	}
+	if o.Extends != nil {
+		text += ", which extends " + o.Extends.String()
 	}
 	if o.InferredFrom != "" {
 		text += ", inferred from volume " + o.InferredFrom
@@ -71,7 +80,7 @@ type Skipped struct {
 
 // Explanation is the provenance of a VMI.
 type Explanation struct {
-	// Fields are the leaves of spec and of the annotations that stage 1 set, in the order of the API's types.
+	// Fields are the labels that profiles filled, the annotations that stage 1 set, and the leaves of spec, in the order of the API's types.
 	Fields     []Fact    `json:"fields"`
 	NotApplied []Skipped `json:"notApplied"`
 	// Notes say what the explanation leaves open.
@@ -101,7 +110,7 @@ func ExplainVMI(given *v1.VirtualMachineInstance, in Input) Explanation {
 	from := source{try: func(in Input) (*v1.VirtualMachineInstance, Verdict) {
 		explicit, verdict := VMI(given, in)
 		judged := Judge(explicit, in)
-		return explicit, Verdict{append(verdict.Errors, judged.Errors...), append(verdict.Warnings, judged.Warnings...)}
+		return explicit, Verdict{Errors: append(verdict.Errors, judged.Errors...), Warnings: append(verdict.Warnings, judged.Warnings...)}
 	}}
 	if given.UID == "" {
 		return h.explain(vmi, in, from)
@@ -149,8 +158,8 @@ func (h history) follow(vmi *v1.VirtualMachineInstance, in Input, volumes map[st
 	return preference, skipped
 }
 
-// Steps runs stage 1 on the VMI itself and calls back after each step: the instancetype, the preference, each preset and each
-// pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none. The
+// Steps runs stage 1 on the VMI itself and calls back after each step: the instancetype, the preference, each preset, each
+// profile and each pass of the defaults, in this order. The first two and one preset come in any case, without a name where there is none. The
 // preference comes twice, around the devices that a VMI has without naming them: first whether it has them, then their models.
 // It returns the fields of presets that were not applied.
 func Steps(vmi *v1.VirtualMachineInstance, in Input, after func(Origin)) (skipped []Skipped) {
@@ -171,7 +180,7 @@ type known struct {
 
 // note compares the VMI with the leaves noted before and ascribes to the origin what differs.
 func (h history) note(vmi *v1.VirtualMachineInstance, origin Origin) {
-	for _, l := range guestLeaves(vmi) {
+	for _, l := range append(labelLeaves(vmi), guestLeaves(vmi)...) {
 		if was, found := h[l.Key]; !found || was.value != l.Text() {
 			h[l.Key] = known{l.Text(), origin}
 		}
@@ -179,9 +188,19 @@ func (h history) note(vmi *v1.VirtualMachineInstance, origin Origin) {
 }
 
 func (h history) facts(vmi *v1.VirtualMachineInstance) []Fact {
-	var facts []Fact
+	facts := h.labels(vmi)
 	for _, l := range guestLeaves(vmi) {
 		facts = append(facts, Fact{l.Path, l.Value, h[l.Key].origin})
+	}
+	return facts
+}
+
+// labels returns the labels that profiles filled. Those of the owner change nothing in what boots.
+func (h history) labels(vmi *v1.VirtualMachineInstance) (facts []Fact) {
+	for _, l := range labelLeaves(vmi) {
+		if was := h[l.Key]; was.value == l.Text() && (was.origin.Kind == FromProfile || was.origin.Kind == FromClusterProfile) {
+			facts = append(facts, Fact{l.Path, l.Value, was.origin})
+		}
 	}
 	return facts
 }

@@ -13,6 +13,11 @@ func guestLeaves(vmi *v1.VirtualMachineInstance) []leaves.Leaf {
 	return leaves.Append(leaves.Append(nil, "metadata.annotations", hardwareAnnotations(vmi)), "spec", vmi.Spec)
 }
 
+// labelLeaves returns the labels of a VMI.
+func labelLeaves(vmi *v1.VirtualMachineInstance) []leaves.Leaf {
+	return leaves.Append(nil, "metadata.labels", vmi.Labels)
+}
+
 // hardwareAnnotations returns the annotations of a VMI that can change its hardware: those of Kiln are left out.
 func hardwareAnnotations(vmi *v1.VirtualMachineInstance) map[string]string {
 	annotations := map[string]string{}

@@ -65,7 +65,7 @@ func (h history) ascribe(vmi *v1.VirtualMachineInstance, in Input, preference Or
 	in.Set = instancetype.Set{Instancetype: in.Set.Instancetype, Architecture: in.Set.Architecture}
 	expand(vmi, in, nil)
 	without := map[string]string{}
-	for _, l := range guestLeaves(vmi) {
+	for _, l := range append(labelLeaves(vmi), guestLeaves(vmi)...) {
 		without[l.Key] = l.Text()
 	}
 	for key, was := range h {

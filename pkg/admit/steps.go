@@ -1,26 +1,33 @@
 package admit
 
 import (
+	"reflect"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"github.com/kilnvm/kiln/pkg/mutate"
 	"github.com/kilnvm/kiln/pkg/preset"
+	"github.com/kilnvm/kiln/pkg/profile"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // steps make a VMI explicit, in this order. Each fills only what is unset, so that an earlier step wins: the user, then the instancetype, the
-// preference, presets, defaults.
+// preference, presets, profiles, defaults.
 var steps = []func(*run){
+	// The labels that select profiles are those before any profile adds some.
+	(*run).plan,
 	(*run).instancetype,
-	// A preference says whether the VMI has a device that it does not name, and then which model: the device must exist in between.
+	// A preference says whether the VMI has a device that it does not name, and then which model: the device must exist in between. The devices of
+	// profiles come before those of defaults, which a VMI gets that has none.
 	(*run).preferredDevices,
+	(*run).profiledDevices,
 	(*run).attachedDevices,
 	(*run).preference,
 	(*run).presets,
+	(*run).profiles,
 	(*run).defaults,
 }
 
@@ -30,7 +37,9 @@ type run struct {
 	in  Input
 	// observe is called after each step with the origin of what the step set. It is nil in admission, which then pays nothing for provenance.
 	observe func(Origin)
-	// log holds what instancetype, preference and presets fill. It is nil where there is none of them, so that no error can name one.
+	// planned is what profiles fill; nil where none selects the VMI.
+	planned *profile.Plan
+	// log holds what instancetype, preference, presets and profiles fill. It is nil where there is none of them, so that no error can name one.
 	log *filled.Log
 	// fillers are the sources that filled something, in the order of the log.
 	fillers []filler
@@ -42,8 +51,8 @@ type run struct {
 
 // filler is the source of the entries of the log from the end of the filler before it up to its own end.
 type filler struct {
-	kind, name string
-	end        int
+	Origin
+	end int
 }
 
 // expand runs all steps on the VMI itself, not on a copy. observe may be nil.
@@ -65,7 +74,7 @@ func complete(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input) (
 		placeIdentity(vmi)
 	}
 	r := &run{vmi: draft.Explicit, in: in}
-	if in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 {
+	if in.Set.Instancetype != nil || in.Set.Preference != nil || len(in.Presets) > 0 || len(in.Profiles) > 0 {
 		r.log, r.fillers = filled.New(), r.room[:0]
 	}
 	return draft, r.all()
@@ -90,6 +99,8 @@ func (r *run) filledBy(path string) filler {
 	at := filled.None
 	switch {
 	case r.log.Len() == 0:
+	case strings.HasPrefix(path, "metadata.labels["):
+		at = r.log.Find(&r.vmi.Labels, "metadata.labels", path)
 	case strings.HasPrefix(path, "metadata.annotations"):
 		annotations := hardwareAnnotations(r.vmi)
 		at = r.log.Find(&annotations, "metadata.annotations", path)
@@ -106,7 +117,7 @@ func (r *run) filledBy(path string) filler {
 
 func (r *run) gave(origin Origin) {
 	if r.log.Len() > 0 && origin.Kind != FromDefault {
-		r.fillers = append(r.fillers, filler{origin.Kind, origin.Name, r.log.Len()})
+		r.fillers = append(r.fillers, filler{origin, r.log.Len()})
 	}
 	if r.observe != nil {
 		r.observe(origin)
@@ -143,7 +154,14 @@ func (r *run) preferredDevices() {
 }
 
 func (r *run) attachedDevices() {
+	before := r.vmi.Spec.Domain.Devices
 	mutate.Attach(r.vmi, r.in.defaults())
+	if r.log.Len() > 0 { // of profiles, whose devices the lists may have moved
+		after := r.vmi.Spec.Domain.Devices
+		r.log.Moved(reflect.ValueOf(before.Disks), reflect.ValueOf(after.Disks))
+		r.log.Moved(reflect.ValueOf(before.Interfaces), reflect.ValueOf(after.Interfaces))
+		r.log.Moved(reflect.ValueOf(before.Inputs), reflect.ValueOf(after.Inputs))
+	}
 	r.gave(Origin{Kind: FromDefault, Name: "attached devices"})
 }
 

@@ -54,8 +54,8 @@ func (o *Object) meets(other *Object) bool {
 	return o.Namespace == "" || other.Namespace == "" || o.Namespace == other.Namespace
 }
 
-// pair returns what a VM refers to that names an instancetype and a preference, in any order. Either may be nil.
-func pair(a, b *Object) (s instancetype.Set) {
+// Pair returns what a VM refers to that names an instancetype and a preference, in any order. Either may be nil.
+func Pair(a, b *Object) (s instancetype.Set) {
 	for _, o := range []*Object{a, b} {
 		switch {
 		case o == nil:

@@ -105,7 +105,7 @@ func TestFits(t *testing.T) {
 		refused := 0
 		for _, i := range instancetypes {
 			for _, p := range preferences {
-				m := machine{Set: pair(i, p), architecture: on(p)[0]}
+				m := machine{Set: Pair(i, p), architecture: on(p)[0]}
 				_, errs := engine.boot(m, nil)
 				short := false
 				for _, err := range errs {

@@ -153,9 +153,9 @@ func newComparison(before, after []*Object, settings Settings) *comparison {
 	}
 	for _, key := range c.keys {
 		if o := c.before[key]; o != nil {
-			other := company{names: []string{o.Name}, object: o, set: pair(o, nil), changes: c.respecified(key)}
+			other := company{names: []string{o.Name}, object: o, set: Pair(o, nil), changes: c.respecified(key)}
 			if other.changes {
-				other.after = pair(c.after[key], nil)
+				other.after = Pair(c.after[key], nil)
 			}
 			c.others = append(c.others, other)
 		}

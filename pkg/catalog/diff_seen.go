@@ -31,7 +31,7 @@ func (c *comparison) companies(o *Object) (all []company, left int) {
 	} else {
 		all = append(all, company{names: []string{"just what it required"}, set: instancetype.Set{Instancetype: roomy(o.Preference)}})
 	}
-	own, set := len(all), pair(o, nil)
+	own, set := len(all), Pair(o, nil)
 	place := map[string]int{}
 	for _, other := range c.others {
 		if (other.object.Instancetype == nil) == (o.Instancetype == nil) || !o.meets(other.object) || !instancetype.Fits(join(set, other.set)) {
@@ -57,7 +57,7 @@ func (c *comparison) companies(o *Object) (all []company, left int) {
 func (c *comparison) judge(change *Change, was, is *Object) {
 	all, left := c.companies(was)
 	change.Untried = left
-	old, new := pair(was, nil), pair(is, nil)
+	old, new := Pair(was, nil), Pair(is, nil)
 	for _, with := range all {
 		if with.efi && change.Tried > 0 { // it only stands in where a VM needs EFI
 			continue

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -43,9 +42,11 @@ type Entry struct {
 	ObsoleteAfter string `json:"obsoleteAfter,omitempty"`
 	// CPUs are the vCPUs of an instancetype, or those that a preference requires; 0 if it requires none.
 	CPUs uint32 `json:"cpus,omitempty"`
-	// Memory is the memory of an instancetype, or that which a preference requires; nil if it requires none.
-	Memory *resource.Quantity `json:"memory,omitempty"`
-	GPUs   int                `json:"gpus,omitempty"`
+	// Memory is the memory of an instancetype, or that which a preference requires; empty if it requires none. It is text, because an index may
+	// come from a stranger: apimachinery takes hours to parse some quantities. Bytes is the same amount.
+	Memory string `json:"memory,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	GPUs   int    `json:"gpus,omitempty"`
 	// HostDevices are those besides GPUs.
 	HostDevices int `json:"hostDevices,omitempty"`
 	// Architectures are those that the object names; none stands for any.
@@ -61,15 +62,16 @@ func IndexOf(objects []*Object, now time.Time) Index {
 	index := Index{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: IndexKind}, Instancetypes: []Entry{}, Preferences: []Entry{}}
 	instancetypes, preferences := split(objects)
 	for _, o := range instancetypes {
-		index.Instancetypes = append(index.Instancetypes, o.entry(now))
+		index.Instancetypes = append(index.Instancetypes, o.Entry(now))
 	}
 	for _, o := range preferences {
-		index.Preferences = append(index.Preferences, o.entry(now))
+		index.Preferences = append(index.Preferences, o.Entry(now))
 	}
 	return index
 }
 
-func (o *Object) entry(now time.Time) Entry {
+// Entry returns what an index says of the object as of a time.
+func (o *Object) Entry(now time.Time) Entry {
 	life := instancetype.ReadLifecycle(o, now)
 	sum := sha256.Sum256([]byte(o.content()))
 	e := Entry{
@@ -93,8 +95,8 @@ func (e *Entry) fillInstancetype(o *Object) {
 		return
 	}
 	spec := o.Instancetype
-	memory := spec.Memory.Guest.DeepCopy()
-	e.CPUs, e.Memory, e.GPUs, e.HostDevices = spec.CPU.Guest, &memory, len(spec.GPUs), len(spec.HostDevices)
+	e.CPUs, e.GPUs, e.HostDevices = spec.CPU.Guest, len(spec.GPUs), len(spec.HostDevices)
+	e.Memory, e.Bytes = spec.Memory.Guest.String(), spec.Memory.Guest.Value()
 	if spec.CPU.DedicatedCPUPlacement != nil && *spec.CPU.DedicatedCPUPlacement {
 		e.Features = append(e.Features, "dedicated CPUs")
 	}
@@ -124,8 +126,7 @@ func (e *Entry) fillPreference(o *Object) {
 			e.CPUs = need.CPU.Guest
 		}
 		if need.Memory != nil {
-			memory := need.Memory.Guest.DeepCopy()
-			e.Memory = &memory
+			e.Memory, e.Bytes = need.Memory.Guest.String(), need.Memory.Guest.Value()
 		}
 	}
 	if firmware := o.Preference.Firmware; firmware != nil && (firmware.PreferredEfi != nil || firmware.DeprecatedPreferredUseEfi != nil) {
@@ -139,7 +140,7 @@ func (e *Entry) fillPreference(o *Object) {
 // Meets reports whether a VM can name both objects and its instancetype meets the requirements of its preference. It does not try
 // whether such a VM boots.
 func Meets(a, b *Object) bool {
-	both := join(pair(a, nil), pair(b, nil))
+	both := join(Pair(a, nil), Pair(b, nil))
 	return both.Instancetype != nil && both.Preference != nil && a.meets(b) && instancetype.Fits(both)
 }
 

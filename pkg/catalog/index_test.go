@@ -40,14 +40,14 @@ spec: {requirements: {cpu: {guest: 2}, memory: {guest: 4Gi}}, firmware: {preferr
 	}
 	want := map[string][]map[string]any{
 		"instancetypes": {
-			{"kind": "VirtualMachineClusterInstancetype", "name": "huge", "lifecycle": "active", "cpus": 8.0, "memory": "16Gi", "gpus": 1.0,
+			{"kind": "VirtualMachineClusterInstancetype", "name": "huge", "lifecycle": "active", "cpus": 8.0, "memory": "16Gi", "bytes": float64(16 << 30), "gpus": 1.0,
 				"architectures": []any{"amd64"}, "features": []any{"dedicated CPUs", "hugepages 2Mi"}},
 			{"kind": "VirtualMachineClusterInstancetype", "name": "large", "displayName": "Large", "lifecycle": "deprecated", "replacedBy": "huge",
-				"labels": map[string]any{"kilnvm.io/lifecycle": "deprecated"}, "cpus": 8.0, "memory": "16Gi", "gpus": 1.0,
+				"labels": map[string]any{"kilnvm.io/lifecycle": "deprecated"}, "cpus": 8.0, "memory": "16Gi", "bytes": float64(16 << 30), "gpus": 1.0,
 				"architectures": []any{"amd64"}, "features": []any{"dedicated CPUs", "hugepages 2Mi"}},
 		},
-		"preferences": {{"kind": "VirtualMachinePreference", "namespace": "team", "name": "windows", "lifecycle": "active", "cpus": 2.0, "memory": "4Gi",
-			"features": []any{"EFI", "TPM"}}},
+		"preferences": {{"kind": "VirtualMachinePreference", "namespace": "team", "name": "windows", "lifecycle": "active",
+			"cpus": 2.0, "memory": "4Gi", "bytes": float64(4 << 30), "features": []any{"EFI", "TPM"}}},
 	}
 	if diff := cmp.Diff(want["instancetypes"], got["instancetypes"]); diff != "" {
 		t.Error(diff)

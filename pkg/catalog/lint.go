@@ -91,7 +91,7 @@ func newLinter(objects []*Object, settings Settings) *linter {
 	l.sets = make(map[*Object]instancetype.Set, len(objects))
 	for i, o := range objects {
 		l.index[o] = i
-		l.sets[o] = pair(o, nil)
+		l.sets[o] = Pair(o, nil)
 	}
 	return l
 }

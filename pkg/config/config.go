@@ -12,6 +12,7 @@ import (
 type Cluster struct {
 	Defaults Defaults
 	Limits   Limits
+	// Frontend is without the FrontendProfile in force, which Defaults holds: FrontendDefaults returns both together.
 	Frontend FrontendDefaults
 	// Policy is instancetype.referencePolicy: whether a VM keeps its references to instancetype and preference, or is expanded.
 	Policy v1.InstancetypeReferencePolicy
@@ -47,7 +48,8 @@ type Limits struct {
 
 // FrontendDefaults are the facts that a guest sees and no API field governs. They are one versioned value.
 type FrontendDefaults struct {
-	// Version names this set of values. Every hardware record holds it.
+	// Version names this set of values. Every hardware record holds it. It is the name of a FrontendProfile, or the number of Kiln's own
+	// values.
 	Version string
 	SMBIOS  SMBIOS
 	// FreePorts is how many empty PCIe root ports a new guest gets, for devices that are plugged in later.
@@ -56,6 +58,10 @@ type FrontendDefaults struct {
 	// architecture.
 	EFIVideo string
 	Video    map[string]string
+	// USBModel is the model of the USB controllers; empty for qemu-xhci.
+	USBModel string
+	// DeflateOnOOM lets the guest take memory back from the balloon before it kills a process.
+	DeflateOnOOM bool
 	// GenerationID adds the VM Generation ID device, by which a guest detects that it was restored or cloned.
 	GenerationID bool
 	// HostDevicesByNUMANode shows the guest of a VMI with numa.guestMappingPassthrough which mirrored NUMA node each of its host devices is

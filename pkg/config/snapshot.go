@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // snapshotName is metadata.name of every ClusterConfiguration. It is part of the digest of a revision's name, so it must not change.
@@ -25,7 +26,8 @@ func Snapshot(d Defaults) (map[string]any, error) {
 		"metadata": map[string]any{"name": snapshotName}, "spec": spec}, nil
 }
 
-// ReadDefaults returns the defaults of a ClusterConfiguration, given as JSON. It refuses any other kind or version.
+// ReadDefaults returns the defaults of a ClusterConfiguration, given as JSON. It refuses any other kind or version, and a frontend that no
+// FrontendProfile can have: a backup tool may have written the revision.
 func ReadDefaults(data []byte) (*Defaults, error) {
 	var stored v1alpha1.ClusterConfiguration
 	if err := json.Unmarshal(data, &stored); err != nil {
@@ -34,5 +36,21 @@ func ReadDefaults(data []byte) (*Defaults, error) {
 	if want := v1alpha1.GroupVersion.String(); stored.APIVersion != want || stored.Kind != v1alpha1.KindClusterConfiguration {
 		return nil, fmt.Errorf("recorded configuration: is %s %s, want %s %s", stored.APIVersion, stored.Kind, want, v1alpha1.KindClusterConfiguration)
 	}
+	if err := CheckFrontend(stored.Spec.Frontend); err != nil {
+		return nil, fmt.Errorf("recorded configuration: %w", err)
+	}
 	return &stored.Spec, nil
+}
+
+// CheckFrontend refuses a pinned FrontendProfile that cannot be used. Nil is none, and is accepted.
+func CheckFrontend(pinned *v1alpha1.Frontend) error {
+	if pinned == nil {
+		return nil
+	}
+	path := field.NewPath("frontend")
+	errs := InvalidFrontend(&pinned.FrontendProfileSpec, path)
+	if err := InvalidFrontendName(pinned.Version, path.Child("version")); err != nil {
+		errs = append(errs, err)
+	}
+	return errs.ToAggregate()
 }

@@ -25,13 +25,13 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 		cpu = &v1.CPU{}
 	}
 	at := domain.Child("cpu")
-	topology := Arrange(wanted.Guest, set.Preference)
+	topology, vcpus := Arrange(wanted.Guest, set.Preference), guestCPUs(wanted.Guest)
 	claims := []claim{
-		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), guestCPUs(wanted.Guest)),
-		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), guestCPUs(wanted.Guest)),
-		{path: at.Child("sockets"), given: number(cpu.Sockets), wanted: guestCPUs(wanted.Guest), same: cpu.Sockets == topology.Sockets},
-		{path: at.Child("cores"), given: number(cpu.Cores), wanted: guestCPUs(wanted.Guest), same: cpu.Cores == topology.Cores},
-		{path: at.Child("threads"), given: number(cpu.Threads), wanted: guestCPUs(wanted.Guest), same: cpu.Threads == topology.Threads},
+		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), vcpus),
+		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), vcpus),
+		{path: at.Child("sockets"), given: number(cpu.Sockets), wanted: vcpus, same: cpu.Sockets == topology.Sockets},
+		{path: at.Child("cores"), given: number(cpu.Cores), wanted: vcpus, same: cpu.Cores == topology.Cores},
+		{path: at.Child("threads"), given: number(cpu.Threads), wanted: vcpus, same: cpu.Threads == topology.Threads},
 	}
 	if wanted.Model != nil {
 		// An empty model sets nothing, nor do maxSockets of 0 below: what a VMI has there is the cluster's default.
@@ -48,7 +48,8 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 	}
 	if wanted.MaxSockets != nil {
 		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), wanted: *wanted.MaxSockets,
-			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture)})
+			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture) ||
+				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, "")}) // the architecture may be filled after the instancetype
 	}
 	return claims
 }
@@ -115,7 +116,8 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 		cpu.Realtime = wanted.Realtime.DeepCopy()
 		log.Note(&cpu.Realtime, wanted.Realtime)
 	}
-	if wanted.MaxSockets != nil && *wanted.MaxSockets > 0 {
+	// What was filled before the architecture was known stays when admission sees the VMI again.
+	if wanted.MaxSockets != nil && *wanted.MaxSockets > 0 && cpu.MaxSockets != cappedSockets(*wanted.MaxSockets, topology, "") {
 		put(log, &cpu.MaxSockets, cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture))
 	}
 }

@@ -103,6 +103,21 @@ func Differences(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) fiel
 	return conflicts(set, vmi, path, func(c claim) bool { return !c.same })
 }
 
+// Owned returns the paths of the fields of a VMI that Conflicts would report.
+func Owned(set Set, vmi *v1.VirtualMachineInstance) (paths []string) {
+	if set.Instancetype == nil {
+		return nil
+	}
+	for _, a := range areas {
+		for _, c := range a.claims(set, vmi, nil) {
+			if c.given != nil {
+				paths = append(paths, c.path.String())
+			}
+		}
+	}
+	return paths
+}
+
 func conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts func(claim) bool) (errs field.ErrorList) {
 	if set.Instancetype == nil {
 		return nil

@@ -152,6 +152,9 @@ func (c *changes) compare(path []string, is *shape, old, now reflect.Value) {
 			}
 		}
 	case reflect.Pointer:
+		if old.Pointer() == now.Pointer() {
+			return // most of a VM: what admission stores shares all that it leaves alone
+		}
 		if old.IsNil() || now.IsNil() {
 			c.note(path, old, now)
 			return
@@ -183,7 +186,7 @@ func inlined(v reflect.Value) reflect.Value {
 func (c *changes) comparePointed(path []string, is *shape, old, now reflect.Value) {
 	if old.Kind() == reflect.Struct && is.equal == nil {
 		c.compare(path, is, old, now)
-	} else if !sameValue(old, now) {
+	} else if !same(is, old, now) {
 		*c = append(*c, change{path: append([]string(nil), path...), value: now.Interface(), present: true})
 	}
 }
@@ -195,6 +198,9 @@ func (c *changes) compareSlices(path []string, element *shape, old, now reflect.
 		if now.Len() > 0 || old.Len() > 0 {
 			c.note(path, old, now)
 		}
+		return
+	}
+	if old.Pointer() == now.Pointer() && old.Len() == now.Len() {
 		return
 	}
 	for i := range now.Len() {

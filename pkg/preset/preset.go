@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/internal/filled"
+	"github.com/kilnvm/kiln/pkg/internal/message"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,8 +21,8 @@ import (
 const (
 	// Exclude on a VMI, with the value "true", keeps all presets away.
 	Exclude = "virtualmachineinstancepresets.admission.kubevirt.io/exclude"
-	// appliedPrefix and the preset's name mark a VMI that got something from it.
-	appliedPrefix = "virtualmachinepreset.kubevirt.io/"
+	// AppliedPrefix and the preset's name mark a VMI that got something from it.
+	AppliedPrefix = "virtualmachinepreset.kubevirt.io/"
 )
 
 // area is a part of the domain that a preset can set. Its values are compared and copied as a whole.
@@ -77,7 +78,7 @@ func Fill(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInsta
 // longer equal the preset's, so that they are not reported as skipped.
 func fill(p v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInstance, log *filled.Log) (skipped []Skipped) {
 	name, domain := p.Name, p.Spec.Domain.DeepCopy()
-	applied := vmi.Annotations[appliedPrefix+name] != ""
+	applied := vmi.Annotations[AppliedPrefix+name] != ""
 	again := applied
 	for _, a := range areas {
 		wanted, given := a.values(domain), a.values(&vmi.Spec.Domain)
@@ -121,7 +122,7 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector)
 		if err != nil {
 			if errs = append(errs, field.Invalid(labelsPath, p.Name,
-				fmt.Sprintf("preset '%s' has an invalid selector: %s", p.Name, short(err.Error())))); len(errs) == maxMistakes {
+				fmt.Sprintf("preset '%s' has an invalid selector: %s", p.Name, message.Short(err.Error())))); len(errs) == maxMistakes {
 				return nil, errs
 			}
 			continue
@@ -134,7 +135,7 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 	if len(matching) > MaxMatching {
 		many := field.TooMany(labelsPath, len(matching), MaxMatching)
 		many.BadValue, many.Detail = field.OmitValueType{}, fmt.Sprintf("%d presets match, at most %d are allowed: %s; change the labels so that fewer match",
-			len(matching), MaxMatching, names(matching))
+			len(matching), MaxMatching, message.Names(matching, func(p v1.VirtualMachineInstancePreset) string { return p.Name }))
 		return nil, append(errs, many)
 	}
 	return matching, errs
@@ -142,18 +143,6 @@ func match(presets []v1.VirtualMachineInstancePreset, vmi *v1.VirtualMachineInst
 
 // labelsPath is the field of all errors: labels select presets, and the owner of a VMI can change them.
 var labelsPath = field.NewPath("metadata", "labels")
-
-// names lists the names of presets in a text of about maxText bytes.
-func names(presets []v1.VirtualMachineInstancePreset) string {
-	text := "'" + presets[0].Name + "'"
-	for i, p := range presets[1:] {
-		if len(text) > maxText {
-			return fmt.Sprintf("%s and %d more", text, len(presets)-1-i)
-		}
-		text += ", '" + p.Name + "'"
-	}
-	return text
-}
 
 // maxMistakes is how many errors of presets one VMI gets.
 const maxMistakes = 64
@@ -178,7 +167,7 @@ func disagreements(matching []v1.VirtualMachineInstancePreset) (errs field.Error
 				} else if !same(was.value, value) && len(errs) < maxMistakes {
 					errs = append(errs, field.Invalid(labelsPath, was.preset+", "+p.Name, fmt.Sprintf(
 						"presets '%s' and '%s' disagree on %s: %s and %s; change the labels so that one of them matches",
-						was.preset, p.Name, path, print(was.value), print(value))))
+						was.preset, p.Name, path, message.Value(was.value), message.Value(value))))
 				}
 			}
 		}
@@ -192,5 +181,5 @@ func mark(vmi *v1.VirtualMachineInstance, name string) {
 	if vmi.Annotations == nil {
 		vmi.Annotations = map[string]string{}
 	}
-	vmi.Annotations[appliedPrefix+name] = v1.GroupVersion.String()
+	vmi.Annotations[AppliedPrefix+name] = v1.GroupVersion.String()
 }

@@ -2,7 +2,6 @@ package preset
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -109,23 +108,33 @@ func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
 func keys(values map[string]any) []string { return slices.Sorted(maps.Keys(values)) }
 
-// maxText is how many bytes of a value, or of a list of names, a message holds: a preset may have kernel arguments of a megabyte.
-const maxText = 1024
-
-// print returns a value as JSON, for a message.
-func print(value any) string {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		raw = fmt.Append(nil, value)
+// Covered returns the part of a preset's domain that Fill would fill into a VMI that has none of it, and the fields that Fill never fills. It returns nil
+// for a preset that fills nothing.
+func Covered(p *v1.VirtualMachineInstancePreset) (*v1.DomainSpec, []Skipped) {
+	if p.Spec.Domain == nil {
+		return nil, nil
 	}
-	return short(string(raw))
+	domain, covered := p.Spec.Domain.DeepCopy(), (*v1.DomainSpec)(nil)
+	for _, a := range areas {
+		for _, key := range keys(a.values(domain)) {
+			if covered == nil {
+				covered = &v1.DomainSpec{}
+			}
+			a.fill(covered, domain, key)
+		}
+	}
+	return covered, ignored(p.Name, domain)
 }
 
-func short(text string) string {
-	if len(text) > maxText {
-		return strings.ToValidUTF8(text[:maxText], "") + "…"
+// AreaOf returns the path of the area that a field of a VMI is in, such as spec.domain.cpu; empty for a field that no preset fills.
+func AreaOf(path string) string {
+	found := ""
+	for _, a := range areas {
+		if below := a.path(""); (path == below || strings.HasPrefix(path, below+".") || strings.HasPrefix(path, below+"[")) && len(below) > len(found) {
+			found = below
+		}
 	}
-	return text
+	return found
 }
 
 // ignored lists what a preset sets beyond the eight areas.

@@ -102,7 +102,8 @@ func judge(r *Record, f *findings) {
 		{"digest", r.Digest, digestForm, "'sha256:' and 64 hexadecimal digits"},
 		{"uuid", r.UUID, uuidForm, "a UUID"},
 		{"machine", r.Machine, machineForm, "a machine type such as 'pc-q35-9.2'"},
-		{"video", r.Video, videoForm, "a video model such as 'vga'"},
+		{"video", r.Video, modelForm, "a video model such as 'vga'"},
+		{"usb", r.USB, modelForm, "a model of USB controllers such as 'nec-xhci'"},
 	} {
 		if word.value != "" {
 			f.add(word.name, word.value, formed(word.form, word.value, word.like))
@@ -170,13 +171,13 @@ func discarding[T any](parse func(string) (T, error)) func(string) error {
 	return func(text string) error { _, err := parse(text); return err }
 }
 
-// Forms of words. Whether a machine or video model is one of the guest's architecture is said elsewhere.
+// Forms of words. Whether a machine or another model is one of the guest's architecture is said elsewhere.
 var (
 	versionForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 	digestForm  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	uuidForm    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
 	machineForm = regexp.MustCompile(`^[a-z][A-Za-z0-9._-]{0,63}$`)
-	videoForm   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	modelForm   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 	// The second digit of a unicast address is even.
 	macForm = regexp.MustCompile(`^[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}$`)
 	// Kinds are not listed: one that a later version has, or that this guest has not, has no effect.

@@ -93,12 +93,20 @@ func Domain(m Machine) (Result, field.ErrorList) {
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
-	record := abi.Freeze(front, m.Defaults.Version)
+	record := abi.Freeze(front, m.version())
 	forgetWritten(record.BlockSizes, vmi.Spec.Domain.Devices.Disks)
 	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
 		record.NUMA = nil // NUMA nodes of the owner's choice must not pass for a host's when he turns mirroring on
 	}
 	return Result{Frontend: front, Record: record, Documents: documents}, nil
+}
+
+// version is that of the defaults that made the record. Those of later boots make what the record lacks, such as a device that is added.
+func (m Machine) version() string {
+	if m.Frozen != nil && m.Frozen.Defaults != "" {
+		return m.Frozen.Defaults
+	}
+	return m.Defaults.Version
 }
 
 // forgetWritten removes block sizes that the user wrote: the record holds only facts of the first host, and the user may change his mind.

@@ -63,6 +63,7 @@ var tables = map[string][]testCase{
 	"memory":               memoryCases,
 	"memory_growth":        memoryGrowthCases,
 	"counts":               countsCases,
+	"counts_quantities":    countsQuantitiesCases,
 	"placement":            placementCases,
 	"placement_affinity":   slices.Concat(placementAffinityCases, placementPodsCases),
 	"placement_dns":        placementDNSCases,

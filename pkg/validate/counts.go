@@ -1,10 +1,12 @@
 package validate
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -16,6 +18,7 @@ var countRules = []judgement[func([]byte) *field.Error]{
 		{Name: "request/depth"},
 		{Name: "request/elements"},
 		{Name: "request/parts"},
+		{Name: "request/quantities"},
 	}},
 }
 
@@ -44,73 +47,119 @@ const recordedDevices = 1024
 // maxDepth is the number of nested lists and objects. The API has 15.
 const maxDepth = 64
 
-// Counts bounds an object before it is decoded. raw is valid JSON. The error names the path of the first list, map or object that exceeds a
-// limit; it is nil if there is none.
+// Counts bounds an object before it is decoded. raw is valid JSON. The error names the path of the first list, map, object or quantity that
+// exceeds a limit; it is nil if there is none.
 func Counts(raw []byte) *field.Error { return written.judge(raw) }
 
-// StoredCounts is Counts for the old object of an update: only the sum of its parts is limited.
+// StoredCounts is Counts for the old object of an update: only the sum of its parts and its quantities are limited.
 func StoredCounts(raw []byte) *field.Error { return stored.judge(raw) }
 
 func (c counts) judge(raw []byte) *field.Error {
-	_, over := c.part(gjson.ParseBytes(raw), nil, "", 0)
+	walk := counter{counts: c, text: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	if !opens(walk.text.PeekKind()) {
+		return nil
+	}
+	_, over := walk.part(place{})
+	if over == nil && walk.err != nil { // what cannot be counted is not taken for few
+		over = &field.Error{Type: field.ErrorTypeInvalid, BadValue: field.OmitValueType{}, Detail: walk.err.Error(), Origin: "request/unreadable"}
+	}
 	return over
 }
 
-// part counts the parts of a value. It goes on counting after an error in one of them, because the error about the list itself is more
-// useful than one about an element. name is the last name of the path, empty for an element of a list.
-func (c counts) part(value gjson.Result, at *field.Path, name string, depth int) (parts int, over *field.Error) {
-	if depth > maxDepth {
-		return 0, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf("must not be nested more than %d levels deep", maxDepth)).WithOrigin("request/depth")
+// counter counts the parts of an object while it reads the object's JSON, each byte once.
+type counter struct {
+	counts
+	// text takes what encoding/json takes: names that are there twice, and bytes that are not UTF-8.
+	text *jsontext.Decoder
+	// err is the first error of text. Trap: a read that fails does not move on, so that a loop must end with it.
+	err error
+}
+
+// place is where a value is in the object. Its path is built for an error alone: each object and list of a request has a place.
+type place struct {
+	above *place
+	// name is the last name of the path, empty for an element of a list, which has index.
+	name  string
+	index int
+	depth int
+}
+
+// path is nil for the object itself.
+func (p *place) path() *field.Path {
+	switch {
+	case p.above == nil:
+		return nil
+	case p.name == "" && p.index >= 0:
+		return p.above.path().Index(p.index)
 	}
-	own, most, list := 0, c.most(at, name, depth), value.IsArray()
-	value.ForEach(func(key, element gjson.Result) bool {
+	// A clone: if the name itself went into an error, the compiler would put each place on the heap.
+	return p.above.path().Child(strings.Clone(p.name))
+}
+
+// part reads a list or an object, and counts its parts. It goes on counting after an error in one of them, because the error about the list itself is more
+// useful than one about an element.
+func (c *counter) part(at place) (parts int, over *field.Error) {
+	if at.depth > maxDepth {
+		c.skip()
+		return 0, field.Invalid(at.path(), field.OmitValueType{}, fmt.Sprintf("must not be nested more than %d levels deep", maxDepth)).WithOrigin("request/depth")
+	}
+	own, most, list := 0, c.most(&at), c.text.PeekKind() == '['
+	for c.bracket(); !c.ends(); {
 		own++
-		if over != nil || own > most || !element.IsArray() && !element.IsObject() {
-			return true
+		key := ""
+		if !list {
+			key = c.name()
 		}
-		var below *field.Path
 		switch {
-		case list:
-			below = at.Index(own - 1)
-		case key.Str == "fieldsV1": // of managedFields: it has a key for each field of the object, and is never decoded
-			return true
+		case over != nil || own > most:
+			c.skip()
+		case !opens(c.text.PeekKind()):
+			over = quantity(c.scalar(), &at, key)
+		case !list && key == "fieldsV1": // of managedFields: it has a key for each field of the object, and is never decoded
+			c.skip()
 		default:
-			below = at.Child(key.Str)
+			below := place{above: &at, name: key, index: notInList, depth: at.depth + 1}
+			if list {
+				below.index = own - 1
+			}
+			var inside int
+			inside, over = c.part(below)
+			parts += inside
 		}
-		var inside int
-		inside, over = c.part(element, below, key.Str, depth+1)
-		parts += inside
-		return true
-	})
+	}
+	c.bracket()
 	switch parts += own; {
 	case own > most:
-		over = tooMany(at, fmt.Sprintf("has %d elements, at most %d are allowed", own, most)).WithOrigin("request/elements")
+		over = tooMany(&at, fmt.Sprintf("has %d elements, at most %d are allowed", own, most)).WithOrigin("request/elements")
 	case over == nil && parts > c.parts:
-		over = tooMany(at, fmt.Sprintf("has %d elements and fields including nested ones, at most %d are allowed", parts, c.parts)).WithOrigin("request/parts")
+		over = tooMany(&at, fmt.Sprintf("has %d elements and fields including nested ones, at most %d are allowed", parts, c.parts)).WithOrigin("request/parts")
 	}
 	return parts, over
 }
 
+// notInList is the index of the field of an object, whose name may be empty as well.
+const notInList = -1
+
 // most is the limit of a list or map. encoding/json compares names without regard to case, and so does this. The text of a path takes memory: it is
 // asked for where the last name is right.
-func (c counts) most(at *field.Path, name string, depth int) int {
+func (c counts) most(at *place) int {
 	is := func(path, last string) bool {
-		return strings.EqualFold(name, last) && strings.EqualFold(at.String(), path)
+		return strings.EqualFold(at.name, last) && strings.EqualFold(at.path().String(), path)
 	}
-	if depth == 2 && is("spec.dataVolumeTemplates", "dataVolumeTemplates") {
+	if at.depth == 2 && is("spec.dataVolumeTemplates", "dataVolumeTemplates") {
 		return c.templates
 	}
-	if depth == 3 && is("spec.hardware.devices", "devices") { // of GuestHardware: record.Check judges it
+	if at.depth == 3 && is("spec.hardware.devices", "devices") { // of GuestHardware: record.Check judges it
 		return max(c.elements, recordedDevices)
 	}
 	return c.elements
 }
 
 // tooMany is field.TooMany with the number in its text.
-func tooMany(at *field.Path, detail string) *field.Error {
+func tooMany(at *place, detail string) *field.Error {
 	err := &field.Error{Type: field.ErrorTypeTooMany, BadValue: field.OmitValueType{}, Detail: detail + ": remove some. Nothing else was checked"}
-	if at != nil { // else it is the object itself
-		err.Field = at.String()
+	if path := at.path(); path != nil { // else it is the object itself
+		err.Field = path.String()
 	}
 	return err
 }
@@ -120,3 +169,39 @@ const MostErrors = 1000
 
 // Most returns the first MostErrors errors.
 func Most(errs field.ErrorList) field.ErrorList { return errs[:min(len(errs), MostErrors)] }
+
+// opens reports whether a list or an object begins.
+func opens(next jsontext.Kind) bool { return next == '[' || next == '{' }
+
+// ends reports whether the list or object ends here, or cannot be read on.
+func (c *counter) ends() bool {
+	next := c.text.PeekKind()
+	return c.err != nil || next == ']' || next == '}' || next == 0
+}
+
+// bracket reads the bracket that begins or ends a list or object.
+func (c *counter) bracket() { c.token() }
+
+// name reads the name of a field.
+func (c *counter) name() string { return c.token().String() }
+
+func (c *counter) token() jsontext.Token {
+	token, err := c.text.ReadToken()
+	c.err = cmp.Or(c.err, err)
+	return token
+}
+
+// scalar reads a text, a number, true, false or null, and returns it if it may be a quantity: without quotes and escapes.
+func (c *counter) scalar() string {
+	value, err := c.text.ReadValue()
+	if c.err = cmp.Or(c.err, err); err != nil || strings.IndexByte(startsQuantity, bytes.TrimPrefix(value, []byte{'"'})[0]) < 0 {
+		return ""
+	}
+	if value.Kind() != '"' {
+		return string(value)
+	}
+	text, _ := jsontext.AppendUnquote(nil, value) // the error is that a byte is not UTF-8
+	return string(text)
+}
+
+func (c *counter) skip() { c.err = cmp.Or(c.err, c.text.SkipValue()) }

@@ -105,6 +105,29 @@ var countsCases = []testCase{
 		others: []string{"request/elements"},
 	},
 	{
+		why:   "brackets and quotes within texts, after white space",
+		rule:  "request/elements",
+		given: raw("{ \"a\" :\n[ \"]\", \"\\\"]\", \"\\\\\", {}, \"{[\", " + elements(507) + "] }"),
+	},
+	{
+		why:   "a list too long after texts with brackets and quotes, at a name with an escape",
+		rule:  "request/elements",
+		given: raw("{\"a\":\"]}\\\\\",\"\\u0062\\\"]\":[\"\\\"\"," + elements(512) + "]}"),
+		want:  tooMany("b\"]"),
+	},
+	{
+		why:   "a list too long after a name and a text that are not UTF-8, which encoding/json takes",
+		rule:  "request/elements",
+		given: raw("{\"\xff\":\"\xc3\",\"b\":[" + elements(513) + "]}"),
+		want:  tooMany("b"),
+	},
+	{
+		why:   "a list too long after a name that is there twice, which encoding/json takes",
+		rule:  "request/elements",
+		given: raw(`{"a":1,"a":2,"b":[` + elements(513) + `]}`),
+		want:  tooMany("b"),
+	},
+	{
 		why:   "a list too long inside of the last that is counted",
 		rule:  "request/elements",
 		given: raw(`{"a":[` + elements(511) + `,[` + elements(513) + `]]}`),

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"slices"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -32,6 +34,9 @@ var reserved = []string{
 	v1.NodeSchedulable,
 	v1.InstallStrategyLabel,
 }
+
+// ReservedLabel reports whether only controllers may set a label of a VMI.
+func ReservedLabel(key string) bool { return slices.Contains(reserved, key) }
 
 // reservedLabels refuses them on create, at each label; KubeVirt reports metadata.labels. Updates are judged by changedReserved.
 func reservedLabels(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path) (errs field.ErrorList) {

@@ -10,8 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -37,6 +35,14 @@ type Options struct {
 	KubeVirt string
 	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
+	// Overlay is the folder of manifests that is installed; empty means overlays/rotation.
+	Overlay string
+	// Drain is the time for which a replica of the webhook serves on after it was asked to stop.
+	Drain time.Duration
+	// Env is added to the environment of the control plane, the webhook and the controller.
+	Env []string
+	// Plane are further arguments of the control plane's supervisor.
+	Plane []string
 	// Progress gets a line for each step.
 	Progress io.Writer
 }
@@ -52,12 +58,16 @@ type Cluster struct {
 	bin        string
 	own        bool // the control plane is ours
 	audit      string
+	plane      *Plane // nil where it is not ours
 	registered bool
 	manifests  []*unstructured.Unstructured // what a user would apply
-	replicas   []replica
-	webhooks   []*process // one for each replica, while they run
+	replicas   []*replica
+	controls   []*control
 	balancer   *balancer
+	// direct says that the webhooks are registered at the replicas themselves.
+	direct     bool
 	stopMirror context.CancelFunc // nil where no certificate is mirrored
+	reader     reader
 	mutex      sync.Mutex
 	running    []*process // in the order of their start
 }
@@ -65,13 +75,8 @@ type Cluster struct {
 // Start brings up the control plane (unless one is given), installs the manifests and starts the webhook. On an error
 // nothing stays behind.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	c := &Cluster{Options: o, bin: filepath.Join(o.Dir, "bin"), own: o.Kubeconfig == ""}
-	c.Host, c.Namespace, c.Launchers = cmp.Or(o.Host, "localhost"), cmp.Or(o.Namespace, "kiln-system"), cmp.Or(o.Launchers, "kiln-launchers")
-	c.KubeVirt = cmp.Or(o.KubeVirt, "kubevirt")
-	for _, step := range []struct {
-		what string
-		do   func(context.Context) error
-	}{
+	c := newCluster(o)
+	return c.take(ctx, []step{
 		{"building webhook, controller, launcher, kubectl-kiln and control plane", c.build},
 		{c.which(), c.controlPlane},
 		{"building the manifests", c.kustomize},
@@ -84,7 +89,25 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		{"starting the webhook, and waiting for its certificate and for the CA in its registration", c.startWebhook},
 		{"probing that the API server reaches the webhook", c.probe},
 		{"registering the webhook for all objects", c.register},
-	} {
+	})
+}
+
+func newCluster(o Options) *Cluster {
+	c := &Cluster{Options: o, bin: filepath.Join(o.Dir, "bin"), own: o.Kubeconfig == ""}
+	c.Host, c.Namespace, c.Launchers = cmp.Or(o.Host, "localhost"), cmp.Or(o.Namespace, "kiln-system"), cmp.Or(o.Launchers, "kiln-launchers")
+	c.KubeVirt, c.Overlay = cmp.Or(o.KubeVirt, "kubevirt"), cmp.Or(o.Overlay, "overlays/rotation")
+	return c
+}
+
+// step is one of those that lead to a cluster.
+type step struct {
+	what string
+	do   func(context.Context) error
+}
+
+// take takes all steps, or ends what was started.
+func (c *Cluster) take(ctx context.Context, steps []step) (*Cluster, error) {
+	for _, step := range steps {
 		c.say("%s", step.what)
 		if err := step.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", step.what, err), c.Close())
@@ -101,21 +124,12 @@ func (c *Cluster) say(format string, args ...any) {
 
 // build makes the programs from this tree.
 func (c *Cluster) build(ctx context.Context) error {
-	if err := os.MkdirAll(c.bin, 0o755); err != nil {
+	if err := Build(ctx, c.Root, c.bin, "webhook", "controller", "launcher", "kubectl-kiln"); err != nil {
 		return err
 	}
-	for _, build := range [][]string{
-		{"build", "-o", c.bin + "/", "./cmd/..."},
-		// The control plane is a module of its own, with its own dependencies.
-		{"build", "-C", "test/controlplane", "-o", filepath.Join(c.bin, "controlplane"), "."},
-	} {
-		cmd := exec.CommandContext(ctx, "go", build...)
-		cmd.Dir = c.Root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("go %s: %w\n%s", build[0], err, out)
-		}
-	}
-	return nil
+	// The control plane is a module of its own, with its own dependencies.
+	_, err := Supervisor(ctx, c.Root, c.bin)
+	return err
 }
 
 // Program is the path of one of our programs, or of kubectl.

@@ -1,39 +1,70 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 )
+
+// control is one process of the controller.
+type control struct {
+	health, metrics string
+	// program is another binary than the controller of this tree; empty for that one.
+	program string
+	process *process // the last one that was started
+}
 
 // startController runs the controller as its service account, as many replicas as the webhook has, and does the work of kubelet: what
 // the rotation signs is written into the folder of the webhook.
 func (c *Cluster) startController(ctx context.Context) error {
-	kubeconfig, err := c.access(controllerAccount)
-	if err != nil {
-		return err
-	}
-	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile(), "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt}
 	if !c.byAddress() {
-		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
 		c.mirrors(ctx)
 	}
 	for range c.replicas {
-		port, err := freePort("127.0.0.1")
-		if err != nil {
-			return err
-		}
-		health := fmt.Sprintf("127.0.0.1:%d", port)
-		p, _, err := c.start("controller", append(args, "--health-probe-bind-address", health)...)
-		if err != nil {
-			return err
-		}
-		ready, cancel := context.WithTimeout(ctx, becomesReady)
-		defer cancel()
-		if err := await(ready, p, func() error { return answers("http://" + health + "/readyz") }); err != nil {
+		r := &control{}
+		c.controls = append(c.controls, r)
+		if err := c.runControl(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// StopControllers ends all replicas of the controller.
+func (c *Cluster) StopControllers() (err error) {
+	for _, r := range c.controls {
+		err = errors.Join(err, r.process.stop())
+	}
+	return err
+}
+
+// runControl starts a process of the controller, and waits until it is ready.
+func (c *Cluster) runControl(ctx context.Context, r *control) error {
+	kubeconfig, err := c.access(controllerAccount)
+	if err != nil {
+		return err
+	}
+	port, err := freePort("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	r.health = fmt.Sprintf("127.0.0.1:%d", port)
+	if port, err = freePort("127.0.0.1"); err != nil {
+		return err
+	}
+	r.metrics = fmt.Sprintf("127.0.0.1:%d", port)
+	args := []string{"--kubeconfig", kubeconfig, "--config", c.configFile(), "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
+		"--health-probe-bind-address", r.health, "--metrics-bind-address", r.metrics}
+	if !c.byAddress() {
+		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
+	}
+	if r.process, _, err = c.startIn(c.Env, cmp.Or(r.program, "controller"), args...); err != nil {
+		return err
+	}
+	ready, cancel := context.WithTimeout(ctx, becomesReady)
+	defer cancel()
+	return await(ready, r.process, func() error { return answers("http://" + r.health + "/readyz") })
 }
 
 // mirrors mirrors certificates until the cluster is closed.

@@ -15,8 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// kustomize builds what somebody would apply who installs Kiln with its own rotation of certificates into the namespaces of the options.
-func (c *Cluster) kustomize(ctx context.Context) error {
+// kustomize builds what somebody would apply who installs Kiln's overlay of the options into their namespaces.
+func (c *Cluster) kustomize(ctx context.Context) error { return c.overlay(ctx, c.Overlay) }
+
+// FailOpen installs overlay fail-open over what is installed: VMs are admitted while the webhook is down, and policies keep the rules.
+func (c *Cluster) FailOpen(ctx context.Context) error {
+	c.manifests = nil
+	if err := c.overlay(ctx, "overlays/fail-open"); err != nil {
+		return err
+	}
+	return errors.Join(c.applyAll(ctx, c.of(policies)), c.apply(ctx, nil))
+}
+
+// overlay builds a folder of the manifests.
+func (c *Cluster) overlay(ctx context.Context, folder string) error {
 	// A relative path with '..' leads elsewhere where a folder on the way is a symbolic link.
 	overlay, err := filepath.EvalSymlinks(c.Dir)
 	if err != nil {
@@ -31,9 +43,9 @@ func (c *Cluster) kustomize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("resources: [%[1]s/overlays/rotation]\ncomponents: [%[1]s/namespace]\n"+
+	text := fmt.Sprintf("resources: [%[1]s/%[5]s]\ncomponents: [%[1]s/namespace]\n"+
 		"configMapGenerator: [{name: kiln-namespaces, literals: [system=%[2]s, launchers=%[3]s, kubevirt=%[4]s]}]\n",
-		manifests, c.Namespace, c.Launchers, c.KubeVirt)
+		manifests, c.Namespace, c.Launchers, c.KubeVirt, folder)
 	file := filepath.Join(overlay, "kustomization.yaml")
 	if err := errors.Join(os.MkdirAll(overlay, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		return err
@@ -78,6 +90,18 @@ func (c *Cluster) of(kinds []string) (some []*unstructured.Unstructured) {
 // install applies what the webhook needs, as somebody would who installs Kiln; not with force, so that another owner's
 // definitions in a user's cluster stay as they are and are named.
 func (c *Cluster) install(ctx context.Context) error {
+	if err := c.define(ctx); err != nil {
+		return err
+	}
+	apart := slices.Concat(definitions, policies, configurations, pods)
+	others := slices.DeleteFunc(slices.Clone(c.manifests), func(object *unstructured.Unstructured) bool {
+		return slices.Contains(apart, object.GetKind())
+	})
+	return errors.Join(c.applyAll(ctx, others), c.applyAll(ctx, c.of(policies)))
+}
+
+// define applies the definitions.
+func (c *Cluster) define(ctx context.Context) error {
 	if err := c.applyAll(ctx, c.of(definitions)); err != nil {
 		return err
 	}
@@ -86,14 +110,8 @@ func (c *Cluster) install(ctx context.Context) error {
 	for _, definition := range c.of(definitions) {
 		wait = append(wait, "crd/"+definition.GetName())
 	}
-	if _, stderr, err := c.Kubectl(ctx, "", wait...); err != nil {
-		return withOutput(err, stderr)
-	}
-	apart := slices.Concat(definitions, policies, configurations, pods)
-	others := slices.DeleteFunc(slices.Clone(c.manifests), func(object *unstructured.Unstructured) bool {
-		return slices.Contains(apart, object.GetKind())
-	})
-	return errors.Join(c.applyAll(ctx, others), c.applyAll(ctx, c.of(policies)))
+	_, stderr, err := c.Kubectl(ctx, "", wait...)
+	return withOutput(err, stderr)
 }
 
 // applyAll applies objects in their order, which is kustomize's: namespaces come first.

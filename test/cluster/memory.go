@@ -9,8 +9,8 @@ import (
 
 // WebhookPeaks is the most memory that each replica of the webhook has had, in bytes.
 func (c *Cluster) WebhookPeaks() (peaks []int64, err error) {
-	for _, p := range c.webhooks {
-		peak, err := p.peak()
+	for _, r := range c.replicas {
+		peak, err := r.process.peak()
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,8 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 	if !c.own {
 		return c.given()
 	}
-	p, out, err := c.start("controlplane", "run", "--dir", filepath.Join(c.Dir, "controlplane"), "--audit-group", "system:serviceaccounts:"+c.Namespace)
+	args := append([]string{"run", "--dir", filepath.Join(c.Dir, "controlplane"), "--audit-group", "system:serviceaccounts:" + c.Namespace}, c.Plane...)
+	p, out, err := c.startIn(c.Env, "controlplane", args...)
 	if err != nil {
 		return err
 	}
@@ -37,6 +38,7 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	c.plane = &plane
 	c.Kubeconfig, c.audit = plane.Kubeconfig, filepath.Join(plane.Logs, "audit.log")
 	return os.Symlink(plane.Kubectl(), filepath.Join(c.bin, "kubectl"))
 }

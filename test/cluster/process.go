@@ -23,13 +23,8 @@ type process struct {
 	ended chan struct{}
 }
 
-// start runs one of our programs with its errors in a log. It dies when this process does: its standard input ends then, and
-// the kernel kills it.
-func (c *Cluster) start(name string, args ...string) (*process, io.Reader, error) {
-	return c.startIn(nil, name, args...)
-}
-
-// startIn adds to the environment of the program.
+// startIn runs one of our programs with its errors in a log, and env added to its environment. It dies when this process does: its standard input ends
+// then, and the kernel kills it.
 func (c *Cluster) startIn(env []string, name string, args ...string) (*process, io.Reader, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

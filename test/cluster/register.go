@@ -37,25 +37,40 @@ func (c *Cluster) register(ctx context.Context) error {
 	return c.reached(ctx, "kiln-registered")
 }
 
-// apply applies our webhook configurations with the URL of this process in the place of the service.
+// apply applies our webhook configurations with a URL of this machine in the place of the service.
 func (c *Cluster) apply(ctx context.Context, only map[string]any) error {
 	var redirected []*unstructured.Unstructured
-	for _, configuration := range c.of(configurations) {
+	for i, configuration := range c.of(configurations) {
 		configuration = configuration.DeepCopy()
 		hooks, _ := configuration.Object["webhooks"].([]any)
 		for _, hook := range hooks {
-			c.redirect(hook.(map[string]any), only)
+			c.redirect(hook.(map[string]any), c.url(i), only)
 		}
 		redirected = append(redirected, configuration)
 	}
 	return c.applyAll(ctx, redirected)
 }
 
-// redirect gives a webhook the URL of this machine in the place of its service, and a further match condition if there is one. Kubernetes calls
+// url is where configuration number i is registered.
+func (c *Cluster) url(i int) string {
+	if c.direct {
+		return "https://" + c.replicas[i%len(c.replicas)].address
+	}
+	return c.Webhook
+}
+
+// RegisterReplicas registers each webhook configuration at a replica of its own. So no process stands between API server and webhook, as none does
+// behind a Service. A replica that ends is missing until it is back.
+func (c *Cluster) RegisterReplicas(ctx context.Context) error {
+	c.direct = true
+	return c.register(ctx)
+}
+
+// redirect gives a webhook a URL in the place of its service, and a further match condition if there is one. Kubernetes calls
 // a webhook only if all its matchConditions are true. A webhook that is called by name has no caBundle yet: the rotation writes it.
-func (c *Cluster) redirect(hook, only map[string]any) {
+func (c *Cluster) redirect(hook map[string]any, url string, only map[string]any) {
 	service, _ := hook["clientConfig"].(map[string]any)["service"].(map[string]any)
-	client := map[string]any{"url": fmt.Sprintf("%s%v", c.Webhook, service["path"])}
+	client := map[string]any{"url": fmt.Sprintf("%s%v", url, service["path"])}
 	if c.byAddress() {
 		client["caBundle"] = base64.StdEncoding.EncodeToString(c.CA)
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,22 +22,29 @@ type Plane struct {
 	Bin string `json:"bin"`
 	// Logs is the folder of their logs.
 	Logs string `json:"logs"`
+	// PIDs are the process IDs that its programs had at the start, by name.
+	PIDs map[string]int `json:"pids"`
 
 	stdin io.Closer
 	cmd   *exec.Cmd
 	log   bytes.Buffer
 }
 
+// Supervisor builds the program of test/controlplane into dir and returns its path. It is a module of its own, with its own dependencies.
+func Supervisor(ctx context.Context, root, dir string) (string, error) {
+	binary := filepath.Join(dir, "controlplane")
+	return binary, sources{root: root, module: "test/controlplane", folders: []string{"."}}.build(ctx, dir)
+}
+
 // StartPlane builds test/controlplane of the repository and runs it with further arguments, in a folder that the caller removes. It ends
 // with its standard input, however this process ends.
 func StartPlane(root, dir string, args ...string) (*Plane, error) {
-	binary := filepath.Join(dir, "controlplane")
-	if out, err := exec.Command("go", "build", "-C", filepath.Join(root, "test/controlplane"), "-o", binary, ".").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the control plane's supervisor: %w\n%s", err, out)
+	binary, err := Supervisor(context.Background(), root, dir)
+	if err != nil {
+		return nil, err
 	}
 	p := &Plane{cmd: exec.Command(binary, append([]string{"run", "--dir", filepath.Join(dir, "plane")}, args...)...)}
 	p.cmd.Stderr = &p.log
-	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

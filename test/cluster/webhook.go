@@ -30,28 +30,46 @@ const becomesReady = 90 * time.Second
 // startWebhook runs the webhook as its service account, and waits until each replica serves a certificate that the API server
 // has been told to trust.
 func (c *Cluster) startWebhook(ctx context.Context) error {
-	kubeconfig, err := c.access(webhookAccount)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, becomesReady)
 	defer cancel()
-	c.webhooks = nil
 	for _, r := range c.replicas {
-		p, _, err := c.start("webhook", "--kubeconfig", kubeconfig, "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
-			"--config", c.configFile(), "--cert-dir", c.certs(),
-			"--health-probe-bind-address", r.health, "--webhook-bind-address", r.address)
-		if err != nil {
+		if err := c.runReplica(r); err != nil {
 			return err
 		}
-		c.webhooks = append(c.webhooks, p)
 	}
-	for i, p := range c.webhooks {
-		if err := await(ctx, p, func() error { return answers("http://" + c.replicas[i].health + "/readyz") }); err != nil {
+	for _, r := range c.replicas {
+		if err := c.joins(ctx, r); err != nil {
 			return err
 		}
 	}
 	return c.readBundle(ctx)
+}
+
+// runReplica starts a process of the webhook at the addresses of a replica.
+func (c *Cluster) runReplica(r *replica) error {
+	kubeconfig, err := c.access(webhookAccount)
+	if err != nil {
+		return err
+	}
+	args := []string{"--kubeconfig", kubeconfig, "--namespace", c.Namespace, "--kubevirt-namespace", c.KubeVirt,
+		"--config", c.configFile(), "--cert-dir", c.certs(), "--shutdown-delay-duration", c.Drain.String(),
+		"--health-probe-bind-address", r.health, "--metrics-bind-address", r.metrics, "--webhook-bind-address", r.address}
+	if c.byAddress() { // the rotation signs for the name of the Service too
+		args = append(args, "--certificate-name", c.Host)
+	}
+	r.process, _, err = c.startIn(c.Env, cmp.Or(r.program, "webhook"), args...)
+	return err
+}
+
+// joins waits until a replica is ready, and gives it requests then.
+func (c *Cluster) joins(ctx context.Context, r *replica) error {
+	if err := await(ctx, r.process, func() error { return answers("http://" + r.health + "/readyz") }); err != nil {
+		return err
+	}
+	if c.balancer != nil {
+		c.balancer.add(r.address)
+	}
+	return nil
 }
 
 // certs is the folder of the webhook's certificate, which all replicas share.
@@ -72,8 +90,11 @@ func (c *Cluster) Configure(text string) error {
 // StopWebhook ends all replicas. Their registration stays, as when a deployment is down.
 func (c *Cluster) StopWebhook() error {
 	var errs []error
-	for _, p := range c.webhooks {
-		errs = append(errs, p.stop())
+	for _, r := range c.replicas {
+		if c.balancer != nil {
+			c.balancer.remove(r.address)
+		}
+		errs = append(errs, r.process.stop())
 	}
 	return errors.Join(errs...)
 }
@@ -81,31 +102,27 @@ func (c *Cluster) StopWebhook() error {
 // StartWebhook brings back what StopWebhook has ended, at the same addresses.
 func (c *Cluster) StartWebhook(ctx context.Context) error { return c.startWebhook(ctx) }
 
-// replica is one process of the webhook.
+// replica is one process of the webhook at its addresses.
 type replica struct {
-	address, health string
+	address, health, metrics string
+	// program is another binary than the webhook of this tree; empty for that one.
+	program string
+	process *process // the last one that was started
 }
 
 // lay chooses the ports, so that the webhook can be registered before it runs: the rotation puts its CA into what is registered.
 func (c *Cluster) lay(context.Context) error {
-	var targets []string
 	for range max(c.Replicas, 1) {
-		port, err := freePort(c.Host)
+		r, err := c.place()
 		if err != nil {
 			return fmt.Errorf("WEBHOOK_HOST '%s' is not an address of this machine: %w", c.Host, err)
 		}
-		health, err := freePort("127.0.0.1")
-		if err != nil {
-			return err
-		}
-		address := net.JoinHostPort(c.Host, strconv.Itoa(port))
-		c.replicas = append(c.replicas, replica{address: address, health: "127.0.0.1:" + strconv.Itoa(health)})
-		targets = append(targets, address)
+		c.replicas = append(c.replicas, r)
 	}
-	c.Webhook = "https://" + targets[0]
-	if len(targets) > 1 {
+	c.Webhook = "https://" + c.replicas[0].address
+	if len(c.replicas) > 1 {
 		var err error
-		if c.balancer, err = balance(targets); err != nil {
+		if c.balancer, err = balance(); err != nil {
 			return err
 		}
 		c.Webhook = "https://" + net.JoinHostPort(c.Host, strconv.Itoa(c.balancer.port()))
@@ -114,6 +131,25 @@ func (c *Cluster) lay(context.Context) error {
 		return c.writeCertificate()
 	}
 	return nil
+}
+
+// place chooses the addresses of a replica.
+func (c *Cluster) place() (*replica, error) {
+	port, err := freePort(c.Host)
+	if err != nil {
+		return nil, err
+	}
+	health, err := freePort("127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := freePort("127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	return &replica{
+		address: net.JoinHostPort(c.Host, strconv.Itoa(port)), health: "127.0.0.1:" + strconv.Itoa(health), metrics: "127.0.0.1:" + strconv.Itoa(metrics),
+	}, nil
 }
 
 func (c *Cluster) writeCertificate() error {

@@ -22,7 +22,11 @@ func replayConvert(c record, cluster config.Cluster) outcome {
 	if err := json.Unmarshal(c.VMI, vmi); err != nil {
 		return differs("unreadable: %v", err)
 	}
-	if refused := judge(vmi, cluster, ""); len(refused) > 0 {
+	refused, err := judge(vmi, cluster, "")
+	if err != nil {
+		return differs("fault: %v", err)
+	}
+	if len(refused) > 0 {
 		return refusedGuest(c, answer{errs: refused})
 	}
 	// Both refuse: agreement, whatever the two messages say.

@@ -72,7 +72,10 @@ func replayVMI(c record, cluster config.Cluster) outcome {
 	vmi := &v1.VirtualMachineInstance{}
 	errs := c.decode(c.VMI, vmi)
 	if len(errs) == 0 {
-		errs = judge(vmi, cluster, c.User)
+		var err error
+		if errs, err = judge(vmi, cluster, c.User); err != nil {
+			return differs("fault: %v", err)
+		}
 	}
 	return verdict(c, c.VMI, answer{errs: errs})
 }
@@ -99,9 +102,10 @@ func replayVM(c record, cluster config.Cluster) outcome {
 }
 
 // judge reviews an explicit VMI.
-func judge(vmi *v1.VirtualMachineInstance, cluster config.Cluster, user string) field.ErrorList {
+func judge(vmi *v1.VirtualMachineInstance, cluster config.Cluster, user string) (field.ErrorList, error) {
 	reviewer := review.Reviewer{Configuration: func() config.Cluster { return cluster }}
-	return reviewer.Judge(vmi, review.Asker{Name: user}).Errors
+	verdict, err := reviewer.Judge(context.Background(), vmi, review.Asker{Name: user})
+	return verdict.Errors, err
 }
 
 // unknown says which of the two a VM names that the case does not hold.

@@ -8,31 +8,68 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
 )
 
-// asset is one binary in envtest's layout: its file name and the package it is built from.
+// asset is one binary: its file name and the package it is built from.
 type asset struct{ name, pkg string }
 
-var assets = []asset{
-	{"etcd", "go.etcd.io/etcd/server/v3"},
-	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+// kit is a set of binaries that are built from the requirements of one module and lie in one directory.
+type kit struct {
+	// folder below bin.
+	folder string
+	// module below test/controlplane. Its go.mod is the only place that states which versions are wanted.
+	module string
+	assets []asset
+	// flags of 'go build' and env beside those of every kit.
+	flags, env []string
+	// what and takes are told to those who wait: the time is that of 2 cores, cold.
+	what, takes string
 }
 
 const kubernetes = "k8s.io/kubernetes"
 
-// goMod is the only place that states which versions are wanted.
+// plane is a control plane, in envtest's layout.
+var plane = kit{folder: "k8s", module: ".", what: "etcd and Kubernetes", takes: "8 minutes", assets: []asset{
+	{"etcd", "go.etcd.io/etcd/server/v3"},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+}}
+
+// nodes is a control plane, and what its nodes run of Kubernetes.
+var nodes = kit{folder: plane.folder, module: plane.module, what: plane.what, takes: "12 minutes", assets: slices.Concat(plane.assets, []asset{
+	{"kubelet", "k8s.io/kubernetes/cmd/kubelet"},
+	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
+	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"},
+})}
+
+// containers is containerd without the snapshotters of other file systems, which need C libraries. Its requirements are not those
+// of Kubernetes: in one module the newer of each would be built into both.
+var containers = kit{folder: "node", module: "containerd", what: "containerd", takes: "4 minutes", assets: []asset{
+	{"containerd", "github.com/containerd/containerd/v2/cmd/containerd"},
+	{"containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+	{"ctr", "github.com/containerd/containerd/v2/cmd/ctr"},
+}, flags: []string{"-trimpath", "-tags", "no_btrfs,no_zfs,no_devmapper"}, env: []string{"CGO_ENABLED=0"}}
+
+// goMod serves where there is no checkout.
 //
 //go:embed go.mod
 var goMod []byte
 
-// wantedVersions gives the version of every module this one requires, by module path.
-func wantedVersions() (map[string]string, error) {
-	file, err := modfile.ParseLax("go.mod", goMod, nil)
+// wanted gives the version of every module that the kit's module requires, by module path.
+func (k kit) wanted(root string) (map[string]string, error) {
+	data := goMod
+	if k.module != "." {
+		var err error
+		if data, err = os.ReadFile(filepath.Join(k.source(root), "go.mod")); err != nil {
+			return nil, err
+		}
+	}
+	file, err := modfile.ParseLax("go.mod", data, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -43,39 +80,48 @@ func wantedVersions() (map[string]string, error) {
 	return versions, nil
 }
 
+// source is the directory of the kit's module.
+func (k kit) source(root string) string {
+	return filepath.Join(root, "test", "controlplane", k.module)
+}
+
 // findOrBuild gives the directory of the binaries. KUBEBUILDER_ASSETS is the user's choice: it is
-// checked for completeness and never written to, and its versions are the user's business.
-func findOrBuild(ctx context.Context, bin string) (string, error) {
+// checked for completeness and never written to, and its versions are the user's business. The other kits lie beside it.
+func (k kit) findOrBuild(ctx context.Context, bin string) (string, error) {
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" && bin == "" {
-		return dir, checkComplete(dir)
+		dir = filepath.Join(filepath.Dir(filepath.Clean(dir)), k.folder)
+		if k.folder == plane.folder {
+			dir = os.Getenv("KUBEBUILDER_ASSETS")
+		}
+		return dir, k.checkComplete(dir)
 	}
 	root, err := repositoryRoot()
 	if err != nil && bin == "" {
 		return "", err
 	}
 	if bin == "" {
-		bin = filepath.Join(root, "bin", "k8s")
+		bin = filepath.Join(root, "bin", k.folder)
 	}
 	bin, err = filepath.Abs(bin)
 	if err != nil {
 		return "", err
 	}
-	want, err := wantedVersions()
+	want, err := k.wanted(root)
 	if err != nil {
 		return "", err
 	}
-	if len(outdated(bin, want)) == 0 {
+	if len(k.outdated(bin, want)) == 0 {
 		return bin, nil
 	}
 	if root == "" {
 		return "", fmt.Errorf("'%s' lacks current binaries, and there is no checkout of kiln here to build them from", bin)
 	}
-	return bin, build(ctx, filepath.Join(root, "test", "controlplane"), bin)
+	return bin, k.build(ctx, k.source(root), bin, want)
 }
 
-func checkComplete(dir string) error {
+func (k kit) checkComplete(dir string) error {
 	var missing []string
-	for _, a := range assets {
+	for _, a := range k.assets {
 		info, err := os.Stat(filepath.Join(dir, a.name))
 		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 			missing = append(missing, a.name)
@@ -84,17 +130,17 @@ func checkComplete(dir string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("KUBEBUILDER_ASSETS is '%s', which has no executable %s; "+
-		"add what is missing (envtest's own archives never hold kube-controller-manager), "+
-		"or unset KUBEBUILDER_ASSETS so that all are built into bin/k8s",
-		dir, strings.Join(missing, ", "))
+	return fmt.Errorf("KUBEBUILDER_ASSETS is '%s'; '%s' has no executable %s; "+
+		"add what is missing (envtest's own archives hold neither kube-controller-manager nor what nodes run), "+
+		"or unset KUBEBUILDER_ASSETS so that all are built into bin/",
+		os.Getenv("KUBEBUILDER_ASSETS"), dir, strings.Join(missing, ", "))
 }
 
 // outdated lists the binaries that are missing from dir or were built from another version. It
 // reads what the Go linker recorded instead of running them: four of them would take a second.
-func outdated(dir string, want map[string]string) []asset {
+func (k kit) outdated(dir string, want map[string]string) []asset {
 	var out []asset
-	for _, a := range assets {
+	for _, a := range k.assets {
 		info, err := buildinfo.ReadFile(filepath.Join(dir, a.name))
 		if err != nil || info.Path != a.pkg || info.Main.Version != want[info.Main.Path] || !stamped(info, want) {
 			out = append(out, a)

@@ -13,7 +13,7 @@ import (
 
 func TestKubebuilderAssets(t *testing.T) {
 	complete, without := t.TempDir(), t.TempDir()
-	for _, a := range assets {
+	for _, a := range plane.assets {
 		for _, dir := range []string{complete, without} {
 			if dir == without && (a.name == "kube-controller-manager" || a.name == "kubectl") {
 				continue
@@ -24,11 +24,11 @@ func TestKubebuilderAssets(t *testing.T) {
 		}
 	}
 	t.Setenv("KUBEBUILDER_ASSETS", complete)
-	if dir, err := findOrBuild(t.Context(), ""); err != nil || dir != complete {
+	if dir, err := plane.findOrBuild(t.Context(), ""); err != nil || dir != complete {
 		t.Errorf("a complete directory is taken as it is: got %s, %v", dir, err)
 	}
 	t.Setenv("KUBEBUILDER_ASSETS", without)
-	_, err := findOrBuild(t.Context(), "")
+	_, err := plane.findOrBuild(t.Context(), "")
 	if err == nil || !strings.Contains(err.Error(), "no executable kube-controller-manager, kubectl;") {
 		t.Errorf("want exactly what is missing, got %v", err)
 	}
@@ -38,7 +38,7 @@ func TestKubebuilderAssets(t *testing.T) {
 }
 
 func TestOutdated(t *testing.T) {
-	want, err := wantedVersions()
+	want, err := plane.wanted("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestOutdated(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, a := range outdated(tt.dir, tt.versions) {
+			for _, a := range plane.outdated(tt.dir, tt.versions) {
 				got = append(got, a.name)
 			}
 			if !slices.Equal(got, tt.want) {
@@ -73,7 +73,7 @@ func TestOutdated(t *testing.T) {
 func linked(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, a := range assets {
+	for _, a := range plane.assets {
 		if err := os.Symlink(filepath.Join(binaries, a.name), filepath.Join(dir, a.name)); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestBuild(t *testing.T) {
 	if strings.Count(all, "etcd built in") != 1 {
 		t.Errorf("want etcd built once, got:\n%s", all)
 	}
-	if want, _ := wantedVersions(); len(outdated(dir, want)) != 0 {
+	if want, _ := plane.wanted(""); len(plane.outdated(dir, want)) != 0 {
 		t.Errorf("not all current after the build:\n%s", all)
 	}
 

@@ -12,6 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kilnvm/kiln/test/controlplane/authority"
+	"github.com/kilnvm/kiln/test/controlplane/component"
+	"github.com/kilnvm/kiln/test/controlplane/process"
 )
 
 // startTimeout is far beyond the 3 s that a start takes: a busy machine is no error.
@@ -22,12 +26,11 @@ type controlPlane struct {
 	bin, dir, state string
 	// audited is the group whose requests are recorded.
 	audited string
-	// closers run in reverse order: last started, first stopped. An API server whose etcd is gone hangs.
+	// closers run in reverse order.
 	closers []func() error
-	// ended gets every process that ends.
-	ended chan *process
-	port  int
-	ready ready
+	group   *process.Group
+	port    int
+	ready   ready
 }
 
 func (c *controlPlane) close() error {
@@ -50,36 +53,35 @@ func (c *controlPlane) prepare(names []string) error {
 	}
 	c.closers = append(c.closers, func() error { return unix.Close(fd) })
 	c.port = port
-	ca, err := newAuthority()
+	ca, err := authority.New()
 	if err != nil {
 		return err
 	}
-	if err := ca.writeServerFiles(c.state); err != nil {
+	if err := ca.WriteServerFiles(c.state); err != nil {
 		return err
 	}
-	c.ended = make(chan *process, len(assets))
 	c.ready = ready{
 		Server: fmt.Sprintf("https://127.0.0.1:%d", port), CA: filepath.Join(c.state, "ca.crt"),
 		Bin: c.bin, Logs: c.state, Users: map[string]string{}, PIDs: map[string]int{},
 	}
-	c.ready.Kubeconfig, err = c.kubeconfig(ca, admin)
+	c.ready.Kubeconfig, err = c.kubeconfig(ca, authority.Admin)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		u, err := parseUser(name)
+		u, err := authority.ParseUser(name)
 		if err != nil {
 			return err
 		}
-		if c.ready.Users[u.name], err = c.kubeconfig(ca, u); err != nil {
+		if c.ready.Users[u.Name], err = c.kubeconfig(ca, u); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *controlPlane) kubeconfig(ca *authority, u user) (string, error) {
-	path, err := ca.writeKubeconfig(c.dir, c.ready.Server, u)
+func (c *controlPlane) kubeconfig(ca *authority.Authority, u authority.User) (string, error) {
+	path, err := ca.WriteKubeconfig(c.dir, c.ready.Server, u)
 	c.closers = append(c.closers, func() error { return os.Remove(path) })
 	return path, err
 }
@@ -123,6 +125,13 @@ func (c *controlPlane) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.group = process.NewGroup(c.state)
+	c.closers = append(c.closers, func() error {
+		for _, complaint := range c.group.Stop() {
+			progress("%s", complaint)
+		}
+		return nil
+	})
 	answers := func(path string) func() bool {
 		return func() bool {
 			response, err := client.Get(c.ready.Server + path)
@@ -138,20 +147,18 @@ func (c *controlPlane) start(ctx context.Context) error {
 		args  []string
 		ready func() bool
 	}{
-		{"etcd", etcdArgs(), func() bool { _, err := os.Stat(filepath.Join(c.state, etcdSocket)); return err == nil }},
+		{"etcd", component.Etcd(), func() bool { _, err := os.Stat(filepath.Join(c.state, component.EtcdSocket)); return err == nil }},
 		{"kube-apiserver", append(apiServerArgs(c.port), audit...), answers("/readyz")},
 		// It serves no port to ask. The account that it makes in every namespace shows that it works.
 		{"kube-controller-manager", controllerManagerArgs(), answers("/api/v1/namespaces/default/serviceaccounts/default")},
 	} {
 		progress("starting %s", step.asset)
-		p, err := start(filepath.Join(c.bin, step.asset), c.state, step.args)
+		p, err := c.group.Start(filepath.Join(c.bin, step.asset), step.args)
 		if err != nil {
 			return err
 		}
-		c.closers = append(c.closers, func() error { p.stop(); return nil })
-		c.ready.PIDs[p.name] = p.cmd.Process.Pid
-		go func() { <-p.done; c.ended <- p }()
-		if err := c.await(ctx, step.ready); err != nil {
+		c.ready.PIDs[p.Name] = p.PID()
+		if err := c.group.Await(ctx, step.ready); err != nil {
 			return err
 		}
 	}
@@ -165,17 +172,4 @@ func (c *controlPlane) client() (*http.Client, error) {
 	}
 	config.Timeout = 5 * time.Second
 	return rest.HTTPClientFor(config)
-}
-
-func (c *controlPlane) await(ctx context.Context, ready func() bool) error {
-	for !ready() {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case p := <-c.ended:
-			return p.died()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return nil
 }

@@ -45,7 +45,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(buildCommand(), runCommand())
+	root.AddCommand(buildCommand(), runCommand(), nodeCommand())
 	return root
 }
 
@@ -58,7 +58,7 @@ func buildCommand() *cobra.Command {
 			"else bin/k8s of this repository, where those that are missing or of another version are built.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := findOrBuild(cmd.Context(), bin)
+			dir, err := plane.findOrBuild(cmd.Context(), bin)
 			if err == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), dir)
 			}
@@ -88,6 +88,7 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&o.users, "user", nil,
 		"NAME or NAME=GROUP,GROUP: also write a kubeconfig with a client certificate for this user (repeatable)")
 	cmd.Flags().StringVar(&o.audited, "audit-group", "", "record the requests of this group's members in "+auditLog+", beside the logs")
+	cmd.Flags().BoolVar(&o.restart, "restart", false, "start etcd, kube-apiserver and kube-controller-manager again when they end")
 	_ = cmd.MarkFlagRequired("dir")
 	return cmd
 }

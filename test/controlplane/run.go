@@ -17,6 +17,8 @@ type options struct {
 	users []string
 	// audited is the group whose members' requests are recorded; empty records none.
 	audited string
+	// restart starts what has ended again, as a machine's supervisor does.
+	restart bool
 }
 
 // ready is the line of JSON on standard output.
@@ -47,7 +49,7 @@ func run(ctx context.Context, o options) (err error) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel(errInputEnded)
 	}()
-	bin, err := findOrBuild(ctx, o.bin)
+	bin, err := plane.findOrBuild(ctx, o.bin)
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
@@ -67,11 +69,19 @@ func run(ctx context.Context, o options) (err error) {
 	if err := json.NewEncoder(os.Stdout).Encode(cp.ready); err != nil {
 		return fmt.Errorf("telling that the control plane is ready: %w", err)
 	}
-	select {
-	case <-ctx.Done():
-		progress("%v; stopping", context.Cause(ctx))
-		return nil
-	case p := <-cp.ended:
-		return p.died()
+	for {
+		select {
+		case <-ctx.Done():
+			progress("%v; stopping", context.Cause(ctx))
+			return nil
+		case p := <-cp.group.Ended:
+			if !o.restart {
+				return p.Died()
+			}
+			progress("%v", p.Died())
+			if err := cp.group.Again(p); err != nil {
+				return err
+			}
+		}
 	}
 }

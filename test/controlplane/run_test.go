@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	var err error
-	if binaries, err = findOrBuild(context.Background(), ""); err != nil {
+	if binaries, err = plane.findOrBuild(context.Background(), ""); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -81,7 +81,7 @@ var named = regexp.MustCompile(`\(rule ([a-z0-9/-]+)\)`)
 func readPolicies(t *testing.T) map[string]bool {
 	t.Helper()
 	rules := map[string]bool{}
-	files, err := filepath.Glob("../../manifests/policies/*.yaml")
+	files, err := filepath.Glob("../../manifests/policies/*/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

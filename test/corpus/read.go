@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -44,6 +45,8 @@ var kinds = map[string]func() any{
 	instancetype.PreferenceKinds.Namespaced: func() any { return new(v1beta1.VirtualMachinePreference) },
 	instancetype.PreferenceKinds.Cluster:    func() any { return new(v1beta1.VirtualMachineClusterPreference) },
 	"VirtualMachineInstancePreset":          func() any { return new(v1.VirtualMachineInstancePreset) },
+	v1alpha1.KindGuestProfile:               func() any { return new(v1alpha1.GuestProfile) },
+	v1alpha1.KindClusterGuestProfile:        func() any { return new(v1alpha1.ClusterGuestProfile) },
 	"DataSource":                            func() any { return new(cdi.DataSource) },
 	"ControllerRevision":                    func() any { return new(appsv1.ControllerRevision) },
 }
@@ -140,7 +143,7 @@ func (c *Case) add(object *unstructured.Unstructured, document []byte) (err erro
 	if typed == nil {
 		return errors.New("cases have no objects of this kind")
 	}
-	if object.GetNamespace() == "" && !strings.HasPrefix(object.GetKind(), "VirtualMachineCluster") {
+	if object.GetNamespace() == "" && !strings.Contains(object.GetKind(), "Cluster") {
 		object.SetNamespace(namespace)
 	}
 	c.Objects = append(c.Objects, object)

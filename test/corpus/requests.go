@@ -105,7 +105,7 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 			return admit.Verdict{}, err
 		}
 		if r.Stored == nil {
-			return reviewer(nil, r.cluster.Cluster).Judge(&now, review.Asker{Name: r.By.User}), nil
+			return reviewer(nil, r.cluster.Cluster).Judge(ctx, &now, review.Asker{Name: r.By.User})
 		}
 		change := validate.GuestChange{New: &now, Old: &was, By: validate.Account{Name: r.By.User, Node: r.By.Node}}
 		if r.By.Subresource == "status" {
@@ -125,6 +125,10 @@ func (r Request) Judge(ctx context.Context) (admit.Verdict, error) {
 		err := r.decode(&now, &was)
 		mistakes := append(validate.Preference(&now.Spec, spec), instancetype.LifecycleMistakes(&now)...)
 		return admit.Verdict{Errors: mistakes, Warnings: validate.PreferenceWarnings(&now.Spec)}, err
+	}
+	if r.Kind == v1alpha1.KindGuestProfile || r.Kind == v1alpha1.KindClusterGuestProfile {
+		reviewed, err := reviewer(r.cluster.Objects, r.cluster.Cluster).Profile(ctx, r.Object)
+		return reviewed.Verdict, err
 	}
 	if r.Kind == "GuestHardware" {
 		var now, was v1alpha1.GuestHardware

@@ -23,15 +23,21 @@ import (
 const rulesDoc = "../../docs/reference/rules.md"
 
 // judging are the packages besides validate whose errors bear names of rules.
-var judging = []string{"../../pkg/admit", "../../pkg/instancetype", "../../internal/resolve", "../../internal/review"}
+var judging = []string{"../../pkg/admit", "../../pkg/instancetype", "../../pkg/profile", "../../internal/resolve", "../../internal/review"}
 
 // shownElsewhere are rules that files cannot show, with the test that does.
 var shownElsewhere = map[string]rule{
 	"vm/inference-right": {paths: []string{"spec.instancetype.inferFromVolume", "spec.preference.inferFromVolume"},
 		says: "the source of the volume is in a namespace that whoever asks may not read", cases: []string{"internal/admission: TestWhoMayInfer"}},
+	"profile/limit":         {paths: []string{"metadata.labels"}, says: "more than 64 profiles count for the VMI", cases: []string{"pkg/profile: TestTooMany"}},
+	"profile/object":        {paths: []string{"apiVersion", "kind", "metadata.name"}, says: "not a profile", cases: []string{"pkg/profile: TestCheckObject"}},
+	"profile/extends-count": {paths: []string{"spec.extends[].name"}, says: "leads to more than 64 profiles in all", cases: []string{"pkg/profile: TestBounds"}},
+	"profile/extends-depth": {paths: []string{"spec.extends[].name"}, says: "leads to more than 16 profiles in a row", cases: []string{"pkg/profile: TestBounds"}},
 	"request/elements": {paths: []string{"*"}, says: "a list or map has more than 512 elements, or dataVolumeTemplates more than 64; nothing else is checked",
 		cases: []string{"internal/admission: TestEveryListIsBounded"}},
 	"request/parts": {paths: []string{"*"}, says: "an object, or a part of it, has more than 16384 fields and elements; nothing else is checked",
+		cases: []string{"internal/admission: TestParts"}},
+	"request/quantities": {paths: []string{"*"}, says: "a quantity has more than 100 digits, or an exponent of more than 3; nothing else is checked",
 		cases: []string{"internal/admission: TestParts"}},
 	"request/depth": {paths: []string{"*"}, says: "objects and lists are nested more than 64 levels deep; nothing else is checked",
 		cases: []string{"internal/admission: TestParts"}},
@@ -227,8 +233,8 @@ const rulesHead = `# Rules
 Every rule of validation, in the order of names. 'make golden' writes this file from the code and the corpus.
 
 The *engine* keeps all of them: in the webhook, and in 'kubectl kiln validate'. A *policy* (manifests/policies) and the
-*schema* of the kind hold without the webhook too. Paths are those of a VMI; in a VM they are below
-'spec.template'. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
+*schema* of the kind hold without the webhook too; those in manifests/policies/rules where overlay fail-open is installed. Paths are those of a VMI; in a VM
+they are below 'spec.template'. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
 
 | rule | field | says | kept by | case |
 |---|---|---|---|---|

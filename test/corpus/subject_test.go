@@ -161,7 +161,7 @@ func (g generator) neighbour() (subject, error) {
 	s := g.subjects[g.IntN(len(g.subjects))]
 	other := g.subjects[g.IntN(len(g.subjects))]
 	if g.IntN(4) == 0 {
-		s.in.Set, s.in.Presets = other.in.Set, other.in.Presets
+		s.in.Set, s.in.Presets, s.in.Profiles = other.in.Set, other.in.Presets, other.in.Profiles
 	}
 	if g.IntN(3) == 0 {
 		s.in.Cluster = g.generous
@@ -195,7 +195,7 @@ func (g generator) neighbouring(in admit.Input) (admit.Input, error) {
 	if err := json.Unmarshal([]byte(text(in)), &out); err != nil {
 		return out, err
 	}
-	out.Cluster = in.Cluster
+	out.Cluster, out.Profiles = in.Cluster, in.Profiles
 	if g.IntN(2) == 0 {
 		return out, nil
 	}

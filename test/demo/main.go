@@ -141,25 +141,21 @@ func (d *demo) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range []struct{ title, template string }{
-		{"1 admit: the VM, as it was applied, with its pins", `{.metadata.annotations.kilnvm\.io/pins}`},
-	} {
-		out, err := d.ask(ctx, "vm", part.template)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("\n%s\n  %s\n", part.title, out)
+	pins, err := d.ask(ctx, "vm", `{.metadata.annotations.kilnvm\.io/pins}`)
+	if err != nil {
+		return err
 	}
+	fmt.Printf("\n1 admit: the VM, as it was applied, with its pins\n  %s\n", pins)
 	domain, err := d.ask(ctx, "vmi", `{.spec.domain.cpu}{"\n  "}{.spec.domain.memory}{"\n  "}{.spec.domain.machine}{"\n  "}{.spec.domain.devices.disks}`)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("  its VMI, explicit:\n  %s\n", domain)
-	frontend, err := d.ask(ctx, "vmi", `{.metadata.annotations.kilnvm\.io/frontend}`)
+	hardware, err := d.ask(ctx, "guesthardware", `{.spec.hardware.machine}{"\n  "}{.spec.hardware.devices}`)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n2 frontend: what the guest sees, recorded for every later boot\n  %s\n", frontend)
+	fmt.Printf("\n2 frontend: what the guest sees, recorded in its GuestHardware for every later boot\n  %s\n", hardware)
 	xml, stderr, err := d.Kiln(ctx, "", "render", "vmi/demo", "-n", namespace)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
@@ -189,6 +185,9 @@ func (d *demo) ask(ctx context.Context, kind, template string) (string, error) {
 	out, stderr, err := d.Kubectl(ctx, "", "get", kind, "demo", "-n", namespace, "-o", "jsonpath="+template)
 	if err != nil {
 		return out, fmt.Errorf("%w: %s", err, stderr)
+	}
+	if strings.TrimSpace(out) == "" {
+		return out, fmt.Errorf("%s/demo has nothing at '%s'", kind, template)
 	}
 	return out, nil
 }

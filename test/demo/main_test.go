@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kilnvm/kiln/test/nightly"
 )
 
 // printed is what 'make run' says of where things are: the folder of everything, and that of libvirt.
@@ -32,6 +34,9 @@ func TestNothingStays(t *testing.T) {
 		{"killed", syscall.SIGKILL, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if !test.clean {
+				nightly.Only(t) // TestNothingStays of test/controlplane and of test/libvirt kill their starters too
+			}
 			cmd, folders := start(t, binary)
 			if found := using(t, folders); len(found) < 6 { // etcd, API server, controllers, webhook, launcher, libvirt or QEMU
 				t.Errorf("this test does not see what runs: %q", found)
@@ -92,7 +97,7 @@ func start(t *testing.T, binary string) (*exec.Cmd, []string) {
 			folders = append(folders, strings.ReplaceAll(match[1]+match[2], "%2F", "/"))
 		}
 		if len(folders) == 2 {
-			for _, want := range []string{"is: running", "conflicts with VirtualMachineClusterInstancetype 'small'", "the guest says: 2 CPUs"} {
+			for _, want := range []string{"is: running", "pc-q35-", "conflicts with VirtualMachineClusterInstancetype 'small'", "the guest says: 2 CPUs"} {
 				if !strings.Contains(said.String(), want) {
 					t.Errorf("it does not say %q:\n%s", want, said.String())
 				}

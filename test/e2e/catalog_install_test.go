@@ -23,7 +23,9 @@ func newCatalog(t *testing.T) catalog {
 	s := newSpace(t)
 	c := catalog{space: s, name: s.name[strings.LastIndex(s.name, "-")+1:], dir: t.TempDir()}
 	c.name = "c" + c.name
-	t.Cleanup(func() { _ = s.kubectlAfter("delete", "virtualmachineclusterinstancetype", "-l", "test="+c.name) })
+	t.Cleanup(func() {
+		_ = s.kubectlAfter("delete", "virtualmachineclusterinstancetype,virtualmachineclusterpreference", "-l", "test="+c.name)
+	})
 	return c
 }
 
@@ -85,7 +87,7 @@ func (c catalog) refused(a answer, words ...string) {
 // has returns the lifecycle of an instancetype in the cluster, 'active' without one; empty if it does not exist.
 func (c catalog) has(name string) string {
 	c.Helper()
-	found := c.list("virtualmachineclusterinstancetype", "-l", "test="+c.name)
+	found := c.list("virtualmachineclusterinstancetype", "test="+c.name)
 	for _, object := range found {
 		if object.GetName() != c.of(name) {
 			continue
@@ -176,7 +178,7 @@ func TestCatalogInConflict(t *testing.T) {
 
 	// A policy refuses one object of two.
 	wrong := strings.Replace(c.instancetype("wrong", "128Mi"), "{test: ", "{kilnvm.io/lifecycle: gone, test: ", 1)
-	c.refused(c.install(c.file("1.2.0", c.instancetype("more", "128Mi"), wrong), "--force"), "must be active, deprecated or obsolete")
+	c.refused(c.install(c.file("1.2.0", c.instancetype("more", "128Mi"), wrong), "--force"), "must be 'active', 'deprecated' or 'obsolete'")
 	// An object for a namespace that was not asked for.
 	elsewhere := strings.Replace(strings.Replace(c.instancetype("more", "128Mi"), "Cluster", "", 1), "{name:", "{namespace: kube-system, name:", 1)
 	c.refused(c.install(c.file("1.3.0", c.instancetype("more", "128Mi"), elsewhere), "--force"), "is for namespace 'kube-system'")

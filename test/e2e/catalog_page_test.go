@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/test/page"
 )
 
 // exits finds the exit status that a block of the page names for its last command.
@@ -17,8 +19,8 @@ func TestCatalogFromAnEmptyFolder(t *testing.T) {
 	t.Cleanup(func() { h.uninstalled("web") })
 	var said, before, uid string
 	scripts, shown := 0, 0
-	for _, block := range walkOf(t, "../../docs/catalog.md", "From an empty folder") {
-		language, text := block[0], strings.ReplaceAll(block[1], "registry.example.org", h.host)
+	for _, block := range page.Blocks(t, "../../docs/catalog.md", "From an empty folder") {
+		language, text := block.Language, strings.ReplaceAll(block.Text, "registry.example.org", h.host)
 		if language == "" {
 			if missing := missingLine(said, text); missing != "" {
 				t.Fatalf("the output has no '%s':\n%s", missing, said)
@@ -67,7 +69,7 @@ func (h shop) afterTheWalk(uid string) {
 	}
 	left := ""
 	for _, kind := range []string{"virtualmachineclusterinstancetype", "virtualmachineclusterpreference"} {
-		for _, object := range h.list(kind, "-l", "kilnvm.io/catalog=web") {
+		for _, object := range h.list(kind, "kilnvm.io/catalog=web") {
 			left += fmt.Sprintf("%s %s ", object.GetName(), object.GetLabels()["kilnvm.io/lifecycle"])
 		}
 	}

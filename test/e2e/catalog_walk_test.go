@@ -2,14 +2,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/kilnvm/kiln/test/registry"
 	"sigs.k8s.io/yaml"
 )
 
@@ -34,11 +26,9 @@ type shop struct {
 func newShop(t *testing.T) shop {
 	t.Helper()
 	s := newSpaceOn(t, shared)
-	server := httptest.NewTLSServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	h := shop{space: s, dir: t.TempDir(), host: strings.TrimPrefix(server.URL, "https://")}
+	server := registry.Start(t, nil)
+	h := shop{space: s, dir: t.TempDir(), host: server.Host}
 	settings := t.TempDir() // the folder of the walk is empty but for the keys
-	writeBlock(t, filepath.Join(settings, "ca.crt"), "CERTIFICATE", server.Certificate().Raw)
 	h.writeKeys()
 	raw, err := os.ReadFile(s.on.Kubeconfig)
 	if err != nil {
@@ -49,34 +39,22 @@ func newShop(t *testing.T) shop {
 		t.Fatal(err)
 	}
 	s.must(s.kubectl("", "config", "set-context", "--current", "--namespace="+s.name, "--kubeconfig="+kubeconfig))
-	h.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "DOCKER_CONFIG="+settings, "SSL_CERT_FILE="+filepath.Join(settings, "ca.crt"),
-		"COSIGN_PASSWORD=", "PATH="+filepath.Dir(s.on.Program("kubectl-kiln"))+":"+os.Getenv("PATH"))
+	h.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "DOCKER_CONFIG="+settings, "SSL_CERT_FILE="+server.Authority,
+		"COSIGN_PASSWORD="+keyPassword, "PATH="+filepath.Dir(s.on.Program("kubectl-kiln"))+":"+os.Getenv("PATH"))
 	return h
 }
 
-// writeKeys writes cosign.key and cosign.pub. The private key has no password, which Kiln reads too.
+// keyPassword is that of cosign.key.
+const keyPassword = "secret"
+
+// writeKeys writes cosign.key and cosign.pub as 'cosign generate-key-pair' does.
 func (h shop) writeKeys() {
 	h.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		h.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		h.Fatal(err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		h.Fatal(err)
-	}
-	writeBlock(h.T, filepath.Join(h.dir, "cosign.key"), "PRIVATE KEY", private)
-	writeBlock(h.T, filepath.Join(h.dir, "cosign.pub"), "PUBLIC KEY", public)
-}
-
-func writeBlock(t *testing.T, file, kind string, raw []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600); err != nil {
-		t.Fatal(err)
+	private, public := registry.Keys(h.T, keyPassword)
+	for name, raw := range map[string][]byte{"cosign.key": private, "cosign.pub": public} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), raw, 0o600); err != nil {
+			h.Fatal(err)
+		}
 	}
 }
 
@@ -141,26 +119,6 @@ func (h shop) same(when, name, before string) {
 func (h shop) uninstalled(catalog string) {
 	h.kubectlAfter("delete", "vm,vmi", "--all", "--timeout=60s")
 	h.kubectlAfter("delete", "virtualmachineclusterinstancetype,virtualmachineclusterpreference", "-l", "kilnvm.io/catalog="+catalog)
-}
-
-var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
-
-// walkOf returns the code blocks of a section of a page: pairs of a language and a text.
-func walkOf(t *testing.T, page, section string) (blocks [][2]string) {
-	t.Helper()
-	raw, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, found := strings.Cut(string(raw), "\n## "+section+"\n")
-	if !found {
-		t.Fatalf("%s has no section '%s'", page, section)
-	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	for _, block := range fence.FindAllStringSubmatch(text, -1) {
-		blocks = append(blocks, [2]string{block[1], block[2]})
-	}
-	return blocks
 }
 
 // missingLine returns the first line shown that is not in an output after the lines before it. '...' stands for any text, and spaces count as one.

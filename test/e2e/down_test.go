@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,6 +55,9 @@ func newAloneBy(t *testing.T, o cluster.Options) alone {
 	return alone{t, c}
 }
 
+// space is namespace 'default'.
+func (a alone) space() space { return space{T: a.T, on: a.Cluster, name: "default"} }
+
 // accepts runs kubectl, which must succeed.
 func (a alone) accepts(why, input string, args ...string) string {
 	a.Helper()
@@ -100,21 +105,7 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 	a.accepts("reading the catalog", "", "get", "vmcf,vmcp")
 	a.accepts("deleting", "", "delete", "vm", "old", "--wait=false")
 
-	// With failurePolicy Ignore VMs are admitted without the webhook. The policies still judge what they can.
-	for _, kind := range []string{"mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating"} {
-		hooks := strings.Fields(a.accepts("the configuration", "", "get", kind, "-o", "jsonpath={.webhooks[*].name}"))
-		var ignore []string
-		for i := range hooks {
-			ignore = append(ignore, `{"op":"replace","path":"/webhooks/`+string(rune('0'+i))+`/failurePolicy","value":"Ignore"}`)
-		}
-		a.accepts("ignoring failures", "", "patch", kind, "--type=json", "-p=["+strings.Join(ignore, ",")+"]")
-	}
-	a.eventually("VMs are admitted unjudged", func() bool {
-		_, _, err := a.Kubectl(t.Context(), vm("unjudged"), "create", "--dry-run=server", "-f", "-")
-		return err == nil
-	})
-	a.policies()
-
+	a.failsOpen()
 	if err := a.StartWebhook(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +113,56 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 		out := a.accepts("a new VM", vm("new"), "create", "--dry-run=server", "-o", `jsonpath={.metadata.annotations.kilnvm\.io/pins}`, "-f", "-")
 		return out != ""
 	})
+	a.accepts("the VM starts by itself", "", "wait", "--for=create", "vmi/unpinned", "--timeout=120s")
+}
+
+// failsOpen: with overlay fail-open VMs are admitted without the webhook, and the controller completes them. The policies judge what they can.
+func (a alone) failsOpen() {
+	a.Helper()
+	if err := a.FailOpen(a.Context()); err != nil {
+		a.Fatal(err)
+	}
+	a.eventually("VMs are admitted unjudged", func() bool {
+		_, _, err := a.Kubectl(a.Context(), vm("unjudged"), "create", "--dry-run=server", "-f", "-")
+		return err == nil
+	})
+	a.eventually("every rule is kept by a policy", func() bool {
+		_, stderr, err := a.Kubectl(a.Context(), vm("wrong", "runStrategy: Halted", "runStrategy: Halted\n  running: false"), "create", "--dry-run=server", "-f", "-")
+		return err != nil && strings.Contains(stderr, "kiln-virtualmachines")
+	})
+	a.costs(a.policies)
+	a.accepts("a VM that is to run", vm("unpinned", running...), "create", "-f", "-")
+	a.eventually("the controller gives it identity and pins", func() bool {
+		made := a.space().get("vm", "unpinned")
+		pinned := made.GetAnnotations()[pinsAnnotation]
+		return made.GetAnnotations()["kilnvm.io/identity"] == string(made.GetUID()) &&
+			strings.Contains(pinned, `"instancetype"`) && strings.Contains(pinned, `"configuration"`)
+	})
+	a.eventually("no VMI is created that would not be explicit, and the VM says why", func() bool {
+		said := a.space().read("vm", "unpinned", `{.status.conditions[?(@.type=="Failure")].message}`).stdout
+		return strings.Contains(said, "failed calling webhook")
+	})
+	a.refuses("there is none", "not found", "", "get", "vmi", "unpinned")
+}
+
+// costs prints what policies cost while something is done, as docs/operations.md says.
+func (a alone) costs(do func()) {
+	a.Helper()
+	script := exec.CommandContext(a.Context(), filepath.Join(a.Root, "manifests/policies/cost.sh"), "3")
+	script.Env = append(os.Environ(), "KUBECONFIG="+a.Kubeconfig, "PATH="+filepath.Dir(a.Program("kubectl"))+":"+os.Getenv("PATH"))
+	var table, complaint bytes.Buffer
+	script.Stdout, script.Stderr = &table, &complaint
+	if err := script.Start(); err != nil {
+		a.Fatal(err)
+	}
+	do()
+	err := script.Wait()
+	for _, part := range []string{"%  ValidatingAdmissionPolicies\n", "%  mutating webhooks", "%  validating webhooks", "%  patches"} {
+		if err != nil || !strings.Contains(table.String(), part) {
+			a.Errorf("%v: no '%s':\n%s\n%s", err, part, table.String(), complaint.String())
+		}
+	}
+	a.Logf("what policies cost:\n%s", table.String())
 }
 
 func (a alone) eventually(what string, done func() bool) {

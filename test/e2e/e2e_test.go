@@ -82,10 +82,10 @@ func newSpaceOn(t *testing.T, on *cluster.Cluster) space {
 	// A test that runs twice (-count) must not meet its own namespace, which is still going away.
 	name = fmt.Sprintf("%s-%s", name[:min(len(name), 40)], strconv.FormatInt(time.Now().UnixNano(), 36))
 	s := space{t, on, name}
-	s.must(s.kubectl("", "create", "namespace", name))
-	t.Cleanup(func() {
-		_, _, _ = on.Kubectl(context.Background(), "", "delete", "namespace", name, "--wait=false")
-	})
+	if err := on.MakeNamespace(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = on.RemoveNamespace(context.Background(), name) })
 	return s
 }
 
@@ -119,27 +119,6 @@ func (s space) must(a answer) answer {
 	return a
 }
 
-// get reads one object.
-func (s space) get(kind, name string) *unstructured.Unstructured {
-	s.Helper()
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON([]byte(s.must(s.kubectl("", "get", kind, name, "-o", "json")).stdout)); err != nil {
-		s.Fatal(err)
-	}
-	return object
-}
-
-// list reads the objects of a kind.
-func (s space) list(kind string, args ...string) []unstructured.Unstructured {
-	s.Helper()
-	list := &unstructured.UnstructuredList{}
-	out := s.must(s.kubectl("", append([]string{"get", kind, "-o", "json"}, args...)...)).stdout
-	if err := list.UnmarshalJSON([]byte(out)); err != nil {
-		s.Fatal(err)
-	}
-	return list.Items
-}
-
 // eventually waits for what a controller does.
 func (s space) eventually(what string, done func() bool) {
 	s.Helper()
@@ -156,8 +135,6 @@ func (s space) soon(done func() bool) bool {
 	}
 	return false
 }
-
-func (s space) exists(kind, name string) bool { return s.kubectl("", "get", kind, name).err == nil }
 
 // field reads a nested value, nil when it is not there.
 func field(object *unstructured.Unstructured, path ...string) any {

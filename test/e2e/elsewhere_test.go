@@ -46,11 +46,11 @@ func TestInOtherNamespaces(t *testing.T) {
 	}
 	s.must(s.kubectl(vm("web", running...), "create", "-f", "-"))
 	s.eventually("the controller makes a guest, and says so in the VM's status", func() bool {
-		return s.kubectl("", "get", "vm", "web", "-o", "jsonpath={.status.created}").stdout == "true"
+		return s.read("vm", "web", "{.status.created}").stdout == "true"
 	})
 	launcher := s.launch("elsewhere")
 	s.eventually("a launcher holds its Lease", func() bool {
-		return s.kubectl("", "get", "lease", "elsewhere", "-n", "vm-launchers", "-o", "jsonpath={.spec.holderIdentity}").stdout != ""
+		return s.readIn(cluster.In{Namespace: "vm-launchers", Kind: "lease"}, "elsewhere", "{.spec.holderIdentity}").stdout != ""
 	})
 	if err := launcher.cmd.Process.Kill(); err != nil {
 		t.Error(err)
@@ -72,7 +72,7 @@ func TestInOtherNamespaces(t *testing.T) {
 		"system:serviceaccount:kubevirt:kubevirt-controller"} {
 		as := "--as=" + account
 		a.refuses("a status by "+account, "only controllers may write status", claimed, append(report, as, "-n", s.name)...)
-		a.refuses("a generation by "+account, "only controllers may change kilnvm.io/generation", "", append(regenerated, as, "-n", s.name)...)
+		a.refuses("a generation by "+account, "only controllers may change", "", append(regenerated, as, "-n", s.name)...)
 	}
 	for _, account := range []string{"system:serviceaccount:kiln-system:kiln-webhook", "system:serviceaccount:kubevirt:kubevirt-controller"} {
 		a.refuses("a revision by "+account, "of namespace 'vms'", snapshot, "create", "-n", s.name, "-f", "-", "--as="+account)

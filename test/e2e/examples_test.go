@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -29,18 +30,23 @@ func (s space) objects(file string) []unstructured.Unstructured {
 	return all
 }
 
+// kindOf is the kind of an object as kubectl takes it.
+func kindOf(object unstructured.Unstructured) string {
+	kind := object.GroupVersionKind()
+	return strings.Join([]string{strings.ToLower(kind.Kind), kind.Version, kind.Group}, ".")
+}
+
 // createSize creates an instancetype or preference, so that the VMs of other files find it.
 func (s space) createSize(object unstructured.Unstructured) {
 	s.Helper()
 	if object.GroupVersionKind().Group != "instancetype.kubevirt.io" {
 		return
 	}
-	raw, err := object.MarshalJSON()
-	if err != nil {
+	in := s.in(kindOf(object))
+	if err := s.on.Apply(s.Context(), in, &object); err != nil {
 		s.Fatal(err)
 	}
-	s.must(s.kubectl(string(raw), "apply", "--server-side", "-f", "-"))
-	s.Cleanup(func() { s.kubectlAfter("delete", object.GetKind(), object.GetName()) })
+	s.Cleanup(func() { _ = s.on.Delete(context.Background(), in, object.GetName()) })
 }
 
 // Every example, and every manifest that people know, through the running webhook: what is admitted stays as it is when it is

@@ -22,11 +22,11 @@ func (s space) says(kind, name, path, want string) {
 	s.Helper()
 	var last answer
 	if !s.late(func() bool {
-		last = s.kubectl("", "get", kind, name, "-o", "jsonpath="+path)
+		last = s.read(kind, name, path)
 		return last.err == nil && strings.Contains(last.stdout, want)
 	}) {
 		s.Fatalf("%s '%s' does not say '%s' at %s but '%s' %s; its status is %s", kind, name, want, path, last.stdout, last.stderr,
-			s.kubectl("", "get", kind, name, "-o", "jsonpath={.status}").stdout)
+			s.read(kind, name, "{.status}").stdout)
 	}
 }
 
@@ -64,12 +64,16 @@ func TestKilledGuest(t *testing.T) {
 	s.says("vmi", "once", phase, "Failed")
 	s.says("vmi", "once", ready, "False Crashed the guest's kernel panicked, or QEMU crashed")
 	s.longer("an event says how the guest has ended", func() bool {
-		return strings.Contains(s.kubectl("", "get", "events", "-o",
-			`jsonpath={range .items[*]}{.involvedObject.kind}/{.involvedObject.name} {.type} {.reason}{"\n"}{end}`).stdout,
-			"VirtualMachineInstance/once Warning Crashed")
+		for _, event := range s.list("events", "") {
+			if field(&event, "involvedObject", "kind") == "VirtualMachineInstance" && field(&event, "involvedObject", "name") == "once" &&
+				field(&event, "type") == "Warning" && field(&event, "reason") == "Crashed" {
+				return true
+			}
+		}
+		return false
 	})
 	s.longer("the guest is run again", func() bool {
-		again := s.kubectl("", "get", "vmi", "rerun", "-o", "jsonpath={.metadata.uid} {.status.phase}").stdout
+		again := s.read("vmi", "rerun", "{.metadata.uid} {.status.phase}").stdout
 		return strings.HasSuffix(again, " Running") && !strings.HasPrefix(again, string(before))
 	})
 }
@@ -112,7 +116,7 @@ func TestPausedGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.says("vmi", "demo", ready, "True")
-	if still := s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath="+paused).stdout; still != "" {
+	if still := s.read("vmi", "demo", paused).stdout; still != "" {
 		t.Errorf("a guest that runs has the condition Paused: %s", still)
 	}
 	if err := m.Suspend(s.name + "_demo"); err != nil {
@@ -127,11 +131,11 @@ func TestLibvirtComesLater(t *testing.T) {
 	m := s.startMachineWith(func(n *cluster.Node) { n.Socket = filepath.Join(filepath.Dir(n.State), "later.sock") })
 	s.must(s.kubectl(onMachine("demo", m), "create", "-f", "-"))
 	s.longer("what would be started is told", func() bool {
-		uid := s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.metadata.uid}").stdout
+		uid := s.read("vmi", "demo", "{.metadata.uid}").stdout
 		_, err := os.Stat(filepath.Join(m.state, uid, "domain.xml"))
 		return uid != "" && err == nil
 	})
-	if node := s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.nodeName}").stdout; node != "" {
+	if node := s.read("vmi", "demo", "{.status.nodeName}").stdout; node != "" {
 		t.Errorf("claimed by '%s', which has no libvirt", node)
 	}
 	if err := os.Symlink(m.Socket, filepath.Join(filepath.Dir(m.state), "later.sock")); err != nil {
@@ -172,7 +176,7 @@ func TestOneHangingImage(t *testing.T) {
 	s.says("vmi", "works", phase, "Running")
 	s.must(s.kubectl("", "patch", "vm", "works", "--type=merge", "-p", `{"spec":{"runStrategy":"Halted"}}`))
 	s.longer("the other guest is stopped", func() bool { return !s.exists("vmi", "works") })
-	if now := s.kubectl("", "get", "vmi", "hangs", "-o", "jsonpath="+phase).stdout; now != "Scheduled" {
+	if now := s.read("vmi", "hangs", phase).stdout; now != "Scheduled" {
 		t.Errorf("the guest whose image hangs is '%s': nothing was shown", now)
 	}
 	if err := os.Remove(hold); err != nil {

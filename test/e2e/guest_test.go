@@ -81,7 +81,7 @@ func (s space) startLauncher(m machine) {
 func (s space) boot(m machine) (*unstructured.Unstructured, guest.Report) {
 	s.Helper()
 	if !s.soon(func() bool {
-		a := s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase}")
+		a := s.read("vmi", "demo", "{.status.phase}")
 		return a.err == nil && a.stdout == "Running"
 	}) {
 		s.Fatalf("the VMI does not run: %s", s.kubectl("", "get", "vm,vmi", "-o", "jsonpath={.items[*].status}").stdout)
@@ -149,9 +149,9 @@ func TestUnservedVolumesAreAClearCondition(t *testing.T) {
 		manifest := strings.Replace(vm(name, running...), "emptyDisk: {capacity: 1Gi}", volume, 1)
 		manifest = strings.Replace(manifest, "nodeSelector: {machine: none}", "terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
 		s.must(s.kubectl(manifest, "create", "-f", "-"))
-		condition := `jsonpath={.status.conditions[?(@.type=="Synchronized")].message}`
+		condition := `{.status.conditions[?(@.type=="Synchronized")].message}`
 		s.eventually("the condition says why '"+name+"' does not run", func() bool {
-			a := s.kubectl("", "get", "vmi", name, "-o", condition)
+			a := s.read("vmi", name, condition)
 			return a.err == nil && strings.Contains(a.stdout, "spec.volumes[0]")
 		})
 	}

@@ -14,17 +14,44 @@ import (
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/nightly"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
-// TestHardwareStays boots one VM again and again, each time after another edit of what it was made from or of its
+// TestHardwareStays boots one VM again and again: after devices came and went, and after edits of all that it was made from and of its
 // circumstances. What the guest reports of its hardware must be the same, byte for byte, and what the frontend document says. At
 // the end it asks for everything anew, which shows that each edit would have been seen.
 func TestHardwareStays(t *testing.T) {
 	t.Parallel()
+	h := newHardware(t)
+	h.addAndRemove()
+	h.staysAfter("a host profile, an edited size, an edited preset, an edited configuration, or all of them", func() {
+		h.apply(hardwareProfile, otherSize, otherPreset)
+		h.configure()
+	})
+	h.profiled()
+	h.anew()
+}
+
+// TestHardwareStaysAfterEach boots the VM after each edit of TestHardwareStays alone. A boot takes 10 s of CPU time.
+func TestHardwareStaysAfterEach(t *testing.T) {
+	nightly.Only(t)
+	t.Parallel()
+	h := newHardware(t)
+	h.staysAfter("a restart", func() {})
+	h.staysAfter("another host profile", func() { h.apply(hardwareProfile) })
+	h.profiled()
+	h.staysAfter("an edited size", func() { h.apply(otherSize) })
+	h.staysAfter("an edited preset", func() { h.apply(otherPreset) })
+	h.staysAfter("an edited configuration", h.configure)
+}
+
+// newHardware starts the VM in a cluster of its own.
+func newHardware(t *testing.T) *hardware {
+	t.Helper()
 	a := newAloneWith(t, hardwareConfiguration)
 	s := newSpaceOn(t, a.Cluster)
 	bridge := addBridge(t)
@@ -33,17 +60,15 @@ func TestHardwareStays(t *testing.T) {
 	h := &hardware{space: s, machine: m}
 	h.first = h.report("the first start")
 	h.record = h.recorded("demo")
+	return h
+}
 
-	h.staysAfter("a restart", func() {})
-	h.addAndRemove()
-	h.staysAfter("another host profile", func() { s.apply(hardwareProfile) })
-	if xml, err := m.ActiveXML(s.name + "_demo"); err != nil || strings.Count(xml, "cache='writethrough'") != 6 {
-		t.Errorf("libvirt runs the guest without what the profile says: %v\n%s", err, xml)
+// profiled: the profile has reached libvirt.
+func (h *hardware) profiled() {
+	h.Helper()
+	if xml, err := h.ActiveXML(h.space.name + "_demo"); err != nil || strings.Count(xml, "cache='writethrough'") != 6 {
+		h.Errorf("libvirt runs the guest without what the profile says: %v\n%s", err, xml)
 	}
-	h.staysAfter("an edited size", func() { s.apply(otherSize) })
-	h.staysAfter("an edited preset", func() { s.apply(otherPreset) })
-	h.staysAfter("an edited configuration", h.configure)
-	h.anew()
 }
 
 // hardware is what the guest of a test had at its first start.
@@ -83,7 +108,7 @@ func (h *hardware) restart(why string) string {
 	}
 	h.must(h.kubectl("", "delete", "vmi", "demo", "--timeout=60s"))
 	h.eventually("a new VMI", func() bool {
-		a := h.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.metadata.uid}")
+		a := h.read("vmi", "demo", "{.metadata.uid}")
 		return a.err == nil && a.stdout != "" && a.stdout != was
 	})
 	return h.report(why)

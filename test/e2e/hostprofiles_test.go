@@ -35,8 +35,8 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 		"create", "-f", "-")
 
 	accepted := func(name string) string {
-		return a.accepts("the status", "", "get", "hostprofile", name, "-o",
-			`jsonpath={range .status.conditions[?(@.type=="Accepted")]}{.status} {.reason} {.observedGeneration} {.message}{end}`)
+		return a.space().read("hostprofile", name,
+			`{range .status.conditions[?(@.type=="Accepted")]}{.status} {.reason} {.observedGeneration} {.message}{end}`).stdout
 	}
 	a.eventually("the status tells of the mistake", func() bool {
 		text := accepted("typo")
@@ -49,9 +49,9 @@ func TestMistypedProfileStopsNobody(t *testing.T) {
 		"terminationGracePeriodSeconds: 0\n      nodeSelector: {machine: "+m.name+"}", 1)
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	if !s.soon(func() bool {
-		return s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase}").stdout == "Running"
+		return s.read("vmi", "demo", "{.status.phase}").stdout == "Running"
 	}) {
-		t.Errorf("the guest does not start: %s", s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.conditions}").stdout)
+		t.Errorf("the guest does not start: %s", s.read("vmi", "demo", "{.status.conditions}").stdout)
 	}
 	if got := s.must(s.kiln("render", "vm/demo")); !strings.Contains(got.stdout, "<shares>2048</shares>") {
 		t.Errorf("of the two profiles the one that can be read does not count:\n%s", got.stdout)

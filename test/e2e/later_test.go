@@ -126,7 +126,7 @@ func TestGuestsKeepTheirPresets(t *testing.T) {
 			uid = string(s.get("vmi", "demo").GetUID())
 			s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false"))
 		}
-		s.eventually("the VM has another VMI", func() bool { return s.exists("vmi", "demo") && string(s.get("vmi", "demo").GetUID()) != uid })
+		s.eventually("the VM has another VMI", func() bool { return s.another("demo", uid) })
 		if got := field(s.get("vmi", "demo"), "spec", "domain", "ioThreadsPolicy"); got != want {
 			t.Errorf("after %s the guest's ioThreadsPolicy is %v, want %s", after, got, want)
 		}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kilnvm/kiln/test/cluster"
 )
 
 // rivalLauncher is a launcher of a machine without libvirt: it claims nothing, and needs its name all the same.
@@ -79,7 +81,7 @@ func TestTwoLaunchersOfOneName(t *testing.T) {
 	s := newSpace(t)
 	node := s.name
 	holder := func() string {
-		return s.kubectl("", "get", "lease", node, "-n", s.on.Launchers, "-o", "jsonpath={.spec.holderIdentity}").stdout
+		return s.readIn(cluster.In{Namespace: s.on.Launchers, Kind: "lease"}, node, "{.spec.holderIdentity}").stdout
 	}
 	s.Cleanup(func() { s.kubectlAfter("delete", "lease", node, "-n", s.on.Launchers, "--ignore-not-found") })
 	first := s.launch(node)

@@ -48,7 +48,7 @@ func (s space) phase(name string, phase v1.VirtualMachineInstancePhase) {
 func (s space) guest(name, not string) (uid string) {
 	s.Helper()
 	s.eventually("a guest", func() bool {
-		uid = s.kubectl("", "get", "vmi", name, "-o", "jsonpath={.metadata.uid}").stdout
+		uid = s.read("vmi", name, "{.metadata.uid}").stdout
 		return uid != "" && uid != not
 	})
 	return uid
@@ -56,7 +56,7 @@ func (s space) guest(name, not string) (uid string) {
 
 func (s space) statusOf(vm, path string) string {
 	s.Helper()
-	return s.must(s.kubectl("", "get", "vm", vm, "-o", "jsonpath={.status."+path+"}")).stdout
+	return s.must(s.read("vm", vm, "{.status."+path+"}")).stdout
 }
 
 // TestClaimedGuestThatNeverStarted: the VM stops when it is halted, although its launcher has died before it could report that the VMI failed, and

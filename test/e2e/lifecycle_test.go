@@ -45,7 +45,7 @@ func TestObsoleteRefusesNewVMsAlone(t *testing.T) {
 	}
 	uid := s.get("vmi", "old").GetUID()
 	s.must(s.kubectl("", "delete", "vmi", "old", "--timeout=60s"))
-	s.eventually("the VM starts again", func() bool { return s.exists("vmi", "old") && s.get("vmi", "old").GetUID() != uid })
+	s.eventually("the VM starts again", func() bool { return s.another("old", string(uid)) })
 	after := s.get("vmi", "old")
 	if now := seen(after); now["memory"] != before["memory"] || now["uuid"] != before["uuid"] || after.GetLabels()["edited"] != "yes" {
 		t.Errorf("the VMI was %v and is %v with labels %v", before, now, after.GetLabels())

@@ -20,6 +20,15 @@ type neighbour struct {
 	server *httptest.Server
 	mutex  sync.Mutex
 	passed []passed
+	// change is what the neighbour adds to an object without its label.
+	change string
+}
+
+// patch has the neighbour change VMs and VMIs by another patch than addLabel, which must add its label too.
+func (n *neighbour) patch(change string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.change = change
 }
 
 // passed is one call of our webhook by way of the neighbour.
@@ -61,7 +70,9 @@ func (n *neighbour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.mutex.Unlock()
 	case !labelled:
 		json := admissionv1.PatchTypeJSONPatch
-		response.PatchType, response.Patch = &json, []byte(addLabel)
+		n.mutex.Lock()
+		response.PatchType, response.Patch = &json, []byte(n.change)
+		n.mutex.Unlock()
 	}
 	review.Request, review.Response = nil, response
 	_ = json.NewEncoder(w).Encode(review)
@@ -70,7 +81,7 @@ func (n *neighbour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // newNeighbour registers the neighbour for this test's namespace, in a configuration that sorts after ours.
 func newNeighbour(s space) *neighbour {
 	s.Helper()
-	n := &neighbour{space: s}
+	n := &neighbour{space: s, change: addLabel}
 	n.server = httptest.NewTLSServer(n)
 	s.Cleanup(n.server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: n.server.Certificate().Raw})

@@ -63,7 +63,7 @@ func TestRestoreBringsTheSameGuestBack(t *testing.T) {
 	old := saved.GetUID()
 	saveVM, saveHardware := backup(t, saved), backup(t, hardware)
 	var saveRevisions []string
-	for _, revision := range s.list("controllerrevision", "-l", "instancetype.kubevirt.io/object-kind") {
+	for _, revision := range s.list("controllerrevision", "instancetype.kubevirt.io/object-kind") {
 		saveRevisions = append(saveRevisions, backup(t, &revision))
 	}
 

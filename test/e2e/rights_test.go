@@ -65,6 +65,8 @@ var unseen = map[string]string{
 	"kiln-controller: get instancetype.kubevirt.io virtualmachinepreferences":          late,
 	"kiln-controller: get instancetype.kubevirt.io virtualmachineclusterpreferences":   late,
 	"kiln-controller: get kubevirt.io virtualmachineinstancepresets":                   late,
+	"kiln-webhook: get namespaces":                                                     late,
+	"kiln-controller: get namespaces":                                                  late,
 	"kiln-controller: get apps controllerrevisions":                                    late,
 	"kiln-controller: patch kilnvm.io guesthardwares":                                  reseeded,
 	"kiln-controller: patch apps controllerrevisions":                                  collected,

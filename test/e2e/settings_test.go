@@ -177,10 +177,10 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	guest = strings.Replace(guest, "template:\n    spec:", "template:\n    metadata: {labels: {of: "+s.name+"}}\n    spec:", 1)
 	s.must(s.kubectl(guest, "create", "-f", "-"))
 	s.eventually("the guest runs", func() bool {
-		return s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase}").stdout == "Running"
+		return s.read("vmi", "demo", "{.status.phase}").stdout == "Running"
 	})
 	told := func() string {
-		return s.must(s.kubectl("", "get", "vmi", "demo", "-o", `jsonpath={.status.conditions[?(@.type=="HostPolicyChanged")].message}`)).stdout
+		return s.must(s.read("vmi", "demo", `{.status.conditions[?(@.type=="HostPolicyChanged")].message}`)).stdout
 	}
 	if got := told(); got != "" {
 		t.Errorf("nothing has changed, and the guest is told '%s'", got)
@@ -191,7 +191,7 @@ func TestChangedProfilesAreTold(t *testing.T) {
 	})
 	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false")) // it is started again
 	s.eventually("the next guest runs by them", func() bool {
-		a := s.kubectl("", "get", "vmi", "demo", "-o", "jsonpath={.status.phase} {.metadata.deletionTimestamp}")
+		a := s.read("vmi", "demo", "{.status.phase} {.metadata.deletionTimestamp}")
 		return a.stdout == "Running " && told() == ""
 	})
 }

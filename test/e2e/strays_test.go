@@ -77,7 +77,7 @@ func TestStrays(t *testing.T) {
 	s.must(s.kubectl(strings.Replace(stranded("zombie", m), "cpu: {", "cpu: {cores: 2, ", 1), "create", "-f", "-"))
 	s.says("vmi", "zombie", synchronized, "False NameTaken")
 	s.longer("the successor has a guest of its own", func() bool {
-		return s.kubectl("", "get", "vmi", "zombie", "-o", "jsonpath="+phase).stdout == "Running"
+		return s.read("vmi", "zombie", phase).stdout == "Running"
 	})
 	if xml, err := m.ActiveXML(s.name + "_zombie"); err != nil || !strings.Contains(xml, string(s.get("vmi", "zombie").GetUID())) ||
 		strings.Contains(xml, ">1</vcpu>") {

@@ -20,7 +20,7 @@ func TestTenantWritesNoRecord(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"pins", "identity", "generation"} {
-		refused("annotation of a guest that exists", "only controllers may change kilnvm.io/generation, identity and pins", "",
+		refused("annotation of a guest that exists", "metadata.annotations[kilnvm.io/"+key+"]: Forbidden: only controllers may change", "",
 			"annotate", "vmi", "demo", "--overwrite", "kilnvm.io/"+key+`={"devices":{"forged":{"drive":"9:9:9:9"}}}`)
 	}
 	const record = `{"spec": {"hardware": {"defaults": "a", "digest": "", "devices": {"disk.a": {"drive": "4000000000:0:0:0"}}}}}`
@@ -38,7 +38,7 @@ func TestTenantWritesNoRecord(t *testing.T) {
 		`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: demo, uid: ` + uid +
 		`, controller: true}]}, spec: {nodeSelector: {machine: none}, domain: {memory: {guest: 64Mi}, devices: {}}}}`
 	refused("a guest for another's VM", "metadata.ownerReferences[0]", owned, "create", "-f", "-")
-	refused("a guest without its VM", "the VMI belongs to its VirtualMachine", "", "patch", "vmi", "demo", "--type=merge",
+	refused("a guest without its VM", "the VMI belongs to VirtualMachine 'demo'", "", "patch", "vmi", "demo", "--type=merge",
 		`-p={"metadata":{"ownerReferences":null}}`)
 	for _, test := range []struct{ why, from, to, want string }{
 		{"a typing error", "metadata: {name: wrong}", "metadata: {name: wrong, annotations: {kilnvm.io/hardware: lates}}",

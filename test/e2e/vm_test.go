@@ -81,7 +81,7 @@ func TestTwoVMsShareOneRevision(t *testing.T) {
 	if diff := cmp.Diff(pins(t, s.get("vm", "one")), pins(t, s.get("vm", "two"))); diff != "" {
 		t.Errorf("two VMs of one size have different pins:\n%s", diff)
 	}
-	if found := s.list("controllerrevision", "-l", named); len(found) != 2 {
+	if found := s.list("controllerrevision", named); len(found) != 2 {
 		t.Errorf("%d revisions for two VMs of one size and preference, want 2", len(found))
 	}
 }
@@ -89,7 +89,7 @@ func TestTwoVMsShareOneRevision(t *testing.T) {
 func TestDryRunWritesNothing(t *testing.T) {
 	s := newSpace(t)
 	dry := s.must(s.kubectl(vm("demo"), "create", "--dry-run=server", "-o", "json", "-f", "-")).stdout
-	if left := append(s.list("vm"), s.list("controllerrevision")...); len(left) != 0 {
+	if left := append(s.list("vm", ""), s.list("controllerrevision", "")...); len(left) != 0 {
 		t.Errorf("a dry run left %d objects", len(left))
 	}
 	real := s.must(s.kubectl(vm("demo"), "create", "-o", "json", "-f", "-")).stdout
@@ -227,7 +227,7 @@ func TestWrongManifestsGetClearErrors(t *testing.T) {
 			t.Errorf("%s: want an error with %q, got %v\n%s", test.name, test.want, refused.err, refused.stderr)
 		}
 	}
-	if left := fmt.Sprint(s.list("vm")); left != "[]" {
+	if left := fmt.Sprint(s.list("vm", "")); left != "[]" {
 		t.Errorf("something was stored: %s", left)
 	}
 }

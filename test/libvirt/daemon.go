@@ -13,11 +13,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -47,6 +49,7 @@ type Daemon struct {
 	Socket string
 
 	dir     string
+	kept    string // for later daemons
 	process *exec.Cmd
 	hold    io.Closer // closing it ends the daemon
 	ended   chan struct{}
@@ -98,7 +101,7 @@ func run(ctx context.Context, conf []byte) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt", "libvirt-sock"), ended: make(chan struct{})}
+	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt", "libvirt-sock"), ended: make(chan struct{}), kept: kept(conf)}
 	d.URI = "qemu+unix:///system?" + url.Values{"socket": {d.Socket}}.Encode()
 	if err := d.lay(conf); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -120,14 +123,24 @@ func (d *Daemon) lay(conf []byte) error {
 		}
 	}
 	files := map[string][]byte{
-		"etc/libvirtd.conf": daemonConf, "etc/qemu.conf": conf, "private.sh": script,
+		"etc/libvirtd.conf": daemonConf, "etc/qemu.conf": append(slices.Clone(conf), displays(d.dir)...), "private.sh": script,
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(d.dir, name), content, 0o600); err != nil {
 			return err
 		}
 	}
-	return nil
+	return d.recall()
+}
+
+// displays gives a daemon 64 ports for the displays of its guests, by the random name of its folder. libvirt looks for a free port and QEMU binds it
+// later: of two daemons with the same ports, one would lose.
+func displays(dir string) string {
+	const first, each, last = 5900, 64, 32767 // from 32768 on, the kernel gives ports to clients
+	name := fnv.New32a()
+	_, _ = name.Write([]byte(dir)) // never fails
+	low := first + each*int(name.Sum32()%((last-first)/each))
+	return fmt.Sprintf("# Of 419 ranges, one that another daemon hardly has.\nremote_display_port_min = %d\nremote_display_port_max = %d\n", low, low+each-1)
 }
 
 func (d *Daemon) launch() error {
@@ -198,7 +211,8 @@ func (d *Daemon) TPMStates() string { return filepath.Join(d.dir, "lib", "swtpm"
 // Close ends the daemon and its guests, waits until they are gone and removes their directory. A second
 // call does nothing.
 func (d *Daemon) Close() error {
+	err := d.remember() // private.sh removes the directory
 	_ = d.hold.Close()
 	<-d.ended
-	return os.RemoveAll(d.dir)
+	return errors.Join(err, os.RemoveAll(d.dir))
 }

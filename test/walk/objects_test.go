@@ -31,6 +31,10 @@ var bodies = map[string][]string{
 	"virtualmachineclusterinstancetypes": {"{spec: {cpu: {guest: 1}, memory: {guest: 64Mi}}}"},
 	"virtualmachinepreferences":          {"{spec: {devices: {preferredDiskBus: virtio}}}"},
 	"hostprofiles":                       {"{spec: {priority: 2000, disk: {cache: none}}}"},
+	"guestprofiles": {"{spec: {selector: {}, template: {spec: {domain: {ioThreadsPolicy: shared}}}}}",
+		"{spec: {selector: {matchLabels: {secret: a}}, extends: [{kind: ClusterGuestProfile, name: a}], template: {metadata: {labels: {secret: a}}}}}"},
+	"clusterguestprofiles": {"{spec: {selector: {}, template: {spec: {hostname: a}}}}"},
+	"frontendprofiles":     {"{spec: {freePorts: 128, smbios: {manufacturer: a}}}"},
 	"guesthardwares": {"{spec: {hardware: {defaults: a, digest: a, machine: pc-q35-9.2}}}",
 		"{spec: {identity: a, hardware: {defaults: a, digest: a, devices: {disk.data: {drive: '4000000000:0:0:0'}}}}}"},
 	"controllerrevisions": {"{revision: 1, data: {apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: size}, " +
@@ -102,8 +106,9 @@ var hostilities = []func(walker, map[string]any){
 		inMetadata(o, "annotations")[oneOf(w, annotations)] = w.hostileValue()
 	},
 	func(w walker, o map[string]any) {
-		inMetadata(o, "annotations")["kilnvm.io/pins"] = fmt.Sprintf(`{"instancetype":%q,"preference":%q,"presets":[%q],"configuration":%q}`, w.reference(),
-			w.reference(), w.reference(), w.reference())
+		inMetadata(o, "annotations")["kilnvm.io/pins"] = fmt.Sprintf(
+			`{"instancetype":%q,"preference":%q,"presets":[%q],"profiles":[%q],"bases":[%q],"configuration":%q}`,
+			w.reference(), w.reference(), w.reference(), w.reference(), w.reference(), w.reference())
 	},
 	forge, forge, // what a launcher believes
 	func(w walker, o map[string]any) {
@@ -143,8 +148,8 @@ var hostilities = []func(walker, map[string]any){
 	func(w walker, o map[string]any) { w.refer(below(o, "spec"), "preference") },
 	func(w walker, o map[string]any) { // a volume of another's, from which size and preference are inferred
 		spec := below(o, "spec")
-		if below(spec, "template") == nil {
-			return
+		if below(spec, "template") == nil || guest(o) == nil {
+			return // a VMI, or a profile, whose template is none of a VMI
 		}
 		source := map[string]any{"pvc": map[string]any{"namespace": otherSpace, "name": "image"}}
 		storage := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}

@@ -23,6 +23,9 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	if len(dom.Devices.Videos) > 0 {
 		r.Video = dom.Devices.Videos[0].Model.Type
 	}
+	if balloon := dom.Devices.MemBalloon; balloon != nil {
+		r.DeflateOnOOM = balloon.AutoDeflate == "on"
+	}
 	if vsock := dom.Devices.VSock; vsock != nil && vsock.CID != nil {
 		r.VSOCK = vsock.CID.Address
 	}
@@ -78,6 +81,9 @@ func freezeDevice(r *record.Record, d Device) {
 		r.BlockSizes[d.Name] = record.BlockSize{Logical: size.LogicalBlockSize, Physical: size.PhysicalBlockSize, Discard: value(size.DiscardGranularity)}
 	}
 	if d.Controller != nil {
+		if c := d.Controller; c.Type == "usb" && c.Model != "none" && c.Model != "qemu-xhci" { // as records had before they held models
+			r.USB = c.Model
+		}
 		a.Index, a.Expander = d.Controller.Index, expander(d.Controller)
 	}
 	if a != (record.Address{}) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/internal/selector"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Conflict is another profile of the same priority that may select the same VMI on the same host, and the fields in which the two differ, at
@@ -68,7 +68,7 @@ func report(list []Conflict, c Conflict) []Conflict {
 type rankedProfile struct {
 	name        string
 	priority    int32
-	vmis, hosts requirements
+	vmis, hosts selector.Requirements
 	values      map[string]any // by the field's path, such as cpu.shares
 }
 
@@ -80,7 +80,7 @@ func rankedProfiles(profiles []v1alpha1.HostProfile) (ranked []rankedProfile) {
 		if len(InvalidSelectors(&p.Spec, policyPath())) > 0 {
 			continue
 		}
-		c := rankedProfile{p.Name, p.Spec.Priority, requirementsOf(p.Spec.VMISelector), requirementsOf(p.Spec.NodeSelector), map[string]any{}}
+		c := rankedProfile{p.Name, p.Spec.Priority, selector.Of(p.Spec.VMISelector), selector.Of(p.Spec.NodeSelector), map[string]any{}}
 		walk(reflect.ValueOf(withoutInvalidFields(&p.Spec)).Elem(), "", func(name string, value reflect.Value) {
 			c.values[name] = value.Interface()
 		})
@@ -119,74 +119,5 @@ func (c rankedProfile) differingFields(other rankedProfile) (fields []string) {
 
 // overlaps reports whether a VMI and a host can exist that both profiles select.
 func (c rankedProfile) overlaps(other rankedProfile) bool {
-	return c.vmis.compatible(other.vmis) && c.hosts.compatible(other.hosts)
-}
-
-// requirements are the requirements of a label selector by the label's key. Selectors are compared exactly: Kubernetes' four operators on one key
-// restrict its value or its presence, and nothing else.
-type requirements map[string]requirement
-
-// requirement is what a selector requires of one label.
-type requirement struct {
-	exists, absent bool
-	in             []string // nil: any value
-	notIn          []string
-}
-
-func requirementsOf(selector *metav1.LabelSelector) requirements {
-	out := requirements{}
-	if selector == nil {
-		return out
-	}
-	for key, value := range selector.MatchLabels {
-		out[key] = out[key].and(requirement{exists: true, in: []string{value}})
-	}
-	for _, e := range selector.MatchExpressions {
-		switch e.Operator {
-		case metav1.LabelSelectorOpIn:
-			out[e.Key] = out[e.Key].and(requirement{exists: true, in: e.Values})
-		case metav1.LabelSelectorOpNotIn: // an absent label satisfies NotIn
-			out[e.Key] = out[e.Key].and(requirement{notIn: e.Values})
-		case metav1.LabelSelectorOpExists:
-			out[e.Key] = out[e.Key].and(requirement{exists: true})
-		case metav1.LabelSelectorOpDoesNotExist:
-			out[e.Key] = out[e.Key].and(requirement{absent: true})
-		}
-	}
-	return out
-}
-
-// and combines two requirements of one label.
-func (d requirement) and(other requirement) requirement {
-	out := requirement{exists: d.exists || other.exists, absent: d.absent || other.absent, in: d.in, notIn: slices.Concat(d.notIn, other.notIn)}
-	switch {
-	case out.in == nil:
-		out.in = other.in
-	case other.in != nil:
-		out.in = slices.DeleteFunc(slices.Clone(d.in), func(value string) bool { return !slices.Contains(other.in, value) })
-	}
-	return out
-}
-
-// satisfiable reports whether some value of the label, or its absence, satisfies the requirement.
-func (d requirement) satisfiable() bool {
-	if d.absent {
-		return !d.exists
-	}
-	return d.in == nil || slices.ContainsFunc(d.in, func(value string) bool { return !slices.Contains(d.notIn, value) })
-}
-
-// compatible reports whether some set of labels satisfies both. Each key can be judged alone.
-func (d requirements) compatible(other requirements) bool {
-	for key, own := range d {
-		if !own.and(other[key]).satisfiable() {
-			return false
-		}
-	}
-	for _, theirs := range other {
-		if !theirs.satisfiable() {
-			return false
-		}
-	}
-	return true
+	return c.vmis.Compatible(other.vmis) && c.hosts.Compatible(other.hosts)
 }

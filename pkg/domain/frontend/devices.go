@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -80,10 +81,23 @@ func (g *guest) balloon() *libvirtxml.DomainMemBalloon {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
 	out := &libvirtxml.DomainMemBalloon{Model: g.virtio(), FreePageReporting: onOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
+	if g.deflatesOnOOM() {
+		out.AutoDeflate = "on" // libvirt does not store 'off', the default
+	}
 	if iommu := g.iommu(); iommu != "" {
 		out.Driver = &libvirtxml.DomainMemBalloonDriver{IOMMU: iommu}
 	}
 	return out
+}
+
+// deflatesOnOOM is as recorded if the guest had a balloon. It is a feature of the virtio device, as free page reporting is.
+func (g *guest) deflatesOnOOM() bool {
+	if g.Frozen != nil {
+		if _, had := g.Frozen.Devices[record.Key("memballoon", "balloon")]; had {
+			return g.Frozen.DeflateOnOOM
+		}
+	}
+	return g.Defaults.DeflateOnOOM
 }
 
 // reportsFreePages follows KubeVirt: it is off for dedicated CPUs and for huge pages, whose memory the host does not get back, and with the

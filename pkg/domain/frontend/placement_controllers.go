@@ -19,7 +19,7 @@ func (p *placement) controllers() {
 	}
 	for i := range p.usbBuses {
 		ports := uint(address.USBPorts)
-		p.controller("usb", i, "qemu-xhci").USB = &libvirtxml.DomainControllerUSB{Port: &ports}
+		p.controller("usb", i, p.usbModel()).USB = &libvirtxml.DomainControllerUSB{Port: &ports}
 	}
 	// KubeVirt hot-plugs disks on SCSI, so there is a controller from the first boot unless disableHotplug is set.
 	if p.scsi == 0 && !p.dev.DisableHotplug {

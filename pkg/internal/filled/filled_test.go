@@ -1,6 +1,7 @@
 package filled
 
 import (
+	"reflect"
 	"strconv"
 	"testing"
 )
@@ -105,6 +106,29 @@ func TestManyEntries(t *testing.T) {
 	for i := range g.Disks {
 		if got := log.Find(&g, "g", "g.disks["+strconv.Itoa(i)+"].bus"); got != i {
 			t.Errorf("disk %d: entry %d", i, got)
+		}
+	}
+}
+
+// TestMoved: what was noted of an element counts where a longer list has it, and so does what is noted afterwards.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	g, log := guest{Disks: []disk{{"a", "virtio"}, {"b", "sata"}}, Zone: "own", Labels: map[string]string{"k": "v"}}, New()
+	log.Note(&g.Zone, nil)
+	log.Note(&g.Disks[0].Bus, nil)
+	log.Note(&g.Disks[1], g.Disks[1]) // the element, and not its first field, which has the same address
+	log.Key("g.labels", "k")
+	grown := append(g.Disks[:2:2], disk{"c", "scsi"})
+	log.Moved(reflect.ValueOf(g.Disks), reflect.ValueOf(g.Disks))
+	log.Moved(reflect.ValueOf(g.Disks), reflect.ValueOf(grown))
+	g.Disks = grown
+	log.Note(&g.Disks[2].Name, nil)
+	for path, want := range map[string]int{
+		"g.zone": 0, "g.disks[0].bus": 1, "g.disks[0].name": None, "g.disks[1].bus": 2, "g.disks[1].name": 2, "g.labels[k]": 3,
+		"g.disks[2].name": 4, "g.disks[2].bus": None,
+	} {
+		if got := log.Find(&g, "g", path); got != want {
+			t.Errorf("%s: entry %d, want %d", path, got, want)
 		}
 	}
 }

@@ -1,0 +1,215 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// KindGuestPolicy is the kind of a GuestPolicy.
+const KindGuestPolicy = "GuestPolicy"
+
+// GuestPolicy refuses or warns of VMs and VMIs by CEL expressions, in the words of a ValidatingAdmissionPolicy. Unlike one it sees what will boot. The
+// expressions have these variables:
+//   - object: the VirtualMachine as it is written, or the VirtualMachineInstance as it is stored, with every default
+//   - oldObject: the object before an update, else null
+//   - guest: the VirtualMachineInstance that boots, with every default; null for a VM whose instancetype or preference does not exist yet
+//   - instancetype, preference: the instancetype and the preference that the VM refers to, with apiVersion, kind, metadata and spec; null where there
+//     is none. Labels and annotations are known as long as the object has the spec that the VM is pinned to.
+//   - namespaceObject: the namespace, with its metadata
+//   - request: kind, name, namespace, operation, userInfo and dryRun of the request
+//   - variables: the variables of the policy, by name
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=guestpolicies,singular=guestpolicy,shortName=gpol,categories=kiln
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Actions",type=string,JSONPath=`.spec.validationActions`
+// +kubebuilder:printcolumn:name="Validations",type=string,JSONPath=`.spec.validations[*].field`,priority=1
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type GuestPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              GuestPolicySpec   `json:"spec"`
+	Status            GuestPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// GuestPolicyList is a list of policies.
+// +kubebuilder:object:root=true
+type GuestPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []GuestPolicy `json:"items"`
+}
+
+// GuestPolicyStatus is what Kiln's controller says of a policy.
+type GuestPolicyStatus struct {
+	// conditions are of type Accepted, which is False when the policy does not compile. Its failurePolicy decides then.
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ReasonNotCompiled is that of ConditionAccepted on a GuestPolicy with an expression that does not compile.
+const ReasonNotCompiled = "NotCompiled"
+
+// GuestPolicySpec is what is judged, and how.
+type GuestPolicySpec struct {
+	// matchConstraints bound which objects the policy judges. Default: every VirtualMachine and every VirtualMachineInstance without a VM, when it is
+	// created or updated.
+	MatchConstraints GuestPolicyMatch `json:"matchConstraints,omitempty,omitzero"`
+	// matchConditions are further conditions. The policy judges an object for which all are true.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=name
+	MatchConditions []GuestPolicyCondition `json:"matchConditions,omitempty"`
+	// variables are expressions that others use as variables.NAME. A variable is computed when it is first used, and may use those before it.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=name
+	Variables []GuestPolicyVariable `json:"variables,omitempty"`
+	// validations are what must be true. All that are not are reported at once.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Validations []GuestPolicyValidation `json:"validations"`
+	// validationActions say what a validation that is not true does: Deny refuses the object, Warn returns a warning, Audit adds to the audit event
+	// of the request. Deny and Warn exclude each other. Default: Deny.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="!('Deny' in self && 'Warn' in self)",message="Deny and Warn exclude each other"
+	// +listType=set
+	ValidationActions []GuestPolicyAction `json:"validationActions,omitempty"`
+	// auditAnnotations are added to the audit event of a request that the policy judges.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=map
+	// +listMapKey=key
+	AuditAnnotations []GuestPolicyAnnotation `json:"auditAnnotations,omitempty"`
+	// failurePolicy is what an expression does that fails when it is evaluated, or that does not compile: Fail refuses the object, Ignore returns a
+	// warning. Default: Fail.
+	// +kubebuilder:validation:Enum=Fail;Ignore
+	FailurePolicy GuestPolicyFailure `json:"failurePolicy,omitempty"`
+}
+
+// GuestPolicyMatch bounds which objects a policy judges.
+type GuestPolicyMatch struct {
+	// resources are virtualmachines and virtualmachineinstances. A policy for virtualmachines alone is evaded by whoever may create a
+	// VirtualMachineInstance. VMIs of VMs are not judged again. Default: both.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=set
+	Resources []GuestPolicyResource `json:"resources,omitempty"`
+	// operations are CREATE and UPDATE. Default: both. An update that changes labels and annotations of the object alone is not judged, nor is one
+	// of a VirtualMachineInstance: nobody changes its spec. An update that violates what the stored VirtualMachine violates too is admitted with a
+	// warning if what boots stays as it is.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=set
+	Operations []GuestPolicyOperation `json:"operations,omitempty"`
+	// namespaceSelector selects namespaces by their labels. Default: all namespaces.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// objectSelector selects objects by their labels. Their owner chooses these labels. Default: all objects.
+	ObjectSelector *metav1.LabelSelector `json:"objectSelector,omitempty"`
+}
+
+// GuestPolicyResource is a resource that policies judge.
+// +kubebuilder:validation:Enum=virtualmachines;virtualmachineinstances
+type GuestPolicyResource string
+
+// Resources that policies judge.
+const (
+	// PolicyVirtualMachines is the resource of VirtualMachines.
+	PolicyVirtualMachines GuestPolicyResource = "virtualmachines"
+	// PolicyVirtualMachineInstances is the resource of VirtualMachineInstances.
+	PolicyVirtualMachineInstances GuestPolicyResource = "virtualmachineinstances"
+)
+
+// GuestPolicyOperation is an operation that policies judge.
+// +kubebuilder:validation:Enum=CREATE;UPDATE
+type GuestPolicyOperation string
+
+// Operations that policies judge.
+const (
+	// PolicyCreate is the creation of an object.
+	PolicyCreate GuestPolicyOperation = "CREATE"
+	// PolicyUpdate is the update of an object.
+	PolicyUpdate GuestPolicyOperation = "UPDATE"
+)
+
+// GuestPolicyCondition is an expression that decides whether a policy judges an object.
+type GuestPolicyCondition struct {
+	// name identifies the condition.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// expression is CEL of type bool.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	Expression string `json:"expression"`
+}
+
+// GuestPolicyVariable is an expression that others use.
+type GuestPolicyVariable struct {
+	// name is an identifier of CEL.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	Name string `json:"name"`
+	// expression is CEL of any type.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	Expression string `json:"expression"`
+}
+
+// GuestPolicyValidation is an expression that must be true.
+type GuestPolicyValidation struct {
+	// expression is CEL of type bool.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	Expression string `json:"expression"`
+	// message is what the owner of the object reads. Default: the expression.
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+	// messageExpression is CEL of type string that makes the message. It counts before message, unless it fails or is empty.
+	// +kubebuilder:validation:MaxLength=16384
+	MessageExpression string `json:"messageExpression,omitempty"`
+	// reason of the cause. Default: Invalid.
+	// +kubebuilder:validation:Enum=Unauthorized;Forbidden;Invalid;RequestEntityTooLarge
+	Reason metav1.StatusReason `json:"reason,omitempty"`
+	// field is the path of the cause in a VirtualMachine, such as spec.instancetype, or in a VirtualMachineInstance, such as
+	// spec.domain.cpu.cores, which stands for spec.template.spec.domain.cpu.cores of a VM. Default: spec.
+	// +kubebuilder:validation:MaxLength=512
+	Field string `json:"field,omitempty"`
+}
+
+// GuestPolicyAction is what a validation that is not true does.
+// +kubebuilder:validation:Enum=Deny;Warn;Audit
+type GuestPolicyAction string
+
+// Actions of policies.
+const (
+	// PolicyDeny refuses the object.
+	PolicyDeny GuestPolicyAction = "Deny"
+	// PolicyWarn returns a warning.
+	PolicyWarn GuestPolicyAction = "Warn"
+	// PolicyAudit adds to the audit event of the request.
+	PolicyAudit GuestPolicyAction = "Audit"
+)
+
+// GuestPolicyFailure is what an expression does that fails.
+type GuestPolicyFailure string
+
+// Failure policies.
+const (
+	// PolicyFail refuses the object.
+	PolicyFail GuestPolicyFailure = "Fail"
+	// PolicyIgnore returns a warning.
+	PolicyIgnore GuestPolicyFailure = "Ignore"
+)
+
+// GuestPolicyAnnotation is a note in the audit event of a request.
+type GuestPolicyAnnotation struct {
+	// key is the second part of the annotation's key. The first part is the name of the policy.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Key string `json:"key"`
+	// valueExpression is CEL of type string, or null for no annotation.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	ValueExpression string `json:"valueExpression"`
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/spf13/pflag"
+)
+
+// options are the flags. delay is the time that the process serves on after a signal to stop; refusals is the level at which refused requests are logged.
+type options struct {
+	command.Process
+	address, certs, name, config string
+	clients                      clients
+	delay                        time.Duration
+	refusals                     slog.Level
+}
+
+// add defines the flags.
+func (o *options) add(flags *pflag.FlagSet) {
+	o.AddAccess(flags)
+	o.AddNamespaces(flags)
+	o.AddServing(flags)
+	o.AddSecureMetrics(flags)
+	flags.StringVar(&o.address, "webhook-bind-address", ":9443", "address of the webhooks")
+	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs",
+		"folder of tls.crt and tls.key, which are read again when they change, and of ca.crt, if there is one: the CAs that API servers trust")
+	flags.StringVar(&o.name, "certificate-name", "",
+		"DNS name or IP address that API servers call and the certificate must have; empty for that of Service kiln-webhook")
+	flags.StringVar(&o.clients.file, "client-ca-file", "",
+		"file of authorities, read at each handshake: requests are answered only with a client certificate of one of them; empty answers everybody")
+	flags.StringSliceVar(&o.clients.names, "client-allowed-names", nil,
+		"common names of client certificates that are answered, with --client-ca-file; empty for all of its authorities")
+	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
+	flags.TextVar(&o.refusals, "log-refusals", o.refusals, "level at which requests are logged that are refused for a mistake of the user: debug or info")
+	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,
+		"time to go on serving, not ready, after a signal to stop, until load balancers have noticed")
+}

@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/resolve"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// verbose is the verbosity of entries that are logged from the level debug on: slog.LevelDebug is -4.
+const verbose = 4
+
+// mostRules bounds the rules that a log entry names.
+const mostRules = 10
+
+// about returns the keys and values of a log entry about a request. The answer to the user has the UID too. The API server's audit log does not: there the
+// request is found by its account. metadata.name is empty where the API server generates it.
+func (h Hook) about(request *admissionv1.AdmissionRequest, began time.Time) []any {
+	return []any{
+		"uid", request.UID, "path", h.path, "operation", request.Operation, "kind", request.Kind.Kind, "subresource", request.SubResource,
+		"namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username, "seconds", time.Since(began).Seconds(),
+	}
+}
+
+// logRefusal logs why a request is not allowed. Of the user's mistakes it logs the rules: paths and messages quote what the user wrote, which may
+// be a password. Work that ended because the caller has gone is no fault.
+func (h Hook) logRefusal(ctx context.Context, err error, about []any) {
+	var mistakes *resolve.Refusal
+	switch {
+	case errors.As(err, &mistakes):
+		rules := rulesOf(mistakes.Errors)
+		log.FromContext(ctx).V(h.refusals).Info("request refused", append(about, "rules", rules[:min(len(rules), mostRules)], "mistakes", len(mistakes.Errors))...)
+	case ctx.Err() != nil:
+		log.FromContext(ctx).V(verbose).Info("request abandoned", append(about, "reason", ctx.Err().Error())...)
+	default:
+		log.FromContext(ctx).Error(err, "request failed", about...)
+	}
+}
+
+// came returns the outcome of a response.
+func came(response *admissionv1.AdmissionResponse) outcome {
+	switch {
+	case response.Allowed:
+		return allowed
+	case response.Result.Code == http.StatusUnprocessableEntity:
+		return denied
+	}
+	return failed
+}
+
+// rulesOf returns the rules that mistakes break, in the order of their names. The Origin of a mistake is a constant beside its rule, which a test
+// demands of all.
+func rulesOf(mistakes field.ErrorList) []string {
+	rules := sets.New[string]()
+	for _, mistake := range mistakes {
+		rule := mistake.Origin
+		if rule == "" {
+			rule = ruleOther
+		}
+		rules.Insert(rule)
+	}
+	return sets.List(rules)
+}

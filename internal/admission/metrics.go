@@ -1,0 +1,75 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// outcome is what came of a review. It is a label of a metric: the list is closed.
+type outcome string
+
+const (
+	allowed outcome = "allowed"
+	// denied is a mistake of the user.
+	denied outcome = "denied"
+	// busy is a review for which there was no capacity.
+	busy outcome = "busy"
+	// failed is a fault of Kiln or of the cluster, a review that cannot be read, and one whose caller has gone.
+	failed outcome = "failed"
+)
+
+// No label has a text of a tenant: paths, outcomes and rules are constants of this program.
+var (
+	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kiln_admission_duration_seconds",
+		Help: "Time from the headers of an AdmissionReview to its answer, by path and outcome: allowed, denied (422), busy (429) or failed (all other codes).",
+		// From an object that is skipped to the timeout of the webhook configurations.
+		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5},
+	}, []string{"path", "outcome"})
+	rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kiln_admission_rejections_total",
+		Help: "Refused requests by rule of docs/reference/rules.md, or other. A request that breaks several rules counts once for each.",
+	}, []string{"rule"})
+	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kiln_admission_in_flight_bytes",
+		Help: "Size of the AdmissionReviews that are being read and judged.",
+	})
+	capacityBytes = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kiln_admission_capacity_bytes",
+		Help: "Size of the AdmissionReviews that are read and judged at the same time at most. A review that would exceed it waits, " +
+			"and then is answered with code 429.",
+	})
+	panics = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "kiln_admission_panics_total",
+		Help: "Panics while a request was judged. The log has each with the UID of its request.",
+	})
+)
+
+// Metrics are the metrics of this package. Their label sets exist from the start, so that a rate counts the first event too; those of rules do not,
+// because there are hundreds.
+func Metrics() []prometheus.Collector {
+	for _, path := range hookPaths() {
+		for _, of := range []outcome{allowed, denied, busy, failed} {
+			duration.WithLabelValues(path, string(of))
+		}
+	}
+	capacityBytes.Set(maxInFlight)
+	return []prometheus.Collector{duration, rejections, inFlight, capacityBytes, panics}
+}
+
+// observed records a review that has been answered. Its path is one of the webhook configurations: no other path has a Hook.
+func (h Hook) observed(of outcome, began time.Time) {
+	duration.WithLabelValues(h.path, string(of)).Observe(time.Since(began).Seconds())
+}
+
+// ruleOther is the rule of mistakes that no rule of the engine found.
+const ruleOther = "other"
+
+// rejected counts a refused request.
+func rejected(mistakes field.ErrorList) {
+	for _, rule := range rulesOf(mistakes) {
+		rejections.WithLabelValues(rule).Inc()
+	}
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/spf13/cobra"
+)
+
+// policyCommand returns 'policy', the commands for authors of GuestPolicies. 'validate --policy' is for authors of VMs.
+func policyCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Test GuestPolicies, and list the VMs that violate them",
+		Long: "Test GuestPolicies, and list the VMs that violate them. A policy is judged with the code of Kiln's webhook, so that it has the\n" +
+			"same answer on this machine and in the cluster.",
+		Example: "  kubectl kiln policy test policies/\n" +
+			"  kubectl kiln policy audit -A --policy policies/",
+	}
+	cmd.AddCommand(policyAuditCommand(o), policyTestCommand(o))
+	refuseUnknown(cmd)
+	return cmd
+}
+
+// policyTestCommand is 'policy test'. The report goes to standard output whatever it says, since it is the answer.
+// The exit status is 1 also for a validation that no case violates: a test that cannot fail shows nothing.
+func policyTestCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "test DIR|FILE",
+		Short: "Run the cases beside policies",
+		Long: "Run the cases of the GuestPolicyTests in a folder on the GuestPolicies in it. One line is printed for each case. A case that\n" +
+			"fails is printed with what it expected and what the policy answered. A policy without a case, and a validation that no case\n" +
+			"violates, are failures too.\n\n" +
+			"The exit status is 0 if everything has passed, 1 if not, and 2 if a file cannot be read or the folder has no policy.",
+		Example: "  kubectl kiln policy test examples/policies\n" +
+			"  kubectl kiln policy test policies/ -o json | jq '.cases[] | select(.passed | not)'",
+		Args: cobra.ExactArgs(1),
+	}
+	o.addConfig(cmd)
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		files, err := workbench.ReadCatalogFiles(args[0], o.In)
+		if err != nil {
+			return err
+		}
+		report, err := o.bench.TestPolicies(cmd.Context(), args[0], files)
+		if err != nil {
+			return err
+		}
+		if report.Policies == 0 && len(report.Findings) == 0 {
+			return fmt.Errorf("no GuestPolicy in %s", args[0])
+		}
+		if o.documents {
+			err = o.print(report)
+		} else {
+			o.printPolicyReport(report)
+		}
+		if err != nil {
+			return err
+		}
+		return policyOutcome(report)
+	}
+	return cmd
+}
+
+// policyOutcome returns errUnanswered if a file could not be read, else ErrRejected if anything has not passed.
+func policyOutcome(r workbench.PolicyReport) (outcome error) {
+	if r.Failed > 0 {
+		outcome = ErrRejected
+	}
+	for _, f := range r.Findings {
+		if f.Rule == workbench.RulePolicyUnreadable {
+			return errUnanswered
+		}
+		outcome = ErrRejected
+	}
+	return outcome
+}
+
+// printPolicyReport prints one line for each case and finding, with FILE:LINE where there is something to correct, then all counts. Names, messages and
+// files are a stranger's, so that each line goes through printable.
+func (o *options) printPolicyReport(r workbench.PolicyReport) {
+	say := func(format string, args ...any) { fmt.Fprintln(o.Out, printable(fmt.Sprintf(format, args...))) }
+	for _, c := range r.Cases {
+		if c.Passed {
+			say("ok    %s: %s", c.Policy, c.Name)
+			continue
+		}
+		say("FAIL  %s: %s", c.Policy, c.Name)
+		say("    %s:%d: %s", c.File, c.Line, c.Reason)
+	}
+	for _, f := range r.Findings {
+		at := f.File
+		if f.Line > 0 {
+			at = fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		policy := ""
+		if f.Policy != "" {
+			policy = f.Policy + ": "
+		}
+		say("FAIL  %s%s", policy, strings.TrimPrefix(f.Message, f.File+": "))
+		say("    %s [%s]", at, f.Rule)
+	}
+	policies := "1 policy"
+	if r.Policies != 1 {
+		policies = fmt.Sprintf("%d policies", r.Policies)
+	}
+	say("%s: %s: %s passed, %d failed, %s", r.Source, policies, counted(r.Passed, "case"), r.Failed, counted(len(r.Findings), "finding"))
+}

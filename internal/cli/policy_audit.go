@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/spf13/cobra"
+)
+
+// policyAuditCommand is 'policy audit'. Violations are the answer and go to standard output.
+// The exit status 1 lets a pipeline stop before an administrator turns Warn into Deny.
+func policyAuditCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit [-A | -f FILE|DIR|- | -k DIR]",
+		Short: "List the VMs that exist and violate a policy",
+		Long: "List the VMs of the cluster, and the VMIs without a VM, that violate a GuestPolicy of the cluster or of --policy. They are\n" +
+			"judged as if they were created now, each as what it boots: a pinned VM with its revisions. With -f or -k those of files are\n" +
+			"judged. An object that Kiln itself would refuse now is judged as far as it is known.\n\n" +
+			"The exit status is 0 if nothing violates a policy, 1 if something does, and 2 if there is no policy or an object cannot be read.",
+		Example: "  kubectl kiln policy audit -A\n" +
+			"  kubectl kiln policy audit -A --policy policies/u1.yaml -o json | jq -r '.violations[] | [.namespace, .name] | @tsv'",
+		Args: cobra.NoArgs,
+	}
+	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list the VMs of all namespaces")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		audit, err := o.audit(cmd.Context(), *all)
+		o.warn(audit.Warnings...)
+		if err != nil {
+			return err
+		}
+		if len(audit.Policies) == 0 {
+			return errors.New("there is no GuestPolicy: name files with --policy")
+		}
+		return o.printAudit(audit)
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&o.files.Names, "filename", "f", nil, "file, directory or - with the objects, instead of those of the cluster")
+	flags.StringSliceVarP(&o.files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
+	o.addContext(cmd)
+	o.addPolicies(cmd)
+	o.addOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+// addPolicies adds the flag that names GuestPolicies.
+func (o *options) addPolicies(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&o.bench.Policies, "policy", nil,
+		"file or directory with GuestPolicies, besides those among the files or in the cluster")
+}
+
+// audit judges the objects of files if any are named, else those of the cluster.
+func (o *options) audit(ctx context.Context, everywhere bool) (workbench.PolicyAudit, error) {
+	if o.files.Named() {
+		in, err := o.load(o.files, nil)
+		if err != nil {
+			return workbench.PolicyAudit{}, err
+		}
+		return o.bench.AuditFiles(ctx, in)
+	}
+	namespace, _, err := o.cluster.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return workbench.PolicyAudit{}, err
+	}
+	if everywhere {
+		namespace = ""
+	}
+	cluster, err := o.client()
+	if err != nil {
+		return workbench.PolicyAudit{}, err
+	}
+	return o.bench.AuditCluster(ctx, cluster, namespace)
+}
+
+// printAudit prints one line for each violation, and on standard error what was judged. It returns errUnanswered if an object has no answer, else
+// ErrRejected if there is a violation. Messages come from policies and from VMs, so that each cell goes through printable.
+func (o *options) printAudit(a workbench.PolicyAudit) (outcome error) {
+	if len(a.Violations) > 0 {
+		outcome = ErrRejected
+	}
+	if len(a.Unjudged) > 0 {
+		outcome = errUnanswered
+	}
+	if o.documents {
+		return errors.Join(o.print(a), outcome)
+	}
+	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
+	if len(a.Violations) > 0 {
+		fmt.Fprintln(table, "NAMESPACE\tNAME\tPOLICY\tMESSAGE\tFIELD")
+	}
+	for _, v := range a.Violations {
+		cells := []string{v.Namespace, shortKind(v.Kind) + "/" + v.Name, v.Policy, v.Message, v.Field}
+		for i := range cells {
+			cells[i] = printable(cells[i])
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, u := range a.Unjudged {
+		fmt.Fprintln(o.ErrOut, printable(fmt.Sprintf("error: %s %s/%s: %s", u.Kind, u.Namespace, u.Name, u.Reason)))
+	}
+	policies := "1 policy"
+	if len(a.Policies) != 1 {
+		policies = fmt.Sprintf("%d policies", len(a.Policies))
+	}
+	fmt.Fprintf(o.ErrOut, "%s by %s: %s\n", counted(a.Judged, "object"), policies, counted(len(a.Violations), "violation"))
+	return outcome
+}
+
+// shortKind returns the short name of a kind that policies judge, as kubectl takes it.
+func shortKind(kind string) string {
+	if kind == "VirtualMachine" {
+		return "vm"
+	}
+	return "vmi"
+}

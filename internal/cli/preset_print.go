@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+)
+
+// printMigrated prints the manifests, then the presets that have none or not all of their fields, and the VMs and VMIs that differ. All names and values
+// are those of a tenant.
+func (m *migrate) printMigrated(done workbench.Migrated) error {
+	if m.documents {
+		return m.print(done)
+	}
+	report := m.ErrOut
+	if m.folder != "" {
+		report = m.Out
+	}
+	for _, p := range done.Presets {
+		if p.Profile != nil && m.folder == "" {
+			if err := m.print(p.Profile); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range done.Presets {
+		printPreset(report, p)
+	}
+	for _, guest := range done.Guests {
+		if guest.Fault == nil { // faults come last, as errors
+			printMigratedGuest(report, guest)
+		}
+	}
+	printCompared(report, done)
+	return nil
+}
+
+// printPreset prints what becomes of a preset. One that becomes a profile with all that it sets has one line.
+func printPreset(out io.Writer, p workbench.MigratedPreset) {
+	line := func(format string, values ...any) { fmt.Fprintln(out, printable(fmt.Sprintf(format, values...))) }
+	switch {
+	case len(p.Causes) > 0:
+		line("preset %s is rejected and not migrated:", p.Preset)
+	case p.Profile == nil:
+		line("preset %s fills nothing: it has no profile", p.Preset)
+	default:
+		line("preset %s: GuestProfile %s", p.Preset, p.Preset)
+	}
+	for _, c := range p.Causes {
+		line("  %s: %s", c.Field, c.Message)
+	}
+	for _, text := range p.LeftOut {
+		line("  left out: %s", text)
+	}
+	for _, text := range p.Warnings {
+		line("  Warning: %s", text)
+	}
+}
+
+// printMigratedGuest prints a VM or VMI that differs or has no VMI to compare. Those that are equal are counted only.
+func printMigratedGuest(out io.Writer, g workbench.MigratedGuest) {
+	line := func(format string, values ...any) { fmt.Fprintln(out, printable(fmt.Sprintf(format, values...))) }
+	switch g.State {
+	case workbench.GuestUnknown:
+		line("%s is not compared: what it refers to does not exist", g.Object)
+	case workbench.GuestDiffers:
+		line("%s differs:", g.Object)
+	}
+	for _, text := range g.Causes {
+		line("  %s", text)
+	}
+	reason := ""
+	for _, f := range g.Fields {
+		if f.Reason != "" && f.Reason != reason { // fields of one area have one
+			line("  %s:", f.Reason)
+			reason = f.Reason
+		}
+		line("    %s: %s -> %s (%s)", f.Field, orUnset(f.Before), orUnset(f.After), f.Origin)
+	}
+	if g.State == workbench.GuestDiffers {
+		printRemedy(line, g)
+	}
+}
+
+// printRemedy prints how a VM or VMI keeps what it has.
+func printRemedy(line func(string, ...any), g workbench.MigratedGuest) {
+	if g.Remedy == nil {
+		if len(g.Fields) > 0 {
+			line("  no change of it keeps its VMI: keep the preset, or accept the change")
+		}
+		return
+	}
+	into := "it"
+	if strings.HasPrefix(g.Object, "VirtualMachine ") {
+		into = "its spec.template"
+	}
+	line("  to keep its VMI as it is, write into %s:", into)
+	if g.Remedy.Exclude {
+		line("    metadata.annotations[virtualmachineinstancepresets.admission.kubevirt.io/exclude]: \"true\"")
+	}
+	for _, f := range g.Remedy.Fields {
+		line("    %s: %s", f.Field, f.Value)
+	}
+}
+
+func orUnset(value string) string {
+	if value == "" {
+		return "unset"
+	}
+	return value
+}
+
+// printCompared prints how many VMs and VMIs were compared, and what becomes of those that are pinned.
+func printCompared(out io.Writer, done workbench.Migrated) {
+	count, filled, rendered, pinned := map[string]int{}, 0, 0, 0
+	for _, g := range done.Guests {
+		count[g.State]++
+		if len(g.Presets) > 0 {
+			filled++
+		}
+		if g.Rendered {
+			rendered++
+		}
+		if g.Pinned {
+			pinned++
+		}
+	}
+	if len(done.Guests) == 0 {
+		fmt.Fprintln(out, "nothing was compared: no VM or VMI was given")
+		return
+	}
+	var parts []string
+	for _, state := range []string{workbench.GuestEqual, workbench.GuestDiffers, workbench.GuestRejected, workbench.GuestUnknown, workbench.GuestStored} {
+		if count[state] > 0 {
+			parts = append(parts, fmt.Sprintf(compared[state], count[state]))
+		}
+	}
+	fmt.Fprintf(out, "VMs and VMIs: %s\n", strings.Join(parts, ", "))
+	fmt.Fprintf(out, "  %d of them have fields of presets; %d were rendered and their libvirt domains compared\n", filled, rendered)
+	if pinned > 0 {
+		fmt.Fprintf(out, "%s pinned to presets: a VM keeps the revisions of its pins when the presets are deleted, until\n"+
+			"'kubectl kiln repin vm/NAME --presets --profiles' moves it to the profiles\n", counted(pinned, "VM"))
+	}
+}
+
+// compared are the words of the states.
+var compared = map[string]string{
+	workbench.GuestEqual:    "%d equal",
+	workbench.GuestDiffers:  "%d different",
+	workbench.GuestRejected: "%d rejected with presets and with profiles alike",
+	workbench.GuestUnknown:  "%d not compared",
+	workbench.GuestStored:   "%d VMIs that exist and are never filled again",
+}

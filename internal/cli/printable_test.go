@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/catalog"
+	"github.com/kilnvm/kiln/pkg/record"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// hostile clears a terminal's screen, begins a line and a column, and turns the direction of writing.
+const hostile = "a\x1b[2J\r\nfake\tb\u202e\u009bc"
+
+// TestNothingOfAStrangerReachesTheTerminal: every text of a cluster is printed on its line and in its column, without control and format characters.
+func TestNothingOfAStrangerReachesTheTerminal(t *testing.T) {
+	t.Parallel()
+	named := workbench.Object{Unstructured: &unstructured.Unstructured{}}
+	named.SetKind("VirtualMachine")
+	named.SetName(hostile)
+	mistakes := field.ErrorList{field.Invalid(field.NewPath("spec"), hostile, hostile)}
+	refused := workbench.Reviewed{Object: named, Verdict: admit.Verdict{Errors: mistakes, Warnings: []string{hostile}}}
+	used := revision.Usage{Namespace: hostile, Revision: hostile, Kind: hostile, Name: hostile, State: revision.Missing, VMs: []string{hostile}}
+	usage := workbench.CatalogUsage{Key: catalog.Key{Kind: hostile, Name: hostile}, Revisions: []revision.Usage{used},
+		Unpinned: []string{hostile}, Removal: hostile, Edit: hostile}
+	for name, test := range map[string]struct {
+		print func(*options)
+		lines int
+	}{
+		"a rejection":             {func(o *options) { _ = o.refuse(refused, hostile) }, 3},
+		"a VM that is incomplete": {func(o *options) { _ = o.incomplete(refused) }, 2},
+		"a warning of the run":    {func(o *options) { o.warn(hostile) }, 1},
+		"a fault of an object":    {func(o *options) { _ = o.unanswered(errors.New(printable(hostile))) }, 1},
+		"repin, refused": {func(o *options) {
+			_ = o.refusedByCluster(named, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), "a", mistakes))
+		}, 1},
+		"repin":                    {func(o *options) { _ = o.printRepinned(repinned()) }, 4},
+		"revisions":                {func(o *options) { _ = o.printUsages([]revision.Usage{used}, true) }, 2},
+		"usage of all objects":     {func(o *options) { _ = o.printCatalogUsages([]workbench.CatalogUsage{usage}) }, 2},
+		"usage of objects by name": {func(o *options) { _ = o.printCatalogUsage([]workbench.CatalogUsage{usage}) }, 5},
+	} {
+		streams, _, out, errOut := genericclioptions.NewTestIOStreams()
+		o := &options{IOStreams: streams, output: "text"}
+		test.print(o)
+		text := out.String() + errOut.String()
+		if strings.ContainsAny(text, "\x1b\r\t\u202e\u009b") || strings.Count(text, "\n") != test.lines || !strings.Contains(text, "fake") {
+			t.Errorf("%s: %d lines, want %d: %q", name, strings.Count(text, "\n"), test.lines, text)
+		}
+	}
+}
+
+// repinned is a VM with a pin and a change that are a tenant's text.
+func repinned() workbench.Repinned {
+	return workbench.Repinned{Object: hostile, Presets: &workbench.PinChange{Before: hostile, After: "b"},
+		Difference: workbench.Difference{Verdict: record.Compatible, Changes: []record.Change{{Text: hostile}}}}
+}
+
+// TestPrintFault: errors that are joined stay lines of their own.
+func TestPrintFault(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	PrintFault(&out, errors.Join(errors.New("a\x1b[2J"), errors.New("\tb\u202e")))
+	if got, want := out.String(), "error: a?[2J\n\tb?\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

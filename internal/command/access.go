@@ -1,0 +1,130 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+const (
+	// reviewsPerSecond and reviewBurst bound what requests with tokens of their own can make a process ask the API server.
+	reviewsPerSecond = 5
+	reviewBurst      = 20
+	// fresh is the time for which an account that may read a path is not asked about again. It is that of Kubernetes' own components.
+	fresh = time.Minute
+	// remembered is the time for which it is asked about without regard to the bound: as long as kubelet's tokens live.
+	remembered = time.Hour
+)
+
+// readers judges who may read a path of this process.
+type readers struct {
+	cluster kubernetes.Interface
+	reviews *rate.Limiter
+	// known has the time of the last review by the digest of token and path, of those that may read. Prometheus is among them, so that a flood of other
+	// tokens does not shut it out.
+	known *cache.Expiring
+	now   func() time.Time
+}
+
+// authorized lets accounts of the cluster pass that may get the path of a request: it asks the API server whose token it is, and whether that
+// account may. controller-runtime's filter does the same by way of k8s.io/apiserver, which brings gRPC and the exporters of OpenTelemetry into each
+// process.
+func authorized(access *rest.Config, client *http.Client) (server.Filter, error) {
+	cluster, err := kubernetes.NewForConfigAndClient(access, client)
+	if err != nil {
+		return nil, err
+	}
+	who := newReaders(cluster)
+	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			status, err := who.judge(r)
+			if err != nil {
+				log.Error(err, "asking the API server who may read metrics")
+			}
+			if status != http.StatusOK {
+				http.Error(w, http.StatusText(status), status)
+				return
+			}
+			next.ServeHTTP(w, r)
+		}), nil
+	}, nil
+}
+
+func newReaders(cluster kubernetes.Interface) *readers {
+	return &readers{cluster: cluster, reviews: rate.NewLimiter(reviewsPerSecond, reviewBurst), known: cache.NewExpiring(), now: time.Now}
+}
+
+// judge returns the status of an answer: 401 for no or an unknown token, 403 for an account without the right, 429 when too many have asked, 500 with
+// an error.
+func (a *readers) judge(r *http.Request) (int, error) {
+	token, bears := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bears || token == "" {
+		return http.StatusUnauthorized, nil
+	}
+	key := sha256.Sum256([]byte(token + " " + r.URL.Path))
+	last, known := a.known.Get(key)
+	switch {
+	case known && a.now().Sub(last.(time.Time)) < fresh:
+		return http.StatusOK, nil
+	case !known && !a.reviews.Allow():
+		return http.StatusTooManyRequests, nil
+	}
+	status, err := a.review(r, token)
+	switch {
+	case status == http.StatusOK:
+		a.known.Set(key, a.now(), remembered)
+	case err == nil:
+		a.known.Delete(key)
+	}
+	return status, err
+}
+
+// review asks the API server.
+func (a *readers) review(r *http.Request, token string) (int, error) {
+	reviewed, err := a.cluster.AuthenticationV1().TokenReviews().Create(r.Context(),
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return http.StatusInternalServerError, err
+	}
+	if !reviewed.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	allowed, err := mayGet(r.Context(), a.cluster, reviewed.Status.User, r.URL.Path)
+	switch {
+	case err != nil:
+		return http.StatusInternalServerError, err
+	case !allowed:
+		return http.StatusForbidden, nil
+	}
+	return http.StatusOK, nil
+}
+
+// mayGet asks for the right to a path that belongs to no resource.
+func mayGet(ctx context.Context, cluster kubernetes.Interface, user authenticationv1.UserInfo, path string) (bool, error) {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	review, err := cluster.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
+}

@@ -1,0 +1,75 @@
+package command
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// Slim removes from an object what nothing reads from a cache. A cluster has ten thousand VMs, and a cache keeps each of them: without their templates,
+// which are read from the API server when a guest starts. Annotations of others go too: a tenant may write 256 KiB of them to each object.
+//
+// Whoever has an object from a cache must not write it back whole: Update would delete what is missing here. A patch is the difference of two copies
+// of the object (client.MergeFrom), so that what is missing in both stays as it is. TestOnlyPatches of internal/lifecycle shows this.
+func Slim(object any) (any, error) {
+	switch of := object.(type) {
+	case *v1.VirtualMachine:
+		slimVM(of)
+	case *v1.VirtualMachineInstance:
+		slimVMI(of)
+	case *metav1.PartialObjectMetadata: // watched for their names and labels alone; namespaces have slimNamespace
+		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
+	default: // of other kinds only the record of who has set which field: the rotation of certificates updates whole objects
+		return cache.TransformStripManagedFields()(object)
+	}
+	return object, nil
+}
+
+// slimVM keeps of the spec the run strategy and the matchers, and of the template the metadata, by which presets and profiles select.
+func slimVM(vm *v1.VirtualMachine) {
+	slimMeta(&vm.ObjectMeta)
+	spec := v1.VirtualMachineSpec{
+		Running:     vm.Spec.Running, //nolint:staticcheck // 'running' counts
+		RunStrategy: vm.Spec.RunStrategy, Instancetype: vm.Spec.Instancetype, Preference: vm.Spec.Preference,
+	}
+	if template := vm.Spec.Template; template != nil {
+		slimMeta(&template.ObjectMeta)
+		spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: template.ObjectMeta}
+	}
+	vm.Spec = spec
+}
+
+// slimVMI keeps of the status what VMs, their hardware records and their starts depend on. Nothing reads the spec of a VMI that exists.
+func slimVMI(vmi *v1.VirtualMachineInstance) {
+	slimMeta(&vmi.ObjectMeta)
+	vmi.Spec = v1.VirtualMachineInstanceSpec{}
+	vmi.Status = v1.VirtualMachineInstanceStatus{
+		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
+	}
+}
+
+// slimMeta keeps the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and subdomains of it.
+func slimMeta(of *metav1.ObjectMeta) {
+	of.ManagedFields = nil
+	maps.DeleteFunc(of.Annotations, func(key, _ string) bool {
+		domain, _, _ := strings.Cut(key, "/")
+		return domain != "kilnvm.io" && domain != "kubevirt.io" && !strings.HasSuffix(domain, ".kubevirt.io")
+	})
+}
+
+// slimNamespace keeps labels and annotations, which selectors and policies read, but for the copy of the object that kubectl apply makes.
+func slimNamespace(object any) (any, error) {
+	if namespace, err := meta.Accessor(object); err == nil {
+		namespace.SetManagedFields(nil)
+		namespace.SetOwnerReferences(nil)
+		annotations := namespace.GetAnnotations()
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		namespace.SetAnnotations(annotations)
+	}
+	return object, nil
+}

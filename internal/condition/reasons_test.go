@@ -1,0 +1,82 @@
+package condition
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// reason is the form of a reason, as the API server demands of events and conditions.
+var reason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
+
+// noReasons are words of this form in packages that write events, and what they are.
+var noReasons = map[string]string{
+	"Reconcile":     "the action of events",
+	"GuestHardware": "a kind",
+	"HostProfile":   "a kind",
+	"Namespace":     "a kind",
+	"Other":         "a label of a metric",
+}
+
+// TestReasonsAreConstants: docs/reference/keys.md lists the reasons of events. So each reason is a constant of api/v1alpha1 or of kubevirt.io: a package that
+// writes events has no string literal of the form of a reason.
+func TestReasonsAreConstants(t *testing.T) {
+	writers := map[string][]*ast.File{}
+	writes := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		dir := filepath.Dir(path)
+		writers[dir] = append(writers[dir], file)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, is := n.(*ast.SelectorExpr); is && call.Sel.Name == "Eventf" {
+				writes[dir] = true
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || len(writes) < 2 {
+		t.Fatalf("%d packages write events, %v: the test looks at the wrong tree", len(writes), err)
+	}
+	for dir := range writes {
+		for _, file := range writers[dir] {
+			for _, text := range texts(file) {
+				if reason.MatchString(text) && noReasons[text] == "" {
+					t.Errorf("%s: '%s' has the form of a reason: make it a constant of api/v1alpha1/conditions.go", dir, text)
+				}
+			}
+		}
+	}
+}
+
+// texts returns the string literals of a file that are no import and no tag.
+func texts(file *ast.File) (all []string) {
+	var tags []*ast.BasicLit
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field:
+			tags = append(tags, n.Tag)
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && !slices.Contains(tags, n) {
+				all = append(all, text)
+			}
+		}
+		return true
+	})
+	return all
+}

@@ -1,0 +1,57 @@
+package guestpolicy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/policy"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// Controller writes the condition Accepted into the status of GuestPolicies. Admission refuses a policy that does not compile, so Accepted is False
+// only for policies that were stored while no webhook ran, or for another release of Kiln. Reviews do not read the condition.
+type Controller struct{ Client client.Client }
+
+// Register adds the controller to a manager. A write of the status raises no generation, and is no event.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("guestpolicy").
+		For(&v1alpha1.GuestPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(c)
+}
+
+// Reconcile compiles one policy.
+func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var stored v1alpha1.GuestPolicy
+	if err := c.Client.Get(ctx, request.NamespacedName, &stored); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	judged := stored.DeepCopy()
+	meta.SetStatusCondition(&judged.Status.Conditions, accepted(&stored))
+	if equality.Semantic.DeepEqual(stored.Status, judged.Status) {
+		return ctrl.Result{}, nil
+	}
+	// A merge patch replaces the whole list of conditions: with the resourceVersion it fails, and is tried again, if another writer changed them.
+	err := c.Client.Status().Patch(ctx, judged, client.MergeFromWithOptions(&stored, client.MergeFromWithOptimisticLock{}))
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition.
+const longest = 32768
+
+// accepted returns condition Accepted of a policy.
+func accepted(of *v1alpha1.GuestPolicy) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: of.Generation,
+	}
+	if _, mistakes := policy.Compile(of); len(mistakes) > 0 {
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotCompiled
+		condition.Message = fmt.Sprintf("%.*s", longest, "failurePolicy decides about every object that this policy matches: "+mistakes.ToAggregate().Error())
+	}
+	return condition
+}

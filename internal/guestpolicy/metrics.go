@@ -1,0 +1,46 @@
+package guestpolicy
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/policy"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Labels of the metrics.
+const (
+	labelPolicy = "policy"
+	labelAction = "action"
+)
+
+// Actions beside those of a GuestPolicy.
+const (
+	// forgiven is a violation that the stored VM has too, of an update that leaves its VMI as it is.
+	forgiven = "Forgiven"
+	// failed is an expression that failed when it was evaluated, or a policy that does not compile.
+	failed = "Failed"
+)
+
+// Violations counts the violations and failures of each policy by what came of them. A review of a dry run counts. Warn and Audit of one policy count one
+// violation twice, once each.
+var Violations = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "kiln_guest_policy_violations_total",
+	Help: "Violations and failures of GuestPolicies by policy and action: Deny, Warn, Audit, Forgiven or Failed.",
+}, []string{labelPolicy, labelAction})
+
+// Count counts the result of a review in Violations.
+func (*Set) Count(result policy.Result) {
+	for _, violation := range result.Violations {
+		for _, action := range violation.Actions {
+			counted := string(action)
+			if action == v1alpha1.PolicyDeny && !slices.Contains(result.Errors, violation.Err) {
+				counted = forgiven
+			}
+			Violations.WithLabelValues(violation.Policy, counted).Inc()
+		}
+	}
+	for _, failure := range result.Failures {
+		Violations.WithLabelValues(failure.Policy, failed).Inc()
+	}
+}

@@ -1,0 +1,121 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/pkg/config"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// inForce puts a FrontendProfile in force; none if the name is empty.
+func (c *cluster) inForce(name string) {
+	var all []v1alpha1.FrontendProfile
+	if name != "" {
+		all = append(all, v1alpha1.FrontendProfile{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	now := config.Default().WithFrontendProfiles(all)
+	c.controller.Configuration = func() config.Cluster { return now }
+}
+
+// frontend is what the launcher of the guest is told; empty for Kiln's own values.
+func (c *cluster) frontend() string {
+	c.Helper()
+	c.phase(v1.Scheduled)
+	c.step()
+	found := c.hardware()
+	if found == nil || found.Status.Guest == nil || found.Status.Guest.UID != c.guest().UID {
+		c.Fatalf("the launcher finds no hardware for its guest: %+v", found)
+	}
+	if found.Status.Guest.Frontend == nil {
+		return ""
+	}
+	return found.Status.Guest.Frontend.Version
+}
+
+// TestPinnedFrontend: a VM starts with the version that it was admitted with, however long that is ago, until it is pinned anew.
+func TestPinnedFrontend(t *testing.T) {
+	for _, first := range []string{"", "v1"} {
+		c := newCluster(t, machine(v1.RunStrategyHalted))
+		c.inForce(first)
+		c.step() // it is pinned, and never booted
+		c.inForce("v2")
+		c.strategy(v1.RunStrategyAlways)
+		c.step()
+		if got := c.frontend(); got != first {
+			t.Errorf("the first boot has version '%s', want '%s'", got, first)
+		}
+		c.phase(v1.Running)
+		c.step()
+		c.inForce("")
+		c.shutDown()
+		c.step()
+		if got := c.frontend(); got != first {
+			t.Errorf("the second boot has version '%s', want '%s'", got, first)
+		}
+		c.inForce("v3")
+		vm := c.vm()
+		vm.Annotations[v1alpha1.AnnotationPins] = `{"presets":[]}` // as after 'repin': the webhook, which is not here, would pin anew
+		if err := c.Update(t.Context(), vm); err != nil {
+			t.Fatal(err)
+		}
+		c.phase(v1.Running)
+		c.step()
+		c.shutDown()
+		c.step()
+		if got := c.frontend(); got != "v3" {
+			t.Errorf("after a repin the boot has version '%s'", got)
+		}
+	}
+}
+
+// TestFrontendOfBareVMI: the version in force, which stays while the VMI lives, whatever its owner writes later.
+func TestFrontendOfBareVMI(t *testing.T) {
+	vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "bare"}}
+	c := newCluster(t, vmi)
+	c.inForce("v4")
+	if got := c.frontend(); got != "v4" {
+		t.Errorf("version '%s'", got)
+	}
+	c.inForce("v5")
+	edited := c.guest()
+	edited.Annotations = map[string]string{v1alpha1.AnnotationPins: `{"configuration":""}`, "kilnvm.io/frontend": "v5"}
+	if err := c.Update(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.frontend(); got != "v4" {
+		t.Errorf("version '%s' after its owner has written annotations", got)
+	}
+}
+
+// TestForgedFrontendPin: a VMI that names a revision which is not there, or which no Kiln has written, gets no hardware, and a reason.
+func TestForgedFrontendPin(t *testing.T) {
+	forged := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "configuration-aaaaaaaaaaaaaaaaaaaaaaaaaa"}}
+	forged.Data.Raw = []byte(`{"apiVersion":"kilnvm.io/v1alpha1","kind":"ClusterConfiguration","metadata":{"name":"configuration"},` +
+		`"spec":{"frontend":{"version":"v1","smbios":{"manufacturer":"Forged"}}}}`)
+	for why, name := range map[string]string{"missing": "configuration-bbbbbbbbbbbbbbbbbbbbbbbbbb", "forged": forged.Name} {
+		vmi := &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "bare"}}
+		pin.Write(vmi, v1alpha1.Pins{Configuration: name})
+		c := newCluster(t, vmi, forged.DeepCopy())
+		c.inForce("v9")
+		c.phase(v1.Scheduled)
+		if _, err := c.records.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil {
+			t.Errorf("%s: it is not tried again", why)
+		}
+		reported := ""
+		for _, condition := range c.guest().Status.Conditions {
+			if condition.Type == v1.VirtualMachineInstanceSynchronized && condition.Status == corev1.ConditionFalse {
+				reported = condition.Reason + ": " + condition.Message
+			}
+		}
+		if c.hardware() != nil || !strings.Contains(reported, v1alpha1.ReasonFailedPin) || !strings.Contains(reported, name) {
+			t.Errorf("%s: hardware %+v, condition '%s'", why, c.hardware(), reported)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var (
+	vmsDesc  = prometheus.NewDesc("kiln_virtualmachines", "VirtualMachines by status.printableStatus, of the cache of the leader.", []string{"status"}, nil)
+	vmisDesc = prometheus.NewDesc("kiln_virtualmachineinstances", "VirtualMachineInstances by status.phase, of the cache of the leader.",
+		[]string{"phase"}, nil)
+	recordsDesc = prometheus.NewDesc("kiln_guesthardwares",
+		"GuestHardware objects, which are the hardware records of VMs, of the cache of the leader.", nil, nil)
+	revisionsDesc = prometheus.NewDesc("kiln_controllerrevisions",
+		"ControllerRevisions that VMs can be pinned to, by state: used, or marked by the collector as unused; of the cache of the leader.", []string{"state"}, nil)
+	unpinnedDesc = prometheus.NewDesc("kiln_virtualmachines_unpinned",
+		"VirtualMachines that cannot start because their instancetype or preference, or the source to infer it from, does not exist yet.", nil, nil)
+	oldestDesc = prometheus.NewDesc("kiln_virtualmachines_unpinned_oldest_timestamp_seconds",
+		"Unix time at which the oldest VirtualMachine without a pin was created; absent where all have one.", nil, nil)
+)
+
+// Values of labels. A status of which a later KubeVirt knows is 'Other': an object's owner must not be able to make a series.
+const other = "Other"
+
+var (
+	statuses = []string{
+		string(v1.VirtualMachineStatusStopped), string(v1.VirtualMachineStatusProvisioning), string(v1.VirtualMachineStatusStarting),
+		string(v1.VirtualMachineStatusRunning), string(v1.VirtualMachineStatusPaused), string(v1.VirtualMachineStatusStopping),
+		string(v1.VirtualMachineStatusTerminating), string(v1.VirtualMachineStatusCrashLoopBackOff), string(v1.VirtualMachineStatusMigrating),
+		string(v1.VirtualMachineStatusUnknown), string(v1.VirtualMachineStatusUnschedulable), string(v1.VirtualMachineStatusErrImagePull),
+		string(v1.VirtualMachineStatusImagePullBackOff), string(v1.VirtualMachineStatusPvcNotFound), string(v1.VirtualMachineStatusDataVolumeError),
+		string(v1.VirtualMachineStatusWaitingForVolumeBinding), other,
+	}
+	phases = []string{
+		string(v1.Pending), string(v1.Scheduling), string(v1.Scheduled), string(v1.Running), string(v1.Succeeded), string(v1.Failed), string(v1.Unknown),
+		string(v1.WaitingForSync), other,
+	}
+)
+
+// Counts counts the objects of the leader's cache, without copying them. It is a manager.Runnable and a prometheus.Collector; replicas that do not
+// lead count nothing, so that a sum over replicas is true.
+type Counts struct {
+	cache    cache.Cache
+	unpinned *unpinnedVMs
+	stores   atomic.Pointer[stores]
+}
+
+// stores are what the controllers' informers hold.
+type stores struct{ vms, vmis, records, revisions toolscache.Store }
+
+// Start counts until the context ends. Without NeedLeaderElection only the leader runs it: the informers are those of its controllers.
+func (c *Counts) Start(ctx context.Context) error {
+	hardware := &metav1.PartialObjectMetadata{}
+	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))
+	var found stores
+	for object, store := range map[client.Object]*toolscache.Store{
+		&v1.VirtualMachine{}: &found.vms, &v1.VirtualMachineInstance{}: &found.vmis, hardware: &found.records, &appsv1.ControllerRevision{}: &found.revisions,
+	} {
+		informer, err := c.cache.GetInformer(ctx, object)
+		if err != nil {
+			return err
+		}
+		shared, is := informer.(toolscache.SharedInformer)
+		if !is {
+			return fmt.Errorf("the informer of %T has no store to count", object)
+		}
+		*store = shared.GetStore()
+	}
+	c.stores.Store(&found)
+	<-ctx.Done()
+	c.stores.Store(nil)
+	return nil
+}
+
+// Describe is for prometheus.Collector.
+func (c *Counts) Describe(all chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{vmsDesc, vmisDesc, recordsDesc, revisionsDesc, unpinnedDesc, oldestDesc} {
+		all <- desc
+	}
+}
+
+// Collect is for prometheus.Collector. Every label value has a series, so that a status that no VM has is 0 and not absent.
+func (c *Counts) Collect(all chan<- prometheus.Metric) {
+	found := c.stores.Load()
+	if found == nil {
+		return
+	}
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		all <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for status, n := range count(found.vms, statuses, statusOf) {
+		gauge(vmsDesc, n, status)
+	}
+	for phase, n := range count(found.vmis, phases, phaseOf) {
+		gauge(vmisDesc, n, phase)
+	}
+	for state, n := range count(found.revisions, []string{"used", "marked"}, useOf) {
+		gauge(revisionsDesc, n, state)
+	}
+	gauge(recordsDesc, float64(len(found.records.ListKeys())))
+	n, oldest := c.unpinned.oldest()
+	gauge(unpinnedDesc, float64(n))
+	if n > 0 {
+		gauge(oldestDesc, float64(oldest.Unix()))
+	}
+}
+
+// count counts the objects of a store by a closed list of values.
+func count(store toolscache.Store, values []string, of func(any) string) map[string]float64 {
+	counted := map[string]float64{}
+	for _, value := range values {
+		counted[value] = 0
+	}
+	for _, object := range store.List() { // pointers to what the cache holds
+		value := of(object)
+		if _, known := counted[value]; !known {
+			value = other
+		}
+		counted[value]++
+	}
+	return counted
+}
+
+// statusOf returns the printable status of a VM. A new VM that no controller has seen has none, and is stopped.
+func statusOf(object any) string {
+	vm, is := object.(*v1.VirtualMachine)
+	if is && vm.Status.PrintableStatus == "" {
+		return string(v1.VirtualMachineStatusStopped)
+	}
+	if is {
+		return string(vm.Status.PrintableStatus)
+	}
+	return other
+}
+
+// phaseOf returns the phase of a VMI. A new one has none, and is pending.
+func phaseOf(object any) string {
+	vmi, is := object.(*v1.VirtualMachineInstance)
+	if is && vmi.Status.Phase == v1.VmPhaseUnset {
+		return string(v1.Pending)
+	}
+	if is {
+		return string(vmi.Status.Phase)
+	}
+	return other
+}
+
+// useOf returns whether the collector has marked a revision.
+func useOf(object any) string {
+	r, err := meta.Accessor(object)
+	if err == nil && revision.Marked(r) {
+		return "marked"
+	}
+	return "used"
+}

@@ -1,0 +1,34 @@
+package resolve
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// newNamespace returns an empty namespace without spec and status: a cache keeps only the metadata of each.
+func newNamespace() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return object
+}
+
+// Namespace returns the metadata of a namespace, from the cache or else from the API server. A namespace that does not exist, as among files, has the
+// label that the API server gives to every one.
+func (r Resolver) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	object := newNamespace()
+	err := r.get(ctx, client.ObjectKey{Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		object.ObjectMeta, err = metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}, nil
+	}
+	return &corev1.Namespace{TypeMeta: object.TypeMeta, ObjectMeta: object.ObjectMeta}, err
+}
+
+// namespaceLabels returns the labels of a namespace.
+func (r Resolver) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	namespace, err := r.Namespace(ctx, name)
+	return namespace.Labels, err
+}

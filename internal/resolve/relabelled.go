@@ -1,0 +1,140 @@
+package resolve
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/preset"
+	"github.com/kilnvm/kiln/pkg/profile"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Presets and profiles select a VMI by its labels. A VM keeps those that it is pinned to, until its owner changes the labels.
+
+// relabelled reports whether the labels changed by which presets and profiles match, or an annotation that excludes the VMI or some of its labels.
+func relabelled(vm, old *v1.VirtualMachine) bool {
+	if vm.Spec.Template == nil || old.Spec.Template == nil {
+		return false
+	}
+	now, was := vm.Spec.Template.ObjectMeta, old.Spec.Template.ObjectMeta
+	return !maps.Equal(now.Labels, was.Labels) || now.Annotations[preset.Exclude] != was.Annotations[preset.Exclude] ||
+		now.Annotations[v1alpha1.AnnotationProfileLabels] != was.Annotations[v1alpha1.AnnotationProfileLabels]
+}
+
+// change is an update of a VM that changes the labels of its VMI.
+type change struct {
+	// was is what the VM was pinned to, and current what a new pin would name.
+	was, current []*pinObject
+	vm, old      *v1.VirtualMachine
+}
+
+// matches reports whether a preset or a profile selects the VMI of a VM.
+func (c *pinObject) matches(vm *v1.VirtualMachine) bool {
+	switch {
+	case vm.Spec.Template == nil:
+		return true
+	case c.preset != nil:
+		matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, selectable(vm))
+		return len(matching) > 0
+	case c.profile != nil:
+		return !c.base && c.profile.Selects(selectable(vm))
+	}
+	return true
+}
+
+// selectable is the VMI of a VM with what selects presets and profiles: the labels and annotations of the template. It shares them with the VM. Those that
+// a VMI takes from its VM select nothing.
+func selectable(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
+	of := vm.Spec.Template.ObjectMeta
+	return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: of.Labels, Annotations: of.Annotations}}
+}
+
+// find returns the object of the same kind and name; nil if there is none.
+func find(all []*pinObject, wanted *pinObject) *pinObject {
+	at := slices.IndexFunc(all, func(c *pinObject) bool {
+		return c.source.Kind == wanted.source.Kind && c.source.Name == wanted.source.Name
+	})
+	if at < 0 {
+		return nil
+	}
+	return all[at]
+}
+
+// arrived returns the current objects that match now, did not match before, and are not pinned. One that matched before came later than the VM, and is
+// not for it.
+func (c change) arrived() (found []*pinObject) {
+	for _, p := range c.current {
+		if known := find(c.was, p); (known == nil || known.base) && p.matches(c.vm) && !p.matches(c.old) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// presetsFit reports whether all of the presets match.
+func presetsFit(found []*pinObject, vm *v1.VirtualMachine) bool {
+	return !slices.ContainsFunc(found, func(c *pinObject) bool { return !c.matches(vm) })
+}
+
+// relabelPresets drops those that no longer match, and adds those that match now and did not before.
+func relabelPresets(c change) ([]*pinObject, error) {
+	kept := slices.DeleteFunc(slices.Clone(c.was), func(p *pinObject) bool { return !p.matches(c.vm) })
+	return sortedBySource(append(kept, c.arrived()...)), nil
+}
+
+// profilesFit reports whether the profiles are those that select the VMI, and exactly those that they extend.
+func profilesFit(found []*pinObject, vm *v1.VirtualMachine) bool {
+	if vm.Spec.Template == nil {
+		return true
+	}
+	all := enginesOf(found)
+	chosen, errs := profile.Select(all, selectable(vm))
+	closure, missing := profile.Closure(chosen, all)
+	return len(errs)+len(missing) == 0 && len(closure) == len(all)
+}
+
+// relabelProfiles keeps the revisions of profiles that still select the VMI, adds the profiles that select it now and did not before, and all that
+// these extend. An added profile extends the pinned revision of a base where there is one: a guest has one revision of a profile. A profile that came
+// later than the VM, and is only extended, fills nothing by itself.
+func relabelProfiles(c change) ([]*pinObject, error) {
+	pool := slices.Clone(c.was)
+	for _, p := range c.current {
+		if find(pool, p) == nil {
+			pool = append(pool, p.as(true))
+		}
+	}
+	for _, p := range c.arrived() {
+		at := slices.Index(pool, find(pool, p))
+		if one := pool[at].as(false); one.matches(c.vm) {
+			pool[at] = one
+		}
+	}
+	all := enginesOf(pool)
+	chosen, errs := profile.Select(all, selectable(c.vm))
+	closure, missing := profile.Closure(chosen, all)
+	if errs = append(errs, missing...); len(errs) > 0 {
+		return nil, (&Refusal{errs}).OfTemplate()
+	}
+	kept := []*pinObject{}
+	for i, p := range pool {
+		if slices.Contains(closure, all[i]) {
+			kept = append(kept, p)
+		}
+	}
+	return sortedBySource(kept), nil
+}
+
+// enginesOf returns the profiles of objects, in their order; never nil.
+func enginesOf(found []*pinObject) []*profile.Profile {
+	all := make([]*profile.Profile, 0, len(found))
+	for _, c := range found {
+		if c.base {
+			all = append(all, asBase(c.profile))
+		} else {
+			all = append(all, c.profile)
+		}
+	}
+	return all
+}

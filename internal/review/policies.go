@@ -1,0 +1,172 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/policy"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// policies returns the GuestPolicies in force; none where the Reviewer has no source of them.
+func (r Reviewer) policies() ([]*policy.Policy, error) {
+	if r.Policies == nil {
+		return nil, nil
+	}
+	return r.Policies()
+}
+
+// judgeVM adds what the policies say of a VM to its verdict.
+func (r Reviewer) judgeVM(ctx context.Context, reviewed *VM, asker Asker) error {
+	policies, err := r.policies()
+	if err != nil || len(policies) == 0 {
+		return err
+	}
+	request, err := r.vmRequest(ctx, reviewed, asker)
+	if err != nil {
+		return err
+	}
+	result, err := evaluate(ctx, policies, request)
+	if err != nil {
+		return err
+	}
+	if reviewed.old != nil && len(result.Errors) > 0 {
+		if err := r.forgive(ctx, reviewed, request, policies, &result); err != nil {
+			return err
+		}
+	}
+	reviewed.Policies = r.add(&reviewed.Verdict, result)
+	return nil
+}
+
+// vmRequest returns what policies read about a VM.
+func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*policy.Request, error) {
+	request := &policy.Request{
+		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachines, Object: reviewed.given, User: asker.User, DryRun: asker.DryRun,
+	}
+	if reviewed.old != nil {
+		request.Operation, request.OldObject = v1alpha1.PolicyUpdate, reviewed.old
+	}
+	if !reviewed.Unknown() {
+		request.Guest = reviewed.Explicit
+	}
+	return request, r.surround(ctx, request, reviewed.Input.Set)
+}
+
+// surround adds what the object refers to, and its namespace.
+func (r Reviewer) surround(ctx context.Context, request *policy.Request, set instancetype.Set) error {
+	namespace := request.Object.GetNamespace()
+	whole, err := r.Resolver.Whole(ctx, namespace, set)
+	if err != nil {
+		return err
+	}
+	request.Instancetype, request.Preference = whole.Instancetype, whole.Preference
+	request.Namespace, err = r.Resolver.Namespace(ctx, namespace)
+	return err
+}
+
+// judgeVMI adds what the policies say of an explicit VMI to its verdict. The VMI is object and guest: it is stored as it boots. A VMI that a
+// controller creates for a VM is not judged: its VM was, and an administrator's new policy must not keep a VM that exists from starting. Nor is one
+// that could not be made explicit: what would boot is not known.
+func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) error {
+	policies, err := r.policies()
+	if err != nil || len(policies) == 0 || !reviewed.Merged.Allowed() || ofVM(reviewed.given, reviewed.Input) {
+		return err
+	}
+	request := &policy.Request{
+		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachineInstances,
+		Object: reviewed.Explicit, Guest: reviewed.Explicit, User: asker.User, DryRun: asker.DryRun,
+	}
+	if err := r.surround(ctx, request, reviewed.Resolved.Set); err != nil {
+		return err
+	}
+	result, err := evaluate(ctx, policies, request)
+	if err == nil {
+		reviewed.Policies = r.add(&reviewed.Verdict, result)
+	}
+	return err
+}
+
+// ofVM reports whether a controller creates a VMI for a VM. The account counts, and not the owner reference alone, which a user may write: rule
+// vmi/owner refuses that, and nothing here relies on it.
+func ofVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
+	owner := metav1.GetControllerOf(vmi)
+	return owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind && slices.Contains(in.Cluster.Limits.Controllers, in.User)
+}
+
+// evaluate judges by policies within four fifths of the time that is left, so that the answer still reaches the API server. An evaluation that was
+// interrupted has no result. Each policy has a budget of its own, and many policies that spend theirs take longer than a request may.
+func evaluate(ctx context.Context, policies []*policy.Policy, request *policy.Request) (policy.Result, error) {
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/5))
+		defer cancel()
+	}
+	result := policy.Judge(ctx.Done(), policies, request)
+	if result.Interrupted {
+		return result, fmt.Errorf("the time of the request ended in GuestPolicy '%s': %w", result.Last, context.Cause(ctx))
+	}
+	return result, nil
+}
+
+// add adds the result of policies to a verdict, and returns it.
+func (r Reviewer) add(verdict *admit.Verdict, result policy.Result) policy.Result {
+	if r.Stored {
+		for _, err := range result.Errors {
+			result.Warnings = append(result.Warnings, err.Detail)
+		}
+		result.Errors = nil
+	}
+	if r.Judged != nil {
+		r.Judged(result)
+	}
+	verdict.Errors = append(verdict.Errors, result.Errors...)
+	verdict.Warnings = append(verdict.Warnings, result.Warnings...)
+	verdict.Audit = result.Audit
+	return result
+}
+
+// forgiven is appended to the text of a violation that does not refuse an update.
+const forgiven = "; the update is admitted because the VM violated this before and its VMI does not change"
+
+// forgive turns errors into warnings that the stored VM has too, if the update does not change what boots: who labels, stops or starts a VM does not
+// answer for a policy that came later. Only an update that violates a policy pays for stage 1 of the stored VM.
+func (r Reviewer) forgive(ctx context.Context, reviewed *VM, request *policy.Request, policies []*policy.Policy, result *policy.Result) error {
+	before := r.before(ctx, reviewed)
+	if before == nil || !sameGuest(before, reviewed) {
+		return ctx.Err()
+	}
+	old := *request
+	old.Object, old.Guest = reviewed.old, before.guest()
+	if err := r.surround(ctx, &old, before.Input.Set); err != nil {
+		return err
+	}
+	was, err := evaluate(ctx, policies, &old)
+	if err != nil {
+		return err
+	}
+	violated := map[[2]any]bool{}
+	for _, v := range was.Violations {
+		violated[[2]any{v.Policy, v.Validation}] = true
+	}
+	same := map[*field.Error]bool{}
+	for _, v := range result.Violations {
+		same[v.Err] = violated[[2]any{v.Policy, v.Validation}]
+	}
+	result.Errors = slices.DeleteFunc(result.Errors, func(err *field.Error) bool {
+		// A failure has no index. It is the same if its text is, which names the policy, the expression and the cause.
+		failed := err.Origin == policy.RuleFailed && slices.ContainsFunc(was.Errors, func(e *field.Error) bool { return e.Error() == err.Error() })
+		if same[err] || failed {
+			result.Warnings = append(result.Warnings, err.Detail+forgiven)
+		}
+		return same[err] || failed
+	})
+	return nil
+}

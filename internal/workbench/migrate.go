@@ -1,0 +1,249 @@
+package workbench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/pkg/preset"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A preset fills an area, such as spec.domain.cpu, where the VMI has nothing of it. A profile fills each field that the VMI lacks. The same fields thus
+// are more in a VMI that has a part of the area. Which VMIs these are is not guessed: stage 1 makes each one with the presets and with the profiles.
+
+// PresetMigration says which part of presets becomes a profile.
+type PresetMigration struct {
+	// Firmware keeps spec.domain.firmware. No preset fills it in the VMI of a VM, which has an identity there, so that a profile with it changes VMs.
+	Firmware bool
+}
+
+// Migrated are the profiles of presets, and what VMs and VMIs get from them in the place of the presets.
+type Migrated struct {
+	Presets []MigratedPreset `json:"presets"`
+	Guests  []MigratedGuest  `json:"guests"`
+}
+
+// MigratedPreset is a preset and the profile that takes its place.
+type MigratedPreset struct {
+	// Preset is its name, as NAMESPACE/NAME.
+	Preset string `json:"preset"`
+	// Profile is the manifest of a GuestProfile; absent for a preset that fills nothing, and for one that is rejected.
+	Profile map[string]any `json:"profile,omitempty"`
+	// LeftOut are fields of the preset that the profile does not have, each with the reason.
+	LeftOut []string `json:"leftOut"`
+	// Warnings are what the profile does besides, such as to replace another one.
+	Warnings []string `json:"warnings"`
+	// Causes are why neither an API server nor Kiln would accept the preset or its profile. Such a preset is not migrated.
+	Causes []Cause `json:"causes"`
+
+	key client.ObjectKey
+}
+
+// The states of MigratedGuest.
+const (
+	// GuestEqual: spec, labels, annotations and domain are the same bytes, but for the annotations by which presets mark a VMI.
+	GuestEqual = "equal"
+	// GuestDiffers: the VMI with the profiles is another one, or only one of both is accepted.
+	GuestDiffers = "differs"
+	// GuestRejected: it is rejected with the presets and with the profiles.
+	GuestRejected = "rejected"
+	// GuestUnknown: there is no VMI to compare, because what it refers to does not exist, or for a Fault.
+	GuestUnknown = "unknown"
+	// GuestStored: a VMI of a cluster. It was made explicit when it was created, and is never filled again.
+	GuestStored = "stored"
+)
+
+// MigratedGuest is a VM or a VMI without a VM, made explicit with presets and with profiles.
+type MigratedGuest struct {
+	Object string `json:"object"`
+	State  string `json:"state"`
+	// Presets are the names of those that fill something in it.
+	Presets []string `json:"presets"`
+	// Pinned reports that the VM is pinned to presets. It keeps these revisions, also after the presets are deleted, until it is repinned.
+	Pinned bool `json:"pinned"`
+	// Rendered reports that both libvirt domains were rendered and compared.
+	Rendered bool            `json:"rendered"`
+	Fields   []MigratedField `json:"fields"`
+	// Causes are why only one of both is accepted.
+	Causes []string `json:"causes"`
+	// Remedy is a change of the VM or VMI with which its guest stays as it is. It was tried. Absent where there is none.
+	Remedy *Remedy `json:"remedy,omitempty"`
+	// Fault is why the guest could not be compared.
+	Fault error `json:"-"`
+}
+
+// newMigratedGuest returns a guest with empty lists, which are no null in JSON.
+func newMigratedGuest(object Object) MigratedGuest {
+	return MigratedGuest{Object: object.Name(), Presets: []string{}, Fields: []MigratedField{}, Causes: []string{}}
+}
+
+// MigratedField is a field of a VMI that is another one with profiles.
+type MigratedField struct {
+	Field string `json:"field"`
+	// Before and After are JSON; empty where the field is not set.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Origin is what set it: the profile, or the preset of a field that no profile sets.
+	Origin string `json:"origin"`
+	Reason string `json:"reason"`
+}
+
+// MigratePresets makes a GuestProfile of each preset among the named objects, and compares the VMIs that the VMs and VMIs among them would boot with
+// the presets and with the profiles in their place. What is stored is not changed. Presets that are only referred to stay presets on both sides.
+func (b *Bench) MigratePresets(ctx context.Context, in Inputs, wanted PresetMigration) (Migrated, []string, error) {
+	b.IgnoreProfiles() // HostProfiles are the same on both sides
+	var presets, guests []Object
+	for _, object := range in.Named {
+		switch object.GroupVersionKind().GroupKind() {
+		case v1.VirtualMachineInstancePresetGroupVersionKind.GroupKind():
+			presets = append(presets, object)
+		case v1.VirtualMachineGroupVersionKind.GroupKind(), v1.VirtualMachineInstanceGroupVersionKind.GroupKind():
+			guests = append(guests, object)
+		}
+	}
+	// Both in the order of their names: the answer does not depend on the order of files.
+	byName := func(a, b Object) int { return cmp.Compare(a.Name(), b.Name()) }
+	slices.SortStableFunc(presets, byName)
+	slices.SortStableFunc(guests, byName)
+	done := Migrated{Presets: []MigratedPreset{}, Guests: []MigratedGuest{}}
+	in.Reader = objects.Remember(in.Reader)
+	in.Named = presets
+	reviewed, err := b.Review(ctx, in, nil)
+	if err != nil {
+		return done, reviewed.Warnings, err
+	}
+	for _, r := range reviewed.Objects {
+		if r.Fault != nil {
+			return done, reviewed.Warnings, r.Fault
+		}
+		one, err := b.profileOf(ctx, r, wanted)
+		if err != nil {
+			return done, reviewed.Warnings, err
+		}
+		done.Presets = append(done.Presets, one)
+	}
+	m, err := newMigration(b, in, done.Presets)
+	if err != nil {
+		return done, reviewed.Warnings, err
+	}
+	m.PresetMigration = wanted
+	for _, guest := range guests {
+		one, err := m.compare(ctx, guest)
+		if err != nil {
+			one = newMigratedGuest(guest)
+			if !strings.HasPrefix(err.Error(), guest.Name()) { // as a fault of a review does
+				err = fmt.Errorf("%s: %w", guest.Name(), err)
+			}
+			one.State, one.Causes, one.Fault = GuestUnknown, []string{err.Error()}, err
+		}
+		done.Guests = append(done.Guests, one)
+	}
+	return done, reviewed.Warnings, nil
+}
+
+// migration compares guests of one run. The sides are the objects with the presets and with the profiles.
+type migration struct {
+	*Bench
+	PresetMigration
+	sides [2]Inputs
+	// presets are those that are migrated, also where they fill nothing. marks are the names of those of a namespace, by the annotation that each leaves.
+	presets map[client.ObjectKey]bool
+	marks   map[string]map[string]string
+}
+
+// newMigration takes the presets that are migrated out of the second side, and puts their profiles there. A profile that the inputs have already under the
+// same name is the new one on the second side.
+func newMigration(b *Bench, in Inputs, presets []MigratedPreset) (*migration, error) {
+	known, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	m := &migration{Bench: b, presets: map[client.ObjectKey]bool{}, marks: map[string]map[string]string{}}
+	var profiles []*unstructured.Unstructured
+	for _, p := range presets {
+		if len(p.Causes) > 0 {
+			continue
+		}
+		m.presets[p.key] = true
+		if m.marks[p.key.Namespace] == nil {
+			m.marks[p.key.Namespace] = map[string]string{}
+		}
+		m.marks[p.key.Namespace][preset.AppliedPrefix+p.key.Name] = p.key.Name
+		if p.Profile != nil {
+			profiles = append(profiles, &unstructured.Unstructured{Object: p.Profile})
+		}
+	}
+	after := in
+	after.Reader = objects.Layers{objects.New(known, profiles...), without{in.Reader, m.presets}}
+	m.sides = [2]Inputs{in, after}
+	return m, nil
+}
+
+// without reads everything but some presets.
+type without struct {
+	client.Reader
+	presets map[client.ObjectKey]bool
+}
+
+// List leaves the presets out of a typed list, by which stage 1 finds them. It reads each by name afterwards, and only those of the list.
+// A kind that the cluster does not serve has no objects: its profiles may be planned before Kiln's new version is installed.
+func (w without) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if err := w.Reader.List(ctx, list, options...); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return err
+	}
+	if found, is := list.(*v1.VirtualMachineInstancePresetList); is {
+		found.Items = slices.DeleteFunc(found.Items, func(p v1.VirtualMachineInstancePreset) bool { return w.presets[client.ObjectKeyFromObject(&p)] })
+	}
+	return nil
+}
+
+// unpinned returns a VM or VMI without pins of presets and profiles, so that both sides fill what there is now. pinned reports that it had pins of presets.
+// Its other pins stay.
+func unpinned(object Object) (same Object, pinned bool) {
+	pins := pin.Read(object)
+	pinned = len(pins.Presets) > 0
+	pins.Presets, pins.Profiles, pins.Bases = nil, nil, nil
+	object.Unstructured = object.DeepCopy()
+	if !pin.Parse(object).Malformed { // such an annotation is judged as it is written
+		pin.Write(object, pins)
+	}
+	return object, pinned
+}
+
+// ReadPresetsAndGuests lists the presets, the VMs and the VMIs without a VM of a namespace of a cluster; of all namespaces if it is empty.
+func ReadPresetsAndGuests(ctx context.Context, cluster client.Reader, namespace string) (Inputs, error) {
+	in := Inputs{Reader: cluster, OfCluster: true}
+	for _, kind := range []schema.GroupVersionKind{
+		v1.VirtualMachineInstancePresetGroupVersionKind, v1.VirtualMachineGroupVersionKind, v1.VirtualMachineInstanceGroupVersionKind,
+	} {
+		for next := ""; ; {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind)
+			if err := cluster.List(ctx, list, client.InNamespace(namespace), client.Limit(500), client.Continue(next)); err != nil {
+				return in, fmt.Errorf("listing objects of kind %s: %w", kind.Kind, err)
+			}
+			for i := range list.Items {
+				if by := metav1.GetControllerOf(&list.Items[i]); by == nil || by.Kind != v1.VirtualMachineGroupVersionKind.Kind {
+					in.Named = append(in.Named, Stored(&list.Items[i]))
+				}
+			}
+			if next = list.GetContinue(); next == "" {
+				break
+			}
+		}
+	}
+	return in, nil
+}

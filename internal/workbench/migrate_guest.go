@@ -1,0 +1,151 @@
+package workbench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// compare makes a VM or VMI explicit with the presets and with the profiles.
+func (m *migration) compare(ctx context.Context, object Object) (MigratedGuest, error) {
+	done := newMigratedGuest(object)
+	if object.Fault != nil {
+		return done, object.Fault
+	}
+	if object.stored && object.GetKind() == v1.VirtualMachineInstanceGroupVersionKind.Kind {
+		done.State = GuestStored
+		return done, nil
+	}
+	object, done.Pinned = unpinned(object)
+	before, err := m.review(ctx, 0, object)
+	if err != nil {
+		return done, err
+	}
+	after, err := m.review(ctx, 1, object)
+	if err != nil {
+		return done, err
+	}
+	if refused := m.verdicts(&done, before, after); refused {
+		return done, nil
+	}
+	done.Presets = m.fillers(before)
+	same, err := m.same(before, after, "")
+	if err != nil {
+		return done, err
+	}
+	domains, rendered, err := m.sameDomain(ctx, before, after)
+	done.Rendered = rendered
+	if err != nil {
+		return done, err
+	}
+	if done.State = GuestEqual; same && domains {
+		return done, nil
+	}
+	done.State = GuestDiffers
+	if done.Fields, err = m.differingFields(ctx, before, after); err != nil {
+		return done, err
+	}
+	done.Remedy, err = m.remedy(ctx, object, before, done.Fields)
+	return done, err
+}
+
+// review runs stage 1 on one object of a side.
+func (m *migration) review(ctx context.Context, side int, object Object) (Reviewed, error) {
+	in := m.sides[side]
+	in.Named = []Object{object}
+	reviewed, err := m.Review(ctx, in, nil)
+	switch {
+	case err != nil:
+		return Reviewed{}, err
+	case len(reviewed.Objects) != 1:
+		return Reviewed{}, errors.New("it is no VirtualMachine or VirtualMachineInstance of a version that Kiln serves")
+	}
+	return reviewed.Objects[0], reviewed.Objects[0].Fault
+}
+
+// verdicts sets the state of an object that has no VMI to compare on one side. It reports whether that is so.
+func (m *migration) verdicts(done *MigratedGuest, before, after Reviewed) bool {
+	allowed := [2]bool{before.Verdict.Allowed(), after.Verdict.Allowed()}
+	switch {
+	case !allowed[0] && !allowed[1]:
+		done.State = GuestRejected
+	case !allowed[0] || !allowed[1]:
+		done.State = GuestDiffers
+		sides := map[bool]string{true: "with the presets", false: "with the profiles"}
+		for _, e := range slices.Concat(before.Verdict.Errors, after.Verdict.Errors) {
+			done.Causes = append(done.Causes, fmt.Sprintf("rejected %s alone: %v", sides[!allowed[0]], e))
+		}
+	case before.Unknown || after.Unknown:
+		done.State = GuestUnknown
+		done.Causes = append(done.Causes, before.Remedy())
+	case before.Guest == nil: // a VM without a template, which validate.VM refuses
+		done.State = GuestEqual
+	default:
+		return false
+	}
+	return true
+}
+
+// fillers returns the presets that were migrated and fill something in a VMI, in the order of their names.
+func (m *migration) fillers(r Reviewed) []string {
+	names := []string{}
+	for key := range r.Guest.Explicit.Annotations {
+		if name := m.marks[r.GetNamespace()][key]; name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// same reports whether two VMIs have the same bytes in spec, labels and annotations, but for the marks of the presets that were migrated and for one
+// more annotation.
+func (m *migration) same(before, after Reviewed, annotation string) (bool, error) {
+	var texts [2][]byte
+	for i, r := range []Reviewed{before, after} {
+		vmi := r.Guest.Explicit
+		annotations := maps.Clone(vmi.Annotations)
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return key == annotation || m.marks[vmi.Namespace][key] != "" })
+		if len(annotations) == 0 {
+			annotations = nil
+		}
+		var err error
+		compared := v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: vmi.Labels, Annotations: annotations}, Spec: vmi.Spec}
+		if texts[i], err = json.Marshal(compared); err != nil {
+			return false, err
+		}
+	}
+	return bytes.Equal(texts[0], texts[1]), nil
+}
+
+// sameDomain renders both VMIs on an assumed host and compares the domains. rendered is false where neither can be rendered: the same refusal of both is
+// equal.
+func (m *migration) sameDomain(ctx context.Context, before, after Reviewed) (same, rendered bool, err error) {
+	var texts [2]string
+	var refused [2]bool
+	for i, r := range []Reviewed{before, after} {
+		if r.Guest.Unreadable != nil { // the same on both sides; spec and metadata were compared
+			return true, false, nil
+		}
+		done, err := m.Render(ctx, r, Rendering{Stage: StageBackend, Side: true})
+		var refusal *Refusal
+		if refused[i] = errors.As(err, &refusal); refused[i] {
+			texts[i] = refusal.Error()
+			continue
+		}
+		if err != nil {
+			return false, false, err
+		}
+		for _, document := range done.Documents {
+			texts[i] += document.XML
+		}
+	}
+	return texts[0] == texts[1] && refused[0] == refused[1], !refused[0] && !refused[1], nil
+}

@@ -1,0 +1,98 @@
+package workbench
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/fieldpath"
+	"github.com/kilnvm/kiln/pkg/preset"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Remedy is a change of a VM or VMI with which it gets from the profiles the guest that it has from the presets.
+type Remedy struct {
+	// Exclude asks for the annotation that keeps presets and profiles away (preset.Exclude), in the metadata of the VMI.
+	Exclude bool `json:"exclude"`
+	// Fields are to be set, each with its JSON. Their paths are those of the VMI.
+	Fields []RemedyField `json:"fields"`
+}
+
+// RemedyField is a field that keeps its value once it is written.
+type RemedyField struct {
+	Field string `json:"field"`
+	Value string `json:"value"`
+}
+
+// remedy returns the first change with which stage 1 makes the same VMI: what the VMI has today in the fields that would change, written down. Where it has
+// none in one of them, no value stands for 'unset'. Then the VMI must be excluded, and what presets fill be written down. nil where neither helps.
+func (m *migration) remedy(ctx context.Context, object Object, before Reviewed, fields []MigratedField) (*Remedy, error) {
+	was, err := before.Explain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	written, excluded := Remedy{Fields: []RemedyField{}}, Remedy{Exclude: true, Fields: []RemedyField{}}
+	complete := true
+	for _, f := range fields {
+		written.Fields = append(written.Fields, RemedyField{f.Field, f.Before})
+		complete = complete && f.Before != ""
+	}
+	for _, f := range was.Fields {
+		if f.Origin.Kind == admit.FromPreset && f.Path != "" && preset.AreaOf(f.Path) != "" {
+			excluded.Fields = append(excluded.Fields, RemedyField{f.Path, textOf(f.Value)})
+		}
+	}
+	if complete && len(fields) > 0 {
+		if same, err := m.helps(ctx, written, object, before); same || err != nil {
+			return &written, err
+		}
+	}
+	same, err := m.helps(ctx, excluded, object, before)
+	if !same || err != nil {
+		return nil, err
+	}
+	return &excluded, nil
+}
+
+// helps reports whether the changed object has the same VMI with the profiles.
+func (m *migration) helps(ctx context.Context, r Remedy, object Object, before Reviewed) (bool, error) {
+	changed := object
+	changed.Unstructured = object.DeepCopy()
+	var at []string // of the VMI
+	if before.Guest.VM != nil {
+		at = []string{"spec", "template"}
+	}
+	annotation := ""
+	if r.Exclude {
+		annotation = preset.Exclude
+		if err := unstructured.SetNestedField(changed.Object, "true", append(at, "metadata", "annotations", preset.Exclude)...); err != nil {
+			return false, nil // annotations that are no map were refused
+		}
+	}
+	for _, f := range r.Fields {
+		path, ok := namesOf(f.Field)
+		var value any
+		if !ok || json.Unmarshal([]byte(f.Value), &value) != nil {
+			return false, nil
+		}
+		if err := unstructured.SetNestedField(changed.Object, value, append(at[:len(at):len(at)], path...)...); err != nil {
+			return false, nil
+		}
+	}
+	after, err := m.review(ctx, 1, changed)
+	if err != nil || !after.Verdict.Allowed() || after.Guest == nil {
+		return false, err
+	}
+	return m.same(before, after, annotation)
+}
+
+// namesOf returns the names that a path is made of. An element of a list has none.
+func namesOf(path string) (names []string, ok bool) {
+	for _, step := range fieldpath.Parse(path) {
+		if _, index := step.Index(); index {
+			return nil, false
+		}
+		names = append(names, step.Text)
+	}
+	return names, true
+}

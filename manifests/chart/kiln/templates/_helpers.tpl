@@ -1,0 +1,35 @@
+{{- /* The namespace of webhook and controller. */}}
+{{- define "kiln.namespace" -}}
+{{- $name := .Values.namespace | default (eq .Release.Namespace "default" | ternary "kiln-system" .Release.Namespace) }}
+{{- if eq $name .Values.launchers.namespace }}
+{{- fail (printf "launchers.namespace: '%s' is that of the webhook: name another one, in which launchers cannot take the controllers' Lease" $name) }}
+{{- end }}
+{{- $name }}
+{{- end }}
+
+{{- define "kiln.image" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion }}
+{{- .Values.image.repository }}{{ hasPrefix "sha256:" $tag | ternary "@" ":" }}{{ $tag }}
+{{- end }}
+
+{{- /* The Secret with the webhook's certificate. Its name is fixed where something else than its user writes it: rights name it. */}}
+{{- define "kiln.secret" -}}
+{{- if eq .Values.certificates.source "secret" }}
+{{- required "certificates.secretName: with certificates.source 'secret', name the Secret with tls.crt and tls.key" .Values.certificates.secretName }}
+{{- else }}kiln-webhook-tls
+{{- end }}
+{{- end }}
+
+{{- /* The CA that the API server trusts, if somebody else than the rotation and cert-manager writes it. */}}
+{{- define "kiln.bundle" -}}
+{{- if eq .Values.certificates.source "secret" }}
+{{- required "certificates.caBundle: with certificates.source 'secret', give the CA: --set-file certificates.caBundle=ca.crt" .Values.certificates.caBundle | b64enc }}
+{{- end }}
+{{- end }}
+
+{{- /* The peers of a network policy that are API servers. */}}
+{{- define "kiln.api-servers" -}}
+{{- range .Values.networkPolicy.apiServerCIDRs }}
+- ipBlock: {cidr: {{ . | quote }}}
+{{- end }}
+{{- end }}

@@ -1,0 +1,85 @@
+package manifests_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// kept are the policies of every installation. All others repeat rules of the webhook.
+var kept = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-uninstall", "kiln-launchers", "kiln-revision-writers", "kiln-statuses"}
+
+// TestFailurePolicies: as installed, everything that the webhook would have to judge waits for it, and no rule is judged twice. With component fail-open
+// VMs do not wait, and the rules are there as policies.
+func TestFailurePolicies(t *testing.T) {
+	for _, test := range []struct {
+		overlay string
+		// waiting are the webhooks without which nothing is written; nil for all.
+		waiting []string
+		rules   bool
+	}{
+		{overlay: "rotation"},
+		{overlay: "cert-manager"},
+		{overlay: "fail-open", rules: true, waiting: []string{
+			"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io", "virtualmachineinstances.mutate.kilnvm.io"}},
+	} {
+		all := documents(t, built(t, filepath.Join("overlays", test.overlay)))
+		var policies, rules, waiting, others []string
+		for _, object := range all {
+			switch object.GetKind() {
+			case "ValidatingAdmissionPolicy":
+				policies = append(policies, object.GetName())
+				if of, _, _ := unstructured.NestedString(object.Object, "spec", "failurePolicy"); of != "Fail" {
+					t.Errorf("%s: policy '%s' has failurePolicy '%s'", test.overlay, object.GetName(), of)
+				}
+			case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+				for _, hook := range object.Object["webhooks"].([]any) {
+					hook := hook.(map[string]any)
+					if hook["failurePolicy"] == "Fail" {
+						waiting = append(waiting, hook["name"].(string))
+					} else {
+						others = append(others, hook["name"].(string))
+					}
+				}
+			}
+		}
+		rules = slices.DeleteFunc(slices.Clone(policies), func(name string) bool { return slices.Contains(kept, name) })
+		if len(policies)-len(rules) != len(kept) || (len(rules) > 0) != test.rules {
+			t.Errorf("%s: policies %v", test.overlay, policies)
+		}
+		if test.waiting == nil {
+			test.waiting = slices.Clone(waiting)
+			if len(others) > 0 {
+				t.Errorf("%s: what '%s' would judge does not wait", test.overlay, strings.Join(others, "', '"))
+			}
+		}
+		slices.Sort(waiting)
+		slices.Sort(test.waiting)
+		if diff := cmp.Diff(test.waiting, waiting); diff != "" {
+			t.Errorf("%s: webhooks that are waited for: -want +got\n%s", test.overlay, diff)
+		}
+	}
+}
+
+// TestEveryPolicyIsInstalled: a file that no kustomization lists would be read by people alone.
+func TestEveryPolicyIsInstalled(t *testing.T) {
+	for _, dir := range []string{"policies/kept", "policies/rules"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, _, err := unstructured.NestedStringSlice(documents(t, string(text))[0].Object, "resources")
+		if err != nil || len(listed) != len(files)-1 {
+			t.Errorf("'%s' has %d files beside its kustomization, which lists %v: %v", dir, len(files)-1, listed, err)
+		}
+	}
+}

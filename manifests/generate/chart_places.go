@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+)
+
+// A place is an element of objects that a value of the chart decides: the kinds and the name (empty for all of the kinds), the path that put reads,
+// and the template there.
+type place struct {
+	kinds          []string
+	name           string
+	path, template string
+}
+
+func (p place) isOf(object map[string]any) bool {
+	metadata, _ := object["metadata"].(map[string]any)
+	return slices.Contains(p.kinds, fmt.Sprint(object["kind"])) && (p.name == "" || p.name == metadata["name"])
+}
+
+var (
+	deployments    = []string{"Deployment"}
+	configurations = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+)
+
+const pod = "spec/template/spec/"
+
+// with is a template that is there when a value is not empty.
+func with(value, text string) string { return "{{- with " + value + " }}\n" + text + "\n{{- end }}" }
+
+// when is a template that is there under a condition.
+func when(condition, text string) string {
+	return "{{- if " + condition + " }}\n" + text + "\n{{- end }}"
+}
+
+// block is a key whose value, if it is not empty, is YAML of several lines.
+func block(key, value string) string { return with(value, key+":\n  {{- toYaml . | nindent @ }}") }
+
+// places are all of them. The paths of lists of webhooks and containers are by position: what kustomize appends to a list comes last.
+var places = slices.Concat(
+	[]place{{deployments, "kiln-controller", pod + "containers/0/args/-", when(rotates, "- --rotate-certificates")}},
+	deployment("webhook"), deployment("controller"),
+	[]place{
+		{deployments, "kiln-controller", pod + "containers/0/args/-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")},
+		{deployments, "kiln-webhook", pod + "volumes/0/projected/sources/0/secret/name", `{{ include "kiln.secret" . | quote }}`},
+		{deployments, "kiln-webhook", pod + "volumes/0/projected/sources/1/secret/name", `{{ include "kiln.secret" . | quote }}`},
+		{configurations, "", "webhooks/*/clientConfig/+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
+		{configurations, "", "metadata/+", when(`eq .Values.certificates.source "cert-manager"`,
+			"annotations:\n  cert-manager.io/inject-ca-from: "+systemName+"/kiln-webhook")},
+		{deployments, "kiln-controller", pod + "containers/0/+", when(rotates, mountsCertificate)},
+		{deployments, "kiln-controller", pod + "+", when(rotates, hasCertificate)},
+		{deployments, "kiln-webhook", pod + "containers/0/args/-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")},
+		{deployments, "kiln-webhook", pod + "containers/0/args/-", with(".Values.clientCertificates.allowedNames",
+			`- --client-allowed-names={{ join "," . }}`)},
+		{deployments, "kiln-webhook", pod + "containers/0/volumeMounts/-", when(asksClients,
+			"- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")},
+		{deployments, "kiln-webhook", pod + "volumes/-", when(asksClients,
+			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}}}")},
+		{[]string{"NetworkPolicy"}, "kiln-webhook", "spec/ingress/0/from", `{{- include "kiln.api-servers" . | nindent @ }}`},
+		{[]string{"NetworkPolicy"}, "", "spec/egress/0/to", `{{- include "kiln.api-servers" . | nindent @ }}`},
+		{[]string{"NetworkPolicy"}, "kiln-webhook", "spec/ingress/1/from/0/" + byName, "{{ .Values.networkPolicy.metricsNamespace | quote }}"},
+		{[]string{"NetworkPolicy"}, "kiln-controller", "spec/ingress/0/from/0/" + byName, "{{ .Values.networkPolicy.metricsNamespace | quote }}"},
+	},
+)
+
+// Conditions: the built-in rotation, metrics, client certificates.
+const (
+	rotates     = `eq .Values.certificates.source "rotation"`
+	measures    = ".Values.metrics.enabled"
+	asksClients = ".Values.clientCertificates.configMap"
+)
+
+// byName is the label of a namespace with its name. Paths have slashes between their steps, and this key has one in it.
+const byName = "namespaceSelector/matchLabels/kubernetes.io~1metadata.name"
+
+// What manifests/overlays/rotation adds to the controller besides a flag.
+const (
+	mountsCertificate = "volumeMounts:\n- {name: certs, mountPath: /etc/kiln/certs, readOnly: true}"
+	hasCertificate    = "volumes:\n- {name: certs, secret: {secretName: kiln-webhook-tls, optional: true, items: [{key: tls.crt, path: tls.crt}]}}"
+)
+
+// conditionOf is the whole condition under which the chart has an object.
+func conditionOf(o chartObject) string {
+	metadata, _ := o.object["metadata"].(map[string]any)
+	name := fmt.Sprint(metadata["name"])
+	switch {
+	case o.object["kind"] == "CustomResourceDefinition" && strings.HasSuffix(name, "kubevirt.io"):
+		return ".Values.kubevirt.definitions"
+	case o.object["kind"] == "Namespace" && name == systemName:
+		return `ne (include "kiln.namespace" .) .Release.Namespace` // Helm makes that of the release
+	}
+	if strings.HasPrefix(fmt.Sprint(o.object["apiVersion"]), "monitoring.coreos.com/") {
+		return "and " + measures + " .Values.metrics.monitors"
+	}
+	return o.when
+}
+
+// stay adds the annotation by which Helm leaves an object that an uninstall must leave.
+func stay(object map[string]any) {
+	metadata, _ := object["metadata"].(map[string]any)
+	if labels, _ := metadata["labels"].(map[string]any); labels[v1alpha1.LabelUninstall] != "keep" {
+		return
+	}
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations["helm.sh/resource-policy"] = "keep"
+	metadata["annotations"] = annotations
+}
+
+// deployment are the places of one of the two Deployments.
+func deployment(component string) []place {
+	name, values := "kiln-"+component, ".Values."+component
+	at := func(path, template string) place { return place{deployments, name, path, template} }
+	return []place{
+		at("spec/replicas", "{{ "+values+".replicas }}"),
+		at(pod+"priorityClassName", "{{ .Values.priorityClassName | quote }}"),
+		at(pod+"containers/0/image", `{{ include "kiln.image" . | quote }}`),
+		at(pod+"containers/0/resources", "{{- toYaml "+values+".resources | nindent @ }}"),
+		at(pod+"containers/0/args/-", when(`ne .Values.logLevel "info"`, "- --log-level={{ .Values.logLevel }}")),
+		at(pod+"containers/0/args/-", when(measures, "- --metrics-bind-address=:8443\n- --metrics-secure")),
+		at(pod+"containers/0/ports/-", when(measures, "- {name: metrics, containerPort: 8443}")),
+		at(pod+"containers/0/+", with(".Values.image.pullPolicy", "imagePullPolicy: {{ . }}")),
+		at(pod+"+", block("imagePullSecrets", ".Values.image.pullSecrets")),
+		at(pod+"+", block("nodeSelector", values+".nodeSelector")),
+		at(pod+"+", block("tolerations", values+".tolerations")),
+		at(pod+"+", block("affinity", values+".affinity")),
+	}
+}

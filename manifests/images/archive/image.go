@@ -1,0 +1,171 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Image is an image of one platform.
+type Image struct {
+	// OS and Architecture are Go's words: linux, amd64.
+	OS, Architecture string
+	Root             *Root
+	Config           Config
+}
+
+// Config says how a container of an image starts, and what the image says of itself.
+type Config struct {
+	Entrypoint []string
+	// User is a number, so that a kubelet can tell that it is not root: '65532:65532'.
+	User string
+	Env  []string
+	// Labels are repeated as annotations of the manifest.
+	Labels map[string]string
+	// Created is a time that follows from the sources, such as that of their commit. The zero value is the start of Unix time.
+	Created time.Time
+}
+
+// containerdName is the annotation from which 'ctr images import' takes the name of an image.
+const containerdName = "io.containerd.image.name"
+
+// Write writes a file with images of one name, such as 'docker.io/library/kiln:v1.0.0': with several platforms their index. The file appears when it is
+// complete.
+func Write(file, name string, images ...Image) (err error) {
+	named, err := reference.ParseNormalizedNamed(name)
+	tagged, ok := named.(reference.NamedTagged)
+	if err != nil || !ok {
+		return fmt.Errorf("'%s' must be the name of an image with a tag, such as 'docker.io/library/kiln:v1.0.0'", name)
+	}
+	work, err := os.MkdirTemp(filepath.Dir(file), ".image-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	// Readers of layouts find an image by its tag, containerd by its whole name.
+	annotations := layout.WithAnnotations(map[string]string{ocispec.AnnotationRefName: tagged.Tag(), containerdName: tagged.String()})
+	folder := filepath.Join(work, "layout")
+	if err := writeLayout(folder, annotations, images); err != nil {
+		return err
+	}
+	complete := filepath.Join(work, "complete.tar")
+	if err := pack(folder, complete); err != nil {
+		return err
+	}
+	return os.Rename(complete, file)
+}
+
+// writeLayout writes an OCI image layout.
+func writeLayout(folder string, annotations layout.Option, images []Image) error {
+	to, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return err
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, i := range images {
+		built, err := i.build()
+		if err != nil {
+			return err
+		}
+		if len(images) == 1 {
+			return to.AppendImage(built, annotations, layout.WithPlatform(i.platform()))
+		}
+		platform := i.platform()
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: built, Descriptor: v1.Descriptor{Platform: &platform}})
+	}
+	return to.AppendIndex(index, annotations)
+}
+
+func (i Image) platform() v1.Platform { return v1.Platform{OS: i.OS, Architecture: i.Architecture} }
+
+// build returns the image: one layer, its configuration and its manifest.
+func (i Image) build() (v1.Image, error) {
+	layer, err := tarball.LayerFromOpener(i.Root.open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, err
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.Append(base, mutate.Addendum{Layer: layer})
+	if err != nil {
+		return nil, err
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = i.OS, i.Architecture
+	file.Created = v1.Time{Time: i.Config.created()}
+	file.History = []v1.History{{Created: file.Created, CreatedBy: "manifests/images"}}
+	file.Config = v1.Config{Entrypoint: i.Config.Entrypoint, User: i.Config.User, Env: i.Config.Env, Labels: i.Config.Labels}
+	if image, err = mutate.ConfigFile(image, file); err != nil {
+		return nil, err
+	}
+	if len(i.Config.Labels) == 0 {
+		return image, nil
+	}
+	annotated, ok := mutate.Annotations(image, maps.Clone(i.Config.Labels)).(v1.Image)
+	if !ok {
+		return nil, errors.New("the library returned no image")
+	}
+	return annotated, nil
+}
+
+func (c Config) created() time.Time {
+	if c.Created.IsZero() {
+		return time.Unix(0, 0).UTC()
+	}
+	return c.Created.UTC().Truncate(time.Second)
+}
+
+// open returns the layer as it is written. The library reads it several times.
+func (r *Root) open() (io.ReadCloser, error) {
+	out, in := io.Pipe()
+	go func() { in.CloseWithError(r.write(in)) }()
+	return out, nil
+}
+
+// pack writes a folder into a tar archive, with modes that do not depend on the umask of this process.
+func pack(folder, file string) (err error) {
+	var root Root
+	err = filepath.WalkDir(folder, func(name string, found fs.DirEntry, err error) error {
+		if err != nil || found.IsDir() {
+			return err
+		}
+		inside, err := filepath.Rel(folder, name)
+		if err != nil {
+			return err
+		}
+		return root.AddFile(filepath.ToSlash(inside), name, 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	return root.write(out)
+}
+
+// Paths returns the paths of all files, folders and links that were added, in order.
+func (r *Root) Paths() []string {
+	return slices.SortedFunc(maps.Keys(r.entries), strings.Compare)
+}

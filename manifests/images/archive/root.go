@@ -1,0 +1,164 @@
+// Package archive writes OCI image archives whose bytes follow from their content alone: entries are sorted, and times, owners of folders and names of
+// owners are left out. What is put into an image may come from strangers (packages, a tar archive), so nothing is read outside of the folder that is named,
+// and no name leads out of the image.
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Root is the root file system of an image. Its zero value is empty.
+type Root struct {
+	entries map[string]entry
+}
+
+// entry is a file, a folder or a link. Its path in the root file system is the key of Root.entries.
+type entry struct {
+	header tar.Header
+	open   func() (io.ReadCloser, error) // of a regular file
+}
+
+// AddText puts a file of a short text at a path.
+func (r *Root) AddText(name, text string, mode fs.FileMode) error {
+	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: int64(mode.Perm())}
+	return r.add(entry{header, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+}
+
+// AddFile puts a file of this machine at a path. It is read when the image is written.
+func (r *Root) AddFile(name, source string, mode fs.FileMode) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(mode.Perm())}
+	return r.add(entry{header, func() (io.ReadCloser, error) { return os.Open(source) }})
+}
+
+// add puts an entry in its place. Folders may come twice: several packages have /usr/share.
+func (r *Root) add(e entry) error {
+	name, err := cleaned(e.header.Name)
+	if err != nil {
+		return err
+	}
+	if old, found := r.entries[name]; found && (old.header.Typeflag != tar.TypeDir || e.header.Typeflag != tar.TypeDir) {
+		return fmt.Errorf("'%s' appears twice", name)
+	}
+	e.header.Name = name
+	if r.entries == nil {
+		r.entries = map[string]entry{}
+	}
+	r.entries[name] = e
+	return nil
+}
+
+// cleaned returns a path as the layer has it: relative to the root of the image. It refuses what leads out of the image, and what a container runtime
+// would take for something else than a name: '.wh.' deletes a file of another layer.
+func cleaned(name string) (string, error) {
+	short := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "./"), "/"), "/")
+	// fs.ValidPath refuses '..', empty elements, and what is not UTF-8.
+	if !fs.ValidPath(short) || short == "." {
+		return "", fmt.Errorf("path %q must lead into the image: without '..', without empty elements, in UTF-8", name)
+	}
+	for element := range strings.SplitSeq(short, "/") {
+		if strings.HasPrefix(element, ".wh.") {
+			return "", fmt.Errorf("path %q must have no element that starts with '.wh.': an image layer deletes files by such names", name)
+		}
+	}
+	return short, printable(name)
+}
+
+// printable refuses control characters, which a name of a package never has.
+func printable(name string) error {
+	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return fmt.Errorf("path %q must have no control characters", name)
+	}
+	return nil
+}
+
+// write writes the layer. Folders that nobody added belong to root and may be entered by all.
+func (r *Root) write(out io.Writer) error {
+	entries, err := r.sorted()
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(out)
+	for _, e := range entries {
+		if err := e.write(archive); err != nil {
+			return fmt.Errorf("'%s': %w", e.header.Name, err)
+		}
+	}
+	return archive.Close()
+}
+
+// sorted returns the entries in the order of their paths, hard links last: what they name stands before them.
+func (r *Root) sorted() ([]entry, error) {
+	all := maps.Clone(r.entries)
+	for name, e := range r.entries {
+		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
+			above, found := all[parent]
+			if !found {
+				all[parent] = entry{header: tar.Header{Typeflag: tar.TypeDir, Name: parent, Mode: 0o755}}
+			} else if above.header.Typeflag != tar.TypeDir {
+				// A program that unpacks the image would follow the link, and write outside the image.
+				return nil, fmt.Errorf("'%s' lies below '%s', which is no folder", name, parent)
+			}
+		}
+		if e.header.Typeflag == tar.TypeLink && all[e.header.Linkname].header.Typeflag != tar.TypeReg {
+			return nil, fmt.Errorf("'%s' is a hard link to '%s', which is no file of the image", name, e.header.Linkname)
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b entry) int {
+		if links := cmp.Compare(rank(a), rank(b)); links != 0 {
+			return links
+		}
+		return cmp.Compare(a.header.Name, b.header.Name)
+	}), nil
+}
+
+func rank(e entry) int {
+	if e.header.Typeflag == tar.TypeLink {
+		return 1
+	}
+	return 0
+}
+
+// write writes the entry with the fields that an image needs, and no other.
+func (e entry) write(archive *tar.Writer) (err error) {
+	h := e.header
+	header := tar.Header{
+		Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode, Uid: h.Uid, Gid: h.Gid,
+		ModTime: time.Unix(0, 0), Format: tar.FormatPAX,
+	}
+	if h.Typeflag == tar.TypeDir {
+		header.Name += "/"
+	}
+	if err := archive.WriteHeader(&header); err != nil || h.Typeflag != tar.TypeReg {
+		return err
+	}
+	content, err := e.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	_, err = io.Copy(archive, content)
+	return err
+}
+
+// Bytes returns the root file system as an uncompressed tar archive, in memory: for small ones, such as those of a chart.
+func (r *Root) Bytes() ([]byte, error) {
+	var out bytes.Buffer
+	err := r.write(&out)
+	return out.Bytes(), err
+}

@@ -1,0 +1,133 @@
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// AddFolder puts the content of a folder at the root of the image, such as one into which packages were unpacked. Everything belongs to root: who unpacks
+// as another user owns all files. Links are kept as they are and never followed.
+func (r *Root) AddFolder(dir string) (err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	return fs.WalkDir(root.FS(), ".", func(name string, found fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		e, err := unpacked(root, name)
+		if err != nil {
+			return err
+		}
+		// The folder is opened again when the file is read, and what became a link out of it meanwhile is refused.
+		e.open = func() (io.ReadCloser, error) { return os.OpenInRoot(dir, name) }
+		return r.add(e)
+	})
+}
+
+// unpacked returns what a folder has at a path.
+func unpacked(root *os.Root, name string) (entry, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return entry{}, err
+	}
+	header := tar.Header{Name: name, Mode: bits(info.Mode())}
+	switch info.Mode().Type() {
+	case 0:
+		header.Typeflag, header.Size = tar.TypeReg, info.Size()
+	case fs.ModeDir:
+		header.Typeflag = tar.TypeDir
+	case fs.ModeSymlink:
+		header.Typeflag = tar.TypeSymlink
+		if header.Linkname, err = root.Readlink(name); err == nil {
+			err = printable(header.Linkname)
+		}
+	default:
+		err = fmt.Errorf("'%s' must be a file, a folder or a link: an image has no %s", name, info.Mode().Type())
+	}
+	return entry{header: header}, err
+}
+
+// bits returns the mode as chmod takes it.
+func bits(mode fs.FileMode) int64 {
+	out := int64(mode.Perm())
+	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if mode&flag != 0 {
+			out |= bit
+		}
+	}
+	return out
+}
+
+// AddTar puts the content of an uncompressed tar archive at the root of the image, such as one of 'dpkg-deb --fsys-tarfile' or mmdebstrap. Owners are kept
+// as numbers. The content of its files goes into the folder spool, which must stay until the image is written: under numbers, since no name of an archive
+// becomes one of this machine.
+func (r *Root) AddTar(in io.Reader, spool string) error {
+	archive := tar.NewReader(in)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the tar archive cannot be read: %w", err)
+		}
+		if header.Name == "./" || header.Name == "." {
+			continue
+		}
+		e, err := spooled(archive, header, spool)
+		if err != nil {
+			return err
+		}
+		if err := r.add(e); err != nil {
+			return err
+		}
+	}
+}
+
+// spooled returns an entry of a tar archive, and keeps the content of a file.
+func spooled(archive *tar.Reader, header *tar.Header, spool string) (entry, error) {
+	for key := range header.PAXRecords {
+		if strings.HasPrefix(key, "SCHILY.xattr.") {
+			return entry{}, fmt.Errorf("'%s' has the extended attribute '%s', which would be lost", header.Name, strings.TrimPrefix(key, "SCHILY.xattr."))
+		}
+	}
+	e := entry{header: *header}
+	e.header.Mode &= 0o7777
+	var err error
+	switch header.Typeflag {
+	case tar.TypeDir:
+	case tar.TypeSymlink:
+		err = printable(header.Linkname)
+	case tar.TypeLink:
+		e.header.Linkname, err = cleaned(header.Linkname)
+	case tar.TypeReg:
+		e.open, err = keep(archive, spool)
+	default:
+		err = fmt.Errorf("'%s' must be a file, a folder or a link: an image has no entries of type %s", header.Name, strconv.QuoteRune(rune(header.Typeflag)))
+	}
+	return e, err
+}
+
+// keep copies a file of an archive into the spool.
+func keep(content io.Reader, spool string) (open func() (io.ReadCloser, error), err error) {
+	file, err := os.CreateTemp(spool, "content")
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(file, content)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	name := filepath.Clean(file.Name())
+	return func() (io.ReadCloser, error) { return os.Open(name) }, nil
+}

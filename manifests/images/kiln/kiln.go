@@ -1,0 +1,66 @@
+// Package kiln is the image with which a cluster runs Kiln: the webhook, the controller and the command line, and nothing else. The file Containerfile
+// beside it builds the same with podman, buildah or docker.
+package kiln
+
+import (
+	"context"
+	_ "embed"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/manifests/images/archive"
+	"github.com/kilnvm/kiln/manifests/images/programs"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Programs are the programs of the image, which lie at its root.
+var Programs = []string{"webhook", "controller", "kubectl-kiln"}
+
+// The account of User: 'id', and Go's os/user, look its name up.
+var (
+	//go:embed passwd
+	passwd string
+	//go:embed group
+	group string
+)
+
+// User is the account that manifests/webhook and manifests/controller name too.
+const User = "65532:65532"
+
+// Image builds the image for a platform. The folder work keeps its programs, and must stay until the image is written.
+func Image(ctx context.Context, from programs.Sources, p programs.Platform, work string) (archive.Image, error) {
+	dir := filepath.Join(work, p.OS+"-"+p.Architecture)
+	if err := from.Build(ctx, p, dir, Programs...); err != nil {
+		return archive.Image{}, err
+	}
+	return Of(from, p, dir)
+}
+
+// Of returns the image of programs that were built into a folder. They are read when the image is written.
+func Of(from programs.Sources, p programs.Platform, dir string) (archive.Image, error) {
+	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Root: &archive.Root{}, Config: config(from)}
+	for _, name := range Programs {
+		if err := image.Root.AddFile(name, filepath.Join(dir, name), 0o755); err != nil {
+			return image, err
+		}
+	}
+	for name, text := range map[string]string{"etc/passwd": passwd, "etc/group": group} {
+		if err := image.Root.AddText(name, text, 0o644); err != nil {
+			return image, err
+		}
+	}
+	return image, nil
+}
+
+// config starts the command line: whoever wants another program names it, as the Deployments do.
+func config(from programs.Sources) archive.Config {
+	labels := map[string]string{
+		ocispec.AnnotationTitle:       "kiln",
+		ocispec.AnnotationDescription: "The VM configuration pipeline for Kubernetes: webhook, controller and command line",
+		ocispec.AnnotationVersion:     from.Version,
+		ocispec.AnnotationLicenses:    "Apache-2.0",
+	}
+	if from.Revision != "" {
+		labels[ocispec.AnnotationRevision] = from.Revision
+	}
+	return archive.Config{Entrypoint: []string{"/kubectl-kiln"}, User: User, Labels: labels, Created: from.Time}
+}

@@ -1,0 +1,102 @@
+// Command images writes images as OCI archives, without a registry and without a container engine: the same sources give the same bytes. Run it at the
+// root of the repository:
+//
+//	go run ./manifests/images -o bin/images kiln
+//
+// writes bin/images/kiln.tar with the image docker.io/library/kiln:VERSION. 'ctr images import', 'skopeo copy oci-archive:' and 'podman load' read it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/manifests/images/archive"
+	"github.com/kilnvm/kiln/manifests/images/kiln"
+	"github.com/kilnvm/kiln/manifests/images/programs"
+)
+
+// images are the images by their names.
+var images = map[string]func(ctx context.Context, from programs.Sources, p programs.Platform, work string) (archive.Image, error){
+	"kiln": kiln.Image,
+}
+
+// options are the flags.
+type options struct {
+	out, version, platforms string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.out, "o", "bin/images", "folder of the archives")
+	flag.StringVar(&o.version, "version", "", "version of the programs and tag of the images (default: git describe)")
+	flag.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms of each image, with commas between them")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := write(ctx, o, flag.Args())
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+// write writes the named images, or all.
+func write(ctx context.Context, o options, names []string) error {
+	known := slices.Sorted(maps.Keys(images))
+	if len(names) == 0 {
+		names = known
+	}
+	from, err := programs.Describe(ctx, ".", o.version)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if images[name] == nil {
+			return fmt.Errorf("'%s' is no image, use %s", name, strings.Join(known, ", "))
+		}
+		if err := writeOne(ctx, o, from, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// writeOne writes an image of all platforms.
+func writeOne(ctx context.Context, o options, from programs.Sources, name string) (err error) {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(o.out, ".build-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	var built []archive.Image
+	for platform := range strings.SplitSeq(o.platforms, ",") {
+		p, err := programs.ParsePlatform(platform)
+		if err != nil {
+			return err
+		}
+		image, err := images[name](ctx, from, p, work)
+		if err != nil {
+			return err
+		}
+		built = append(built, image)
+	}
+	file := filepath.Join(o.out, name+".tar")
+	reference := "docker.io/library/" + name + ":" + from.Version
+	if err := archive.Write(file, reference, built...); err != nil {
+		return err
+	}
+	fmt.Println(file, reference)
+	return nil
+}

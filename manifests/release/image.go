@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/manifests/images/archive"
+	"github.com/kilnvm/kiln/manifests/images/kiln"
+)
+
+// image writes the image 'kiln' of all Linux platforms, from the programs that are built already.
+func (r release) image(context.Context) error {
+	var images []archive.Image
+	for _, t := range r.targets {
+		if t.platform.OS != "linux" {
+			continue
+		}
+		image, err := kiln.Of(r.from, t.platform, r.built(t.platform))
+		if err != nil {
+			return err
+		}
+		images = append(images, image)
+	}
+	return archive.Write(filepath.Join(r.out, "kiln-image.tar"), "docker.io/library/kiln:"+r.from.Version, images...)
+}

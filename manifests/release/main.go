@@ -1,0 +1,116 @@
+// Command release writes everything that a release of Kiln has into a folder: static programs, the image of all platforms, the chart, the install
+// manifests, what the programs consist of, and the checksums. The same sources and the same Go toolchain give the same bytes. Run it at the root of the
+// repository: go run ./manifests/release -o bin/release
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/kilnvm/kiln/manifests/images/programs"
+)
+
+// target is a platform, and the programs that a release has for it.
+type target struct {
+	platform programs.Platform
+	programs []string
+}
+
+// Clusters run Linux; whoever talks to one may have another system on the desk.
+var (
+	server  = []string{"controller", "kubectl-kiln", "launcher", "webhook"}
+	desk    = []string{"kubectl-kiln"}
+	targets = []target{
+		{programs.Platform{OS: "linux", Architecture: "amd64"}, server},
+		{programs.Platform{OS: "linux", Architecture: "arm64"}, server},
+		{programs.Platform{OS: "darwin", Architecture: "amd64"}, desk},
+		{programs.Platform{OS: "darwin", Architecture: "arm64"}, desk},
+		{programs.Platform{OS: "windows", Architecture: "amd64"}, desk},
+	}
+)
+
+// release is one run: what it is made from, and where to.
+type release struct {
+	from    programs.Sources
+	targets []target
+	work    string // has what is built on the way
+	out     string // is published
+}
+
+func main() {
+	out := flag.String("o", "bin/release", "folder of the release, which is replaced")
+	version := flag.String("version", "", "version of the release (default: git describe)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	from, err := programs.Describe(ctx, ".", *version)
+	if err == nil {
+		err = write(ctx, *out, from, targets)
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+	fmt.Println(*out, from.Version)
+}
+
+// write replaces a folder by a release. The folder stays as it was until the new release is complete.
+func write(ctx context.Context, folder string, from programs.Sources, targets []target) (err error) {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(folder), ".release-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	r := release{from: from, targets: targets, work: work, out: filepath.Join(work, "out")}
+	if err := os.Mkdir(r.out, 0o755); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{r.programs, r.image, r.manifests, r.chart, r.materials, r.sums} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	return os.Rename(r.out, folder)
+}
+
+// programs builds the programs of all platforms. 'webhook' becomes 'webhook-linux-amd64'.
+func (r release) programs(ctx context.Context) error {
+	for _, t := range r.targets {
+		dir := r.built(t.platform)
+		if err := r.from.Build(ctx, t.platform, dir, t.programs...); err != nil {
+			return err
+		}
+		built, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, file := range built {
+			name, suffix := strings.TrimSuffix(file.Name(), ".exe"), ""
+			if name != file.Name() {
+				suffix = ".exe"
+			}
+			published := name + "-" + t.platform.OS + "-" + t.platform.Architecture + suffix
+			if err := os.Link(filepath.Join(dir, file.Name()), filepath.Join(r.out, published)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// built is the folder of a platform's programs.
+func (r release) built(p programs.Platform) string {
+	return filepath.Join(r.work, p.OS+"-"+p.Architecture)
+}

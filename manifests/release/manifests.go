@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/kustomize/api/filters/imagetag"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// manifests writes each overlay as one file, with the version of the image: 'kubectl apply --server-side -f install-rotation.yaml'.
+func (r release) manifests(context.Context) error {
+	overlays, err := os.ReadDir(filepath.Join(r.from.Module, "manifests", "overlays"))
+	if err != nil {
+		return err
+	}
+	for _, overlay := range overlays {
+		dir := filepath.Join(r.from.Module, "manifests", "overlays", overlay.Name())
+		whole, err := complete(dir)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			continue
+		}
+		text, err := r.rendered(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		if err := os.WriteFile(filepath.Join(r.out, "install-"+overlay.Name()+".yaml"), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete tells whether a folder is an installation of its own. A Component changes one.
+func complete(dir string) (bool, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	if err != nil {
+		return false, err
+	}
+	var head types.TypeMeta
+	err = yaml.Unmarshal(raw, &head)
+	return head.Kind == types.KustomizationKind, err
+}
+
+// rendered returns an overlay as kubectl builds it: namespaces and definitions stand first.
+func (r release) rendered(dir string) ([]byte, error) {
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy
+	objects, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := objects.ApplyFilter(imagetag.LegacyFilter{ImageTag: types.Image{Name: "kiln", NewTag: r.from.Version}}); err != nil {
+		return nil, err
+	}
+	return objects.AsYaml()
+}

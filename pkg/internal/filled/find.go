@@ -1,0 +1,167 @@
+package filled
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/fieldpath"
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
+)
+
+// Find returns the index of the entry that filled a leaf at or below a path, of the first leaf that has one; None where no leaf has. object is a
+// pointer to the part of the VMI that is at root. It walks the object once: an error asks, and admissions without errors never do.
+func (l *Log) Find(object any, root, path string) int {
+	s := search{log: l, noted: make(map[any]int, l.Len()), path: path}
+	if l != nil {
+		for i, e := range l.entries {
+			s.noted[e.at] = i
+		}
+	}
+	return s.walk(root, reflect.ValueOf(object).Elem(), within{entry: None})
+}
+
+// None is no entry of a log.
+const None = -1
+
+// search is one walk over an object.
+type search struct {
+	log   *Log
+	noted map[any]int
+	path  string
+}
+
+// within is the innermost noted field around a value, and the source's value in the same place.
+type within struct {
+	entry int
+	// bounded reports whether from counts: a leaf that the source does not have was filled by another.
+	bounded bool
+	from    reflect.Value
+}
+
+// enter returns the entry of a value that was noted itself, else the one around it. Elements of maps have no address.
+func (s *search) enter(v reflect.Value, in within) within {
+	if !v.CanAddr() {
+		return in
+	}
+	i, found := s.noted[v.Addr().Interface()]
+	if !found {
+		return in
+	}
+	from := reflect.ValueOf(s.log.entries[i].from)
+	if from.IsValid() && from.Type() != v.Type() {
+		from = from.Elem() // a pointer to the source's field
+	}
+	return within{entry: i, bounded: from.IsValid(), from: from}
+}
+
+func (s *search) walk(at string, v reflect.Value, in within) int {
+	if !strings.HasPrefix(s.path, at) && !strings.HasPrefix(at, s.path) {
+		return None
+	}
+	in = s.enter(v, in)
+	switch {
+	case v.Kind() == reflect.Pointer:
+		if v.IsNil() {
+			return None
+		}
+		return s.pointed(at, v.Elem(), in.elem())
+	case leaves.Whole(v.Type()):
+		return s.leaf(at, v, in)
+	case v.Kind() == reflect.Struct:
+		return s.fields(at, v, in)
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			if found := s.pointed(at+"["+strconv.Itoa(i)+"]", v.Index(i), in.index(i)); found != None {
+				return found
+			}
+		}
+		return None
+	case v.Kind() == reflect.Map:
+		for _, key := range leaves.SortedKeys(v, v) {
+			if found := s.pointed(at+"["+key.String()+"]", v.MapIndex(key), in.key(key)); found != None {
+				return found
+			}
+		}
+		return None
+	}
+	return s.leaf(at, v, in)
+}
+
+// fields searches a struct in the order of its type, which is the order in which explanations list leaves.
+func (s *search) fields(at string, v reflect.Value, in within) int {
+	for _, f := range leaves.Fields(v.Type()) {
+		below, part, inner := at, v.Field(f.Index), in.field(f.Index)
+		if f.Name != "" {
+			below += "." + f.Name
+		}
+		if found := s.walk(below, part, inner); found != None {
+			return found
+		}
+	}
+	return None
+}
+
+// pointed is what a pointer, list or map holds: a zero there is a value, and a struct without fields set an empty object.
+func (s *search) pointed(at string, v reflect.Value, in within) int {
+	in = s.enter(v, in)
+	if v.Kind() == reflect.Struct && !leaves.Whole(v.Type()) && !v.IsZero() {
+		return s.walk(at, v, in)
+	}
+	if in.bounded && !in.from.IsValid() {
+		in.entry = None
+	}
+	return s.found(at, in)
+}
+
+// leaf is a value that has nothing below it. A zero one is not set.
+func (s *search) leaf(at string, v reflect.Value, in within) int {
+	if v.IsZero() {
+		return None
+	}
+	if in.bounded && (!in.from.IsValid() || in.from.IsZero()) {
+		in.entry = None
+	}
+	return s.found(at, in)
+}
+
+// found is the entry of a leaf, if the leaf is at or below the path.
+func (s *search) found(at string, in within) int {
+	if _, below := fieldpath.Below(at, s.path); !below {
+		return None
+	}
+	if i, noted := s.noted[at]; noted {
+		return i
+	}
+	return in.entry
+}
+
+func (in within) elem() within {
+	if in.from.IsValid() {
+		in.from = in.from.Elem() // of a nil pointer: not valid
+	}
+	return in
+}
+
+func (in within) field(i int) within {
+	if in.from.IsValid() {
+		in.from = in.from.Field(i)
+	}
+	return in
+}
+
+func (in within) index(i int) within {
+	if !in.from.IsValid() || i >= in.from.Len() {
+		in.from = reflect.Value{}
+		return in
+	}
+	in.from = in.from.Index(i)
+	return in
+}
+
+func (in within) key(key reflect.Value) within {
+	if in.from.IsValid() {
+		in.from = in.from.MapIndex(key)
+	}
+	return in
+}

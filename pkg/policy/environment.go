@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	celtypes "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+)
+
+// The variables of an expression.
+const (
+	varObject       = "object"
+	varOldObject    = "oldObject"
+	varGuest        = "guest"
+	varInstancetype = "instancetype"
+	varPreference   = "preference"
+	varNamespace    = "namespaceObject"
+	varRequest      = "request"
+	varVariables    = "variables"
+)
+
+// language is the version of Kubernetes whose CEL policies are written in: the oldest that Kiln runs on, so that an expression means the same in a
+// ValidatingAdmissionPolicy of each of these clusters.
+var language = version.MajorMinor(1, 34)
+
+// world is what expressions about one resource may name.
+type world struct {
+	env *cel.Env
+	// guard is an option of every program.
+	guard cel.ProgramOption
+	// types are the types of the variables.
+	types map[string]*celtypes.DeclType
+	// byName are the types of structs by their names.
+	byName map[string]*celtypes.DeclType
+}
+
+// worlds are made when the first policy is compiled, and shared by all.
+var worlds = map[v1alpha1.GuestPolicyResource]func() (*world, error){
+	v1alpha1.PolicyVirtualMachines: sync.OnceValues(func() (*world, error) {
+		return newWorld(reflect.TypeFor[v1.VirtualMachine]())
+	}),
+	v1alpha1.PolicyVirtualMachineInstances: sync.OnceValues(func() (*world, error) {
+		return newWorld(reflect.TypeFor[v1.VirtualMachineInstance]())
+	}),
+}
+
+// newWorld returns what expressions about a Go type may name.
+func newWorld(object reflect.Type) (*world, error) {
+	declared := declarations{}
+	w := &world{types: map[string]*celtypes.DeclType{
+		varObject:       declared.of(object),
+		varOldObject:    declared.of(object),
+		varGuest:        declared.of(reflect.TypeFor[v1.VirtualMachineInstance]()),
+		varInstancetype: declared.of(reflect.TypeFor[v1beta1.VirtualMachineInstancetype]()),
+		varPreference:   declared.of(reflect.TypeFor[v1beta1.VirtualMachinePreference]()),
+		varNamespace:    declared.of(reflect.TypeFor[corev1.Namespace]()),
+		varRequest:      declared.of(reflect.TypeFor[request]()),
+	}, byName: map[string]*celtypes.DeclType{}}
+	var options []cel.EnvOption
+	var roots []*celtypes.DeclType
+	for name, declared := range w.types {
+		options = append(options, cel.Variable(name, declared.CelType()))
+		roots = append(roots, declared)
+	}
+	for t, declared := range declared {
+		if twin, ok := w.byName[declared.TypeName()]; ok && twin != declared {
+			return nil, fmt.Errorf("two types are called %s, one of them %s", declared.TypeName(), t)
+		}
+		w.byName[declared.TypeName()] = declared
+	}
+	base := environment.MustBaseEnvSet(language).NewExpressionsEnv()
+	var err error
+	if w.env, err = extend(base, roots, options...); err != nil {
+		return nil, err
+	}
+	w.guard, err = guard(w.env)
+	return w, err
+}
+
+// extend returns an environment with further types and variables. It is what EnvSet.Extend does for new expressions; that one makes an environment for
+// stored expressions besides, which nobody uses here.
+func extend(base *cel.Env, roots []*celtypes.DeclType, options ...cel.EnvOption) (*cel.Env, error) {
+	provider := celtypes.NewDeclTypeProvider(roots...)
+	provider.SetRecognizeKeywordAsFieldName(true)
+	types, err := provider.EnvOptions(base.CELTypeProvider())
+	if err != nil {
+		return nil, err
+	}
+	return base.Extend(append(types, options...)...)
+}

@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// Rules that errors of policies carry as their origin.
+const (
+	// RuleDenied is that of a validation that is not true.
+	RuleDenied = "policy/denied"
+	// RuleFailed is that of an expression that failed, or did not compile.
+	RuleFailed = "policy/failed"
+)
+
+// Result is what policies say of an object.
+type Result struct {
+	// Errors refuse the object. Their paths are those of the object; their origin is one of the rules above.
+	Errors   field.ErrorList
+	Warnings []string
+	// Audit are annotations for the audit event of the request. Keys are NAME/KEY for auditAnnotations of a policy, and ViolationsKey.
+	Audit map[string]string
+	// Violations are the validations that are not true, whatever the actions of their policies, in the order of the policies.
+	Violations []Violation
+	// Cost is what all evaluations cost, in Kubernetes' units: a million is about a tenth of a second.
+	Cost uint64
+	// Failures are the policies that could not be evaluated, whatever their failurePolicy.
+	Failures []Failure
+	// Interrupted reports that the evaluation was interrupted: the other fields are incomplete, and no answer may be made of them.
+	Interrupted bool
+	// Last is the name of the policy that was evaluated last: after an interruption, the one that was interrupted.
+	Last string
+}
+
+// ViolationsKey is the key in Result.Audit of the violated validations of policies with action Audit: a JSON list in the form of annotation
+// validation.policy.admission.k8s.io/validation_failure.
+const ViolationsKey = "validation_failure"
+
+// Bounds of that list, so that it is never cut within its JSON: at most so many violations, as in a ValidatingAdmissionPolicy, with messages of at
+// most so many bytes.
+const (
+	mostAudited        = 50
+	mostAuditedMessage = 512
+)
+
+// Violation is a validation that is not true.
+type Violation struct {
+	// Policy is the name of the GuestPolicy, and Validation the index of the validation in it.
+	Policy     string                       `json:"policy"`
+	Validation int                          `json:"expressionIndex"`
+	Message    string                       `json:"message"`
+	Actions    []v1alpha1.GuestPolicyAction `json:"validationActions"`
+	// Err refuses the object if the policy denies.
+	Err *field.Error `json:"-"`
+}
+
+// Failure is a policy that could not be evaluated.
+type Failure struct {
+	Policy string
+	// Message names the expression and says why it failed.
+	Message string
+}
+
+// judge is one judgement. It evaluates one policy after the other, in one goroutine: values of CEL keep what they have read.
+type judge struct {
+	*Result
+	context context.Context
+	cancel  context.CancelFunc
+	stop    stopping
+	input   *input
+	audited []Violation
+}
+
+// newJudge returns a judgement that has not begun. Its caller must call cancel.
+func newJudge(stop stopping, r *Request) *judge {
+	j := &judge{Result: &Result{}, stop: stop, input: newInput(r)}
+	j.context, j.cancel = context.WithCancel(stop)
+	return j
+}
+
+// Judge judges an object by all policies that match it. Closing interrupt ends the evaluation; nil never does. Policies are judged in the order given,
+// and one that fails does not keep the others from being evaluated.
+func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
+	var j *judge
+	for _, p := range policies {
+		if !p.Matches(r) {
+			continue
+		}
+		if j == nil {
+			j = newJudge(stopping{interrupt}, r)
+			defer j.cancel()
+		}
+		j.Last = p.Name
+		if j.policy(p, r.Resource); j.Interrupted {
+			break
+		}
+	}
+	if j == nil {
+		return Result{}
+	}
+	if len(j.audited) > 0 {
+		if written, err := json.Marshal(j.audited); err == nil {
+			j.annotate(ViolationsKey, string(written))
+		}
+	}
+	return *j.Result
+}
+
+// policy judges by one policy.
+func (j *judge) policy(p *Policy, resource v1alpha1.GuestPolicyResource) {
+	if len(p.Errors) > 0 {
+		j.failed(p, "it does not compile: "+printable(p.Errors[0].Error(), mostIssue))
+		return
+	}
+	compiled := p.programs[resource]
+	e := &evaluation{judge: j, policy: p, programs: compiled, budget: celconfig.RuntimeCELCostBudgetMatchConditions}
+	if !e.conditions() || j.Interrupted {
+		return
+	}
+	e.budget = celconfig.RuntimeCELCostBudget
+	e.validationsWithin()
+	// As in a ValidatingAdmissionPolicy, annotations have a budget of their own, so that validations do not spend it.
+	e.budget = celconfig.RuntimeCELCostBudget
+	for i := 0; i < len(compiled.annotations) && !e.Interrupted && e.annotation(i); i++ {
+	}
+}
+
+// failed reports that a policy could not be evaluated, by its failurePolicy.
+func (j *judge) failed(p *Policy, why string) {
+	j.Failures = append(j.Failures, Failure{p.Name, why})
+	text := fmt.Sprintf("GuestPolicy '%s' failed: %s", p.Name, why)
+	if p.spec.FailurePolicy == v1alpha1.PolicyIgnore {
+		j.Warnings = append(j.Warnings, text)
+		return
+	}
+	err := field.Forbidden(field.NewPath("spec"), text).WithOrigin(RuleFailed)
+	j.Errors = append(j.Errors, err)
+}
+
+// annotate adds an annotation to the audit event.
+func (j *judge) annotate(key, value string) {
+	if j.Audit == nil {
+		j.Audit = map[string]string{}
+	}
+	j.Audit[key] = value
+}
+
+// actions are the actions of a policy: Deny by default.
+func (p *Policy) actions() []v1alpha1.GuestPolicyAction {
+	if len(p.spec.ValidationActions) == 0 {
+		return []v1alpha1.GuestPolicyAction{v1alpha1.PolicyDeny}
+	}
+	return p.spec.ValidationActions
+}
+
+// denial returns the error of a violated validation. The reasons are those of a ValidatingAdmissionPolicy.
+func denial(reason metav1.StatusReason, at, text string) *field.Error {
+	err := &field.Error{Type: field.ErrorTypeInvalid, Field: at, BadValue: field.OmitValueType{}, Detail: text}
+	switch reason {
+	case metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized:
+		err.Type = field.ErrorTypeForbidden
+	case metav1.StatusReasonRequestEntityTooLarge:
+		err.Type = field.ErrorTypeTooLong
+	}
+	return err.WithOrigin(RuleDenied)
+}

@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+)
+
+// evaluation is the evaluation of one policy.
+type evaluation struct {
+	*judge
+	policy *Policy
+	*programs
+	// budget is what may still be spent.
+	budget int64
+	reads  reads
+	// values are the variables that have been computed.
+	values []ref.Val
+}
+
+// conditions reports whether all match conditions are true. One that is false counts more than one that fails, as in Kubernetes.
+func (e *evaluation) conditions() bool {
+	var failure error
+	for i, condition := range e.programs.conditions {
+		value, err := e.run(condition)
+		switch {
+		case e.Interrupted:
+			return false
+		case err != nil && failure == nil:
+			failure = fmt.Errorf("spec.matchConditions[%d].expression: %w", i, err)
+		case err == nil && value != types.True:
+			return false
+		}
+	}
+	if failure != nil {
+		e.failed(e.policy, printable(failure.Error(), mostIssue))
+	}
+	return failure == nil
+}
+
+// validationsWithin evaluates the validations while the budget lasts. The first one beyond it says so, and the others would say it again.
+func (e *evaluation) validationsWithin() {
+	for i := 0; i < len(e.validations) && e.validation(i) && !e.Interrupted; i++ {
+	}
+}
+
+// validation evaluates a validation, and reports it if it is not true. It returns false if the budget is spent.
+func (e *evaluation) validation(i int) bool {
+	value, err := e.run(e.validations[i].program)
+	switch {
+	case e.Interrupted || err == nil && value == types.True:
+	case err != nil:
+		e.failed(e.policy, fmt.Sprintf("spec.validations[%d].expression: %s", i, printable(err.Error(), mostIssue)))
+	default:
+		e.violated(i)
+	}
+	return !errors.Is(err, errBudget)
+}
+
+// violated reports a validation that is not true.
+func (e *evaluation) violated(i int) {
+	message := e.message(i)
+	if e.Interrupted {
+		return
+	}
+	text := fmt.Sprintf("GuestPolicy '%s': %s", e.policy.Name, message)
+	found := Violation{Policy: e.policy.Name, Validation: i, Message: message, Actions: e.policy.actions(),
+		Err: denial(e.policy.spec.Validations[i].Reason, e.input.deepest(e.validations[i].field), text)}
+	e.Violations = append(e.Violations, found)
+	for _, action := range found.Actions {
+		switch action {
+		case v1alpha1.PolicyDeny:
+			e.Errors = append(e.Errors, found.Err)
+		case v1alpha1.PolicyWarn:
+			e.Warnings = append(e.Warnings, text)
+		case v1alpha1.PolicyAudit:
+			if len(e.audited) < mostAudited {
+				found.Message = printable(found.Message, mostAuditedMessage)
+				e.audited = append(e.audited, found)
+			}
+		}
+	}
+}
+
+// annotation evaluates an audit annotation. One that fails is left out where the failurePolicy ignores failures, as in Kubernetes. It returns false if
+// the budget is spent.
+func (e *evaluation) annotation(i int) bool {
+	value, err := e.run(e.annotations[i])
+	if err != nil {
+		if !e.Interrupted && e.policy.spec.FailurePolicy != v1alpha1.PolicyIgnore {
+			e.failed(e.policy, fmt.Sprintf("spec.auditAnnotations[%d].valueExpression: %s", i, printable(err.Error(), mostIssue)))
+		}
+		return !errors.Is(err, errBudget)
+	}
+	if text, ok := value.Value().(string); ok {
+		if text = printable(trimmed(text), mostAnnotation); text != "" {
+			e.annotate(e.policy.Name+"/"+e.policy.spec.AuditAnnotations[i].Key, text)
+		}
+	}
+	return true
+}
+
+// errBudget is the error of an expression whose policy has spent its budget.
+var errBudget = errors.New("the policy exceeds its cost budget for one object")
+
+// run evaluates an expression, and spends its cost. The variables that it reads first are evaluated by run, too, while it runs, and spend theirs. An
+// expression whose cost is over Kubernetes' limit of one call fails by itself. A panic in cel-go is an error of the expression: Eval recovers from it.
+func (e *evaluation) run(program *program) (ref.Val, error) {
+	if e.budget < 0 {
+		return nil, errBudget
+	}
+	var (
+		value   ref.Val
+		details *cel.EvalDetails
+		err     error
+	)
+	if program.loops {
+		value, details, err = program.ContextEval(e.context, e)
+	} else {
+		value, details, err = program.Eval(e)
+	}
+	if errors.Is(err, interpreter.InterruptError{}) || e.stop.Err() != nil {
+		e.Interrupted = true
+	}
+	if details == nil || details.ActualCost() == nil {
+		e.budget = -1
+		return nil, errors.Join(err, errors.New("its cost is not known"))
+	}
+	spent := *details.ActualCost()
+	e.Cost += spent
+	if e.budget < 0 || spent > uint64(e.budget) { // a variable may have spent it meanwhile
+		e.budget = -1
+		return nil, errBudget
+	}
+	e.budget -= int64(spent)
+	return value, err
+}
+
+// stopping is a context that ends when a channel is closed.
+type stopping struct{ done <-chan struct{} }
+
+// Deadline implements context.Context.
+func (stopping) Deadline() (deadline time.Time, ok bool) { return deadline, false }
+
+// Done implements context.Context.
+func (s stopping) Done() <-chan struct{} { return s.done }
+
+// Value implements context.Context.
+func (stopping) Value(any) any { return nil }
+
+// Err implements context.Context.
+func (s stopping) Err() error {
+	select {
+	case <-s.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}

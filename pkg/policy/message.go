@@ -1,0 +1,51 @@
+package policy
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// mostAnnotation is the length of an audit annotation's value, as in a ValidatingAdmissionPolicy.
+const mostAnnotation = 10 * 1024
+
+// message is what the owner of an object reads: of the messageExpression, else the message, else the expression. A messageExpression that fails, is
+// empty, longer than 5 KiB or of several lines does not count, as in a ValidatingAdmissionPolicy.
+func (e *evaluation) message(i int) string {
+	if expression := e.validations[i].message; expression != nil {
+		if value, err := e.run(expression); err == nil {
+			if text, ok := value.Value().(string); ok {
+				text = trimmed(text)
+				if text != "" && len(text) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes && !strings.Contains(text, "\n") {
+					return printable(text, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+				}
+			}
+		}
+	}
+	written := e.policy.spec.Validations[i]
+	if text := trimmed(written.Message); text != "" {
+		return printable(text, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+	}
+	return "failed expression: " + printable(trimmed(written.Expression), celconfig.MaxEvaluatedMessageExpressionSizeBytes)
+}
+
+// printable returns a text of at most so many bytes, on one line, without characters that a terminal obeys or that reorder what is read: a message
+// may contain what a tenant wrote.
+func printable(text string, most int) string {
+	if len(text) > most {
+		for most -= len("..."); most > 0 && !utf8.RuneStart(text[most]); most-- {
+		}
+		text = text[:most] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == utf8.RuneError:
+			return '?'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,83 @@
+// Package policy is the engine of GuestPolicy: it compiles the CEL of a policy and judges VMs and VMIs by it, in the words of a
+// ValidatingAdmissionPolicy, with Kubernetes' own environment, libraries and limits. Unlike one it sees what will boot.
+package policy
+
+import (
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Policy is a compiled GuestPolicy. It is immutable, and may be used by several goroutines at once.
+type Policy struct {
+	// Name of the GuestPolicy.
+	Name string
+	// Errors are those of Compile. A policy with errors is not evaluated: its failurePolicy decides.
+	Errors field.ErrorList
+
+	spec       v1alpha1.GuestPolicySpec
+	resources  []v1alpha1.GuestPolicyResource
+	operations []v1alpha1.GuestPolicyOperation
+	// namespaces and objects are nil where the policy selects all.
+	namespaces, objects labels.Selector
+	programs            map[v1alpha1.GuestPolicyResource]*programs
+}
+
+// Matches reports whether the matchConstraints of the policy select the object of a request. It allocates nothing.
+func (p *Policy) Matches(r *Request) bool {
+	if !slices.Contains(p.resources, r.Resource) || !slices.Contains(p.operations, r.Operation) {
+		return false
+	}
+	if p.objects != nil && !p.objects.Matches(labels.Set(r.Object.GetLabels())) {
+		if r.OldObject == nil || !p.objects.Matches(labels.Set(r.OldObject.GetLabels())) {
+			return false
+		}
+	}
+	return p.namespaces == nil || r.Namespace != nil && p.namespaces.Matches(labels.Set(r.Namespace.Labels))
+}
+
+// Compile compiles a policy. The errors name the field of the policy, and line and column of an expression. The policy may be judged by even if
+// there are errors: its failurePolicy decides then.
+func Compile(policy *v1alpha1.GuestPolicy) (*Policy, field.ErrorList) {
+	spec := policy.Spec.DeepCopy()
+	p := &Policy{
+		Name:       policy.Name,
+		spec:       *spec,
+		resources:  spec.MatchConstraints.Resources,
+		operations: spec.MatchConstraints.Operations,
+		programs:   map[v1alpha1.GuestPolicyResource]*programs{},
+	}
+	if len(p.resources) == 0 {
+		p.resources = resources
+	}
+	if len(p.operations) == 0 {
+		p.operations = operations
+	}
+	at := field.NewPath("spec")
+	p.Errors = p.form(at)
+	p.namespaces = p.selector(spec.MatchConstraints.NamespaceSelector, at.Child("matchConstraints", "namespaceSelector"))
+	p.objects = p.selector(spec.MatchConstraints.ObjectSelector, at.Child("matchConstraints", "objectSelector"))
+	if len(p.Errors) == 0 {
+		p.compile(at)
+	}
+	return p, p.Errors
+}
+
+// selector returns a selector, or nil for one that selects all.
+func (p *Policy) selector(selector *metav1.LabelSelector, at *field.Path) labels.Selector {
+	if selector == nil {
+		return nil
+	}
+	read, err := metav1.LabelSelectorAsSelector(selector)
+	switch {
+	case err != nil:
+		p.Errors = append(p.Errors, field.Invalid(at, field.OmitValueType{}, err.Error()))
+		return nil // its failurePolicy judges every object then
+	case read.Empty():
+		return nil
+	}
+	return read
+}

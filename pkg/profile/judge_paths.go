@@ -1,0 +1,106 @@
+package profile
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/fieldpath"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// has reports whether a VMI has a path.
+func has(vmi *v1.VirtualMachineInstance, path string) bool {
+	steps := fieldpath.Parse(path)
+	return reach(vmi, steps) == len(steps)
+}
+
+// reach returns how many steps of a path a VMI has. A zero without a pointer is unset, as everywhere in the API.
+func reach(vmi *v1.VirtualMachineInstance, steps []fieldpath.Step) int {
+	v := reflect.ValueOf(vmi)
+	for i, step := range steps {
+		for v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if v = part(v, step); !v.IsValid() || v.IsZero() {
+			return i
+		}
+		if q, ok := v.Interface().(resource.Quantity); ok && q.IsZero() {
+			return i
+		}
+	}
+	return len(steps)
+}
+
+// part is a field, an element or the value of a key; invalid when it is not there.
+func part(v reflect.Value, step fieldpath.Step) reflect.Value {
+	switch v.Kind() {
+	case reflect.Struct:
+		return member(v, step.Text)
+	case reflect.Map: // requests and limits are named as fields
+		return v.MapIndex(reflect.ValueOf(step.Text).Convert(v.Type().Key()))
+	case reflect.Slice:
+		if i, ok := step.Index(); ok && i < v.Len() {
+			return v.Index(i)
+		}
+	}
+	return reflect.Value{}
+}
+
+// member returns the field of a struct that has a JSON name, those of embedded structs included.
+func member(v reflect.Value, name string) reflect.Value {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == name && name != "" {
+			return v.Field(i)
+		}
+		if f.Anonymous && tag == "" || options == "inline" {
+			inner := v.Field(i)
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			if inner.IsValid() {
+				if found := member(inner, name); found.IsValid() {
+					return found
+				}
+			}
+		}
+	}
+	return reflect.Value{}
+}
+
+// stands reports whether an error is at or below what a profile sets. A field beside it that a VM can set does not count: a rule that asks for it
+// asks the VM.
+func stands(content *v1.VirtualMachineInstance, err *field.Error) bool {
+	steps := fieldpath.Parse(err.Field)
+	switch missing := len(steps) - reach(content, steps); {
+	case missing == 0:
+		return err.Type != field.ErrorTypeRequired || !open(steps)
+	case missing == 1:
+		return !open(steps)
+	}
+	return false
+}
+
+// open reports whether a VM can set fields beside those of a profile at a path: not in elements of a list that is filled where the VM has none.
+func open(steps []fieldpath.Step) bool {
+	at := reflect.TypeFor[v1.VirtualMachineInstance]()
+	for _, step := range steps {
+		for at.Kind() == reflect.Pointer {
+			at = at.Elem()
+		}
+		switch {
+		case at.Kind() == reflect.Slice && names[at.Elem()] == nil:
+			return false
+		case at.Kind() == reflect.Slice, at.Kind() == reflect.Map:
+			at = at.Elem()
+		case fieldTypes(at)[step.Text] == nil:
+			return false
+		default:
+			at = fieldTypes(at)[step.Text]
+		}
+	}
+	return true
+}

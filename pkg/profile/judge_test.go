@@ -1,0 +1,38 @@
+package profile
+
+import (
+	"testing"
+
+	"github.com/kilnvm/kiln/pkg/config"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestDonorsAreLegal: what the trials bring is legal on amd64 by itself, so that an error is due to the profile.
+func TestDonorsAreLegal(t *testing.T) {
+	j := judgement{cluster: config.Default(), lineage: &lineage{of: reading(t, "{}")}}
+	for way := range ways {
+		if errs := j.try(&v1.VirtualMachineInstance{}, "amd64", way); len(errs) > 0 {
+			t.Errorf("way %d: %v", way, errs)
+		}
+	}
+}
+
+func reading(t *testing.T, template string) *Profile {
+	t.Helper()
+	p, err := Read("", []byte(`{"apiVersion": "kilnvm.io/v1alpha1", "kind": "GuestProfile", "metadata": {"namespace": "team", "name": "p"}, "spec": {"template": `+
+		toJSON(t, template)+`}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func toJSON(t *testing.T, text string) string {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

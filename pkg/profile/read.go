@@ -1,0 +1,165 @@
+package profile
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/internal/message"
+	"github.com/kilnvm/kiln/pkg/validate"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	strictjson "sigs.k8s.io/json"
+)
+
+// Read reads a GuestProfile or ClusterGuestProfile from JSON. revision is the name of the ControllerRevision that holds it, or empty. The error names
+// the path of each mistake: a profile that the webhook never saw is read too.
+func Read(revision string, data []byte) (*Profile, error) {
+	p, errs := Check(revision, data)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return p, nil
+}
+
+// Check is Read with the mistakes as field errors. The profile is nil where there are any.
+func Check(revision string, data []byte) (*Profile, field.ErrorList) {
+	if !json.Valid(data) {
+		return nil, field.ErrorList{field.Invalid(nil, field.OmitValueType{}, "must be JSON").WithOrigin("profile/object")}
+	}
+	// Before anything is decoded: a quantity such as 1e-1000000000 takes hours to parse.
+	if over := validate.Counts(data); over != nil {
+		return nil, field.ErrorList{over}
+	}
+	var object struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := strictjson.UnmarshalCaseSensitivePreserveInts(data, &object); err != nil {
+		return nil, field.ErrorList{mistyped(data, reflect.TypeOf(object), nil, err)}
+	}
+	r := reader{profile: &Profile{Kind: object.Kind, Namespace: object.Metadata.Namespace, Name: object.Metadata.Name, Revision: revision}}
+	r.kind(object.TypeMeta)
+	if len(r.errs) == 0 {
+		r.spec(object.Spec)
+	}
+	if len(r.errs) > 0 {
+		return nil, r.errs
+	}
+	return r.profile, nil
+}
+
+// reader collects the mistakes of one profile.
+type reader struct {
+	profile *Profile
+	errs    field.ErrorList
+}
+
+var (
+	specPath     = field.NewPath("spec")
+	templatePath = specPath.Child("template")
+)
+
+func (r *reader) kind(meta metav1.TypeMeta) {
+	kinds := []string{v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile}
+	if version := v1alpha1.GroupVersion.String(); meta.APIVersion != version {
+		r.fail(field.NotSupported(field.NewPath("apiVersion"), message.Short(meta.APIVersion), []string{version}).WithOrigin("profile/object"))
+	}
+	if meta.Kind != kinds[0] && meta.Kind != kinds[1] {
+		r.fail(field.NotSupported(field.NewPath("kind"), message.Short(meta.Kind), kinds).WithOrigin("profile/object"))
+	}
+	if r.profile.Name == "" {
+		r.fail(field.Required(field.NewPath("metadata", "name"), "").WithOrigin("profile/object"))
+	}
+}
+
+// maxSpec is the size of a spec in bytes of JSON. A review may read hundreds of profiles, and what one costs is decided by whoever writes it. Large
+// data, such as user data of cloud-init, belongs into a Secret that the profile names.
+const maxSpec = 64 << 10
+
+// spec reads the spec, and then its parts, each only if it could be decoded.
+func (r *reader) spec(raw json.RawMessage) {
+	if len(raw) > maxSpec {
+		r.fail(field.TooLong(specPath, "", maxSpec).WithOrigin("profile/limit"))
+		return
+	}
+	var spec v1alpha1.ClusterGuestProfileSpec
+	if r.profile.Kind == v1alpha1.KindClusterGuestProfile {
+		r.decode(raw, &spec, specPath)
+	} else {
+		r.decode(raw, &spec.GuestProfileSpec, specPath)
+	}
+	r.profile.Spec, r.profile.NamespaceSelector = spec.GuestProfileSpec, spec.NamespaceSelector
+	r.profile.selector = r.selector(spec.Selector, specPath.Child("selector"))
+	r.profile.namespaces = r.selector(spec.NamespaceSelector, specPath.Child("namespaceSelector"))
+	r.extends()
+	r.metadata()
+	template := r.profile.example()
+	r.decode(spec.Template.Spec.Raw, &template.Spec, templatePath.Child("spec"))
+	if len(r.errs) > 0 {
+		return
+	}
+	r.profile.settings, r.errs = compile(template, templatePath)
+}
+
+// example returns a VMI that has the labels and annotations of the template.
+func (p *Profile) example() *v1.VirtualMachineInstance {
+	vmi, metadata := &v1.VirtualMachineInstance{}, p.Spec.Template.Metadata
+	vmi.Labels, vmi.Annotations = maps.Clone(metadata.Labels), maps.Clone(metadata.Annotations)
+	return vmi
+}
+
+// selector returns nil for a selector that is absent: it is never asked.
+func (r *reader) selector(from *metav1.LabelSelector, at *field.Path) labels.Selector {
+	if from == nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(from)
+	if err != nil {
+		r.fail(field.Invalid(at, field.OmitValueType{}, message.Short(err.Error())).WithOrigin("profile/selector"))
+	}
+	return selector
+}
+
+// maxExtends and maxPriority are those of the schema, for objects that were written without it.
+const (
+	maxExtends  = 16
+	maxPriority = 1_000_000_000
+)
+
+// extends judges the names of bases as names. Whether they exist is for Judge to say.
+func (r *reader) extends() {
+	p, at := r.profile, specPath.Child("extends")
+	if priority := p.Spec.Priority; priority < -maxPriority || priority > maxPriority {
+		r.fail(field.Invalid(specPath.Child("priority"), priority,
+			fmt.Sprintf("must be between %d and %d, inclusive", -maxPriority, maxPriority)).WithOrigin("profile/priority"))
+	}
+	if len(p.Spec.Extends) > maxExtends {
+		r.fail(field.TooMany(at, len(p.Spec.Extends), maxExtends).WithOrigin("profile/extends-count"))
+	}
+	kinds := []string{v1alpha1.KindGuestProfile, v1alpha1.KindClusterGuestProfile}
+	if p.Kind == v1alpha1.KindClusterGuestProfile {
+		kinds = kinds[1:] // VMIs of all namespaces would get what one namespace says
+	}
+	for i, base := range p.Spec.Extends {
+		if base.Kind != "" && !slices.Contains(kinds, base.Kind) {
+			r.fail(field.NotSupported(at.Index(i).Child("kind"), message.Short(base.Kind), kinds).WithOrigin("profile/extends-kind"))
+		}
+		if base.Name == "" {
+			r.fail(field.Required(at.Index(i).Child("name"), "").WithOrigin("profile/extends-name"))
+		} else if findings := apivalidation.NameIsDNSSubdomain(base.Name, false); len(findings) > 0 {
+			r.fail(field.Invalid(at.Index(i).Child("name"), message.Short(base.Name), strings.Join(findings, "; ")).WithOrigin("profile/extends-name"))
+		}
+	}
+}

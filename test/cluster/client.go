@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// reader reads and writes as the cluster's administrator, in this process: a run of kubectl takes a tenth of a second of CPU time, and tests that
+// wait for something read ten times a second.
+type reader struct {
+	once   sync.Once
+	err    error
+	client dynamic.Interface
+	found  *restmapper.DeferredDiscoveryRESTMapper
+	mapper meta.RESTMapper // of found, and of short names
+}
+
+func (r *reader) connect(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	found, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	cached := memory.NewMemCacheClient(found)
+	r.found = restmapper.NewDeferredDiscoveryRESTMapper(cached)
+	r.mapper = restmapper.NewShortcutExpander(r.found, cached, nil)
+	r.client, err = dynamic.NewForConfig(config)
+	return err
+}
+
+// resource is where objects are.
+func (r *reader) resource(kubeconfig string, in In) (dynamic.ResourceInterface, error) {
+	r.once.Do(func() { r.err = r.connect(kubeconfig) })
+	if r.err != nil {
+		return nil, r.err
+	}
+	kind, err := r.kind(in.Kind)
+	if meta.IsNoMatchError(err) { // a definition may be younger than what was found
+		r.found.Reset()
+		kind, err = r.kind(in.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return r.client.Resource(mapping.Resource), nil
+	}
+	return r.client.Resource(mapping.Resource).Namespace(cmp.Or(in.Namespace, metav1.NamespaceDefault)), nil
+}
+
+func (r *reader) kind(text string) (schema.GroupVersionKind, error) {
+	full, short := schema.ParseResourceArg(text)
+	if full != nil {
+		if kind, err := r.mapper.KindFor(*full); err == nil {
+			return kind, nil
+		}
+	}
+	return r.mapper.KindFor(short.WithVersion(""))
+}
+
+// In is where something is: a kind in a namespace, for kinds that have one. The kind is written as for kubectl: 'vm', 'lease', 'vm.v1.kubevirt.io'.
+type In struct{ Namespace, Kind string }
+
+// Get reads an object as 'kubectl get KIND NAME -o json' does.
+func (c *Cluster) Get(ctx context.Context, in In, name string) (*unstructured.Unstructured, error) {
+	from, err := c.reader.resource(c.Kubeconfig, in)
+	if err != nil {
+		return nil, err
+	}
+	object, err := from.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	object.SetManagedFields(nil)
+	return object, nil
+}
+
+// List reads the objects that a selector of labels selects, an empty one all.
+func (c *Cluster) List(ctx context.Context, in In, selector string) (*unstructured.UnstructuredList, error) {
+	from, err := c.reader.resource(c.Kubeconfig, in)
+	if err != nil {
+		return nil, err
+	}
+	list, err := from.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		list.Items[i].SetManagedFields(nil)
+	}
+	return list, nil
+}
+
+// Show is what a template of kubectl's option '-o jsonpath' makes of an object, or of a list.
+func Show(object runtime.Object, template string) (string, error) {
+	printer, err := printers.NewJSONPathPrinter(template)
+	if err != nil {
+		return "", err
+	}
+	printer.AllowMissingKeys(true)
+	var out bytes.Buffer
+	err = printer.PrintObj(object, &out)
+	return out.String(), err
+}
+
+// Apply is 'kubectl apply --server-side'.
+func (c *Cluster) Apply(ctx context.Context, in In, object *unstructured.Unstructured) error {
+	at, err := c.reader.resource(c.Kubeconfig, in)
+	if err != nil {
+		return err
+	}
+	_, err = at.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "kubectl"})
+	return err
+}
+
+// Delete begins to delete an object. It does not wait until that is gone.
+func (c *Cluster) Delete(ctx context.Context, in In, name string) error {
+	at, err := c.reader.resource(c.Kubeconfig, in)
+	if err != nil {
+		return err
+	}
+	return at.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// WouldCreate is 'kubectl create --dry-run=server': what would be stored, or the answer of the API server.
+func (c *Cluster) WouldCreate(ctx context.Context, in In, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	at, err := c.reader.resource(c.Kubeconfig, in)
+	if err != nil {
+		return nil, err
+	}
+	return at.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+}
+
+// MakeNamespace creates a namespace.
+func (c *Cluster) MakeNamespace(ctx context.Context, name string) error {
+	at, err := c.reader.resource(c.Kubeconfig, In{Kind: "namespace"})
+	if err != nil {
+		return err
+	}
+	_, err = at.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+	}}, metav1.CreateOptions{})
+	return err
+}
+
+// RemoveNamespace begins to delete a namespace. It does not wait until that is gone.
+func (c *Cluster) RemoveNamespace(ctx context.Context, name string) error {
+	return c.Delete(ctx, In{Kind: "namespace"}, name)
+}

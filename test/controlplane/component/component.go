@@ -1,0 +1,53 @@
+// Package component knows the arguments of Kubernetes' programs that a bare control plane and a node have in common.
+//
+// The programs run in one directory and name their files relative to it. etcd's sockets need that: the path of a Unix socket may
+// have 107 bytes, less than a test's temporary directory can take.
+package component
+
+const (
+	// EtcdSocket is a file: etcd demands host:port here, even of a socket, and makes a file of just that name.
+	EtcdSocket = "etcd:0"
+	peerSocket = "peer:0"
+)
+
+// Etcd listens on Unix sockets, so that it takes no port, and no other user of this machine can read
+// or write the cluster past the API server. Without fsync, since the data ends with the process.
+func Etcd() []string {
+	return []string{
+		"--name=kiln",
+		"--data-dir=data",
+		"--unsafe-no-fsync",
+		"--listen-client-urls=unix://" + EtcdSocket,
+		"--advertise-client-urls=unix://" + EtcdSocket,
+		"--listen-peer-urls=unix://" + peerSocket,
+		"--initial-advertise-peer-urls=unix://" + peerSocket,
+		"--initial-cluster=kiln=unix://" + peerSocket,
+		"--log-level=warn",
+	}
+}
+
+// APIServer reads the files that authority.WriteServerFiles writes. The admission plugins are the default ones, which include both
+// kinds of webhook, ValidatingAdmissionPolicy, NamespaceLifecycle and ServiceAccount.
+func APIServer(further ...string) []string {
+	return append([]string{
+		"--etcd-servers=unix://" + EtcdSocket,
+		"--tls-cert-file=apiserver.crt",
+		"--tls-private-key-file=apiserver.key",
+		"--client-ca-file=ca.crt",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=sa.pub",
+		"--service-account-signing-key-file=sa.key",
+		"--allow-privileged",
+	}, further...)
+}
+
+// ControllerManager is alone, and serves no port.
+func ControllerManager(further ...string) []string {
+	return append([]string{
+		"--leader-elect=false",
+		"--use-service-account-credentials",
+		"--secure-port=0",
+		"--kube-api-qps=200",
+		"--kube-api-burst=400",
+	}, further...)
+}

@@ -1,0 +1,126 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupPrefix is followed by the process ID of the owner and the number of the node.
+const cgroupPrefix = "kiln-node-"
+
+func cgroupName(number int) string { return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), number) }
+
+// hierarchies are the mount points of all cgroups. kubelet uses those of version 1, and runc makes a cgroup in an empty one of version 2 too.
+func hierarchies() ([]string, error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	var points []string
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 2 && (fields[2] == "cgroup" || fields[2] == "cgroup2") {
+			points = append(points, fields[1])
+		}
+	}
+	if len(points) == 0 {
+		return nil, errors.New("no hierarchy of cgroups is mounted")
+	}
+	return points, nil
+}
+
+// makeCgroup makes the cgroup in every hierarchy. A new cpuset has neither CPUs nor memory, and takes no process.
+func makeCgroup(name string) error {
+	points, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, point := range points {
+		if err := os.MkdirAll(filepath.Join(point, name), 0o755); err != nil {
+			return err
+		}
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			all, err := os.ReadFile(filepath.Join(point, file))
+			if errors.Is(err, os.ErrNotExist) {
+				continue // another hierarchy
+			}
+			if err := errors.Join(err, os.WriteFile(filepath.Join(point, name, file), all, 0o644)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeCgroup removes the cgroup with all below it. Processes that were killed leave theirs a little later.
+func removeCgroup(name string) error {
+	points, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, point := range points {
+		root := filepath.Join(point, name)
+		for range 100 {
+			err = removeTree(root)
+			if !errors.Is(err, unix.EBUSY) {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// removeTree removes directories only: the files of a cgroup go with it.
+func removeTree(root string) error {
+	var dirs []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			dirs = append(dirs, path)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	for i := len(dirs) - 1; i >= 0 && err == nil; i-- {
+		if err = os.Remove(dirs[i]); errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// sweepCgroups removes those whose owner was killed: nobody else can. A process ID that is in use again keeps one for longer,
+// which does no harm, and one that has processes refuses to be removed.
+func sweepCgroups() error {
+	points, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, point := range points {
+		left, err := filepath.Glob(filepath.Join(point, cgroupPrefix+"*-*"))
+		if err != nil {
+			return err
+		}
+		for _, root := range left {
+			owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(root), cgroupPrefix), "-")
+			if _, err := strconv.Atoi(owner); err != nil {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join("/proc", owner)); errors.Is(err, os.ErrNotExist) {
+				_ = removeTree(root) // another process may be sweeping too
+			}
+		}
+	}
+	return nil
+}

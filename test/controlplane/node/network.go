@@ -1,0 +1,98 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+// lan is the way to the other nodes: a bridge in the first node, one end of a veth pair in others, whose other end is a port of the bridge.
+const lan = "lan"
+
+// connect gives the namespace of process pid its network. It is done from outside: nothing of it ever appears in the machine's own
+// network namespace. The pids are those of a node's process 1; first is that of the first node, or 0 for itself.
+func connect(number, pid, first int) error {
+	own, err := netns.GetFromPid(pid)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	handle, err := netlink.NewHandleAt(own)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	if first == 0 {
+		err = handle.LinkAdd(&netlink.Bridge{LinkAttrs: named(lan)})
+	} else {
+		err = plug(handle, number, first)
+	}
+	if err != nil {
+		return fmt.Errorf("adding the interface '%s': %w", lan, err)
+	}
+	return addresses(handle, number)
+}
+
+func named(name string) netlink.LinkAttrs {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = name
+	return attributes
+}
+
+// plug makes a veth pair from the handle's namespace to the bridge of the first node.
+func plug(handle *netlink.Handle, number, first int) error {
+	ns, err := netns.GetFromPid(first)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	there, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	port := fmt.Sprintf("node%d", number)
+	if err := handle.LinkAdd(&netlink.Veth{LinkAttrs: named(lan), PeerName: port, PeerNamespace: netlink.NsFd(int(ns))}); err != nil {
+		return err
+	}
+	bridge, err := there.LinkByName(lan)
+	if err != nil {
+		return err
+	}
+	end, err := there.LinkByName(port)
+	if err != nil {
+		return err
+	}
+	return errors.Join(there.LinkSetMaster(end, bridge), there.LinkSetUp(end))
+}
+
+// addresses gives the interfaces theirs, and says that all other nodes' pods are neighbours: each node answers for its own, see
+// proxyARP. So no node needs to be told of another. kubelet and kube-proxy also want a default route, behind which there is nothing.
+func addresses(handle *netlink.Handle, number int) error {
+	loopback, err := handle.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	link, err := handle.LinkByName(lan)
+	if err != nil {
+		return err
+	}
+	_, pods, err := net.ParseCIDR(podRange)
+	if err != nil {
+		return err
+	}
+	own := &netlink.Addr{IPNet: &net.IPNet{IP: address(number), Mask: net.CIDRMask(24, 32)}}
+	all := &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}
+	return errors.Join(handle.LinkSetUp(loopback), handle.LinkSetUp(link), handle.AddrAdd(link, own),
+		handle.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: pods, Scope: netlink.SCOPE_LINK}),
+		handle.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: all, Scope: netlink.SCOPE_LINK}))
+}
+
+// Switches of the node's network namespace, see sysctl(8). With proxyARP it answers for the addresses of its pods.
+const (
+	forwarding = "/proc/sys/net/ipv4/ip_forward"
+	proxyARP   = "/proc/sys/net/ipv4/conf/" + lan + "/proxy_arp"
+)

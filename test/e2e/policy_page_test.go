@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/test/page"
+)
+
+// TestPolicyFromAnEmptyFolder runs the commands of docs/policy.md. The policy is in force for all namespaces with a label that only the page sets.
+func TestPolicyFromAnEmptyFolder(t *testing.T) {
+	h := newShop(t)
+	t.Cleanup(func() {
+		h.kubectlAfter("delete", "guestpolicy", "u1-only", "--ignore-not-found")
+		h.kubectlAfter("delete", "namespace", "shop", "--ignore-not-found", "--wait=false")
+		h.kubectlAfter("delete", "virtualmachineclusterinstancetype", "u1.tiny", "m1.tiny", "--ignore-not-found")
+	})
+	said, scripts, shown := "", 0, 0
+	for _, block := range page.Blocks(t, "../../docs/policy.md", "From a sentence to a refused VM") {
+		language, text := block.Language, block.Text
+		if language == "" {
+			if missing := missingLine(said, text); missing != "" {
+				t.Fatalf("the output has no '%s':\n%s", missing, said)
+			}
+			shown++
+			continue
+		}
+		want, status := 0, 0
+		if match := exits.FindStringSubmatch(text); match != nil {
+			want, _ = strconv.Atoi(match[1])
+		}
+		if said, status = h.run(text); status != want {
+			t.Fatalf("%s\nexit status %d, want %d:\n%s", text, status, want, said)
+		}
+		scripts++
+		if strings.HasPrefix(text, "kubectl apply -f policies/u1.yaml") {
+			h.awaitPolicy()
+		}
+	}
+	if scripts != 13 || shown != 7 {
+		t.Errorf("%d scripts and %d outputs: the page has another form than this test reads", scripts, shown)
+	}
+	if h.exists("guestpolicy", "u1-only") {
+		t.Error("the page leaves its policy behind")
+	}
+}
+
+// awaitPolicy waits until the webhooks, which read policies by watches, judge by the version of the page that is applied: as often in a row as leaves
+// no replica out.
+func (h shop) awaitPolicy() {
+	h.Helper()
+	denies := strings.Contains(h.want("cat policies/u1.yaml"), "Deny")
+	row := 0
+	h.eventually("the webhooks judge by the policy", func() bool {
+		said, status := h.run("kubectl create --dry-run=server -f policies/bad.yaml")
+		if row++; !strings.Contains(said, "GuestPolicy 'u1-only'") || denies != (status != 0) {
+			row = 0
+		}
+		return row == 4
+	})
+}

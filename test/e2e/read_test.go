@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"context"
+	"time"
+
+	"github.com/kilnvm/kiln/test/cluster"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// What tests only look at is read without kubectl, see cluster.Get. A test whose user reads, or reads as somebody, runs kubectl.
+
+func (s space) in(kind string) cluster.In { return cluster.In{Namespace: s.name, Kind: kind} }
+
+// limit bounds one request.
+func (s space) limit() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.Context(), 2*time.Minute)
+}
+
+// get reads one object.
+func (s space) get(kind, name string) *unstructured.Unstructured {
+	s.Helper()
+	ctx, cancel := s.limit()
+	defer cancel()
+	object, err := s.on.Get(ctx, s.in(kind), name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return object
+}
+
+// list reads the objects of a kind, those that a selector of labels selects.
+func (s space) list(kind, selector string) []unstructured.Unstructured {
+	s.Helper()
+	ctx, cancel := s.limit()
+	defer cancel()
+	list, err := s.on.List(ctx, s.in(kind), selector)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return list.Items
+}
+
+// read is what 'kubectl get KIND NAME -o jsonpath=TEMPLATE' prints.
+func (s space) read(kind, name, template string) answer {
+	s.Helper()
+	return s.readIn(s.in(kind), name, template)
+}
+
+// readIn is read in another namespace.
+func (s space) readIn(in cluster.In, name, template string) answer {
+	s.Helper()
+	ctx, cancel := s.limit()
+	defer cancel()
+	object, err := s.on.Get(ctx, in, name)
+	if err != nil {
+		return answer{stderr: err.Error(), err: err}
+	}
+	text, err := cluster.Show(object, template)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer{stdout: text}
+}
+
+func (s space) exists(kind, name string) bool {
+	s.Helper()
+	ctx, cancel := s.limit()
+	defer cancel()
+	_, err := s.on.Get(ctx, s.in(kind), name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.Fatal(err)
+	}
+	return err == nil
+}
+
+// another reports whether there is a VMI of a name that has another UID. It reads once: between two reads the old one may go.
+func (s space) another(name, than string) bool {
+	s.Helper()
+	uid := s.read("vmi", name, "{.metadata.uid}").stdout
+	return uid != "" && uid != than
+}

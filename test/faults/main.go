@@ -1,0 +1,79 @@
+// Command faults creates VMs at a steady rate, breaks something meanwhile, and prints what users felt, and when all was well again: one row for each
+// fault. It ends with status 1 when a create failed during a fault that may fail none, or when a VM was lost or got stuck during any.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	only *regexp.Regexp
+	rate float64
+	calm time.Duration
+	old  string
+}
+
+func main() {
+	o := options{}
+	only := flag.String("only", "", "regular expression: faults whose names match; empty for all")
+	flag.Float64Var(&o.rate, "rate", 30, "creates a second")
+	flag.DurationVar(&o.calm, "calm", 4*time.Second, "time of creates before the fault, and after it")
+	flag.StringVar(&o.old, "old", "", "commit whose programs run beside those of this tree; empty for no faults of this kind")
+	flag.Parse()
+	var err error
+	if o.only, err = regexp.Compile(*only); err == nil {
+		// The death signal of what is started here is sent when the thread ends that started it.
+		runtime.LockOSThread()
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		err = run(ctx, o)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+// run tries the faults one after another on one cluster.
+func run(ctx context.Context, o options) error {
+	s, err := build(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Println("fault | created | failed | slowest | well after | lost | stuck | wrong pins | restless | orphans")
+	fmt.Println("---|---|---|---|---|---|---|---|---|---")
+	bad := 0
+	for i, f := range chosen(o) {
+		t, err := s.try(ctx, i, f)
+		if err != nil {
+			return s.end(fmt.Errorf("%s: %w", f.name, err))
+		}
+		t.print(f)
+		if t.bad(f) {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return s.end(fmt.Errorf("%d faults did more than they may", bad))
+	}
+	return s.end(nil)
+}
+
+// chosen are the faults of the flags.
+func chosen(o options) (some []fault) {
+	for _, f := range faults {
+		if o.only.MatchString(f.name) && (!f.old || o.old != "") {
+			some = append(some, f)
+		}
+	}
+	return some
+}

@@ -1,0 +1,250 @@
+// Package install installs Kiln as its users do, with kubectl and with Helm, and removes it again.
+package install
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const chart = "../../manifests/chart/kiln"
+
+// helm is the built command.
+var helm string
+
+func TestMain(m *testing.M) {
+	// go keeps the built command in its cache, and names its file.
+	out, err := exec.Command("go", "-C", "../helm", "tool", "-n", "helm").Output()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "building helm:", err)
+		os.Exit(1)
+	}
+	helm = strings.TrimSpace(string(out))
+	os.Exit(m.Run())
+}
+
+// TestChartIsTheManifests: Helm makes with certain values what kustomize makes of the overlay or component that they stand for.
+func TestChartIsTheManifests(t *testing.T) {
+	const rotation = "resources: [%[1]s/overlays/rotation]\n"
+	for _, c := range []struct{ why, values, kustomization string }{
+		{"no values are the built-in rotation", "", rotation},
+		{"cert-manager", "certificates.source=cert-manager", "resources: [%[1]s/overlays/cert-manager]\n"},
+		{"VMs are admitted while no webhook answers", "failurePolicy=Ignore", "resources: [%[1]s/overlays/fail-open]\n"},
+		{"metrics", "metrics.enabled=true", rotation + "components: [%[1]s/prometheus]\n"},
+		{"client certificates", "clientCertificates.configMap=kiln-client-ca", rotation + "components: [%[1]s/client-certificates]\n"},
+		{
+			"a network policy", "networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={203.0.113.0/24},networkPolicy.metricsNamespace=watching",
+			rotation + "configMapGenerator: [{name: kiln-network, literals: [api-server=203.0.113.0/24, metrics=watching]}]\n" +
+				"components: [%[1]s/network-policy]\n",
+		},
+		{
+			"other namespaces", "namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
+			rotation + "configMapGenerator: [{name: kiln-namespaces, literals: [system=vms, launchers=machines, kubevirt=virt]}]\n" +
+				"components: [%[1]s/namespace]\n",
+		},
+		{
+			"another image", "image.repository=registry.example.org/kiln,image.tag=v1",
+			rotation + "images: [{name: kiln, newName: registry.example.org/kiln, newTag: v1}]\n",
+		},
+		{
+			"what a Deployment of the webhook may have besides",
+			"image.pullPolicy=IfNotPresent,webhook.replicas=3,webhook.nodeSelector.a=b,webhook.tolerations[0].key=x,priorityClassName=high,logLevel=debug",
+			rotation + "patches:\n- target: {kind: Deployment, name: kiln-webhook}\n  patch: |\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n" +
+				"    - {op: replace, path: /spec/replicas, value: 3}\n" +
+				"    - {op: replace, path: /spec/template/spec/priorityClassName, value: high}\n" +
+				"    - {op: add, path: /spec/template/spec/nodeSelector, value: {a: b}}\n" +
+				"    - {op: add, path: /spec/template/spec/tolerations, value: [{key: x}]}\n" +
+				"- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n" +
+				"    - {op: replace, path: /spec/template/spec/priorityClassName, value: high}\n",
+		},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			got := rendered(t, c.values)
+			want := kustomized(t, c.kustomization)
+			if len(want) < 40 {
+				t.Fatalf("only %d objects", len(want))
+			}
+			compare(t, want, got)
+		})
+	}
+}
+
+// compare compares one object at a time: a difference would otherwise be shown among all definitions.
+func compare(t *testing.T, want, got map[string]any) {
+	t.Helper()
+	for id := range want {
+		if diff := cmp.Diff(want[id], got[id]); diff != "" {
+			t.Errorf("%s: -kustomize +helm\n%s", id, diff)
+		}
+	}
+	for id := range got {
+		if want[id] == nil {
+			t.Errorf("%s: only Helm makes it", id)
+		}
+	}
+}
+
+// TestNamespaceOfTheRelease: Helm has made it with --create-namespace, and the chart could not make it again.
+func TestNamespaceOfTheRelease(t *testing.T) {
+	want := kustomized(t, "resources: [%[1]s/overlays/rotation]\n")
+	delete(want, "Namespace /kiln-system")
+	compare(t, want, rendered(t, "", "--namespace", "kiln-system"))
+	if _, found := rendered(t, "", "--namespace", "vms")["Service vms/kiln-webhook"]; !found {
+		t.Error("a release in namespace 'vms' has no webhook there")
+	}
+}
+
+// TestOwnCertificate: a Secret of the user's, with the CA that signed it.
+func TestOwnCertificate(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, []byte("the authority"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects := rendered(t, "certificates.source=secret,certificates.secretName=mine", "--set-file", "certificates.caBundle="+ca)
+	text := fmt.Sprint(objects["Deployment kiln-system/kiln-webhook"])
+	if !strings.Contains(text, "name:mine") || strings.Contains(text, "kiln-webhook-tls") {
+		t.Errorf("the webhook does not have the Secret: %s", text)
+	}
+	for _, kind := range []string{"Mutating", "Validating"} {
+		configuration := objects[kind+"WebhookConfiguration /kiln-"+strings.ToLower(kind)].(map[string]any)
+		for _, hook := range configuration["webhooks"].([]any) {
+			if bundle := hook.(map[string]any)["clientConfig"].(map[string]any)["caBundle"]; bundle != "dGhlIGF1dGhvcml0eQ==" {
+				t.Errorf("%s: a webhook has the CA '%v'", kind, bundle)
+			}
+		}
+	}
+	if _, found := objects["Secret kiln-system/kiln-webhook-tls"]; found {
+		t.Error("the chart has a Secret for the rotation")
+	}
+}
+
+// TestDefinitionsOfKubeVirt: where they remain, the chart leaves them alone.
+func TestDefinitionsOfKubeVirt(t *testing.T) {
+	all, own := rendered(t, ""), rendered(t, "kubevirt.definitions=false")
+	if left := len(all) - len(own); left != 7 {
+		t.Errorf("%d objects are left out, want the 7 definitions", left)
+	}
+}
+
+// TestWrongValues: a misspelt value is an error that names it, and no default.
+func TestWrongValues(t *testing.T) {
+	for _, c := range []struct{ values, want string }{
+		{"replica=3", "replica"},
+		{"webhook.replica=3", "replica"},
+		{"webhook.replicas=0", "replicas"},
+		{"webhook.resources.limits.memory=null", "memory"},
+		{"certificates.source=certmanager", "certificates"},
+		{"certificates.source=secret,certificates.caBundle=x", "certificates.secretName"},
+		{"certificates.source=secret,certificates.secretName=mine", "certificates.caBundle"},
+		{"failurePolicy=fail", "failurePolicy"},
+		{"collectAfter=soon", "collectAfter"},
+		{"networkPolicy.enabled=true", "apiServerCIDRs"},
+		{"namespace=Kiln", "namespace"},
+		{"namespace=kiln-launchers", "launchers.namespace"},
+	} {
+		out, err := exec.Command(helm, "template", "kiln", chart, "--set", c.values).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v, want an error about '%s':\n%s", c.values, err, c.want, out[:min(len(out), 600)])
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.enabled=true"} {
+		if out, err := exec.Command(helm, "lint", "--strict", chart, "--set", values).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", values, err, out)
+		}
+	}
+}
+
+// rendered are the objects that Helm makes with some values, as they reach an API server, by kind, namespace and name.
+func rendered(t *testing.T, values string, args ...string) map[string]any {
+	t.Helper()
+	command := exec.Command(helm, append([]string{"template", "kiln", chart, "--set", values}, args...)...)
+	var errors strings.Builder
+	command.Stderr = &errors
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("helm template: %v\n%s", err, errors.String())
+	}
+	objects := map[string]any{}
+	for document := range strings.SplitSeq(string(out), "\n---\n") {
+		add(t, objects, document)
+	}
+	return objects
+}
+
+// kustomized are the objects of a kustomization, whose text has %[1]s for the path of the manifests.
+func kustomized(t *testing.T, text string) map[string]any {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := filepath.Abs("../../manifests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifests, err = filepath.Rel(dir, manifests); err != nil { // kustomize takes no absolute path
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), fmt.Appendf(nil, text, manifests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string]any{}
+	for _, resource := range built.Resources() {
+		document, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, objects, string(document))
+	}
+	return objects
+}
+
+// add adds an object without what Helm alone reads. An image without a tag is one with the tag 'latest'.
+func add(t *testing.T, objects map[string]any, document string) {
+	t.Helper()
+	var object map[string]any
+	if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(document, "---\n")), &object); err != nil {
+		t.Fatalf("%v:\n%s", err, document)
+	}
+	if object == nil {
+		return
+	}
+	metadata := object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if policy := annotations["helm.sh/resource-policy"]; policy != nil && (policy != "keep" || labels["kilnvm.io/uninstall"] != "keep") {
+		t.Errorf("%s '%s' is kept by Helm and not by its label", object["kind"], metadata["name"])
+	}
+	if delete(annotations, "helm.sh/resource-policy"); len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
+	if spec, _ := object["spec"].(map[string]any); object["kind"] == "Deployment" {
+		container := spec["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+		container["image"] = strings.TrimSuffix(container["image"].(string), ":latest")
+	}
+	namespace, _ := metadata["namespace"].(string)
+	id := fmt.Sprintf("%s %s/%s", object["kind"], namespace, metadata["name"])
+	if objects[id] != nil {
+		t.Errorf("%s is there twice", id)
+	}
+	objects[id] = object
+}

@@ -1,0 +1,198 @@
+package install
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/test/node"
+	"github.com/kilnvm/kiln/test/page"
+)
+
+// TestInstallPage runs the commands of docs/install.md on a real node, with kubectl and with Helm. The node's API server has the configuration that the
+// page makes for client certificates from its start.
+func TestInstallPage(t *testing.T) {
+	node.Require(t)
+	u := &user{T: t, bin: t.TempDir()}
+	const certificates = "API servers with a client certificate"
+	t.Cleanup(func() {
+		for _, dir := range []string{"bin/clients", "bin/install"} {
+			if err := os.RemoveAll(filepath.Join("../..", dir)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	asked := u.blocks(certificates)
+	u.runAll(asked[:2])
+	configuration, err := filepath.Abs("../../bin/clients/admission.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.node = node.Start(t, node.Options{APIServer: []string{"--admission-control-config-file=" + configuration}})
+	u.commands()
+
+	if n := u.admitted("With kubectl"); n > 10 {
+		t.Errorf("%d commands lead to an admitted VM with kubectl, want at most ten", n)
+	}
+	u.runAll(asked[2:])
+	u.answersOnlyAPIServers()
+	u.leaves("Uninstall with kubectl")
+	u.runAll(u.blocks("What stays"))
+	if n := u.admitted("With Helm"); n > 10 {
+		t.Errorf("%d commands lead to an admitted VM with Helm, want at most ten", n)
+	}
+	u.leaves("Uninstall with Helm")
+	u.runAll(u.blocks("What stays"))
+	if left := u.run("kubectl get crd,namespaces,clusterroles -o name"); strings.Contains(left, "kiln") || strings.Contains(left, "kubevirt") {
+		t.Errorf("after everything was removed for good:\n%s", left)
+	}
+}
+
+// user has the commands of the page in a folder, and a node.
+type user struct {
+	*testing.T
+	bin  string
+	node *node.Node
+	// imported is the block that has made the images and imported them.
+	imported string
+}
+
+// commands puts kubectl, helm and ctr, with the node's containerd, where the shell finds them.
+func (u *user) commands() {
+	u.Helper()
+	for name, command := range map[string]string{
+		"kubectl": filepath.Join(u.node.Programs, "kubectl"), "helm": helm, "ctr": u.node.Ctr + " --address " + u.node.Containerd,
+	} {
+		if err := os.WriteFile(filepath.Join(u.bin, name), []byte("#!/bin/sh\nexec "+command+" \"$@\"\n"), 0o700); err != nil { //nolint:gosec // a program
+			u.Fatal(err)
+		}
+	}
+}
+
+// blocks are those of a section of the page.
+func (u *user) blocks(section string) []page.Block {
+	u.Helper()
+	return page.Blocks(u, "../../docs/install.md", section)
+}
+
+// runAll runs blocks of commands, and expects of each block that shows an output that the commands before it have said it.
+func (u *user) runAll(blocks []page.Block) {
+	u.Helper()
+	said := ""
+	for _, block := range blocks {
+		if block.Language == "sh" {
+			said = u.run(block.Text)
+			continue
+		}
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(block.Text)), regexp.QuoteMeta("..."), ".*")
+		if !regexp.MustCompile(pattern).MatchString(said) {
+			u.Fatalf("the output has no '%s':\n%s", block.Text, said)
+		}
+	}
+}
+
+// run runs a block at the root of the repository; a command that fails ends it.
+func (u *user) run(script string) string {
+	u.Helper()
+	command := exec.Command("bash", "-e", "-o", "pipefail", "-c", script)
+	command.Dir = "../.."
+	command.Env = append(os.Environ(), "PATH="+u.bin+":"+os.Getenv("PATH"))
+	if u.node != nil {
+		command.Env = append(command.Env, "KUBECONFIG="+u.node.Kubeconfig())
+	}
+	out, err := command.CombinedOutput()
+	if err != nil {
+		pods := ""
+		if u.node != nil {
+			pods, _ = u.node.Kubectl(u.Context(), "describe", "pods", "-n", "kiln-system")
+		}
+		u.Fatalf("%s\n%v:\n%s\n%s", script, err, out, pods)
+	}
+	return string(out)
+}
+
+// admitted runs a section that ends with an admitted VM, and counts its commands. The time begins with the one that installs: the images are made and
+// imported before.
+func (u *user) admitted(section string) (commands int) {
+	u.Helper()
+	blocks := u.blocks(section)
+	for _, block := range blocks {
+		if block.Language == "sh" {
+			commands += len(regexp.MustCompile(`(?m)^(go|ctr|mkdir|cat|kubectl|helm) `).FindAllString(block.Text, -1))
+		}
+	}
+	if blocks[0].Text != u.imported { // the sections begin with the same block, which links all programs
+		u.runAll(blocks[:1])
+		u.imported = blocks[0].Text
+	}
+	started := time.Now()
+	u.runAll(blocks[1:])
+	u.Logf("%s: %d commands, and %s from the one that installs until the VM is admitted (60 s is the goal)",
+		section, commands, time.Since(started).Round(100*time.Millisecond))
+	return commands
+}
+
+// leaves runs a section that uninstalls, while somebody creates VMs all the time: nobody is refused. Afterwards VMs are written, edited and deleted.
+func (u *user) leaves(section string) {
+	u.Helper()
+	raw, err := os.ReadFile("../../examples/vm.yaml")
+	if err != nil {
+		u.Fatal(err)
+	}
+	probe := filepath.Join(u.bin, "probe.yaml")
+	if err := os.WriteFile(probe, []byte(strings.Replace(string(raw), "name: demo", "generateName: probe-", 1)), 0o600); err != nil {
+		u.Fatal(err)
+	}
+	stop, ended := make(chan struct{}), make(chan []string)
+	go func() {
+		var refused []string
+		for {
+			select {
+			case <-stop:
+				ended <- refused
+				return
+			default:
+				out, err := u.node.Kubectl(u.Context(), "create", "--dry-run=server", "-f", probe)
+				if err != nil {
+					refused = append(refused, strings.TrimSpace(out))
+				}
+			}
+		}
+	}()
+	u.runAll(u.blocks(section))
+	close(stop)
+	if refused := <-ended; len(refused) > 0 {
+		u.Errorf("%s: %d creations of VMs were refused meanwhile, the first: %s", section, len(refused), refused[0])
+	}
+	u.run("kubectl label vm demo edited=yes && kubectl delete vm demo && kubectl create -f examples/vm.yaml && kubectl get vm demo")
+}
+
+// answersOnlyAPIServers: the API server, which has a certificate, gets a VM admitted, and the test, which has none, gets status 403.
+func (u *user) answersOnlyAPIServers() {
+	u.Helper()
+	u.run("kubectl label vm demo asked=yes")
+	u.run("kubectl patch vm demo --type=merge -p '{\"spec\":{\"template\":{\"metadata\":{\"labels\":{\"a\":\"b\"}}}}}'")
+	address := strings.TrimSpace(u.run("kubectl get service -n kiln-system kiln-webhook -o jsonpath={.spec.clusterIP}"))
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: u.node.Dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // who serves is not the question
+	}}
+	response, err := client.Post(fmt.Sprintf("https://%s/mutate/virtualmachines", net.JoinHostPort(address, "443")), "application/json", strings.NewReader("{}"))
+	if err != nil {
+		u.Fatal(err)
+	}
+	defer response.Body.Close()
+	said, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusForbidden || !strings.Contains(string(said), "client certificate") {
+		u.Errorf("without a certificate: status %d, '%s', %v", response.StatusCode, said, err)
+	}
+}

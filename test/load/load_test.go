@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/test/load/creates"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// TestFailingWebhook: creates with the webhooks that do nothing succeed. Without their process each fails, and is counted.
+func TestFailingWebhook(t *testing.T) {
+	t.Parallel()
+	b, err := variants[1].start(t.Context(), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	kind := creates.Kind{Namespace: "default", Instancetype: "any", Strategy: v1.RunStrategyHalted}
+	run := func(name string) Run {
+		result, err := creates.Run(t.Context(), b.config, creates.Plan{Clients: 4, Total: 15, VM: func(i int) *v1.VirtualMachine {
+			return kind.VM(fmt.Sprintf("%s-%d", name, i))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runOf(result)
+	}
+	if got := run("up"); got.Created != 15 || got.Failed != 0 {
+		t.Errorf("%+v, want 15 created", got)
+	}
+	if err := b.stopNoop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("down"); got.Created != 0 || got.Failed != 15 || !strings.Contains(strings.Join(got.Failures, " "), "failed calling webhook") {
+		t.Errorf("%+v, want 15 failures of the webhook", got)
+	}
+}
+
+// TestMedian: of an even number of runs it is the mean of the two in the middle.
+func TestMedian(t *testing.T) {
+	t.Parallel()
+	var runs []Run
+	for _, p99 := range []float64{9, 5, 9} {
+		runs = append(runs, Run{Summary: creates.Summary{P99: p99}})
+	}
+	if got := median(runs, func(r Run) float64 { return r.P99 }); got != 9 {
+		t.Errorf("median %v, want 9", got)
+	}
+	if got := median(runs[:2], func(r Run) float64 { return r.P99 }); got != 7 {
+		t.Errorf("median %v, want 7", got)
+	}
+}

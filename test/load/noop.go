@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/kilnvm/kiln/test/load/creates"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// serveNoop is the process of the webhooks that do nothing. It allows every request, and reads nothing of it but the UID that the answer must repeat.
+// It prints its address, and ends with its standard input.
+func serveNoop(args []string) error {
+	flags := flag.NewFlagSet("noop", flag.ExitOnError)
+	dir := flags.String("cert-dir", "", "folder of tls.crt and tls.key")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var mutated, validated atomic.Int64
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/count" {
+			fmt.Fprintf(w, "%d", min(mutated.Load(), validated.Load()))
+			return
+		}
+		if strings.Contains(r.URL.Path, "validate") {
+			validated.Add(1)
+		} else {
+			mutated.Add(1)
+		}
+		allow(w, r)
+	})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(listener.Addr())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		server.Close()
+	}()
+	err = server.ServeTLS(listener, filepath.Join(*dir, "tls.crt"), filepath.Join(*dir, "tls.key"))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func allow(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	var review struct {
+		Request struct {
+			UID types.UID `json:"uid"`
+		} `json:"request"`
+	}
+	if err = errors.Join(err, json.Unmarshal(raw, &review)); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer := admissionv1.AdmissionReview{Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}}
+	answer.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// startNoop starts that process, registers it in the place of Kiln's webhooks, and waits until the API server calls both.
+func (b *bench) startNoop(ctx context.Context) error {
+	dir := filepath.Join(b.Dir, "noop")
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600),
+		os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)); err != nil {
+		return err
+	}
+	self, err := program(ctx, b.Root, b.Dir)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, "noop", "--cert-dir", dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, err1 := cmd.StdinPipe()
+	stdout, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		return err
+	}
+	b.stopNoop = sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("the webhooks that do nothing: %w: %s", err, stderr.String())
+	}
+	url := "https://" + strings.TrimSpace(address)
+	if err := b.RegisterAt(ctx, url, certificate); err != nil {
+		return err
+	}
+	return b.called(ctx, url, certificate)
+}
+
+// called creates VMs until both webhooks have been called. API servers read a new configuration a moment after it is stored.
+func (b *bench) called(ctx context.Context, url string, ca []byte) error {
+	client, err := trusting(ca)
+	if err != nil {
+		return err
+	}
+	kind := creates.Kind{Namespace: "default", Strategy: v1.RunStrategyHalted}
+	for i := 0; ; i++ {
+		_, err := creates.Run(ctx, b.config, creates.Plan{Total: 1, VM: func(int) *v1.VirtualMachine { return kind.VM(fmt.Sprintf("probe-%d", i)) }})
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		response, err := client.Get(url + "/count")
+		if err != nil {
+			return err
+		}
+		count, err := io.ReadAll(response.Body)
+		if response.Body.Close(); err != nil || string(count) != "0" {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

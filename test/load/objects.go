@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// instancetypes and preference are what the VMs of all measurements name.
+var instancetypes = []string{"load.nano", "load.small", "load.medium", "load.large", "load.huge"}
+
+const preference = "load.linux"
+
+// client reads and writes as the cluster's administrator.
+func (b *bench) client() (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, v1.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.NewWithWatch(b.config, client.Options{Scheme: scheme})
+}
+
+// catalog creates the instancetypes and the preference.
+func (b *bench) catalog(ctx context.Context) error {
+	c, err := b.client()
+	if err != nil {
+		return err
+	}
+	for i, name := range instancetypes {
+		size := &v1beta1.VirtualMachineClusterInstancetype{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		size.Spec.CPU.Guest = 1 << i
+		size.Spec.Memory.Guest = *resource.NewQuantity(1<<(30+i), resource.BinarySI)
+		if err := c.Create(ctx, size); err != nil {
+			return err
+		}
+	}
+	linux := &v1beta1.VirtualMachineClusterPreference{ObjectMeta: metav1.ObjectMeta{Name: preference}}
+	linux.Spec.Devices = &v1beta1.DevicePreferences{PreferredDiskBus: v1.DiskBusVirtio, PreferredInterfaceModel: "virtio"}
+	return c.Create(ctx, linux)
+}
+
+func (b *bench) namespaces(ctx context.Context, names ...string) error {
+	c, err := b.client()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// patience bounds how long a controller may take for all VMs.
+const patience = 30 * time.Minute
+
+// workedOff waits until as many VMs have a status, which only a controller writes. It returns at once where none runs. Lists are read by
+// pages and from the API server's cache, and once a second: a full list would cost more than what it waits for.
+func (b *bench) workedOff(ctx context.Context, vms int) (time.Duration, error) {
+	begun := time.Now()
+	if !b.controlled {
+		return 0, nil
+	}
+	c, err := b.client()
+	if err != nil {
+		return 0, err
+	}
+	for time.Since(begun) < patience {
+		reported := 0
+		for next := ""; ; {
+			var page v1.VirtualMachineList
+			if err := c.List(ctx, &page, client.Limit(500), client.Continue(next)); err != nil {
+				return 0, err
+			}
+			for i := range page.Items {
+				if page.Items[i].Status.PrintableStatus != "" {
+					reported++
+				}
+			}
+			if next = page.Continue; next == "" {
+				break
+			}
+		}
+		took := time.Since(begun)
+		if reported >= vms {
+			return took, nil
+		}
+		time.Sleep(time.Second)
+	}
+	return 0, fmt.Errorf("the controller has not reported on %d VMs after %s", vms, patience)
+}
+
+// count is the number of objects of a kind of kubevirt.io/v1. It asks for one of them: the API server says how many more there are.
+func (b *bench) count(ctx context.Context, kind string) (int, error) {
+	c, err := b.client()
+	if err != nil {
+		return 0, err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1.GroupVersion.WithKind(kind + "List"))
+	if err := c.List(ctx, list, client.Limit(1)); err != nil {
+		return 0, err
+	}
+	items := len(list.Items)
+	if more := list.GetRemainingItemCount(); more != nil {
+		items += int(*more)
+	}
+	return items, nil
+}

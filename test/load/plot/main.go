@@ -1,0 +1,85 @@
+// Command plot draws the results of test/load as SVG, and writes their tables into docs/performance.md. It is a module of its own, because nothing else
+// needs a library for plots.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Results are those of test/load, in the fields that are shown.
+type Results struct {
+	Options struct {
+		Rounds, VMs, Clients, Warm, Guests, Burst int
+		Memory                                    struct{ VMs, Namespaces, Every int }
+	}
+	Cores   int
+	Machine string
+	Creates map[string][]Run
+	Guests  map[string][]Run
+	Bursts  map[string][]Run
+	Memory  []MemoryAt
+}
+
+// Run is one run of a variant. Latencies are in milliseconds.
+type Run struct {
+	Created, Failed          int
+	PerSecond, P50, P99, Max float64
+	Behind                   float64
+}
+
+// MemoryAt is the memory at one size, in bytes.
+type MemoryAt struct {
+	VMs, VMIs           int
+	Admitting           []int64
+	Webhook, Controller Process
+}
+
+// Process is one process that was started with all objects there.
+type Process struct {
+	Started, Peak, Resident int64
+	Ready, First, All       float64
+	Requests                map[string]int
+}
+
+func main() {
+	from := flag.String("in", "../../../bin/load.json", "results of test/load")
+	page := flag.String("page", "../../../docs/performance.md", "page whose generated parts are written")
+	plots := flag.String("plots", "../../../docs/performance", "folder of the plots")
+	flag.Parse()
+	if err := write(*from, *page, *plots); err != nil {
+		fmt.Fprintln(os.Stderr, "plot:", err)
+		os.Exit(1)
+	}
+}
+
+func write(from, page, plots string) error {
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var results Results
+	if err := json.Unmarshal(raw, &results); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	if err := os.MkdirAll(plots, 0o755); err != nil {
+		return err
+	}
+	for name, draw := range map[string]func(Results, string) error{"creates.svg": drawCreates, "latency.svg": drawLatency, "memory.svg": drawMemory} {
+		if err := draw(results, filepath.Join(plots, name)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	filled, err := fill(string(text), parts(results))
+	if err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	return os.WriteFile(page, []byte(filled), 0o644) //nolint:gosec // a page of the repository
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program builds this command, so that a test can start it as a process of its own too.
+func program(ctx context.Context, root, dir string) (string, error) {
+	path := filepath.Join(dir, "bin", "load")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./test/load")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building test/load: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// trusting is an HTTP client that trusts one CA, PEM.
+func trusting(ca []byte) (*http.Client, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, errors.New("no certificate in the PEM data of a CA")
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}}, nil
+}
+
+func keyPair(certificate, key []byte) (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(certificate, key)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}, err
+}
+
+// watched is a process of Kiln behind a proxy of its own.
+type watched struct {
+	*proxy
+	cmd             *exec.Cmd
+	log             string
+	health, metrics string
+	begun           time.Time
+	ended           chan struct{}
+}
+
+// startWatched starts the webhook or the controller as its service account.
+func (b *bench) startWatched(ctx context.Context, name string, more ...string) (*watched, error) {
+	account, err := b.Access("kiln-" + name)
+	if err != nil {
+		return nil, err
+	}
+	w := &watched{log: filepath.Join(b.Dir, "watched-"+name+".log"), ended: make(chan struct{})}
+	if w.proxy, err = startProxy(b.config); err != nil {
+		return nil, err
+	}
+	through := filepath.Join(b.Dir, "watched-"+name+".kubeconfig")
+	if err := w.kubeconfig(account, through); err != nil {
+		return nil, errors.Join(err, w.proxy.close())
+	}
+	if w.health, err = address(); err == nil {
+		w.metrics, err = address()
+	}
+	log, err2 := os.Create(w.log)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, errors.Join(err, w.proxy.close())
+	}
+	defer log.Close()
+	w.cmd = exec.Command(b.Program(name), append([]string{"--kubeconfig", through, "--config", filepath.Join(b.Dir, "configuration.yaml"),
+		"--namespace", b.Namespace, "--kubevirt-namespace", b.KubeVirt, "--health-probe-bind-address", w.health, "--metrics-bind-address", w.metrics}, more...)...)
+	w.cmd.Stderr = log
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	w.begun = time.Now()
+	if err := w.cmd.Start(); err != nil {
+		return nil, errors.Join(err, w.proxy.close())
+	}
+	go func() {
+		_ = w.cmd.Wait() // how it ended is in its log
+		close(w.ended)
+	}()
+	return w, w.await(ctx, func() bool { return answered("http://" + w.health + "/readyz") })
+}
+
+// await polls until a condition holds. It fails with the end of the log if the process ends.
+func (w *watched) await(ctx context.Context, holds func() bool) error {
+	for begun := time.Now(); !holds(); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.ended:
+			text, err := os.ReadFile(w.log)
+			return errors.Join(fmt.Errorf("the process has ended:\n%s", text[max(0, len(text)-4000):]), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Since(begun) > patience {
+			return fmt.Errorf("nothing after %s", patience)
+		}
+	}
+	return nil
+}
+
+func (w *watched) stop() error {
+	_ = w.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-w.ended:
+	case <-time.After(time.Minute):
+		_ = w.cmd.Process.Kill()
+		<-w.ended
+	}
+	return w.close()
+}
+
+// address is one of this machine that nothing listens on now.
+func address() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+func answered(url string) bool {
+	response, err := http.Get(url) //nolint:gosec,noctx // our own process on this machine
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// status is a field of /proc/PID/status in bytes: VmHWM is the largest resident set so far, VmRSS the one now.
+func (w *watched) status(name string) int64 {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
+	for line := range strings.Lines(string(raw)) {
+		if text, found := strings.CutPrefix(line, name+":"); found {
+			kibibytes, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
+			return kibibytes << 10
+		}
+	}
+	return 0
+}
+
+// metric is the sum of the samples of /metrics whose line begins so; -1 if it cannot be read.
+func (w *watched) metric(prefix string) float64 {
+	response, err := http.Get("http://" + w.metrics + "/metrics") //nolint:noctx // our own process on this machine
+	if err != nil {
+		return -1
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return -1
+	}
+	sum := 0.0
+	for line := range strings.Lines(string(raw)) {
+		if !strings.HasPrefix(line, prefix) {
+			continue
+		}
+		fields := strings.Fields(line)
+		value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err == nil {
+			sum += value
+		}
+	}
+	return sum
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/test/cluster"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// variant is something that is installed in a control plane, or nothing.
+type variant struct {
+	name string
+	// overlay of manifests that is installed; empty for none.
+	overlay string
+	// noop says that the webhooks that do nothing are registered.
+	noop bool
+	// admission says that the controller ends before the creates that count.
+	admission bool
+}
+
+// peerVariant is what the others are compared with: the least that a pair of webhooks costs.
+const peerVariant = "noop"
+
+// variants are in the order of docs/performance.md.
+var variants = []variant{
+	{name: "bare"},
+	{name: peerVariant, noop: true},
+	{name: "admission", overlay: "overlays/rotation", admission: true},
+	{name: "kiln", overlay: "overlays/rotation"},
+	{name: "fail-open", overlay: "overlays/fail-open"},
+}
+
+func names() (all []string) {
+	for _, v := range variants {
+		all = append(all, v.name)
+	}
+	return all
+}
+
+// chosen are the variants that the options name; an unknown name is an error.
+func chosen(o options) (found []variant, err error) {
+	for name := range strings.SplitSeq(o.Variants, ",") {
+		at := slices.IndexFunc(variants, func(v variant) bool { return v.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("no variant '%s': there are %s", name, strings.Join(names(), ", "))
+		}
+		found = append(found, variants[at])
+	}
+	return found, nil
+}
+
+// bench is a running variant.
+type bench struct {
+	*cluster.Cluster
+	variant
+	config *rest.Config
+	close  func() error
+	// controlled reports whether a controller runs.
+	controlled bool
+	// stopNoop ends the webhooks that do nothing, if the variant has them.
+	stopNoop func() error
+}
+
+// start brings up a variant in a control plane of its own with an empty etcd: what earlier runs left would make later ones slower. The control plane
+// of one variant alone runs at a time.
+func (v variant) start(ctx context.Context, root string) (*bench, error) {
+	dir, err := cluster.Dir("kiln-load")
+	if err != nil {
+		return nil, err
+	}
+	begin := cluster.StartDefinitions
+	if v.overlay != "" {
+		begin = cluster.Start
+	}
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	// By an IP address, so that no certificate has to be waited for.
+	c, err := begin(ctx, cluster.Options{Root: absolute, Dir: dir, Host: "127.0.0.1", Replicas: 2, Overlay: v.overlay})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	b := &bench{Cluster: c, variant: v, controlled: v.overlay != "", stopNoop: func() error { return nil }}
+	b.close = func() error { return errors.Join(c.Close(), b.stopNoop(), os.RemoveAll(dir)) }
+	if b.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	b.config.QPS = -1
+	if err := b.register(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+// register puts the variant's webhooks where the API server calls them without another process between.
+func (b *bench) register(ctx context.Context) error {
+	switch {
+	case b.noop:
+		return b.startNoop(ctx)
+	case b.overlay != "":
+		return b.RegisterReplicas(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+// Command probe is the container of tests. It is static and alone in its image: it serves what its pod is, fetches from others, reads files, and answers
+// admission reviews.
+package main
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == "serve":
+		return serve("")
+	case len(args) == 2 && args[0] == "serve":
+		return serve(args[1])
+	case len(args) == 2 && args[0] == "fetch":
+		return fetch(args[1])
+	case len(args) == 2 && args[0] == "cat":
+		text, err := os.ReadFile(args[1])
+		fmt.Print(string(text))
+		return err
+	case len(args) == 2 && args[0] == "touch":
+		return os.WriteFile(args[1], nil, 0o600)
+	}
+	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, or touch FILE", args)
+}
+
+// serve answers with the name of the pod, over TLS where a certificate is given.
+func serve(certificates string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s to %s\n", name, r.RemoteAddr)
+	})
+	http.HandleFunc("/admit", func(w http.ResponseWriter, r *http.Request) {
+		if err := refuse(w, r, "refused by pod "+name); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
+	})
+	fmt.Println("serving as", name)
+	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second}
+	if certificates == "" {
+		return server.ListenAndServe()
+	}
+	server.Addr = ":8443"
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	return server.ListenAndServeTLS(certificates+"/tls.crt", certificates+"/tls.key")
+}
+
+// refuse answers an admission review with no, and why.
+func refuse(w io.Writer, r *http.Request, message string) error {
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		return err
+	}
+	if review.Request == nil {
+		return fmt.Errorf("a review without a request")
+	}
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: message}}
+	return json.NewEncoder(w).Encode(review)
+}
+
+func fetch(url string) error {
+	client := http.Client{Timeout: 10 * time.Second}
+	response, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(os.Stdout, response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Require skips a test where this machine cannot have a node, whoever asks: without root and its capabilities, or without the cgroups. A program that is
+// missing is no reason: 'make deps node' gets it, and a test that needs it fails.
+func Require(t testing.TB) {
+	t.Helper()
+	if err := Incapable(); err != nil {
+		t.Skipf("SKIPPED, THIS MACHINE CANNOT RUN A KUBERNETES NODE: %v", err)
+	}
+}
+
+// capabilities that a node needs, by their numbers in capabilities(7).
+var capabilities = map[string]int{"CAP_SYS_ADMIN": unix.CAP_SYS_ADMIN, "CAP_NET_ADMIN": unix.CAP_NET_ADMIN, "CAP_MKNOD": unix.CAP_MKNOD}
+
+// Incapable tells what the machine lacks; nil means that it can run nodes.
+func Incapable() error {
+	if os.Geteuid() != 0 {
+		return errors.New("not root")
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	effective, err := effective(string(status))
+	if err != nil {
+		return err
+	}
+	for name, bit := range capabilities {
+		if effective&(1<<bit) == 0 {
+			return fmt.Errorf("root without %s", name)
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	for _, controller := range []string{"cpu", "memory", "pids", "devices", "freezer", "cpuset"} {
+		if !mounted(string(mounts), controller) {
+			return fmt.Errorf("no writable cgroup hierarchy of version 1 with controller '%s'; version 2 alone was never tried", controller)
+		}
+	}
+	return namespaces()
+}
+
+// effective reads the effective capabilities of a process, a hexadecimal number.
+func effective(status string) (bits uint64, err error) {
+	for line := range strings.Lines(status) {
+		if value, found := strings.CutPrefix(line, "CapEff:"); found {
+			_, err := fmt.Sscanf(strings.TrimSpace(value), "%x", &bits)
+			return bits, err
+		}
+	}
+	return 0, errors.New("/proc/self/status has no CapEff")
+}
+
+// mounted tells whether a hierarchy with the controller is mounted, not read-only.
+func mounted(mounts, controller string) bool {
+	for line := range strings.Lines(mounts) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[2] != "cgroup" {
+			continue
+		}
+		options := "," + fields[3] + ","
+		if strings.Contains(options, ","+controller+",") && strings.Contains(options, ",rw,") {
+			return true
+		}
+	}
+	return false
+}
+
+// namespaces tries to make those of a node, with a mount in them: a container's seccomp or AppArmor profile may forbid what capabilities allow.
+func namespaces() error {
+	const overlay = "mount -t tmpfs tmpfs /tmp && mkdir /tmp/u /tmp/w && mount -t overlay -o lowerdir=/etc,upperdir=/tmp/u,workdir=/tmp/w over /etc"
+	cmd := exec.Command("unshare", "--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", overlay)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("namespaces with an overlay cannot be made: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/kilnvm/kiln/test/cluster"
+)
+
+// supervisor is the program of test/controlplane that owns the nodes. It ends them when its standard input ends, which happens however
+// this process ends.
+type supervisor struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	out   *bufio.Reader
+	dir   string
+	said  said
+	mutex sync.Mutex
+	ended bool
+}
+
+// supervise builds the supervisor and runs it, still without a node.
+func supervise(ctx context.Context, o Options) (*supervisor, error) {
+	root, err := root()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := cluster.Dir("kiln-node")
+	if err != nil {
+		return nil, err
+	}
+	s := &supervisor{dir: dir}
+	program, err := cluster.Supervisor(ctx, root, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	args := []string{"node", "run", "--dir", filepath.Join(dir, "nodes"), "--kubelet", o.Kubelet}
+	for _, arg := range o.APIServer {
+		args = append(args, "--api-server", arg)
+	}
+	s.cmd = exec.Command(program, args...)
+	s.cmd.Dir = root
+	s.cmd.Stderr = &s.said
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func (s *supervisor) start() (err error) {
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	s.out = bufio.NewReader(out)
+	return s.cmd.Start()
+}
+
+// add starts a node by its name and waits until it is ready, or the supervisor or the context has ended.
+func (s *supervisor) add(ctx context.Context, name string) (*Node, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if _, err := fmt.Fprintln(s.stdin, name); err != nil {
+		return nil, fmt.Errorf("the supervisor of the nodes has ended: %w\n%s", err, s.said.text())
+	}
+	n := &Node{supervisor: s}
+	answered := make(chan error, 1)
+	go func() {
+		line, err := s.out.ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(line, n)
+		}
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			return nil, fmt.Errorf("node '%s' did not start: %w\n%s", name, err, s.said.text())
+		}
+	case <-ctx.Done():
+		return nil, fmt.Errorf("node '%s' did not start: %w\n%s", name, context.Cause(ctx), s.said.text())
+	}
+	return n, n.importSandbox(ctx)
+}
+
+// close is done once; later calls do nothing.
+func (s *supervisor) close() error {
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	err := errors.Join(s.stdin.Close(), s.cmd.Wait())
+	if err != nil {
+		err = fmt.Errorf("ending the nodes: %w\n%s", err, s.said.text())
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// logs are the last lines of each program.
+func (s *supervisor) logs() string {
+	const most = 3000
+	var all strings.Builder
+	fmt.Fprintf(&all, "== supervisor\n%s\n", s.said.text())
+	files, _ := filepath.Glob(filepath.Join(s.dir, "nodes", "*", "*.log"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		fmt.Fprintf(&all, "== %s\n%s\n", strings.TrimPrefix(file, s.dir), text[max(0, len(text)-most):])
+	}
+	return all.String()
+}
+
+// said is what the supervisor has written, which is read while it writes.
+type said struct {
+	mutex  sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.buffer.Write(p)
+}
+
+func (s *said) text() string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.buffer.String()
+}
+
+// root is the folder of the repository, at or above the working directory.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test", "controlplane", "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("the working directory is not in a checkout of kiln")
+}

@@ -1,0 +1,35 @@
+// Package page reads the commands of a page of docs, so that a test runs what a reader would.
+package page
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Block is a fenced block of code of a page.
+type Block struct{ Language, Text string }
+
+var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+
+// Blocks returns the blocks of code in a section of a page. The test fails if the page has no such section, or the section has no block.
+func Blocks(t testing.TB, file, section string) (blocks []Block) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(raw), "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("%s has no section '%s'", file, section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, block := range fence.FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, Block{Language: block[1], Text: block[2]})
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("section '%s' of %s has no commands", section, file)
+	}
+	return blocks
+}

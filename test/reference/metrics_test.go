@@ -1,0 +1,89 @@
+package reference
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/admission"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/guestpolicy"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/node"
+	"github.com/kilnvm/kiln/test/golden"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const metricsHeading = `# Metrics
+
+Every metric of Kiln. 'make golden' writes this page from the collectors that the programs register; 'test/promtool' compares it with what they serve.
+Beside these, '/metrics' has those of Go, client-go and controller-runtime: 'workqueue_depth', 'controller_runtime_reconcile_errors_total',
+'leader_election_master_status', 'controller_runtime_webhook_requests_in_flight' and more.
+
+Values of labels are constants of Kiln, except 'policy' and 'frontend_profile', which are names of administrators' objects. No label has a text, a name or
+a namespace of a tenant: tenants cannot make series.
+`
+
+// TestReference writes the page about metrics.
+func TestReference(t *testing.T) {
+	var page strings.Builder
+	page.WriteString(metricsHeading)
+	for _, program := range []struct {
+		name       string
+		collectors []prometheus.Collector
+	}{
+		{"Webhook and controller", command.Metrics(&clusterconfig.Watcher{})},
+		{"Webhook", append(admission.Metrics(), guestpolicy.Violations, &certs.Served{})},
+		{"Controller", []prometheus.Collector{&lifecycle.Counts{}}},
+		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
+	} {
+		var rows []string
+		for _, collector := range program.collectors {
+			rows = append(rows, rowsOf(t, collector)...)
+		}
+		slices.Sort(rows)
+		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n%s", program.name, strings.Join(rows, ""))
+	}
+	golden.Compare(t, "../../docs/reference/metrics.md", page.String())
+}
+
+// described is how client_golang prints a Desc, which has no other way to read it.
+var described = regexp.MustCompile(`^Desc\{fqName: "([a-z_]+)", help: "(.*?)"(?:, unit: "[a-z]*")?, constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+
+func rowsOf(t *testing.T, collector prometheus.Collector) (rows []string) {
+	t.Helper()
+	all := make(chan *prometheus.Desc, 100)
+	collector.Describe(all)
+	close(all)
+	for desc := range all {
+		parts := described.FindStringSubmatch(desc.String())
+		if parts == nil {
+			t.Fatalf("cannot read %s", desc)
+		}
+		var labels []string
+		for _, label := range strings.FieldsFunc(parts[3]+","+parts[4], func(r rune) bool { return r == ',' }) {
+			name, _, _ := strings.Cut(label, "=")
+			labels = append(labels, "`"+name+"`")
+		}
+		meaning := strings.ReplaceAll(parts[2], "|", `\|`)
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |\n", parts[1], typeOf(collector), strings.Join(labels, ", "), meaning))
+	}
+	return rows
+}
+
+// typeOf returns the type that a collector's metrics have. Those that are no vector and no single metric are Kiln's own, and show what is now.
+func typeOf(collector prometheus.Collector) string {
+	switch collector.(type) {
+	case *prometheus.HistogramVec:
+		return "histogram"
+	case prometheus.Gauge, *prometheus.GaugeVec:
+		return "gauge"
+	case prometheus.Counter, *prometheus.CounterVec:
+		return "counter"
+	}
+	return "gauge"
+}

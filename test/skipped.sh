@@ -1,0 +1,11 @@
+#!/bin/sh
+# Says which tests 'make test' has left out on this machine, from gotestsum's records bin/tests-*.json: it proves nothing about them. The reasons are in
+# gotestsum's summaries above. Linux machines without root or cgroups of version 1 skip all tests that need a Kubernetes node, see test/node/require.go.
+set -eu
+list=$(cat bin/tests-*.json | grep '"Action":"skip"' | sed -n 's/.*"Package":"\([^"]*\)","Test":"\([^"]*\)".*/  \1 \2/p' | sort)
+if [ -z "$list" ]; then
+	echo "make test: no test was skipped"
+	exit 0
+fi
+echo "make test: $(echo "$list" | wc -l) TESTS WERE SKIPPED ON THIS MACHINE:"
+echo "$list"
