@@ -5,7 +5,7 @@ LOAD ?=
 PROPS ?= 2000
 FUZZTIME ?= 1m
 # What 'make faults' runs beside this tree: the last commit before controllers and webhooks of different versions had a test.
-OLD ?= 6636861
+OLD ?= d98fae3
 RATE ?= 30
 # Set by 'make nightly': tests that it alone runs, see test/nightly.
 NIGHTLY ?=
