@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -42,13 +43,15 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 	if o.Scheme, err = scheme(); err != nil {
 		return nil, err
 	}
-	if o.Cache, err = cached(); err != nil {
+	relisted := &unchanged{}
+	if o.Cache, err = cached(relisted.transform); err != nil {
 		return nil, err
 	}
 	mgr, err := p.Manager(o)
 	if err != nil {
 		return nil, err
 	}
+	relisted.known = in(mgr.GetCache())
 	e := &Engine{Manager: mgr}
 	e.Live, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -78,14 +81,15 @@ func scheme() (*runtime.Scheme, error) {
 		v1.AddToScheme(all), v1alpha1.AddToScheme(all))
 }
 
-// cached are the options of the cache. Most ControllerRevisions of a cluster are those of stateful and daemon sets.
-func cached() (cache.Options, error) {
+// cached are the options of the cache, with the transform of kinds that have none of their own. Most ControllerRevisions of a cluster are those
+// of stateful and daemon sets.
+func cached(transform toolscache.TransformFunc) (cache.Options, error) {
 	named, err := labels.NewRequirement(revision.Selector, selection.Exists, nil)
 	if err != nil {
 		return cache.Options{}, err
 	}
 	return cache.Options{
-		DefaultTransform: Slim,
+		DefaultTransform: transform,
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*named)},
 			&corev1.Namespace{}:          {Transform: slimNamespace},
