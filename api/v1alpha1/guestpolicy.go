@@ -89,8 +89,8 @@ type GuestPolicySpec struct {
 
 // GuestPolicyMatch bounds which objects a policy judges.
 type GuestPolicyMatch struct {
-	// resources are virtualmachines and virtualmachineinstances. A policy for virtualmachines alone is evaded by whoever may create a
-	// VirtualMachineInstance. VMIs of VMs are not judged again. Default: both.
+	// resources are virtualmachines and virtualmachineinstances. A policy for virtualmachines alone does not judge a
+	// VirtualMachineInstance that a user creates without a VM. VMIs of VMs are not judged again. Default: both.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=set

@@ -59,7 +59,7 @@ func in(informers cache.Cache) func(client.Object) client.Object {
 		if !ok {
 			return nil
 		}
-		found, exists, err := shared.GetIndexer().GetByKey(client.ObjectKeyFromObject(of).String())
+		found, exists, err := shared.GetIndexer().Get(of)
 		if err != nil || !exists {
 			return nil
 		}

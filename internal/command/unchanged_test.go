@@ -1,10 +1,13 @@
 package command
 
 import (
+	"context"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -68,5 +71,33 @@ func TestEmptyTemplatesAreOne(t *testing.T) {
 	}
 	if emptyTemplate.Spec.Hostname != "" || emptyTemplate.ObjectMeta.Labels != nil {
 		t.Errorf("the shared template was written to: %+v", emptyTemplate)
+	}
+}
+
+// oneInformer is a cache with one informer for all kinds.
+type oneInformer struct {
+	cache.Cache
+	toolscache.SharedIndexInformer
+}
+
+func (o oneInformer) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return o.SharedIndexInformer, nil
+}
+
+// TestObjectsOfInformersAreFound: by namespace and name, and by the name alone for kinds without a namespace.
+func TestObjectsOfInformersAreFound(t *testing.T) {
+	informer := oneInformer{SharedIndexInformer: toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &v1.VirtualMachine{}, 0, toolscache.Indexers{})}
+	for _, namespace := range []string{"shop", ""} {
+		stored := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cart"}}
+		if err := informer.GetIndexer().Add(stored); err != nil {
+			t.Fatal(err)
+		}
+		if got := in(informer)(stored.DeepCopy()); got != client.Object(stored) {
+			t.Errorf("namespace '%s': found %v", namespace, got)
+		}
+		other := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}
+		if got := in(informer)(other); got != nil {
+			t.Errorf("namespace '%s': found %v under another name", namespace, got)
+		}
 	}
 }

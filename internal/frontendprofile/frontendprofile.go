@@ -10,7 +10,6 @@ import (
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/config"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,16 +45,11 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// write patches the status if the condition differs. A merge patch replaces the whole list of conditions, so it carries the resourceVersion that was
-// read. A profile that was deleted meanwhile is no error.
+// write patches the status if the condition differs.
 func (c *Controller) write(ctx context.Context, profile *v1alpha1.FrontendProfile, judgement metav1.Condition) error {
 	judged := profile.DeepCopy()
 	meta.SetStatusCondition(&judged.Status.Conditions, judgement)
-	if equality.Semantic.DeepEqual(profile.Status, judged.Status) {
-		return nil
-	}
-	err := c.Client.Status().Patch(ctx, judged, client.MergeFromWithOptions(profile, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(err)
+	return condition.Write(ctx, c.Client, profile, judged)
 }
 
 // inForce returns the condition of a profile; highest is the one in force, or nil.

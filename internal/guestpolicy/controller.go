@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/policy"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,12 +33,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	judged := stored.DeepCopy()
 	meta.SetStatusCondition(&judged.Status.Conditions, accepted(&stored))
-	if equality.Semantic.DeepEqual(stored.Status, judged.Status) {
-		return ctrl.Result{}, nil
-	}
-	// A merge patch replaces the whole list of conditions: with the resourceVersion it fails, and is tried again, if another writer changed them.
-	err := c.Client.Status().Patch(ctx, judged, client.MergeFromWithOptions(&stored, client.MergeFromWithOptimisticLock{}))
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	return ctrl.Result{}, condition.Write(ctx, c.Client, &stored, judged)
 }
 
 // longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition.
@@ -46,12 +41,12 @@ const longest = 32768
 
 // accepted returns condition Accepted of a policy.
 func accepted(of *v1alpha1.GuestPolicy) metav1.Condition {
-	condition := metav1.Condition{
+	judgement := metav1.Condition{
 		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, ObservedGeneration: of.Generation,
 	}
 	if _, mistakes := policy.Compile(of); len(mistakes) > 0 {
-		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotCompiled
-		condition.Message = fmt.Sprintf("%.*s", longest, "failurePolicy decides about every object that this policy matches: "+mistakes.ToAggregate().Error())
+		judgement.Status, judgement.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotCompiled
+		judgement.Message = fmt.Sprintf("%.*s", longest, "failurePolicy decides about every object that this policy matches: "+mistakes.ToAggregate().Error())
 	}
-	return condition
+	return judgement
 }

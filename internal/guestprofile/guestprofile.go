@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/profile"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,21 +98,15 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: refresh}, errors.Join(errs...)
 }
 
-// write patches a status that differs. The patch carries the resourceVersion that was read: it fails, and is tried again, if another writer was
-// faster. A profile that was deleted meanwhile is no error.
+// write patches a status that differs.
 func (c *Controller) write(ctx context.Context, one *judged) error {
 	now := one.object.DeepCopyObject().(client.Object)
-	was := statusOf(one.object)
 	status := statusOf(now)
 	status.Selected = one.status.Selected
-	for _, condition := range one.status.Conditions {
-		meta.SetStatusCondition(&status.Conditions, condition)
+	for _, judgement := range one.status.Conditions {
+		meta.SetStatusCondition(&status.Conditions, judgement)
 	}
-	if equality.Semantic.DeepEqual(was, status) {
-		return nil
-	}
-	err := c.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(one.object, client.MergeFromWithOptimisticLock{}))
-	if err = client.IgnoreNotFound(err); err != nil {
+	if err := condition.Write(ctx, c.Client, one.object, now); err != nil {
 		return fmt.Errorf("status of %s '%s': %w", one.kind, client.ObjectKeyFromObject(one.object), err)
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,18 +47,13 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// write patches the status if a condition differs. A merge patch replaces the whole list of conditions, so it carries the resourceVersion that was
-// read: it fails, and is tried again, if another writer changed the list since. A profile that was deleted meanwhile is no error.
+// write patches the status if a condition differs.
 func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
 	judged := profile.DeepCopy()
-	for _, condition := range conditions {
-		meta.SetStatusCondition(&judged.Status.Conditions, condition)
+	for _, judgement := range conditions {
+		meta.SetStatusCondition(&judged.Status.Conditions, judgement)
 	}
-	if equality.Semantic.DeepEqual(profile.Status, judged.Status) {
-		return nil
-	}
-	err := c.Client.Status().Patch(ctx, judged, client.MergeFromWithOptions(profile, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(err)
+	return condition.Write(ctx, c.Client, profile, judged)
 }
 
 // longest is the API server's maximum for the message of a condition, in characters: maxLength of metav1.Condition. A longer message would

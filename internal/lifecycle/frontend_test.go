@@ -24,7 +24,7 @@ func (c *cluster) inForce(name string) {
 	c.controller.Configuration = func() config.Cluster { return now }
 }
 
-// frontend is what the launcher of the guest is told; empty for Kiln's own values.
+// frontend returns the frontend values in the record that the launcher reads; empty for Kiln's own values.
 func (c *cluster) frontend() string {
 	c.Helper()
 	c.phase(v1.Scheduled)

@@ -43,7 +43,8 @@ func (r *hardwareReconciler) register(mgr ctrl.Manager) error {
 }
 
 // frontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the one in force for a VMI that is pinned to none. The
-// launcher is told what the revision holds: it needs no right to read revisions, and an annotation that a tenant edits later changes nothing.
+// controller writes the values of the revision into the record. So the launcher needs no right to read revisions, and a later edit of an annotation
+// changes nothing.
 func (c *Controller) frontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
 	defaults, err := c.resolver().Configuration(ctx, vmi)
 	if err != nil || defaults == nil {

@@ -53,7 +53,7 @@ func engines(all []currentProfile) []*profile.Profile {
 	return found
 }
 
-// maxProfiles is how many GuestProfiles of a namespace are read: whoever may write them would otherwise decide what a review costs.
+// maxProfiles is how many GuestProfiles of a namespace are read. It bounds the cost of a review, because tenants write GuestProfiles.
 const maxProfiles = 256
 
 func refusedProfiles(value, detail string) *field.Error {

@@ -25,7 +25,7 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, spec []byte) {
 		written := &v1alpha1.GuestPolicy{}
 		if len(spec) > 4096 || yaml.Unmarshal(spec, &written.Spec) != nil {
-			t.Skip()
+			t.Skip("no spec of a GuestPolicy, or longer than needed")
 		}
 		start := time.Now()
 		defer func() {
@@ -57,7 +57,7 @@ func FuzzExpression(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, expression string) {
 		if len(expression) > 2048 {
-			t.Skip()
+			t.Skip("longer than needed")
 		}
 		compiled, _ := policy.Compile(&v1alpha1.GuestPolicy{Spec: validations(expression)})
 		policy.Judge(nil, []*policy.Policy{compiled}, small())

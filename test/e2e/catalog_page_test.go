@@ -3,49 +3,32 @@ package e2e
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/test/page"
 )
 
-// exits finds the exit status that a block of the page names for its last command.
-var exits = regexp.MustCompile(`# exit status (\d)\n$`)
-
 // TestCatalogFromAnEmptyFolder runs the commands of docs/catalog.md. The VM that the first version made stays as it is after each of them.
 func TestCatalogFromAnEmptyFolder(t *testing.T) {
 	h := newShop(t)
 	t.Cleanup(func() { h.uninstalled("web") })
-	var said, before, uid string
-	scripts, shown := 0, 0
-	for _, block := range page.Blocks(t, "../../docs/catalog.md", "From an empty folder") {
-		language, text := block.Language, strings.ReplaceAll(block.Text, "registry.example.org", h.host)
-		if language == "" {
-			if missing := missingLine(said, text); missing != "" {
-				t.Fatalf("the output has no '%s':\n%s", missing, said)
-			}
-			shown++
-			continue
-		}
-		want, status := 0, 0
-		if match := exits.FindStringSubmatch(text); match != nil {
-			want, _ = strconv.Atoi(match[1])
-		}
-		if said, status = h.run(text); status != want {
-			t.Fatalf("%s\nexit status %d, want %d:\n%s", text, status, want, said)
-		}
-		scripts++
+	blocks := page.Blocks(t, "../../docs/catalog.md", "From an empty folder")
+	for i := range blocks {
+		blocks[i].Text = strings.ReplaceAll(blocks[i].Text, "registry.example.org", h.host)
+	}
+	var before, uid string
+	scripts, shown := h.walk(blocks, func(script string) {
 		switch {
 		case before != "":
-			h.same(text, "old", before)
+			h.same(script, "old", before)
 		case h.exists("vmi", "old"):
 			before, uid = h.running("old"), string(h.get("vmi", "old").GetUID())
 		}
-		if version := regexp.MustCompile(`catalog install \S+:(\d\.\d\.\d) `).FindStringSubmatch(text); version != nil {
+		if version := regexp.MustCompile(`catalog install \S+:(\d\.\d\.\d) `).FindStringSubmatch(script); version != nil {
 			h.awaitVersion(version[1], before)
 		}
-	}
+	})
 	if scripts != 14 || shown != 10 {
 		t.Errorf("%d scripts and %d outputs: the page has another form than this test reads", scripts, shown)
 	}

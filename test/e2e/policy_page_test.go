@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,28 +15,11 @@ func TestPolicyFromAnEmptyFolder(t *testing.T) {
 		h.kubectlAfter("delete", "namespace", "shop", "--ignore-not-found", "--wait=false")
 		h.kubectlAfter("delete", "virtualmachineclusterinstancetype", "u1.tiny", "m1.tiny", "--ignore-not-found")
 	})
-	said, scripts, shown := "", 0, 0
-	for _, block := range page.Blocks(t, "../../docs/policy.md", "From a sentence to a refused VM") {
-		language, text := block.Language, block.Text
-		if language == "" {
-			if missing := missingLine(said, text); missing != "" {
-				t.Fatalf("the output has no '%s':\n%s", missing, said)
-			}
-			shown++
-			continue
-		}
-		want, status := 0, 0
-		if match := exits.FindStringSubmatch(text); match != nil {
-			want, _ = strconv.Atoi(match[1])
-		}
-		if said, status = h.run(text); status != want {
-			t.Fatalf("%s\nexit status %d, want %d:\n%s", text, status, want, said)
-		}
-		scripts++
-		if strings.HasPrefix(text, "kubectl apply -f policies/u1.yaml") {
+	scripts, shown := h.walk(page.Blocks(t, "../../docs/policy.md", "From a sentence to a refused VM"), func(script string) {
+		if strings.HasPrefix(script, "kubectl apply -f policies/u1.yaml") {
 			h.awaitPolicy()
 		}
-	}
+	})
 	if scripts != 13 || shown != 7 {
 		t.Errorf("%d scripts and %d outputs: the page has another form than this test reads", scripts, shown)
 	}

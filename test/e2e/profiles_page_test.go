@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,26 +16,8 @@ func TestProfilesPage(t *testing.T) {
 	})
 	scripts, shown := 0, 0
 	for _, section := range []string{"From an empty folder", "From presets to profiles"} {
-		said := ""
-		for _, block := range page.Blocks(t, "../../docs/profiles.md", section) {
-			language, text := block.Language, block.Text
-			if language == "" {
-				if missing := missingLine(said, text); missing != "" {
-					t.Fatalf("the output has no '%s':\n%s", missing, said)
-				}
-				shown++
-				continue
-			}
-			want, status := 0, 0
-			if match := exits.FindStringSubmatch(text); match != nil {
-				want, _ = strconv.Atoi(match[1])
-			}
-			if said, status = h.run(text); status != want {
-				t.Fatalf("%s\nexit status %d, want %d:\n%s", text, status, want, said)
-			}
-			scripts++
-			h.awaitProfiles(text)
-		}
+		ran, compared := h.walk(page.Blocks(t, "../../docs/profiles.md", section), h.awaitProfiles)
+		scripts, shown = scripts+ran, shown+compared
 	}
 	if scripts != 10 || shown != 7 {
 		t.Errorf("%d scripts and %d outputs: the page has another form than this test reads", scripts, shown)

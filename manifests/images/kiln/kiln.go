@@ -51,7 +51,8 @@ func Of(from programs.Sources, p programs.Platform, dir string) (archive.Image, 
 	return image, nil
 }
 
-// config starts the command line: whoever wants another program names it, as the Deployments do.
+// config makes kubectl-kiln the entrypoint, so that a container of the image is the command line. The Deployments run other programs of the image by
+// `command`.
 func config(from programs.Sources) archive.Config {
 	labels := map[string]string{
 		ocispec.AnnotationTitle:       "kiln",
