@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
@@ -22,9 +20,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// gcPercent is how far the heap grows over what is in use before it is collected, unless GOGC says otherwise. The heap is the cache of VMs, which lives
-// for hours. Go's own 100 keeps as much memory again for garbage.
-const gcPercent = 40
+// garbage is for command.BoundGarbage, in bytes. The heap is the cache of VMs, which lives for hours.
+const garbage = 16 << 20
 
 // options are the flags of the process, with the built-in rotation of the webhook's certificate. collect is the grace period of the collector.
 type options struct {
@@ -64,9 +61,7 @@ func root() *cobra.Command {
 // the Lease it waits: two controllers would create the VMIs of one VM in a race.
 func run(ctx context.Context, o options) error {
 	command.Log(o.LogLevel)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	command.BoundGarbage(garbage)
 	// The name of the Lease is also in the Role of manifests/rbac/controller.yaml.
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{LeaderElectionID: "kiln-controllers"})
 	if err != nil {

@@ -18,6 +18,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
+// garbage is for command.BoundGarbage, in bytes. The heap is revisions and compiled policies, which live for hours.
+const garbage = 8 << 20
+
 func main() { command.Main(root()) }
 
 // root returns the command with the defaults of its flags, which fit the manifests of manifests/webhook: health checks are served,
@@ -38,6 +41,7 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("--log-refusals is %s, use debug or info: a mistake of a user is no fault", o.refusals)
 	}
 	command.Log(o.LogLevel)
+	command.BoundGarbage(garbage)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 
 const (
 	// statusesPerSecond and statusBurst bound the first statuses that are written at once, storm or not.
-	statusesPerSecond = 5
-	statusBurst       = 20
+	statusesPerSecond = 2
+	statusBurst       = 10
 	// stormEnd is the time without a status that had to wait after which a storm has ended.
 	stormEnd = 2 * time.Second
 	// lookAgain is the time after which a VM that waits is looked at again.
