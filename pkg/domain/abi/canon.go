@@ -19,6 +19,8 @@ type layout struct {
 	fields []slot
 	// element of a pointer or list.
 	element *layout
+	// address marks libvirtxml.DomainAddress.
+	address bool
 }
 
 // slot is a field of a struct: its index and its name in libvirtxml.
@@ -42,7 +44,7 @@ func describe(t reflect.Type, known map[reflect.Type]*layout) *layout {
 	if l := known[t]; l != nil {
 		return l
 	}
-	l := &layout{}
+	l := &layout{address: t == reflect.TypeFor[libvirtxml.DomainAddress]()}
 	known[t] = l
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
@@ -116,6 +118,11 @@ func (l *layout) write(out []byte, v reflect.Value) []byte {
 		}
 		return append(out, ']')
 	case reflect.Struct:
+		if l.address {
+			if a := v.Addr().Interface().(*libvirtxml.DomainAddress); onlyPCI(a) {
+				return writePCI(out, a.PCI)
+			}
+		}
 		out = append(out, '{')
 		for _, f := range l.fields {
 			field := v.Field(f.index)
@@ -140,4 +147,31 @@ func (l *layout) write(out []byte, v reflect.Value) []byte {
 	}
 	// A test covers all types of libvirtxml: a kind that were left out here would be a change of hardware that no digest shows.
 	panic("no canonical text of " + v.Type().String())
+}
+
+// onlyPCI reports whether writePCI knows all that an address has.
+func onlyPCI(a *libvirtxml.DomainAddress) bool {
+	p := a.PCI
+	return p != nil && *a == libvirtxml.DomainAddress{PCI: p} && *p == libvirtxml.DomainAddressPCI{
+		Domain: p.Domain, Bus: p.Bus, Slot: p.Slot, Function: p.Function, MultiFunction: p.MultiFunction}
+}
+
+// writePCI appends what write would append for a PCI address. Most devices have one: reflection took a third of the time of a digest for them.
+func writePCI(out []byte, a *libvirtxml.DomainAddressPCI) []byte {
+	number := func(name string, n *uint) {
+		if n != nil {
+			out = append(strconv.AppendUint(append(out, name...), uint64(*n), 10), ' ')
+		}
+	}
+	out = append(out, "{PCI:{"...)
+	number("Domain:", a.Domain)
+	number("Bus:", a.Bus)
+	number("Slot:", a.Slot)
+	number("Function:", a.Function)
+	if text := a.MultiFunction; text != "" {
+		out = append(out, "MultiFunction:"...)
+		out = append(strconv.AppendInt(out, int64(len(text)), 10), '\'')
+		out = append(append(out, text...), ' ')
+	}
+	return append(out, "} }"...)
 }

@@ -61,3 +61,24 @@ func TestCanonical(t *testing.T) {
 		t.Errorf("an empty list is %q and none %q", empty, unset)
 	}
 }
+
+// TestPCIAddress: the shorter way of an address gives the text of the general one.
+func TestPCIAddress(t *testing.T) {
+	t.Parallel()
+	slow := *layouts[reflect.TypeFor[libvirtxml.DomainAddress]()]
+	slow.address = false
+	zero, bus := uint(0), uint(17)
+	for _, pci := range []libvirtxml.DomainAddressPCI{
+		{}, {Bus: &bus}, {Domain: &zero, Bus: &bus, Slot: &zero, Function: &zero}, {Slot: &bus, MultiFunction: "on"},
+		{Domain: &zero, Bus: &bus, Slot: &zero, Function: &zero, MultiFunction: "on' }"}, {Bus: &bus, ZPCI: &libvirtxml.DomainAddressZPCI{UID: &bus}},
+	} {
+		a := &libvirtxml.DomainAddress{PCI: &pci}
+		if got, want := string(canonical(nil, a)), string(slow.write(nil, reflect.ValueOf(a).Elem())); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	both := &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{}, USB: &libvirtxml.DomainAddressUSB{Bus: &bus}}
+	if got, want := string(canonical(nil, both)), string(slow.write(nil, reflect.ValueOf(both).Elem())); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
