@@ -81,6 +81,7 @@ nightly: ## what takes hours: every test, mutants and properties, fuzz targets f
 	$(MAKE) test NIGHTLY=yes
 	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
 	PROPS=100000 go test -count=1 -v -timeout 4h -run 'Laws|AreLegalProfiles' ./test/corpus
+	RUNS=500 go test -count=1 -timeout 2h ./test/model
 	$(MAKE) fuzz FUZZTIME=10m
 	$(MAKE) faults
 	$(MAKE) older
@@ -90,8 +91,9 @@ conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
 	@test -n "$(CORPUS)" || { echo "conformance: CORPUS=dir names the folder of recorded answers"; exit 2; }
 	go run ./test/conformance -corpus $(CORPUS) -only "$(ONLY)"
 
-bench: ## time and memory beside their limits in the same run
-	go test -run '^$$' -bench . -benchmem ./test/bench
+bench: ## time and memory beside their limits in the same run, into bin/bench.txt
+	@mkdir -p bin
+	set -o pipefail; go test -run '^$$' -bench . -benchmem -count 5 ./test/bench | tee bin/bench.txt
 
 image: ## the image 'kiln' for this machine, as the OCI archive bin/images/kiln.tar
 	go run ./manifests/images -o bin/images -version '$(VERSION)' kiln
@@ -104,7 +106,8 @@ reproduce: release ## make the release of HEAD again, in another folder with an 
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git clone -q . "$$dir/elsewhere" && \
 	  GOCACHE="$$dir/cache" $(MAKE) -C "$$dir/elsewhere" release VERSION='$(VERSION)' && \
 	  diff bin/release/SHA256SUMS "$$dir/elsewhere/bin/release/SHA256SUMS" && echo "reproduced: $$(wc -l <bin/release/SHA256SUMS) files are equal"
-load: controlplane ## creates a second and memory beside their peers, into docs/performance.md: more than an hour (LOAD="-only creates -rounds 1" for less)
+
+load: controlplane bench ## creates a second and memory beside their peers, into docs/performance.md: more than an hour (LOAD="-only creates -rounds 1" for less)
 	go run ./test/load $(LOAD)
 	go -C test/load/plot run .
 

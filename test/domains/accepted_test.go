@@ -43,7 +43,7 @@ var changed = map[string]string{
 func TestEveryAcceptedGuest(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)
-	reasons := map[string]int{}
+	reasons, judged := map[string]int{}, map[string]string{}
 	for id, vmi := range acceptedGuests(t) {
 		host := backend.Assumed(vmi.Spec.Architecture)
 		rendered, errs := render.Domain(render.Machine{VMI: vmi, Defaults: cluster(t).Frontend, Host: host, Bindings: backend.AssumedBindings(vmi)})
@@ -52,8 +52,18 @@ func TestEveryAcceptedGuest(t *testing.T) {
 			continue
 		}
 		dom := libvirt.Emulated(rendered.Documents.Domain)
-		reason := judge(t, d, id, dom)
-		reasons[reason]++
+		xml, err := dom.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if judged[xml] == "" { // recorded VMIs differ in what no domain shows: every fourth document was there before
+			stored, err := d.Define(xml)
+			judged[xml] = judge(t, id, definition{dom, stored, err})
+			if err == nil && d.Undefine(dom.Name) != nil {
+				t.Errorf("%s: libvirt keeps it", id)
+			}
+		}
+		reasons[judged[xml]]++
 	}
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		t.Logf("%5d %s", reasons[reason], reason)
@@ -67,28 +77,28 @@ func TestEveryAcceptedGuest(t *testing.T) {
 	}
 }
 
+// definition is a domain, and the document that libvirt stored of it or the error why not.
+type definition struct {
+	dom    *libvirtxml.Domain
+	stored string
+	err    error
+}
+
 // judge is 'defined', or what the guest would need.
-func judge(t *testing.T, d *libvirt.Daemon, id string, dom *libvirtxml.Domain) string {
+func judge(t *testing.T, id string, of definition) string {
 	t.Helper()
-	xml, err := dom.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := d.Define(xml)
-	if err != nil {
+	if of.err != nil {
 		for says, needs := range undefinable {
-			if strings.Contains(err.Error(), says) {
+			if strings.Contains(of.err.Error(), says) {
 				return needs
 			}
 		}
-		t.Errorf("%s: libvirt refuses it: %v", id, err)
+		t.Errorf("%s: libvirt refuses it: %v", id, of.err)
 		return "refused"
 	}
-	if err := d.Undefine(dom.Name); err != nil {
-		t.Error(err)
-	}
+	dom := of.dom
 	var read libvirtxml.Domain
-	if err := read.Unmarshal(stored); err != nil {
+	if err := read.Unmarshal(of.stored); err != nil {
 		t.Fatal(err)
 	}
 	read.OS.Type.Machine = dom.OS.Type.Machine // what the alias stands for

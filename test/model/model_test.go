@@ -23,10 +23,10 @@ import (
 // history is how many operations a run has at least.
 const history = 60
 
-// TestStoreAndCollector runs RUNS random histories (default 20), from SEED on (else from the clock). A history is repeated by
+// TestStoreAndCollector runs RUNS random histories (default 10), from SEED on (else from the clock). A history is repeated by
 // its seed alone: RUNS=1 SEED=n.
 func TestStoreAndCollector(t *testing.T) {
-	runs, seed := number(t, "RUNS", 20), uint64(number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
+	runs, seed := number(t, "RUNS", 10), uint64(number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("%d histories from SEED=%d on", runs, seed)
 	var done tally
 	t.Cleanup(func() { t.Log(done.String()) })

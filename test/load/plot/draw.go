@@ -64,6 +64,17 @@ func addBars(p *plot.Plot, groups ...group) error {
 	return nil
 }
 
+// addLine adds a dashed line.
+func addLine(p *plot.Plot, points plotter.XYs, of color.Color) (*plotter.Line, error) {
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return nil, err
+	}
+	line.Color, line.Dashes = of, []vg.Length{vg.Points(4), vg.Points(3)}
+	p.Add(line)
+	return line, nil
+}
+
 // present are the variants that have runs.
 func present(runs map[string][]Run) (found []variant) {
 	for _, v := range variants {
@@ -140,12 +151,10 @@ func drawMemory(r Results, path string) error {
 		at    float64
 		color color.Color
 	}{{"bound of a webhook, 60 MB", 60, blue}, {"bound of the controller, 150 MB", 150, red}} {
-		line, err := plotter.NewLine(plotter.XYs{{X: -0.5, Y: limit.at}, {X: float64(len(titles)) - 0.5, Y: limit.at}})
+		line, err := addLine(p, plotter.XYs{{X: -0.5, Y: limit.at}, {X: float64(len(titles)) - 0.5, Y: limit.at}}, limit.color)
 		if err != nil {
 			return err
 		}
-		line.Color, line.Dashes = limit.color, []vg.Length{vg.Points(4), vg.Points(3)}
-		p.Add(line)
 		p.Legend.Add(limit.title, line)
 	}
 	return finish(p, titles, path)

@@ -22,6 +22,7 @@ type Results struct {
 	Guests  map[string][]Run
 	Bursts  map[string][]Run
 	Memory  []MemoryAt
+	Reviews Benchmarks `json:"-"`
 }
 
 // Run is one run of a variant. Latencies are in milliseconds.
@@ -46,29 +47,34 @@ type Process struct {
 }
 
 func main() {
-	from := flag.String("in", "../../../bin/load.json", "results of test/load")
+	in := flag.String("in", "../../../bin", "folder of load.json, the results of test/load, and of bench.txt, the output of 'make bench'")
 	page := flag.String("page", "../../../docs/performance.md", "page whose generated parts are written")
 	plots := flag.String("plots", "../../../docs/performance", "folder of the plots")
 	flag.Parse()
-	if err := write(*from, *page, *plots); err != nil {
+	if err := write(*in, *page, *plots); err != nil {
 		fmt.Fprintln(os.Stderr, "plot:", err)
 		os.Exit(1)
 	}
 }
 
-func write(from, page, plots string) error {
-	raw, err := os.ReadFile(from)
+func write(in, page, plots string) error {
+	raw, err := os.ReadFile(filepath.Join(in, "load.json"))
 	if err != nil {
 		return err
 	}
 	var results Results
 	if err := json.Unmarshal(raw, &results); err != nil {
-		return fmt.Errorf("%s: %w", from, err)
+		return fmt.Errorf("load.json: %w", err)
+	}
+	if results.Reviews, err = readBenchmarks(filepath.Join(in, "bench.txt")); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(plots, 0o755); err != nil {
 		return err
 	}
-	for name, draw := range map[string]func(Results, string) error{"creates.svg": drawCreates, "latency.svg": drawLatency, "memory.svg": drawMemory} {
+	for name, draw := range map[string]func(Results, string) error{
+		"creates.svg": drawCreates, "latency.svg": drawLatency, "memory.svg": drawMemory, "reviews.svg": drawReviews,
+	} {
 		if err := draw(results, filepath.Join(plots, name)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

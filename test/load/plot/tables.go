@@ -40,7 +40,7 @@ func parts(r Results) map[string]string {
 		"creates": speeds(r.Creates, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.VMs, r.Options.Clients, rounds(r.Creates))) + createsPlots(r),
 		"guests":  speeds(r.Guests, fmt.Sprintf("%d VMs, %d clients, median of %d runs", r.Options.Guests, r.Options.Clients, rounds(r.Guests))),
 		"burst":   speeds(r.Bursts, fmt.Sprintf("%d VMs at once, median of %d runs", r.Options.Burst, rounds(r.Bursts))),
-		"memory":  memory(r), "restart": restart(r),
+		"memory":  memory(r), "restart": restart(r), "reviews": reviewTable(r.Reviews),
 	}
 }
 
