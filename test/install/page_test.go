@@ -186,13 +186,29 @@ func (u *user) answersOnlyAPIServers() {
 		DialContext: u.node.Dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // who serves is not the question
 	}}
-	response, err := client.Post(fmt.Sprintf("https://%s/mutate/virtualmachines", net.JoinHostPort(address, "443")), "application/json", strings.NewReader("{}"))
+	// Pods of before the change answer until they have ended, which 'kubectl rollout status' does not wait for.
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
+		status, said := u.post(client, fmt.Sprintf("https://%s/mutate/virtualmachines", net.JoinHostPort(address, "443")))
+		if status == http.StatusForbidden && strings.Contains(said, "client certificate") {
+			return
+		}
+		if time.Now().After(deadline) {
+			u.Fatalf("without a certificate: status %d, '%s'", status, said)
+		}
+	}
+}
+
+// post returns status and body of the answer to a request that is no AdmissionReview.
+func (u *user) post(client *http.Client, to string) (status int, said string) {
+	u.Helper()
+	response, err := client.Post(to, "application/json", strings.NewReader("{}"))
 	if err != nil {
-		u.Fatal(err)
+		return 0, err.Error() // a pod that ends
 	}
 	defer response.Body.Close()
-	said, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusForbidden || !strings.Contains(string(said), "client certificate") {
-		u.Errorf("without a certificate: status %d, '%s', %v", response.StatusCode, said, err)
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
 	}
+	return response.StatusCode, string(body)
 }
