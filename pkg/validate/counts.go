@@ -55,6 +55,14 @@ func Counts(raw []byte) *field.Error { return written.judge(raw) }
 func StoredCounts(raw []byte) *field.Error { return stored.judge(raw) }
 
 func (c counts) judge(raw []byte) *field.Error {
+	if c.surelyFew(raw) {
+		return nil
+	}
+	return c.walk(raw)
+}
+
+// walk judges an object by reading it.
+func (c counts) walk(raw []byte) *field.Error {
 	walk := counter{counts: c, text: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	if !opens(walk.text.PeekKind()) {
 		return nil
@@ -65,6 +73,37 @@ func (c counts) judge(raw []byte) *field.Error {
 	}
 	return over
 }
+
+// surelyFew reports whether an object has so few brackets, commas and digits that it exceeds no limit, whatever they mean. It is true of most objects, and
+// takes a sixth of the time of a walk. False means nothing.
+func (c counts) surelyFew(raw []byte) bool {
+	opened := bytes.Count(raw, []byte{'{'}) + bytes.Count(raw, []byte{'['})
+	// A list of n elements has n-1 commas. A text with escapes may hide digits.
+	if opened > maxDepth || bytes.Count(raw, []byte{','}) >= c.templates || bytes.IndexByte(raw, '\\') >= 0 {
+		return false
+	}
+	run := 0
+	for i, b := range raw {
+		if !numeric[b] {
+			run = 0
+			continue
+		}
+		run++
+		exponent := run > longestExponent && i >= run && raw[i-run]|0x20 == 'e'
+		if exponent || run > longestNumber {
+			return false
+		}
+	}
+	return true
+}
+
+// numeric has the bytes of ofNumber.
+var numeric = func() (is [256]bool) {
+	for _, b := range []byte(ofNumber) {
+		is[b] = true
+	}
+	return is
+}()
 
 // counter counts the parts of an object while it reads the object's JSON, each byte once.
 type counter struct {

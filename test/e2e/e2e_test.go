@@ -95,11 +95,12 @@ type answer struct {
 	err            error
 }
 
+// kubectl runs a command in the namespace of the test. Trap: 'config set-context' of kubectl 1.35 and older has no -n.
 func (s space) kubectl(input string, args ...string) answer {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
-	stdout, stderr, err := s.on.Kubectl(ctx, input, append([]string{"-n", s.name}, args...)...)
+	stdout, stderr, err := s.on.Kubectl(ctx, input, append([]string{"--namespace", s.name}, args...)...)
 	return answer{stdout, stderr, err}
 }
 
@@ -107,7 +108,7 @@ func (s space) kubectl(input string, args ...string) answer {
 func (s space) kubectlAfter(args ...string) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	stdout, stderr, err := s.on.Kubectl(ctx, "", append([]string{"-n", s.name}, args...)...)
+	stdout, stderr, err := s.on.Kubectl(ctx, "", append([]string{"--namespace", s.name}, args...)...)
 	return answer{stdout, stderr, err}
 }
 
