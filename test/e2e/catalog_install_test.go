@@ -153,7 +153,7 @@ func TestCatalogIsInstalled(t *testing.T) {
 	c.expect("uninstalled", c.kiln("catalog", "uninstall", c.name),
 		"kept: obsolete; used by vm/SPACE/db", "unused: deleted", "used: obsolete; used by vm/SPACE/web",
 		"catalog 'NAME': 2 obsolete, 1 deleted")
-	if after := mustJSON(t, c.get("vm", "web")); before != after {
+	if after := written(); before != after {
 		t.Errorf("the VM has changed\n%s", cmp.Diff(before, after))
 	}
 	c.must(c.kubectl("", "delete", "vm", "--all", "--timeout=60s"))
