@@ -107,7 +107,7 @@ reproduce: release ## make the release of HEAD again, in another folder with an 
 	  GOCACHE="$$dir/cache" $(MAKE) -C "$$dir/elsewhere" release VERSION='$(VERSION)' && \
 	  diff bin/release/SHA256SUMS "$$dir/elsewhere/bin/release/SHA256SUMS" && echo "reproduced: $$(wc -l <bin/release/SHA256SUMS) files are equal"
 
-load: controlplane bench ## creates a second and memory beside their peers, into docs/performance.md: more than an hour (LOAD="-only creates -rounds 1" for less)
+load: controlplane bench ## creates a second and memory beside their peers, into docs/performance.md: over an hour (LOAD="-only creates -rounds 1" for less)
 	go run ./test/load $(LOAD)
 	go -C test/load/plot run .
 

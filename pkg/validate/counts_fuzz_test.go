@@ -23,7 +23,8 @@ func FuzzCounts(f *testing.F) {
 	for _, text := range append(unreadable, `{"a":[{"b":"1e9"}]}`, "{\"\xff\":\"\xc3\"}", `{"a":1,"a":{"fieldsV1":[[]]}}`, `"1"`, `{"a":"\ud800"}`, ` {"":[ ]} `,
 		`{"guest":"1e1000"}`, `{"guest":1E+0000}`, `{"guest":"`+strings.Repeat("1", 101)+`"}`, `{"guest":"\u0031e9999"}`,
 		strings.Repeat("[", 65)+strings.Repeat("]", 65),
-		`{"spec":{"dataVolumeTemplates":[`+strings.Repeat("0,", 64)+`0]}}`) {
+		`{"spec":{"dataVolumeTemplates":[`+strings.Repeat("0,", 64)+`0]}}`,
+		`{"a":[`+strings.Repeat("0,", 16380)+`0],"b":[0],"c":[0],"d":[0]}`) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -31,8 +32,10 @@ func FuzzCounts(f *testing.F) {
 		if json.Valid(raw) && err != nil && err.Origin == "request/unreadable" {
 			t.Errorf("%q: %v", raw, err)
 		}
-		if err != nil && err.Origin != "request/unreadable" && written.surelyFew(raw) {
-			t.Errorf("%q is taken for few: %v", raw, err)
+		for _, limits := range []counts{written, stored} {
+			if err := limits.walk(raw); err != nil && err.Origin != "request/unreadable" && limits.surelyFew(raw) {
+				t.Errorf("%q is taken for few: %v", raw, err)
+			}
 		}
 	})
 }

@@ -95,7 +95,7 @@ type answer struct {
 	err            error
 }
 
-// kubectl runs a command in the namespace of the test. Trap: 'config set-context' of kubectl 1.35 and older has no -n.
+// kubectl runs a command in the namespace of the test. Trap: 'config set-context' of kubectl 1.34 has no -n.
 func (s space) kubectl(input string, args ...string) answer {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
@@ -65,11 +64,7 @@ func readBenchmarks(path string) (Benchmarks, error) {
 
 // middle is the median of a metric, 0 without values.
 func (b Benchmarks) middle(name, unit string) float64 {
-	values := slices.Sorted(slices.Values(b[name][unit]))
-	if len(values) == 0 {
-		return 0
-	}
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+	return middle(b[name][unit])
 }
 
 // reviewTable has the time of each benchmark as a multiple of its limit, and what many policies and profiles add.
@@ -93,7 +88,7 @@ func drawReviews(results Results, path string) error {
 	if len(all) == 0 {
 		return nil
 	}
-	p := newPlot("Time as a multiple of the limit of the same run", "times the limit")
+	p := newPlot("Time beside the limit of the same run", "times the limit")
 	var titles []string
 	ratios := make([]plotter.Values, len(sizes))
 	for _, r := range reviews {

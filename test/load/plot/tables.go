@@ -57,11 +57,16 @@ func median(runs []Run, of func(Run) float64) float64 {
 	for _, r := range runs {
 		all = append(all, of(r))
 	}
-	slices.Sort(all)
-	if len(all) == 0 {
+	return middle(all)
+}
+
+// middle is the median of values, 0 without values.
+func middle(values []float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	if len(values) == 0 {
 		return 0
 	}
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
 func perSecond(r Run) float64 { return r.PerSecond }
