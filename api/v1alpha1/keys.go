@@ -66,5 +66,17 @@ const (
 // installed, a policy refuses to delete these objects.
 const LabelUninstall = Prefix + "uninstall"
 
+// FinalizerGuestPod is on the pods of guests. Kiln's controller removes it when the pod has ended, or when the node of the pod is tainted
+// node.kubernetes.io/out-of-service: until then no other pod may start the guest, even after 'kubectl delete pod --force'.
+const FinalizerGuestPod = Prefix + "guest-pod"
+
+// LabelPasst is on nodes whose kubelet has the seccomp profile SeccompLauncher. Its value is 'true'. Pods of guests whose network is served by passt
+// select it.
+const LabelPasst = Prefix + "passt"
+
+// SeccompLauncher is the localhostProfile of pods whose launcher runs passt: the profile of the container runtime, and the calls by which passt makes
+// namespaces of its own.
+const SeccompLauncher = "kiln/launcher.json"
+
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
 const HardwareLatest = "latest"

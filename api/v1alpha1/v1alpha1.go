@@ -16,6 +16,7 @@ var (
 	// SchemeBuilder registers the kinds.
 	SchemeBuilder = runtime.NewSchemeBuilder(func(scheme *runtime.Scheme) error {
 		scheme.AddKnownTypes(GroupVersion, &HostProfile{}, &HostProfileList{}, &GuestHardware{}, &GuestHardwareList{},
+			&GuestPod{}, &GuestPodList{},
 			&GuestProfile{}, &GuestProfileList{}, &ClusterGuestProfile{}, &ClusterGuestProfileList{}, &GuestPolicy{}, &GuestPolicyList{},
 			&FrontendProfile{}, &FrontendProfileList{})
 		metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -20,7 +20,7 @@ import (
 // error at the field that it comes from, because a partial record would move the hardware that it leaves out.
 func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorList) {
 	vmi := identified(m.VMI, nil)
-	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: facts(m), Generation: identity.GenerationID(vmi)})
+	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
 	if len(errs) > 0 {
 		return record.Record{}, errs
 	}
@@ -33,7 +33,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	captured := abi.Freeze(seen, m.Defaults.Version)
 	// Where the spec leaves the identity open, the running guest's counts.
 	vmi = identified(m.VMI, &captured)
-	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &captured, Facts: facts(m), Generation: identity.GenerationID(vmi)})
+	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &captured, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
 	if len(errs) > 0 {
 		return record.Record{}, errs
 	}

@@ -63,7 +63,7 @@ type Result struct {
 // Frontend runs stage 2 alone: all that the guest sees, as a partial libvirt domain. Errors name the fields of the VMI that are not
 // explicit (Required) or cannot be rendered.
 func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
-	return stageTwo(m, identified(m.VMI, m.Frozen))
+	return stageTwo(m, identified(m.VMI, m.Frozen), Facts(m))
 }
 
 // identified is a copy of a VMI with the identity that admission could not give it. The controller identifies the VMIs of VMs alone, and without
@@ -78,27 +78,54 @@ func identified(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.Vir
 	return vmi
 }
 
-func stageTwo(m Machine, vmi *v1.VirtualMachineInstance) (*libvirtxml.Domain, field.ErrorList) {
-	return frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts(m), Generation: identity.GenerationID(vmi)})
+func stageTwo(m Machine, vmi *v1.VirtualMachineInstance, facts frontend.Facts) (*libvirtxml.Domain, field.ErrorList) {
+	return frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: m.Frozen, Facts: facts, Generation: identity.GenerationID(vmi)})
 }
 
 // Domain runs stages 2 and 3. Errors are those of Frontend, and name what the VMI needs that the host or its bindings do not offer.
 func Domain(m Machine) (Result, field.ErrorList) {
 	vmi := identified(m.VMI, m.Frozen)
-	front, errs := stageTwo(m, vmi)
+	front, errs := stageTwo(m, vmi, Facts(m))
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
-	documents, errs := backend.Render(backend.Input{Frontend: front, VMI: vmi, Host: m.Host, Bindings: m.Bindings, Policy: m.Policy})
+	documents, errs := Documents(m, front)
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
-	record := abi.Freeze(front, m.version())
-	forgetWritten(record.BlockSizes, vmi.Spec.Domain.Devices.Disks)
+	return Result{Frontend: front, Record: m.freeze(vmi, front), Documents: documents}, nil
+}
+
+// Hardware is the result of stage 2 where the host is known by its facts alone.
+type Hardware struct {
+	Frontend *libvirtxml.Domain
+	// Record is what later boots must be given as Frozen.
+	Record record.Record
+}
+
+// FromFacts runs stage 2 with the facts that another process has read from the host. It does not read m.Host, m.Bindings and m.Policy.
+func FromFacts(m Machine, facts frontend.Facts) (Hardware, field.ErrorList) {
+	vmi := identified(m.VMI, m.Frozen)
+	front, errs := stageTwo(m, vmi, facts)
+	if len(errs) > 0 {
+		return Hardware{}, errs
+	}
+	return Hardware{Frontend: front, Record: m.freeze(vmi, front)}, nil
+}
+
+// Documents runs stage 3 over a frontend, which another process may have made. It does not read m.Defaults and m.Frozen.
+func Documents(m Machine, front *libvirtxml.Domain) (backend.Documents, field.ErrorList) {
+	return backend.Render(backend.Input{Frontend: front, VMI: m.VMI, Host: m.Host, Bindings: m.Bindings, Policy: m.Policy})
+}
+
+// freeze returns the record of a frontend. vmi is the identified one of the machine.
+func (m Machine) freeze(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) record.Record {
+	frozen := abi.Freeze(front, m.version())
+	forgetWritten(frozen.BlockSizes, vmi.Spec.Domain.Devices.Disks)
 	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
-		record.NUMA = nil // NUMA nodes of the owner's choice must not pass for a host's when he turns mirroring on
+		frozen.NUMA = nil // NUMA nodes of the owner's choice must not pass for a host's when he turns mirroring on
 	}
-	return Result{Frontend: front, Record: record, Documents: documents}, nil
+	return frozen
 }
 
 // version is that of the defaults that made the record. Those of later boots make what the record lacks, such as a device that is added.
@@ -130,8 +157,8 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	return &vmi
 }
 
-// facts returns what the guest sees of this host when it boots for the first time.
-func facts(m Machine) frontend.Facts {
+// Facts returns what the guest sees of this host when it boots for the first time. It reads m.VMI, m.Host and m.Bindings.
+func Facts(m Machine) frontend.Facts {
 	f := frontend.Facts{
 		Machines:    m.Host.Machines[m.VMI.Spec.Architecture],
 		HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{},
