@@ -243,4 +243,39 @@ report >/report 2>/dev/null
 	echo "KILN-REPORT-END $(wc -l </report)"
 } >/dev/ttyS0
 
+# told NAME: the value of kiln.NAME on the kernel's command line; nothing without it.
+told() { sed -n "s/.*\bkiln\.$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
+
+# kiln.mark=TEXT: says what mark each disk has in its first sector, and writes this one to those that can be written. A seed of
+# cloud-init has its user data as the mark.
+mark=$(told mark)
+if [ -n "$mark" ]; then
+	for disk in /sys/block/*; do
+		[ -e "$disk/device" ] || continue
+		n=${disk##*/}
+		if mkdir -p "/seed/$n" && mount -t iso9660 -o ro "/dev/$n" "/seed/$n" 2>/dev/null; then
+			echo "KILN-SEED $n $(tr '\n' ' ' <"/seed/$n/user-data")" >/dev/ttyS0
+			continue
+		fi
+		echo "KILN-MARK $n $(cat "$disk/ro") $(head -c 512 "/dev/$n" | tr -d '\000' | head -c 64)" >/dev/ttyS0
+		[ "$(cat "$disk/ro")" = 0 ] && printf '%s\n' "$mark" | dd of="/dev/$n" conv=sync,fsync bs=512 2>/dev/null
+	done
+	echo "KILN-MARKED $mark" >/dev/ttyS0
+fi
+
+# kiln.serve=PORT: asks for an address by DHCP, and answers HTTP at that port with its address.
+port=$(told serve)
+if [ -n "$port" ]; then
+	nic=$(ls /sys/class/net | grep -v '^lo$' | head -n 1)
+	ip link set lo up
+	ip link set "$nic" up
+	mkdir -p /www
+	# shellcheck disable=SC2016 # the script of udhcpc expands these
+	printf '#!/bin/busybox sh\n[ "$1" = bound ] || exit 0\nip addr add "$ip/$mask" dev "$interface"\nip route add "$router" dev "$interface"\nip route add default via "$router"\necho "guest at $ip" >/www/index.html\n' >/dhcp
+	chmod +x /dhcp
+	udhcpc -i "$nic" -s /dhcp -n -q -t 10 -T 1 >/dev/null 2>&1
+	httpd -p "$port" -h /www
+	echo "KILN-SERVES $(cat /www/index.html)" >/dev/ttyS0
+fi
+
 while true; do sleep 3600; done
