@@ -1,0 +1,185 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/test/node"
+)
+
+// tenant is a namespace that enforces the strictest profile of Pod Security.
+type tenant struct {
+	*testing.T
+	namespace string
+}
+
+// newTenant makes a namespace, which is deleted at the end of the test.
+func newTenant(t *testing.T, namespace string) *tenant {
+	t.Helper()
+	node.Require(t)
+	n := &tenant{t, namespace}
+	n.apply(fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {pod-security.kubernetes.io/enforce: restricted}}\n", namespace))
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if t.Failed() {
+			for _, args := range [][]string{
+				{"get", "vm,vmi,guestpods,guesthardwares,pods,events", "-o", "wide"}, {"get", "vmi,guestpods", "-o", "yaml"}, {"describe", "pods"},
+				{"logs", "--selector", "kubevirt.io=virt-launcher", "--tail=80"},
+			} {
+				said, _ := shared.Kubectl(ctx, append([]string{"--namespace", namespace}, args...)...)
+				t.Log(said)
+			}
+		}
+		if out, err := shared.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=180s"); err != nil {
+			t.Error(err, out)
+		}
+	})
+	return n
+}
+
+// apply applies objects as the administrator.
+func (n *tenant) apply(objects string) {
+	n.Helper()
+	file := filepath.Join(n.TempDir(), "objects.yaml")
+	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil {
+		n.Fatal(err)
+	}
+	n.kubectl("apply", "-f", file)
+}
+
+// kubectl runs in the namespace, and fails the test if it does.
+func (n *tenant) kubectl(args ...string) string {
+	n.Helper()
+	out, err := shared.Kubectl(n.Context(), append([]string{"--namespace", n.namespace}, args...)...)
+	if err != nil {
+		n.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// patience is how long a test waits for one step of a guest that is emulated on a busy machine.
+const patience = 4 * time.Minute
+
+// eventually polls.
+func (n *tenant) eventually(what string, check func() (seen string, ok bool)) {
+	n.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		seen, ok := check()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.Fatalf("not within %s: %s; last seen: %s", patience, what, seen)
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+// phase waits for a phase of a VMI.
+func (n *tenant) phase(vmi, phase string) {
+	n.Helper()
+	n.eventually("VMI "+vmi+" is "+phase, func() (string, bool) {
+		out, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "get", "vmi", vmi, "-o", "jsonpath={.status.phase}")
+		return out, err == nil && out == phase
+	})
+}
+
+// console waits until a guest has written a text to its serial console, which is the log of its pod, and returns all of it.
+func (n *tenant) console(vmi, text string) (log string) {
+	n.Helper()
+	n.eventually("guest "+vmi+" says '"+text+"'", func() (string, bool) {
+		out, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "logs", "guest-"+vmi)
+		log = out
+		return out[max(0, len(out)-500):], err == nil && strings.Contains(out, text)
+	})
+	return log
+}
+
+// gone waits until nothing of a guest is left.
+func (n *tenant) gone(kinds string) {
+	n.Helper()
+	n.eventually(kinds+" are gone", func() (string, bool) {
+		out, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "get", kinds, "-o", "name", "--ignore-not-found")
+		return out, err == nil && strings.TrimSpace(out) == ""
+	})
+}
+
+// fetch asks an address of the cluster by HTTP.
+func (n *tenant) fetch(url string) (string, error) {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: shared.Dial, DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	return string(body), err
+}
+
+// blockClaim makes a claim with volumeMode Block whose volume is a loop device of this machine.
+func (n *tenant) blockClaim(name string) {
+	n.Helper()
+	file := filepath.Join(n.TempDir(), name)
+	if err := os.WriteFile(file, make([]byte, 8<<20), 0o600); err != nil {
+		n.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput()
+	if err != nil {
+		n.Fatalf("losetup: %v: %s", err, out)
+	}
+	device := strings.TrimSpace(string(out))
+	n.Cleanup(func() {
+		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
+			n.Errorf("losetup: %v: %s", err, out)
+		}
+	})
+	n.volume(name, "Block", device)
+}
+
+// fileClaim makes a claim with a file system, which is a folder of the node.
+func (n *tenant) fileClaim(name string) {
+	n.Helper()
+	folder := filepath.Join(shared.Dir, n.namespace+"-"+name)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		n.Fatal(err)
+	}
+	n.volume(name, "Filesystem", folder)
+}
+
+// volume makes a claim, and a volume for it that only its namespace and name can have.
+func (n *tenant) volume(name, mode, path string) {
+	n.Helper()
+	volume := n.namespace + "-" + name
+	n.Cleanup(func() {
+		if out, err := shared.Kubectl(context.WithoutCancel(n.Context()), "delete", "pv", volume, "--wait=false"); err != nil {
+			n.Error(err, out)
+		}
+	})
+	n.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %[1]s}
+spec:
+  capacity: {storage: 8Mi}
+  accessModes: [ReadWriteOnce]
+  volumeMode: %[2]s
+  storageClassName: %[1]s
+  persistentVolumeReclaimPolicy: Retain
+  local: {path: %[3]s}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: %[4]s}
+spec: {accessModes: [ReadWriteOnce], volumeMode: %[2]s, storageClassName: %[1]s, resources: {requests: {storage: 8Mi}}}
+`, volume, mode, path, name))
+}
