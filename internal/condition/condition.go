@@ -1,5 +1,5 @@
-// Package condition bounds the messages of conditions and events. They contain what users wrote: an error list of megabytes would make a status
-// that the API server refuses, and the user would see no reason at all.
+// Package condition writes conditions, and bounds the messages of conditions and events. They contain what users wrote: an error list of megabytes
+// would make a status that the API server refuses, and the user would see no reason at all.
 package condition
 
 import (

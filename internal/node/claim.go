@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/kilnvm/kiln/internal/condition"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	v1 "kubevirt.io/api/core/v1"
@@ -26,7 +27,7 @@ func (n *Node) fits(vmi *v1.VirtualMachineInstance) bool {
 // claim writes this machine's name and phase Scheduled. A VMI that another machine claimed at the same time, or that is gone, is no error.
 func (n *Node) claim(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
 	vmi.Status.NodeName = n.Name
-	setPhase(vmi, v1.Scheduled)
+	condition.SetPhase(vmi, v1.Scheduled)
 	return client.IgnoreNotFound(ignoreConflict(n.Status().Update(ctx, vmi)))
 }
 

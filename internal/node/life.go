@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -60,7 +58,7 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 		if err := n.Hypervisor.Destroy(ctx, owner); err != nil {
 			return ctrl.Result{}, err
 		}
-		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: causeStopped}
+		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: hypervisor.Cause(condition.CauseStopped)}
 	}
 	if !vmi.IsFinal() {
 		phase, why := finalPhase(vmi, status)
@@ -84,31 +82,17 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 
 // finalPhase returns the final phase of a deleted VMI, and its cause. As in KubeVirt, a guest that its owner stops has Succeeded.
 // A guest that did not power off and was destroyed counts as stopped too.
-func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualMachineInstancePhase, hypervisor.Cause) {
+func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.VirtualMachineInstancePhase, condition.Cause) {
 	switch {
 	case status.State == hypervisor.PoweredOff:
-		return v1.Succeeded, status.Cause
+		return v1.Succeeded, condition.Cause(status.Cause)
 	case status.State == hypervisor.Destroyed:
-		return v1.Succeeded, causeStopped
+		return v1.Succeeded, condition.CauseStopped
 	case status.State == hypervisor.Failed || vmi.Status.Phase == v1.Running:
-		return v1.Failed, status.Cause
+		return v1.Failed, condition.Cause(status.Cause)
 	}
-	why := causeNeverStarted
-	i := slices.IndexFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
-		return c.Type == v1.VirtualMachineInstanceSynchronized && c.Status == corev1.ConditionFalse
-	})
-	if i >= 0 {
-		why.Message += ": " + vmi.Status.Conditions[i].Message
-	}
-	return v1.Failed, why
+	return v1.Failed, condition.NeverStarted(vmi)
 }
-
-// Causes that do not come from libvirt.
-var (
-	causeNeverStarted = hypervisor.Cause{Reason: v1alpha1.ReasonNeverStarted, Message: "the domain was never started"}
-	causeStopped      = hypervisor.Cause{Reason: v1alpha1.ReasonStopped,
-		Message: "the guest did not power off within spec.terminationGracePeriodSeconds; its domain was destroyed"}
-)
 
 // defaultGracePeriod applies to VMIs without spec.terminationGracePeriodSeconds.
 const defaultGracePeriod = 30 * time.Second

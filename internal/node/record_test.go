@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -115,7 +116,7 @@ func TestRecordedHardwareIsFound(t *testing.T) {
 // TestConditionsAreBounded: whatever an error says, the status can be written.
 func TestConditionsAreBounded(t *testing.T) {
 	vmi := &v1.VirtualMachineInstance{}
-	setSynchronized(vmi, "False", v1alpha1.ReasonNotBindable, strings.Repeat("ü", 1<<20))
+	condition.SetSynchronized(vmi, "False", condition.Cause{Reason: v1alpha1.ReasonNotBindable, Message: strings.Repeat("ü", 1<<20)})
 	if got := vmi.Status.Conditions[0].Message; len(got) > 4<<10 || !strings.HasSuffix(got, " bytes more") {
 		t.Errorf("a message of %d bytes", len(got))
 	}

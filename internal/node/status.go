@@ -3,15 +3,13 @@ package node
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	bounds "github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -34,9 +32,9 @@ const resyncInterval = time.Minute
 func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, seen observed) (ctrl.Result, error) {
 	switch {
 	case seen.State == hypervisor.PoweredOff:
-		return ctrl.Result{}, n.end(ctx, vmi, v1.Succeeded, seen.Cause)
+		return ctrl.Result{}, n.end(ctx, vmi, v1.Succeeded, condition.Cause(seen.Cause))
 	case !seen.Active():
-		return ctrl.Result{}, n.end(ctx, vmi, v1.Failed, seen.Cause)
+		return ctrl.Result{}, n.end(ctx, vmi, v1.Failed, condition.Cause(seen.Cause))
 	}
 	before := vmi.Status.DeepCopy()
 	if vmi.Status.Machine == nil {
@@ -45,13 +43,17 @@ func (n *Node) report(ctx context.Context, vmi *v1.VirtualMachineInstance, seen 
 	switch {
 	case seen.policy == nil:
 	case seen.policy.Status == corev1.ConditionTrue:
-		setCondition(vmi, *seen.policy)
+		condition.Set(vmi, *seen.policy)
 	default:
-		clearCondition(vmi, seen.policy.Type)
+		condition.Clear(vmi, seen.policy.Type)
 	}
-	setPhase(vmi, v1.Running)
-	setSynchronized(vmi, corev1.ConditionTrue, v1alpha1.ReasonStarted, "")
-	setActive(vmi, seen.Status)
+	condition.SetPhase(vmi, v1.Running)
+	condition.SetSynchronized(vmi, corev1.ConditionTrue, condition.Cause{Reason: v1alpha1.ReasonStarted})
+	if seen.State == hypervisor.Paused {
+		condition.SetPaused(vmi, condition.Cause(seen.Cause))
+	} else {
+		condition.SetRunning(vmi)
+	}
 	if equality.Semantic.DeepEqual(*before, vmi.Status) {
 		return ctrl.Result{RequeueAfter: resyncInterval}, nil
 	}
@@ -78,76 +80,16 @@ func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err 
 	case !errors.As(err, &why):
 		return ctrl.Result{}, err
 	}
-	setSynchronized(vmi, corev1.ConditionFalse, why.reason, why.message)
-	setReady(vmi, corev1.ConditionFalse, hypervisor.Cause{Reason: why.reason})
+	condition.SetRefused(vmi, condition.Cause{Reason: why.reason, Message: why.message})
 	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
 }
 
 // end gives a VMI its final phase, with the reason in Ready and in an event. The event comes after the update: a repeated update must not repeat it.
-func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why hypervisor.Cause) error {
-	setPhase(vmi, phase)
-	setReady(vmi, corev1.ConditionFalse, why)
-	clearCondition(vmi, v1.VirtualMachineInstancePaused)
+func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why condition.Cause) error {
+	condition.SetEnd(vmi, phase, why)
 	if err := n.Status().Update(ctx, vmi); err != nil {
 		return err
 	}
-	kind := corev1.EventTypeNormal
-	if phase == v1.Failed || why == causeStopped {
-		kind = corev1.EventTypeWarning
-	}
-	n.Events.Eventf(vmi, nil, kind, why.Reason, "Reconcile", "%s", bounds.Note(why.Message))
+	n.Events.Eventf(vmi, nil, condition.EndEvent(phase, why), why.Reason, "Reconcile", "%s", condition.Note(why.Message))
 	return nil
-}
-
-// setPhase moves the VMI to a phase and records the time.
-func setPhase(vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase) {
-	if vmi.Status.Phase == phase {
-		return
-	}
-	vmi.Status.Phase = phase
-	vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
-		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: phase, PhaseTransitionTimestamp: metav1.Now()})
-}
-
-// setCondition writes a condition with a message of bounded length. Its transition time changes with its status only.
-func setCondition(vmi *v1.VirtualMachineInstance, condition v1.VirtualMachineInstanceCondition) {
-	condition.LastTransitionTime, condition.Message = metav1.Now(), bounds.Message(condition.Message)
-	i := slices.IndexFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == condition.Type })
-	if i < 0 {
-		vmi.Status.Conditions = append(vmi.Status.Conditions, condition)
-		return
-	}
-	if vmi.Status.Conditions[i].Status == condition.Status {
-		condition.LastTransitionTime = vmi.Status.Conditions[i].LastTransitionTime
-	}
-	vmi.Status.Conditions[i] = condition
-}
-
-// clearCondition removes a condition.
-func clearCondition(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) {
-	vmi.Status.Conditions = slices.DeleteFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool { return c.Type == kind })
-}
-
-// setSynchronized writes whether the domain runs as the spec says, and if not, why.
-func setSynchronized(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, reason, message string) {
-	setCondition(vmi, v1.VirtualMachineInstanceCondition{
-		Type: v1.VirtualMachineInstanceSynchronized, Status: status, Reason: reason, Message: message})
-}
-
-// setReady writes whether the guest can be used, and if not, why.
-func setReady(vmi *v1.VirtualMachineInstance, status corev1.ConditionStatus, why hypervisor.Cause) {
-	setCondition(vmi, v1.VirtualMachineInstanceCondition{
-		Type: v1.VirtualMachineInstanceReady, Status: status, Reason: why.Reason, Message: why.Message})
-}
-
-// setActive writes Ready and Paused of a VMI whose domain is active.
-func setActive(vmi *v1.VirtualMachineInstance, status hypervisor.Status) {
-	if status.State != hypervisor.Paused {
-		clearCondition(vmi, v1.VirtualMachineInstancePaused)
-		setReady(vmi, corev1.ConditionTrue, hypervisor.Cause{Reason: v1alpha1.ReasonStarted})
-		return
-	}
-	setReady(vmi, corev1.ConditionFalse, status.Cause)
-	setCondition(vmi, v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue,
-		Reason: status.Cause.Reason, Message: status.Cause.Message})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -43,7 +44,7 @@ func TestNeverStarted(t *testing.T) {
 	} {
 		vmi := claimed(t, name)
 		vmi.Finalizers = finalizers
-		setSynchronized(vmi, "False", v1alpha1.ReasonNotBindable, "no such image")
+		condition.SetSynchronized(vmi, "False", condition.Cause{Reason: v1alpha1.ReasonNotBindable, Message: "no such image"})
 		api := holding(t, vmi)
 		n := node(t, l, api, api)
 		deleted(t, n, vmi)
@@ -184,7 +185,7 @@ func TestNotes(t *testing.T) {
 	const longestNote = 1024 // bytes, of the API server
 	t.Parallel()
 	vmi := claimed(t, "long")
-	setSynchronized(vmi, "False", v1alpha1.ReasonNotBindable, strings.Repeat("ä%s", 2000))
+	condition.SetSynchronized(vmi, "False", condition.Cause{Reason: v1alpha1.ReasonNotBindable, Message: strings.Repeat("ä%s", 2000)})
 	phase, why := finalPhase(vmi, hypervisor.Status{})
 	api := holding(t, vmi)
 	n := &Node{Client: api, Events: events.NewFakeRecorder(1)}
