@@ -27,7 +27,7 @@ const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 // apt prepares the folder of an apt for the set's architecture, and sees to it that it has package lists.
 func (s Set) apt(ctx context.Context, dir string) (apt, error) {
 	a := apt{dir}
-	for _, folder := range []string{"state/lists/partial", "cache/archives/partial", "log"} {
+	for _, folder := range []string{"state/lists/partial", "cache/archives/partial", "none/partial", "log"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 			return a, err
 		}
@@ -162,7 +162,9 @@ type Package struct {
 
 // resolve returns the packages, and all that they depend on, in the order of their names.
 func (a apt) resolve(ctx context.Context, names []string) ([]Package, error) {
-	out, err := a.run(ctx, append([]string{"install", "-qq", "--print-uris"}, names...)...)
+	// apt does not print the addresses of archives that it has already, such as those of an interrupted download.
+	args := []string{"install", "-qq", "--print-uris", "-o", "Dir::Cache::archives=" + filepath.Join(a.dir, "none")}
+	out, err := a.run(ctx, append(args, names...)...)
 	if err != nil {
 		return nil, err
 	}

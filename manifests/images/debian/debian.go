@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,7 +77,11 @@ func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
 	if err := a.download(ctx, resolved); err != nil {
 		return tree, err
 	}
-	return tree, Complete(place, func(work string) error { return s.unpack(ctx, a.archives(resolved), work) })
+	if err := Complete(place, func(work string) error { return s.unpack(ctx, a.archives(resolved), work) }); err != nil {
+		return tree, err
+	}
+	_, err = a.run(ctx, "clean") // the archives are not read again
+	return tree, err
 }
 
 // digest covers the versions of all packages, and what is taken from them.
@@ -108,7 +113,7 @@ func lock(dir string) (release func() error, err error) {
 	return file.Close, nil
 }
 
-// Complete makes a folder by a function that fills another one: an interrupted process leaves nothing in its place.
+// Complete makes a folder by a function that fills another one: an interrupted process leaves nothing in its place. Another process may be faster.
 func Complete(place string, fill func(work string) error) (err error) {
 	work, err := os.MkdirTemp(filepath.Dir(place), ".work-")
 	if err != nil {
@@ -122,7 +127,10 @@ func Complete(place string, fill func(work string) error) (err error) {
 	if err := fill(inside); err != nil {
 		return err
 	}
-	return os.Rename(inside, place)
+	if err := os.Rename(inside, place); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // progress says what takes long, on standard error: standard output is for results.

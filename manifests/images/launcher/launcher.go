@@ -55,6 +55,9 @@ func Image(ctx context.Context, from programs.Sources, p programs.Platform, in F
 	if err := image.Root.AddFolder(tree.Root); err != nil {
 		return image, err
 	}
+	if err := addCapabilities(ctx, image, tree, in.Cache); err != nil {
+		return image, err
+	}
 	return image, image.Root.AddFile("launcher", filepath.Join(dir, "launcher"), 0o755)
 }
 
