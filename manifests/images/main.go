@@ -38,6 +38,7 @@ var images = map[string]func(ctx context.Context, from programs.Sources, p progr
 // options are the flags.
 type options struct {
 	out, version, platforms, cache string
+	tree                           bool
 }
 
 func main() {
@@ -46,9 +47,14 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "version of the programs and tag of the images (default: git describe)")
 	flag.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms of each image, with commas between them")
 	flag.StringVar(&o.cache, "cache", "", "folder for unpacked packages of Debian (default: cache in the folder of the archives)")
+	flag.BoolVar(&o.tree, "tree", false, "write a tar archive of what the image 'launcher' has besides the launcher to standard output, for its Containerfile")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := write(ctx, o, flag.Args())
+	work := write
+	if o.tree {
+		work = writeTree
+	}
+	err := work(ctx, o, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
@@ -58,6 +64,22 @@ func main() {
 
 func (o options) cacheFolder() string {
 	return cmp.Or(o.cache, filepath.Join(o.out, "cache"))
+}
+
+// writeTree is for container engines, which add the program and the configuration.
+func writeTree(ctx context.Context, o options, names []string) error {
+	if !slices.Equal(names, []string{"launcher"}) {
+		return errors.New("-tree is for the image 'launcher' alone")
+	}
+	p, err := programs.ParsePlatform(o.platforms)
+	if err != nil {
+		return err
+	}
+	root, err := launcher.Tree(ctx, p, launcher.Folders{Cache: o.cacheFolder()})
+	if err != nil {
+		return err
+	}
+	return root.WriteTar(os.Stdout)
 }
 
 // write writes the named images, or all.

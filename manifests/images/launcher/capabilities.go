@@ -11,35 +11,41 @@ import (
 	"github.com/kilnvm/kiln/internal/daemon"
 	"github.com/kilnvm/kiln/manifests/images/archive"
 	"github.com/kilnvm/kiln/manifests/images/debian"
+	"github.com/kilnvm/kiln/manifests/images/programs"
 )
 
-// addCapabilities puts what libvirt finds out about QEMU into an image for this machine's platform, so that pods need not probe it. Without them, each pod
-// does so.
-func addCapabilities(ctx context.Context, image archive.Image, tree debian.Tree, cache string) error {
-	if image.OS != runtime.GOOS || image.Architecture != runtime.GOARCH {
-		fmt.Fprintf(os.Stderr, "images: QEMU of %s does not run here: each pod will probe it\n", image.Architecture)
-		return nil
+// capabilities returns a folder with what libvirt finds out about the QEMU of a tree, so that pods need not probe it. For other platforms than this machine's,
+// and without the rights to start a libvirtd, it returns none: then each pod probes.
+func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, cache string) (folder string, err error) {
+	if p.OS != runtime.GOOS || p.Architecture != runtime.GOARCH {
+		fmt.Fprintf(os.Stderr, "images: QEMU of %s does not run here: each pod will probe it\n", p)
+		return "", nil
 	}
 	if err := able(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "images: QEMU is not probed, each pod will do so: %v\n", err)
-		return nil
+		fmt.Fprintf(os.Stderr, "images: QEMU is not probed here, each pod will do so: %v\n", err)
+		return "", nil
 	}
-	place, err := filepath.Abs(filepath.Join(cache, "capabilities-"+tree.Digest[:16]))
+	folder, err = filepath.Abs(filepath.Join(cache, "capabilities-"+tree.Digest[:16]))
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, err := os.Stat(place); err != nil {
-		err := debian.Complete(place, func(work string) error { return probe(ctx, tree.Root, work) })
-		if err != nil {
-			return fmt.Errorf("probing QEMU: %w", err)
-		}
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil
 	}
-	files, err := os.ReadDir(place)
+	if err := debian.Complete(folder, func(work string) error { return probe(ctx, tree.Root, work) }); err != nil {
+		return "", fmt.Errorf("probing QEMU: %w", err)
+	}
+	return folder, nil
+}
+
+// addCapabilities puts the files of such a folder into the image.
+func addCapabilities(root *archive.Root, folder string) error {
+	files, err := os.ReadDir(folder)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		if err := image.Root.AddFile(filepath.Join(daemon.Capabilities, file.Name()), filepath.Join(place, file.Name()), 0o644); err != nil {
+		if err := root.AddFile(filepath.Join(daemon.Capabilities, file.Name()), filepath.Join(folder, file.Name()), 0o644); err != nil {
 			return err
 		}
 	}

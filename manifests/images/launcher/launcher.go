@@ -39,26 +39,37 @@ type Folders struct {
 
 // Image builds the image for a platform.
 func Image(ctx context.Context, from programs.Sources, p programs.Platform, in Folders) (archive.Image, error) {
-	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Root: &archive.Root{}, Config: config(from)}
-	taken, found := set(p.Architecture)
-	if !found || p.OS != "linux" {
-		return image, fmt.Errorf("the image is for linux on %s, not for %s", names(), p)
+	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Config: config(from)}
+	var err error
+	if image.Root, err = Tree(ctx, p, in); err != nil {
+		return image, err
 	}
 	dir := filepath.Join(in.Work, p.OS+"-"+p.Architecture)
 	if err := from.Build(ctx, p, dir, "launcher"); err != nil {
 		return image, err
 	}
+	return image, image.Root.AddFile("launcher", filepath.Join(dir, "launcher"), 0o755)
+}
+
+// Tree is all of the image but the launcher: what the Containerfile takes from here.
+func Tree(ctx context.Context, p programs.Platform, in Folders) (*archive.Root, error) {
+	taken, found := set(p.Architecture)
+	if !found || p.OS != "linux" {
+		return nil, fmt.Errorf("the image is for linux on %s, not for %s", names(), p)
+	}
 	tree, err := taken.Unpack(ctx, in.Cache)
 	if err != nil {
-		return image, err
+		return nil, err
 	}
-	if err := image.Root.AddFolder(tree.Root); err != nil {
-		return image, err
+	root := &archive.Root{}
+	if err := root.AddFolder(tree.Root); err != nil {
+		return nil, err
 	}
-	if err := addCapabilities(ctx, image, tree, in.Cache); err != nil {
-		return image, err
+	known, err := capabilities(ctx, p, tree, in.Cache)
+	if err != nil || known == "" {
+		return root, err
 	}
-	return image, image.Root.AddFile("launcher", filepath.Join(dir, "launcher"), 0o755)
+	return root, addCapabilities(root, known)
 }
 
 // config makes the launcher the entrypoint.
