@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,20 +43,25 @@ func stat(root, name string) (unix.Stat_t, error) {
 	return out, nil
 }
 
-// elements are where a cached file has the times.
-var elements = map[string]*regexp.Regexp{
-	"qemuctime":       regexp.MustCompile(`<qemuctime>[0-9]+</qemuctime>`),
-	"qemumoddirmtime": regexp.MustCompile(`<qemumoddirmtime>[0-9]+</qemumoddirmtime>`),
-	"selfctime":       regexp.MustCompile(`<selfctime>[0-9]+</selfctime>`),
-}
+// Where a cached file has the times. libvirt leaves out the folder's if it is 0, as in images whose files have no times.
+var (
+	emulatorTime = regexp.MustCompile(`<qemuctime>[0-9]+</qemuctime>`)
+	daemonTime   = regexp.MustCompile(`<selfctime>[0-9]+</selfctime>`)
+	modulesTime  = regexp.MustCompile(`\n\s*<qemumoddirmtime>[0-9]+</qemumoddirmtime>`)
+)
 
-// into sets the times of a cached file.
+// into sets the times of a cached file, as libvirt would write it.
 func (t times) into(text []byte) ([]byte, error) {
-	for name, value := range map[string]int64{"qemuctime": t.emulator, "qemumoddirmtime": t.modules, "selfctime": t.daemon} {
-		if found := len(elements[name].FindAll(text, -1)); found != 1 {
-			return nil, fmt.Errorf("capabilities must have one element '%s', and have %d", name, found)
+	emulator := fmt.Sprintf("<qemuctime>%d</qemuctime>", t.emulator)
+	if t.modules > 0 {
+		emulator += fmt.Sprintf("\n  <qemumoddirmtime>%d</qemumoddirmtime>", t.modules)
+	}
+	text = modulesTime.ReplaceAll(text, nil)
+	for element, value := range map[*regexp.Regexp]string{emulatorTime: emulator, daemonTime: fmt.Sprintf("<selfctime>%d</selfctime>", t.daemon)} {
+		if found := len(element.FindAll(text, -1)); found != 1 {
+			return nil, fmt.Errorf("capabilities must have one element '%s', and have %d", element, found)
 		}
-		text = elements[name].ReplaceAll(text, []byte("<"+name+">"+strconv.FormatInt(value, 10)+"</"+name+">"))
+		text = element.ReplaceAll(text, []byte(value))
 	}
 	return text, nil
 }

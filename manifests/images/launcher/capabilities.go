@@ -14,6 +14,9 @@ import (
 	"github.com/kilnvm/kiln/manifests/images/programs"
 )
 
+// form is another one whenever probe, or internal/daemon, keeps something else of the same QEMU.
+const form = "2"
+
 // capabilities returns a folder with what libvirt finds out about the QEMU of a tree, so that pods need not probe it. For other platforms than this machine's,
 // and without the rights to start a libvirtd, it returns none: then each pod probes.
 func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, cache string) (folder string, err error) {
@@ -25,7 +28,7 @@ func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, ca
 		fmt.Fprintf(os.Stderr, "images: QEMU is not probed here, each pod will do so: %v\n", err)
 		return "", nil
 	}
-	folder, err = filepath.Abs(filepath.Join(cache, "capabilities-"+tree.Digest[:16]))
+	folder, err = filepath.Abs(filepath.Join(cache, "capabilities-"+form+"-"+tree.Digest[:16]))
 	if err != nil {
 		return "", err
 	}
