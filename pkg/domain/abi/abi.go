@@ -19,12 +19,12 @@ const Ignition = "opt/com.coreos/config"
 // Digest returns 'sha256:' and the hex digest of the projection of a domain. A frontend and the complete domain that stage 3 makes of it have the
 // same digest, on every host.
 func Digest(dom *libvirtxml.Domain) string {
-	sum := sha256.Sum256(canonical(make([]byte, 0, bufferSize), Project(dom)))
+	sum := sha256.Sum256(writeSeen(make([]byte, 0, bufferSize), dom))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // Same reports whether a guest sees the same hardware in two domains: whether their digests are equal. It is the check of every start.
 func Same(a, b *libvirtxml.Domain) bool {
 	// A frontend and its complete domain have their devices in the same order, so that mostly nothing is sorted or written.
-	return same(platformSeen(a), platformSeen(b)) && sameDevices(a.Devices, b.Devices) || Digest(a) == Digest(b)
+	return samePlatform(a, b) && sameDevices(a.Devices, b.Devices) || Digest(a) == Digest(b)
 }

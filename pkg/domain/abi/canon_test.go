@@ -62,23 +62,118 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestPCIAddress: the shorter way of an address gives the text of the general one.
-func TestPCIAddress(t *testing.T) {
+// slowly is the text of a part without the ways of writeDirectly.
+func slowly[T any](part *T) string {
+	known := layoutsOf(reflect.TypeFor[T]())
+	for _, l := range known {
+		l.direct = false
+	}
+	return string(known[reflect.TypeFor[T]()].write(nil, reflect.ValueOf(part).Elem()))
+}
+
+// TestDirectly: the shorter way of an address and of a root port gives the text of the general one.
+func TestDirectly(t *testing.T) {
 	t.Parallel()
-	slow := *layouts[reflect.TypeFor[libvirtxml.DomainAddress]()]
-	slow.address = false
-	zero, bus := uint(0), uint(17)
+	zero, bus, size := uint(0), uint(17), uint64(1)
 	for _, pci := range []libvirtxml.DomainAddressPCI{
 		{}, {Bus: &bus}, {Domain: &zero, Bus: &bus, Slot: &zero, Function: &zero}, {Slot: &bus, MultiFunction: "on"},
 		{Domain: &zero, Bus: &bus, Slot: &zero, Function: &zero, MultiFunction: "on' }"}, {Bus: &bus, ZPCI: &libvirtxml.DomainAddressZPCI{UID: &bus}},
 	} {
 		a := &libvirtxml.DomainAddress{PCI: &pci}
-		if got, want := string(canonical(nil, a)), string(slow.write(nil, reflect.ValueOf(a).Elem())); got != want {
+		if got, want := string(canonical(nil, a)), slowly(a); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	both := &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{}, USB: &libvirtxml.DomainAddressUSB{Bus: &bus}}
-	if got, want := string(canonical(nil, both)), string(slow.write(nil, reflect.ValueOf(both).Elem())); got != want {
+	if got, want := string(canonical(nil, both)), slowly(both); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	at := &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{Bus: &bus}}
+	model := &libvirtxml.DomainControllerPCIModel{Name: "m"}
+	for _, target := range []libvirtxml.DomainControllerPCITarget{
+		{}, {Chassis: &bus, Port: &zero}, {Chassis: &bus, Port: &zero, Hotplug: "off"}, {Chassis: &bus, NUMANode: &zero}, {BusNr: &bus}, {ChassisNr: &bus},
+		{Index: &zero}, {Hotplug: "off", MemReserve: &size},
+	} {
+		for _, pci := range []libvirtxml.DomainControllerPCI{
+			{}, {Model: model}, {Target: &target}, {Model: model, Target: &target}, {Model: &libvirtxml.DomainControllerPCIModel{}, Target: &target},
+			{Model: model, Target: &target, Hole64: &libvirtxml.DomainControllerPCIHole64{}},
+		} {
+			for _, c := range []libvirtxml.DomainController{
+				{PCI: &pci}, {Type: "pci", Index: &bus, Model: "m", PCI: &pci, Address: at}, {PCI: &pci, Address: both}, {PCI: &pci, Address: at},
+				{Type: "pci", PCI: &pci, Address: at, Alias: &libvirtxml.DomainAlias{Name: "a"}}, {Driver: &libvirtxml.DomainControllerDriver{}, PCI: &pci, Address: at},
+			} {
+				if got, want := string(canonical(nil, &c)), slowly(&c); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		}
+	}
+}
+
+// fill gives every field of a value something, as deep as depth allows.
+func fill(v reflect.Value, depth int) {
+	if depth == 0 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), depth-1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), depth-1)
+		fill(v.Index(1), depth-1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), depth-1)
+		}
+	case reflect.String:
+		v.SetString(v.Type().Name())
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(7)
+	}
+}
+
+// everything is a domain with every field that the guest may see.
+func everything() *libvirtxml.Domain {
+	dom := &libvirtxml.Domain{}
+	fill(reflect.ValueOf(dom).Elem(), 8)
+	return dom
+}
+
+// TestWriteSeen: the text of a digest is that of the projected domain, though no domain is made for it.
+func TestWriteSeen(t *testing.T) {
+	t.Parallel()
+	whole := everything()
+	alone, bare := *whole, *whole
+	alone.LaunchSecurity, bare.Devices = nil, nil
+	for _, dom := range []*libvirtxml.Domain{whole, &alone, &bare, {}, {Devices: &list{}}} {
+		if got, want := string(writeSeen(nil, dom)), slowly(Project(dom)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestSamePlatform: what platformSeen keeps, samePlatform compares.
+func TestSamePlatform(t *testing.T) {
+	t.Parallel()
+	dom := everything()
+	if !samePlatform(dom, everything()) {
+		t.Fatal("equal domains are not the same")
+	}
+	kept := reflect.ValueOf(platformSeen(dom)).Elem()
+	for i := range kept.NumField() {
+		if kept.Field(i).IsZero() {
+			continue
+		}
+		other := *dom
+		reflect.ValueOf(&other).Elem().Field(i).SetZero()
+		if samePlatform(dom, &other) {
+			t.Errorf("a domain without %s is the same", kept.Type().Field(i).Name)
+		}
 	}
 }

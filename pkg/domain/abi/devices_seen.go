@@ -2,6 +2,7 @@ package abi
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -14,9 +15,9 @@ import (
 // list shortens the table below.
 type list = libvirtxml.DomainDeviceList
 
-// projections has every list that the guest sees: the list, the projection of a device, and the order. Disks, file systems, interfaces, inputs and
-// host devices are sorted by alias and controllers by index: with addresses their order has no meaning, and libvirt stores another one than the
-// spec's. The order of the others, such as serial ports, numbers them.
+// projections has every list that the guest sees, in the order of libvirtxml's fields: the list, the projection of a device, and the order. Disks,
+// file systems, interfaces, inputs and host devices are sorted by alias and controllers by index: with addresses their order has no meaning, and
+// libvirt stores another one than the spec's. The order of the others, such as serial ports, numbers them.
 var projections = []projection{
 	projected(func(l *list) *[]libvirtxml.DomainDisk { return &l.Disks }, disk, func(a, b *libvirtxml.DomainDisk) int { return byAlias(a.Alias, b.Alias) }),
 	projected(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
@@ -34,25 +35,71 @@ var projections = []projection{
 		func(a, b *libvirtxml.DomainHostdev) int { return byAlias(a.Alias, b.Alias) }),
 	projected(func(l *list) *[]libvirtxml.DomainRedirDev { return &l.RedirDevs }, redirdev, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainWatchdog { return &l.Watchdogs }, watchdog, asGiven),
+	single(func(l *list) **libvirtxml.DomainMemBalloon { return &l.MemBalloon }, balloon),
 	projected(func(l *list) *[]libvirtxml.DomainRNG { return &l.RNGs }, rng, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainPanic { return &l.Panics }, unchanged, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainMemorydev { return &l.Memorydevs }, unchanged, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainIOMMU { return &l.IOMMUs }, unchanged, asGiven),
+	single(func(l *list) **libvirtxml.DomainVSock { return &l.VSock }, unchanged),
 }
 
-// projection is what a guest sees of one list.
+// projection is what a guest sees of one list, or of a device of which a domain has one.
 type projection struct {
+	// field is its name in libvirtxml.
+	field  string
+	single bool
 	// project writes the sorted projections of one domain's devices into another list.
 	project func(to, from *list)
+	// seen returns a function that returns the sorted projections one after the other, each by a pointer that is valid until the next, and nil at the end.
+	seen func(from *list) (next func() any)
 	// same reports whether the projections of two domains' devices are equal, without sorting them.
 	same func(a, b *list) bool
 }
 
 func projected[T any](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
 	return projection{
+		field:   fieldOf[[]T](),
 		project: func(to, from *list) { *in(to) = project(ordered(*in(from), order), of) },
+		seen:    func(from *list) func() any { return oneByOne(*in(from), of, order) },
 		same:    func(a, b *list) bool { return sameProjected(*in(a), *in(b), of) },
 	}
+}
+
+func single[T any](in func(*list) **T, of func(*T) *T) projection {
+	return projection{
+		field: fieldOf[*T](), single: true,
+		project: func(to, from *list) { *in(to) = of(*in(from)) },
+		seen: func(from *list) func() any {
+			if *in(from) == nil {
+				return none
+			}
+			return func() any { return of(*in(from)) }
+		},
+		same: func(a, b *list) bool { return sameSeen(*in(a), *in(b), of) },
+	}
+}
+
+func none() any { return nil }
+
+// oneByOne returns the projections of a list in one variable, because the structs of devices are large.
+func oneByOne[T any](list []T, of func(T) T, order func(a, b *T) int) (next func() any) {
+	if len(list) == 0 {
+		return none
+	}
+	rest, seen := ordered(list, order), new(T)
+	return func() any {
+		if len(rest) == 0 {
+			return nil
+		}
+		*seen, rest = of(*rest[0]), rest[1:]
+		return seen
+	}
+}
+
+// fieldOf is the name of the field of a list that has a type.
+func fieldOf[T any]() string {
+	fields := reflect.VisibleFields(reflect.TypeFor[list]())
+	return fields[slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Type == reflect.TypeFor[T]() })].Name
 }
 
 // project maps each element of a list.
@@ -109,12 +156,15 @@ func sameProjected[T any](a, b []T, of func(T) T) bool {
 	return true
 }
 
-// devices projects all lists, and balloon and vsock, of which a domain has one.
+// sameSeen compares the projections of two parts. Parts that the two domains share need none.
+func sameSeen[T any](a, b *T, of func(*T) *T) bool { return a == b || same(of(a), of(b)) }
+
+// devices projects all lists.
 func devices(l *list) *list {
 	if l == nil {
 		return nil
 	}
-	out := &list{MemBalloon: balloon(l.MemBalloon), VSock: l.VSock}
+	out := &list{}
 	for _, s := range projections {
 		s.project(out, l)
 	}
@@ -126,10 +176,5 @@ func sameDevices(a, b *list) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	for _, s := range projections {
-		if !s.same(a, b) {
-			return false
-		}
-	}
-	return same(balloon(a.MemBalloon), balloon(b.MemBalloon)) && same(a.VSock, b.VSock)
+	return !slices.ContainsFunc(projections, func(s projection) bool { return !s.same(a, b) })
 }

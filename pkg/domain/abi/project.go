@@ -35,6 +35,14 @@ func platformSeen(dom *libvirtxml.Domain) *libvirtxml.Domain {
 	}
 }
 
+// samePlatform compares what platformSeen keeps of two domains. It projects only what the two do not share.
+func samePlatform(a, b *libvirtxml.Domain) bool {
+	return a.UUID == b.UUID && same(a.GenID, b.GenID) && same(a.MaximumMemory, b.MaximumMemory) && sameSeen(a.Memory, b.Memory, memory) &&
+		sameSeen(a.VCPU, b.VCPU, vcpu) && sameSeen(a.VCPUs, b.VCPUs, vcpus) && sameProjected(sysinfo(a.SysInfo), sysinfo(b.SysInfo), unchanged) &&
+		sameSeen(a.OS, b.OS, osOf) && same(a.Features, b.Features) && sameSeen(a.CPU, b.CPU, cpu) && same(a.Clock, b.Clock) &&
+		sameSeen(a.LaunchSecurity, b.LaunchSecurity, security)
+}
+
 // sysinfo keeps the names of fw_cfg files. Their content is no hardware, and their path is the host's.
 func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 	if !slices.ContainsFunc(list, func(s libvirtxml.DomainSysInfo) bool { return s.FWCfg != nil }) {
