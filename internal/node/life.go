@@ -3,12 +3,12 @@ package node
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,13 +54,13 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 		return ctrl.Result{}, err
 	}
 	if status.Active() {
-		if n.stopping.since(vmi.UID) < grace(vmi) {
+		if n.stopping.since(vmi.UID) < guest.Grace(vmi) {
 			return ctrl.Result{RequeueAfter: time.Second}, n.Hypervisor.Shutdown(ctx, owner)
 		}
 		if err := n.Hypervisor.Destroy(ctx, owner); err != nil {
 			return ctrl.Result{}, err
 		}
-		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: causeStopped}
+		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: guest.CauseStopped}
 	}
 	if !vmi.IsFinal() {
 		phase, why := finalPhase(vmi, status)
@@ -89,7 +89,7 @@ func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.Vi
 	case status.State == hypervisor.PoweredOff:
 		return v1.Succeeded, status.Cause
 	case status.State == hypervisor.Destroyed:
-		return v1.Succeeded, causeStopped
+		return v1.Succeeded, guest.CauseStopped
 	case status.State == hypervisor.Failed || vmi.Status.Phase == v1.Running:
 		return v1.Failed, status.Cause
 	}
@@ -103,24 +103,8 @@ func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.Vi
 	return v1.Failed, why
 }
 
-// Causes that do not come from libvirt.
-var (
-	causeNeverStarted = hypervisor.Cause{Reason: v1alpha1.ReasonNeverStarted, Message: "the domain was never started"}
-	causeStopped      = hypervisor.Cause{Reason: v1alpha1.ReasonStopped,
-		Message: "the guest did not power off within spec.terminationGracePeriodSeconds; its domain was destroyed"}
-)
-
-// defaultGracePeriod applies to VMIs without spec.terminationGracePeriodSeconds.
-const defaultGracePeriod = 30 * time.Second
-
-// grace returns the time that a guest has to power off. It is at most 292 years, which is what a Duration can hold.
-func grace(vmi *v1.VirtualMachineInstance) time.Duration {
-	seconds := vmi.Spec.TerminationGracePeriodSeconds
-	if seconds == nil {
-		return defaultGracePeriod
-	}
-	return time.Duration(min(*seconds, math.MaxInt64/int64(time.Second))) * time.Second
-}
+// causeNeverStarted does not come from libvirt.
+var causeNeverStarted = hypervisor.Cause{Reason: v1alpha1.ReasonNeverStarted, Message: "the domain was never started"}
 
 // stopping maps VMIs that are being stopped to the time when this launcher saw their deletion. The deletionTimestamp comes from the clock
 // of the API server: measured against it, a guest could lose its grace period, or never be destroyed.

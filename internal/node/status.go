@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	bounds "github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -63,23 +64,20 @@ const retryInterval = 15 * time.Second
 
 // refused writes a refusal into the VMI's conditions and schedules the next attempt. The VMI stays claimed. Other errors are returned.
 func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err error) (ctrl.Result, error) {
-	var why *refusal
-	var taken *hypervisor.TakenError
+	why := guest.RefusalOf(err)
 	switch {
 	case errors.Is(err, errNotClaimed):
 		return ctrl.Result{}, nil
 	case errors.Is(err, errHardwareAwaited):
 		return ctrl.Result{RequeueAfter: retryInterval}, nil
-	case errors.As(err, &taken):
-		why = &refusal{taken.Reason, taken.Text}
-		if taken.By != nil {
-			signal(n.strayInTheWay)
-		}
-	case !errors.As(err, &why):
+	case why == nil:
 		return ctrl.Result{}, err
 	}
-	setSynchronized(vmi, corev1.ConditionFalse, why.reason, why.message)
-	setReady(vmi, corev1.ConditionFalse, hypervisor.Cause{Reason: why.reason})
+	if taken := (*hypervisor.TakenError)(nil); errors.As(err, &taken) && taken.By != nil {
+		signal(n.strayInTheWay)
+	}
+	setSynchronized(vmi, corev1.ConditionFalse, why.Reason, why.Message)
+	setReady(vmi, corev1.ConditionFalse, hypervisor.Cause{Reason: why.Reason})
 	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
 }
 
@@ -92,7 +90,7 @@ func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1
 		return err
 	}
 	kind := corev1.EventTypeNormal
-	if phase == v1.Failed || why == causeStopped {
+	if phase == v1.Failed || why == guest.CauseStopped {
 		kind = corev1.EventTypeWarning
 	}
 	n.Events.Eventf(vmi, nil, kind, why.Reason, "Reconcile", "%s", bounds.Note(why.Message))
