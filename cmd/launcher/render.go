@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/node"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -151,7 +152,7 @@ func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (ren
 	switch {
 	case len(errs) == 0:
 		return rendered, nil
-	case !node.Explicit(errs):
+	case !guest.Explicit(errs):
 		return rendered, failed(fmt.Errorf("the spec is not explicit; make it so with 'kubectl kiln expand -f FILE': %w", errs.ToAggregate()))
 	}
 	return rendered, failed(errs.ToAggregate())

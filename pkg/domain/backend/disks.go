@@ -58,7 +58,7 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 	}
 	if volume.Backing != "" {
 		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{
-			Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat}, Source: source(volume.Backing, false), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
+			Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat}, Source: source(volume.Backing, volume.BackingBlock), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
 	}
 	return disk
 }

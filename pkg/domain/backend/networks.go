@@ -46,6 +46,7 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 	case "passt":
 		out.Source = &libvirtxml.DomainInterfaceSource{User: &libvirtxml.DomainInterfaceSourceUser{Dev: nic.Device}}
 		out.Backend = &libvirtxml.DomainInterfaceBackend{Type: "passt"}
+		out.PortForward = h.forwarded(out)
 	case "bridge":
 		out.Source = &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: nic.Device}}
 	case "tap", "ethernet":
@@ -63,6 +64,27 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 	h.vhost(out)
 	h.limit(out)
 	h.applyFilter(out, nic, at)
+}
+
+// forwarded returns the ports at which the guest is reached: those of the spec, or all. KubeVirt's passt does the same. libvirt: "Userspace connection
+// using passt".
+func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInterfaceSourcePortForward {
+	name := abi.Name("interface", out.Alias)
+	tcp, udp := libvirtxml.DomainInterfaceSourcePortForward{Proto: "tcp"}, libvirtxml.DomainInterfaceSourcePortForward{Proto: "udp"}
+	i := slices.IndexFunc(h.spec.Domain.Devices.Interfaces, func(n v1.Interface) bool { return n.Name == name })
+	if i < 0 || len(h.spec.Domain.Devices.Interfaces[i].Ports) == 0 {
+		return []libvirtxml.DomainInterfaceSourcePortForward{tcp, udp}
+	}
+	for _, port := range h.spec.Domain.Devices.Interfaces[i].Ports {
+		to := &tcp
+		if strings.EqualFold(port.Protocol, "UDP") {
+			to = &udp
+		}
+		to.Ranges = append(to.Ranges, libvirtxml.DomainInterfaceSourcePortForwardRange{Start: uint(port.Port)}) //nolint:gosec // validated, 1 to 65535
+	}
+	return slices.DeleteFunc([]libvirtxml.DomainInterfaceSourcePortForward{tcp, udp}, func(f libvirtxml.DomainInterfaceSourcePortForward) bool {
+		return len(f.Ranges) == 0
+	})
 }
 
 // vhost chooses the backend of a virtio interface with a kernel device. With several queues it is the kernel's vhost, as in KubeVirt; else
