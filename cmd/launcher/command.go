@@ -46,6 +46,7 @@ func root() *cobra.Command {
 		"labels of this machine besides "+corev1.LabelHostname+", matched by spec.nodeSelector of VMIs and HostProfiles")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	cmd.AddCommand(nodeCommand(o), renderCommand(o), captureCommand(o))
+	cmd.AddCommand(devicesCommand(o))
 	return cmd
 }
 
