@@ -1,0 +1,115 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// lookPeriod is the time between two looks at devices and sockets, which cost a few calls of stat.
+	lookPeriod = time.Second
+	// reportPeriod is the time after which a Node is read again, whose label somebody may have removed.
+	reportPeriod = 2 * time.Minute
+)
+
+// Agent is 'launcher devices': a plugin of each device, the files of the node, and the report.
+type Agent struct {
+	Node    string
+	Cluster client.Client
+	Folders Folders
+	// Count is how many guests may have a device at a time.
+	Count int
+	Log   logr.Logger
+
+	registered atomic.Int32
+	reported   atomic.Bool
+}
+
+// Start runs until the context ends. It has the form of a manager's runnable.
+func (a *Agent) Start(ctx context.Context) error {
+	if err := a.Folders.writeCDI(); err != nil { // before kubelet asks for a device
+		a.Log.Error(err, "the description of devices is not written", "folder", a.Folders.CDI)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, d := range Served {
+		p := &plugin{device: d, folders: a.Folders, count: a.Count, period: lookPeriod, log: a.Log}
+		group.Go(func() error {
+			first := true
+			p.serve(ctx, func() {
+				if first {
+					a.registered.Add(1)
+				}
+				first = false
+			})
+			return nil
+		})
+	}
+	group.Go(func() error { a.report(ctx); return nil })
+	return group.Wait()
+}
+
+// Ready fails until each device has been registered and the Node has been written.
+func (a *Agent) Ready(*http.Request) error {
+	if int(a.registered.Load()) < len(Served) {
+		return errors.New("kubelet has not registered all devices")
+	}
+	if !a.reported.Load() {
+		return errors.New("the Node has not been written")
+	}
+	return nil
+}
+
+// report writes the Node at once, soon again after a device came or went, and after reportPeriod. A failure is tried again.
+func (a *Agent) report(ctx context.Context) {
+	for ctx.Err() == nil {
+		before := a.faults()
+		period := wait.Jitter(reportPeriod, 0.2)
+		if err := a.reportOnce(ctx); err != nil && ctx.Err() == nil {
+			a.Log.Error(err, "the Node is not written", "node", a.Node)
+			period = 10 * lookPeriod
+		}
+		for until := time.Now().Add(period); time.Now().Before(until) && a.faults() == before; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(lookPeriod):
+			}
+		}
+	}
+}
+
+// faults are those of all devices, to be compared.
+func (a *Agent) faults() (all string) {
+	for _, d := range Served {
+		all += a.Folders.fault(d) + "\n"
+	}
+	return all
+}
+
+// reportOnce installs the files that the machine must have, looks at it, and writes what it has found.
+func (a *Agent) reportOnce(ctx context.Context) error {
+	profile, description := a.Folders.writeProfile(), a.Folders.writeCDI() // also while the cluster does not answer
+	node := &corev1.Node{}
+	if err := a.Cluster.Get(ctx, client.ObjectKey{Name: a.Node}, node); err != nil {
+		return err
+	}
+	var found findings
+	checkVersions(node.Status.NodeInfo, &found)
+	a.Folders.checkDevices(description, &found)
+	passt := a.Folders.checkPasst(profile, &found)
+	a.Folders.checkOwnership(node.Status.NodeInfo, &found)
+	if err := (reporter{cluster: a.Cluster, now: time.Now}).write(ctx, node, passt, found); err != nil {
+		return err
+	}
+	a.reported.Store(true)
+	return nil
+}

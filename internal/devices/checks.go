@@ -1,0 +1,122 @@
+package devices
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// finding is something that guests may need and the node does not have, or of which nothing can be learned.
+type finding struct {
+	text    string
+	unknown bool
+}
+
+// findings of one node, in the order of docs/devices.md.
+type findings []finding
+
+func (f *findings) missing(format string, args ...any) {
+	*f = append(*f, finding{text: fmt.Sprintf(format, args...)})
+}
+
+func (f *findings) unknown(format string, args ...any) {
+	*f = append(*f, finding{text: fmt.Sprintf(format, args...), unknown: true})
+}
+
+// First versions that mount images as volumes without a feature gate.
+var (
+	leastKubelet    = version.MustParseGeneric("1.35.0")
+	leastContainerd = version.MustParseGeneric("2.1.0")
+)
+
+// checkVersions looks at what kubelet says of itself and of its container runtime. A newer one may have any name.
+func checkVersions(info corev1.NodeSystemInfo, found *findings) {
+	kubelet, err := version.ParseGeneric(info.KubeletVersion)
+	switch {
+	case err != nil:
+		found.unknown("kubelet: its version '%s' cannot be read; image volumes need %s or newer", info.KubeletVersion, leastKubelet)
+	case kubelet.LessThan(leastKubelet):
+		found.missing("kubelet is %s, image volumes need %s or newer", info.KubeletVersion, leastKubelet)
+	}
+	name, text, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
+	if name != "containerd" {
+		return // CRI-O has the version of its kubelet
+	}
+	if containerd, err := version.ParseGeneric(text); err == nil && containerd.LessThan(leastContainerd) {
+		found.missing("containerd is %s, image volumes need %s or newer", text, leastContainerd)
+	}
+}
+
+// checkDevices names each device that no guest can have here. described is the error of CDI's file.
+func (f Folders) checkDevices(described error, found *findings) {
+	for _, d := range Served {
+		if fault := f.fault(d); fault != "" {
+			found.missing("%s: %s", d.Resource(), fault)
+		}
+	}
+	if described != nil {
+		found.missing("devices belong to the user of guests by containerd's %s alone: their description for CDI cannot be written: %v", ownership, described)
+	}
+}
+
+// checkPasst tells whether passt can run, as far as a container that is confined as those of guests can see. written is the error of the profile.
+func (f Folders) checkPasst(written error, found *findings) (runs bool) {
+	before := len(*found)
+	if written != nil {
+		found.missing("passt: its seccomp profile cannot be written: %v", written)
+	}
+	// This container has seccompProfile RuntimeDefault.
+	switch mode, err := f.seccompMode(); {
+	case err != nil:
+		found.missing("passt: whether containers have seccomp is unknown: %v", err)
+	case mode == "0":
+		found.missing("passt: containers run without seccomp, although the pod asks for profile RuntimeDefault")
+	}
+	for _, limit := range []struct{ file, bad string }{
+		{"user/max_user_namespaces", "0"},
+		{"kernel/unprivileged_userns_clone", "0"},             // Debian's kernels
+		{"kernel/apparmor_restrict_unprivileged_userns", "1"}, // Ubuntu's
+	} {
+		// A kernel without the file has no such limit.
+		if now, err := os.ReadFile(filepath.Join(f.Proc, "sys", limit.file)); err == nil && strings.TrimSpace(string(now)) == limit.bad {
+			found.missing("passt: sysctl %s is %s: users may not make user namespaces", strings.ReplaceAll(limit.file, "/", "."), limit.bad)
+		}
+	}
+	if confined := f.appArmor(); confined != "" {
+		found.missing("passt: AppArmor confines containers by profile '%s', which forbids the mounts by which passt isolates itself", confined)
+	}
+	return len(*found) == before
+}
+
+// seccompMode is 0 without a filter, and 2 with one.
+func (f Folders) seccompMode() (string, error) {
+	const file = "self/status"
+	status, err := os.ReadFile(filepath.Join(f.Proc, file))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(status)) {
+		if mode, found := strings.CutPrefix(line, "Seccomp:"); found {
+			return strings.TrimSpace(mode), nil
+		}
+	}
+	return "", fmt.Errorf("%s has no field 'Seccomp'", file)
+}
+
+// appArmor is the profile that is enforced on this container, which is the runtime's default as for guests. The file has a context of SELinux on machines
+// with that.
+func (f Folders) appArmor() string {
+	now, err := os.ReadFile(filepath.Join(f.Proc, "self/attr/current"))
+	if err != nil {
+		return ""
+	}
+	name, enforced := strings.CutSuffix(strings.TrimRight(string(now), "\n\x00"), " (enforce)")
+	if !enforced {
+		return ""
+	}
+	return name
+}

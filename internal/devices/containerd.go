@@ -1,0 +1,82 @@
+package devices
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ownership is the setting by which a device belongs to the user of its container.
+const ownership = "device_ownership_from_security_context"
+
+// containerdConfig is what matters of config.toml: versions 2 and 3 have the setting at different places.
+type containerdConfig struct {
+	Imports []string
+	Plugins map[string]struct {
+		Ownership *bool `toml:"device_ownership_from_security_context"`
+	}
+}
+
+// criPlugins have the setting: that of containerd 2 first, then that of 1.
+var criPlugins = []string{"io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"}
+
+// checkOwnership reads containerd's configuration: only block volumes need the setting, because devices have an owner by CDI. Asking containerd
+// itself would need its socket, which is root on the machine.
+func (f Folders) checkOwnership(info corev1.NodeSystemInfo, found *findings) {
+	const without = "without it block volumes belong to root, and no guest with one starts"
+	if !strings.HasPrefix(info.ContainerRuntimeVersion, "containerd://") {
+		found.unknown("%s of '%s' is not looked at; %s", ownership, info.ContainerRuntimeVersion, without)
+		return
+	}
+	set, err := f.ownershipIn("config.toml")
+	switch {
+	case err != nil:
+		found.unknown("containerd: whether %s is set is unknown: %v; %s", ownership, err, without)
+	case set == nil || !*set:
+		found.missing("containerd: %s is not set: block volumes belong to root, and no guest with one starts", ownership)
+	}
+}
+
+// ownershipIn reads one file and those that it imports, of which a later one wins. Nil means that none has the setting.
+func (f Folders) ownershipIn(name string) (set *bool, err error) {
+	text, err := os.ReadFile(filepath.Join(f.Containerd, name))
+	if err != nil {
+		return nil, err
+	}
+	var config containerdConfig
+	if err := toml.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	for _, plugin := range criPlugins {
+		if here := config.Plugins[plugin].Ownership; set == nil {
+			set = here
+		}
+	}
+	if name != "config.toml" {
+		return set, nil // an imported file imports nothing that matters here
+	}
+	for _, pattern := range config.Imports {
+		// Of the machine's paths those alone can be read that are below the folder which is mounted.
+		relative := strings.TrimPrefix(pattern, "/etc/containerd/")
+		files, err := filepath.Glob(filepath.Join(f.Containerd, relative))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if file, err = filepath.Rel(f.Containerd, file); err != nil {
+				return nil, err
+			}
+			here, err := f.ownershipIn(file)
+			if err != nil {
+				return nil, err
+			}
+			if here != nil {
+				set = here
+			}
+		}
+	}
+	return set, nil
+}

@@ -1,0 +1,77 @@
+// Package devices is 'launcher devices', which runs on each node as root without privileges. It serves the devices of the machine to kubelet, installs
+// the seccomp profile under which passt runs, and writes to the Node what guests will miss there.
+package devices
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// domain is that of KubeVirt's resources, so that quotas, pods and scheduler settings written for KubeVirt hold.
+const domain = "devices.kubevirt.io/"
+
+// Device is one that guests need of their node.
+type Device struct {
+	// Name is that of the resource, below domain.
+	Name string
+	// Path on the machine, and in the containers that have the resource.
+	Path string
+	// Misc is the name that /proc/misc lists while the kernel serves the device. Empty for a device whose module the kernel loads when it is opened.
+	Misc string
+}
+
+// Served are the devices, in the order of the documentation. udev may make /dev/kvm on a machine without virtualization: opening it there fails.
+var Served = []Device{
+	{Name: "kvm", Path: "/dev/kvm", Misc: "kvm"},
+	{Name: "tun", Path: "/dev/net/tun"},
+	{Name: "vhost-net", Path: "/dev/vhost-net"},
+	{Name: "vhost-vsock", Path: "/dev/vhost-vsock"},
+}
+
+// Resource is the name that a pod asks for.
+func (d Device) Resource() string { return domain + d.Name }
+
+// Folders are where a container sees those of the machine.
+type Folders struct {
+	// Plugins has kubelet's socket, and those of device plugins.
+	Plugins string
+	// Seccomp is kubelet's folder of profiles.
+	Seccomp string
+	// CDI has the descriptions of devices that the container runtime reads.
+	CDI string
+	// Dev is /dev of the machine.
+	Dev string
+	// Proc is /proc, whose files about the kernel are the same in each container.
+	Proc string
+	// Containerd has containerd's config.toml.
+	Containerd string
+}
+
+// fault tells why a device cannot be used, or nothing. It opens none: the container that this runs in has none of them in its list of devices, so
+// that the kernel would refuse it whatever the device is.
+func (f Folders) fault(d Device) string {
+	info, err := os.Stat(filepath.Join(f.Dev, strings.TrimPrefix(d.Path, "/dev/")))
+	switch {
+	case os.IsNotExist(err):
+		return fmt.Sprintf("the machine has no %s", d.Path)
+	case err != nil:
+		return fmt.Sprintf("%s: %v", d.Path, err)
+	case info.Mode()&fs.ModeCharDevice == 0:
+		return fmt.Sprintf("%s is no character device", d.Path)
+	case d.Misc == "":
+		return ""
+	}
+	registered, err := os.ReadFile(filepath.Join(f.Proc, "misc"))
+	if err != nil {
+		return fmt.Sprintf("%s: whether the kernel serves it is unknown: %v", d.Path, err)
+	}
+	for line := range strings.Lines(string(registered)) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[1] == d.Misc {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s is there, but the kernel does not serve it: no module for this machine's virtualization is loaded", d.Path)
+}

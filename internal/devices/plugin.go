@@ -1,0 +1,82 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	kubelet "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// access is what a container may do with a device: not make further ones, which 'm' would allow.
+const access = "rw"
+
+// plugin serves one device to kubelet. A machine has one of each device, which any number of processes can open: kubelet counts as many as it is told.
+type plugin struct {
+	kubelet.UnimplementedDevicePluginServer
+	device  Device
+	folders Folders
+	count   int
+	// period is the time between two looks at the machine.
+	period time.Duration
+	log    logr.Logger
+}
+
+// GetDevicePluginOptions asks for none.
+func (p *plugin) GetDevicePluginOptions(context.Context, *kubelet.Empty) (*kubelet.DevicePluginOptions, error) {
+	return &kubelet.DevicePluginOptions{}, nil
+}
+
+// ListAndWatch sends the list at once, and again whenever the device comes or goes.
+func (p *plugin) ListAndWatch(_ *kubelet.Empty, to grpc.ServerStreamingServer[kubelet.ListAndWatchResponse]) error {
+	fault := p.folders.fault(p.device)
+	for {
+		p.log.Info("kubelet is told of the device", "resource", p.device.Resource(), "fault", fault)
+		if err := to.Send(&kubelet.ListAndWatchResponse{Devices: p.list(fault == "")}); err != nil {
+			return err
+		}
+		for before := fault; fault == before; fault = p.folders.fault(p.device) {
+			select {
+			case <-to.Context().Done():
+				return nil
+			case <-time.After(p.period):
+			}
+		}
+	}
+}
+
+// health is a word of kubelet's.
+var health = map[bool]string{true: kubelet.Healthy, false: kubelet.Unhealthy}
+
+func (p *plugin) list(usable bool) []*kubelet.Device {
+	all := make([]*kubelet.Device, p.count)
+	for i := range all {
+		all[i] = &kubelet.Device{ID: p.device.Name + strconv.Itoa(i), Health: health[usable]}
+	}
+	return all
+}
+
+// Allocate gives the device once to each container, however many of the resource it asks for. It names the device twice, by its path and by CDI. A runtime
+// that knows CDI replaces the first by the second, which has an owner; another one ignores the second.
+func (p *plugin) Allocate(_ context.Context, asked *kubelet.AllocateRequest) (*kubelet.AllocateResponse, error) {
+	given := &kubelet.ContainerAllocateResponse{
+		Devices: []*kubelet.DeviceSpec{{ContainerPath: p.device.Path, HostPath: p.device.Path, Permissions: access}},
+	}
+	// A name that the runtime cannot find would fail the container.
+	if _, err := os.Stat(filepath.Join(p.folders.CDI, cdiFile)); err == nil {
+		given.CdiDevices = []*kubelet.CDIDevice{{Name: cdiName(p.device)}}
+	}
+	answer := &kubelet.AllocateResponse{}
+	for range asked.ContainerRequests {
+		answer.ContainerResponses = append(answer.ContainerResponses, given)
+	}
+	return answer, nil
+}
+
+// socket is the name of the plugin's own, in the folder of kubelet's.
+func (p *plugin) socket() string { return fmt.Sprintf("kiln-%s.sock", p.device.Name) }

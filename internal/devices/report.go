@@ -1,0 +1,89 @@
+package devices
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// reporter writes what is found into a Node: one label and one condition, which a policy allows for the node of its token alone.
+type reporter struct {
+	cluster client.Client
+	now     func() time.Time
+}
+
+// write leaves a Node alone that says the same already.
+func (r reporter) write(ctx context.Context, node *corev1.Node, passt bool, found findings) error {
+	if err := r.label(ctx, node, passt); err != nil {
+		return err
+	}
+	old := node.DeepCopy()
+	if !setCondition(node, found, metav1.NewTime(r.now())) {
+		return nil
+	}
+	// Conditions are merged by their type, so that those of kubelet, which writes at the same time, stay.
+	return r.cluster.Status().Patch(ctx, node, client.StrategicMergeFrom(old))
+}
+
+// label adds the label of nodes on which passt runs, or removes it.
+func (r reporter) label(ctx context.Context, node *corev1.Node, passt bool) error {
+	now, labelled := node.Labels[v1alpha1.LabelPasst]
+	if labelled == passt && (!passt || now == "true") {
+		return nil
+	}
+	old := node.DeepCopy()
+	if passt {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, v1alpha1.LabelPasst, "true")
+	} else {
+		delete(node.Labels, v1alpha1.LabelPasst)
+	}
+	return r.cluster.Patch(ctx, node, client.MergeFrom(old))
+}
+
+// setCondition reports whether it has changed anything.
+func setCondition(node *corev1.Node, found findings, now metav1.Time) bool {
+	want := conditionOf(found)
+	want.LastHeartbeatTime, want.LastTransitionTime = now, now
+	for i, has := range node.Status.Conditions {
+		if has.Type != want.Type {
+			continue
+		}
+		if has.Status == want.Status && has.Reason == want.Reason && has.Message == want.Message {
+			return false
+		}
+		if has.Status == want.Status {
+			want.LastTransitionTime = has.LastTransitionTime
+		}
+		node.Status.Conditions[i] = want
+		return true
+	}
+	node.Status.Conditions = append(node.Status.Conditions, want)
+	return true
+}
+
+// conditionOf has what is missing before what is unknown. The unknown makes nothing false.
+func conditionOf(found findings) corev1.NodeCondition {
+	var missing, unknown []string
+	for _, f := range found {
+		if f.unknown {
+			unknown = append(unknown, f.text)
+		} else {
+			missing = append(missing, f.text)
+		}
+	}
+	made := corev1.NodeCondition{Type: v1alpha1.ConditionGuests, Status: corev1.ConditionTrue, Reason: v1alpha1.ReasonNodeComplete}
+	if len(missing) > 0 {
+		made.Status, made.Reason = corev1.ConditionFalse, v1alpha1.ReasonNodeIncomplete
+	}
+	made.Message = condition.Message(strings.Join(append(missing, unknown...), "; "))
+	if made.Message == "" {
+		made.Message = "nothing is missing"
+	}
+	return made
+}

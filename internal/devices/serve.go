@@ -1,0 +1,101 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	kubelet "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+const (
+	// kubeletSocket is in the folder of plugins.
+	kubeletSocket = "kubelet.sock"
+	// answer bounds how long kubelet may take to register a plugin.
+	answer = 10 * time.Second
+)
+
+// serve keeps the plugin registered with kubelet until the context ends. A kubelet that starts removes all sockets of plugins and forgets the plugins.
+// registered is called after each registration.
+func (p *plugin) serve(ctx context.Context, registered func()) {
+	for said := ""; ctx.Err() == nil; {
+		err := p.serveOnce(ctx, func() { said = ""; registered() })
+		if err != nil && err.Error() != said && ctx.Err() == nil { // not once a second while kubelet is away
+			said = err.Error()
+			p.log.Error(err, "the device is not served to kubelet", "resource", p.device.Resource())
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(p.period):
+		}
+	}
+}
+
+// serveOnce serves until the context or this kubelet ends.
+func (p *plugin) serveOnce(ctx context.Context, registered func()) error {
+	own, theirs := filepath.Join(p.folders.Plugins, p.socket()), filepath.Join(p.folders.Plugins, kubeletSocket)
+	// Looked at before it is asked: one that is made anew meanwhile is another one.
+	before, err := os.Stat(theirs)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(own); err != nil && !errors.Is(err, os.ErrNotExist) { // of a process that was killed
+		return err
+	}
+	listener, err := net.Listen("unix", own)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	kubelet.RegisterDevicePluginServer(server, p)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	defer server.Stop()
+	mine, err := os.Stat(own)
+	if err == nil {
+		err = p.register(ctx, theirs)
+	}
+	if err != nil {
+		return err
+	}
+	registered()
+	for same(own, mine) && same(theirs, before) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return err
+		case <-time.After(p.period):
+		}
+	}
+	p.log.Info("kubelet has started again", "resource", p.device.Resource())
+	return nil
+}
+
+// same tells whether a file is the one that it was. File systems use numbers of files again.
+func same(file string, before os.FileInfo) bool {
+	now, err := os.Stat(file)
+	return err == nil && os.SameFile(before, now) && now.ModTime().Equal(before.ModTime())
+}
+
+func (p *plugin) register(ctx context.Context, theirs string) error {
+	connection, err := grpc.NewClient("unix://"+theirs, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	if _, err := kubelet.NewRegistrationClient(connection).Register(ctx, &kubelet.RegisterRequest{
+		Version: kubelet.Version, Endpoint: p.socket(), ResourceName: p.device.Resource(),
+	}); err != nil {
+		return fmt.Errorf("registering '%s' with kubelet: %w", p.device.Resource(), err)
+	}
+	return nil
+}
