@@ -31,7 +31,7 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	if err := c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	c.written.note(reported, s.now)
+	c.written.Note(reported, s.now)
 	return nil
 }
 

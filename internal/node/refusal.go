@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
@@ -25,15 +24,8 @@ var (
 
 // notRendered returns NotExplicit or NotRenderable, by the errors.
 func notRendered(errs field.ErrorList) *refusal {
-	if !Explicit(errs) {
-		return &refusal{v1alpha1.ReasonNotExplicit, condition.Mistakes(errs)}
-	}
-	return &refusal{v1alpha1.ReasonNotRenderable, condition.Mistakes(errs)}
-}
-
-// Explicit reports whether errors of rendering came from an explicit spec: in a spec that is not explicit, fields are Required.
-func Explicit(errs field.ErrorList) bool {
-	return !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeRequired })
+	why := condition.NotRendered(errs)
+	return &refusal{why.Reason, why.Message}
 }
 
 // notStarted returns StartFailed for an error of libvirt. A *hypervisor.TakenError has a reason of its own.
