@@ -29,7 +29,7 @@ var noReasons = map[string]string{
 	// Reasons of pods, which have another one on VMIs.
 	"NodeShutdown": "kubelet's word", "Terminated": "kubelet's word", "Shutdown": "kubelet's word", "NodeAffinity": "kubelet's word",
 	"UnexpectedAdmissionError": "kubelet's word", "TopologyAffinityError": "kubelet's word", "RunContainerError": "kubelet's word",
-	"OutOf": "how such words of kubelet begin",
+	"DeletionByPodGC": "a word of the pod garbage collector", "OutOf": "how such words of kubelet begin",
 }
 
 // TestReasonsAreConstants: docs/reference/keys.md lists the reasons of events. So each reason is a constant of api/v1alpha1 or of kubevirt.io: a package that

@@ -123,6 +123,10 @@ func (c *Controller) finish(ctx context.Context, s seen) (o outcome, err error) 
 		}
 		s.pod = nil
 	}
+	// The launcher reports the end and then ends: the cache may have its pod's end, and lack its report.
+	if s.guest, err = get(ctx, c.Live, s.key, &v1alpha1.GuestPod{}); err != nil {
+		return o, err
+	}
 	ended := s.vmi.DeepCopy()
 	phase, why := s.end()
 	s.describe(ended)

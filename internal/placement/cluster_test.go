@@ -44,7 +44,11 @@ type cluster struct {
 	fails int
 	// refuse returns the API server's refusal of a new object, nil for none.
 	refuse func(client.Object) error
+	// onStatus is called with each object whose status was written.
+	onStatus func(client.Object)
 }
+
+var errQuota = errors.New("exceeded quota: compute")
 
 var errDied = errors.New("this process is no more")
 
@@ -128,7 +132,11 @@ func (c *cluster) delete(ctx context.Context, to client.WithWatch, object client
 }
 
 func (c *cluster) patchStatus(ctx context.Context, to client.Client, of string, object client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
-	return c.wrote("patch "+of+" of", object, to.SubResource(of).Patch(ctx, object, p, o...))
+	err := to.SubResource(of).Patch(ctx, object, p, o...)
+	if err == nil && c.onStatus != nil {
+		c.onStatus(object)
+	}
+	return c.wrote("patch "+of+" of", object, err)
 }
 
 // step reconciles as often as the events of its own writes would, and internal/lifecycle assigns the hardware meanwhile.

@@ -57,6 +57,8 @@ func (s seen) fromOutside() *condition.Cause {
 		return &condition.Cause{Reason: outsideReasons[status.Reason], Message: message}
 	case rejected && status.Phase == corev1.PodFailed:
 		return &condition.Cause{Reason: v1alpha1.ReasonPodRejected, Message: message}
+	case disrupted != nil && disrupted.Status == corev1.ConditionTrue && disrupted.Reason == "DeletionByPodGC": // the node was deleted, or is out of service
+		return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: disrupted.Message}
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue:
 		return &condition.Cause{Reason: v1alpha1.ReasonEvicted, Message: strings.TrimSpace(disrupted.Reason + " " + disrupted.Message)}
 	}

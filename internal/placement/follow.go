@@ -25,24 +25,30 @@ func (s seen) follow(vmi *v1.VirtualMachineInstance, refusal *condition.Cause, n
 	if s.pod.Spec.NodeName != "" && vmi.Status.Phase == v1.Scheduling {
 		condition.SetPhase(vmi, v1.Scheduled)
 	}
+	lost, after := s.nodeLost(now)
 	domain := s.domain()
-	if domain == nil && vmi.Status.Phase != v1.Running {
-		why, after := s.hindrance(refusal, now)
+	switch started := domain != nil || vmi.Status.Phase == v1.Running; {
+	case started:
+		condition.SetPhase(vmi, v1.Running)
+		s.followDomain(vmi, domain)
+		if lost != nil {
+			condition.SetReady(vmi, corev1.ConditionFalse, *lost)
+		}
+	case lost != nil:
+		s.explain(vmi, lost)
+	default:
+		why, again := s.hindrance(refusal, now)
 		s.explain(vmi, why)
-		return after
+		if after == 0 || again > 0 && again < after {
+			after = again
+		}
 	}
-	condition.SetPhase(vmi, v1.Running)
-	s.followDomain(vmi, domain)
-	return 0
+	return after
 }
 
 // followDomain writes the state of a guest that was started. One that has ended is not ready; its VMI gets the final phase when the pod has ended.
 func (s seen) followDomain(vmi *v1.VirtualMachineInstance, domain *v1alpha1.GuestDomain) {
-	lost := s.nodeLost()
 	switch {
-	case lost != nil:
-		condition.SetReady(vmi, corev1.ConditionFalse, *lost)
-		return
 	case domain == nil: // its launcher has taken the report back, or somebody has deleted the GuestPod
 		return
 	case final(domain.State):
@@ -86,9 +92,6 @@ func ofHardware(reason string) bool {
 
 // hindrance returns what keeps the guest from starting, nil if nothing is known to: the pod first, then what Kiln refuses, then the launcher.
 func (s seen) hindrance(refusal *condition.Cause, now time.Time) (*condition.Cause, time.Duration) {
-	if why := s.nodeLost(); why != nil {
-		return why, 0
-	}
 	why, after := waiting(s.pod, now)
 	switch {
 	case why != nil:

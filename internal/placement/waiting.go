@@ -70,12 +70,25 @@ func containerOf(pod *corev1.Pod) *corev1.ContainerStatus {
 	return &pod.Status.ContainerStatuses[0]
 }
 
-// nodeLost returns why a pod whose node does not answer cannot be followed, nil if its node does.
-func (s seen) nodeLost() *condition.Cause {
-	if s.pod.Spec.NodeName == "" || s.pod.Status.Reason != v1alpha1.ReasonNodeLost {
-		return nil
+// late is the time after the grace period of a pod's deletion after which its node is taken for one that does not answer.
+const late = 30 * time.Second
+
+// nodeLost returns why a pod whose node does not answer cannot be followed, nil if its node does as far as anybody knows. It also returns the time after
+// which that may be otherwise.
+func (s seen) nodeLost(now time.Time) (*condition.Cause, time.Duration) {
+	if s.pod.Spec.NodeName == "" {
+		return nil, 0
 	}
-	return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: s.pod.Status.Message +
-		": the guest may run there still. When the machine is off for certain, taint the node with " + corev1.TaintNodeOutOfService +
-		", and the VM starts elsewhere"}
+	what := strings.TrimSpace(s.pod.Status.Message)
+	if s.pod.Status.Reason != v1alpha1.ReasonNodeLost {
+		if s.pod.DeletionTimestamp == nil {
+			return nil, 0
+		}
+		if left := s.pod.DeletionTimestamp.Add(late).Sub(now); left > 0 { // deletionTimestamp is the end of the grace period
+			return nil, left
+		}
+		what = fmt.Sprintf("node '%s' has not ended the pod within its grace period", s.pod.Spec.NodeName)
+	}
+	return &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: what + ": the guest may run there still. When the machine is off for certain, " +
+		"taint the node with " + corev1.TaintNodeOutOfService + ", and the VM starts elsewhere"}, 0
 }
