@@ -108,7 +108,7 @@ func startProcesses(t *testing.T, p plane) string {
 		}
 	})
 	startProcess(t, filepath.Join(dir, "controller"), "--kubeconfig", p.Users[controllerAccount], "--health-probe-bind-address", "0",
-		"--namespace", "kiln-system", "--rotate-certificates", "--certificate-dns-names", "localhost", "--cert-dir", certificates)
+		"--runtime=node", "--namespace", "kiln-system", "--rotate-certificates", "--certificate-dns-names", "localhost", "--cert-dir", certificates)
 	startProcess(t, filepath.Join(dir, "webhook"), "--kubeconfig", p.Users[webhookAccount], "--health-probe-bind-address", "0",
 		"--namespace", "kiln-system", "--webhook-bind-address", address, "--cert-dir", certificates)
 	return address

@@ -36,6 +36,53 @@ const (
 	ReasonUUIDTaken = "UUIDTaken"
 )
 
+// Reasons of Synchronized on VMIs whose guests run in pods: why the pod has not started its guest. What Kubernetes has a word for has that word.
+// ReasonNameTaken and ReasonFailedCreate are such reasons too.
+const (
+	// ReasonNotPlaceable means that no pod can be made of the spec.
+	ReasonNotPlaceable = "NotPlaceable"
+	// ReasonUnschedulable means that no node has room for the pod, or fits it. It is the scheduler's word.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonSchedulingGated means that the pod waits for its scheduling gates. It is Kubernetes' word.
+	ReasonSchedulingGated = "SchedulingGated"
+	// ReasonErrImagePull means that an image of the pod could not be pulled. It is kubelet's word.
+	ReasonErrImagePull = "ErrImagePull"
+	// ReasonImagePullBackOff means that kubelet waits before it pulls an image again. It is kubelet's word.
+	ReasonImagePullBackOff = "ImagePullBackOff"
+	// ReasonInvalidImageName means that the name of an image cannot be read. It is kubelet's word.
+	ReasonInvalidImageName = "InvalidImageName"
+	// ReasonErrImageNeverPull means that a node lacks an image that it may not pull. It is kubelet's word.
+	ReasonErrImageNeverPull = "ErrImageNeverPull"
+	// ReasonCreateContainerConfigError means that a ConfigMap, a Secret or a key of one is missing. It is kubelet's word.
+	ReasonCreateContainerConfigError = "CreateContainerConfigError"
+	// ReasonCreateContainerError means that the container runtime could not make the container. It is kubelet's word.
+	ReasonCreateContainerError = "CreateContainerError"
+	// ReasonPodStarting means that kubelet has not started the container of the pod for a while, and that the pod's status does not say why.
+	ReasonPodStarting = "PodStarting"
+	// ReasonInvalidFacts means that the launcher has reported of its host what no host of the VMI can have.
+	ReasonInvalidFacts = "InvalidFacts"
+)
+
+// Reasons of Ready on VMIs whose guests run in pods, besides those of their domains: why the guest cannot be used, or why the VMI ended.
+const (
+	// ReasonPodNotReady means that the guest runs, and that its pod is not ready: a readiness probe fails.
+	ReasonPodNotReady = "PodNotReady"
+	// ReasonEvicted means that the pod was evicted: its node had too little memory or disk, or was drained.
+	ReasonEvicted = "Evicted"
+	// ReasonOOMKilled means that the container of the pod exceeded its memory limit. It is the container runtime's word.
+	ReasonOOMKilled = "OOMKilled"
+	// ReasonNodeLost means that the node of the pod does not answer. It is Kubernetes' word.
+	ReasonNodeLost = "NodeLost"
+	// ReasonDeadlineExceeded means that the pod ran longer than its activeDeadlineSeconds. It is kubelet's word.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonPodRejected means that kubelet did not take the pod: the node had no room for it, or lacked what it asks for.
+	ReasonPodRejected = "PodRejected"
+	// ReasonPodEnded means that the pod ended, and its launcher has not reported how its domain did.
+	ReasonPodEnded = "PodEnded"
+	// ReasonPodGone means that somebody deleted the pod, and removed its finalizer.
+	ReasonPodGone = "PodGone"
+)
+
 // Reasons of Ready on VMIs, and of the event at their end: why the domain of a VMI ended. ReasonNameTaken is one of them too.
 const (
 	// ReasonPoweredOff means that the guest powered off.
@@ -104,7 +151,7 @@ const (
 
 // Reasons of Failure on VMs, and of events on them. All but ReasonFailedPin and those of hardware are KubeVirt's words.
 const (
-	// ReasonFailedCreate means that the VMI could not be created.
+	// ReasonFailedCreate means that the VMI could not be created. On a VMI it is a reason of Synchronized: its pod could not be created.
 	ReasonFailedCreate = "FailedCreate"
 	// ReasonFailedDelete means that the VMI could not be deleted.
 	ReasonFailedDelete = "FailedDelete"
@@ -120,6 +167,8 @@ const (
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 	// ReasonHardwareForeign means that a GuestHardware of the name belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
 	ReasonHardwareForeign = "HardwareForeign"
+	// ReasonNoEffect is of the event about fields of a VMI that have no effect in a pod.
+	ReasonNoEffect = "NoEffect"
 	// ReasonHardwareChanged is of the event after a boot whose hardware differs from the record.
 	ReasonHardwareChanged = "HardwareChanged"
 )

@@ -1,5 +1,5 @@
-// Command controller creates VMIs of VMs, keeps their hardware records, and signs the webhook's certificate. Of several replicas the one that
-// holds the Lease works.
+// Command controller creates VMIs of VMs and pods of VMIs, keeps their hardware records, and signs the webhook's certificate. Of several replicas the
+// one that holds the Lease works.
 package main
 
 import (
@@ -26,6 +26,7 @@ const garbage = 16 << 20
 // options are the flags of the process, with the built-in rotation of the webhook's certificate. collect is the grace period of the collector.
 type options struct {
 	command.Process
+	guests       guests
 	config       string
 	rotate       bool
 	certificates certs.Options
@@ -40,7 +41,7 @@ func main() { command.Main(root()) }
 func root() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
 	cmd := &cobra.Command{
-		Use: "controller", Short: "Kiln's controllers of VMs, ControllerRevisions and profiles", Args: cobra.NoArgs,
+		Use: "controller", Short: "Kiln's controllers of VMs, pods of guests, ControllerRevisions and profiles", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
@@ -50,6 +51,7 @@ func root() *cobra.Command {
 	o.AddSecureMetrics(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
+	o.guests.add(flags)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
 	flags.StringSliceVar(&o.certificates.Names, "certificate-dns-names", nil, "additional DNS names of the certificates that this process signs")
@@ -60,6 +62,10 @@ func root() *cobra.Command {
 // run adds the controllers, the collector of revisions and, on request, the rotation to a manager, and works until the context ends. Without
 // the Lease it waits: two controllers would create the VMIs of one VM in a race.
 func run(ctx context.Context, o options) error {
+	settings, err := o.guests.settings()
+	if err != nil {
+		return err
+	}
 	command.Log(o.LogLevel)
 	command.BoundGarbage(garbage)
 	// The name of the Lease is also in the Role of manifests/rbac/controller.yaml.
@@ -71,8 +77,9 @@ func run(ctx context.Context, o options) error {
 	machines := &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
+		Finalizers: o.guests.finalizers(),
 	}
-	if err := machines.Register(engine); err != nil {
+	if err := errors.Join(machines.Register(engine), o.guests.register(engine, settings)); err != nil {
 		return err
 	}
 	counts, err := machines.Counts(engine)

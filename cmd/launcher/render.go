@@ -10,7 +10,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
-	"github.com/kilnvm/kiln/internal/guest"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/node"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -98,7 +99,7 @@ func (o *options) machine(cmd *cobra.Command, args []string) (m render.Machine, 
 		// With its record, and with the HostProfiles, whose kind may not be served.
 		m.VMI = &v1.VirtualMachineInstance{}
 		if err = reader.Get(cmd.Context(), client.ObjectKey{Namespace: o.namespace, Name: args[0]}, m.VMI); err == nil {
-			profiles, err = node.Profiles(cmd.Context(), reader)
+			profiles, err = hostprofile.All(cmd.Context(), reader)
 		}
 		if err == nil {
 			m.Frozen, pinned, err = assigned(cmd.Context(), reader, m.VMI)
@@ -152,7 +153,7 @@ func renderMachine(machine render.Machine, profiles []v1alpha1.HostProfile) (ren
 	switch {
 	case len(errs) == 0:
 		return rendered, nil
-	case !guest.Explicit(errs):
+	case !condition.Explicit(errs):
 		return rendered, failed(fmt.Errorf("the spec is not explicit; make it so with 'kubectl kiln expand -f FILE': %w", errs.ToAggregate()))
 	}
 	return rendered, failed(errs.ToAggregate())

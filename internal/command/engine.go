@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -77,9 +78,12 @@ func (e *Engine) configured(*http.Request) error {
 
 func scheme() (*runtime.Scheme, error) {
 	all := runtime.NewScheme()
-	return all, errors.Join(admissionv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all), corev1.AddToScheme(all),
+	return all, errors.Join(admissionv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all), rbacv1.AddToScheme(all), corev1.AddToScheme(all),
 		v1.AddToScheme(all), v1alpha1.AddToScheme(all))
 }
+
+// guestPods are the labels of the pods of guests, as in KubeVirt. A cluster has many other pods.
+var guestPods = labels.Set{v1.AppLabel: "virt-launcher"}
 
 // cached are the options of the cache, with the transform of kinds that have none of their own. Most ControllerRevisions of a cluster are those
 // of stateful and daemon sets.
@@ -93,6 +97,7 @@ func cached(transform toolscache.TransformFunc) (cache.Options, error) {
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*named)},
 			&corev1.Namespace{}:          {Transform: slimNamespace},
+			&corev1.Pod{}:                {Label: labels.SelectorFromSet(guestPods)},
 		},
 	}, nil
 }

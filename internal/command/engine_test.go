@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -30,7 +32,7 @@ func TestCachedNamespaces(t *testing.T) {
 	}
 }
 
-// TestSlim: what is left of VM and VMI is what the controller reads. Other annotations are a tenant's, of any size.
+// TestSlim: what is left is what the controller reads. Other annotations are a tenant's, of any size.
 func TestSlim(t *testing.T) {
 	meta := func(more map[string]string) metav1.ObjectMeta {
 		annotations := map[string]string{"kilnvm.io/pins": "{}", "virtualmachineinstancepresets.admission.kubevirt.io/exclude": "true"}
@@ -44,7 +46,8 @@ func TestSlim(t *testing.T) {
 	}
 	status := v1.VirtualMachineInstanceStatus{Phase: v1.Running, NodeName: "node",
 		Conditions:                []v1.VirtualMachineInstanceCondition{{Type: v1.VirtualMachineInstanceReady}},
-		PhaseTransitionTimestamps: []v1.VirtualMachineInstancePhaseTransitionTimestamp{{Phase: v1.Running}}}
+		PhaseTransitionTimestamps: []v1.VirtualMachineInstancePhaseTransitionTimestamp{{Phase: v1.Running}},
+		Interfaces:                []v1.VirtualMachineInstanceNetworkInterface{{Name: "default"}}, ActivePods: map[types.UID]string{"pod": "node"}}
 	vm := &v1.VirtualMachine{ObjectMeta: meta(foreign), Spec: spec(), Status: v1.VirtualMachineStatus{Ready: true}}
 	vm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: meta(foreign), Spec: v1.VirtualMachineInstanceSpec{Hostname: "shop"}}
@@ -52,10 +55,21 @@ func TestSlim(t *testing.T) {
 	wantVM := &v1.VirtualMachine{ObjectMeta: meta(nil), Spec: spec(), Status: v1.VirtualMachineStatus{Ready: true}}
 	wantVM.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: meta(nil)}
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: meta(foreign), Spec: v1.VirtualMachineInstanceSpec{Hostname: "shop"}, Status: status}
-	vmi.Status.Interfaces = []v1.VirtualMachineInstanceNetworkInterface{{Name: "default"}}
+	vmi.Status.VolumeStatus = []v1.VolumeStatus{{Name: "default"}}
+	held := metav1.ObjectMeta{Name: "guest-shop", Finalizers: []string{v1alpha1.FinalizerGuestPod}, Annotations: foreign}
+	pod := &corev1.Pod{ObjectMeta: held, Spec: corev1.PodSpec{NodeName: "node", Hostname: "shop"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	wantPod := pod.DeepCopy()
+	wantPod.Annotations, wantPod.Spec.Hostname = nil, ""
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}, Annotations: foreign},
+		Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "off"}}}, Status: corev1.NodeStatus{Phase: corev1.NodeRunning}}
+	wantNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}}, Spec: corev1.NodeSpec{Taints: node.Spec.Taints}}
+	waits := &v1alpha1.GuestPod{Status: v1alpha1.GuestPodStatus{Facts: &v1alpha1.GuestFacts{Machine: "pc-q35-10.0"}}}
+	starts := waits.DeepCopy()
+	starts.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: "<domain/>", Digest: "d"}
+	wantStarts := &v1alpha1.GuestPod{Spec: v1alpha1.GuestPodSpec{Hardware: &v1alpha1.GuestPodHardware{Digest: "d"}}}
 	labelled := &metav1.PartialObjectMetadata{ObjectMeta: meta(foreign)}
 	for _, test := range []struct{ from, want any }{
-		{vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Status: status}},
+		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts}, {vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Status: status}},
 		{labelled, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}},
 		{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(foreign), ManagedFields: vm.ManagedFields}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: foreign}}},

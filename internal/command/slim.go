@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,12 @@ func Slim(object any) (any, error) {
 		slimVM(of)
 	case *v1.VirtualMachineInstance:
 		slimVMI(of)
+	case *corev1.Pod:
+		slimPod(of)
+	case *corev1.Node:
+		slimNode(of)
+	case *v1alpha1.GuestPod:
+		slimGuestPod(of)
 	case *metav1.PartialObjectMetadata: // watched for their names and labels alone; namespaces have slimNamespace
 		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
 	default: // of other kinds only the record of who has set which field: the rotation of certificates updates whole objects
@@ -50,6 +57,29 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 	vmi.Spec = v1.VirtualMachineInstanceSpec{}
 	vmi.Status = v1.VirtualMachineInstanceStatus{
 		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
+		// What internal/placement compares with what it sees: a field that is missing here it would write again and again.
+		ActivePods: vmi.Status.ActivePods, Interfaces: vmi.Status.Interfaces, Machine: vmi.Status.Machine, QOSClass: vmi.Status.QOSClass,
+		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
+	}
+}
+
+// slimPod keeps of the pod of a guest where it is and what became of it.
+func slimPod(pod *corev1.Pod) {
+	pod.ManagedFields, pod.Annotations = nil, nil
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+}
+
+// slimNode keeps the labels of a node, which HostProfiles select, and its taints.
+func slimNode(node *corev1.Node) {
+	node.ManagedFields, node.Annotations, node.OwnerReferences, node.Status = nil, nil, nil, corev1.NodeStatus{}
+	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
+}
+
+// slimGuestPod keeps that hardware is there, but not the domain, which is the largest part, nor the facts that it was made of.
+func slimGuestPod(of *v1alpha1.GuestPod) {
+	of.ManagedFields, of.Annotations = nil, nil
+	if of.Spec.Hardware != nil {
+		of.Spec.Hardware.Frontend, of.Status.Facts = "", nil
 	}
 }
 

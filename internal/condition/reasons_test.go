@@ -23,6 +23,13 @@ var noReasons = map[string]string{
 	"HostProfile":   "a kind",
 	"Namespace":     "a kind",
 	"Other":         "a label of a metric",
+	"Pod":           "a kind",
+	"Role":          "a kind",
+	"RoleBinding":   "a kind",
+	// Reasons of pods, which have another one on VMIs.
+	"NodeShutdown": "kubelet's word", "Terminated": "kubelet's word", "Shutdown": "kubelet's word", "NodeAffinity": "kubelet's word",
+	"UnexpectedAdmissionError": "kubelet's word", "TopologyAffinityError": "kubelet's word", "RunContainerError": "kubelet's word",
+	"DeletionByPodGC": "a word of the pod garbage collector", "OutOf": "how such words of kubelet begin",
 }
 
 // TestReasonsAreConstants: docs/reference/keys.md lists the reasons of events. So each reason is a constant of api/v1alpha1 or of kubevirt.io: a package that

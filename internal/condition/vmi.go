@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -29,6 +30,19 @@ func NeverStarted(vmi *v1.VirtualMachineInstance) Cause {
 		why.Message += ": " + c.Message
 	}
 	return why
+}
+
+// NotRendered returns NotExplicit or NotRenderable for the errors of stages 2 and 3.
+func NotRendered(errs field.ErrorList) Cause {
+	if !Explicit(errs) {
+		return Cause{Reason: v1alpha1.ReasonNotExplicit, Message: Mistakes(errs)}
+	}
+	return Cause{Reason: v1alpha1.ReasonNotRenderable, Message: Mistakes(errs)}
+}
+
+// Explicit reports whether errors of rendering came from an explicit spec: in a spec that is not explicit, fields are Required.
+func Explicit(errs field.ErrorList) bool {
+	return !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeRequired })
 }
 
 // Of returns a condition of a VMI, nil if it has none of this type.

@@ -2,7 +2,6 @@ package guest
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
@@ -22,15 +21,8 @@ func NotBindable(errs field.ErrorList) *Refusal {
 
 // NotRendered returns NotExplicit or NotRenderable, by the errors.
 func NotRendered(errs field.ErrorList) *Refusal {
-	if !Explicit(errs) {
-		return &Refusal{v1alpha1.ReasonNotExplicit, condition.Mistakes(errs)}
-	}
-	return &Refusal{v1alpha1.ReasonNotRenderable, condition.Mistakes(errs)}
-}
-
-// Explicit reports whether errors of rendering came from an explicit spec: in a spec that is not explicit, fields are Required.
-func Explicit(errs field.ErrorList) bool {
-	return !slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Type == field.ErrorTypeRequired })
+	why := condition.NotRendered(errs)
+	return &Refusal{why.Reason, why.Message}
 }
 
 // NotStarted returns StartFailed for an error of libvirt. A *hypervisor.TakenError has a reason of its own.

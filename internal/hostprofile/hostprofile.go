@@ -97,3 +97,12 @@ func conflicting(profile *v1alpha1.HostProfile, conflicts []backend.Conflict, co
 	}
 	return condition
 }
+
+// All returns all HostProfiles of a cluster; none if the kind is not served.
+func All(ctx context.Context, reader client.Reader) ([]v1alpha1.HostProfile, error) {
+	var list v1alpha1.HostProfileList
+	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
+		return nil, err
+	}
+	return list.Items, nil
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/ownwrite"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -31,10 +32,12 @@ type Controller struct {
 	Configuration func() config.Cluster
 	Events        events.EventRecorder
 	Now           func() time.Time
+	// Finalizers are those of new VMIs: of who ends their guests.
+	Finalizers []string
 
 	unpinned unpinnedVMs
 	storm    storm
-	written  ownWrites
+	written  ownwrite.Memo
 }
 
 // workers is the number of objects that each controller reconciles at the same time. A reconcile is a few calls of the API server in a row:
@@ -91,10 +94,10 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	if s == nil {
 		c.unpinned.remove(key)
 		c.storm.forget(key)
-		c.written.forget(key)
+		c.written.Forget(key)
 		return ctrl.Result{}, nil
 	}
-	if c.written.ahead(s.vm, s.now) {
+	if c.written.Ahead(s.vm, s.now) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
 	if s.vm.DeletionTimestamp == nil {

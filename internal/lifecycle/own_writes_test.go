@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/ownwrite"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,7 +54,7 @@ func TestStatusIsNotWrittenTwice(t *testing.T) {
 	}{
 		{"the VMI is created", 0, func() {}, 1, 0},
 		{"the cache has the VM without its status", 0, func() {}, 0, conflictRetry},
-		{"and has it still", ownWriteArrives - time.Millisecond, func() {}, 0, conflictRetry},
+		{"and has it still", ownwrite.Arrives - time.Millisecond, func() {}, 0, conflictRetry},
 		{"the event has arrived, and the VMI runs", 0, func() { thaw(); c.phase(v1.Running) }, 1, 0},
 		{"nothing is new", 0, func() {}, 0, 0},
 	} {
@@ -63,44 +64,7 @@ func TestStatusIsNotWrittenTwice(t *testing.T) {
 			t.Errorf("%s: %d statuses, again after %s; want %d, %s", step.why, statuses, after, step.statuses, step.after)
 		}
 	}
-	if n := len(c.controller.written.versions); n != 0 {
+	if n := c.controller.written.Len(); n != 0 {
 		t.Errorf("%d versions are remembered after their events", n)
-	}
-}
-
-// TestOwnWriteThatNeverArrives: a restored etcd starts again with lower resource versions. The VM is reconciled, after ownWriteArrives.
-func TestOwnWriteThatNeverArrives(t *testing.T) {
-	var written ownWrites
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	vm := machine(v1.RunStrategyAlways)
-	at := func(version string) *v1.VirtualMachine {
-		vm := vm.DeepCopy()
-		vm.ResourceVersion = version
-		return vm
-	}
-	for _, test := range []struct {
-		why, version string
-		at           time.Time
-		want         bool
-	}{
-		{"older", "99", now, true},
-		{"the one that was written", "100", now, false},
-		{"newer", "1000", now, false},
-		{"not a number", "a", now, false},
-		{"older, later", "99", now.Add(ownWriteArrives), false},
-		{"older, and the clock went back", "99", now.Add(-time.Hour), false},
-	} {
-		written.note(at("100"), now)
-		if got := written.ahead(at(test.version), test.at); got != test.want {
-			t.Errorf("%s: %t", test.why, got)
-		}
-		if !test.want && len(written.versions) != 0 {
-			t.Errorf("%s: the version is still remembered", test.why)
-		}
-	}
-	written.note(at("100"), now)
-	written.forget(key)
-	if written.ahead(at("99"), now) {
-		t.Error("a VM that is gone is remembered")
 	}
 }

@@ -31,7 +31,7 @@ func (c *Controller) report(ctx context.Context, s *state) error {
 	if err := c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	c.written.note(reported, s.now)
+	c.written.Note(reported, s.now)
 	return nil
 }
 
@@ -105,5 +105,14 @@ func (s *state) printableStatus() v1.VirtualMachinePrintableStatus {
 	case s.vmi.Status.Phase == v1.Running:
 		return v1.VirtualMachineStatusRunning
 	}
+	if c := condition.Of(s.vmi, v1.VirtualMachineInstanceSynchronized); c != nil && c.Status == corev1.ConditionFalse && hindered[c.Reason] != "" {
+		return hindered[c.Reason]
+	}
 	return v1.VirtualMachineStatusStarting
+}
+
+// hindered are KubeVirt's words for VMs whose pods do not start, by the reason of condition Synchronized of their VMIs.
+var hindered = map[string]v1.VirtualMachinePrintableStatus{
+	v1alpha1.ReasonUnschedulable: v1.VirtualMachineStatusUnschedulable, v1alpha1.ReasonErrImagePull: v1.VirtualMachineStatusErrImagePull,
+	v1alpha1.ReasonImagePullBackOff: v1.VirtualMachineStatusImagePullBackOff,
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -69,6 +70,7 @@ func (c *Controller) start(ctx context.Context, s *state) {
 	}
 	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
+	vmi.Finalizers = slices.Clone(c.Finalizers)
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	err := c.restoreIdentity(ctx, s.vm, vmi)
 	if err == nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
 	v1 "kubevirt.io/api/core/v1"
@@ -33,7 +34,7 @@ func (n *Node) renderOnly(ctx context.Context, vmi *v1.VirtualMachineInstance) e
 // writeDocument writes the domain XML into the VMI's folder, for a machine without libvirt. It reports whether the file changed. Nothing is bound:
 // the paths in it are assumed ones.
 func (n *Node) writeDocument(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
-	profiles, err := Profiles(ctx, n.Client)
+	profiles, err := hostprofile.All(ctx, n.Client)
 	if err != nil {
 		return false, err
 	}

@@ -9,11 +9,10 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Running guests keep the policy that they were started with: libvirt can change little of it in a domain that runs, and a mixture of two
@@ -47,7 +46,7 @@ func (n *Node) policyChange(ctx context.Context, vmi *v1.VirtualMachineInstance)
 	if err != nil {
 		return nil, err
 	}
-	profiles, err := Profiles(ctx, n.Client)
+	profiles, err := hostprofile.All(ctx, n.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +62,4 @@ func (n *Node) policyChange(ctx context.Context, vmi *v1.VirtualMachineInstance)
 		condition.Status = corev1.ConditionFalse
 	}
 	return condition, nil
-}
-
-// Profiles returns all HostProfiles of a cluster; none if the kind is not served.
-func Profiles(ctx context.Context, reader client.Reader) ([]v1alpha1.HostProfile, error) {
-	var list v1alpha1.HostProfileList
-	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
-		return nil, err
-	}
-	return list.Items, nil
 }

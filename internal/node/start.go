@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/guest"
+	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/utils/ptr"
@@ -35,7 +36,7 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if err != nil {
 		return status, err
 	}
-	profiles, err := Profiles(ctx, n.Client)
+	profiles, err := hostprofile.All(ctx, n.Client)
 	if err != nil {
 		return status, err
 	}

@@ -45,6 +45,11 @@ var places = slices.Concat(
 	deployment("webhook"), deployment("controller"),
 	[]place{
 		{deployments, "kiln-controller", pod + "containers/0/args/-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")},
+		{deployments, "kiln-controller", pod + "containers/0/env/2/value", "{{ .Values.runtime }}"},
+		{deployments, "kiln-controller", pod + "containers/0/env/3/value", `{{ include "kiln.launcher-image" . | quote }}`},
+		{deployments, "kiln-controller", pod + "containers/0/env/4/value", "{{ .Values.launcher.network }}"},
+		{deployments, "kiln-controller", pod + "containers/0/args/-", with(".Values.launcher.image.pullSecrets",
+			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")},
 		{deployments, "kiln-webhook", pod + "volumes/0/projected/sources/0/secret/name", `{{ include "kiln.secret" . | quote }}`},
 		{deployments, "kiln-webhook", pod + "volumes/0/projected/sources/1/secret/name", `{{ include "kiln.secret" . | quote }}`},
 		{configurations, "", "webhooks/*/clientConfig/+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},

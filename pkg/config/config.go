@@ -16,6 +16,7 @@ type Cluster struct {
 	Frontend FrontendDefaults
 	// Policy is instancetype.referencePolicy: whether a VM keeps its references to instancetype and preference, or is expanded.
 	Policy v1.InstancetypeReferencePolicy
+	Pods   Pods
 }
 
 // Defaults are the values that the passes of mutate fill in. They are the spec of a ClusterConfiguration, to which a VM is pinned.

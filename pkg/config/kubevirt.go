@@ -44,7 +44,7 @@ func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled
 	for _, read := range []func(*Cluster, v1.KubeVirtConfiguration, *field.Path) field.ErrorList{
-		machines, cpu, eviction, network, liveUpdate, policy, quoteSocket,
+		machines, cpu, eviction, network, liveUpdate, policy, quoteSocket, pods,
 	} {
 		errs = append(errs, read(&c, cfg, root)...)
 	}

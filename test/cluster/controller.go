@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
+
+// Old ends the names of programs of an older commit, which know fewer flags.
+const Old = "-old"
 
 // control is one process of the controller.
 type control struct {
@@ -58,6 +62,9 @@ func (c *Cluster) runControl(ctx context.Context, r *control) error {
 		"--health-probe-bind-address", r.health, "--metrics-bind-address", r.metrics}
 	if !c.byAddress() {
 		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
+	}
+	if !strings.HasSuffix(r.program, Old) {
+		args = append(args, "--runtime=node") // this control plane has no nodes
 	}
 	if r.process, _, err = c.startIn(c.Env, cmp.Or(r.program, "controller"), args...); err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/kilnvm/kiln/test/cluster"
 )
 
 // clockVariable is read by programs with a skewed clock: the seconds by which it is ahead.
@@ -98,5 +100,5 @@ func (s *stage) oldPrograms(ctx context.Context) error {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(args[:2], " "), err, out)
 		}
 	}
-	return s.program(ctx, "old", dir, "-buildvcs=false")
+	return s.program(ctx, strings.TrimPrefix(cluster.Old, "-"), dir, "-buildvcs=false")
 }

@@ -119,7 +119,7 @@ func (b *bench) report(ctx context.Context, vms int) error {
 		_, err := b.workedOff(ctx, vms)
 		return errors.Join(err, b.stopControllers(ctx))
 	}
-	controller, err := b.startWatched(ctx, "controller")
+	controller, err := b.startWatched(ctx, "controller", "--runtime=node")
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (b *bench) memoryAt(ctx context.Context, vms int) (at MemoryAt, err error) 
 	if at.Admitting, err = b.WebhookPeaks(); err != nil {
 		return at, err
 	}
-	controller, err := b.startWatched(ctx, "controller")
+	controller, err := b.startWatched(ctx, "controller", "--runtime=node")
 	if err != nil {
 		return at, err
 	}

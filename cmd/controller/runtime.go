@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/placement"
+	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Runtimes: who runs the guests of VMIs.
+const (
+	runtimePod  = "pod"
+	runtimeNode = "node"
+)
+
+// guests are the flags about how guests run.
+type guests struct {
+	runtime string
+	// image is that of the launcher in pods, secrets are for it.
+	image   string
+	secrets []string
+	network string
+	// taps and locked say what nodes and networks offer, see pod.Settings.
+	taps, locked bool
+}
+
+// add adds the flags.
+func (g *guests) add(flags *pflag.FlagSet) {
+	flags.StringVar(&g.runtime, "runtime", runtimePod,
+		"how guests run: '"+runtimePod+"' makes a pod of each VMI; '"+runtimeNode+"' leaves VMIs to 'launcher node' on machines of one tenant")
+	flags.StringVar(&g.image, "launcher-image", "", "image of the launcher in the pods of guests; required with --runtime="+runtimePod)
+	flags.StringSliceVar(&g.secrets, "launcher-pull-secrets", nil, "names of Secrets, in the namespaces of VMIs, with which that image is pulled")
+	flags.StringVar(&g.network, "guest-network", string(pod.Passt), "how guests reach the network of their pods: '"+string(pod.Passt)+
+		"' gives them the pod's address, on nodes with label kilnvm.io/passt; '"+string(pod.Slirp)+"' works on each node, and nothing reaches the guest")
+	flags.BoolVar(&g.taps, "guest-taps", false, "declare that the NetworkAttachmentDefinitions of Multus give pods tap devices of user 107; without it "+
+		"such networks are refused")
+	flags.BoolVar(&g.locked, "guest-locked-memory", false, "declare that containers of the nodes may lock memory without a limit; without it host devices are refused")
+}
+
+// settings returns what the flags say of pods, or what is wrong with them.
+func (g *guests) settings() (settings pod.Settings, err error) {
+	settings = pod.Settings{Image: g.image, Network: pod.Network(g.network), Taps: g.taps, LockedMemory: g.locked}
+	for _, name := range g.secrets {
+		settings.PullSecrets = append(settings.PullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	switch {
+	case g.runtime != runtimePod && g.runtime != runtimeNode:
+		return settings, fmt.Errorf("--runtime is '%s': it must be '%s' or '%s'", g.runtime, runtimePod, runtimeNode)
+	case g.network != string(pod.Passt) && g.network != string(pod.Slirp):
+		return settings, fmt.Errorf("--guest-network is '%s': it must be '%s' or '%s'", g.network, pod.Passt, pod.Slirp)
+	case g.runtime == runtimePod && g.image == "":
+		return settings, errors.New("--launcher-image must name the image of the launcher that runs in the pods of guests. " +
+			"Where guests run on machines by 'launcher node', set --runtime=" + runtimeNode)
+	}
+	return settings, nil
+}
+
+// finalizers are those of new VMIs: without a controller of pods nobody but a launcher that has claimed a VMI would take it away.
+func (g *guests) finalizers() []string {
+	if g.runtime == runtimeNode {
+		return nil
+	}
+	return []string{v1.VirtualMachineInstanceFinalizer}
+}
+
+// register adds the controller of pods, if guests run in pods.
+func (g *guests) register(engine *command.Engine, settings pod.Settings) error {
+	if g.runtime == runtimeNode {
+		return nil
+	}
+	return (&placement.Controller{
+		Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now, Configured: engine.Configuration.Synced,
+		Settings: settings, Events: engine.GetEventRecorder("kiln"), Now: time.Now,
+	}).Register(engine)
+}

@@ -1,0 +1,70 @@
+// Package ownwrite tells an object of a cache that is older than what this process has written. Without it a second reconcile would write the same again,
+// and be refused with a conflict.
+package ownwrite
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Arrives is the longest time that a reconcile waits for the event of a write of this process. It bounds the wait where the event never comes: after a
+// restore of etcd, resource versions start again from a lower number.
+const Arrives = 2 * time.Second
+
+// Memo has the resource versions of the objects of one kind that this process has written and whose events have not arrived yet. The event of another
+// object may arrive before, and reconcile this one. The zero value is ready to use.
+type Memo struct {
+	mu       sync.Mutex
+	versions map[types.NamespacedName]write
+}
+
+type write struct {
+	version string
+	at      time.Time
+}
+
+// Note records that an object was written; it is the API server's answer.
+func (m *Memo) Note(object client.Object, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.versions == nil {
+		m.versions = map[types.NamespacedName]write{}
+	}
+	m.versions[client.ObjectKeyFromObject(object)] = write{object.GetResourceVersion(), now}
+}
+
+// Ahead reports whether an object of the cache is older than what this process wrote last. It is false after Arrives, and for resource versions that
+// are not numbers.
+func (m *Memo) Ahead(object client.Object, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(object)
+	written, found := m.versions[key]
+	if !found {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), written.version)
+	if age := now.Sub(written.at); err == nil && order < 0 && age >= 0 && age < Arrives {
+		return true
+	}
+	delete(m.versions, key)
+	return false
+}
+
+// Forget drops the entry of an object that does not exist.
+func (m *Memo) Forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.versions, key)
+}
+
+// Len returns how many writes are remembered.
+func (m *Memo) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.versions)
+}

@@ -1,0 +1,246 @@
+package placement
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// says returns reason and message of a condition of the VMI.
+func (c *cluster) says(kind v1.VirtualMachineInstanceConditionType) (status corev1.ConditionStatus, why condition.Cause) {
+	c.Helper()
+	if found := condition.Of(c.vmi(), kind); found != nil {
+		return found.Status, condition.Cause{Reason: found.Reason, Message: found.Message}
+	}
+	return "", condition.Cause{}
+}
+
+// refusedFor checks condition Synchronized of the VMI.
+func (c *cluster) refusedFor(why, reason, message string) {
+	c.Helper()
+	status, said := c.says(v1.VirtualMachineInstanceSynchronized)
+	if status != corev1.ConditionFalse || said.Reason != reason || !strings.Contains(said.Message, message) {
+		c.Errorf("%s: Synchronized is '%s', %+v; want %s: %s", why, status, said, reason, message)
+	}
+}
+
+// TestDeletedAtEachStage: a VMI that is deleted gets its final phase and goes, and so does its pod.
+func TestDeletedAtEachStage(t *testing.T) {
+	for _, c := range []struct {
+		why   string
+		until func(*cluster)
+		end   func(*cluster)
+		phase v1.VirtualMachineInstancePhase
+	}{
+		{"before its pod is made", func(*cluster) {}, nil, v1.Failed},
+		{"before a node is found", func(c *cluster) { c.step() }, nil, v1.Failed},
+		{"before its launcher is told", func(c *cluster) { c.step(); c.bind("n1") }, (*cluster).kubeletEnds, v1.Failed},
+		{"before its launcher reports", func(c *cluster) { c.step(); c.bind("n1"); c.step() }, (*cluster).kubeletEnds, v1.Failed},
+		{"before it runs", func(c *cluster) { c.step(); c.bind("n1"); c.step(); c.facts("pc-q35-10.0"); c.step() }, (*cluster).kubeletEnds, v1.Failed},
+		{"while it runs, and the guest powers off", (*cluster).run, func(c *cluster) { c.domain(v1alpha1.GuestPoweredOff, ""); c.kubeletEnds() }, v1.Succeeded},
+		{"while it runs, and the guest does not power off", (*cluster).run, func(c *cluster) { c.domain(v1alpha1.GuestDestroyed, ""); c.kubeletEnds() },
+			v1.Succeeded},
+		{"while it runs, and QEMU crashes", (*cluster).run, func(c *cluster) { c.domain(v1alpha1.GuestFailed, "Crashed"); c.kubeletEnds() }, v1.Failed},
+		{"while it runs, and the launcher loses its rights", (*cluster).run, (*cluster).kubeletEnds, v1.Succeeded},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			on := newCluster(t, guestless())
+			c.until(on)
+			on.must(on.WithWatch.Delete(t.Context(), on.vmi()))
+			phase := on.last(func() { on.step() })
+			if c.end != nil {
+				if on.vmi() == nil || on.vmi().IsFinal() || on.pod() == nil {
+					t.Fatalf("the VMI has ended before its pod has")
+				}
+				c.end(on)
+				phase = on.last(func() { on.step() })
+			}
+			if phase != c.phase || on.vmi() != nil || on.pod() != nil {
+				t.Errorf("phase %s, want %s; left are VMI %v, pod %v", phase, c.phase, on.vmi(), on.pod())
+			}
+		})
+	}
+}
+
+// TestForcedDeletion: a pod that is deleted with force, and whose finalizer holds it, keeps the VMI from another one until kubelet has ended it, or its
+// node is declared off.
+func TestForcedDeletion(t *testing.T) {
+	for _, c := range []struct {
+		why    string
+		ends   func(*cluster)
+		reason string
+	}{
+		{"kubelet ends it", func(c *cluster) { c.domain(v1alpha1.GuestDestroyed, ""); c.kubeletEnds() }, v1alpha1.ReasonDestroyed},
+		{"its node is declared off", func(c *cluster) {
+			off := read(c, client.ObjectKey{Name: "n1"}, &corev1.Node{})
+			off.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+			c.must(c.Update(c.Context(), off))
+		}, v1alpha1.ReasonNodeLost},
+	} {
+		on := newCluster(t, guestless())
+		on.run()
+		on.must(on.WithWatch.Delete(t.Context(), on.pod()))
+		on.step()
+		if on.pod() == nil || on.vmi().IsFinal() {
+			t.Fatalf("%s: the pod is gone, or the VMI has ended, while the guest runs", c.why)
+		}
+		on.now = on.now.Add(time.Hour)
+		on.step()
+		if status, why := on.says(v1.VirtualMachineInstanceReady); status != corev1.ConditionFalse || why.Reason != v1alpha1.ReasonNodeLost {
+			t.Errorf("%s: a node that has not ended the pod for an hour: Ready %s, %+v", c.why, status, why)
+		}
+		c.ends(on)
+		on.step()
+		if _, why := on.says(v1.VirtualMachineInstanceReady); on.pod() != nil || on.vmi().Status.Phase != v1.Failed || why.Reason != c.reason {
+			t.Errorf("%s: pod %v, phase %s, %+v; want reason %s", c.why, on.pod(), on.vmi().Status.Phase, why, c.reason)
+		}
+		if on.step(); on.pod() != nil {
+			t.Errorf("%s: the VMI has another pod after its end", c.why)
+		}
+	}
+}
+
+// TestPodsOfOthers: a pod of the name that the controller did not make never counts.
+func TestPodsOfOthers(t *testing.T) {
+	owner := func(name, uid string) []metav1.OwnerReference {
+		vmi := guestless()
+		vmi.Name, vmi.UID = name, "0000-vmi"
+		ref := metav1.NewControllerRef(vmi, v1.VirtualMachineInstanceGroupVersionKind)
+		ref.UID = v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "0000-vmi"}}.UID
+		if uid != "" {
+			ref.UID = "0000-earlier"
+		}
+		return []metav1.OwnerReference{*ref}
+	}
+	ofOther := owner("a", "")
+	ofOther[0].Kind = "VirtualMachine"
+	for _, c := range []struct {
+		why     string
+		owners  []metav1.OwnerReference
+		refused bool // the VMI waits for its owner
+		stays   bool
+	}{
+		{"nobody's", nil, true, true},
+		{"of an owner of another kind with the UID of the VMI", ofOther, true, true},
+		{"forged as the VMI's", owner("a", ""), false, false},
+		{"of a predecessor that has not gone", owner("a", "earlier"), false, true},
+	} {
+		forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: podKey.Namespace, Name: podKey.Name, UID: "forged", OwnerReferences: c.owners,
+			Finalizers: []string{v1alpha1.FinalizerGuestPod}}, Spec: corev1.PodSpec{NodeName: "n1"}}
+		on := newCluster(t, guestless(), forged)
+		on.step()
+		on.step()
+		if recorded(on.vmi(), "forged") || on.guest() != nil {
+			t.Fatalf("%s: the pod counts: %+v", c.why, on.vmi().Status)
+		}
+		if stays := on.pod() != nil && on.pod().UID == "forged"; stays != c.stays {
+			t.Errorf("%s: the pod stays: %t", c.why, stays)
+		}
+		if c.refused {
+			on.refusedFor(c.why, v1alpha1.ReasonNameTaken, podKey.Name)
+		}
+		if !c.stays && len(on.vmi().Status.ActivePods) != 1 {
+			t.Errorf("%s: the VMI has no pod of its own", c.why)
+		}
+	}
+}
+
+// TestForgedAccount: an account or Role of the name that somebody else made is not used.
+func TestForgedAccount(t *testing.T) {
+	on := newCluster(t, guestless(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: podKey.Namespace, Name: podKey.Name}})
+	on.step()
+	on.refusedFor("an account of a tenant", v1alpha1.ReasonNameTaken, "a ServiceAccount '"+podKey.Name+"' exists")
+	if on.pod() != nil {
+		t.Error("there is a pod with that account")
+	}
+}
+
+// TestForgedFacts: facts that no host has are refused with their field, and nothing is recorded. Facts that are told right later are used.
+func TestForgedFacts(t *testing.T) {
+	for _, c := range []struct {
+		why, message string
+		facts        v1alpha1.GuestFacts
+	}{
+		{"a machine of another kind", "status.facts.machine", v1alpha1.GuestFacts{Machine: "microvm"}},
+		{"a block size that is none", "status.facts.blockSizes[a]", v1alpha1.GuestFacts{BlockSizes: map[string]v1alpha1.ReportedBlockSize{"a": {Logical: 3}}}},
+		{"a NUMA node that is none", "status.facts.numa[0]", v1alpha1.GuestFacts{NUMA: []v1alpha1.ReportedNUMANode{{ID: -1}}}},
+	} {
+		on := newCluster(t, guestless())
+		on.step()
+		on.bind("n1")
+		on.step()
+		on.launcher(func(s *v1alpha1.GuestPodStatus) { s.Facts = &c.facts })
+		on.step()
+		on.refusedFor(c.why, v1alpha1.ReasonInvalidFacts, c.message)
+		// It also says that its guest runs, which it cannot.
+		on.domain(v1alpha1.GuestRunning, "")
+		on.step()
+		if read(on, key, &v1alpha1.GuestHardware{}).Spec.Hardware != nil || on.guest().Spec.Hardware != nil || on.vmi().Status.Phase != v1.Scheduled {
+			t.Errorf("%s: something is recorded, phase %s", c.why, on.vmi().Status.Phase)
+		}
+		on.writes = nil
+		on.facts("pc-q35-10.0")
+		on.step()
+		if on.guest().Spec.Hardware != nil {
+			t.Errorf("%s: stage 2 runs as often as the launcher writes", c.why)
+		}
+		on.now = on.now.Add(longestInterval)
+		on.step()
+		if on.guest().Spec.Hardware == nil {
+			t.Errorf("%s: facts that are right are not used", c.why)
+		}
+	}
+}
+
+// TestRefusedPods: what the API server says about a pod that it refuses is in the VMI's status, and is tried again at an interval.
+func TestRefusedPods(t *testing.T) {
+	on := newCluster(t, guestless())
+	tries := 0
+	on.refuse = func(object client.Object) error {
+		if _, is := object.(*corev1.Pod); !is {
+			return nil
+		}
+		tries++
+		return apierrors.NewForbidden(corev1.Resource("pods"), podKey.Name, errQuota)
+	}
+	result := on.step()
+	on.refusedFor("a quota", v1alpha1.ReasonFailedCreate, "exceeded quota: compute")
+	if result.RequeueAfter != retryInterval || tries != 1 {
+		t.Errorf("tried %d times, again after %s", tries, result.RequeueAfter)
+	}
+	on.writes = nil
+	if on.step(); tries != 1 || len(on.writes) > 0 {
+		t.Errorf("an event has it tried again, %d times in all, writes %q", tries, on.writes)
+	}
+	on.refuse = nil
+	on.now = on.now.Add(retryInterval)
+	on.step()
+	if status, _ := on.says(v1.VirtualMachineInstanceSynchronized); status != "" || len(on.vmi().Status.ActivePods) != 1 {
+		t.Errorf("room has come: Synchronized is '%s', pods %v", status, on.vmi().Status.ActivePods)
+	}
+}
+
+// TestConflictAfterCreation: another writer of the status does not make the new pod a stranger.
+func TestConflictAfterCreation(t *testing.T) {
+	on := newCluster(t, guestless())
+	on.refuse = func(object client.Object) error {
+		if _, is := object.(*corev1.Pod); is {
+			vmi := on.vmi()
+			condition.SetReady(vmi, corev1.ConditionFalse, condition.Cause{Reason: "Other"})
+			on.must(on.Status().Update(t.Context(), vmi))
+		}
+		return nil
+	}
+	on.step()
+	if found := on.pod(); found == nil || !recorded(on.vmi(), found.UID) || on.created != 4 {
+		t.Errorf("%d objects were created, the status has %v", on.created, on.vmi().Status.ActivePods)
+	}
+}

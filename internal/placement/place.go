@@ -1,0 +1,156 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/pkg/record"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// place makes the pod of a VMI, after what the pod needs, and records it in the VMI's status. A process that dies before that leaves a pod that no status
+// has: the next one deletes it and makes another.
+func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error) {
+	// Read whole, since the cache has no specs, and anew: with an older status a VMI could get a second pod.
+	vmi, err := get(ctx, c.Live, s.key, &v1.VirtualMachineInstance{})
+	if err != nil || vmi == nil || vmi.UID != s.vmi.UID {
+		return nil, err
+	}
+	if again := (seen{key: s.key, vmi: vmi}); decide(again.situation()) != place {
+		return nil, nil // the event of the newer one is on its way
+	}
+	in, err := c.input(ctx, vmi)
+	if err != nil {
+		return nil, err
+	}
+	made, errs := pod.Of(in)
+	if len(errs) > 0 {
+		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: condition.Mistakes(errs)}, nil
+	}
+	if why, err := c.provide(ctx, in); err != nil || why != nil {
+		return why, err
+	}
+	if err := c.Live.Create(ctx, made.Pod); apierrors.IsAlreadyExists(err) {
+		return c.occupied(ctx, made.Pod, vmi)
+	} else if refused(err) {
+		return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("creating pod '%s': %w", made.Pod.Name, err)
+	}
+	if err := c.adopt(ctx, vmi, in, made.Pod); err != nil {
+		return nil, err
+	}
+	if len(made.Warnings) > 0 {
+		c.event(vmi, corev1.EventTypeWarning, condition.Cause{Reason: v1alpha1.ReasonNoEffect, Message: strings.Join(made.Warnings, "; ")})
+	}
+	return nil, nil
+}
+
+// refused reports whether only a user or an administrator can correct what made a request fail: quotas, LimitRanges and Pod Security answer with Forbidden.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || condition.Oversized(err)
+}
+
+// occupied returns why the pod could not be created: an object that the cache lacks has its name.
+func (c *Controller) occupied(ctx context.Context, wanted *corev1.Pod, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
+	found, err := get(ctx, c.Live, client.ObjectKeyFromObject(wanted), &corev1.Pod{})
+	switch {
+	case err != nil:
+		return nil, err
+	case found == nil || ofName(found, vmi.Name): // the cache gets it, or it is about to go
+		return nil, later("the pod has just been created, or is about to go")
+	}
+	return taken("Pod", wanted.Name), nil
+}
+
+// adopt writes the pod that was created into the status of its VMI. Others write that status too: a conflict must not make this pod a stranger, so the
+// VMI is read again a few times.
+func (c *Controller) adopt(ctx context.Context, vmi *v1.VirtualMachineInstance, in pod.Input, made *corev1.Pod) (err error) {
+	for range 5 {
+		if len(vmi.Status.ActivePods) > 0 || vmi.IsFinal() {
+			return nil // it has another pod, or needs none: the next reconcile discards this one
+		}
+		adopted := vmi.DeepCopy()
+		adopted.Status.Interfaces = interfaces(in)
+		seen{vmi: adopted, pod: made}.describe(adopted)
+		condition.SetPhase(adopted, v1.Scheduling)
+		condition.Clear(adopted, v1.VirtualMachineInstanceSynchronized) // what kept the VMI from a pod is over
+		if err = c.writeStatus(ctx, vmi, adopted); !apierrors.IsConflict(err) {
+			return err
+		}
+		now, err := get(ctx, c.Live, client.ObjectKeyFromObject(vmi), &v1.VirtualMachineInstance{})
+		if err != nil || now == nil || now.UID != vmi.UID {
+			return err
+		}
+		vmi = now
+	}
+	return err
+}
+
+// input reads what the pod of a VMI depends on.
+func (c *Controller) input(ctx context.Context, vmi *v1.VirtualMachineInstance) (in pod.Input, err error) {
+	in = pod.Input{VMI: vmi, Settings: c.settings()}
+	if in.Record, err = c.recordOf(ctx, vmi); err != nil {
+		return in, err
+	}
+	if in.Claims, err = c.claims(ctx, vmi); err != nil {
+		return in, err
+	}
+	in.LimitsDemanded, err = c.limitsDemanded(ctx, vmi.Namespace)
+	return in, err
+}
+
+// settings are those of the flags, and of KubeVirt's configuration.
+func (c *Controller) settings() pod.Settings {
+	settings, now := c.Settings, c.Configuration()
+	settings.Emulate, settings.CPUAllocationRatio, settings.MemoryOvercommit = now.Pods.Emulate, now.Pods.CPUAllocationRatio, now.Pods.MemoryOvercommit
+	settings.OverheadRatio, settings.StateClass, settings.PullPolicy = now.Pods.OverheadRatio, now.Pods.StateClass, now.Pods.PullPolicy
+	settings.PermittedHostDevices = now.Limits.PermittedHostDevices
+	return settings
+}
+
+// recordOf returns the record that the guest will find again, nil at the first boot. The hardware of another guest is none; what is wrong with a record
+// is reported when stage 2 runs.
+func (c *Controller) recordOf(ctx context.Context, vmi *v1.VirtualMachineInstance) (*record.Record, error) {
+	if vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+		return nil, nil
+	}
+	hardware, err := lifecycle.Hardware(ctx, c.Live, client.ObjectKeyFromObject(vmi))
+	if err != nil || hardware == nil {
+		return nil, err
+	}
+	guest := lifecycle.Guest{VMI: vmi.UID, Identity: vmi.Annotations[v1alpha1.AnnotationIdentity]}
+	if owner := metav1.GetControllerOf(vmi); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind {
+		guest.VM = owner.UID
+	}
+	if guest.Ownership(hardware) != lifecycle.Own || record.Check(hardware.Spec.Hardware) != nil {
+		return nil, nil
+	}
+	return hardware.Spec.Hardware, nil
+}
+
+// limitsDemanded returns the resources of which a ResourceQuota of the namespace demands limits.
+func (c *Controller) limitsDemanded(ctx context.Context, namespace string) (demanded []corev1.ResourceName, err error) {
+	var quotas corev1.ResourceQuotaList
+	if err := c.Live.List(ctx, &quotas, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing ResourceQuotas: %w", err)
+	}
+	for _, resource := range []struct{ limit, name corev1.ResourceName }{
+		{corev1.ResourceLimitsCPU, corev1.ResourceCPU}, {corev1.ResourceLimitsMemory, corev1.ResourceMemory},
+	} {
+		if slices.ContainsFunc(quotas.Items, func(q corev1.ResourceQuota) bool { _, set := q.Spec.Hard[resource.limit]; return set }) {
+			demanded = append(demanded, resource.name)
+		}
+	}
+	return demanded, nil
+}

@@ -1,0 +1,103 @@
+// Package placement makes one pod of each VMI, and tells the VMI's status what became of it. It gives the launcher in the pod a GuestPod, runs stage 2 with
+// the facts that the launcher reports there, and records the hardware before the launcher starts the guest.
+//
+// A guest runs only in the pod that its GuestPod names, a GuestPod names only a pod that status.activePods of the VMI has, and that holds one pod for good.
+// So a VMI has one guest, whichever process dies after whichever write. A guest that starts again is that of another VMI.
+package placement
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/ownwrite"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/pod"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Controller makes the pods of VMIs.
+type Controller struct {
+	// Client reads from informers, which lack what command.Slim removes, and writes to the API server.
+	Client client.Client
+	// Live reads and writes past the cache.
+	Live client.Client
+	// Configuration returns the configuration in force, and Configured whether it was read: the first boot records its defaults for good.
+	Configuration func() config.Cluster
+	Configured    func() bool
+	// Settings are those of pods that the flags give. The configuration gives the others.
+	Settings pod.Settings
+	Events   events.EventRecorder
+	Now      func() time.Time
+
+	refused        refusals
+	vmis, guests   ownwrite.Memo
+	statusesLimits limits
+}
+
+const (
+	// workers is the number of VMIs that are reconciled at the same time: a start is some calls of the API server in a row.
+	workers = 8
+	// conflictRetry is the time after which a write that lost a race is repeated. The other write arrives as an event, but may have arrived already.
+	conflictRetry = 50 * time.Millisecond
+)
+
+// later is the error of a step that is to be repeated in a moment.
+type later string
+
+func (l later) Error() string { return string(l) }
+
+// outcome is what a step has led to, besides its writes.
+type outcome struct {
+	// refusal is why the guest does not start, for the VMI's owner; nil if nothing keeps it from that.
+	refusal *condition.Cause
+	// after is the time after which the VMI is reconciled again without an event, 0 if never.
+	after time.Duration
+}
+
+// again asks for another reconcile after a time, unless one is due sooner.
+func (o *outcome) again(after time.Duration) {
+	if after > 0 && (o.after == 0 || after < o.after) {
+		o.after = after
+	}
+}
+
+// Reconcile brings the pod of a VMI one step closer to the VMI, and the VMI's status to the pod. A conflict is a request to try again, not an error:
+// errors are logged and counted, and a lost race is nobody's fault.
+func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	o, err := c.reconcile(ctx, request.NamespacedName)
+	if errors.As(err, new(later)) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return ctrl.Result{RequeueAfter: o.after}, err
+}
+
+func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o outcome, err error) {
+	s, err := c.observe(ctx, key)
+	if err != nil {
+		return o, err
+	}
+	if s.vmi == nil {
+		c.forget(key)
+	} else if c.vmis.Ahead(s.vmi, c.Now()) || s.guest != nil && c.guests.Ahead(s.guest, c.Now()) {
+		return outcome{after: conflictRetry}, nil
+	}
+	next := decide(s.situation())
+	if o, err = c.act(ctx, s, next); err != nil || !next.reports() {
+		return o, err
+	}
+	return o, c.report(ctx, s, &o)
+}
+
+// forget drops what is remembered of a VMI that does not exist.
+func (c *Controller) forget(key types.NamespacedName) {
+	c.refused.forget(key)
+	c.vmis.Forget(key)
+	c.guests.Forget(key)
+	c.statusesLimits.forget(key)
+}

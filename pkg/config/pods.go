@@ -1,0 +1,73 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Pods are the settings of the pods of guests. They are those of today: a pod that exists keeps its own.
+type Pods struct {
+	// Emulate is developerConfiguration.useEmulation: guests run without KVM.
+	Emulate bool
+	// CPUAllocationRatio is developerConfiguration.cpuAllocationRatio, the number of vCPUs for each CPU that a pod requests; 0 where it is not set.
+	CPUAllocationRatio int
+	// MemoryOvercommit is developerConfiguration.memoryOvercommit, in percent; 0 where it is not set.
+	MemoryOvercommit int
+	// OverheadRatio is additionalGuestMemoryOverheadRatio; 0 where it is not set.
+	OverheadRatio float64
+	// StateClass is vmStateStorageClass. Empty serves no state that outlives a pod.
+	StateClass string
+	// PullPolicy is imagePullPolicy, of the launcher's image. Empty stands for Kubernetes' default.
+	PullPolicy corev1.PullPolicy
+}
+
+// Bounds of ratios. KubeVirt has none: a pod of which all requests overflow would fit every node.
+const (
+	mostVCPUsPerCPU = 1000
+	mostPercent     = 1000
+	mostOverhead    = 100
+)
+
+// pods reads what governs pods.
+func pods(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
+	c.Pods = Pods{StateClass: cfg.VMStateStorageClass, PullPolicy: cfg.ImagePullPolicy}
+	if name := c.Pods.StateClass; name != "" {
+		for _, wrong := range validation.IsDNS1123Subdomain(name) {
+			errs = append(errs, field.Invalid(root.Child("vmStateStorageClass"), name, wrong))
+		}
+	}
+	known := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
+	if policy := c.Pods.PullPolicy; policy != "" && !slices.Contains(known, policy) {
+		errs = append(errs, field.NotSupported(root.Child("imagePullPolicy"), policy, known))
+	}
+	if text := cfg.AdditionalGuestMemoryOverheadRatio; text != nil {
+		ratio, err := strconv.ParseFloat(*text, 64)
+		if err != nil || math.IsNaN(ratio) || ratio < 1 || ratio > mostOverhead {
+			errs = append(errs, field.Invalid(root.Child("additionalGuestMemoryOverheadRatio"), *text,
+				"must be a number from 1 to "+strconv.Itoa(mostOverhead)+", such as '1.25'"))
+		}
+		c.Pods.OverheadRatio = ratio
+	}
+	if developer := cfg.DeveloperConfiguration; developer != nil {
+		errs = append(errs, c.Pods.ratios(developer, root.Child("developerConfiguration"))...)
+	}
+	return errs
+}
+
+// ratios reads developerConfiguration. In it 0 means what an absent value means.
+func (p *Pods) ratios(developer *v1.DeveloperConfiguration, at *field.Path) (errs field.ErrorList) {
+	p.Emulate, p.CPUAllocationRatio, p.MemoryOvercommit = developer.UseEmulation, developer.CPUAllocationRatio, developer.MemoryOvercommit
+	if n := p.CPUAllocationRatio; n < 0 || n > mostVCPUsPerCPU {
+		errs = append(errs, field.Invalid(at.Child("cpuAllocationRatio"), n, "must be from 1 to "+strconv.Itoa(mostVCPUsPerCPU)+", or 0 for KubeVirt's default of 10"))
+	}
+	if n := p.MemoryOvercommit; n != 0 && n < 10 || n > mostPercent {
+		errs = append(errs, field.Invalid(at.Child("memoryOvercommit"), n, "must be from 10 to "+strconv.Itoa(mostPercent)+" percent, or 0 for 100"))
+	}
+	return errs
+}
