@@ -49,6 +49,7 @@ func podLaws(g generator, explicit *v1.VirtualMachineInstance) (broken findings)
 		broken.add("a VMI has a pod or errors", "both: %v", errs.ToAggregate())
 	case len(errs) == 0:
 		broken = append(broken, legalPod(result.Pod)...)
+		broken = append(broken, enoughMemory(in, result.Pod)...)
 		broken = append(broken, oneDiskMore(g, in, result.Pod)...)
 		if shared(in.VMI, result.Pod) {
 			broken.add("nothing given is aliased", "the pod shares memory with the VMI")
