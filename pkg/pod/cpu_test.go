@@ -32,6 +32,7 @@ func TestCPUs(t *testing.T) {
 		{"a limit below the request of KubeVirt", "domain: {resources: {limits: {cpu: 100m}}}", nil, "100m", "100m"},
 		{"a limit of 0 is none", "domain: {resources: {limits: {cpu: '0'}}}", nil, "200m", "-"},
 		{"a quota", "", quota, "200m", "2"},
+		{"a quota, and a request above all vCPUs", "domain: {resources: {requests: {cpu: '3'}}}", quota, "3", "3"},
 		{"a quota, and a limit", "domain: {resources: {limits: {cpu: 1500m}}}", quota, "200m", "1500m"},
 		{"whole CPUs", "domain: {cpu: {dedicatedCpuPlacement: true}}", nil, "2", "2"},
 		{"whole CPUs, whatever is requested", "domain: {cpu: {dedicatedCpuPlacement: true}, resources: {requests: {cpu: 500m}}}", nil, "2", "2"},

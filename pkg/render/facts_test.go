@@ -20,7 +20,8 @@ func reporting(machine string) *v1.VirtualMachineInstance {
 	vmi.Spec.Domain.Machine = &v1.Machine{Type: machine}
 	vmi.Spec.Domain.Devices.HostDevices = []v1.HostDevice{{Name: "card"}}
 	vmi.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "gpu"}}
-	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "vf", InterfaceBindingMethod: v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}}, {Name: "nat"}}
+	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{
+		{Name: "vf", InterfaceBindingMethod: v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}}, {Name: "nat"}}
 	vmi.Spec.Volumes = []v1.Volume{{Name: "data"}, {Name: "more"}}
 	return vmi
 }
@@ -31,7 +32,8 @@ func known() frontend.Facts {
 		Machines:            map[string]string{"q35": "pc-q35-10.0"},
 		HostDevices:         map[string]string{"card": "pci", "gpu": "mdev", "vf": "pci"},
 		HostDeviceNUMANodes: map[string]int{"card": 0, "gpu": 1023},
-		BlockSizes:          map[string]v1.CustomBlockSize{"data": {Logical: 512, Physical: 4096}, "more": {Logical: 4096, Physical: 4096, DiscardGranularity: new(uint(8192))}},
+		BlockSizes: map[string]v1.CustomBlockSize{"data": {Logical: 512, Physical: 4096},
+			"more": {Logical: 4096, Physical: 4096, DiscardGranularity: new(uint(8192))}},
 		NUMA: []frontend.NUMANode{{ID: 1, CPUs: 3, Distances: map[int]uint{0: 21, 1: 10, 7: 255}},
 			{ID: 0, CPUs: 0}},
 	}

@@ -77,7 +77,7 @@ func enoughMemory(in pod.Input, made *corev1.Pod) (broken findings) {
 	if got := resources.Requests.Memory().Value(); got < request {
 		broken.add("a pod requests no less memory than KubeVirt's", "%d of %d", got, request)
 	}
-	if got := resources.Limits.Memory().Value(); got < limit || limit == 0 && got > 0 {
+	if got := resources.Limits.Memory().Value(); got < limit || limit == 0 && got > 0 && len(in.LimitsDemanded) == 0 {
 		broken.add("a pod's memory limit is KubeVirt's or more", "%d of %d", got, limit)
 	}
 	return broken
