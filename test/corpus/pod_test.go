@@ -22,6 +22,9 @@ func podLaws(g generator, explicit *v1.VirtualMachineInstance) (broken findings)
 	in.VMI.Name, in.VMI.Labels = "neighbour", nil // the API server has judged metadata, and the engine has not
 	in.Network = []pod.Network{pod.Passt, pod.Slirp}[g.IntN(2)]
 	in.Taps, in.LockedMemory, in.Emulate = g.IntN(2) == 0, g.IntN(2) == 0, g.IntN(2) == 0
+	if g.IntN(3) == 0 {
+		in.LimitsDemanded = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+	}
 	before := text(in)
 	result, errs := pod.Of(in)
 	again, errsAgain := pod.Of(in)
@@ -49,6 +52,7 @@ func podLaws(g generator, explicit *v1.VirtualMachineInstance) (broken findings)
 		broken.add("a VMI has a pod or errors", "both: %v", errs.ToAggregate())
 	case len(errs) == 0:
 		broken = append(broken, legalPod(result.Pod)...)
+		broken = append(broken, enoughMemory(in, result.Pod)...)
 		broken = append(broken, oneDiskMore(g, in, result.Pod)...)
 		if shared(in.VMI, result.Pod) {
 			broken.add("nothing given is aliased", "the pod shares memory with the VMI")
