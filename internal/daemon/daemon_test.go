@@ -15,7 +15,10 @@ import (
 const probed = "<qemuCaps>\n  <emulator>/usr/bin/qemu</emulator>\n  <qemuctime>11</qemuctime>\n  <qemumoddirmtime>12</qemumoddirmtime>\n" +
 	"  <selfctime>13</selfctime>\n  <selfvers>11003000</selfvers>\n  <flag name='vnc'/>\n</qemuCaps>\n"
 
-var from = Origin{Emulator: "/usr/bin/qemu", Modules: "/usr/lib/qemu", Daemon: []string{"/usr/sbin/libvirtd", "/usr/lib/driver.so"}, Libraries: []string{"/usr/lib/libvirt.so"}}
+var from = Origin{
+	Emulator: "/usr/bin/qemu", Modules: "/usr/lib/qemu",
+	Daemon: []string{"/usr/sbin/libvirtd", "/usr/lib/driver.so"}, Libraries: []string{"/usr/lib/libvirt.so"},
+}
 
 // image makes a small image, with capabilities.
 func image(t *testing.T) string {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,11 +54,15 @@ func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
 	if err != nil {
 		return tree, err
 	}
-	unlock, err := lock(cache)
+	unlock, err := lock(ctx, cache)
 	if err != nil {
 		return tree, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	// What killed processes left, which had the lock. Trees of other versions stay: another process may be reading one.
+	if err := sweep(filepath.Join(cache, s.Architecture)); err != nil {
+		return tree, err
+	}
 	a, err := s.apt(ctx, filepath.Join(cache, "apt-"+s.Architecture))
 	if err != nil {
 		return tree, err
@@ -99,7 +104,7 @@ func (s Set) digest(resolved []Package) (string, error) {
 }
 
 // lock keeps other processes from the folder until it is released. The kernel releases the lock of a process that ends.
-func lock(dir string) (release func() error, err error) {
+func lock(ctx context.Context, dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -107,15 +112,25 @@ func lock(dir string) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(err, file.Close())
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return file.Close, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(err, file.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another process uses '%s': %w", dir, ctx.Err()), file.Close())
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
-	return file.Close, nil
 }
 
 // Complete makes a folder by a function that fills another one: an interrupted process leaves nothing in its place. Another process may be faster.
 func Complete(place string, fill func(work string) error) (err error) {
-	work, err := os.MkdirTemp(filepath.Dir(place), ".work-")
+	work, err := os.MkdirTemp(filepath.Dir(place), unfinished+filepath.Base(place)+"-")
 	if err != nil {
 		return err
 	}
@@ -131,6 +146,18 @@ func Complete(place string, fill func(work string) error) (err error) {
 		return err
 	}
 	return nil
+}
+
+// unfinished is how the names of Complete's folders begin.
+const unfinished = ".work-"
+
+// sweep removes what Complete left of folders whose path begins in this way, when its process was killed.
+func sweep(place string) error {
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(place), unfinished+filepath.Base(place)+"-*"))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
 // progress says what takes long, on standard error: standard output is for results.

@@ -1,6 +1,7 @@
 package debian
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -146,6 +147,13 @@ func TestInterrupted(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// A process that was killed cannot remove its folder.
+	if err := os.MkdirAll(filepath.Join(dir, unfinished+"tree-1", "root"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := sweep(place); err != nil {
+		t.Error(err)
+	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v is left: %v", left, err)
 	}
@@ -155,23 +163,23 @@ func TestInterrupted(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
-	release, err := lock(dir)
+	release, err := lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := lock(ctx, dir); err == nil || !strings.Contains(err.Error(), "another process uses '"+dir+"'") {
+		t.Errorf("a second one has the lock, or waits for ever: %v", err)
+	}
 	second := make(chan error)
 	go func() {
-		releaseSecond, err := lock(dir)
+		releaseSecond, err := lock(t.Context(), dir)
 		if err == nil {
 			err = releaseSecond()
 		}
 		second <- err
 	}()
-	select {
-	case err := <-second:
-		t.Errorf("a second one has the lock too: %v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ func TestContainerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"/", "/launcher"}, said.Copies); diff != "" || !strings.Contains(string(text), "go run ./manifests/images -tree launcher >/tree.tar") {
+	const taken = "go run ./manifests/images -tree launcher >/tree.tar"
+	if diff := cmp.Diff([]string{"/", "/launcher"}, said.Copies); diff != "" || !strings.Contains(string(text), taken) {
 		t.Errorf("the files are not those of Tree and the launcher: %s", diff)
 	}
 	if diff := cmp.Diff(config(programs.Sources{Version: "v1", Revision: "4f1c"}), said.Config); diff != "" {

@@ -1,6 +1,8 @@
 package launcher
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/manifests/images/debian"
@@ -87,5 +89,5 @@ func set(architecture string) (debian.Set, bool) {
 
 // names joins the architectures for a message.
 func names() string {
-	return strings.Join([]string{"amd64", "arm64"}, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(platforms)), ", ")
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -30,7 +31,7 @@ func able(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("this needs root")
 	}
-	out, err := exec.CommandContext(ctx, "unshare", append(namespaces[:len(namespaces):len(namespaces)], "mount", "-t", "tmpfs", "tmpfs", "/mnt")...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "unshare", slices.Concat(namespaces, []string{"mount", "-t", "tmpfs", "tmpfs", "/mnt"})...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("this needs namespaces and mounts: %w: %s", err, bytes.TrimSpace(out))
 	}
@@ -39,8 +40,7 @@ func able(ctx context.Context) error {
 
 // confined is a program of an unpacked image, to be run as a pod would. The folder state is its /tmp, with all folders of XDG.
 func confined(ctx context.Context, root, state string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "unshare", append(namespaces[:len(namespaces):len(namespaces)],
-		append([]string{"sh", "-c", script, "confined", root, state}, args...)...)...)
+	cmd := exec.CommandContext(ctx, "unshare", slices.Concat(namespaces, []string{"sh", "-c", script, "confined", root, state}, args)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "XDG_RUNTIME_DIR=/tmp/run", "XDG_CACHE_HOME=/tmp/cache",
 		"XDG_CONFIG_HOME=/tmp/config", "XDG_DATA_HOME=/tmp/data", "XDG_STATE_HOME=/tmp/state"}
 	// The namespaces end with the shell in them, also when this process is killed.
