@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/daemon"
 	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -85,11 +86,13 @@ func (o *guestOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	daemon := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
-	libvirt := hypervisor.NewSession(daemon.Socket())
+	libvirtd := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
+	// The image has what libvirt found out about its QEMU. Without that, libvirt finds it out again.
+	libvirtd.Prepare = func(context.Context) error { return daemon.Provide(o.root, libvirtd.CacheHome()) }
+	libvirt := hypervisor.NewSession(libvirtd.Socket())
 	defer libvirt.Close()
 	g := &guest.Guest{
-		NodeName: o.node, Emulate: o.emulate, Daemon: daemon, Hypervisor: libvirt, Serial: os.Stdout,
+		NodeName: o.node, Emulate: o.emulate, Daemon: libvirtd, Hypervisor: libvirt, Serial: os.Stdout,
 		Machine: &bind.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus},
 		Channel: guest.NewChannel(client, types.NamespacedName{Namespace: o.namespace, Name: o.vmi}, types.UID(o.podUID)),
 	}

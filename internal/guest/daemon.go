@@ -26,15 +26,15 @@ type Daemon struct {
 	Folder string
 	// Log gets what the daemon writes.
 	Log io.Writer
-	// Prepare is called before the first start, if it is set. It may fill Cache.
+	// Prepare is called before the first start, if it is set. It may fill CacheHome.
 	Prepare func(ctx context.Context) error
 }
 
 // Socket is where the daemon listens.
 func (d *Daemon) Socket() string { return filepath.Join(d.Folder, "run", "libvirt", "libvirt-sock") }
 
-// Cache is the folder in which libvirt keeps what it has learned of QEMU.
-func (d *Daemon) Cache() string { return filepath.Join(d.Folder, "cache", "libvirt") }
+// CacheHome is the XDG_CACHE_HOME of the daemon.
+func (d *Daemon) CacheHome() string { return filepath.Join(d.Folder, "cache") }
 
 // environment is that of the daemon and of what it starts.
 func (d *Daemon) environment() []string {

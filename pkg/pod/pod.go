@@ -4,6 +4,7 @@ package pod
 
 import (
 	"cmp"
+	"cmp"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -137,10 +138,11 @@ func Of(in Input) (Result, field.ErrorList) {
 	}}, nil
 }
 
-// container runs the launcher: the image's entry point.
+// container runs 'launcher guest'.
 func (g guest) container(storage mounted) corev1.Container {
 	return corev1.Container{
 		Name: Container, Image: g.Image, ImagePullPolicy: g.PullPolicy,
+		Command: []string{Launcher, "guest"}, Args: g.arguments(),
 		Env:             g.environment(),
 		Ports:           g.ports(),
 		Resources:       g.resources(),
@@ -152,6 +154,15 @@ func (g guest) container(storage mounted) corev1.Container {
 		// A launcher that fails before it can report leaves its last words there.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
+}
+
+// arguments tell the launcher the settings of the cluster.
+func (g guest) arguments() []string {
+	arguments := []string{"--network=" + string(cmp.Or(g.Network, Passt))}
+	if g.Emulate {
+		arguments = append(arguments, "--emulate")
+	}
+	return arguments
 }
 
 func (g guest) environment() []corev1.EnvVar {
