@@ -4,7 +4,6 @@ package pod
 
 import (
 	"cmp"
-	"cmp"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -158,7 +157,7 @@ func (g guest) container(storage mounted) corev1.Container {
 
 // arguments tell the launcher the settings of the cluster.
 func (g guest) arguments() []string {
-	arguments := []string{"--network=" + string(cmp.Or(g.Network, Passt))}
+	arguments := []string{"--network=" + string(g.Network)}
 	if g.Emulate {
 		arguments = append(arguments, "--emulate")
 	}
