@@ -56,18 +56,22 @@ func (g guest) cpus(r *corev1.ResourceRequirements) {
 		return
 	}
 	limit, limited := r.Limits[corev1.ResourceCPU]
+	request, requested := r.Requests[corev1.ResourceCPU]
 	if !limited && g.demanded(corev1.ResourceCPU) {
 		limit, limited = *resource.NewQuantity(threads, resource.DecimalSI), true
+		if request.Cmp(limit) > 0 {
+			limit = request
+		}
 		r.Limits[corev1.ResourceCPU] = limit
 	}
-	if _, set := r.Requests[corev1.ResourceCPU]; set {
+	if requested {
 		return
 	}
 	ratio := int64(g.CPUAllocationRatio)
 	if ratio <= 0 {
 		ratio = defaultRatio
 	}
-	request := *resource.NewMilliQuantity((threads*1000+ratio-1)/ratio, resource.DecimalSI)
+	request = *resource.NewMilliQuantity((threads*1000+ratio-1)/ratio, resource.DecimalSI)
 	if limited && request.Cmp(limit) > 0 { // KubeVirt's pod would be refused
 		request = limit
 	}

@@ -33,10 +33,17 @@ var diskEffects = []Effect{
 		ofVolumes(func(v *v1.Volume) bool { return v.ContainerPath != nil }, "containerPath")},
 	{"volumes[].downwardMetrics", Refused, "needs the metrics of the node, which restricted pods cannot read: remove volume and disk",
 		ofVolumes(func(v *v1.Volume) bool { return v.DownwardMetrics != nil }, "downwardMetrics")},
+	{"volumes[].persistentVolumeClaim.claimName", Refused, readOnlyReason, func(g guest) []*field.Path {
+		return ofVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && g.unwritable(v) }, "persistentVolumeClaim", "claimName")(g)
+	}},
+	{"volumes[].dataVolume.name", Refused, readOnlyReason, func(g guest) []*field.Path {
+		return ofVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && g.unwritable(v) }, "dataVolume", "name")(g)
+	}},
 	{"volumes[].memoryDump", Warned, "has no effect: there are no memory dumps",
 		ofVolumes(func(v *v1.Volume) bool { return v.MemoryDump != nil }, "memoryDump")},
 	{"volumes[].persistentVolumeClaim.hotpluggable", Warned, hotplugReason,
-		ofVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable }, "persistentVolumeClaim", "hotpluggable")},
+		ofVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable },
+			"persistentVolumeClaim", "hotpluggable")},
 	{"volumes[].dataVolume.hotpluggable", Warned, hotplugReason,
 		ofVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && v.DataVolume.Hotpluggable }, "dataVolume", "hotpluggable")},
 	{"utilityVolumes[]", Warned, "has no effect: nothing is plugged into a running guest", func(g guest) []*field.Path {
@@ -45,7 +52,8 @@ var diskEffects = []Effect{
 }
 
 const (
-	hotplugReason = "has no effect: the volume is attached when the guest starts, and stays"
+	readOnlyReason = "names a claim that the pod may only read: set readonly of the disk, or use a volume of type ephemeral"
+	hotplugReason  = "has no effect: the volume is attached from start to end"
 	// tagReason completes the path of a word for the guest's metadata.
 	tagReason = "has no effect: cloud-init data lists no devices"
 )

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,6 +31,17 @@ func claimOf(v *v1.Volume, at *field.Path) *claimed {
 		return &claimed{v.Ephemeral.PersistentVolumeClaim.ClaimName, true, at.Child("ephemeral", "persistentVolumeClaim", "claimName")}
 	}
 	return nil
+}
+
+// unwritable reports whether the guest has a disk that it may write of a claim that the pod may only read: QEMU would not start.
+func (g guest) unwritable(v *v1.Volume) bool {
+	claim := claimOf(v, g.path)
+	if claim == nil || !claim.readOnly && !g.Claims[claim.name].ReadOnly {
+		return false
+	}
+	return slices.ContainsFunc(g.spec.Domain.Devices.Disks, func(d v1.Disk) bool {
+		return d.Name == v.Name && (d.Disk != nil && !d.Disk.ReadOnly || d.LUN != nil && !d.LUN.ReadOnly)
+	})
 }
 
 // claim adds the volume of a claim.

@@ -3,7 +3,6 @@ package pod
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -28,8 +27,8 @@ func Overhead() []Part {
 		{"libvirtd", "always", "48 MiB", always(48)},
 		{"QEMU: its program, devices, buffers, and translated code where it emulates", "always", "112 MiB", always(112)},
 		{"passt, or QEMU's own NAT", "always", "32 MiB", always(32)},
-		{"passt that forwards all ports: sockets of the kernel", "an interface on the pod network has no ports, or has passtBinding", "218 MiB",
-			when(guest.allPorts, 218)},
+		{"passt that forwards all ports: sockets of the kernel", "an interface on the pod network has no ports, or has passtBinding", "250 MiB",
+			when(guest.allPorts, 250)},
 		{"page tables of the host", "always", "1/512 of the memory", func(g guest) int64 { return g.tabled() / 512 }},
 		{"vCPUs", "always", "8 MiB for each", func(g guest) int64 { return g.vcpus() * 8 * mebibyte }},
 		{"IO threads", "always", "8 MiB for each, at least one", func(g guest) int64 { return g.ioThreads() * 8 * mebibyte }},
@@ -98,15 +97,8 @@ func (g guest) probeBytes() int64 {
 	return size * mebibyte
 }
 
-// guaranteed reports whether a node that runs out of memory kills the container at its limit, and not before: such a pod has no memory but its own.
-func (g guest) guaranteed() bool {
-	resources := g.spec.Domain.Resources
-	same := func(name corev1.ResourceName) bool {
-		request, limit := resources.Requests[name], resources.Limits[name]
-		return !limit.IsZero() && request.Cmp(limit) == 0
-	}
-	return g.dedicated() || same(corev1.ResourceCPU) && same(corev1.ResourceMemory)
-}
+// guaranteed reports whether limits of memory and CPUs are the requests. Such a container is killed at its limit, and has nothing to borrow from its node.
+func (g guest) guaranteed() bool { return g.dedicated() || g.VMI.WantsToHaveQOSGuaranteed() }
 
 func (g guest) added() int64 {
 	memory := g.spec.Domain.Memory

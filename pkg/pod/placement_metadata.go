@@ -16,6 +16,7 @@ import (
 var withheld = []struct{ prefix, why string }{
 	{v1alpha1.Prefix, "Kiln's own: they are of the VMI"},
 	{"kubectl.kubernetes.io/", "of the object that was applied"},
+	{v1.IgnitionAnnotation, "it may hold passwords, and the launcher reads it from the VMI"},
 	{"kubevirt.io/latest-observed-api-version", "of the VMI"},
 	{"kubevirt.io/storage-observed-api-version", "of the VMI"},
 	{"container.apparmor.security.beta.kubernetes.io/", "the API server makes a securityContext of it"},

@@ -3,6 +3,7 @@
 package pod
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -52,7 +53,8 @@ type Settings struct {
 	Image       string
 	PullPolicy  corev1.PullPolicy
 	PullSecrets []corev1.LocalObjectReference
-	Network     Network
+	// Network is how guests reach the network of their pod; empty stands for Passt.
+	Network Network
 	// Emulate asks for no KVM: developerConfiguration.useEmulation.
 	Emulate bool
 	// CPUAllocationRatio is the number of vCPUs for each CPU that a pod requests; 0 stands for 10, KubeVirt's default (developerConfiguration).
@@ -60,7 +62,7 @@ type Settings struct {
 	// MemoryOvercommit is how many percent of a pod's memory request its guest gets, where the VMI has no memory request of its own; 0 stands for 100
 	// (developerConfiguration.memoryOvercommit).
 	MemoryOvercommit int
-	// OverheadRatio multiplies the memory overhead; 0 stands for 1 (additionalGuestMemoryOverheadRatio).
+	// OverheadRatio multiplies the memory overhead; a ratio below 1 stands for 1 (additionalGuestMemoryOverheadRatio).
 	OverheadRatio float64
 	// StateClass is the storage class of state that outlives a pod: EFI variables and TPM state (vmStateStorageClass). Empty serves none.
 	StateClass string
@@ -105,7 +107,7 @@ type guest struct {
 // ErrorTypeNotFound is a claim that does not exist yet: all else being well, the pod can be made as soon as it does.
 func Of(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
-	in.VMI = in.VMI.DeepCopy()
+	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)
 	g := guest{Input: in, spec: &in.VMI.Spec, path: path, domain: path.Child("domain")}
 	warnings, errs := judge(g)
 	storage, missing := g.storage()
