@@ -87,7 +87,8 @@ func guestPodWriters(t *testing.T, p plane) {
 		_, err := as(c.user, c.pod).Patch(t.Context(), c.name, types.MergePatchType, []byte(c.patch), metav1.PatchOptions{DryRun: dryRun}, subresources...)
 		p.judged(t, c.why, c.refused, err)
 	}
-	for user, refused := range map[string]string{"eve": ours, account: ours, "vera": "", controller: "", "system:serviceaccount:kube-system:generic-garbage-collector": ""} {
+	const collector = "system:serviceaccount:kube-system:generic-garbage-collector"
+	for user, refused := range map[string]string{"eve": ours, account: ours, "vera": "", controller: "", collector: ""} {
 		p.judged(t, "removed by "+user, refused, as(user, "").Delete(t.Context(), "starts", metav1.DeleteOptions{DryRun: dryRun}))
 	}
 	p.guestPodsGo(t)
