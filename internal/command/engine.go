@@ -78,8 +78,8 @@ func (e *Engine) configured(*http.Request) error {
 
 func scheme() (*runtime.Scheme, error) {
 	all := runtime.NewScheme()
-	return all, errors.Join(admissionv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all), rbacv1.AddToScheme(all), corev1.AddToScheme(all),
-		v1.AddToScheme(all), v1alpha1.AddToScheme(all))
+	return all, errors.Join(admissionv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all), rbacv1.AddToScheme(all),
+		corev1.AddToScheme(all), v1.AddToScheme(all), v1alpha1.AddToScheme(all))
 }
 
 // guestPods are the labels of the pods of guests, as in KubeVirt. A cluster has many other pods.

@@ -69,7 +69,8 @@ func TestSlim(t *testing.T) {
 	wantStarts := &v1alpha1.GuestPod{Spec: v1alpha1.GuestPodSpec{Hardware: &v1alpha1.GuestPodHardware{Digest: "d"}}}
 	labelled := &metav1.PartialObjectMetadata{ObjectMeta: meta(foreign)}
 	for _, test := range []struct{ from, want any }{
-		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts}, {vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Status: status}},
+		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts},
+		{vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Status: status}},
 		{labelled, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}},
 		{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(foreign), ManagedFields: vm.ManagedFields}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: foreign}}},

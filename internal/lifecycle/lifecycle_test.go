@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/test/slimmed"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,7 +56,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		WithInterceptorFuncs(interceptor.Funcs{Create: c.create}).Build()
 	c.Client = stored
 	c.controller = &Controller{
-		Client: slimmed(stored), Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
+		Client: slimmed.Client(stored), Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
 	}
 	c.records = &hardwareReconciler{client: c.controller.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now,

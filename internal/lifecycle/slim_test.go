@@ -1,36 +1,11 @@
 package lifecycle
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kilnvm/kiln/internal/command"
 	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
-
-// slimmed reads as the controller's cache does, so that every test of this package runs on what a cache keeps. It refuses Update, which would delete
-// on the server what the cache has removed.
-func slimmed(stored client.WithWatch) client.Client {
-	return interceptor.NewClient(stored, interceptor.Funcs{
-		Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if err := to.Get(ctx, key, object, options...); err != nil {
-				return err
-			}
-			_, err := command.Slim(object)
-			return err
-		},
-		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
-			return errors.New("an object of the cache is written back whole")
-		},
-		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
-			return errors.New("the status of an object of the cache is written back whole")
-		},
-	})
-}
 
 // TestOnlyPatches: a VM that is started by a controller whose cache lacks its template keeps it, and its guest has it.
 func TestOnlyPatches(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/test/slimmed"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -73,29 +73,10 @@ func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
 	c.controller = &Controller{
-		Client: slimmed(live), Live: live, Configuration: config.Default, Configured: func() bool { return true },
+		Client: slimmed.Client(live), Live: live, Configuration: config.Default, Configured: func() bool { return true },
 		Settings: pod.Settings{Image: "launcher:1", Network: pod.Passt},
 		Events:   events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
 	}
-}
-
-// slimmed reads as the controller's cache does.
-func slimmed(stored client.WithWatch) client.Client {
-	return interceptor.NewClient(stored, interceptor.Funcs{
-		Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if err := to.Get(ctx, key, object, options...); err != nil {
-				return err
-			}
-			_, err := command.Slim(object)
-			return err
-		},
-		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
-			return errors.New("an object of the cache is written back whole")
-		},
-		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
-			return errors.New("the status of an object of the cache is written back whole")
-		},
-	})
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.
@@ -131,7 +112,9 @@ func (c *cluster) delete(ctx context.Context, to client.WithWatch, object client
 	return c.wrote("delete", object, to.Delete(ctx, object, options...))
 }
 
-func (c *cluster) patchStatus(ctx context.Context, to client.Client, of string, object client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
+func (c *cluster) patchStatus(
+	ctx context.Context, to client.Client, of string, object client.Object, p client.Patch, o ...client.SubResourcePatchOption,
+) error {
 	err := to.SubResource(of).Patch(ctx, object, p, o...)
 	if err == nil && c.onStatus != nil {
 		c.onStatus(object)

@@ -72,7 +72,8 @@ func (s seen) fromOutside() *condition.Cause {
 func (s seen) podEnd() condition.Cause {
 	switch {
 	case s.pod == nil:
-		return condition.Cause{Reason: v1alpha1.ReasonPodGone, Message: "the pod was deleted, and its finalizer removed by hand: whether its guest has ended is not known"}
+		return condition.Cause{Reason: v1alpha1.ReasonPodGone,
+			Message: "the pod was deleted, and its finalizer removed by hand: whether its guest has ended is not known"}
 	case s.pod.Spec.NodeName == "":
 		return condition.Cause{Reason: v1alpha1.ReasonPodGone, Message: "the pod was deleted before a node was found for it"}
 	}

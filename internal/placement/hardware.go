@@ -62,10 +62,11 @@ func (c *Controller) equip(ctx context.Context, s seen) (*condition.Cause, error
 }
 
 // stageTwo makes the hardware of this boot: that of the record, unless annotation kilnvm.io/hardware asks for new one.
-func (c *Controller) stageTwo(vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware, report *v1alpha1.GuestFacts) (render.Hardware, *condition.Cause) {
-	var none render.Hardware
+func (c *Controller) stageTwo(
+	vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware, report *v1alpha1.GuestFacts,
+) (made render.Hardware, why *condition.Cause) {
 	refuse := func(reason, message string) (render.Hardware, *condition.Cause) {
-		return none, &condition.Cause{Reason: reason, Message: message}
+		return render.Hardware{}, &condition.Cause{Reason: reason, Message: message}
 	}
 	facts, err := render.ReadFacts(vmi, report)
 	if err != nil {
@@ -84,7 +85,7 @@ func (c *Controller) stageTwo(vmi *v1.VirtualMachineInstance, hardware *v1alpha1
 	made, errs := render.FromFacts(m, facts)
 	if len(errs) > 0 {
 		why := condition.NotRendered(errs)
-		return none, &why
+		return made, &why
 	}
 	return made, nil
 }

@@ -31,7 +31,8 @@ func placed(phase v1.VirtualMachineInstancePhase) seen {
 
 func waitingFor(reason, message string) func(*seen) {
 	return func(s *seen) {
-		s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+		waits := &corev1.ContainerStateWaiting{Reason: reason, Message: message}
+		s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: waits}}}
 	}
 }
 
@@ -127,7 +128,8 @@ func TestConditionsOfOthers(t *testing.T) {
 // TestStatesOfADomain: what the launcher reports of a guest that was started.
 func TestStatesOfADomain(t *testing.T) {
 	unready := func(s *seen) {
-		s.pod.Status.Conditions = append(s.pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"})
+		s.pod.Status.Conditions = append(s.pod.Status.Conditions,
+			corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"})
 	}
 	for _, c := range []struct {
 		why    string

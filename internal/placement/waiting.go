@@ -58,7 +58,7 @@ func waiting(pod *corev1.Pod, now time.Time) (*condition.Cause, time.Duration) {
 		return nil, min(left, quietStart) // a clock that is behind must not make it longer
 	}
 	return &condition.Cause{Reason: v1alpha1.ReasonPodStarting, Message: fmt.Sprintf(
-		"kubelet has not started the container for more than %s (%s): volumes that cannot be mounted are in the events of the pod alone: kubectl describe pod -n %s %s",
+		"kubelet has not started the container for more than %s (%s): what cannot be mounted is in the events of the pod alone: kubectl describe pod -n %s %s",
 		quietStart, state, pod.Namespace, pod.Name)}, 0
 }
 

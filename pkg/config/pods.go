@@ -64,7 +64,7 @@ func pods(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs fiel
 func (p *Pods) ratios(developer *v1.DeveloperConfiguration, at *field.Path) (errs field.ErrorList) {
 	p.Emulate, p.CPUAllocationRatio, p.MemoryOvercommit = developer.UseEmulation, developer.CPUAllocationRatio, developer.MemoryOvercommit
 	if n := p.CPUAllocationRatio; n < 0 || n > mostVCPUsPerCPU {
-		errs = append(errs, field.Invalid(at.Child("cpuAllocationRatio"), n, "must be from 1 to "+strconv.Itoa(mostVCPUsPerCPU)+", or 0 for KubeVirt's default of 10"))
+		errs = append(errs, field.Invalid(at.Child("cpuAllocationRatio"), n, "must be from 1 to "+strconv.Itoa(mostVCPUsPerCPU)+", or 0 for 10"))
 	}
 	if n := p.MemoryOvercommit; n != 0 && n < 10 || n > mostPercent {
 		errs = append(errs, field.Invalid(at.Child("memoryOvercommit"), n, "must be from 10 to "+strconv.Itoa(mostPercent)+" percent, or 0 for 100"))

@@ -29,19 +29,19 @@ func TestPods(t *testing.T) {
 			want: Pods{Emulate: true, CPUAllocationRatio: 4, MemoryOvercommit: 150, OverheadRatio: 1.25, StateClass: "fast", PullPolicy: corev1.PullAlways},
 		},
 		"a ratio of one":             {given: ratio("1"), want: Pods{OverheadRatio: 1}},
-		"less overhead than needed":  {given: ratio("0.9"), wrong: "spec.configuration.additionalGuestMemoryOverheadRatio"},
-		"a ratio that is no number":  {given: ratio("NaN"), wrong: "spec.configuration.additionalGuestMemoryOverheadRatio"},
-		"a ratio without end":        {given: ratio("+Inf"), wrong: "spec.configuration.additionalGuestMemoryOverheadRatio"},
-		"a ratio in words":           {given: ratio("double"), wrong: "spec.configuration.additionalGuestMemoryOverheadRatio"},
-		"fewer vCPUs than none":      {given: developer(v1.DeveloperConfiguration{CPUAllocationRatio: -1}), wrong: "spec.configuration.developerConfiguration.cpuAllocationRatio"},
-		"more vCPUs than any CPU":    {given: developer(v1.DeveloperConfiguration{CPUAllocationRatio: 1001}), wrong: "spec.configuration.developerConfiguration.cpuAllocationRatio"},
-		"memory that is never there": {given: developer(v1.DeveloperConfiguration{MemoryOvercommit: 1}), wrong: "spec.configuration.developerConfiguration.memoryOvercommit"},
-		"no storage class":           {given: v1.KubeVirtConfiguration{VMStateStorageClass: "a/b"}, wrong: "spec.configuration.vmStateStorageClass"},
-		"no pull policy":             {given: v1.KubeVirtConfiguration{ImagePullPolicy: "Sometimes"}, wrong: "spec.configuration.imagePullPolicy"},
+		"less overhead than needed":  {given: ratio("0.9"), wrong: "additionalGuestMemoryOverheadRatio"},
+		"a ratio that is no number":  {given: ratio("NaN"), wrong: "additionalGuestMemoryOverheadRatio"},
+		"a ratio without end":        {given: ratio("+Inf"), wrong: "additionalGuestMemoryOverheadRatio"},
+		"a ratio in words":           {given: ratio("double"), wrong: "additionalGuestMemoryOverheadRatio"},
+		"fewer vCPUs than none":      {given: developer(v1.DeveloperConfiguration{CPUAllocationRatio: -1}), wrong: "developerConfiguration.cpuAllocationRatio"},
+		"more vCPUs than any CPU":    {given: developer(v1.DeveloperConfiguration{CPUAllocationRatio: 1001}), wrong: "developerConfiguration.cpuAllocationRatio"},
+		"memory that is never there": {given: developer(v1.DeveloperConfiguration{MemoryOvercommit: 1}), wrong: "developerConfiguration.memoryOvercommit"},
+		"no storage class":           {given: v1.KubeVirtConfiguration{VMStateStorageClass: "a/b"}, wrong: "vmStateStorageClass"},
+		"no pull policy":             {given: v1.KubeVirtConfiguration{ImagePullPolicy: "Sometimes"}, wrong: "imagePullPolicy"},
 	} {
 		cluster, errs := FromKubeVirt(c.given)
 		switch {
-		case c.wrong != "" && (len(errs) != 1 || errs[0].Field != c.wrong):
+		case c.wrong != "" && (len(errs) != 1 || errs[0].Field != "spec.configuration."+c.wrong):
 			t.Errorf("%s: %v, want one about %s", name, errs, c.wrong)
 		case c.wrong == "" && len(errs) > 0:
 			t.Errorf("%s: %v", name, errs)

@@ -37,6 +37,7 @@ const (
 	ownership      = "admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off by default"
 	collected      = "the collector marks what is unused every five minutes, admission takes marks away, and after ten minutes it deletes"
 	reseeded       = "the controller follows an identity that somebody changed by hand"
+	inPods         = "the guests of these tests run on bare machines; internal/placement has a test of these rights, and test/node uses them"
 	inferredAtOnce = "admission has inferred by then; the controller does when it pins a VM that was written while no webhook ran"
 )
 
@@ -72,6 +73,34 @@ var unseen = map[string]string{
 	"kiln-controller: patch apps controllerrevisions":                                  collected,
 	"kiln-webhook: patch apps controllerrevisions":                                     collected,
 	"kiln-controller: delete apps controllerrevisions":                                 collected,
+	"kiln-controller: update kubevirt.io virtualmachineinstances/finalizers":           ownership,
+	"kiln-controller: patch kubevirt.io virtualmachineinstances":                       inPods,
+	"kiln-controller: create persistentvolumeclaims":                                   inPods,
+	"kiln-controller: get pods":                                                        inPods,
+	"kiln-controller: list pods":                                                       inPods,
+	"kiln-controller: watch pods":                                                      inPods,
+	"kiln-controller: create pods":                                                     inPods,
+	"kiln-controller: patch pods":                                                      inPods,
+	"kiln-controller: delete pods":                                                     inPods,
+	"kiln-controller: get kilnvm.io guestpods":                                         inPods,
+	"kiln-controller: list kilnvm.io guestpods":                                        inPods,
+	"kiln-controller: watch kilnvm.io guestpods":                                       inPods,
+	"kiln-controller: create kilnvm.io guestpods":                                      inPods,
+	"kiln-controller: patch kilnvm.io guestpods":                                       inPods,
+	"kiln-controller: delete kilnvm.io guestpods":                                      inPods,
+	"kiln-controller: patch kilnvm.io guestpods/status":                                inPods,
+	"kiln-controller: get serviceaccounts":                                             inPods,
+	"kiln-controller: create serviceaccounts":                                          inPods,
+	"kiln-controller: delete serviceaccounts":                                          inPods,
+	"kiln-controller: get rbac.authorization.k8s.io roles":                             inPods,
+	"kiln-controller: create rbac.authorization.k8s.io roles":                          inPods,
+	"kiln-controller: delete rbac.authorization.k8s.io roles":                          inPods,
+	"kiln-controller: get rbac.authorization.k8s.io rolebindings":                      inPods,
+	"kiln-controller: create rbac.authorization.k8s.io rolebindings":                   inPods,
+	"kiln-controller: delete rbac.authorization.k8s.io rolebindings":                   inPods,
+	"kiln-controller: list nodes":                                                      inPods,
+	"kiln-controller: watch nodes":                                                     inPods,
+	"kiln-controller: list resourcequotas":                                             inPods,
 }
 
 // listed reports whether a right to list stands beside one to watch. Informers list where the API server streams no lists (feature
