@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -64,6 +65,7 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
 		NVRAM: filepath.Join(state, "nvram.fd"), TPMState: filepath.Join(state, "tpm2"),
 		VNC: filepath.Join(folder, "vnc.sock"), Serial: filepath.Join(folder, "serial.sock"),
+		Channels: map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
 	}}
 	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {
 		bound.SerialLog = p.Console()
