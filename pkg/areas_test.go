@@ -44,6 +44,7 @@ var subjects = map[string]string{
 	"pkg/render/capture":           "a running domain back into a record (design)",
 	"pkg/render/facts":             "what a launcher reports of its host, read as hostile input",
 	"pkg/pod/paths":                "where the launcher finds what its pod has",
+	"pkg/pod/effects":              "which fields a pod cannot serve: the rows of all areas, and their judge",
 	"pkg/render/documents":         "the documents besides the domain, in libvirt's order",
 	"pkg/domain/backend/facts":     "what stage 3 is told of the host and of this start",
 	"pkg/domain/backend/profile":   "the administrator's policy: which profiles count, and how they are merged",

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -15,9 +16,10 @@ import (
 // The launcher in a guest's pod reports facts, and the controller runs stage 2 with them. A tenant may be the launcher: a false fact may only change
 // the hardware of its own guest, and only to something that a host can have.
 
-// Report returns the facts of a host as a launcher writes them into the status of its GuestPod.
+// Report returns the facts of a host as a launcher writes them into the status of its GuestPod: those that ReadFacts takes. A block size that no guest can
+// have is left out, as if the host did not report it.
 func Report(vmi *v1.VirtualMachineInstance, facts frontend.Facts) *v1alpha1.GuestFacts {
-	report := &v1alpha1.GuestFacts{HostDevices: facts.HostDevices}
+	report := &v1alpha1.GuestFacts{HostDevices: maps.Clone(facts.HostDevices)}
 	if vmi.Spec.Domain.Machine != nil {
 		report.Machine = facts.Machines[vmi.Spec.Domain.Machine.Type]
 	}
@@ -28,10 +30,14 @@ func Report(vmi *v1.VirtualMachineInstance, facts frontend.Facts) *v1alpha1.Gues
 		report.HostDeviceNUMANodes[name] = int32(node) //nolint:gosec // numbers of NUMA nodes are below 1024
 	}
 	for name, size := range facts.BlockSizes {
+		reported, legal := reportedSize(size)
+		if !legal {
+			continue
+		}
 		if report.BlockSizes == nil {
 			report.BlockSizes = map[string]v1alpha1.ReportedBlockSize{}
 		}
-		report.BlockSizes[name] = reportedSize(size)
+		report.BlockSizes[name] = reported
 	}
 	for _, node := range facts.NUMA {
 		report.NUMA = append(report.NUMA, reportedNode(node))
@@ -39,23 +45,27 @@ func Report(vmi *v1.VirtualMachineInstance, facts frontend.Facts) *v1alpha1.Gues
 	return report
 }
 
-//nolint:gosec // block sizes are at most 2 MiB, and record.Check bounds discard granularities
-func reportedSize(size v1.CustomBlockSize) v1alpha1.ReportedBlockSize {
-	out := v1alpha1.ReportedBlockSize{Logical: int32(size.Logical), Physical: int32(size.Physical)}
-	if size.DiscardGranularity != nil {
-		discard := int32(*size.DiscardGranularity)
-		out.DiscardGranularity = &discard
+// reportedSize leaves out a discard granularity that no guest can have. It reports false for other sizes that none can have.
+func reportedSize(size v1.CustomBlockSize) (out v1alpha1.ReportedBlockSize, legal bool) {
+	if size.Logical > mostBlockBytes || size.Physical > mostBlockBytes {
+		return out, false
 	}
-	return out
+	out = v1alpha1.ReportedBlockSize{Logical: int32(size.Logical), Physical: int32(size.Physical)} //nolint:gosec // compared above
+	if _, err := readSize(out); err != nil {
+		return out, false
+	}
+	if discard := size.DiscardGranularity; discard != nil && *discard <= mostDiscard && *discard%size.Logical == 0 {
+		out.DiscardGranularity = new(int32(*discard)) //nolint:gosec // compared above
+	}
+	return out, true
 }
 
 //nolint:gosec // numbers of NUMA nodes and CPUs are small, and distances are below 256
 func reportedNode(node frontend.NUMANode) v1alpha1.ReportedNUMANode {
 	out := v1alpha1.ReportedNUMANode{ID: int32(node.ID), CPUs: int32(node.CPUs)}
-	for other, distance := range node.Distances {
-		out.Distances = append(out.Distances, v1alpha1.ReportedNUMADistance{Node: int32(other), Distance: int32(distance)})
+	for _, other := range slices.Sorted(maps.Keys(node.Distances)) {
+		out.Distances = append(out.Distances, v1alpha1.ReportedNUMADistance{Node: int32(other), Distance: int32(node.Distances[other])})
 	}
-	slices.SortFunc(out.Distances, func(a, b v1alpha1.ReportedNUMADistance) int { return int(a.Node - b.Node) })
 	return out
 }
 
@@ -68,6 +78,7 @@ const (
 	mostDiscard    = 1 << 30 // above the clusters of any storage
 	leastBlock     = 1 << 9  // a sector
 	longestMachine = 64      // characters of a machine type
+	mostReported   = 128     // NUMA nodes that a report lists, and distances of each: QEMU's limit of a guest's
 	kindsOfDevices = "pci mdev usb ap ccw"
 )
 
@@ -75,29 +86,24 @@ const (
 func ReadFacts(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts) (facts frontend.Facts, err error) {
 	facts = frontend.Facts{Machines: map[string]string{}, HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{},
 		BlockSizes: map[string]v1.CustomBlockSize{}}
+	if report == nil {
+		return facts, errors.New("status.facts: the launcher has reported none")
+	}
 	if machine := vmi.Spec.Domain.Machine; machine != nil && report.Machine != "" {
 		if !resolves(machine.Type, report.Machine) {
-			return facts, fmt.Errorf("status.facts.machine: '%.64s' is no machine type that '%s' stands for", report.Machine, machine.Type)
+			return facts, fmt.Errorf("status.facts.machine: '%.64s' is no machine type that '%.64s' stands for", report.Machine, machine.Type)
 		}
 		facts.Machines[machine.Type] = report.Machine
 	}
-	for _, name := range slices.Sorted(maps.Keys(report.HostDevices)) {
-		kind := report.HostDevices[name]
-		if !slices.Contains(strings.Fields(kindsOfDevices), kind) {
-			return facts, fmt.Errorf("status.facts.hostDevices[%.63s]: '%.16s' must be one of %s", name, kind, kindsOfDevices)
-		}
-		facts.HostDevices[name] = kind
+	if err := readDevices(vmi, report, facts); err != nil {
+		return facts, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(report.HostDeviceNUMANodes)) {
-		node := report.HostDeviceNUMANodes[name]
-		if node < 0 || node >= mostNUMANodes {
-			return facts, fmt.Errorf("status.facts.hostDeviceNUMANodes[%.63s]: %d must be below %d", name, node, mostNUMANodes)
-		}
-		facts.HostDeviceNUMANodes[name] = int(node)
-	}
+	named := volumeNames(vmi)
 	for _, name := range slices.Sorted(maps.Keys(report.BlockSizes)) {
-		size := report.BlockSizes[name]
-		if facts.BlockSizes[name], err = readSize(size); err != nil {
+		if !named[name] {
+			return facts, fmt.Errorf("status.facts.blockSizes[%.63s]: the VMI has no such volume", name)
+		}
+		if facts.BlockSizes[name], err = readSize(report.BlockSizes[name]); err != nil {
 			return facts, fmt.Errorf("status.facts.blockSizes[%.63s]: %w", name, err)
 		}
 	}
@@ -105,16 +111,70 @@ func ReadFacts(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts) (fac
 	return facts, err
 }
 
-// resolves reports whether QEMU can have answered that a machine type of a spec is another one: itself, or the version of an alias, as pc-q35-10.0 is
-// of q35.
+// readDevices reads kinds and NUMA nodes of host devices into the maps of facts.
+func readDevices(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts, facts frontend.Facts) error {
+	named := hostDeviceNames(vmi)
+	for _, name := range slices.Sorted(maps.Keys(report.HostDevices)) {
+		kind := report.HostDevices[name]
+		if !named[name] {
+			return fmt.Errorf("status.facts.hostDevices[%.63s]: the VMI has no such device", name)
+		}
+		if !slices.Contains(strings.Fields(kindsOfDevices), kind) {
+			return fmt.Errorf("status.facts.hostDevices[%.63s]: '%.16s' must be one of %s", name, kind, kindsOfDevices)
+		}
+		facts.HostDevices[name] = kind
+	}
+	for _, name := range slices.Sorted(maps.Keys(report.HostDeviceNUMANodes)) {
+		node := report.HostDeviceNUMANodes[name]
+		if !named[name] {
+			return fmt.Errorf("status.facts.hostDeviceNUMANodes[%.63s]: the VMI has no such device", name)
+		}
+		if node < 0 || node >= mostNUMANodes {
+			return fmt.Errorf("status.facts.hostDeviceNUMANodes[%.63s]: %d must be from 0 to %d", name, node, mostNUMANodes-1)
+		}
+		facts.HostDeviceNUMANodes[name] = int(node)
+	}
+	return nil
+}
+
+// hostDeviceNames are the names of all devices of a VMI that are host devices of its domain.
+func hostDeviceNames(vmi *v1.VirtualMachineInstance) map[string]bool {
+	named, devices := map[string]bool{}, vmi.Spec.Domain.Devices
+	for _, d := range devices.HostDevices {
+		named[d.Name] = true
+	}
+	for _, d := range devices.GPUs {
+		named[d.Name] = true
+	}
+	for _, nic := range devices.Interfaces {
+		if nic.SRIOV != nil {
+			named[nic.Name] = true
+		}
+	}
+	return named
+}
+
+func volumeNames(vmi *v1.VirtualMachineInstance) map[string]bool {
+	named := map[string]bool{}
+	for i := range vmi.Spec.Volumes {
+		named[vmi.Spec.Volumes[i].Name] = true
+	}
+	return named
+}
+
+// resolves reports whether QEMU can have answered that a machine type of a spec is another one: itself, or a version of an alias. A version of q35 is
+// pc-q35-10.0; those of other machines begin with the alias.
 func resolves(alias, machine string) bool {
 	if len(machine) > longestMachine || strings.ContainsFunc(machine, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_'
 	}) {
 		return false
 	}
-	return machine == alias || strings.HasPrefix(machine, alias+"-") || strings.HasPrefix(machine, "pc-"+alias+"-") ||
-		alias == "pc" && strings.HasPrefix(machine, "pc-i440fx-")
+	family := alias + "-"
+	if alias == "q35" {
+		family = "pc-q35-"
+	}
+	return machine == alias || alias != "" && strings.HasPrefix(machine, family) && machine != family
 }
 
 func readSize(size v1alpha1.ReportedBlockSize) (out v1.CustomBlockSize, err error) {
@@ -122,6 +182,9 @@ func readSize(size v1alpha1.ReportedBlockSize) (out v1.CustomBlockSize, err erro
 		if bytes < leastBlock || bytes > mostBlockBytes || bits.OnesCount32(uint32(bytes)) != 1 {
 			return out, fmt.Errorf("%d bytes must be a power of two from %d to %d", bytes, leastBlock, mostBlockBytes)
 		}
+	}
+	if size.Logical > size.Physical {
+		return out, fmt.Errorf("logical: %d bytes must be at most the physical %d", size.Logical, size.Physical)
 	}
 	out = v1.CustomBlockSize{Logical: uint(size.Logical), Physical: uint(size.Physical)} //nolint:gosec // positive
 	if discard := size.DiscardGranularity; discard != nil {
@@ -135,24 +198,41 @@ func readSize(size v1alpha1.ReportedBlockSize) (out v1.CustomBlockSize, err erro
 }
 
 func readNodes(reported []v1alpha1.ReportedNUMANode) (nodes []frontend.NUMANode, err error) {
+	if len(reported) > mostReported {
+		return nil, fmt.Errorf("status.facts.numa: %d nodes must be at most %d", len(reported), mostReported)
+	}
 	seen := map[int32]bool{}
 	for i, node := range reported {
 		if node.ID < 0 || node.ID >= mostNUMANodes || seen[node.ID] || node.CPUs < 0 || node.CPUs > mostCPUs {
-			return nil, fmt.Errorf("status.facts.numa[%d]: the id must be unique and below %d, the CPUs at most %d", i, mostNUMANodes, mostCPUs)
+			return nil, fmt.Errorf("status.facts.numa[%d]: the id must be unique and from 0 to %d, the CPUs from 0 to %d", i, mostNUMANodes-1, mostCPUs)
 		}
 		seen[node.ID] = true
 		read := frontend.NUMANode{ID: int(node.ID), CPUs: uint(node.CPUs)} //nolint:gosec // not negative
-		for _, to := range node.Distances {
-			if to.Node < 0 || to.Node >= mostNUMANodes || to.Distance < 0 || to.Distance > mostDistance {
-				return nil, fmt.Errorf("status.facts.numa[%d].distances: node %d must be below %d, distance %d at most %d",
-					i, to.Node, mostNUMANodes, to.Distance, mostDistance)
-			}
-			if read.Distances == nil {
-				read.Distances = map[int]uint{}
-			}
-			read.Distances[int(to.Node)] = uint(to.Distance) //nolint:gosec // not negative
+		if read.Distances, err = readDistances(node); err != nil {
+			return nil, fmt.Errorf("status.facts.numa[%d].distances: %w", i, err)
 		}
 		nodes = append(nodes, read)
 	}
 	return nodes, nil
+}
+
+// readDistances reads those of a node. Hosts report any byte; stage 2 leaves out those that a guest cannot have.
+func readDistances(node v1alpha1.ReportedNUMANode) (read map[int]uint, err error) {
+	if len(node.Distances) > mostReported {
+		return nil, fmt.Errorf("%d must be at most %d", len(node.Distances), mostReported)
+	}
+	for _, to := range node.Distances {
+		_, twice := read[int(to.Node)]
+		switch {
+		case to.Node < 0 || to.Node >= mostNUMANodes || twice:
+			return nil, fmt.Errorf("node %d must be unique and from 0 to %d", to.Node, mostNUMANodes-1)
+		case to.Distance < 0 || to.Distance > mostDistance:
+			return nil, fmt.Errorf("distance %d to node %d must be from 0 to %d", to.Distance, to.Node, mostDistance)
+		}
+		if read == nil {
+			read = map[int]uint{}
+		}
+		read[int(to.Node)] = uint(to.Distance) //nolint:gosec // not negative
+	}
+	return read, nil
 }

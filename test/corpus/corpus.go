@@ -7,6 +7,7 @@
 //	denied.txt            every cause of the refusal; beside admitted.yaml, of the host's
 //	frontend.xml          what the guest sees
 //	domain.diff           the complete domain, as its difference to frontend.xml
+//	pod.yaml              the pod, as far as it differs from testdata/pod.yaml; warnings and refusals of it are comments
 package corpus
 
 import (

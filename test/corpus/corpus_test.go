@@ -90,7 +90,39 @@ func outputs(t *testing.T, c Case) (files map[string]string, domain string) {
 	}
 	frontend, domain := printed(t, rendered.Frontend), printed(t, rendered.Documents.Domain)
 	files[golden.Frontend], files["domain.diff"] = frontend, golden.Difference(frontend, domain)
+	files["pod.yaml"] = podFile(t, explicit)
 	return files, domain
+}
+
+// podFile is the pod of a VMI: warnings and refusals as comments, and what it has beyond testdata/pod.yaml.
+func podFile(t *testing.T, explicit *v1.VirtualMachineInstance) string {
+	t.Helper()
+	result, errs := Pod(explicit)
+	text := warned(result.Warnings)
+	for line := range strings.Lines(causes(errs)) {
+		text += "# refused: " + line
+	}
+	if len(errs) > 0 {
+		return text
+	}
+	difference, err := podText(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text + difference
+}
+
+// TestCommonPod: what the pods of the cases have in common stands once.
+func TestCommonPod(t *testing.T) {
+	common, err := commonPod("guest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(common)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, filepath.Join("testdata", "pod.yaml"), string(text))
 }
 
 func printed(t *testing.T, document interface{ Marshal() (string, error) }) string {

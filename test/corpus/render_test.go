@@ -76,6 +76,7 @@ func stages(g generator, explicit *v1.VirtualMachineInstance, cluster config.Clu
 	}
 	broken = append(broken, twoHosts(m, rendered)...)
 	broken = append(broken, edited(g, m, rendered)...)
+	broken = append(broken, podLaws(g, explicit)...)
 	if after := text(m); after != before {
 		broken.add("nothing given is modified", "%s", cmp.Diff(before, after))
 	}

@@ -1,0 +1,91 @@
+package pod
+
+import (
+	"github.com/kilnvm/kiln/pkg/internal/vm"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.cpu.
+// A vCPU is a thread that shares the node's CPUs: the pod requests a part of a CPU for each, as many as cpuAllocationRatio says. Dedicated CPUs are
+// whole CPUs, and the pod is Guaranteed: kubelet's static CPU manager gives such a container CPUs of its own.
+// KubeVirt: WithoutDedicatedCPU and WithCPUPinning of virt-controller's renderresources.go, v1.9.
+
+var cpuEffects = []Effect{
+	{"domain.cpu.numa.guestMappingPassthrough", Refused,
+		"binds memory to NUMA nodes of the host, which the seccomp profile of pods forbids: remove it, or use annotation kilnvm.io/numa-cells",
+		func(g guest) []*field.Path {
+			return one(g.domain.Child("cpu", "numa", "guestMappingPassthrough"), vm.MirrorsNUMA(g.spec.Domain.CPU))
+		}},
+	{"domain.cpu.realtime", Refused, "needs the capability SYS_NICE, which restricted pods have not: remove it, or let the guest run on a bare machine",
+		func(g guest) []*field.Path {
+			cpu := g.spec.Domain.CPU
+			return one(g.domain.Child("cpu", "realtime"), cpu != nil && cpu.Realtime != nil)
+		}},
+}
+
+// defaultRatio is KubeVirt's cpuAllocationRatio.
+const defaultRatio = 10
+
+// dedicated reports whether the VMI has CPUs of its own.
+func (g guest) dedicated() bool {
+	return g.spec.Domain.CPU != nil && g.spec.Domain.CPU.DedicatedCPUPlacement
+}
+
+// vcpus returns the number of vCPUs at the start. An explicit VMI says it.
+func (g guest) vcpus() int64 { return max(vm.VCPUs(g.spec.Domain.CPU), 1) }
+
+// poolThreads returns the number of IO threads with CPUs of their own. KubeVirt counts supplementalPoolThreadCount without the policy too, where it has
+// no effect.
+func (g guest) poolThreads() int64 {
+	policy, threads := g.spec.Domain.IOThreadsPolicy, g.spec.Domain.IOThreads
+	if policy == nil || *policy != v1.IOThreadsPolicySupplementalPool || threads == nil || threads.SupplementalPoolThreadCount == nil {
+		return 0
+	}
+	return int64(*threads.SupplementalPoolThreadCount)
+}
+
+// cpus sets requests and limits of CPUs. Those that the VMI sets stay, except with dedicated CPUs, whose number follows from the topology.
+func (g guest) cpus(r *corev1.ResourceRequirements) {
+	threads := g.vcpus() + g.poolThreads()
+	if g.dedicated() {
+		whole := *resource.NewQuantity(threads+g.emulatorCPUs(threads), resource.DecimalSI)
+		r.Requests[corev1.ResourceCPU], r.Limits[corev1.ResourceCPU] = whole, whole
+		return
+	}
+	limit, limited := r.Limits[corev1.ResourceCPU]
+	request, requested := r.Requests[corev1.ResourceCPU]
+	if !limited && g.demanded(corev1.ResourceCPU) {
+		limit, limited = *resource.NewQuantity(threads, resource.DecimalSI), true
+		if request.Cmp(limit) > 0 {
+			limit = request
+		}
+		r.Limits[corev1.ResourceCPU] = limit
+	}
+	if requested {
+		return
+	}
+	ratio := int64(g.CPUAllocationRatio)
+	if ratio <= 0 {
+		ratio = defaultRatio
+	}
+	request = *resource.NewMilliQuantity((threads*1000+ratio-1)/ratio, resource.DecimalSI)
+	if limited && request.Cmp(limit) > 0 { // KubeVirt's pod would be refused
+		request = limit
+	}
+	r.Requests[corev1.ResourceCPU] = request
+}
+
+// emulatorCPUs returns how many CPUs QEMU's own threads have with isolateEmulatorThread: one, or two where the annotation asks for an even number in
+// all.
+func (g guest) emulatorCPUs(threads int64) int64 {
+	if !g.spec.Domain.CPU.IsolateEmulatorThread {
+		return 0
+	}
+	if _, even := g.VMI.Annotations[v1.EmulatorThreadCompleteToEvenParity]; even && threads%2 == 0 {
+		return 2
+	}
+	return 1
+}

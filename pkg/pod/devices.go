@@ -1,0 +1,47 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Fields: domain.devices but disks, interfaces and host devices.
+// Files of /dev come from a device plugin, under KubeVirt's resource names. A restricted pod has none by itself.
+
+// Resources of the device plugin.
+const (
+	ResourceKVM   corev1.ResourceName = "devices.kubevirt.io/kvm"
+	ResourceTun   corev1.ResourceName = "devices.kubevirt.io/tun"
+	ResourceVhost corev1.ResourceName = "devices.kubevirt.io/vhost-net"
+	ResourceVsock corev1.ResourceName = "devices.kubevirt.io/vhost-vsock"
+	ResourceSEV   corev1.ResourceName = "devices.kubevirt.io/sev"
+)
+
+var deviceEffects = []Effect{
+	{"domain.devices.downwardMetrics", Warned, "has no effect: restricted pods cannot read the metrics of the node", func(g guest) []*field.Path {
+		return one(g.domain.Child("devices", "downwardMetrics"), g.spec.Domain.Devices.DownwardMetrics != nil)
+	}},
+	{"domain.devices.clientPassthrough", Warned, "has no effect: no client can bring USB devices", func(g guest) []*field.Path {
+		return one(g.domain.Child("devices", "clientPassthrough"), g.spec.Domain.Devices.ClientPassthrough != nil)
+	}},
+}
+
+// deviceNames are the resources that the container needs one of.
+func (g guest) deviceNames() (names []corev1.ResourceName) {
+	if !g.Emulate {
+		names = append(names, ResourceKVM)
+	}
+	if g.tapped() {
+		names = append(names, ResourceTun)
+		if !g.Emulate && g.vhost() {
+			names = append(names, ResourceVhost)
+		}
+	}
+	if isTrue(g.spec.Domain.Devices.AutoattachVSOCK) {
+		names = append(names, ResourceVsock)
+	}
+	if g.sev() {
+		names = append(names, ResourceSEV)
+	}
+	return names
+}

@@ -1,0 +1,110 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: volumes, domain.devices.disks, domain.devices.filesystems, utilityVolumes. Claims are in disks_claims.go, other types in disks_sources.go.
+// kubelet mounts what the volumes of the VMI name, where the launcher finds it (paths.go). emptyDisk and overlays are files in Private: each is as large
+// as its disk at most, so they need no sizeLimit.
+
+var diskEffects = []Effect{
+	{"domain.devices.filesystems[].virtiofs", Refused, "needs virtiofsd with rights that restricted pods have not: use a disk",
+		func(g guest) []*field.Path {
+			return each(g.spec.Domain.Devices.Filesystems, g.domain.Child("devices", "filesystems"), func(*v1.Filesystem) bool { return true }, "virtiofs")
+		}},
+	{"domain.devices.disks[].lun.reservation", Refused, "needs the helper for persistent reservations of the host, which restricted pods cannot reach",
+		func(g guest) []*field.Path {
+			return each(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
+				func(d *v1.Disk) bool { return d.LUN != nil && d.LUN.Reservation }, "lun", "reservation")
+		}},
+	{"domain.devices.disks[].changedBlockTracking", Warned, "has no effect: there are no incremental backups", func(g guest) []*field.Path {
+		return each(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
+			func(d *v1.Disk) bool { return d.ChangedBlockTracking != nil }, "changedBlockTracking")
+	}},
+	{"domain.devices.disks[].tag", Warned, tagReason, func(g guest) []*field.Path {
+		return each(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"), func(d *v1.Disk) bool { return d.Tag != "" }, "tag")
+	}},
+	{"volumes[].hostDisk", Refused, "is a path of the node, which restricted pods have not: use a persistentVolumeClaim",
+		ofVolumes(func(v *v1.Volume) bool { return v.HostDisk != nil }, "hostDisk")},
+	{"volumes[].containerPath", Refused, "needs virtiofsd with rights that restricted pods have not: use a disk",
+		ofVolumes(func(v *v1.Volume) bool { return v.ContainerPath != nil }, "containerPath")},
+	{"volumes[].downwardMetrics", Refused, "needs the metrics of the node, which restricted pods cannot read: remove volume and disk",
+		ofVolumes(func(v *v1.Volume) bool { return v.DownwardMetrics != nil }, "downwardMetrics")},
+	{"volumes[].persistentVolumeClaim.claimName", Refused, readOnlyReason, func(g guest) []*field.Path {
+		return ofVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && g.unwritable(v) }, "persistentVolumeClaim", "claimName")(g)
+	}},
+	{"volumes[].dataVolume.name", Refused, readOnlyReason, func(g guest) []*field.Path {
+		return ofVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && g.unwritable(v) }, "dataVolume", "name")(g)
+	}},
+	{"volumes[].memoryDump", Warned, "has no effect: there are no memory dumps",
+		ofVolumes(func(v *v1.Volume) bool { return v.MemoryDump != nil }, "memoryDump")},
+	{"volumes[].persistentVolumeClaim.hotpluggable", Warned, hotplugReason,
+		ofVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable },
+			"persistentVolumeClaim", "hotpluggable")},
+	{"volumes[].dataVolume.hotpluggable", Warned, hotplugReason,
+		ofVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && v.DataVolume.Hotpluggable }, "dataVolume", "hotpluggable")},
+	{"utilityVolumes[]", Warned, "has no effect: nothing is plugged into a running guest", func(g guest) []*field.Path {
+		return each(g.spec.UtilityVolumes, g.path.Child("utilityVolumes"), func(*v1.UtilityVolume) bool { return true })
+	}},
+}
+
+const (
+	readOnlyReason = "names a claim that the pod may only read: set readonly of the disk, or use a volume of type ephemeral"
+	hotplugReason  = "has no effect: the volume is attached from start to end"
+	// tagReason completes the path of a word for the guest's metadata.
+	tagReason = "has no effect: cloud-init data lists no devices"
+)
+
+func ofVolumes(holds func(*v1.Volume) bool, names ...string) func(guest) []*field.Path {
+	return func(g guest) []*field.Path { return each(g.spec.Volumes, g.path.Child("volumes"), holds, names...) }
+}
+
+// mounted is what the container finds: the pod's volumes, and where.
+type mounted struct {
+	volumes []corev1.Volume
+	mounts  []corev1.VolumeMount
+	devices []corev1.VolumeDevice
+}
+
+// mount adds a volume. The mount needs no name.
+func (m *mounted) mount(volume corev1.Volume, at corev1.VolumeMount) {
+	at.Name = volume.Name
+	m.volumes, m.mounts = append(m.volumes, volume), append(m.mounts, at)
+}
+
+func (m *mounted) empty(name, path string, medium corev1.StorageMedium) {
+	m.mount(corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}},
+		corev1.VolumeMount{MountPath: path})
+}
+
+// image mounts the files of an image, which Kubernetes does from version 1.35 on.
+func (m *mounted) image(name, path string, image corev1.ImageVolumeSource) {
+	m.mount(corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &image}}, corev1.VolumeMount{MountPath: path, ReadOnly: true})
+}
+
+// storage returns all that is mounted. The errors are claims that do not exist.
+func (g guest) storage() (m mounted, errs field.ErrorList) {
+	m.empty("private", Private, corev1.StorageMediumDefault)
+	m.empty("temporary", Temporary, corev1.StorageMediumDefault)
+	g.hugePages(&m)
+	g.state(&m)
+	g.kernel(&m)
+	for i := range g.spec.Volumes {
+		v := &g.spec.Volumes[i]
+		name, path := volumeName("volume", v.Name), VolumePath(v.Name)
+		if claim := claimOf(v, g.path.Child("volumes").Index(i)); claim != nil {
+			if err := g.claim(&m, v, claim); err != nil {
+				errs = append(errs, err)
+			}
+		} else if source := files(v); source != nil {
+			m.mount(corev1.Volume{Name: name, VolumeSource: *source}, corev1.VolumeMount{MountPath: path, ReadOnly: true})
+		} else if disk := v.ContainerDisk; disk != nil {
+			m.image(name, path, corev1.ImageVolumeSource{Reference: disk.Image, PullPolicy: disk.ImagePullPolicy})
+		}
+		m.cloudInit(v)
+	}
+	return m, errs
+}

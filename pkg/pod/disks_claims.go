@@ -1,0 +1,70 @@
+package pod
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: volumes of type persistentVolumeClaim, dataVolume and ephemeral.
+// The volumeMode of the claim decides: a block device appears in the container, a file system is mounted.
+
+// claimed is the claim of a volume.
+type claimed struct {
+	name     string
+	readOnly bool
+	at       *field.Path
+}
+
+// claimOf returns the claim of a volume; nil for another type. The claim of a DataVolume has its name. An ephemeral volume is only read: what the guest
+// writes goes to an overlay.
+func claimOf(v *v1.Volume, at *field.Path) *claimed {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return &claimed{v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, at.Child("persistentVolumeClaim", "claimName")}
+	case v.DataVolume != nil:
+		return &claimed{v.DataVolume.Name, false, at.Child("dataVolume", "name")}
+	case v.Ephemeral != nil && v.Ephemeral.PersistentVolumeClaim != nil:
+		return &claimed{v.Ephemeral.PersistentVolumeClaim.ClaimName, true, at.Child("ephemeral", "persistentVolumeClaim", "claimName")}
+	}
+	return nil
+}
+
+// unwritable reports whether the guest has a disk that it may write of a claim that the pod may only read: QEMU would not start.
+func (g guest) unwritable(v *v1.Volume) bool {
+	claim := claimOf(v, g.path)
+	if claim == nil || !claim.readOnly && !g.Claims[claim.name].ReadOnly {
+		return false
+	}
+	return slices.ContainsFunc(g.spec.Domain.Devices.Disks, func(d v1.Disk) bool {
+		return d.Name == v.Name && (d.Disk != nil && !d.Disk.ReadOnly || d.LUN != nil && !d.LUN.ReadOnly)
+	})
+}
+
+// claim adds the volume of a claim.
+func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
+	claim, exists := g.Claims[c.name]
+	if !exists {
+		return notFound(c.at, c.name)
+	}
+	readOnly := c.readOnly || claim.ReadOnly
+	volume := corev1.Volume{Name: volumeName("volume", v.Name), VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.name, ReadOnly: readOnly}}}
+	if claim.Block {
+		m.volumes = append(m.volumes, volume)
+		m.devices = append(m.devices, corev1.VolumeDevice{Name: volume.Name, DevicePath: DevicePath(v.Name)})
+		return nil
+	}
+	m.mount(volume, corev1.VolumeMount{MountPath: VolumePath(v.Name), ReadOnly: readOnly})
+	return nil
+}
+
+// notFound is the error of a claim that does not exist.
+func notFound(at *field.Path, claim string) *field.Error {
+	err := field.NotFound(at, claim)
+	err.Detail = fmt.Sprintf("no PersistentVolumeClaim '%.253s' in this namespace: create it, or wait until its DataVolume has", claim)
+	return err
+}

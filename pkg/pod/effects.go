@@ -1,0 +1,75 @@
+package pod
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Verdict is what a pod does with a field that it cannot serve.
+type Verdict string
+
+// Verdicts. Only a field without which the guest would be another machine, or would not start, is refused.
+const (
+	Warned  Verdict = "warned of"
+	Refused Verdict = "refused"
+)
+
+// Effect is a field that a pod cannot serve, or not under all settings.
+type Effect struct {
+	// Field is the path below spec of a VMI, with [] for any position.
+	Field   string
+	Verdict Verdict
+	// Reason completes the sentence that begins with the path.
+	Reason string
+	// found returns where a VMI has the field.
+	found func(guest) []*field.Path
+}
+
+// Effects returns all fields that pods do not serve, by areas.
+func Effects() []Effect {
+	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, hostDeviceEffects, deviceEffects, securityEffects,
+		placementEffects)
+}
+
+// judge tries each effect on a VMI. Errors and warnings are in the order of the table, and of positions.
+func judge(g guest) (warnings []string, errs field.ErrorList) {
+	for _, e := range Effects() {
+		for _, at := range e.found(g) {
+			if e.Verdict == Refused {
+				errs = append(errs, field.Forbidden(at, e.Reason))
+			} else {
+				warnings = append(warnings, at.String()+" "+e.Reason)
+			}
+		}
+	}
+	return warnings, errs
+}
+
+// one is the list of a path that a VMI has if a condition holds.
+func one(at *field.Path, holds bool) []*field.Path {
+	if !holds {
+		return nil
+	}
+	return []*field.Path{at}
+}
+
+// each returns the paths of those elements of a list that a condition holds of, with the names of a field below them.
+func each[T any](list []T, at *field.Path, holds func(*T) bool, names ...string) (found []*field.Path) {
+	for i := range list {
+		if holds(&list[i]) {
+			element := at.Index(i)
+			for _, name := range names {
+				element = element.Child(name)
+			}
+			found = append(found, element)
+		}
+	}
+	return found
+}
+
+// isTrue reads a field whose absence means false.
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// isFalse reads a field whose absence means true.
+func isFalse(b *bool) bool { return b != nil && !*b }

@@ -1,0 +1,113 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.firmware, and the state of devices.tpm.
+// A kernel comes from an image. Variables of EFI and the state of a TPM that must outlive the pod lie on one claim for each VM: a new pod on another node
+// finds the keys that the guest enrolled and sealed.
+
+var firmwareEffects = []Effect{
+	{"domain.firmware.bootloader.efi.persistent", Refused, stateReason, func(g guest) []*field.Path {
+		return one(g.domain.Child("firmware", "bootloader", "efi", "persistent"), g.keepsVariables() && g.StateClass == "")
+	}},
+	{"domain.devices.tpm.persistent", Refused, stateReason, func(g guest) []*field.Path {
+		return one(g.domain.Child("devices", "tpm", "persistent"), g.keepsTPM() && g.StateClass == "")
+	}},
+}
+
+// stateReason completes the path of a field that needs state.
+const stateReason = "needs storage that outlives the pod: the administrator must name its storage class in vmStateStorageClass of KubeVirt's configuration"
+
+// keepsVariables reports whether the variables of EFI outlive the pod.
+func (g guest) keepsVariables() bool {
+	firmware := g.spec.Domain.Firmware
+	return firmware != nil && firmware.Bootloader != nil && firmware.Bootloader.EFI != nil && isTrue(firmware.Bootloader.EFI.Persistent)
+}
+
+func (g guest) tpm() bool {
+	tpm := g.spec.Domain.Devices.TPM
+	return tpm != nil && !isFalse(tpm.Enabled)
+}
+
+func (g guest) keepsTPM() bool { return g.tpm() && isTrue(g.spec.Domain.Devices.TPM.Persistent) }
+
+// StateClaim returns the claim for what outlives the pods of a VMI, nil if it needs none. It belongs to the VM, if the VMI has one: it stays when the VM
+// is stopped, and goes with it. Its name is that of the VM.
+func StateClaim(in Input) *corev1.PersistentVolumeClaim {
+	g := guest{Input: in, spec: &in.VMI.Spec}
+	if !g.keepsVariables() && !g.keepsTPM() || in.StateClass == "" {
+		return nil
+	}
+	owner := metav1.NewControllerRef(in.VMI, v1.VirtualMachineInstanceGroupVersionKind)
+	if vm := metav1.GetControllerOf(in.VMI); vm != nil {
+		owner = vm
+	}
+	mode, class := corev1.PersistentVolumeFilesystem, in.StateClass
+	return &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Name: StateName(in.VMI.Name), Namespace: in.VMI.Namespace, OwnerReferences: []metav1.OwnerReference{*owner}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeMode: &mode,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: stateSize}},
+		},
+	}
+}
+
+// stateSize is KubeVirt's.
+var stateSize = resource.MustParse("10Mi")
+
+// StateName returns the name of the claim for what outlives the pods of a VM.
+func StateName(vm string) string { return fitting("guest-state-"+vm, longestName) }
+
+// state mounts the claim.
+func (g guest) state(m *mounted) {
+	if g.keepsVariables() || g.keepsTPM() {
+		m.mount(corev1.Volume{Name: "state", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: StateName(g.VMI.Name)},
+		}}, corev1.VolumeMount{MountPath: State})
+	}
+}
+
+// kernelImage returns the image of firmware.kernelBoot, nil without one.
+func (g guest) kernelImage() *v1.KernelBootContainer {
+	if firmware := g.spec.Domain.Firmware; firmware != nil && firmware.KernelBoot != nil {
+		return firmware.KernelBoot.Container
+	}
+	return nil
+}
+
+// kernel mounts the image.
+func (g guest) kernel(m *mounted) {
+	if image := g.kernelImage(); image != nil {
+		m.image("kernel", Kernel, corev1.ImageVolumeSource{Reference: image.Image, PullPolicy: image.ImagePullPolicy})
+	}
+}
+
+// pullSecrets returns those of the launcher's image and of all images that are mounted.
+func (g guest) pullSecrets() (list []corev1.LocalObjectReference) {
+	seen := map[string]bool{}
+	add := func(name string) {
+		if name != "" && !seen[name] {
+			seen[name] = true
+			list = append(list, corev1.LocalObjectReference{Name: name})
+		}
+	}
+	for _, secret := range g.PullSecrets {
+		add(secret.Name)
+	}
+	for i := range g.spec.Volumes {
+		if disk := g.spec.Volumes[i].ContainerDisk; disk != nil {
+			add(disk.ImagePullSecret)
+		}
+	}
+	if image := g.kernelImage(); image != nil {
+		add(image.ImagePullSecret)
+	}
+	return list
+}

@@ -1,0 +1,117 @@
+package pod
+
+import (
+	"cmp"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: networks, domain.devices.interfaces. Networks of Multus are in networks_multus.go.
+// A restricted pod cannot make a bridge, a tap or NAT. On its default network the guest is served by a process: passt, which gives it the pod's addresses,
+// or QEMU's NAT, whichever of bridge, masquerade and passtBinding the interface has. All three show the guest the same network card.
+
+var networkEffects = []Effect{
+	{"domain.devices.interfaces[].sriov", Refused, "is not served in pods: use masquerade on the pod network", func(g guest) []*field.Path {
+		return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil }, "sriov")
+	}},
+	{"domain.devices.interfaces[].binding", Refused, "names a plugin of KubeVirt's, which pods do not run: use masquerade on the pod network",
+		func(g guest) []*field.Path {
+			return g.nics(func(n *v1.Interface) bool { return n.Binding != nil }, "binding")
+		}},
+	{"domain.devices.interfaces[].bridge", Refused,
+		"needs a tap device on this network: the administrator must let the CNI plugins of pods make it, and declare it",
+		func(g guest) []*field.Path {
+			return g.nics(func(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) && !g.Taps }, "bridge")
+		}},
+	{"domain.devices.networkInterfaceMultiqueue", Refused, "needs a tap device: an interface on the pod network has one queue", func(g guest) []*field.Path {
+		nic := g.podNIC()
+		queues := isTrue(g.spec.Domain.Devices.NetworkInterfaceMultiQueue) && g.vcpus() > 1
+		return one(g.domain.Child("devices", "networkInterfaceMultiqueue"), queues && nic != nil && virtio(nic))
+	}},
+	{"domain.devices.interfaces[].ports", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []*field.Path {
+		return g.nics(func(n *v1.Interface) bool { return len(n.Ports) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "ports")
+	}},
+	{"domain.devices.interfaces[].portRanges", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []*field.Path {
+		return g.nics(func(n *v1.Interface) bool { return len(n.PortRanges) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "portRanges")
+	}},
+	{"domain.devices.interfaces[].dhcpOptions", Warned, "has no effect: the DHCP server of the pod network has no such options",
+		func(g guest) []*field.Path {
+			return g.nics(func(n *v1.Interface) bool { return n.DHCPOptions != nil }, "dhcpOptions")
+		}},
+	{"domain.devices.interfaces[].tag", Warned, tagReason, func(g guest) []*field.Path {
+		return g.nics(func(n *v1.Interface) bool { return n.Tag != "" }, "tag")
+	}},
+	{"networks[].pod.vmNetworkCIDR", Warned, "has no effect: passt gives the guest the address of the pod, slirp its own", func(g guest) []*field.Path {
+		return each(g.spec.Networks, g.path.Child("networks"),
+			func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMNetworkCIDR != "" }, "pod", "vmNetworkCIDR")
+	}},
+	{"networks[].pod.vmIPv6NetworkCIDR", Warned, "has no effect: passt gives the guest the address of the pod, slirp its own",
+		func(g guest) []*field.Path {
+			return each(g.spec.Networks, g.path.Child("networks"),
+				func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMIPv6NetworkCIDR != "" }, "pod", "vmIPv6NetworkCIDR")
+		}},
+	{"networks[].resourceClaim", Refused, "is a device of a claim, which is not served in pods: use the pod network", func(g guest) []*field.Path {
+		return each(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool { return n.ResourceClaim != nil }, "resourceClaim")
+	}},
+}
+
+// nics returns the paths of interfaces that are present.
+func (g guest) nics(holds func(*v1.Interface) bool, names ...string) []*field.Path {
+	present := func(n *v1.Interface) bool { return n.State != v1.InterfaceStateAbsent && holds(n) }
+	return each(g.spec.Domain.Devices.Interfaces, g.domain.Child("devices", "interfaces"), present, names...)
+}
+
+// onPodNetwork reports whether an interface is on the default network of the pod: that of the cluster, or one of Multus in its place.
+func (g guest) onPodNetwork(nic *v1.Interface) bool {
+	for i := range g.spec.Networks {
+		if n := &g.spec.Networks[i]; n.Name == nic.Name {
+			return n.Pod != nil || n.Multus != nil && n.Multus.Default
+		}
+	}
+	return false
+}
+
+// podNIC returns the interface on the default network of the pod; nil without one. Admission allows one.
+func (g guest) podNIC() *v1.Interface {
+	for i := range g.spec.Domain.Devices.Interfaces {
+		if nic := &g.spec.Domain.Devices.Interfaces[i]; nic.State != v1.InterfaceStateAbsent && g.onPodNetwork(nic) {
+			return nic
+		}
+	}
+	return nil
+}
+
+// passt reports whether passt serves the guest.
+func (g guest) passt() bool { return g.Network == Passt && g.podNIC() != nil }
+
+// allPorts reports whether passt may have a socket for each port: an interface without ports forwards all. KubeVirt counts so for every passtBinding.
+func (g guest) allPorts() bool {
+	nic := g.podNIC()
+	return nic != nil && (nic.PasstBinding != nil || g.Network == Passt && len(nic.Ports)+len(nic.PortRanges) == 0)
+}
+
+// virtio reports the model of a card; it is the API's default.
+func virtio(nic *v1.Interface) bool { return nic.Model == "" || nic.Model == v1.VirtIO }
+
+// ports are those that the guest is reached by: Services find them by their names.
+func (g guest) ports() (list []corev1.ContainerPort) {
+	nic := g.podNIC()
+	if nic == nil || g.Network == Slirp {
+		return nil
+	}
+	for _, port := range nic.Ports {
+		protocol := corev1.Protocol(cmp.Or(port.Protocol, string(corev1.ProtocolTCP)))
+		list = append(list, corev1.ContainerPort{Name: port.Name, ContainerPort: port.Port, Protocol: protocol})
+	}
+	return list
+}
+
+// passtNodes adds the label of nodes that have the seccomp profile for passt.
+func (g guest) passtNodes(selector map[string]string) {
+	if g.passt() {
+		selector[v1alpha1.LabelPasst] = "true"
+	}
+}

@@ -1,0 +1,80 @@
+package pod
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: networks[].multus. The annotations of Multus are as KubeVirt writes them (pkg/network/multus, v1.9).
+
+const (
+	annotationNetworks       = "k8s.v1.cni.cncf.io/networks"
+	annotationDefaultNetwork = "v1.multus-cni.io/default-network"
+)
+
+// attachment is an element of annotation k8s.v1.cni.cncf.io/networks: NetworkSelectionElement of the network plumbing working group.
+type attachment struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	MAC       string `json:"mac,omitempty"`
+	Interface string `json:"interface"`
+}
+
+// multus adds the annotations by which Multus connects the pod.
+func (g guest) multus(annotations map[string]string) {
+	var list []attachment
+	for i := range g.spec.Networks {
+		n := &g.spec.Networks[i]
+		nic := g.nicOf(n.Name)
+		if n.Multus == nil || nic == nil {
+			continue
+		}
+		if n.Multus.Default {
+			annotations[annotationDefaultNetwork] = n.Multus.NetworkName
+			continue
+		}
+		namespace, name, found := strings.Cut(n.Multus.NetworkName, "/")
+		if !found {
+			namespace, name = g.VMI.Namespace, n.Multus.NetworkName
+		}
+		list = append(list, attachment{Name: name, Namespace: namespace, MAC: nic.MacAddress, Interface: PodInterface(n.Name)})
+	}
+	if len(list) == 0 {
+		return
+	}
+	if text, err := json.Marshal(list); err == nil { // texts always can be
+		annotations[annotationNetworks] = string(text)
+	}
+}
+
+// PodInterface returns the name that an interface of the pod has for a network of Multus: 14 bytes, which a name of Linux may have.
+func PodInterface(network string) string {
+	const digits = 11 // KubeVirt's
+	sum := sha256.Sum256([]byte(network))
+	return "pod" + hex.EncodeToString(sum[:])[:digits]
+}
+
+// nicOf returns the interface of a network that is present.
+func (g guest) nicOf(network string) *v1.Interface {
+	nics := g.spec.Domain.Devices.Interfaces
+	i := slices.IndexFunc(nics, func(n v1.Interface) bool { return n.Name == network && n.State != v1.InterfaceStateAbsent })
+	if i < 0 {
+		return nil
+	}
+	return &nics[i]
+}
+
+// tapped reports whether an interface of the guest is a tap.
+func (g guest) tapped() bool { return len(g.nics(g.tap)) > 0 }
+
+// vhost reports whether the kernel can serve one of the taps: those with a virtio card.
+func (g guest) vhost() bool {
+	return len(g.nics(func(n *v1.Interface) bool { return g.tap(n) && virtio(n) })) > 0
+}
+
+func (g guest) tap(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) }

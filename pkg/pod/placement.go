@@ -1,0 +1,88 @@
+package pod
+
+import (
+	"maps"
+	"math"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: nodeSelector, affinity, tolerations, topologySpreadConstraints, priorityClassName, schedulerName, dnsPolicy, dnsConfig, hostname, subdomain,
+// architecture, terminationGracePeriodSeconds, evictionStrategy. Labels and annotations are in placement_metadata.go, probes in placement_probes.go.
+// Kubernetes does all of it: the fields of the VMI are those of the pod.
+
+var placementEffects = []Effect{
+	{"evictionStrategy", Warned, "has no effect: a guest is shut down when its node is drained, and not migrated", func(g guest) []*field.Path {
+		strategy := g.spec.EvictionStrategy
+		return one(g.path.Child("evictionStrategy"), strategy != nil && *strategy != v1.EvictionStrategyNone)
+	}},
+	{"readinessProbe.httpGet.host", Refused, hostReason, func(g guest) []*field.Path {
+		return one(g.path.Child("readinessProbe", "httpGet", "host"), httpHost(g.spec.ReadinessProbe))
+	}},
+	{"readinessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []*field.Path {
+		return one(g.path.Child("readinessProbe", "tcpSocket", "host"), tcpHost(g.spec.ReadinessProbe))
+	}},
+	{"livenessProbe.httpGet.host", Refused, hostReason, func(g guest) []*field.Path {
+		return one(g.path.Child("livenessProbe", "httpGet", "host"), httpHost(g.spec.LivenessProbe))
+	}},
+	{"livenessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []*field.Path {
+		return one(g.path.Child("livenessProbe", "tcpSocket", "host"), tcpHost(g.spec.LivenessProbe))
+	}},
+	{"readinessProbe", Refused, slirpProbeReason, func(g guest) []*field.Path {
+		return one(g.path.Child("readinessProbe"), g.Network == Slirp && byNetwork(g.spec.ReadinessProbe))
+	}},
+	{"livenessProbe", Refused, slirpProbeReason, func(g guest) []*field.Path {
+		return one(g.path.Child("livenessProbe"), g.Network == Slirp && byNetwork(g.spec.LivenessProbe))
+	}},
+}
+
+// graceMargin is how many seconds the launcher has to report after the VMI's grace period, before kubelet ends it. KubeVirt's padding is the same.
+const graceMargin = 15
+
+// placed adds to the spec of a pod where and how it is scheduled.
+func (g guest) placed(spec corev1.PodSpec) corev1.PodSpec {
+	spec.NodeSelector = g.nodes()
+	spec.Affinity = g.spec.Affinity
+	spec.Tolerations = g.spec.Tolerations
+	spec.TopologySpreadConstraints = g.spec.TopologySpreadConstraints
+	spec.PriorityClassName = g.spec.PriorityClassName
+	spec.SchedulerName = g.spec.SchedulerName
+	spec.DNSPolicy, spec.DNSConfig = g.spec.DNSPolicy, g.spec.DNSConfig
+	spec.Hostname, spec.Subdomain = g.hostname(), g.spec.Subdomain
+	spec.TerminationGracePeriodSeconds = new(g.grace())
+	return spec
+}
+
+// nodes selects nodes of the VMI's architecture, unless the VMI selects another by itself, as in KubeVirt.
+func (g guest) nodes() map[string]string {
+	selector := map[string]string{}
+	if g.spec.Architecture != "" {
+		selector[corev1.LabelArchStable] = strings.ToLower(g.spec.Architecture)
+	}
+	maps.Copy(selector, g.spec.NodeSelector)
+	g.passtNodes(selector)
+	return selector
+}
+
+// hostname is KubeVirt's: that of the VMI, else its name up to the first dot.
+func (g guest) hostname() string {
+	if g.spec.Hostname != "" {
+		return g.spec.Hostname
+	}
+	name, _, _ := strings.Cut(g.VMI.Name, ".")
+	return strings.TrimRight(name[:min(len(name), validation.DNS1123LabelMaxLength)], "-")
+}
+
+// grace is that of the VMI, with a margin. It is never 0, by which kubelet would kill the launcher before it can report. Go's durations end at 292
+// years; Kubernetes bounds the number not at all.
+func (g guest) grace() int64 {
+	seconds := v1.DefaultGracePeriodSeconds
+	if g.spec.TerminationGracePeriodSeconds != nil {
+		seconds = *g.spec.TerminationGracePeriodSeconds
+	}
+	return min(max(seconds, 0), math.MaxInt32-graceMargin) + graceMargin
+}

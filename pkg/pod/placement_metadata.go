@@ -1,0 +1,75 @@
+package pod
+
+import (
+	"crypto/sha1" //nolint:gosec // KubeVirt's label, which is no secret
+	"encoding/hex"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Labels and annotations of the VMI are the pod's too: Services, network policies and CNI plugins read them there.
+
+// withheld are prefixes of keys that the pod does not get, each with the reason. Whoever may write a VMI need not be allowed to write pods.
+var withheld = []struct{ prefix, why string }{
+	{v1alpha1.Prefix, "Kiln's own: they are of the VMI"},
+	{"kubectl.kubernetes.io/", "of the object that was applied"},
+	{v1.IgnitionAnnotation, "it may hold passwords, and the launcher reads it from the VMI"},
+	{"kubevirt.io/latest-observed-api-version", "of the VMI"},
+	{"kubevirt.io/storage-observed-api-version", "of the VMI"},
+	{"container.apparmor.security.beta.kubernetes.io/", "the API server makes a securityContext of it"},
+	{"seccomp.security.alpha.kubernetes.io/", "old API servers make a securityContext of it"},
+	{"container.seccomp.security.alpha.kubernetes.io/", "old API servers make a securityContext of it"},
+	{"cdi.k8s.io/", "the container runtime adds devices of the node by it"},
+	{"io.containerd.", "of the container runtime"},
+	{"io.kubernetes.cri", "of the container runtime"},
+	{"io.katacontainers.", "of the container runtime"},
+	{annotationNetworks, "networks are those of the VMI"},
+	{annotationDefaultNetwork, "networks are those of the VMI"},
+}
+
+// carried copies what is not withheld.
+func carried(given map[string]string) map[string]string {
+	kept := map[string]string{}
+	for key, value := range given {
+		keep := true
+		for _, w := range withheld {
+			keep = keep && !strings.HasPrefix(key, w.prefix)
+		}
+		if keep {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// labels are the VMI's, and those by which KubeVirt's tools find a launcher's pod.
+func (g guest) labels() map[string]string {
+	labels := carried(g.VMI.Labels)
+	labels[v1.AppLabel] = "virt-launcher"
+	labels[v1.CreatedByLabel] = string(g.VMI.UID)
+	labels[v1.DeprecatedVirtualMachineNameLabel] = g.hostname()
+	labels[v1.VirtualMachineInstanceIDLabel] = instanceID(g.VMI.Name)
+	return labels
+}
+
+// instanceID is KubeVirt's: the name of a VMI, cut where a label could not hold it.
+func instanceID(name string) string {
+	const digits, most = 8, validation.DNS1035LabelMaxLength
+	if len(name) <= most {
+		return name
+	}
+	sum := sha1.Sum([]byte(name)) //nolint:gosec // see the import
+	return name[:most-digits-1] + "-" + hex.EncodeToString(sum[:])[:digits]
+}
+
+// annotations are the VMI's, the name of its domain, and the container that kubectl means without -c.
+func (g guest) annotations() map[string]string {
+	annotations := carried(g.VMI.Annotations)
+	annotations[v1.DomainAnnotation] = g.VMI.Name
+	annotations["kubectl.kubernetes.io/default-container"] = Container
+	g.multus(annotations)
+	return annotations
+}

@@ -1,0 +1,56 @@
+package pod
+
+import (
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: accessCredentials, domain.launchSecurity; and what the pod may do. It is what profile restricted of Pod Security admits.
+
+var securityEffects = []Effect{
+	{"accessCredentials[]", Warned, "has no effect: put keys and passwords into the cloud-init data", func(g guest) []*field.Path {
+		return each(g.spec.AccessCredentials, g.path.Child("accessCredentials"), func(*v1.AccessCredential) bool { return true })
+	}},
+	{"domain.launchSecurity.sev", Refused, lockedReason, func(g guest) []*field.Path {
+		security := g.spec.Domain.LaunchSecurity
+		return one(g.domain.Child("launchSecurity", "sev"), security != nil && security.SEV != nil && !g.LockedMemory)
+	}},
+	{"domain.launchSecurity.snp", Refused, lockedReason, func(g guest) []*field.Path {
+		security := g.spec.Domain.LaunchSecurity
+		return one(g.domain.Child("launchSecurity", "snp"), security != nil && security.SNP != nil && !g.LockedMemory)
+	}},
+	{"domain.launchSecurity.tdx", Refused, "needs a socket of the node for quotes, which restricted pods have not", func(g guest) []*field.Path {
+		security := g.spec.Domain.LaunchSecurity
+		return one(g.domain.Child("launchSecurity", "tdx"), security != nil && security.TDX != nil)
+	}},
+}
+
+// account is that of QEMU in KubeVirt's images: files in images and claims that were made for KubeVirt belong to it.
+const account int64 = 107
+
+// podSecurity is what all containers of the pod may do. fsGroup makes file systems writable for the account; only where they are not already, since
+// changing each file of a large claim takes minutes.
+func (g guest) podSecurity() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{
+		RunAsUser: new(account), RunAsGroup: new(account), FSGroup: new(account), RunAsNonRoot: new(true),
+		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
+		SeccompProfile:      g.seccomp(),
+	}
+}
+
+// seccomp is the container runtime's profile. passt makes namespaces for itself, which that forbids.
+func (g guest) seccomp() *corev1.SeccompProfile {
+	if g.passt() {
+		return &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new(v1alpha1.SeccompLauncher)}
+	}
+	return &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+}
+
+func containerSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
