@@ -51,10 +51,10 @@ func guestCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.vmi, "vmi", os.Getenv("VMI_NAME"), "name of the VirtualMachineInstance; VMI_NAME if that is set")
-	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of pod and VMI; POD_NAMESPACE if that is set")
-	flags.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of this pod; POD_UID if that is set")
-	flags.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "name of the node, for messages; NODE_NAME if that is set")
+	flags.StringVar(&o.vmi, "vmi", os.Getenv(pod.EnvVMI), "name of the VirtualMachineInstance; VMI_NAME if that is set")
+	flags.StringVar(&o.namespace, "namespace", os.Getenv(pod.EnvNamespace), "namespace of pod and VMI; POD_NAMESPACE if that is set")
+	flags.StringVar(&o.podUID, "pod-uid", os.Getenv(pod.EnvPodUID), "UID of this pod; POD_UID if that is set")
+	flags.StringVar(&o.node, "node-name", os.Getenv(pod.EnvNode), "name of the node, for messages; NODE_NAME if that is set")
 	flags.StringVar(&o.network, "network", string(pod.Passt), "how the guest reaches the network of the pod: 'passt' gives it the pod's addresses, 'slirp' is QEMU's own NAT")
 	flags.BoolVar(&o.emulate, "emulate", false, "emulate CPUs instead of using KVM (developerConfiguration.useEmulation)")
 	flags.StringVar(&o.libvirtd, "libvirtd", "/usr/sbin/libvirtd", "path of the libvirt daemon")
@@ -86,13 +86,12 @@ func (o *guestOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	libvirtd := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
-	// The image has what libvirt found out about its QEMU. Without that, libvirt finds it out again.
-	libvirtd.Prepare = func(context.Context) error { return daemon.Provide(o.root, libvirtd.CacheHome()) }
-	libvirt := hypervisor.NewSession(libvirtd.Socket())
+	own := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
+	own.Prepare = func() error { return daemon.Provide("/", own.CacheHome()) }
+	libvirt := hypervisor.NewSession(own.Socket())
 	defer libvirt.Close()
 	g := &guest.Guest{
-		NodeName: o.node, Emulate: o.emulate, Daemon: libvirtd, Hypervisor: libvirt, Serial: os.Stdout,
+		NodeName: o.node, Emulate: o.emulate, Daemon: own, Hypervisor: libvirt, Serial: os.Stdout,
 		Machine: &bind.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus},
 		Channel: guest.NewChannel(client, types.NamespacedName{Namespace: o.namespace, Name: o.vmi}, types.UID(o.podUID)),
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,10 +50,7 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
-	state, err := p.state()
-	if err != nil {
-		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
-	}
+	nvram, tpm, wrongState := p.state(&vmi.Spec.Domain)
 	volumes, values, wrongVolumes := bindVolumes(ctx, vmi.Spec.Volumes, func(volume v1.Volume) (source, error) { return p.source(ctx, vmi, volume) })
 	nics, wrongNICs := bindNICs(vmi.Spec.Domain.Devices.Interfaces, func(nic v1.Interface) (backend.NIC, error) { return p.nic(vmi, nic) })
 	boot, wrongBoot := bootFiles(vmi.Spec.Domain.Firmware, func(image string) (*Root, error) {
@@ -62,8 +60,9 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	tables, wrongTables := p.acpiTables(vmi.Spec.Domain.Firmware)
 	bound := Bound{folder: folder, values: values, Bindings: backend.Bindings{
 		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
-		NVRAM: filepath.Join(state, "nvram.fd"), TPMState: filepath.Join(state, "tpm2"),
+		NVRAM: nvram, TPMState: tpm,
 		VNC: filepath.Join(folder, "vnc.sock"), Serial: filepath.Join(folder, "serial.sock"),
+		Channels: map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
 	}}
 	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {
 		bound.SerialLog = p.Console()
@@ -71,16 +70,31 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.DedicatedCPUPlacement {
 		bound.CPUs = p.CPUs
 	}
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables)
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState)
 }
 
-// state returns the folder of EFI variables and TPM state: pod.State where the pod has it, which outlives the pod.
-func (p *Pod) state() (string, error) {
-	there, err := exists(p.at(pod.State))
-	if there {
-		return p.at(pod.State), nil
+// state returns the paths of EFI variables and of TPM state. Persistent ones are in pod.State, which outlives the pod; an error says that the pod lacks it.
+func (p *Pod) state(domain *v1.DomainSpec) (nvram, tpm string, errs field.ErrorList) {
+	place := func(name string, persistent *bool, at ...string) string {
+		if !set(persistent) {
+			return filepath.Join(p.folder(), name)
+		}
+		if there, err := exists(p.at(pod.State)); err != nil || !there {
+			errs = append(errs, field.InternalError(field.NewPath("spec", "domain").Child(at[0], at[1:]...),
+				fmt.Errorf("'%s', which outlives the pod, is not mounted", pod.State)))
+		}
+		return filepath.Join(p.at(pod.State), name)
 	}
-	return p.folder(), err
+	var variables, keys *bool
+	if f := domain.Firmware; f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil {
+		variables = f.Bootloader.EFI.Persistent
+	}
+	if domain.Devices.TPM != nil {
+		keys = domain.Devices.TPM.Persistent
+	}
+	nvram = place("nvram.fd", variables, "firmware", "bootloader", "efi", "persistent")
+	tpm = place("tpm2", keys, "devices", "tpm", "persistent")
+	return nvram, tpm, errs
 }
 
 // acpiTables finds the files of spec.domain.firmware.acpi. Each is in a volume of kind Secret, which stage 1 requires.

@@ -26,14 +26,14 @@ type Daemon struct {
 	Folder string
 	// Log gets what the daemon writes.
 	Log io.Writer
-	// Prepare is called before the first start, if it is set. It may fill CacheHome.
-	Prepare func(ctx context.Context) error
+	// Prepare is called before the first start, if it is set. It may fill CacheHome. Its error only makes the start slower.
+	Prepare func() error
 }
 
 // Socket is where the daemon listens.
 func (d *Daemon) Socket() string { return filepath.Join(d.Folder, "run", "libvirt", "libvirt-sock") }
 
-// CacheHome is the XDG_CACHE_HOME of the daemon.
+// CacheHome is the daemon's XDG_CACHE_HOME. libvirt keeps there what it has learned of QEMU.
 func (d *Daemon) CacheHome() string { return filepath.Join(d.Folder, "cache") }
 
 // environment is that of the daemon and of what it starts.
@@ -85,7 +85,7 @@ const lastingRun = time.Minute
 // run keeps the daemon running until ctx ends, and ends it then.
 func (d *Daemon) run(ctx context.Context) {
 	if d.Prepare != nil {
-		if err := d.Prepare(ctx); err != nil { // it only makes the start faster
+		if err := d.Prepare(); err != nil {
 			ctrl.LoggerFrom(ctx).Info("libvirt starts without the prepared cache", "reason", err.Error())
 		}
 	}

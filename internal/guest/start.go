@@ -81,9 +81,6 @@ func (g *Guest) attempt(ctx context.Context) (run, error) {
 	if vmi.UID != pod.Spec.VMIUID {
 		return run{}, errNotOurs
 	}
-	if errs := backend.Unserved(vmi); len(errs) > 0 {
-		return run{}, NotRendered(errs)
-	}
 	bound, errs := g.Machine.Bind(ctx, vmi)
 	if len(errs) > 0 {
 		return run{}, NotBindable(errs)

@@ -69,18 +69,28 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 // forwarded returns the ports at which the guest is reached: those of the spec, or all. KubeVirt's passt does the same. libvirt: "Userspace connection
 // using passt".
 func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInterfaceSourcePortForward {
-	name := abi.Name("interface", out.Alias)
 	tcp, udp := libvirtxml.DomainInterfaceSourcePortForward{Proto: "tcp"}, libvirtxml.DomainInterfaceSourcePortForward{Proto: "udp"}
+	name := abi.Name("interface", out.Alias)
 	i := slices.IndexFunc(h.spec.Domain.Devices.Interfaces, func(n v1.Interface) bool { return n.Name == name })
-	if i < 0 || len(h.spec.Domain.Devices.Interfaces[i].Ports) == 0 {
+	if i < 0 {
+		return nil
+	}
+	nic := h.spec.Domain.Devices.Interfaces[i]
+	if len(nic.Ports)+len(nic.PortRanges) == 0 {
 		return []libvirtxml.DomainInterfaceSourcePortForward{tcp, udp}
 	}
-	for _, port := range h.spec.Domain.Devices.Interfaces[i].Ports {
+	add := func(protocol string, first, last int32) {
 		to := &tcp
-		if strings.EqualFold(port.Protocol, "UDP") {
+		if strings.EqualFold(protocol, "UDP") {
 			to = &udp
 		}
-		to.Ranges = append(to.Ranges, libvirtxml.DomainInterfaceSourcePortForwardRange{Start: uint(port.Port)}) //nolint:gosec // validated, 1 to 65535
+		to.Ranges = append(to.Ranges, libvirtxml.DomainInterfaceSourcePortForwardRange{Start: uint(first), End: uint(last)}) //nolint:gosec // 0 to 65535
+	}
+	for _, port := range nic.Ports {
+		add(port.Protocol, port.Port, 0)
+	}
+	for _, ports := range nic.PortRanges {
+		add(ports.Protocol, ports.Start, ports.End)
 	}
 	return slices.DeleteFunc([]libvirtxml.DomainInterfaceSourcePortForward{tcp, udp}, func(f libvirtxml.DomainInterfaceSourcePortForward) bool {
 		return len(f.Ranges) == 0

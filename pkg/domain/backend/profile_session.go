@@ -1,10 +1,6 @@
 package backend
 
-import (
-	"github.com/kilnvm/kiln/api/v1alpha1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
-)
+import "github.com/kilnvm/kiln/api/v1alpha1"
 
 // A libvirt of an unprivileged user, in a pod of the restricted profile, has no cgroups, no network filters and no devices of the node; its system
 // calls are those of the container runtime's seccomp profile. libvirt refuses a domain that asks for more ("CPU tuning is not available in session
@@ -40,25 +36,4 @@ func withoutSource(p *v1alpha1.RNGPolicy) *v1alpha1.RNGPolicy {
 		p.Source = ""
 	}
 	return p
-}
-
-// Unserved returns the fields of a VMI that such a libvirt cannot serve, and without which the guest would be wrong.
-func Unserved(vmi *v1.VirtualMachineInstance) (errs field.ErrorList) {
-	domain := field.NewPath("spec", "domain")
-	if cpu := vmi.Spec.Domain.CPU; cpu != nil {
-		if cpu.Realtime != nil {
-			errs = append(errs, field.Forbidden(domain.Child("cpu", "realtime"), "a pod has no right to the realtime scheduler"))
-		}
-		if cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil {
-			errs = append(errs, field.Forbidden(domain.Child("cpu", "numa", "guestMappingPassthrough"),
-				"a pod has no right to bind memory to NUMA nodes; kubelet's topology manager keeps a pod on one"))
-		}
-	}
-	for i, disk := range vmi.Spec.Domain.Devices.Disks {
-		if disk.LUN != nil && disk.LUN.Reservation {
-			errs = append(errs, field.Forbidden(domain.Child("devices", "disks").Index(i).Child("lun", "reservation"),
-				"a pod has no right to persistent reservations of SCSI"))
-		}
-	}
-	return errs
 }
