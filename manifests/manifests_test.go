@@ -41,6 +41,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("what a FrontendProfile must not hold is refused", func(t *testing.T) { frontendProfiles(t, p) })
 	t.Run("guests have no owner of a user's choice", func(t *testing.T) { newOwners(t, p) })
 	t.Run("the hardware of guests has few writers", func(t *testing.T) { hardwareWriters(t, p) })
+	t.Run("the devices of a node write their own", func(t *testing.T) { deviceWriters(t, p) })
 	t.Run("administrators mend statuses", func(t *testing.T) { administrators(t, p) })
 	t.Run("names, columns and descriptions", func(t *testing.T) { appearance(t, p) })
 	t.Run("manifests are accepted whole", func(t *testing.T) { accepted(t, p) })
@@ -50,8 +51,8 @@ func TestOnServer(t *testing.T) {
 func structural(t *testing.T, p plane) {
 	const each = `{range .items[*]}{.metadata.name}{range .status.conditions[?(@.status=="True")]} {.type}{end}{"\n"}{end}`
 	lines := strings.Split(strings.TrimSpace(p.kubectl(t, "", "get", "crd", "-o", "jsonpath="+each)), "\n")
-	if len(lines) != 13 {
-		t.Errorf("%d definitions, want 13: %v", len(lines), lines)
+	if len(lines) != 14 {
+		t.Errorf("%d definitions, want 14: %v", len(lines), lines)
 	}
 	for _, line := range lines {
 		if !strings.HasSuffix(line, " NamesAccepted Established") {

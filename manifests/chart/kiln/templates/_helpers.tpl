@@ -8,8 +8,19 @@
 {{- end }}
 
 {{- define "kiln.image" -}}
-{{- $tag := .Values.image.tag | default .Chart.AppVersion }}
-{{- .Values.image.repository }}{{ hasPrefix "sha256:" $tag | ternary "@" ":" }}{{ $tag }}
+{{- include "kiln.reference" (list .Values.image .Chart.AppVersion) }}
+{{- end }}
+
+{{- /* The image of the pods of guests. */}}
+{{- define "kiln.launcher-image" -}}
+{{- include "kiln.reference" (list .Values.launcher.image .Chart.AppVersion) }}
+{{- end }}
+
+{{- /* An image by its values and the version of the chart. */}}
+{{- define "kiln.reference" -}}
+{{- $image := index . 0 }}
+{{- $tag := $image.tag | default (index . 1) }}
+{{- $image.repository }}{{ hasPrefix "sha256:" $tag | ternary "@" ":" }}{{ $tag }}
 {{- end }}
 
 {{- /* The Secret with the webhook's certificate. Its name is fixed where something else than its user writes it: rights name it. */}}
