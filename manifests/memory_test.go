@@ -59,15 +59,21 @@ func manifestFiles(t *testing.T) (files []string) {
 
 func containersOf(t *testing.T, object *unstructured.Unstructured) []corev1.Container {
 	t.Helper()
+	spec := podOf(t, object)
+	return append(spec.InitContainers, spec.Containers...)
+}
+
+// podOf is the pod of a Deployment or DaemonSet, and an empty one for other kinds.
+func podOf(t *testing.T, object *unstructured.Unstructured) (spec corev1.PodSpec) {
+	t.Helper()
 	raw, found, err := unstructured.NestedMap(object.Object, "spec", "template", "spec")
 	if err != nil || !found || object.GroupVersionKind().Group != "apps" {
-		return nil
+		return spec
 	}
-	var spec corev1.PodSpec
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
 		t.Fatal(err)
 	}
-	return append(spec.InitContainers, spec.Containers...)
+	return spec
 }
 
 // checkMemory starts a Go process with the environment that kubelet makes for a container with this limit, or its own.

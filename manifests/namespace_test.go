@@ -14,25 +14,9 @@ import (
 
 // TestOtherNamespaces: component namespace changes the three names wherever they stand, and nothing else.
 func TestOtherNamespaces(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifests, err := filepath.Rel(dir, here) // kustomize takes no absolute path
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, overlay := range []string{"rotation", "cert-manager", "fail-open"} {
-		text := fmt.Sprintf("resources: [%[1]s/overlays/%[2]s]\ncomponents: [%[1]s/namespace]\n"+
-			"configMapGenerator: [{name: kiln-namespaces, literals: [system=other-7, launchers=machines-7, kubevirt=virt-7]}]\n", manifests, overlay)
-		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		moved := built(t, dir)
+		moved := kustomized(t, "resources: [%[1]s/overlays/"+overlay+"]\ncomponents: [%[1]s/namespace]\n"+
+			"configMapGenerator: [{name: kiln-namespaces, literals: [system=other-7, launchers=machines-7, kubevirt=virt-7]}]\n")
 		if strings.Contains(moved, "kiln-system") {
 			t.Errorf("%s: 'kiln-system' is still in it", overlay)
 		}
@@ -49,6 +33,27 @@ func TestOtherNamespaces(t *testing.T) {
 			t.Errorf("%s: other things change, or not all do:\n%s", overlay, diff)
 		}
 	}
+}
+
+// kustomized is what a kustomization makes whose text has %[1]s where the path of this directory belongs.
+func kustomized(t *testing.T, text string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := filepath.Rel(dir, here) // kustomize takes no absolute path
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), fmt.Appendf(nil, text, manifests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return built(t, dir)
 }
 
 // built is what a kustomization makes, YAML.

@@ -42,7 +42,7 @@ func block(key, value string) string { return with(value, key+":\n  {{- toYaml .
 // places are all of them. The paths of lists of webhooks and containers are by position: what kustomize appends to a list comes last.
 var places = slices.Concat(
 	[]place{{deployments, "kiln-controller", pod + "containers/0/args/-", when(rotates, "- --rotate-certificates")}},
-	deployment("webhook"), deployment("controller"),
+	deployment("webhook"), deployment("controller"), daemonSet,
 	[]place{
 		{deployments, "kiln-controller", pod + "containers/0/args/-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")},
 		{deployments, "kiln-controller", pod + "containers/0/env/2/value", "{{ .Values.runtime }}"},
@@ -96,6 +96,9 @@ func conditionOf(o chartObject) string {
 		return ".Values.kubevirt.definitions"
 	case o.object["kind"] == "Namespace" && name == systemName:
 		return `ne (include "kiln.namespace" .) .Release.Namespace` // Helm makes that of the release
+	}
+	if strings.HasPrefix(name, "kiln-devices") {
+		return ".Values.devices.enabled"
 	}
 	if strings.HasPrefix(fmt.Sprint(o.object["apiVersion"]), "monitoring.coreos.com/") {
 		return "and " + measures + " .Values.metrics.monitors"

@@ -58,8 +58,10 @@ func (r release) rendered(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := objects.ApplyFilter(imagetag.LegacyFilter{ImageTag: types.Image{Name: "kiln", NewTag: r.from.Version}}); err != nil {
-		return nil, err
+	for _, image := range []string{"kiln", "kiln-launcher"} {
+		if err := objects.ApplyFilter(imagetag.LegacyFilter{ImageTag: types.Image{Name: image, NewTag: r.from.Version}}); err != nil {
+			return nil, err
+		}
 	}
 	return objects.AsYaml()
 }

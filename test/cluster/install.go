@@ -74,7 +74,7 @@ var (
 	// Our webhook is a process of this machine.
 	configurations = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 	// What would run in the cluster are processes of this machine.
-	pods = []string{"Deployment", "Service", "PodDisruptionBudget"}
+	pods = []string{"DaemonSet", "Deployment", "Service", "PodDisruptionBudget"}
 )
 
 // of are the manifests of these kinds.

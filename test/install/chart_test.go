@@ -67,7 +67,22 @@ func TestChartIsTheManifests(t *testing.T) {
 				"- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n" +
-				"    - {op: replace, path: /spec/template/spec/priorityClassName, value: high}\n",
+				"    - {op: replace, path: /spec/template/spec/priorityClassName, value: high}\n" +
+				"- target: {kind: DaemonSet, name: kiln-devices}\n  patch: |\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n",
+		},
+		{"no devices", "devices.enabled=false", rotation + "components: [%[1]s/without-devices]\n"},
+		{
+			"the devices of other nodes", "devices.kubeletRoot=/var/lib/k0s/kubelet,devices.containerd=/etc/k0s,devices.count=9,launcher.image.tag=v1," +
+				"devices.nodeSelector.guests=yes,devices.tolerations[0].key=x,devices.pullSecrets[0].name=registry",
+			rotation + "images: [{name: kiln-launcher, newTag: v1}]\npatches:\n- target: {kind: DaemonSet, name: kiln-devices}\n  patch: |\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --device-count=9}\n" +
+				"    - {op: replace, path: /spec/template/spec/volumes/1/hostPath/path, value: /var/lib/k0s/kubelet/seccomp}\n" +
+				"    - {op: replace, path: /spec/template/spec/volumes/4/hostPath/path, value: /etc/k0s}\n" +
+				"    - {op: add, path: /spec/template/spec/nodeSelector/guests, value: 'yes'}\n" +
+				"    - {op: replace, path: /spec/template/spec/tolerations, value: [{key: x}]}\n" +
+				"    - {op: add, path: /spec/template/spec/imagePullSecrets, value: [{name: registry}]}\n",
 		},
 	} {
 		t.Run(c.why, func(t *testing.T) {
@@ -150,6 +165,8 @@ func TestWrongValues(t *testing.T) {
 		{"certificates.source=secret,certificates.secretName=mine", "certificates.caBundle"},
 		{"failurePolicy=fail", "failurePolicy"},
 		{"collectAfter=soon", "collectAfter"},
+		{"devices.kubeletRoot=kubelet", "kubeletRoot"},
+		{"devices.count=0", "count"},
 		{"networkPolicy.enabled=true", "apiServerCIDRs"},
 		{"namespace=Kiln", "namespace"},
 		{"namespace=kiln-launchers", "launchers.namespace"},
@@ -237,7 +254,7 @@ func add(t *testing.T, objects map[string]any, document string) {
 	if delete(annotations, "helm.sh/resource-policy"); len(annotations) == 0 {
 		delete(metadata, "annotations")
 	}
-	if spec, _ := object["spec"].(map[string]any); object["kind"] == "Deployment" {
+	if spec, _ := object["spec"].(map[string]any); object["kind"] == "Deployment" || object["kind"] == "DaemonSet" {
 		container := spec["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 		container["image"] = strings.TrimSuffix(container["image"].(string), ":latest")
 	}

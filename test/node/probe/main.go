@@ -1,5 +1,5 @@
-// Command probe is the container of tests. It is static and alone in its image: it serves what its pod is, fetches from others, reads files, and answers
-// admission reviews.
+// Command probe is the container of tests. It is static and alone in its image: it serves what its pod is, fetches from others, reads files, answers
+// admission reviews, and says what a launcher finds in its pod.
 package main
 
 import (
@@ -36,8 +36,12 @@ func run(args []string) error {
 		return err
 	case len(args) == 2 && args[0] == "touch":
 		return os.WriteFile(args[1], nil, 0o600)
+	case len(args) > 0 && args[0] == "guest":
+		return guest(args[1:])
+	case len(args) == 1 && args[0] == "isolate":
+		return isolate()
 	}
-	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, or touch FILE", args)
+	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, touch FILE, or guest DEVICE...", args)
 }
 
 // serve answers with the name of the pod, over TLS where a certificate is given.
