@@ -3,7 +3,6 @@ package resolve
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
@@ -22,29 +21,38 @@ type implicit struct {
 	pinKind
 	vm, old  *v1.VirtualMachine
 	now, was pin.Entry
-	// current returns what a new pin would name. It reads once, since presets and profiles are read one by one.
-	current func() ([]*pinObject, error)
+	// find returns what a new pin would name. It is called once at most, by currentOf, since presets and profiles are read one by one.
+	find  func(Resolver, context.Context, *v1.VirtualMachine) ([]*pinObject, error)
+	asked bool
+	found []*pinObject
+	err   error
 }
 
-// implicits returns presets, profiles and configuration of a VM, with their pins. Where the stored VM is pinned to profiles, a key that is absent in the
+// currentOf returns what a new pin of a kind would name.
+func (r Resolver) currentOf(ctx context.Context, i *implicit) ([]*pinObject, error) {
+	if !i.asked {
+		i.found, i.err = i.find(r, ctx, i.vm)
+		i.asked = true
+	}
+	return i.found, i.err
+}
+
+// implicitsOf returns presets, profiles and configuration of a VM, with their pins. Where the stored VM is pinned to profiles, a key that is absent in the
 // request keeps them; where it is not, as in a backup, the key that is absent beside presets means none.
-func (r Resolver) implicits(ctx context.Context, vm, old *v1.VirtualMachine) []implicit {
+func implicitsOf(vm, old *v1.VirtualMachine) []implicit {
 	now, was := pin.Parse(vm), pin.Written{}
 	if old != nil {
 		was = pin.Parse(old).OrNone()
 	}
-	once := func(current func(context.Context, *v1.VirtualMachine) ([]*pinObject, error)) func() ([]*pinObject, error) {
-		return sync.OnceValues(func() ([]*pinObject, error) { return current(ctx, vm) })
-	}
 	return []implicit{
-		{presets, vm, old, now.Presets, was.Presets, once(r.matching)},
-		{profiles, vm, old, now.Profiles, was.Profiles, once(r.selectedProfiles)},
-		{configurations, vm, old, now.Configuration, was.Configuration, once(r.configuration)},
+		{pinKind: presets, vm: vm, old: old, now: now.Presets, was: was.Presets, find: Resolver.matching},
+		{pinKind: profiles, vm: vm, old: old, now: now.Profiles, was: was.Profiles, find: Resolver.selectedProfiles},
+		{pinKind: configurations, vm: vm, old: old, now: now.Configuration, was: was.Configuration, find: Resolver.configuration},
 	}
 }
 
 // resolveImplicit returns what a VM is pinned to; nil if it is not pinned yet. The first pin is that of pinNew, else the controller's.
-func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *Resolution) (found []*pinObject, refused field.ErrorList, err error) {
+func (r Resolver) resolveImplicit(ctx context.Context, i *implicit, resolution *Resolution) (found []*pinObject, refused field.ErrorList, err error) {
 	event := pin.Updated
 	if i.old == nil {
 		event = pin.Created
@@ -54,13 +62,13 @@ func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *R
 	case pin.First:
 		return nil, nil, nil
 	case pin.Renew:
-		found, err = i.current()
+		found, err = r.currentOf(ctx, i)
 		return found, nil, err
 	case pin.Honour:
 		if found, err = r.restored(ctx, i); found == nil && err == nil {
 			resolution.warn("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
 			if i.field == pin.Profiles {
-				found, err = i.current() // at once: beside pinned presets, an absent key would mean none
+				found, err = r.currentOf(ctx, i) // at once: beside pinned presets, an absent key would mean none
 			}
 		}
 		return found, nil, err
@@ -69,14 +77,14 @@ func (r Resolver) resolveImplicit(ctx context.Context, i implicit, resolution *R
 	if err != nil || action == pin.Keep || i.now.Equal(entryOf(found)) {
 		return found, nil, err
 	}
-	if found, err = i.current(); err != nil || i.now.Equal(entryOf(found)) {
+	if found, err = r.currentOf(ctx, i); err != nil || i.now.Equal(entryOf(found)) {
 		return found, nil, err
 	}
 	return nil, field.ErrorList{replacedPin(i.now.Names...)}, nil
 }
 
 // restored returns the revisions that the request names; nil if one of them does not exist or was changed, or if they do not match this VM.
-func (r Resolver) restored(ctx context.Context, i implicit) ([]*pinObject, error) {
+func (r Resolver) restored(ctx context.Context, i *implicit) ([]*pinObject, error) {
 	all := []*pinObject{}
 	for name, base := range i.now.Each() {
 		found, err := r.impliedRevision(ctx, i, name)
@@ -96,7 +104,7 @@ func (r Resolver) restored(ctx context.Context, i implicit) ([]*pinObject, error
 
 // recorded returns what stays pinned after an update. If the labels of the VMI change, presets and profiles that no longer match are dropped, and
 // those that match now and did not before are added. The others keep their revision, also if the object was edited or deleted.
-func (r Resolver) recorded(ctx context.Context, i implicit) ([]*pinObject, error) {
+func (r Resolver) recorded(ctx context.Context, i *implicit) ([]*pinObject, error) {
 	kept := []*pinObject{}
 	for name, base := range i.was.Each() {
 		found, err := r.impliedRevision(ctx, i, name)
@@ -111,7 +119,7 @@ func (r Resolver) recorded(ctx context.Context, i implicit) ([]*pinObject, error
 	if i.relabel == nil || !relabelled(i.vm, i.old) {
 		return kept, nil
 	}
-	matching, err := i.current()
+	matching, err := r.currentOf(ctx, i)
 	if err != nil {
 		return nil, err
 	}
@@ -120,13 +128,13 @@ func (r Resolver) recorded(ctx context.Context, i implicit) ([]*pinObject, error
 
 // impliedRevision returns a pinned revision from the cache, else from a current object with that content, else from the API server. Nil if it
 // does not exist.
-func (r Resolver) impliedRevision(ctx context.Context, i implicit, name string) (*pinObject, error) {
+func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string) (*pinObject, error) {
 	key := client.ObjectKey{Namespace: i.vm.Namespace, Name: name}
 	found, err := r.cached().revision(ctx, i.pinKind, key)
 	if err != nil || found != nil {
 		return found, err
 	}
-	now, err := i.current()
+	now, err := r.currentOf(ctx, i)
 	if err != nil && !errors.As(err, new(*Refusal)) { // what is wrong with objects of now is no matter of what is pinned
 		return nil, err
 	}
@@ -173,17 +181,17 @@ func (r Resolver) complete(ctx context.Context, vm *v1.VirtualMachine, pins v1al
 	added := Resolution{Pins: pins}
 	for _, missing := range []struct {
 		pinKind
-		pinned  bool
-		current func(context.Context, *v1.VirtualMachine) ([]*pinObject, error)
+		pinned bool
+		find   func(Resolver, context.Context, *v1.VirtualMachine) ([]*pinObject, error)
 	}{
-		{presets, pins.Presets != nil, r.matching},
-		{profiles, pins.PinsProfiles(), r.selectedProfiles},
-		{configurations, pins.Configuration != "", r.configuration},
+		{presets, pins.Presets != nil, Resolver.matching},
+		{profiles, pins.PinsProfiles(), Resolver.selectedProfiles},
+		{configurations, pins.Configuration != "", Resolver.configuration},
 	} {
 		if missing.pinned {
 			continue
 		}
-		found, err := missing.current(ctx, vm)
+		found, err := missing.find(r, ctx, vm)
 		if err != nil {
 			return added, err
 		}

@@ -39,7 +39,7 @@ func (r *reference) ignores() bool {
 // infer returns a reference to what the volume recommends; without a name if it recommends nothing and that is ignored. Nil without errors
 // means that a source does not exist yet.
 func (r Resolver) infer(ctx context.Context, ref *reference, resolution *Resolution) (*reference, field.ErrorList, error) {
-	at, named := ref.path.Child("inferFromVolume"), *ref
+	at, named := ref.path().Child("inferFromVolume"), *ref
 	labels, err := sourceReader{Resolver: r, ref: ref}.volume(ctx)
 	var nothing *noRecommendation
 	var missing *notFound

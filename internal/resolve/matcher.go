@@ -70,7 +70,7 @@ func (r Resolver) match(ctx context.Context, m matcherPin, resolution *Resolutio
 	case m.inferFrom != "" && (m.name+m.kind != "" || !m.hasPolicy()):
 		return nil, nil, nil // malformed: validation reports it
 	case m.inferFrom == "" && m.name == "":
-		return nil, field.ErrorList{field.Required(m.path.Child("name"), "name the "+m.field).WithOrigin("vm/matcher-name")}, nil
+		return nil, field.ErrorList{field.Required(m.path().Child("name"), "name the "+m.field).WithOrigin("vm/matcher-name")}, nil
 	case !m.knownKind(resolution):
 		return nil, nil, nil
 	case m.revision != "":
@@ -171,7 +171,7 @@ func (r Resolver) current(ctx context.Context, ref *reference, resolution *Resol
 // the request. If it is deleted later, updates of the VM are still admitted, with a warning, and the VM cannot start.
 func (r Resolver) byRevisionName(ctx context.Context, m matcherPin, resolution *Resolution) (*pinObject, field.ErrorList, error) {
 	ref := m.reference
-	at := ref.path.Child("revisionName")
+	at := ref.path().Child("revisionName")
 	found, err := r.revision(ctx, ref.pinKind, client.ObjectKey{Namespace: ref.namespace, Name: ref.revision})
 	switch {
 	case err != nil:

@@ -96,10 +96,12 @@ func (r Resolver) currentProfiles(ctx context.Context, namespace string) (all []
 	return all, nil
 }
 
+// profileVersion is the apiVersion of profiles.
+var profileVersion = v1alpha1.GroupVersion.String()
+
 // listProfiles returns the profiles of a kind; of the namespace if the kind has one. They belong to the cache.
 func (r Resolver) listProfiles(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
+	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": profileVersion, "kind": kind + "List"}}
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
 	if kind == profiles.Namespaced {
 		options = append(options, client.InNamespace(namespace))

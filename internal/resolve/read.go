@@ -38,12 +38,14 @@ func (f pinKind) trusted(stored *appsv1.ControllerRevision) (*pinObject, error) 
 	return found, err
 }
 
+// catalogVersion is the apiVersion of instancetypes and preferences.
+var catalogVersion = v1beta1.SchemeGroupVersion.String()
+
 // live returns the object that a matcher names, as a snapshot and as it is. Nil if it does not exist. The object belongs to the cache: each
 // review of a VM reads two of them, and a copy costs more than finding it. Nobody may change it.
 func (r Resolver) live(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
 	kind := ref.pinKind.Canonical(ref.kind)
-	object.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind(kind))
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": catalogVersion, "kind": kind}}
 	key := client.ObjectKey{Name: ref.name}
 	if kind == ref.Namespaced {
 		key.Namespace = ref.namespace

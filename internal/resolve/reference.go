@@ -20,7 +20,6 @@ type reference struct {
 	// status is what Kiln's or KubeVirt's controller resolved before.
 	status    *v1.InstancetypeStatusRef
 	namespace string
-	path      *field.Path
 }
 
 // references returns the two matchers of a VM; nil where it has none.
@@ -31,13 +30,13 @@ func references(vm *v1.VirtualMachine) (instancetype, preference *reference) {
 	if m := vm.Spec.Instancetype; m != nil {
 		instancetype = &reference{
 			pinKind: instancetypes, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
-			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.InstancetypeRef, namespace: vm.Namespace, path: field.NewPath("spec", instancetypes.field),
+			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.InstancetypeRef, namespace: vm.Namespace,
 		}
 	}
 	if m := vm.Spec.Preference; m != nil {
 		preference = &reference{
 			pinKind: preferences, kind: m.Kind, name: m.Name, revision: m.RevisionName, inferFrom: m.InferFromVolume,
-			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.PreferenceRef, namespace: vm.Namespace, path: field.NewPath("spec", preferences.field),
+			policy: m.InferFromVolumeFailurePolicy, vm: vm, status: vm.Status.PreferenceRef, namespace: vm.Namespace,
 		}
 	}
 	return instancetype, preference
@@ -116,10 +115,13 @@ func (r *reference) where() string {
 	return " in namespace '" + r.namespace + "'"
 }
 
+// path is the field of the VM that has the matcher.
+func (r *reference) path() *field.Path { return field.NewPath("spec", r.field) }
+
 // at returns the field that names the object, or the volume that recommends it.
 func (r *reference) at() *field.Path {
 	if r.inferred {
-		return r.path.Child("inferFromVolume")
+		return r.path().Child("inferFromVolume")
 	}
-	return r.path.Child("name")
+	return r.path().Child("name")
 }

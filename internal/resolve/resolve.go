@@ -99,7 +99,9 @@ func (r Resolver) VM(ctx context.Context, vm, old *v1.VirtualMachine) (Resolutio
 			resolution.take(m.pinKind, []*pinObject{found})
 		}
 	}
-	for _, i := range r.implicits(ctx, vm, old) {
+	implicits := implicitsOf(vm, old)
+	for n := range implicits {
+		i := &implicits[n]
 		found, errs, err := r.resolveImplicit(ctx, i, &resolution)
 		if err != nil {
 			return resolution, err

@@ -150,3 +150,23 @@ func TestDomainNames(t *testing.T) {
 		}
 	}
 }
+
+// TestComplete: a VMI is complete when there is nothing left to fill.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	for lacks, remove := range map[string]func(*v1.DomainSpec){
+		"":          func(*v1.DomainSpec) {},
+		"firmware":  func(d *v1.DomainSpec) { d.Firmware = nil },
+		"UUID":      func(d *v1.DomainSpec) { d.Firmware.UUID = "" },
+		"serial":    func(d *v1.DomainSpec) { d.Firmware.Serial = "" },
+		"first MAC": func(d *v1.DomainSpec) { d.Devices.Interfaces[0].MacAddress = "" },
+		"last MAC":  func(d *v1.DomainSpec) { d.Devices.Interfaces[1].MacAddress = "" },
+	} {
+		vmi := withNICs("default", "storage")
+		Fill(vmi, "seed")
+		remove(&vmi.Spec.Domain)
+		if got := Complete(vmi); got != (lacks == "") {
+			t.Errorf("without '%s': %t", lacks, got)
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -18,36 +17,36 @@ import (
 // The instancetype gives the number of vCPUs, the preference arranges them. A VM with an instancetype sets neither.
 
 // cpuClaims is validateCPU, with maxSockets in addition.
-func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []claim {
-	wanted, domain := set.Instancetype.Spec.CPU, path.Child("spec", "domain")
+func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
+	wanted := set.Instancetype.Spec.CPU
 	cpu := vmi.Spec.Domain.CPU
 	if cpu == nil {
 		cpu = &v1.CPU{}
 	}
-	at := domain.Child("cpu")
-	topology, vcpus := Arrange(wanted.Guest, set.Preference), guestCPUs(wanted.Guest)
+	topology := Arrange(wanted.Guest, set.Preference)
+	var vcpus any = guestCPUs(wanted.Guest)
 	claims := []claim{
-		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, domain.Child("resources", "requests", "cpu"), vcpus),
-		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, domain.Child("resources", "limits", "cpu"), vcpus),
-		{path: at.Child("sockets"), given: number(cpu.Sockets), wanted: vcpus, same: cpu.Sockets == topology.Sockets},
-		{path: at.Child("cores"), given: number(cpu.Cores), wanted: vcpus, same: cpu.Cores == topology.Cores},
-		{path: at.Child("threads"), given: number(cpu.Threads), wanted: vcpus, same: cpu.Threads == topology.Threads},
+		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, "spec.domain.resources.requests.cpu", vcpus),
+		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, "spec.domain.resources.limits.cpu", vcpus),
+		{field: "spec.domain.cpu.sockets", given: number(cpu.Sockets), wanted: vcpus, same: cpu.Sockets == topology.Sockets},
+		{field: "spec.domain.cpu.cores", given: number(cpu.Cores), wanted: vcpus, same: cpu.Cores == topology.Cores},
+		{field: "spec.domain.cpu.threads", given: number(cpu.Threads), wanted: vcpus, same: cpu.Threads == topology.Threads},
 	}
 	if wanted.Model != nil {
 		// An empty model sets nothing, nor do maxSockets of 0 below: what a VMI has there is the cluster's default.
-		claims = append(claims, claim{path: at.Child("model"), given: text(cpu.Model), wanted: *wanted.Model,
+		claims = append(claims, claim{field: "spec.domain.cpu.model", given: text(cpu.Model), wanted: *wanted.Model,
 			same: *wanted.Model == "" || cpu.Model == *wanted.Model})
 	}
-	claims = append(claims, flag(at.Child("dedicatedCpuPlacement"), &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
-	claims = append(claims, flag(at.Child("isolateEmulatorThread"), &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
+	claims = append(claims, flag("spec.domain.cpu.dedicatedCpuPlacement", &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
+	claims = append(claims, flag("spec.domain.cpu.isolateEmulatorThread", &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
 	if wanted.NUMA != nil && cpu.NUMA != nil {
-		claims = append(claims, claim{path: at.Child("numa"), given: "set", same: equality.Semantic.DeepEqual(wanted.NUMA, cpu.NUMA)})
+		claims = append(claims, claim{field: "spec.domain.cpu.numa", given: "set", same: equality.Semantic.DeepEqual(wanted.NUMA, cpu.NUMA)})
 	}
 	if wanted.Realtime != nil && cpu.Realtime != nil {
-		claims = append(claims, claim{path: at.Child("realtime"), given: "set", same: equality.Semantic.DeepEqual(wanted.Realtime, cpu.Realtime)})
+		claims = append(claims, claim{field: "spec.domain.cpu.realtime", given: "set", same: equality.Semantic.DeepEqual(wanted.Realtime, cpu.Realtime)})
 	}
 	if wanted.MaxSockets != nil {
-		claims = append(claims, claim{path: at.Child("maxSockets"), given: number(cpu.MaxSockets), wanted: *wanted.MaxSockets,
+		claims = append(claims, claim{field: "spec.domain.cpu.maxSockets", given: number(cpu.MaxSockets), wanted: *wanted.MaxSockets,
 			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture) ||
 				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, "")}) // the architecture may be filled after the instancetype
 	}
@@ -56,12 +55,12 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []clai
 
 // podResource is the claim to a request or limit of the pod. On a VM it conflicts with the instancetype. On a VMI it never does (same):
 // there it may be the cluster's default, and it does not change what the guest sees.
-func podResource(list corev1.ResourceList, name corev1.ResourceName, path *field.Path, guest string) claim {
-	c := claim{path: path, wanted: guest, same: true}
-	if quantity, found := list[name]; found {
-		c.given = quantity.String()
+func podResource(list corev1.ResourceList, name corev1.ResourceName, field string, guest any) claim {
+	quantity, found := list[name]
+	if !found {
+		return claim{}
 	}
-	return c
+	return claim{field: field, given: quantity.String(), wanted: guest, same: true}
 }
 
 // guestCPUs is what a message says that the instancetype sets: its number of vCPUs. sockets, cores and threads are the preference's.
@@ -81,11 +80,11 @@ func number(value uint32) any {
 }
 
 // flag is the claim to a switch. The API has no pointer there: false means unset.
-func flag(path *field.Path, given, wanted *bool) []claim {
+func flag(field string, given, wanted *bool) []claim {
 	if wanted == nil || !*given {
 		return nil
 	}
-	return []claim{{path: path, given: true, wanted: *wanted, same: *wanted}}
+	return []claim{{field: field, given: true, wanted: *wanted, same: *wanted}}
 }
 
 // applyCPU is KubeVirt's applyCPU, and of applyGuestCPUTopology what Arrange returns.

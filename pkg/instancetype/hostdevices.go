@@ -6,7 +6,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -14,19 +13,19 @@ import (
 
 // hostDeviceClaims is the conflicts of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not
 // add GPUs of its own.
-func hostDeviceClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
-	wanted, devices := set.Instancetype.Spec, path.Child("spec", "domain", "devices")
+func hostDeviceClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+	wanted := set.Instancetype.Spec
 	if given := vmi.Spec.Domain.Devices.GPUs; len(wanted.GPUs) > 0 && len(given) > 0 {
 		same := slices.EqualFunc(given, wanted.GPUs, func(a, b v1.GPU) bool {
 			a.VirtualGPUOptions = b.VirtualGPUOptions // defaults and preferences fill them after the instancetype
 			return equality.Semantic.DeepEqual(a, b)
 		})
-		claims = append(claims, claim{path: devices.Child("gpus"), given: names(given, func(g v1.GPU) string { return g.Name }),
+		claims = append(claims, claim{field: "spec.domain.devices.gpus", given: names(given, func(g v1.GPU) string { return g.Name }),
 			wanted: names(wanted.GPUs, func(g v1.GPU) string { return g.Name }), same: same})
 	}
 	if given := vmi.Spec.Domain.Devices.HostDevices; len(wanted.HostDevices) > 0 && len(given) > 0 {
 		same := equality.Semantic.DeepEqual(given, wanted.HostDevices)
-		claims = append(claims, claim{path: devices.Child("hostDevices"), given: names(given, func(d v1.HostDevice) string { return d.Name }),
+		claims = append(claims, claim{field: "spec.domain.devices.hostDevices", given: names(given, func(d v1.HostDevice) string { return d.Name }),
 			wanted: names(wanted.HostDevices, func(d v1.HostDevice) string { return d.Name }), same: same})
 	}
 	return claims

@@ -6,6 +6,7 @@ package instancetype
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,7 +50,7 @@ type Preference struct {
 // shows in review. Trap: KubeVirt applies maxSockets without a conflict, and overwrites the user's.
 type area struct {
 	// claims returns the fields that the instancetype owns, with what the VMI has in them.
-	claims func(Set, *v1.VirtualMachineInstance, *field.Path) []claim
+	claims func(Set, *v1.VirtualMachineInstance) []claim
 	apply  func(Set, *v1.VirtualMachineInstance, *filled.Log)
 }
 
@@ -82,7 +83,9 @@ var preferences = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
 
 // claim is a field that the instancetype sets.
 type claim struct {
-	path *field.Path
+	// field is its name below the object that holds metadata and spec, such as 'spec.domain.cpu', and key the one of a map. Most VMs have no conflict: no
+	// path is built for them.
+	field, key string
 	// given is the value of the VMI, nil where the field is unset. wanted is the instancetype's, nil where it does not fit into a message.
 	given, wanted any
 	// same reports that given equals wanted, so that it may be the result of an earlier application.
@@ -109,9 +112,9 @@ func Owned(set Set, vmi *v1.VirtualMachineInstance) (paths []string) {
 		return nil
 	}
 	for _, a := range areas {
-		for _, c := range a.claims(set, vmi, nil) {
+		for _, c := range a.claims(set, vmi) {
 			if c.given != nil {
-				paths = append(paths, c.path.String())
+				paths = append(paths, c.path(nil).String())
 			}
 		}
 	}
@@ -123,21 +126,31 @@ func conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts
 		return nil
 	}
 	for _, a := range areas {
-		for _, c := range a.claims(set, vmi, path) {
+		for _, c := range a.claims(set, vmi) {
 			if c.given != nil && counts(c) {
-				errs = append(errs, c.conflict(set.Instancetype.Source))
+				errs = append(errs, c.conflict(set.Instancetype.Source, path))
 			}
 		}
 	}
 	return errs
 }
 
-func (c claim) conflict(source Source) *field.Error {
+// path is the field below an object.
+func (c claim) path(object *field.Path) *field.Path {
+	names := strings.Split(c.field, ".")
+	at := object.Child(names[0], names[1:]...)
+	if c.key != "" {
+		at = at.Key(c.key)
+	}
+	return at
+}
+
+func (c claim) conflict(source Source, object *field.Path) *field.Error {
 	sets := "sets it"
 	if c.wanted != nil {
 		sets = fmt.Sprintf("sets '%v'", c.wanted)
 	}
-	return field.Invalid(c.path, c.given, fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
+	return field.Invalid(c.path(object), c.given, fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
 }
 
 // Apply applies the instancetype, then the preference (ApplyToVMI). Conflicts or Differences must have returned no errors before. The VMI

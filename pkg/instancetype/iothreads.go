@@ -2,24 +2,23 @@ package instancetype
 
 import (
 	"github.com/kilnvm/kiln/pkg/internal/filled"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // Fields of an instancetype: ioThreadsPolicy, ioThreads.supplementalPoolThreadCount. The API has no other field in ioThreads.
 
 // ioThreadClaims is the conflicts of applyIOThreads and applyIOThreadPolicy.
-func ioThreadClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
-	wanted, domain := set.Instancetype.Spec, path.Child("spec", "domain")
+func ioThreadClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+	wanted := set.Instancetype.Spec
 	if count := poolSize(wanted.IOThreads); count != nil {
-		c := claim{path: domain.Child("ioThreads", "supplementalPoolThreadCount"), wanted: *count}
+		c := claim{field: "spec.domain.ioThreads.supplementalPoolThreadCount", wanted: *count}
 		if given := poolSize(vmi.Spec.Domain.IOThreads); given != nil {
 			c.given, c.same = *given, *given == *count
 		}
 		claims = append(claims, c)
 	}
 	if wanted.IOThreadsPolicy != nil {
-		c := claim{path: domain.Child("ioThreadsPolicy"), wanted: *wanted.IOThreadsPolicy}
+		c := claim{field: "spec.domain.ioThreadsPolicy", wanted: *wanted.IOThreadsPolicy}
 		if given := vmi.Spec.Domain.IOThreadsPolicy; given != nil {
 			c.given, c.same = *given, *given == *wanted.IOThreadsPolicy
 		}

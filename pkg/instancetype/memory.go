@@ -7,53 +7,50 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // Fields of an instancetype: memory.guest (bytes), hugepages, overcommitPercent (0 to 100), maxGuest.
 
 // memoryClaims is validateMemory. KubeVirt reports the first conflict, Kiln all.
-func memoryClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []claim {
-	wanted, domain := set.Instancetype.Spec.Memory, path.Child("spec", "domain")
+func memoryClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
+	wanted := set.Instancetype.Spec.Memory
 	memory := vmi.Spec.Domain.Memory
 	if memory == nil {
 		memory = &v1.Memory{}
 	}
-	at := domain.Child("memory")
-	claims := []claim{quantity(at.Child("guest"), memory.Guest, &wanted.Guest)}
+	claims := []claim{quantity("spec.domain.memory.guest", memory.Guest, &wanted.Guest)}
 	if wanted.Hugepages != nil && memory.Hugepages != nil {
-		claims = append(claims, claim{path: at.Child("hugepages"), given: memory.Hugepages.PageSize, wanted: wanted.Hugepages.PageSize,
+		claims = append(claims, claim{field: "spec.domain.memory.hugepages", given: memory.Hugepages.PageSize, wanted: wanted.Hugepages.PageSize,
 			same: equality.Semantic.DeepEqual(wanted.Hugepages, memory.Hugepages)})
 	}
 	if wanted.MaxGuest != nil {
-		claims = append(claims, quantity(at.Child("maxGuest"), memory.MaxGuest, wanted.MaxGuest))
+		claims = append(claims, quantity("spec.domain.memory.maxGuest", memory.MaxGuest, wanted.MaxGuest))
 	}
-	request := podMemory(vmi.Spec.Domain.Resources.Requests, domain.Child("resources", "requests", "memory"), wanted.Guest)
+	request := podMemory(vmi.Spec.Domain.Resources.Requests, "spec.domain.resources.requests.memory", wanted.Guest)
 	if wanted.OvercommitPercent > 0 && request.given != nil {
 		computed, given := overcommitted(wanted.Guest, wanted.OvercommitPercent), vmi.Spec.Domain.Resources.Requests[corev1.ResourceMemory]
 		request.wanted, request.same = computed.String(), computed.Cmp(given) == 0
 	}
-	limit := podMemory(vmi.Spec.Domain.Resources.Limits, domain.Child("resources", "limits", "memory"), wanted.Guest)
+	limit := podMemory(vmi.Spec.Domain.Resources.Limits, "spec.domain.resources.limits.memory", wanted.Guest)
 	return append(claims, request, limit)
 }
 
 // quantity is the claim to a quantity. Equal amounts in different units, such as 1Gi and 1024Mi, are the same.
-func quantity(path *field.Path, given, wanted *resource.Quantity) claim {
-	c := claim{path: path, wanted: wanted.String()}
-	if given != nil {
-		c.given, c.same = given.String(), given.Cmp(*wanted) == 0
+func quantity(field string, given, wanted *resource.Quantity) claim {
+	if given == nil {
+		return claim{}
 	}
-	return c
+	return claim{field: field, given: given.String(), wanted: wanted.String(), same: given.Cmp(*wanted) == 0}
 }
 
 // podMemory is podResource for memory.
-func podMemory(list corev1.ResourceList, path *field.Path, guest resource.Quantity) claim {
-	c := claim{path: path, wanted: guest.String(), same: true}
-	if given, found := list[corev1.ResourceMemory]; found {
-		c.given = given.String()
+func podMemory(list corev1.ResourceList, field string, guest resource.Quantity) claim {
+	given, found := list[corev1.ResourceMemory]
+	if !found {
+		return claim{}
 	}
-	return c
+	return claim{field: field, given: given.String(), wanted: guest.String(), same: true}
 }
 
 // applyMemory is KubeVirt's applyMemory. Only the request of the pod is overcommitted; the guest sees memory.guest in full.

@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"github.com/kilnvm/kiln/pkg/internal/filled"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -12,17 +11,17 @@ import (
 // preferredTerminationGracePeriodSeconds, annotations.
 
 // placementClaims is the conflicts of applyNodeSelector and applySchedulerName.
-func placementClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
-	wanted, spec := set.Instancetype.Spec, path.Child("spec")
+func placementClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+	wanted := set.Instancetype.Spec
 	if wanted.NodeSelector != nil { // an empty map is set, in the instancetype and in the VMI: it means any node
-		c := claim{path: spec.Child("nodeSelector"), wanted: wanted.NodeSelector, same: maps.Equal(wanted.NodeSelector, vmi.Spec.NodeSelector)}
+		c := claim{field: "spec.nodeSelector", wanted: wanted.NodeSelector, same: maps.Equal(wanted.NodeSelector, vmi.Spec.NodeSelector)}
 		if vmi.Spec.NodeSelector != nil {
 			c.given = vmi.Spec.NodeSelector
 		}
 		claims = append(claims, c)
 	}
 	if wanted.SchedulerName != "" {
-		claims = append(claims, claim{path: spec.Child("schedulerName"), given: text(vmi.Spec.SchedulerName),
+		claims = append(claims, claim{field: "spec.schedulerName", given: text(vmi.Spec.SchedulerName),
 			wanted: wanted.SchedulerName, same: vmi.Spec.SchedulerName == wanted.SchedulerName})
 	}
 	return claims
@@ -46,11 +45,11 @@ func applyPlacement(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 
 // annotationClaims is the conflicts of applyInstanceTypeAnnotations. An equal value is no conflict, not even on a VM, as in KubeVirt. Keys
 // are sorted because errors have a stable order.
-func annotationClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) (claims []claim) {
+func annotationClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
 	for _, key := range sortedKeys(set.Instancetype.Spec.Annotations) {
 		wanted := set.Instancetype.Spec.Annotations[key]
 		if given, found := vmi.Annotations[key]; found && given != wanted {
-			claims = append(claims, claim{path: path.Child("metadata", "annotations").Key(key), given: given, wanted: wanted})
+			claims = append(claims, claim{field: "metadata.annotations", key: key, given: given, wanted: wanted})
 		}
 	}
 	return claims

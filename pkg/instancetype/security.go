@@ -3,19 +3,18 @@ package instancetype
 import (
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // Field of an instancetype: launchSecurity, deprecated there. Field of a preference: preferredLaunchSecurity, which replaces it.
 
 // securityClaims is the conflict of applyLaunchSecurity.
-func securityClaims(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) []claim {
+func securityClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	wanted, given := set.Instancetype.Spec.LaunchSecurity, vmi.Spec.Domain.LaunchSecurity
 	if wanted == nil || given == nil {
 		return nil
 	}
-	return []claim{{path: path.Child("spec", "domain", "launchSecurity"), given: "set", same: equality.Semantic.DeepEqual(wanted, given)}}
+	return []claim{{field: "spec.domain.launchSecurity", given: "set", same: equality.Semantic.DeepEqual(wanted, given)}}
 }
 
 func applySecurity(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {

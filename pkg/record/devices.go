@@ -22,7 +22,7 @@ const controller = "controller"
 
 // ControllerKey returns the key of a controller of a libvirt type, such as 'pci' or 'usb'.
 func ControllerKey(kind string, index uint) string {
-	return Key(controller, Key(kind, strconv.FormatUint(uint64(index), 10)))
+	return controller + "." + kind + "." + strconv.FormatUint(uint64(index), 10) // Key of Key, which would take two allocations for each of dozens
 }
 
 // Port returns the index of the PCI controller with a key, which is also the number of its bus. Index 0 is the root bus, which is at no

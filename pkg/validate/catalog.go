@@ -152,8 +152,8 @@ func presetDisks(spec *v1.VirtualMachineInstancePresetSpec, path *field.Path) (e
 	if spec.Domain == nil {
 		return nil
 	}
-	list, at := spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks")
-	for _, judge := range []func([]v1.Disk, *field.Path) field.ErrorList{diskForms, diskBusForms, diskDriverForms, blockSizeForms} {
+	list, at := spec.Domain.Devices.Disks, disksOf(path)
+	for _, judge := range []func([]v1.Disk, places) field.ErrorList{diskForms, diskBusForms, diskDriverForms, blockSizeForms} {
 		errs = append(errs, judge(list, at)...)
 	}
 	return errs

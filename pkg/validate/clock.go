@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"slices"
+
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -24,31 +26,30 @@ func timers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Pa
 		return nil
 	}
 	t := spec.Domain.Clock.Timer
-	path = path.Child("domain", "clock", "timer")
 	if t.RTC != nil {
-		at := path.Child("rtc")
-		errs = append(errs, tick(at.Child("tickPolicy"), t.RTC.TickPolicy, v1.RTCTickPolicyCatchup, v1.RTCTickPolicyDelay)...)
-		errs = append(errs, tick(at.Child("track"), t.RTC.Track, v1.TrackGuest, v1.TrackWall)...)
+		errs = append(errs, tick(path, [...]string{"rtc", "tickPolicy"}, t.RTC.TickPolicy, v1.RTCTickPolicyCatchup, v1.RTCTickPolicyDelay)...)
+		errs = append(errs, tick(path, [...]string{"rtc", "track"}, t.RTC.Track, v1.TrackGuest, v1.TrackWall)...)
 	}
 	if t.PIT != nil {
-		errs = append(errs, tick(path.Child("pit", "tickPolicy"), t.PIT.TickPolicy, v1.PITTickPolicyCatchup, v1.PITTickPolicyDelay, v1.PITTickPolicyDiscard)...)
+		errs = append(errs, tick(path, [...]string{"pit", "tickPolicy"}, t.PIT.TickPolicy,
+			v1.PITTickPolicyCatchup, v1.PITTickPolicyDelay, v1.PITTickPolicyDiscard)...)
 	}
 	if t.HPET != nil {
-		errs = append(errs, tick(path.Child("hpet", "tickPolicy"), t.HPET.TickPolicy,
+		errs = append(errs, tick(path, [...]string{"hpet", "tickPolicy"}, t.HPET.TickPolicy,
 			v1.HPETTickPolicyCatchup, v1.HPETTickPolicyDelay, v1.HPETTickPolicyDiscard, v1.HPETTickPolicyMerge)...)
 	}
 	if spec.Architecture == arm64 || spec.Architecture == s390x {
-		errs = append(errs, timersOfPCs(spec.Architecture, t, path)...)
+		errs = append(errs, timersOfPCs(spec.Architecture, t, path.Child("domain", "clock", "timer"))...)
 	}
 	return errs
 }
 
-// tick judges an optional word: if it is empty, libvirt chooses.
-func tick[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
-	if value == "" {
+// tick judges an optional word of a timer, in the field names: if it is empty, libvirt chooses.
+func tick[T ~string](spec *field.Path, names [2]string, value T, allowed ...T) field.ErrorList {
+	if value == "" || slices.Contains(allowed, value) {
 		return nil
 	}
-	return supported(at, value, allowed...).WithOrigin("clock/word")
+	return supported(spec.Child("domain", "clock", "timer", names[0], names[1]), value, allowed...).WithOrigin("clock/word")
 }
 
 // timersOfPCs refuses x86 timers on other architectures. A timer with present: false is legal everywhere.

@@ -77,18 +77,18 @@ func vcpuCount(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if spec.Architecture == s390x {
 		most, _ = vm.MaxVCPUs(spec.Architecture)
 	}
-	count, at := uint64(1), path.Child("domain", "cpu")
+	count := uint64(1)
 	for _, factor := range []struct {
 		name  string
 		value uint32
 	}{{"cores", cpu.Cores}, {"threads", cpu.Threads}, {"sockets", cpu.Sockets}} {
 		if count *= uint64(max(factor.value, 1)); count > most {
-			return field.ErrorList{field.Invalid(at.Child(factor.name), factor.value,
+			return field.ErrorList{field.Invalid(path.Child("domain", "cpu", factor.name), factor.value,
 				fmt.Sprintf("the product of cores, threads and sockets must be at most %d", most)).WithOrigin("cpu/most")}
 		}
 	}
 	if count/uint64(max(cpu.Sockets, 1))*uint64(max(cpu.MaxSockets, 1)) > most {
-		return field.ErrorList{field.Invalid(at.Child("maxSockets"), cpu.MaxSockets,
+		return field.ErrorList{field.Invalid(path.Child("domain", "cpu", "maxSockets"), cpu.MaxSockets,
 			fmt.Sprintf("the product of cores, threads and maxSockets must be at most %d", most)).WithOrigin("cpu/most")}
 	}
 	return nil
@@ -140,15 +140,14 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	if cpu == nil {
 		return nil
 	}
-	at := path.Child("domain", "cpu")
 	if !cpu.DedicatedCPUPlacement {
 		if cpu.IsolateEmulatorThread {
-			errs = append(errs, field.Invalid(at.Child("isolateEmulatorThread"), true, "needs dedicatedCpuPlacement to be true").WithOrigin("cpu/isolated-emulator"))
+			errs = append(errs, field.Invalid(path.Child("domain", "cpu", "isolateEmulatorThread"), true, "needs dedicatedCpuPlacement to be true").WithOrigin("cpu/isolated-emulator"))
 		}
 		return errs
 	}
 	request, limit := spec.Domain.Resources.Requests[corev1.ResourceCPU], spec.Domain.Resources.Limits[corev1.ResourceCPU]
-	at = at.Child("dedicatedCpuPlacement")
+	at := path.Child("domain", "cpu", "dedicatedCpuPlacement")
 	invalid := func(why string, args ...any) *field.Error {
 		errs = append(errs, field.Invalid(at, true, fmt.Sprintf(why, args...)))
 		return errs[len(errs)-1]

@@ -154,8 +154,11 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 // panicDevices is validatePanicDevices. KubeVirt accepts isa and hyperv on arm64 and one model twice; libvirt refuses both. Trap: two
 // devices without a model are one model twice.
 func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+	if len(spec.Domain.Devices.PanicDevices) == 0 {
+		return nil
+	}
 	path = path.Child("domain", "devices", "panicDevices")
-	if spec.Architecture == s390x && len(spec.Domain.Devices.PanicDevices) > 0 {
+	if spec.Architecture == s390x {
 		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has a panic device: remove panicDevices").WithOrigin("devices/panic-s390x"))
 	}
 	models := []v1.PanicDeviceModel{v1.Hyperv, v1.Isa, v1.Pvpanic}
@@ -185,12 +188,11 @@ func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fi
 // optionalDevices connect guest and host, so each needs a feature gate that the administrator enables.
 // They are validateVSOCK and validateDownwardMetrics.
 func optionalDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	path = path.Child("domain", "devices")
 	if isTrue(spec.Domain.Devices.AutoattachVSOCK) {
-		errs = append(errs, gated(limits, "VSOCK", path.Child("autoattachVSOCK")).WithOrigin("devices/vsock-gate")...)
+		errs = append(errs, gated(limits, "VSOCK", path.Child("domain", "devices", "autoattachVSOCK")).WithOrigin("devices/vsock-gate")...)
 	}
 	if spec.Domain.Devices.DownwardMetrics != nil {
-		errs = append(errs, gated(limits, "DownwardMetrics", path.Child("downwardMetrics")).WithOrigin("devices/downward-metrics-gate")...)
+		errs = append(errs, gated(limits, "DownwardMetrics", path.Child("domain", "devices", "downwardMetrics")).WithOrigin("devices/downward-metrics-gate")...)
 	}
 	return errs
 }

@@ -69,17 +69,16 @@ func mainframe(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 // KubeVirt compares only the form (validatePciAddress). Package address, which assigns all other addresses, knows the slots that the
 // machine uses itself, and that a function above 0 needs function 0.
 func pciAddresses(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	path = path.Child("domain", "devices")
 	var pinned []address.Device
 	for i, disk := range spec.Domain.Devices.Disks {
 		if target := disk.Disk; target != nil && pciPattern.MatchString(target.PciAddress) {
-			at := path.Child("disks").Index(i).Child("disk", "pciAddress")
+			at := path.Child("domain", "devices", "disks").Index(i).Child("disk", "pciAddress")
 			pinned = append(pinned, address.Device{Key: record.Key("disk", disk.Name), Pin: target.PciAddress, Path: at})
 		}
 	}
 	for i, nic := range spec.Domain.Devices.Interfaces {
 		if pciPattern.MatchString(nic.PciAddress) {
-			at := path.Child("interfaces").Index(i).Child("pciAddress")
+			at := nicPath(path, i, "pciAddress")
 			pinned = append(pinned, address.Device{Key: record.Key("interface", nic.Name), Pin: nic.PciAddress, Path: at})
 		}
 	}

@@ -48,17 +48,24 @@ var (
 )
 
 func disks(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	return diskForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
+	return diskForms(spec.Domain.Devices.Disks, disksOf(path))
+}
+
+// disksOf are the places of the disks of a spec.
+func disksOf(spec *field.Path) places {
+	return func(i int, names ...string) *field.Path {
+		return below(spec.Child("domain", "devices", "disks"), i, names...)
+	}
 }
 
 // diskForms is validateDiskName, validateDiskNameAsContainerName, validateDeviceTarget, validateSerialNumValue and
 // validateSerialNumLength of KubeVirt. A name is a DNS label because KubeVirt names a container after it, and because the volume of
 // the pod has the same name.
-func diskForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
+func diskForms(list []v1.Disk, places places) (errs field.ErrorList) {
 	first := map[string]int{}
 	for i := range list {
 		disk := &list[i]
-		at := func(name string) *field.Path { return below(path, i, name) }
+		at := func(name string) *field.Path { return places(i, name) }
 		if _, found := first[disk.Name]; found {
 			errs = append(errs, field.Duplicate(at("name"), disk.Name).WithOrigin("disks/name-twice"))
 		} else if first[disk.Name] = i; len(validation.IsDNS1123Label(disk.Name)) > 0 {
@@ -139,20 +146,20 @@ var armBuses = []v1.DiskBus{v1.DiskBusVirtio, v1.DiskBusSCSI}
 // diskBuses adds the rules that depend on the architecture or the cluster: validateDiskBus of KubeVirt's arm64 rules and
 // validatePersistentReservation. KubeVirt accepts LUNs on SATA and USB, for which libvirt has no LUN.
 func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
-	path = path.Child("domain", "devices", "disks")
-	errs = diskBusForms(spec.Domain.Devices.Disks, path)
+	at := disksOf(path)
+	errs = diskBusForms(spec.Domain.Devices.Disks, at)
 	for i := range spec.Domain.Devices.Disks {
 		disk := &spec.Domain.Devices.Disks[i]
 		for target, bus := range eachBus(disk) {
 			if spec.Architecture == arm64 && (bus == v1.DiskBusSATA || bus == v1.DiskBusUSB) {
-				errs = append(errs, field.NotSupported(path.Index(i).Child(target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, armBuses).WithOrigin("disks/bus-arm64"))
 			}
 		}
 		if lun := disk.LUN; lun != nil && (lun.Bus == v1.DiskBusSATA || lun.Bus == v1.DiskBusUSB) {
-			errs = append(errs, field.NotSupported(below(path, i, "lun", "bus"), lun.Bus, armBuses).WithOrigin("disks/lun-bus"))
+			errs = append(errs, field.NotSupported(at(i, "lun", "bus"), lun.Bus, armBuses).WithOrigin("disks/lun-bus"))
 		}
 		if disk.LUN != nil && disk.LUN.Reservation && !limits.PersistentReservation {
-			errs = append(errs, field.Forbidden(path.Index(i).Child("lun", "reservation"),
+			errs = append(errs, field.Forbidden(at(i, "lun", "reservation"),
 				"persistent reservations are not enabled in this cluster").WithOrigin("disks/reservation"))
 		}
 	}
@@ -161,29 +168,29 @@ func diskBuses(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *
 
 // diskBusForms is validateBusSupport and validatePciAddress. IDE is refused because q35 has no IDE controller; QEMU's SATA disk cannot
 // be read-only, but its SATA CD-ROM is.
-func diskBusForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
+func diskBusForms(list []v1.Disk, at places) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]
 		for target, bus := range eachBus(disk) {
 			switch {
 			case bus == "ide":
-				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, allBuses).WithOrigin("disks/bus-ide"))
 			case target == "cdrom" && bus == v1.DiskBusVirtio:
-				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus,
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus,
 					[]v1.DiskBus{v1.DiskBusSATA, v1.DiskBusSCSI, v1.DiskBusUSB}).WithOrigin("disks/cdrom-virtio"))
 			case bus != "" && !slices.Contains(allBuses, bus):
-				errs = append(errs, field.NotSupported(below(path, i, target, "bus"), bus, allBuses).WithOrigin("disks/bus"))
+				errs = append(errs, field.NotSupported(at(i, target, "bus"), bus, allBuses).WithOrigin("disks/bus"))
 			}
 		}
 		if disk.Disk == nil {
 			continue
 		}
 		if disk.Disk.Bus == v1.DiskBusSATA && disk.Disk.ReadOnly {
-			errs = append(errs, field.Invalid(below(path, i, "disk", "bus"), disk.Disk.Bus,
+			errs = append(errs, field.Invalid(at(i, "disk", "bus"), disk.Disk.Bus,
 				"does not support read-only disks: use 'virtio' or 'scsi', or remove readonly").WithOrigin("disks/sata-readonly"))
 		}
 		if disk.Disk.PciAddress != "" {
-			errs = append(errs, diskAddress(disk.Disk, below(path, i, "disk", "pciAddress"))...)
+			errs = append(errs, diskAddress(disk.Disk, at(i, "disk", "pciAddress"))...)
 		}
 	}
 	return errs

@@ -32,16 +32,16 @@ const (
 )
 
 func blockSizes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	return blockSizeForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
+	return blockSizeForms(spec.Domain.Devices.Disks, disksOf(path))
 }
 
-func blockSizeForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
+func blockSizeForms(list []v1.Disk, places places) (errs field.ErrorList) {
 	for i := range list {
 		size := list[i].BlockSize
 		if size == nil || size.Custom == nil {
 			continue
 		}
-		at := below(path, i, "blockSize")
+		at := places(i, "blockSize")
 		if enabled(size.MatchVolume) {
 			errs = append(errs, field.Forbidden(at.Child("matchVolume"), "cannot be combined with custom: remove one of them").WithOrigin("disks/block-size-both"))
 			continue

@@ -32,14 +32,14 @@ var (
 )
 
 func diskDrivers(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	return diskDriverForms(spec.Domain.Devices.Disks, path.Child("domain", "devices", "disks"))
+	return diskDriverForms(spec.Domain.Devices.Disks, disksOf(path))
 }
 
 // KubeVirt accepts io 'native' with any cache. QEMU refuses it unless the file is opened with O_DIRECT, which only cache 'none' does.
-func diskDriverForms(list []v1.Disk, path *field.Path) (errs field.ErrorList) {
+func diskDriverForms(list []v1.Disk, places places) (errs field.ErrorList) {
 	for i := range list {
 		disk := &list[i]
-		at := func(name string) *field.Path { return below(path, i, name) }
+		at := func(name string) *field.Path { return places(i, name) }
 		if disk.Cache != "" && !slices.Contains(caches, disk.Cache) {
 			errs = append(errs, field.NotSupported(at("cache"), disk.Cache, caches).WithOrigin("disks/cache"))
 		}

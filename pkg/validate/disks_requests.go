@@ -1,8 +1,6 @@
 package validate
 
 import (
-	"strings"
-
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -86,15 +84,11 @@ func pluggable(vm *v1.VirtualMachine, add *v1.AddVolumeOptions, path *field.Path
 	return append(errs, requestedDisk(add.Disk, at)...)
 }
 
-// requestedDisk applies the rules of domain.devices.disks to the disk of a request.
+// requestedDisk applies the rules of domain.devices.disks to the disk of a request, a list of one disk whose path is that of the request.
 func requestedDisk(disk *v1.Disk, at *field.Path) (errs field.ErrorList) {
-	const list = "disks"
-	for _, judge := range []func([]v1.Disk, *field.Path) field.ErrorList{diskForms, diskDriverForms, blockSizeForms} {
-		errs = append(errs, judge([]v1.Disk{*disk}, field.NewPath(list))...)
-	}
-	// The rules report a list of one disk, whose path is replaced by that of the request.
-	for _, err := range errs {
-		err.Field = at.String() + strings.TrimPrefix(err.Field, list+"[0]")
+	in := func(_ int, names ...string) *field.Path { return at.Child(names[0], names[1:]...) }
+	for _, judge := range []func([]v1.Disk, places) field.ErrorList{diskForms, diskDriverForms, blockSizeForms} {
+		errs = append(errs, judge([]v1.Disk{*disk}, in)...)
 	}
 	return errs
 }

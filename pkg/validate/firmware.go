@@ -106,7 +106,10 @@ func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 func enabled(state *v1.FeatureState) bool { return state != nil && !isFalse(state.Enabled) }
 
 func kernelBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
-	return externalKernel(spec.Domain.Firmware, path.Child("domain", "firmware", "kernelBoot"))
+	if firmware := spec.Domain.Firmware; firmware != nil && firmware.KernelBoot != nil {
+		return externalKernel(firmware, path.Child("domain", "firmware", "kernelBoot"))
+	}
+	return nil
 }
 
 // externalKernel is validateKernelBoot. Either of kernelPath and initrdPath is enough.

@@ -132,7 +132,9 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		}
 	}
 	for i, network := range spec.Networks {
-		check(network.ResourceClaim, path.Child("networks").Index(i).Child("resourceClaim"))
+		if network.ResourceClaim != nil {
+			check(network.ResourceClaim, path.Child("networks").Index(i).Child("resourceClaim"))
+		}
 	}
 	return errs
 }

@@ -28,14 +28,13 @@ func ioThreads(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 	if policy == nil {
 		return nil
 	}
-	path = path.Child("domain")
-	errs := supported(path.Child("ioThreadsPolicy"), *policy, v1.IOThreadsPolicyShared, v1.IOThreadsPolicyAuto,
+	errs := supported(path.Child("domain", "ioThreadsPolicy"), *policy, v1.IOThreadsPolicyShared, v1.IOThreadsPolicyAuto,
 		v1.IOThreadsPolicySupplementalPool).WithOrigin("iothreads/policy")
 	if *policy != v1.IOThreadsPolicySupplementalPool {
 		return errs
 	}
 	threads := spec.Domain.IOThreads
-	at := path.Child("ioThreads")
+	at := path.Child("domain", "ioThreads")
 	switch {
 	case threads == nil:
 		errs = append(errs, field.Required(at, "policy 'supplementalPool' needs supplementalPoolThreadCount").WithOrigin("iothreads/pool-given"))

@@ -34,15 +34,14 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 	if limits.LiveUpdate == nil || memory == nil || memory.MaxGuest == nil {
 		return nil
 	}
-	at := path.Child("spec", "domain", "memory")
 	if memory.Guest == nil {
-		return field.ErrorList{field.Required(at.Child("guest"), "must be set when maxGuest is set").WithOrigin("memory/growth-guest")}
+		return field.ErrorList{field.Required(path.Child("spec", "domain", "memory", "guest"), "must be set when maxGuest is set").WithOrigin("memory/growth-guest")}
 	}
 	if memory.Guest.Cmp(*memory.MaxGuest) > 0 {
 		return nil // guestMemory reports it, for VMIs too
 	}
 	if why := vm.FixedMemory(&vmi.Spec, *memory.MaxGuest); why != "" {
-		return field.ErrorList{field.Invalid(at.Child("guest"), memory.Guest.String(), why+": remove maxGuest").WithOrigin("memory/growth")}
+		return field.ErrorList{field.Invalid(path.Child("spec", "domain", "memory", "guest"), memory.Guest.String(), why+": remove maxGuest").WithOrigin("memory/growth")}
 	}
 	return nil
 }

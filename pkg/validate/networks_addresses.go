@@ -21,12 +21,11 @@ var acpiIndexRules = []guestRule{
 func acpiIndexes(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
 	taken := map[int]int{}
 	for i, nic := range spec.Domain.Devices.Interfaces {
-		at := path.Child("domain", "devices", "interfaces").Index(i).Child("acpiIndex")
 		first, found := taken[nic.ACPIIndex]
 		switch {
 		case nic.ACPIIndex == 0:
 		case found:
-			errs = append(errs, field.Duplicate(at, nic.ACPIIndex).WithOrigin("networks/acpi-index-twice"))
+			errs = append(errs, field.Duplicate(nicPath(path, i, "acpiIndex"), nic.ACPIIndex).WithOrigin("networks/acpi-index-twice"))
 			errs[len(errs)-1].Detail = fmt.Sprintf("already used by interfaces[%d]: choose another number", first)
 		default:
 			taken[nic.ACPIIndex] = i

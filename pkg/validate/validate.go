@@ -63,6 +63,9 @@ func below(list *field.Path, i int, names ...string) *field.Path {
 	return list.Index(i)
 }
 
+// places is the path of an element of a list, or of a field of it. As below, it is called only when there is a mistake.
+type places func(i int, names ...string) *field.Path
+
 // gated is Forbidden unless the feature gate is on.
 // Gates have KubeVirt's names, so that a configuration written for KubeVirt works unchanged.
 func gated(limits config.Limits, gate string, path *field.Path) field.ErrorList {

@@ -7,12 +7,12 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// The canonical text of addresses and root ports is written without reflection, because a domain has dozens of them; that of a projection device by
-// device, without a copy of the lists. The texts are the same.
+// The canonical text of addresses, root ports and CPUs is written without reflection, because a domain has dozens of them; that of a projection device
+// by device, without a copy of the lists. The texts are the same.
 
 // directly has these types.
 var directly = []reflect.Type{
-	reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainController](),
+	reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainController](), reflect.TypeFor[libvirtxml.DomainVCPUsVCPU](),
 }
 
 // writeDirectly appends what write would append, and reports false for a value that has something unusual.
@@ -25,6 +25,10 @@ func writeDirectly(out []byte, part any) ([]byte, bool) {
 	case *libvirtxml.DomainController:
 		if onlyPort(p) {
 			return writePort(out, p), true
+		}
+	case *libvirtxml.DomainVCPUsVCPU:
+		if *p == (libvirtxml.DomainVCPUsVCPU{Id: p.Id, Enabled: p.Enabled, Hotpluggable: p.Hotpluggable}) {
+			return writeCPU(out, p), true
 		}
 	}
 	return out, false
@@ -104,6 +108,12 @@ func writePort(out []byte, c *libvirtxml.DomainController) []byte {
 	out = writeText(out, "Hotplug:", c.PCI.Target.Hotplug)
 	out = writePCI(append(out, "} } Address:"...), c.Address.PCI)
 	return append(out, " }"...)
+}
+
+func writeCPU(out []byte, c *libvirtxml.DomainVCPUsVCPU) []byte {
+	out = writeNumber(append(out, '{'), "Id:", c.Id)
+	out = writeText(out, "Enabled:", c.Enabled)
+	return append(writeText(out, "Hotpluggable:", c.Hotpluggable), '}')
 }
 
 // writeNumber appends a field that is a number, unless it is not set.

@@ -71,7 +71,7 @@ func slowly[T any](part *T) string {
 	return string(known[reflect.TypeFor[T]()].write(nil, reflect.ValueOf(part).Elem()))
 }
 
-// TestDirectly: the shorter way of an address and of a root port gives the text of the general one.
+// TestDirectly: the shorter way of an address, a root port and a CPU gives the text of the general one.
 func TestDirectly(t *testing.T) {
 	t.Parallel()
 	zero, bus, size := uint(0), uint(17), uint64(1)
@@ -87,6 +87,13 @@ func TestDirectly(t *testing.T) {
 	both := &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{}, USB: &libvirtxml.DomainAddressUSB{Bus: &bus}}
 	if got, want := string(canonical(nil, both)), slowly(both); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	for _, c := range []libvirtxml.DomainVCPUsVCPU{
+		{}, {Id: &zero}, {Id: &bus, Enabled: "yes", Hotpluggable: "no"}, {Id: &bus, Enabled: "yes", Hotpluggable: "no", Order: &zero}, {Hotpluggable: "yes"},
+	} {
+		if got, want := string(canonical(nil, &c)), slowly(&c); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 	at := &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{Bus: &bus}}
 	model := &libvirtxml.DomainControllerPCIModel{Name: "m"}

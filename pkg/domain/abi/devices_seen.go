@@ -126,7 +126,10 @@ func asGiven[T any](_, _ *T) int { return 0 }
 
 // byIndex sorts by type first: indices are unique within a type.
 func byIndex(a, b *libvirtxml.DomainController) int {
-	return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(value(a.Index), value(b.Index)))
+	if a.Type != b.Type {
+		return strings.Compare(a.Type, b.Type)
+	}
+	return cmp.Compare(value(a.Index), value(b.Index))
 }
 
 func byAlias(a, b *libvirtxml.DomainAlias) int { return strings.Compare(aliased(a), aliased(b)) }

@@ -30,18 +30,18 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 		r.VSOCK = vsock.CID.Address
 	}
 	var ports []uint
-	occupied := make(map[uint]bool, len(dom.Devices.Controllers))
+	var occupied [address.MaxPorts + 1]bool
 	visit(dom.Devices, func(d Device) {
 		freezeDevice(&r, d)
 		if d.Controller != nil && d.Controller.Model == rootPort && onRootBus(*d.Address) {
 			ports = append(ports, value(d.Controller.Index))
 		}
-		if a := *d.Address; a != nil && a.PCI != nil {
+		if a := *d.Address; a != nil && a.PCI != nil && value(a.PCI.Bus) <= address.MaxPorts {
 			occupied[value(a.PCI.Bus)] = true
 		}
 	})
 	for _, bus := range ports {
-		if !occupied[bus] {
+		if bus > address.MaxPorts || !occupied[bus] {
 			r.FreePorts++
 		}
 	}

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"maps"
 	"slices"
 
 	"libvirt.org/go/libvirtxml"
@@ -12,9 +11,9 @@ import (
 
 func (h *host) adapters() (out []libvirtxml.NodeDevice) {
 	made := map[HostAdapter]bool{}
-	for _, name := range slices.Sorted(maps.Keys(h.Bindings.Volumes)) {
+	for _, name := range sortedNames(h.Bindings.Volumes, func(v Volume) bool { return v.Adapter != nil }) {
 		adapter := h.Bindings.Volumes[name].Adapter
-		if adapter == nil || made[*adapter] {
+		if made[*adapter] {
 			continue
 		}
 		made[*adapter] = true
@@ -23,4 +22,15 @@ func (h *host) adapters() (out []libvirtxml.NodeDevice) {
 				Capability: []libvirtxml.NodeDeviceSCSIHostSubCapability{{FCHost: &libvirtxml.NodeDeviceSCSIFCHostCapability{WWNN: adapter.WWNN, WWPN: adapter.WWPN}}}}}})
 	}
 	return out
+}
+
+// sortedNames returns the names of the bindings that have something, in their order.
+func sortedNames[T any](bindings map[string]T, has func(T) bool) (names []string) {
+	for name, binding := range bindings {
+		if has(binding) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -21,13 +21,12 @@ func (h *host) interfaces() []libvirtxml.DomainInterface {
 	out := slices.Clone(h.Frontend.Devices.Interfaces)
 	for i := range out {
 		name := abi.Name("interface", out[i].Alias)
-		at := h.nicPath(name)
 		nic, bound := h.Bindings.NICs[name]
 		if !bound {
-			h.fail(field.Invalid(at, name, h.node()+" has no binding for this interface"))
+			h.fail(field.Invalid(h.nicPath(name), name, h.node()+" has no binding for this interface"))
 			continue
 		}
-		h.bindNIC(&out[i], nic, at)
+		h.bindNIC(&out[i], nic)
 	}
 	return out
 }
@@ -39,7 +38,7 @@ func (h *host) nicPath(name string) *field.Path {
 }
 
 // bindNIC connects an interface as its binding says. A tap has managed 'no', as in KubeVirt: it exists already, and libvirt must not delete it.
-func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
+func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC) {
 	switch nic.Kind {
 	case "user":
 		out.Source = &libvirtxml.DomainInterfaceSource{User: &libvirtxml.DomainInterfaceSourceUser{}}
@@ -58,12 +57,12 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 		socket := &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Path: nic.Socket, Mode: "client"}}
 		out.Source = &libvirtxml.DomainInterfaceSource{VHostUser: &libvirtxml.DomainInterfaceSourceVHostUser{Chardev: socket}}
 	default:
-		h.fail(field.NotSupported(at, nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
+		h.fail(field.NotSupported(h.nicPath(abi.Name("interface", out.Alias)), nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
 		return
 	}
 	h.vhost(out)
 	h.limit(out)
-	h.applyFilter(out, nic, at)
+	h.applyFilter(out, nic)
 }
 
 // forwarded returns the ports at which the guest is reached: those of the spec, or all. KubeVirt's passt does the same. libvirt: "Userspace connection

@@ -30,10 +30,12 @@ func (h *host) filtered(nic NIC) bool {
 }
 
 // applyFilter makes an interface use its filter.
-func (h *host) applyFilter(out *libvirtxml.DomainInterface, nic NIC, at *field.Path) {
+func (h *host) applyFilter(out *libvirtxml.DomainInterface, nic NIC) {
 	if !h.filtered(nic) {
 		return
 	}
+	name := abi.Name("interface", out.Alias)
+	at := h.nicPath(name)
 	if !tapped(out) || out.Source.Direct != nil {
 		h.fail(field.Invalid(at, nic.Kind, "packet filters need a tap or bridge, which this host does not bind the interface to"))
 		return
@@ -43,7 +45,7 @@ func (h *host) applyFilter(out *libvirtxml.DomainInterface, nic NIC, at *field.P
 			h.fail(field.Invalid(at, text, "must be an IPv4 address"))
 		}
 	}
-	out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: h.filterName(abi.Name("interface", out.Alias))}
+	out.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: h.filterName(name)}
 }
 
 // filters returns a filter for each filtered interface. Its name and UUID follow from the VMI's UID, so that a second start replaces it.

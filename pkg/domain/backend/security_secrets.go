@@ -3,8 +3,6 @@ package backend
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
-	"slices"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -61,7 +59,7 @@ func (h *host) secrets() (out []Secret) {
 		}
 		out = append(out, Secret{Ref: ref, Document: libvirtxml.Secret{Ephemeral: "yes", Private: "yes", UUID: uuid, Usage: &usage}})
 	}
-	for _, name := range slices.Sorted(maps.Keys(h.Bindings.Volumes)) {
+	for _, name := range sortedNames(h.Bindings.Volumes, func(v Volume) bool { return v.Encrypted || v.Network != nil }) {
 		volume := h.Bindings.Volumes[name]
 		if volume.Encrypted {
 			add("luks/"+name, libvirtxml.SecretUsage{Type: "volume"})

@@ -37,7 +37,11 @@ func (g *guest) numa() *libvirtxml.DomainNuma {
 	if own := g.ownNUMANodes(); own != nil || !g.memoryGrows() {
 		return own
 	}
-	return numaElement([]numaNode{{cpus: g.allCPUs(), memory: g.memory().Value}})
+	only := libvirtxml.DomainCell{ID: new(uint), CPUs: "0", Memory: g.memory().Value, Unit: "KiB"}
+	if last := g.maxCPUs() - 1; last > 0 {
+		only.CPUs = fmt.Sprintf("0-%d", last)
+	}
+	return &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{only}}
 }
 
 func (g *guest) allCPUs() cpuset.CPUSet { return between(0, g.maxCPUs()) }

@@ -160,7 +160,7 @@ func (g *guest) panics() []libvirtxml.DomainPanic {
 		switch {
 		case slices.ContainsFunc(out, func(p libvirtxml.DomainPanic) bool { return p.Model == model }):
 			g.fail(field.Duplicate(path.Child("model"), model))
-		case g.supported(path.Child("model"), model, g.arch.panics):
+		case g.supported(path, model, g.arch.panics, "model"):
 			out = append(out, libvirtxml.DomainPanic{Model: model, Alias: abi.Alias(name)})
 		}
 	}
@@ -179,7 +179,7 @@ func (g *guest) sounds() []libvirtxml.DomainSound {
 	if model == "" {
 		model = "ich9" // the API's default
 	}
-	if !g.supported(path.Child("model"), model, g.arch.sounds) {
+	if !g.supported(path, model, g.arch.sounds, "model") {
 		return nil
 	}
 	return []libvirtxml.DomainSound{{Model: model, Alias: abi.Alias(s.Name)}}

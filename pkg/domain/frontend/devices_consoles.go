@@ -92,14 +92,14 @@ func (g *guest) videos() []libvirtxml.DomainVideo {
 // cluster setting changes the guest's video device.
 func (g *guest) videoModel() string {
 	if v := g.dev.Video; v != nil && v.Type != "" {
-		g.supported(g.devPath.Child("video", "type"), v.Type, g.arch.videos)
+		g.supported(g.devPath, v.Type, g.arch.videos, "video", "type")
 		return v.Type
 	}
 	f := g.spec.Domain.Firmware
 	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
 	switch {
 	case g.Frozen != nil && g.Frozen.Video != "" && g.recordsThisBoard():
-		g.supported(g.recordPath().Child("video"), g.Frozen.Video, g.arch.videos)
+		g.supported(g.recordPath(), g.Frozen.Video, g.arch.videos, "video")
 		return g.Frozen.Video
 	case efi && g.spec.Architecture == "amd64" && g.Defaults.EFIVideo != "":
 		return g.Defaults.EFIVideo

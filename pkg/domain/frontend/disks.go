@@ -72,7 +72,9 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	switch {
 	case d.Disk != nil:
 		out.Device, bus, readonly, path = "disk", d.Disk.Bus, d.Disk.ReadOnly, path.Child("disk")
-		address = userAddress{d.Disk.PciAddress, path.Child("pciAddress")}
+		if d.Disk.PciAddress != "" {
+			address = userAddress{d.Disk.PciAddress, path.Child("pciAddress")}
+		}
 	case d.LUN != nil:
 		out.Device, bus, readonly, path = "lun", d.LUN.Bus, d.LUN.ReadOnly, path.Child("lun")
 	case d.CDRom != nil:
@@ -92,14 +94,14 @@ func (g *guest) target(out *libvirtxml.DomainDisk, d *v1.Disk, path *field.Path)
 	if v := g.volumes[d.Name]; readonly || v != nil && v.DownwardMetrics != nil {
 		out.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
-	g.bus(out.Device, bus, path.Child("bus"))
+	g.bus(out.Device, bus, path)
 	return bus, address
 }
 
-// bus checks the bus of a drive. QEMU has no virtio CD-ROM, and passes SCSI commands through on buses scsi and virtio only.
+// bus checks the bus of a drive, whose field is path. QEMU has no virtio CD-ROM, and passes SCSI commands through on buses scsi and virtio only.
 func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 	if bus == "" {
-		g.fail(field.Required(path, ""))
+		g.fail(field.Required(path.Child("bus"), ""))
 		return
 	}
 	buses := g.arch.diskBuses
@@ -108,7 +110,7 @@ func (g *guest) bus(device string, bus v1.DiskBus, path *field.Path) {
 			return (device == "cdrom" && b == "virtio") || (device == "lun" && b != "scsi" && b != "virtio")
 		})
 	}
-	g.supported(path, string(bus), buses)
+	g.supported(path, string(bus), buses, "bus")
 }
 
 // source checks that the disk has a volume. A CD-ROM drive may be empty.

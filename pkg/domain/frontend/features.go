@@ -25,18 +25,18 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 		g.fail(field.Required(path, ""))
 		return out
 	}
-	if g.enabled(&f.ACPI, path.Child("acpi")) {
+	if g.enabled(&f.ACPI, path, "acpi") {
 		out.ACPI = &libvirtxml.DomainFeature{}
 	}
-	out.APIC = g.apic(f.APIC, path.Child("apic"))
-	if state := g.state(f.SMM, path.Child("smm")); state != nil {
+	out.APIC = g.apic(f.APIC, path)
+	if state := g.state(f.SMM, path, "smm"); state != nil {
 		out.SMM = &libvirtxml.DomainFeatureSMM{State: state.State}
 	}
 	if g.remapsInterrupts() {
 		// libvirt requires the IOAPIC in QEMU for an IOMMU that remaps interrupts: the kernel's cannot.
 		out.IOAPIC = &libvirtxml.DomainFeatureIOAPIC{Driver: "qemu"}
 	}
-	out.PVSpinlock = g.state(f.Pvspinlock, path.Child("pvspinlock"))
+	out.PVSpinlock = g.state(f.Pvspinlock, path, "pvspinlock")
 	out.KVM = g.kvm(f)
 	out.HyperV = g.hyperv(f, path)
 	if *out == (libvirtxml.DomainFeatureList{}) {
@@ -45,9 +45,12 @@ func (g *guest) features() *libvirtxml.DomainFeatureList {
 	return out
 }
 
-// enabled returns the state of a feature that is set. Stage 1 has written enabled, so its absence is an error.
-func (g *guest) enabled(f *v1.FeatureState, path *field.Path) bool {
+// enabled returns the state of a feature that is set, whose field is names below path. Stage 1 has written enabled, so its absence is an error.
+func (g *guest) enabled(f *v1.FeatureState, path *field.Path, names ...string) bool {
 	if f.Enabled == nil {
+		for _, name := range names {
+			path = path.Child(name)
+		}
 		g.fail(field.Required(path.Child("enabled"), ""))
 		return false
 	}
@@ -55,16 +58,16 @@ func (g *guest) enabled(f *v1.FeatureState, path *field.Path) bool {
 }
 
 // state returns nil for a feature that is not set, which libvirt leaves to QEMU.
-func (g *guest) state(f *v1.FeatureState, path *field.Path) *libvirtxml.DomainFeatureState {
+func (g *guest) state(f *v1.FeatureState, path *field.Path, names ...string) *libvirtxml.DomainFeatureState {
 	if f == nil {
 		return nil
 	}
-	return &libvirtxml.DomainFeatureState{State: onOff(g.enabled(f, path))}
+	return &libvirtxml.DomainFeatureState{State: onOff(g.enabled(f, path, names...))}
 }
 
 // apic renders endOfInterrupt too, which KubeVirt accepts and ignores.
 func (g *guest) apic(f *v1.FeatureAPIC, path *field.Path) *libvirtxml.DomainFeatureAPIC {
-	if f == nil || !g.enabled(&f.FeatureState, path) {
+	if f == nil || !g.enabled(&f.FeatureState, path, "apic") {
 		return nil
 	}
 	out := &libvirtxml.DomainFeatureAPIC{}
@@ -111,7 +114,7 @@ func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatu
 	}
 	path = path.Child("hyperv")
 	state := func(f *v1.FeatureState, name string) *libvirtxml.DomainFeatureState {
-		return g.state(f, path.Child(name))
+		return g.state(f, path, name)
 	}
 	return &libvirtxml.DomainFeatureHyperV{
 		Mode:            "custom",

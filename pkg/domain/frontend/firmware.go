@@ -71,14 +71,13 @@ func (g *guest) hasBootOrder() bool {
 // loader names the class of firmware and not a file, whose path differs between hosts. efi.secureBoot is true where it is absent, as the API
 // documents. enrolled-keys follows it, as in KubeVirt's autoselection.
 func (g *guest) loader(out *libvirtxml.DomainOS) {
-	path := g.path.Child("firmware", "bootloader")
 	var boot v1.Bootloader
 	if f := g.spec.Domain.Firmware; f != nil && f.Bootloader != nil {
 		boot = *f.Bootloader
 	}
 	switch {
 	case boot.EFI != nil && !g.arch.efi:
-		g.fail(field.Forbidden(path.Child("efi"), "architecture 's390x' has no EFI"))
+		g.fail(field.Forbidden(g.path.Child("firmware", "bootloader", "efi"), "architecture 's390x' has no EFI"))
 	case boot.EFI != nil:
 		secure := yesNo(boot.EFI.SecureBoot == nil || *boot.EFI.SecureBoot)
 		out.Firmware = "efi"
@@ -90,7 +89,7 @@ func (g *guest) loader(out *libvirtxml.DomainOS) {
 			out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
 		}
 	case g.spec.Architecture == "arm64":
-		g.fail(field.Required(path.Child("efi"), "architecture 'arm64' boots through EFI only"))
+		g.fail(field.Required(g.path.Child("firmware", "bootloader", "efi"), "architecture 'arm64' boots through EFI only"))
 	case boot.BIOS != nil && set(boot.BIOS.UseSerial):
 		out.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}
@@ -183,7 +182,7 @@ func (g *guest) knownUUID() string {
 
 // entries pairs names and values and leaves out empty values: QEMU then uses its own, which come with the machine type.
 func entries(pairs ...string) []libvirtxml.DomainSysInfoEntry {
-	var out []libvirtxml.DomainSysInfoEntry
+	out := make([]libvirtxml.DomainSysInfoEntry, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			out = append(out, libvirtxml.DomainSysInfoEntry{Name: pairs[i], Value: pairs[i+1]})

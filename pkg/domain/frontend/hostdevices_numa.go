@@ -39,7 +39,7 @@ func (g *guest) nodesWithDevices() map[int]int {
 
 // numaNodeFor returns the NUMA node of the guest that a new or recorded host device belongs to. It is nil for a device that belongs to none.
 // A device whose node the VMI does not mirror is an error.
-func (p *placement) numaNodeFor(d abi.Device) *uint {
+func (p *placement) numaNodeFor(d *abi.Device) *uint {
 	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByNUMANode || !p.mirroring() || p.pins[d.Key()].address != "" {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (p *placement) numaNodeFor(d abi.Device) *uint {
 }
 
 // guestNodeOf returns the NUMA node of the guest that mirrors the host device's NUMA node; nil if there is none.
-func (p *placement) guestNodeOf(d abi.Device) *uint {
+func (p *placement) guestNodeOf(d *abi.Device) *uint {
 	host, reported := p.Facts.HostDeviceNUMANodes[d.Name]
 	if node, mirrored := p.nodes[host]; d.Kind == "hostdev" && reported && mirrored {
 		return &node

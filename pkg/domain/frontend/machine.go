@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -107,9 +108,8 @@ func (g *guest) osType() *libvirtxml.DomainOSType {
 
 // machine is a versioned machine.type, else the recorded machine, else what the host's table has for the alias, else the alias.
 func (g *guest) machine() string {
-	path := g.path.Child("machine", "type")
 	if g.spec.Domain.Machine == nil || g.spec.Domain.Machine.Type == "" {
-		g.fail(field.Required(path, ""))
+		g.fail(field.Required(g.path.Child("machine", "type"), ""))
 		return ""
 	}
 	wanted := g.spec.Domain.Machine.Type
@@ -119,7 +119,7 @@ func (g *guest) machine() string {
 	if wanted != g.arch.alias {
 		// A vendor's version such as pc-q35-rhel9.4.0 has the family's prefix. i440fx and microvm are other boards, with other buses than those
 		// that Kiln assigns addresses on.
-		err := field.NotSupported(path, wanted, []string{g.arch.alias, g.arch.family + "<version>"})
+		err := field.NotSupported(g.path.Child("machine", "type"), wanted, []string{g.arch.alias, g.arch.family + "<version>"})
 		g.fail(err)
 		return ""
 	}
@@ -168,12 +168,14 @@ func (g *guest) virtio() string {
 	return "virtio-non-transitional"
 }
 
-// supported reports whether a value is one of those that the architecture supports, and adds an error if it is not.
-func (g *guest) supported(path *field.Path, value string, values []string) bool {
-	for _, v := range values {
-		if v == value {
-			return true
-		}
+// supported reports whether the value of the field names below path is one of those that the architecture supports, and adds an error if it is not. The
+// path is built only then.
+func (g *guest) supported(path *field.Path, value string, values []string, names ...string) bool {
+	if slices.Contains(values, value) {
+		return true
+	}
+	for _, name := range names {
+		path = path.Child(name)
 	}
 	if len(values) == 0 {
 		g.fail(field.Forbidden(path, fmt.Sprintf("architecture '%s' does not support it", g.spec.Architecture)))

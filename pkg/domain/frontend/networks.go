@@ -26,7 +26,7 @@ func null() *libvirtxml.DomainInterfaceSource {
 }
 
 func (g *guest) interfaces() []libvirtxml.DomainInterface {
-	var out []libvirtxml.DomainInterface
+	out := make([]libvirtxml.DomainInterface, 0, len(g.dev.Interfaces))
 	path := g.devPath.Child("interfaces")
 	for i := range g.dev.Interfaces {
 		n := &g.dev.Interfaces[i]
@@ -49,7 +49,7 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	if model == "" {
 		model = v1.VirtIO // the API's default
 	}
-	g.supported(path.Child("model"), model, g.arch.nicModels)
+	g.supported(path, model, g.arch.nicModels, "model")
 	out := libvirtxml.DomainInterface{
 		Source: null(),
 		MAC:    g.mac(n, path),

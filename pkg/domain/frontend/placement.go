@@ -60,7 +60,8 @@ func (g *guest) checkName(name string, path *field.Path) {
 // called 'default', and libvirt requires unique aliases. The record is by kind and name, so no address depends on the alias.
 func (p *placement) qualifyAliases() {
 	aliases, keys := make(map[string]bool, len(p.devices)), make(map[string]bool, len(p.devices))
-	for _, d := range p.devices {
+	for i := range p.devices {
+		d := &p.devices[i]
 		if d.Alias == nil || *d.Alias == nil {
 			continue
 		}
@@ -76,7 +77,7 @@ func (p *placement) qualifyAliases() {
 }
 
 // pathOf returns the path of a device in the spec, or spec.domain.devices for a device without a field.
-func (p *placement) pathOf(d abi.Device) *field.Path {
+func (p *placement) pathOf(d *abi.Device) *field.Path {
 	if pin, ok := p.pins[d.Key()]; ok && pin.path != nil {
 		return pin.path
 	}
@@ -101,22 +102,24 @@ func targetPrefix(bus string) string {
 }
 
 // numbered numbers the devices that match: by the record, else with the lowest free number. number reads the number of a recorded address.
-func (p *placement) numbered(match func(abi.Device) bool, number func(record.Address) (uint, bool)) iter.Seq2[abi.Device, uint] {
+func (p *placement) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) iter.Seq2[*abi.Device, uint] {
+	var matching []*abi.Device
 	var keys []string
 	frozen := map[string]uint{}
-	for _, d := range p.devices {
+	for i := range p.devices {
+		d := &p.devices[i]
 		if !match(d) {
 			continue
 		}
-		keys = append(keys, d.Key())
+		matching, keys = append(matching, d), append(keys, d.Key())
 		if n, ok := number(p.recorded(d.Key())); ok {
 			frozen[d.Key()] = n
 		}
 	}
 	places := address.Numbers(keys, frozen, 0)
-	return func(yield func(abi.Device, uint) bool) {
-		for _, d := range p.devices {
-			if n, ok := places[d.Key()]; ok && !yield(d, n) {
+	return func(yield func(*abi.Device, uint) bool) {
+		for _, d := range matching {
+			if !yield(d, places[d.Key()]) {
 				return
 			}
 		}
@@ -126,7 +129,7 @@ func (p *placement) numbered(match func(abi.Device) bool, number func(record.Add
 // targetNames gives disks their target names. A disk that is added takes a free name and moves no other disk.
 func (p *placement) targetNames() {
 	for _, prefix := range []string{"vd", "sd"} {
-		match := func(d abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
+		match := func(d *abi.Device) bool { return d.Disk != nil && targetPrefix(d.Bus) == prefix }
 		number := func(a record.Address) (uint, bool) {
 			target, err := address.ParseTarget(a.Target)
 			return target.Number, err == nil && target.Prefix == prefix
@@ -145,7 +148,7 @@ func (p *placement) driveAddresses() {
 
 // units assigns the disks of one bus to its controllers, size disks to each, and returns the number of controllers.
 func (p *placement) units(bus string, size uint) uint {
-	match := func(d abi.Device) bool { return d.Disk != nil && d.Bus == bus }
+	match := func(d *abi.Device) bool { return d.Disk != nil && d.Bus == bus }
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseDrive(a.Drive)
 		n, ok := at.Number(size)
@@ -160,7 +163,7 @@ func (p *placement) units(bus string, size uint) uint {
 	return controllers
 }
 
-func onUSB(d abi.Device) bool {
+func onUSB(d *abi.Device) bool {
 	return d.Bus == "usb" || (d.Hostdev != nil && d.Hostdev.SubsysUSB != nil)
 }
 
@@ -182,7 +185,7 @@ func (p *placement) usbAddresses() {
 
 // channelPorts assigns a port of a virtio-serial controller to each channel.
 func (p *placement) channelPorts() {
-	match := func(d abi.Device) bool { return d.Kind == "channel" }
+	match := func(d *abi.Device) bool { return d.Kind == "channel" }
 	number := func(a record.Address) (uint, bool) {
 		at, err := address.ParseSerial(a.Serial)
 		return at.Number(), err == nil

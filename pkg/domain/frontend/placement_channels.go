@@ -14,8 +14,9 @@ func (p *placement) ccwAddresses() {
 	const virtual = 0xfe
 	var keys []string
 	frozen := map[string]uint{}
-	var devices, functions []abi.Device
-	for _, d := range p.devices {
+	var devices, functions []*abi.Device
+	for i := range p.devices {
+		d := &p.devices[i]
 		_, ok := p.pciRequest(d)
 		switch {
 		case !ok && d.Kind != "video" || d.Hostdev != nil && d.Model == "vfio-ap": // a crypto matrix has no address
@@ -38,7 +39,7 @@ func (p *placement) ccwAddresses() {
 }
 
 // onPCI reports whether a device is a zPCI function: one with pciAddress, a PCI host device, or an interface whose model is not virtio.
-func (p *placement) onPCI(d abi.Device) bool {
+func (p *placement) onPCI(d *abi.Device) bool {
 	switch {
 	case p.pins[d.Key()].address != "":
 		return true
@@ -50,7 +51,7 @@ func (p *placement) onPCI(d abi.Device) bool {
 
 // zpciAddresses puts the functions on the only PCI bus. Slot, UID and FID of a function are one number, so that they are unique and do not
 // change when another device is added or removed; libvirt would number UID and FID in the order of the devices.
-func (p *placement) zpciAddresses(functions []abi.Device) {
+func (p *placement) zpciAddresses(functions []*abi.Device) {
 	topology := address.PCIe{Reserved: address.Reserved[p.spec.Architecture], Frozen: map[string]string{}}
 	requests := make([]address.Device, len(functions))
 	for i, d := range functions {

@@ -81,7 +81,7 @@ var conventional = map[string]bool{
 }
 
 // pciRequest returns what a device needs of the PCI topology. It reports false for a device that is not on PCI.
-func (p *placement) pciRequest(d abi.Device) (address.Device, bool) {
+func (p *placement) pciRequest(d *abi.Device) (address.Device, bool) {
 	out := address.Device{Key: d.Key(), Path: p.pathOf(d), Pin: p.pins[d.Key()].address}
 	switch {
 	case conventional[d.Model] || p.flat():
@@ -119,7 +119,7 @@ func (p *placement) pciRequest(d abi.Device) (address.Device, bool) {
 	return out, false
 }
 
-func (p *placement) controllerPlace(out address.Device, d abi.Device) (address.Device, bool) {
+func (p *placement) controllerPlace(out address.Device, d *abi.Device) (address.Device, bool) {
 	switch d.Controller.Type {
 	case "usb":
 		return out, d.Model != "none"
@@ -143,8 +143,8 @@ func (p *placement) pciAddresses() {
 	if topology.Flat {
 		slices.SortStableFunc(p.devices, autoPlacedLast)
 	}
-	for i, d := range p.devices {
-		if request, ok := p.pciRequest(d); ok {
+	for i := range p.devices {
+		if request, ok := p.pciRequest(&p.devices[i]); ok {
 			requests, requesters = append(requests, request), append(requesters, &p.devices[i])
 		}
 	}

@@ -63,7 +63,8 @@ func (p *placement) reassignExpanders(t address.PCIe) {
 		e.NUMANode = nil
 		t.Expanders[index] = e
 	}
-	for _, d := range p.devices {
+	for i := range p.devices {
+		d := &p.devices[i]
 		at, err := address.ParsePCI(p.recorded(d.Key()).PCI)
 		if err != nil {
 			continue
