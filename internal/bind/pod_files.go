@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -47,7 +48,8 @@ func (p *Pod) fileImage(volume, path, label string) (source, error) {
 	if err := tree.collect(".", files); err != nil {
 		return source{}, err
 	}
-	return image(path, label, files)
+	content, err := namedISO(label, files)
+	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: content}}, err
 }
 
 // Bounds of a volume of files: a ConfigMap or Secret has at most 1 MiB, in keys and values together.
