@@ -6,9 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -98,7 +96,7 @@ func (c *Controller) release(ctx context.Context, s seen) error {
 // created, and had no answer for.
 func (c *Controller) part(ctx context.Context, s seen) (o outcome, err error) {
 	if s.pod == nil {
-		now, err := get(ctx, c.Live, types.NamespacedName{Namespace: s.key.Namespace, Name: pod.Name(s.key.Name)}, &corev1.Pod{})
+		now, err := get(ctx, c.Live, podOf(s.key), &corev1.Pod{})
 		if err != nil {
 			return o, err
 		}
@@ -113,15 +111,17 @@ func (c *Controller) part(ctx context.Context, s seen) (o outcome, err error) {
 
 // finish gives a VMI its final phase. A recorded pod that the cache has not is looked up: the cache may lag behind.
 func (c *Controller) finish(ctx context.Context, s seen) (o outcome, err error) {
-	if s.situation().hadPod && (s.pod == nil || !recorded(s.vmi, s.pod.UID)) {
-		now, err := get(ctx, c.Live, types.NamespacedName{Namespace: s.key.Namespace, Name: pod.Name(s.key.Name)}, &corev1.Pod{})
+	if s.pod != nil && !recorded(s.vmi, s.pod.UID) {
+		s.pod = nil // somebody else's says nothing about this guest
+	}
+	if s.pod == nil && len(s.vmi.Status.ActivePods) > 0 {
+		now, err := get(ctx, c.Live, podOf(s.key), &corev1.Pod{})
 		if err != nil {
 			return o, err
 		}
 		if now != nil && recorded(s.vmi, now.UID) {
 			return outcome{after: conflictRetry}, nil
 		}
-		s.pod = nil
 	}
 	// The launcher reports the end and then ends: the cache may have its pod's end, and lack its report.
 	if s.guest, err = get(ctx, c.Live, s.key, &v1alpha1.GuestPod{}); err != nil {

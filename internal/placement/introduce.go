@@ -47,7 +47,7 @@ func (c *Controller) policy(ctx context.Context, s seen) (*v1alpha1.HostPolicy, 
 		return nil, nil, err
 	}
 	if node == nil {
-		return nil, nil, later("the node of the pod is not in the cache yet")
+		return nil, &condition.Cause{Reason: v1alpha1.ReasonNodeLost, Message: fmt.Sprintf("there is no node '%s'", s.pod.Spec.NodeName)}, nil
 	}
 	profiles, err := hostprofile.All(ctx, c.Client)
 	if err != nil {

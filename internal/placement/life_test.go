@@ -146,6 +146,16 @@ func TestPodsOfOthers(t *testing.T) {
 		}
 		if c.refused {
 			on.refusedFor(c.why, v1alpha1.ReasonNameTaken, podKey.Name)
+			on.must(on.WithWatch.Delete(t.Context(), on.vmi()))
+			on.onStatus = func(object client.Object) {
+				if vmi, is := object.(*v1.VirtualMachineInstance); is && len(vmi.Status.ActivePods) > 0 {
+					t.Errorf("%s: the pod counts at the end: %v", c.why, vmi.Status.ActivePods)
+				}
+			}
+			if on.step(); on.vmi() != nil || on.pod() == nil {
+				t.Errorf("%s: VMI %v, pod %v after its deletion", c.why, on.vmi(), on.pod())
+			}
+			continue
 		}
 		if !c.stays && len(on.vmi().Status.ActivePods) != 1 {
 			t.Errorf("%s: the VMI has no pod of its own", c.why)

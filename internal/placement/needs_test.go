@@ -3,6 +3,7 @@ package placement
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -206,5 +207,13 @@ func TestHostPolicy(t *testing.T) {
 	on.refusedFor("two profiles differ", v1alpha1.ReasonNotRenderable, "HostProfiles 'one' and 'two'")
 	if on.guest() != nil {
 		t.Error("there is a GuestPod without a policy")
+	}
+	on = newCluster(t, guestless())
+	on.step()
+	on.bind("n3")
+	result := on.step()
+	on.refusedFor("a node that was deleted", v1alpha1.ReasonNodeLost, "there is no node 'n3'")
+	if on.guest() != nil || result.RequeueAfter < time.Second {
+		t.Errorf("GuestPod %v, again after %s", on.guest(), result.RequeueAfter)
 	}
 }

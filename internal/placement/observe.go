@@ -29,7 +29,7 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (s s
 	if s.vmi, err = get(ctx, c.Client, key, &v1.VirtualMachineInstance{}); err != nil {
 		return s, err
 	}
-	if s.pod, err = get(ctx, c.Client, types.NamespacedName{Namespace: key.Namespace, Name: pod.Name(key.Name)}, &corev1.Pod{}); err != nil {
+	if s.pod, err = get(ctx, c.Client, podOf(key), &corev1.Pod{}); err != nil {
 		return s, err
 	}
 	if s.guest, err = get(ctx, c.Client, key, &v1alpha1.GuestPod{}); err != nil {
@@ -41,6 +41,11 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (s s
 	node, err := get(ctx, c.Client, types.NamespacedName{Name: s.pod.Spec.NodeName}, &corev1.Node{})
 	s.nodeOut = node != nil && outOfService(node)
 	return s, err
+}
+
+// podOf returns the key of the pod of a VMI.
+func podOf(vmi types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: vmi.Namespace, Name: pod.Name(vmi.Name)}
 }
 
 // get returns an object, nil if it does not exist.

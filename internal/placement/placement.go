@@ -45,6 +45,8 @@ const (
 	workers = 8
 	// conflictRetry is the time after which a write that lost a race is repeated. The other write arrives as an event, but may have arrived already.
 	conflictRetry = 50 * time.Millisecond
+	// soon is the time after which a step is repeated that waits for what another process is about to do.
+	soon = time.Second
 )
 
 // later is the error of a step that is to be repeated in a moment.
@@ -71,7 +73,10 @@ func (o *outcome) again(after time.Duration) {
 // errors are logged and counted, and a lost race is nobody's fault.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	o, err := c.reconcile(ctx, request.NamespacedName)
-	if errors.As(err, new(later)) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if errors.As(err, new(later)) {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: o.after}, err

@@ -86,6 +86,9 @@ func (c *Controller) ensure(ctx context.Context, wanted client.Object, vmi *v1.V
 		if err := c.delete(ctx, found); err != nil {
 			return nil, err
 		}
+		if err := c.Live.Create(ctx, wanted); !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
 		return nil, later("that of another guest is being deleted")
 	}
 	return taken(kind, wanted.GetName()), nil

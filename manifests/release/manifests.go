@@ -63,5 +63,12 @@ func (r release) rendered(dir string) ([]byte, error) {
 			return nil, err
 		}
 	}
+	launcher := imagetag.Filter{ImageTag: types.Image{Name: "kiln-launcher", NewTag: r.from.Version}, FsSlice: types.FsSlice{launcherImage}}
+	if err := objects.ApplyFilter(launcher); err != nil {
+		return nil, err
+	}
 	return objects.AsYaml()
 }
+
+// launcherImage is where the controller is told the image of the pods of guests: in a variable.
+var launcherImage = types.FieldSpec{Path: "spec/template/spec/containers/env/value"}

@@ -93,6 +93,9 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	install := string(read(t, folder, "install-rotation.yaml"))
+	if !strings.Contains(install, "name: LAUNCHER_IMAGE\n          value: kiln-launcher:v0.1.0\n") {
+		t.Error("the image of the launcher has another version")
+	}
 	if strings.Count(install, "image: kiln:v0.1.0\n") != 2 || strings.Contains(install, "image: kiln\n") {
 		t.Error("install-rotation.yaml does not name the image of the release")
 	}
