@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,21 +62,36 @@ func (f Folders) ownershipIn(name string) (set *bool, err error) {
 	for _, pattern := range config.Imports {
 		// Of the machine's paths those alone can be read that are below the folder which is mounted.
 		relative := strings.TrimPrefix(pattern, "/etc/containerd/")
-		files, err := filepath.Glob(filepath.Join(f.Containerd, relative))
+		if filepath.IsAbs(relative) {
+			return nil, fmt.Errorf("config.toml imports %s", pattern)
+		}
+		here, err := f.ownershipInAll(relative)
 		if err != nil {
 			return nil, err
 		}
-		for _, file := range files {
-			if file, err = filepath.Rel(f.Containerd, file); err != nil {
-				return nil, err
-			}
-			here, err := f.ownershipIn(file)
-			if err != nil {
-				return nil, err
-			}
-			if here != nil {
-				set = here
-			}
+		if here != nil {
+			set = here
+		}
+	}
+	return set, nil
+}
+
+// ownershipInAll reads the files of a pattern.
+func (f Folders) ownershipInAll(pattern string) (set *bool, err error) {
+	files, err := filepath.Glob(filepath.Join(f.Containerd, pattern))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if file, err = filepath.Rel(f.Containerd, file); err != nil {
+			return nil, err
+		}
+		here, err := f.ownershipIn(file)
+		if err != nil {
+			return nil, err
+		}
+		if here != nil {
+			set = here
 		}
 	}
 	return set, nil

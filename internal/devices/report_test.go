@@ -113,6 +113,10 @@ func TestFindings(t *testing.T) {
 			write(t, filepath.Join(f.Containerd, "conf.d/kiln.toml"),
 				"[plugins.'io.containerd.grpc.v1.cri']\ndevice_ownership_from_security_context = true\n")
 		}, "True", "nothing is missing", true},
+		{"an imported file elsewhere", good, func(t *testing.T, f *Folders) {
+			write(t, filepath.Join(f.Containerd, "config.toml"), "imports = ['/opt/a.toml']\n")
+		}, "True", "containerd: whether device_ownership_from_security_context is set is unknown: config.toml imports /opt/a.toml; " +
+			"without it block volumes belong to root, and no guest with one starts", true},
 		{"a configuration elsewhere", good, func(t *testing.T, f *Folders) { f.Containerd = "/nowhere" }, "True",
 			"containerd: whether device_ownership_from_security_context is set is unknown: open /nowhere/config.toml: no such file or directory; " +
 				"without it block volumes belong to root, and no guest with one starts", true},
