@@ -40,7 +40,8 @@ func (g *guests) add(flags *pflag.FlagSet) {
 		"' gives them the pod's address, on nodes with label kilnvm.io/passt; '"+string(pod.Slirp)+"' works on each node, and nothing reaches the guest")
 	flags.BoolVar(&g.taps, "guest-taps", false, "declare that the NetworkAttachmentDefinitions of Multus give pods tap devices of user 107; without it "+
 		"such networks are refused")
-	flags.BoolVar(&g.locked, "guest-locked-memory", false, "declare that containers of the nodes may lock memory without a limit; without it host devices are refused")
+	flags.BoolVar(&g.locked, "guest-locked-memory", false, "declare that containers of the nodes may lock memory without a limit; "+
+		"without it host devices are refused")
 }
 
 // settings returns what the flags say of pods, or what is wrong with them.

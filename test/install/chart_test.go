@@ -55,6 +55,17 @@ func TestChartIsTheManifests(t *testing.T) {
 			rotation + "images: [{name: kiln, newName: registry.example.org/kiln, newTag: v1}]\n",
 		},
 		{
+			"guests on bare machines", "runtime=node", rotation + "components: [%[1]s/runtime-node]\n",
+		},
+		{
+			"the pods of guests", "launcher.image.repository=registry.example.org/launcher,launcher.image.tag=v1,launcher.network=slirp," +
+				"launcher.image.pullSecrets[0].name=one,launcher.image.pullSecrets[1].name=two",
+			rotation + "patches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: '--launcher-pull-secrets=one,two'}\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: registry.example.org/launcher:v1}\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/4/value, value: slirp}\n",
+		},
+		{
 			"what a Deployment of the webhook may have besides",
 			"image.pullPolicy=IfNotPresent,webhook.replicas=3,webhook.nodeSelector.a=b,webhook.tolerations[0].key=x,priorityClassName=high,logLevel=debug",
 			rotation + "patches:\n- target: {kind: Deployment, name: kiln-webhook}\n  patch: |\n" +
@@ -257,6 +268,11 @@ func add(t *testing.T, objects map[string]any, document string) {
 	if spec, _ := object["spec"].(map[string]any); object["kind"] == "Deployment" || object["kind"] == "DaemonSet" {
 		container := spec["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 		container["image"] = strings.TrimSuffix(container["image"].(string), ":latest")
+		for _, variable := range container["env"].([]any) {
+			if variable := variable.(map[string]any); variable["name"] == "LAUNCHER_IMAGE" {
+				variable["value"] = strings.TrimSuffix(variable["value"].(string), ":latest")
+			}
+		}
 	}
 	namespace, _ := metadata["namespace"].(string)
 	id := fmt.Sprintf("%s %s/%s", object["kind"], namespace, metadata["name"])
