@@ -55,7 +55,8 @@ func guestCommand() *cobra.Command {
 	flags.StringVar(&o.namespace, "namespace", os.Getenv(pod.EnvNamespace), "namespace of pod and VMI; POD_NAMESPACE if that is set")
 	flags.StringVar(&o.podUID, "pod-uid", os.Getenv(pod.EnvPodUID), "UID of this pod; POD_UID if that is set")
 	flags.StringVar(&o.node, "node-name", os.Getenv(pod.EnvNode), "name of the node, for messages; NODE_NAME if that is set")
-	flags.StringVar(&o.network, "network", string(pod.Passt), "how the guest reaches the network of the pod: 'passt' gives it the pod's addresses, 'slirp' is QEMU's own NAT")
+	flags.StringVar(&o.network, "network", string(pod.Passt),
+		"how the guest reaches the network of the pod: 'passt' gives it the pod's addresses, 'slirp' is QEMU's own NAT")
 	flags.BoolVar(&o.emulate, "emulate", false, "emulate CPUs instead of using KVM (developerConfiguration.useEmulation)")
 	flags.StringVar(&o.libvirtd, "libvirtd", "/usr/sbin/libvirtd", "path of the libvirt daemon")
 	flags.StringVar(&o.root, "root", "/", "folder that the volumes of the pod and the launcher's own folder are below")

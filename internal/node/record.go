@@ -51,7 +51,8 @@ func awaitHardware(vmi *v1.VirtualMachineInstance) error {
 	if alreadyReported || time.Since(claimedAt(vmi)) < retryInterval {
 		return errHardwareAwaited
 	}
-	return &guest.Refusal{Reason: v1alpha1.ReasonHardwareAwaited, Message: fmt.Sprintf("Kiln's controller has not named this VMI in the status of GuestHardware '%s'; is the controller running?", vmi.Name)}
+	return &guest.Refusal{Reason: v1alpha1.ReasonHardwareAwaited, Message: fmt.Sprintf(
+		"Kiln's controller has not named this VMI in the status of GuestHardware '%s'; is the controller running?", vmi.Name)}
 }
 
 // claimedAt returns when this machine claimed the VMI, by its own clock.
@@ -79,7 +80,8 @@ func (n *Node) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardwar
 	changed := hardware.DeepCopy()
 	changed.Spec.Hardware = &rendered
 	if err = n.Update(ctx, changed); apierrors.IsInvalid(err) || condition.Oversized(err) {
-		return &guest.Refusal{Reason: v1alpha1.ReasonNotRecordable, Message: fmt.Sprintf("GuestHardware '%s' cannot hold the hardware record (%d bytes of JSON): %v", hardware.Name, len(now), err)}
+		return &guest.Refusal{Reason: v1alpha1.ReasonNotRecordable, Message: fmt.Sprintf(
+			"GuestHardware '%s' cannot hold the hardware record (%d bytes of JSON): %v", hardware.Name, len(now), err)}
 	}
 	return err
 }
