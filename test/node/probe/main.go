@@ -41,7 +41,7 @@ func run(args []string) error {
 	case len(args) == 1 && args[0] == "isolate":
 		return isolate()
 	}
-	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, touch FILE, or guest DEVICE...", args)
+	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, guest DEVICE..., or touch FILE", args)
 }
 
 // serve answers with the name of the pod, over TLS where a certificate is given.
