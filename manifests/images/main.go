@@ -3,8 +3,8 @@
 //
 //	go run ./manifests/images -o bin/images kiln launcher
 //
-// writes bin/images/kiln.tar with the image docker.io/library/kiln:VERSION, and likewise launcher.tar. 'ctr images import', 'skopeo copy oci-archive:' and
-// 'podman load' read them. Packages of Debian for the launcher stay unpacked in bin/images/cache.
+// writes bin/images/kiln.tar with the image docker.io/library/kiln:VERSION, and launcher.tar with kiln-launcher:VERSION. 'ctr images import',
+// 'skopeo copy oci-archive:' and 'podman load' read them. Packages of Debian for the launcher stay unpacked in bin/images/cache.
 package main
 
 import (
@@ -34,6 +34,9 @@ var images = map[string]func(ctx context.Context, from programs.Sources, p progr
 	},
 	"launcher": launcher.Image,
 }
+
+// repositories are the names by which manifests/controller and manifests/devices use the images.
+var repositories = map[string]string{"kiln": "kiln", "launcher": "kiln-launcher"}
 
 // options are the flags.
 type options struct {
@@ -126,7 +129,7 @@ func writeOne(ctx context.Context, o options, from programs.Sources, name string
 		built = append(built, image)
 	}
 	file := filepath.Join(o.out, name+".tar")
-	reference := "docker.io/library/" + name + ":" + from.Version
+	reference := "docker.io/library/" + repositories[name] + ":" + from.Version
 	if err := archive.Write(file, reference, built...); err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func install(ctx context.Context, dir string) error {
 // kustomization installs Kiln with the images of this tree. Guests are emulated: on some machines a guest hangs under KVM.
 const kustomization = `
 resources: [%[1]s/overlays/rotation]
-images: [{name: kiln, newTag: %[2]s}, {name: kiln-launcher, newName: launcher, newTag: %[2]s}]
+images: [{name: kiln, newTag: %[2]s}, {name: kiln-launcher, newTag: %[2]s}]
 configMapGenerator:
 - {name: kiln-configuration, namespace: kiln-system, literals: ["kubevirt.yaml={developerConfiguration: {useEmulation: true}}"]}
 patches:
@@ -125,7 +125,7 @@ patches:
 - target: {kind: Deployment, name: kiln-controller}
   patch: |
     - {op: test, path: /spec/template/spec/containers/0/env/3/name, value: LAUNCHER_IMAGE}
-    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: docker.io/library/launcher:%[2]s} # kustomize's images do not reach it
+    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: kiln-launcher:%[2]s} # kustomize's images do not reach it
 - target: {kind: Deployment, name: kiln-.*}
   patch: |
     - {op: replace, path: /spec/replicas, value: 1} # two cores
