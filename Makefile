@@ -4,6 +4,8 @@ CORPUS ?=
 LOAD ?=
 PROPS ?= 2000
 FUZZTIME ?= 1m
+# One image of manifests/images, or all of them.
+IMAGE ?=
 # What 'make faults' runs beside this tree: the last commit before controllers and webhooks of different versions had a test.
 OLD ?= d98fae3
 RATE ?= 30
@@ -95,8 +97,8 @@ bench: ## time and memory beside their limits in the same run, into bin/bench.tx
 	@mkdir -p bin
 	set -o pipefail; go test -run '^$$' -bench . -benchmem -count 5 ./test/bench | tee bin/bench.txt
 
-image: ## the image 'kiln' for this machine, as the OCI archive bin/images/kiln.tar
-	go run ./manifests/images -o bin/images -version '$(VERSION)' kiln
+image: ## the images 'kiln' and 'launcher' for this machine, as OCI archives in bin/images [IMAGE=name]
+	go run ./manifests/images -o bin/images -version '$(VERSION)' $(IMAGE)
 
 release: ## bin/release: static programs, image archive, chart, install manifests, materials (CycloneDX), SHA256SUMS
 	go run ./manifests/release -o bin/release -version '$(VERSION)'

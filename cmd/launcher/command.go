@@ -33,7 +33,7 @@ type options struct {
 func root() *cobra.Command {
 	o := &options{Process: command.Process{Health: "0", Metrics: "0"}}
 	cmd := &cobra.Command{
-		Use: "launcher", Short: "Render the libvirt documents of admitted VMIs, and run VMIs on this machine",
+		Use: "launcher", Short: "Run the guest of a pod, or VMIs of a machine, and render the libvirt documents of admitted VMIs",
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	hostname, _ := os.Hostname()
@@ -45,7 +45,7 @@ func root() *cobra.Command {
 	flags.StringToStringVar(&o.labels, "labels", nil,
 		"labels of this machine besides "+corev1.LabelHostname+", matched by spec.nodeSelector of VMIs and HostProfiles")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	cmd.AddCommand(nodeCommand(o), renderCommand(o), captureCommand(o))
+	cmd.AddCommand(guestCommand(), probeCommand(), nodeCommand(o), renderCommand(o), captureCommand(o))
 	return cmd
 }
 

@@ -1,21 +1,26 @@
-// Command launcher renders the libvirt documents of admitted VMIs, and runs those of its machine. It is built from internal/node (claims and phases),
-// internal/hypervisor (libvirt) and internal/bind (what the machine gives to a start); this package has flags and output alone.
+// Command launcher runs the guest of a pod, or the VMIs of a machine, and renders their libvirt documents. It is built from internal/guest (the life of one
+// guest), internal/node (claims and phases of a machine), internal/hypervisor (libvirt) and internal/bind (what pod or machine gives to a start); this
+// package has flags and output alone.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/kilnvm/kiln/internal/version"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// main ends with exitStatus. A first SIGTERM or SIGINT ends the context of the command, a second one the process.
+// main ends with exitStatus. A first SIGTERM or SIGINT ends the context of the command, a second one the process, but for 'guest'.
 func main() {
 	// The flags of controller-runtime's kubeconfig are registered by its import; root adds them.
 	cmd := root()
 	version.Add(cmd)
-	err := cmd.ExecuteContext(ctrl.SetupSignalHandler())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ctx, stop) // the next signal has its usual effect
+	err := cmd.ExecuteContext(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}

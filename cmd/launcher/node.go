@@ -25,6 +25,8 @@ import (
 func nodeCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Claim, define, start, stop and report the VMIs of this machine",
+		Long: "Claim, define, start, stop and report the VMIs of this machine, outside of any pod. It is for one machine of one tenant: it separates no tenants,\n" +
+			"and knows neither storage classes nor the networks of the cluster. In a cluster, Kiln's controller makes a pod for each VMI ('launcher guest').",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return failed(command.Stopped(cmd.Context(), o.runNode(cmd.Context())))

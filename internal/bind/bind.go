@@ -1,5 +1,5 @@
 // Package bind finds or creates what a VMI needs of its machine: kernel, firmware, volumes, images, network interfaces, configuration data and
-// keys. Only this package produces backend.Bindings for a start. It serves bare machines.
+// keys. Only this package produces backend.Bindings for a start. BareMachine serves machines outside of any pod, Pod serves the pod of one guest.
 package bind
 
 import (
@@ -92,9 +92,9 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	if err := makeFolders(folder, sockets, qemu); err != nil {
 		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}
-	volumes, values, wrongVolumes := h.volumes(ctx, vmi)
-	nics, wrongNICs := h.nics(vmi.Spec.Domain.Devices.Interfaces)
-	boot, wrongBoot := h.kernelBoot(vmi.Spec.Domain.Firmware)
+	volumes, values, wrongVolumes := bindVolumes(ctx, vmi.Spec.Volumes, func(volume v1.Volume) (source, error) { return h.source(ctx, vmi, volume) })
+	nics, wrongNICs := bindNICs(vmi.Spec.Domain.Devices.Interfaces, h.nic)
+	boot, wrongBoot := bootFiles(vmi.Spec.Domain.Firmware, h.Volumes.image)
 	firmware, wrongFirmware := firmwareFiles(ctx, vmi, folder)
 	tpm, wrongTPM := h.tpm(vmi)
 	if tpm.key != nil {

@@ -3,6 +3,7 @@ package bind
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,6 +40,15 @@ func measured(volume backend.Volume) (backend.Volume, error) {
 		volume.LogicalBlock, volume.PhysicalBlock, volume.DiscardGranularity = size, size, size
 	}
 	return volume, nil
+}
+
+// available returns the free bytes of a folder's file system.
+func available(dir string) (int64, error) {
+	var system unix.Statfs_t
+	if err := unix.Statfs(dir, &system); err != nil {
+		return 0, err
+	}
+	return int64(min(system.Bavail, math.MaxInt64/uint64(system.Bsize)) * uint64(system.Bsize)), nil //nolint:gosec // bounded, and block sizes are positive
 }
 
 // measuredDevice reads what the kernel's block layer reports: /sys/block/DISK/queue, described in its sysfs-block ABI document.

@@ -12,35 +12,62 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// noCloud describes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data,
-// user-data and network-config. The instance id is the VMI's name and namespace, because a new id makes
-// cloud-init run as at a first boot.
-func noCloud(path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCloudSource) (source, error) {
+// cloudData is what a cloud-init volume gives to the guest, wherever it comes from.
+type cloudData struct{ user, network string }
+
+// inlineNoCloud describes the ISO of a volume whose data is in the VMI.
+func inlineNoCloud(path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCloudSource) (source, error) {
 	if data.UserDataSecretRef != nil || data.NetworkDataSecretRef != nil {
 		return source{}, fmt.Errorf("cloud-init data from a Secret is not supported on a bare machine; use userData and networkData")
 	}
-	userData, err := text(data.UserData, data.UserDataBase64)
-	if err != nil {
-		return source{}, fmt.Errorf("userDataBase64: %w", err)
-	}
-	networkData, err := text(data.NetworkData, data.NetworkDataBase64)
-	if err != nil {
-		return source{}, fmt.Errorf("networkDataBase64: %w", err)
-	}
-	hostname := vmi.Spec.Hostname // the same precedence as in KubeVirt's SanitizeHostname
-	if hostname == "" {
-		hostname, _, _ = strings.Cut(vmi.Name, ".")
-	}
-	metaData, err := yaml.Marshal(map[string]string{"instance-id": vmi.Name + "." + vmi.Namespace, "local-hostname": hostname})
+	given, err := inline(data)
 	if err != nil {
 		return source{}, err
 	}
-	files := map[string]string{"meta-data": string(metaData), "user-data": userData}
-	if networkData != "" {
-		files["network-config"] = networkData
+	return noCloud(path, vmi, given)
+}
+
+// inline returns the data that a volume has in the VMI itself.
+func inline(data *v1.CloudInitNoCloudSource) (given cloudData, err error) {
+	if given.user, err = text(data.UserData, data.UserDataBase64); err != nil {
+		return given, fmt.Errorf("userDataBase64: %w", err)
 	}
-	image, err := iso("cidata", files)
-	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: image}}, err // user data often holds a password
+	if given.network, err = text(data.NetworkData, data.NetworkDataBase64); err != nil {
+		return given, fmt.Errorf("networkDataBase64: %w", err)
+	}
+	return given, nil
+}
+
+// noCloud describes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data,
+// user-data and network-config. The instance id is the VMI's name and namespace, because a new id makes
+// cloud-init run as at a first boot.
+func noCloud(path string, vmi *v1.VirtualMachineInstance, data cloudData) (source, error) {
+	metaData, err := yaml.Marshal(map[string]string{"instance-id": instanceID(vmi), "local-hostname": hostname(vmi)})
+	if err != nil {
+		return source{}, err
+	}
+	files := map[string]string{"meta-data": string(metaData), "user-data": data.user}
+	if data.network != "" {
+		files["network-config"] = data.network
+	}
+	return image(path, "cidata", files)
+}
+
+func instanceID(vmi *v1.VirtualMachineInstance) string { return vmi.Name + "." + vmi.Namespace }
+
+// hostname has the precedence of KubeVirt's SanitizeHostname.
+func hostname(vmi *v1.VirtualMachineInstance) string {
+	if vmi.Spec.Hostname != "" {
+		return vmi.Spec.Hostname
+	}
+	name, _, _ := strings.Cut(vmi.Name, ".")
+	return name
+}
+
+// image describes an ISO at path. Its files often hold passwords.
+func image(path, label string, files map[string]string) (source, error) {
+	content, err := iso(label, files)
+	return source{Volume: backend.Volume{Path: path, Format: "raw"}, file: file{path: path, content: content}}, err
 }
 
 // text returns a field of NoCloud, which is either plain or in base64. Admission has refused a VMI with both.

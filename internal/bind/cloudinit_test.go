@@ -114,7 +114,7 @@ func arguments(t *testing.T, program, part string) string {
 // writeNoCloud writes the ISO of a source to a file.
 func writeNoCloud(t *testing.T, path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCloudSource) error {
 	t.Helper()
-	iso, err := noCloud(path, vmi, data)
+	iso, err := inlineNoCloud(path, vmi, data)
 	if err != nil {
 		return err
 	}

@@ -35,23 +35,29 @@ type result struct {
 // Bind finds or creates every host resource that the VMI needs, within a deadline. qemu is the account that QEMU runs as, nil if it is not
 // known. The errors name every volume and interface that this machine cannot serve.
 func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (Bound, field.ErrorList) {
+	own := vmi.DeepCopy()
+	return h.running.within(ctx, own.UID, func(ctx context.Context) (Bound, field.ErrorList) { return h.bind(ctx, own, qemu) })
+}
+
+// within runs the binding of a VMI within the deadline.
+func (r *running) within(ctx context.Context, uid types.UID, bind func(context.Context) (Bound, field.ErrorList)) (Bound, field.ErrorList) {
 	hangs := func(when string) (Bound, field.ErrorList) {
 		err := fmt.Errorf("the storage of the volumes %s: a server may be down; Kiln tries again", when)
 		return Bound{}, field.ErrorList{field.InternalError(field.NewPath("spec", "volumes"), err)}
 	}
-	end := h.running.begin(vmi.UID)
+	end := r.begin(uid)
 	if end == nil {
 		return hangs("still does not answer")
 	}
-	limit := cmp.Or(h.running.limit, bindDeadline)
+	limit := cmp.Or(r.limit, bindDeadline)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("did not answer within %s", limit))
 	defer cancel() // ends qemu-img, but not an open of a file
 	done := make(chan result, 1)
-	go func(vmi *v1.VirtualMachineInstance) {
-		found := h.recovered(ctx, vmi, qemu)
+	go func() {
+		found := recovered(ctx, bind)
 		end() // before the result is sent: its receiver may call Bind again at once
 		done <- found
-	}(vmi.DeepCopy())
+	}()
 	select {
 	case b := <-done:
 		return b.Bound, b.errs
@@ -64,13 +70,13 @@ func (h *BareMachine) Bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 }
 
 // recovered calls bind and turns a panic into an error: a panic in this goroutine would end the launcher.
-func (h *BareMachine) recovered(ctx context.Context, vmi *v1.VirtualMachineInstance, qemu *backend.Account) (found result) {
+func recovered(ctx context.Context, bind func(context.Context) (Bound, field.ErrorList)) (found result) {
 	defer func() {
 		if r := recover(); r != nil {
 			found.errs = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("panic: %v", r))}
 		}
 	}()
-	found.Bound, found.errs = h.bind(ctx, vmi, qemu)
+	found.Bound, found.errs = bind(ctx)
 	return found
 }
 

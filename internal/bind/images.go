@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -42,34 +43,45 @@ func (r *Root) image(name string) (*Root, error) {
 	return &Root{root: root, dir: dir, name: fmt.Sprintf("image '%s'", name)}, nil
 }
 
-// imageFile returns the path of a regular file in an image's tree. An empty file means the only disk in /disk.
-func (r *Root) imageFile(image, file string) (string, error) {
-	tree, err := r.image(image)
-	if err != nil {
-		return "", err
-	}
-	defer tree.root.Close()
+// content returns the path of a regular file in an image's tree. An empty file means the only disk in /disk.
+func (r *Root) content(file string) (string, error) {
 	rel := strings.TrimPrefix(path.Join("/", file), "/")
 	if file == "" {
-		disks, err := tree.Glob("disk", ".img", ".qcow2", ".raw")
+		disks, err := r.Glob("disk", ".img", ".qcow2", ".raw")
+		if err != nil {
+			return "", err
+		}
+		if len(disks) == 0 { // KubeVirt takes a file of any name
+			disks, err = r.Glob("disk", "")
+		}
 		if err != nil {
 			return "", err
 		}
 		if len(disks) != 1 {
-			return "", fmt.Errorf("image '%s' has %d disks in /disk; choose one with 'path'", image, len(disks))
+			return "", fmt.Errorf("%s has %d disks in /disk; choose one with 'path'", r.name, len(disks))
 		}
 		rel = disks[0]
 	}
-	real, info, err := tree.File(cmp.Or(rel, "."))
+	real, info, err := r.File(cmp.Or(rel, "."))
 	if err == nil && !info.Mode().IsRegular() { // a device of the host
-		err = fmt.Errorf("'%s' of image '%s' is not a regular file", file, image)
+		err = fmt.Errorf("'%s' of %s is not a regular file", file, r.name)
 	}
 	return real, err
 }
 
 // containerDisk describes an overlay over the disk in an image's tree, which stays read-only.
 func (h *BareMachine) containerDisk(ctx context.Context, disk *v1.ContainerDiskSource, path string) (source, error) {
-	base, err := h.Volumes.imageFile(disk.Image, disk.Path)
+	tree, err := h.Volumes.image(disk.Image)
+	if err != nil {
+		return source{}, err
+	}
+	defer tree.Close()
+	return tree.overlayOf(ctx, disk.Path, path)
+}
+
+// overlayOf describes an overlay at path over a disk in an image's tree.
+func (r *Root) overlayOf(ctx context.Context, file, path string) (source, error) {
+	base, err := r.content(file)
 	if err != nil {
 		return source{}, err
 	}
@@ -77,5 +89,5 @@ func (h *BareMachine) containerDisk(ctx context.Context, disk *v1.ContainerDiskS
 	if err != nil {
 		return source{}, err
 	}
-	return overlay(path, base, format), nil
+	return overlay(path, backend.Volume{Path: base, Format: format}), nil
 }

@@ -105,8 +105,9 @@ func TestImageLeadsNowhereElse(t *testing.T) {
 		if want := filepath.Join(evil, "disk", "real.img"); c.want == "" && volume.Backing != want {
 			t.Errorf("%s: the overlay is of '%s', want '%s'", c.why, volume.Backing, want)
 		}
-		_, err = host.bootFiles(&v1.KernelBootContainer{Image: c.image, InitrdPath: c.path})
-		refused(t, c.why+", as initrd", c.want, err)
+		kernel := &v1.KernelBoot{Container: &v1.KernelBootContainer{Image: c.image, InitrdPath: c.path}}
+		_, errs := bootFiles(&v1.Firmware{KernelBoot: kernel}, host.Volumes.image)
+		refused(t, c.why+", as initrd", c.want, errs.ToAggregate())
 	}
 }
 

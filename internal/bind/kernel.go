@@ -8,28 +8,28 @@ import (
 // kernelBoot are the paths of kernel and initrd in an image's tree.
 type kernelBoot struct{ kernel, initrd string }
 
-// kernelBoot finds the files of spec.domain.firmware.kernelBoot. They are empty for VMIs without it.
-func (h *BareMachine) kernelBoot(firmware *v1.Firmware) (kernelBoot, field.ErrorList) {
+// bootFiles finds the files of spec.domain.firmware.kernelBoot in the tree of their image, which open opens. They are empty for VMIs without it. Unlike
+// a disk, neither gets an overlay: QEMU only reads them.
+func bootFiles(firmware *v1.Firmware, open func(image string) (*Root, error)) (boot kernelBoot, errs field.ErrorList) {
 	if firmware == nil || firmware.KernelBoot == nil || firmware.KernelBoot.Container == nil {
-		return kernelBoot{}, nil
+		return boot, nil
 	}
-	boot, err := h.bootFiles(firmware.KernelBoot.Container)
+	container, path := firmware.KernelBoot.Container, field.NewPath("spec", "domain", "firmware", "kernelBoot", "container")
+	tree, err := open(container.Image)
 	if err != nil {
-		path := field.NewPath("spec", "domain", "firmware", "kernelBoot", "container")
-		return boot, field.ErrorList{field.Invalid(path, firmware.KernelBoot.Container.Image, err.Error())}
+		return boot, field.ErrorList{field.Invalid(path, container.Image, err.Error())}
 	}
-	return boot, nil
-}
-
-// bootFiles finds kernel and initrd in the tree of an image. Each is optional. Unlike a disk, neither gets an overlay: QEMU only reads them.
-func (h *BareMachine) bootFiles(container *v1.KernelBootContainer) (boot kernelBoot, err error) {
-	if container.KernelPath != "" {
-		if boot.kernel, err = h.Volumes.imageFile(container.Image, container.KernelPath); err != nil {
-			return boot, err
+	defer tree.Close()
+	for _, part := range []struct {
+		file string
+		to   *string
+	}{{container.KernelPath, &boot.kernel}, {container.InitrdPath, &boot.initrd}} {
+		if part.file == "" {
+			continue
+		}
+		if *part.to, err = tree.content(part.file); err != nil {
+			return boot, field.ErrorList{field.Invalid(path, container.Image, err.Error())}
 		}
 	}
-	if container.InitrdPath != "" {
-		boot.initrd, err = h.Volumes.imageFile(container.Image, container.InitrdPath)
-	}
-	return boot, err
+	return boot, nil
 }

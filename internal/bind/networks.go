@@ -9,11 +9,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// nics returns the host sides of interfaces, by name. An interface without one is an error at its index; the others are returned.
-func (h *BareMachine) nics(interfaces []v1.Interface) (map[string]backend.NIC, field.ErrorList) {
+// bindNICs returns the host sides of interfaces, by name. An interface for which choose has none is an error at its index; the others are returned.
+func bindNICs(interfaces []v1.Interface, choose func(v1.Interface) (backend.NIC, error)) (map[string]backend.NIC, field.ErrorList) {
 	nics, path, errs := map[string]backend.NIC{}, field.NewPath("spec", "domain", "devices", "interfaces"), field.ErrorList(nil)
 	for i, nic := range interfaces {
-		bound, err := h.nic(nic)
+		bound, err := choose(nic)
 		if err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), nic.Name, err.Error()))
 			continue

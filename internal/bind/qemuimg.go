@@ -41,10 +41,10 @@ func probe(ctx context.Context, file string) (string, error) {
 }
 
 // overlay describes a qcow2 file over a read-only image. The guest's writes last as long as its VMI.
-func overlay(path, base, format string) source {
-	return source{Volume: backend.Volume{Path: path, Format: "qcow2", Backing: base, BackingFormat: format},
+func overlay(path string, base backend.Volume) source {
+	return source{Volume: backend.Volume{Path: path, Format: "qcow2", Backing: base.Path, BackingFormat: base.Format, BackingBlock: base.Block},
 		file: file{path: path, create: func(ctx context.Context, draft string) error {
-			return qemuImg(ctx, "create", "-q", "-f", "qcow2", "-F", format, "-b", base, "--", draft)
+			return qemuImg(ctx, "create", "-q", "-f", "qcow2", "-F", base.Format, "-b", base.Path, "--", draft)
 		}}}
 }
 

@@ -46,6 +46,18 @@ func openRoot(dir, flag string) (*Root, error) {
 	return &Root{root: root, dir: dir, name: "the launcher's " + flag}, nil
 }
 
+// openMount opens a folder that Kubernetes mounted into the pod of a guest. name stands for it in messages.
+func openMount(dir, name string) (*Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not mounted: %w", name, cause(err))
+	}
+	return &Root{root: root, dir: dir, name: name}, nil
+}
+
+// Close closes the folder, whose files stay open.
+func (r *Root) Close() { _ = r.root.Close() }
+
 // errNoRoot is the error for each file volume if the launcher runs without --volume-root.
 var errNoRoot = errors.New("this launcher serves no files: it was started without --volume-root")
 
@@ -139,7 +151,10 @@ func (r *Root) Glob(dir string, suffixes ...string) ([]string, error) {
 const maxRead = 64 << 10
 
 // Read returns a file below the root, at most maxRead bytes of it.
-func (r *Root) Read(rel string) ([]byte, error) {
+func (r *Root) Read(rel string) ([]byte, error) { return r.read(rel, maxRead) }
+
+// read returns a file below the root, at most limit bytes of it.
+func (r *Root) read(rel string, limit int64) ([]byte, error) {
 	if _, _, err := r.File(rel); err != nil {
 		return nil, err
 	}
@@ -148,7 +163,7 @@ func (r *Root) Read(rel string) ([]byte, error) {
 		return nil, r.explain(rel, err)
 	}
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxRead))
+	return io.ReadAll(io.LimitReader(file, limit))
 }
 
 // explain returns an error for the user. It never reveals what is outside of the root.

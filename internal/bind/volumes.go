@@ -19,12 +19,18 @@ type source struct {
 	values values
 }
 
-// volumes binds the VMI's volumes and returns them by name, with their block sizes, and the values of their secrets by reference. A volume that
-// cannot be bound is an error at its index; the others are bound, so that the owner sees all errors at once.
-func (h *BareMachine) volumes(ctx context.Context, vmi *v1.VirtualMachineInstance) (map[string]backend.Volume, values, field.ErrorList) {
+// errNoDisk is the error of a volume that no disk of the guest has: it needs no binding.
+var errNoDisk = errors.New("no disk has this volume")
+
+// bindVolumes binds the VMI's volumes, each as find describes it, and returns them by name, with their block sizes, and the values of their secrets by
+// reference. A volume that cannot be bound is an error at its index; the others are bound, so that the owner sees all errors at once.
+func bindVolumes(ctx context.Context, all []v1.Volume, find func(v1.Volume) (source, error)) (map[string]backend.Volume, values, field.ErrorList) {
 	volumes, values, path, errs := map[string]backend.Volume{}, values{}, field.NewPath("spec", "volumes"), field.ErrorList(nil)
-	for i, volume := range vmi.Spec.Volumes {
-		bound, err := h.source(ctx, vmi, volume)
+	for i, volume := range all {
+		bound, err := find(volume)
+		if errors.Is(err, errNoDisk) {
+			continue
+		}
 		if err == nil {
 			err = bound.file.write(ctx)
 		}
@@ -56,7 +62,7 @@ func (h *BareMachine) source(ctx context.Context, vmi *v1.VirtualMachineInstance
 	case volume.EmptyDisk != nil:
 		return emptyDisk(own+".qcow2", volume.EmptyDisk.Capacity.Value()), nil
 	case volume.CloudInitNoCloud != nil:
-		return noCloud(own+".iso", vmi, volume.CloudInitNoCloud)
+		return inlineNoCloud(own+".iso", vmi, volume.CloudInitNoCloud)
 	}
 	return source{}, errors.New("this kind of volume is not supported on a bare machine; " +
 		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud, or a claim that the machine's administrator describes below --claims")

@@ -27,6 +27,9 @@ type Guest struct {
 // Start defines the domain and its side documents and starts it, unless it is active. The domain is defined first: libvirt refuses one
 // whose name or UUID another domain has, and then nothing was changed. A start that fails removes what it created, and nothing else.
 func (l *Libvirt) Start(ctx context.Context, guest Guest) error {
+	if err := l.checkTPM(guest.Documents); err != nil {
+		return err
+	}
 	var made inventory
 	fresh := false // this call defined the domain
 	err := l.change(ctx, func(rpc *libvirt.Libvirt) error {

@@ -35,6 +35,7 @@ const maxIdle = 8
 // to cancel a call.
 type Libvirt struct {
 	socket                      string
+	uri                         libvirt.ConnectURI
 	queryTimeout, changeTimeout time.Duration
 
 	mutex sync.Mutex
@@ -51,8 +52,14 @@ type connection struct {
 
 // New returns a client of qemu:///system behind a libvirt daemon's unix socket. The daemon need not run yet, and may be restarted at any
 // time.
-func New(socket string) *Libvirt {
-	return &Libvirt{socket: socket, queryTimeout: QueryDeadline, changeTimeout: changeDeadline}
+func New(socket string) *Libvirt { return connecting(socket, libvirt.QEMUSystem) }
+
+// NewSession is New for qemu:///session: the daemon of one unprivileged user, whose guests run as that user. It has no network filters, makes no devices,
+// and tunes nothing by cgroups: backend.InSession leaves the fields of a HostPolicy out that such a daemon refuses.
+func NewSession(socket string) *Libvirt { return connecting(socket, libvirt.QEMUSession) }
+
+func connecting(socket string, uri libvirt.ConnectURI) *Libvirt {
+	return &Libvirt{socket: socket, uri: uri, queryTimeout: QueryDeadline, changeTimeout: changeDeadline}
 }
 
 // query runs calls that change nothing. It ends with ctx, or after queryTimeout.
@@ -113,7 +120,7 @@ func (l *Libvirt) acquire(ctx context.Context) (*connection, error) {
 	}
 	open := &connection{conn, libvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))}
 	stopClosing := context.AfterFunc(ctx, func() { conn.Close() })
-	err = open.rpc.ConnectToURI(libvirt.QEMUSystem)
+	err = open.rpc.ConnectToURI(l.uri)
 	if !stopClosing() {
 		return nil, context.Cause(ctx)
 	}

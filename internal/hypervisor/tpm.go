@@ -2,13 +2,26 @@ package hypervisor
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 )
 
 // libvirt 10.10 and later takes the folder from the domain's XML (tpm/backend/source of type dir). Older ones derive it from the domain's UUID alone.
+
+// checkTPM refuses a TPM whose state an old session daemon would look for in a folder of its own, which ends with the pod. The links below are for the folder
+// of a system daemon.
+func (l *Libvirt) checkTPM(documents backend.Documents) error {
+	if l.uri == libvirt.QEMUSession && documents.TPMState != "" {
+		return errors.New("a libvirt that runs as an unprivileged user must be version 10.10 or later for a TPM: an older one cannot be told where the state is")
+	}
+	return nil
+}
 
 // stateLink returns the path at which a libvirt before 10.10 looks for the state of a TPM, and where a link there must lead.
 func stateLink(tpm tpmLink) (link, target string, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +24,7 @@ func (n *Node) render(ctx context.Context, m render.Machine) (rendered render.Re
 	}
 	rendered, errs := render.Domain(m)
 	if len(errs) > 0 {
-		return rendered, notRendered(errs)
+		return rendered, guest.NotRendered(errs)
 	}
 	if dedicated(m.VMI) {
 		n.cpus.reserve(m.VMI.UID, hypervisor.Pins(rendered.Documents.Domain.CPUTune))
@@ -71,8 +72,8 @@ type cpuReservations struct {
 // others returns the CPUs that are reserved for VMIs other than one.
 func (r *cpuReservations) others(uid types.UID) cpuset.CPUSet {
 	all := cpuset.New()
-	for guest, cpus := range r.cpus {
-		if guest != uid {
+	for owner, cpus := range r.cpus {
+		if owner != uid {
 			all = all.Union(cpus)
 		}
 	}

@@ -3,11 +3,11 @@ package node
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
@@ -52,13 +52,13 @@ func (n *Node) stop(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.R
 		return ctrl.Result{}, err
 	}
 	if status.Active() {
-		if n.stopping.since(vmi.UID) < grace(vmi) {
+		if n.stopping.since(vmi.UID) < guest.Grace(vmi) {
 			return ctrl.Result{RequeueAfter: time.Second}, n.Hypervisor.Shutdown(ctx, owner)
 		}
 		if err := n.Hypervisor.Destroy(ctx, owner); err != nil {
 			return ctrl.Result{}, err
 		}
-		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: hypervisor.Cause(condition.CauseStopped)}
+		status = hypervisor.Status{State: hypervisor.Destroyed, Cause: guest.CauseStopped}
 	}
 	if !vmi.IsFinal() {
 		phase, why := finalPhase(vmi, status)
@@ -92,18 +92,6 @@ func finalPhase(vmi *v1.VirtualMachineInstance, status hypervisor.Status) (v1.Vi
 		return v1.Failed, condition.Cause(status.Cause)
 	}
 	return v1.Failed, condition.NeverStarted(vmi)
-}
-
-// defaultGracePeriod applies to VMIs without spec.terminationGracePeriodSeconds.
-const defaultGracePeriod = 30 * time.Second
-
-// grace returns the time that a guest has to power off. It is at most 292 years, which is what a Duration can hold.
-func grace(vmi *v1.VirtualMachineInstance) time.Duration {
-	seconds := vmi.Spec.TerminationGracePeriodSeconds
-	if seconds == nil {
-		return defaultGracePeriod
-	}
-	return time.Duration(min(*seconds, math.MaxInt64/int64(time.Second))) * time.Second
 }
 
 // stopping maps VMIs that are being stopped to the time when this launcher saw their deletion. The deletionTimestamp comes from the clock

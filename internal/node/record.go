@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
@@ -30,13 +31,13 @@ func (n *Node) hardware(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v
 		return nil, nil, awaitHardware(vmi)
 	}
 	if err := config.CheckFrontend(found.Status.Guest.Frontend); err != nil {
-		return nil, nil, &refusal{v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': status.guest: %v", found.Name, err)}
+		return nil, nil, &guest.Refusal{Reason: v1alpha1.ReasonNotRenderable, Message: fmt.Sprintf("GuestHardware '%s': status.guest: %v", found.Name, err)}
 	}
 	if vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return found, nil, nil
 	}
 	if err := record.Check(found.Spec.Hardware); err != nil {
-		return nil, nil, &refusal{v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': %v", found.Name, err)}
+		return nil, nil, &guest.Refusal{Reason: v1alpha1.ReasonNotRenderable, Message: fmt.Sprintf("GuestHardware '%s': %v", found.Name, err)}
 	}
 	return found, found.Spec.Hardware, nil
 }
@@ -50,8 +51,8 @@ func awaitHardware(vmi *v1.VirtualMachineInstance) error {
 	if alreadyReported || time.Since(claimedAt(vmi)) < retryInterval {
 		return errHardwareAwaited
 	}
-	return &refusal{v1alpha1.ReasonHardwareAwaited,
-		fmt.Sprintf("Kiln's controller has not named this VMI in the status of GuestHardware '%s'; is the controller running?", vmi.Name)}
+	return &guest.Refusal{Reason: v1alpha1.ReasonHardwareAwaited, Message: fmt.Sprintf(
+		"Kiln's controller has not named this VMI in the status of GuestHardware '%s'; is the controller running?", vmi.Name)}
 }
 
 // claimedAt returns when this machine claimed the VMI, by its own clock.
@@ -79,8 +80,8 @@ func (n *Node) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardwar
 	changed := hardware.DeepCopy()
 	changed.Spec.Hardware = &rendered
 	if err = n.Update(ctx, changed); apierrors.IsInvalid(err) || condition.Oversized(err) {
-		return &refusal{v1alpha1.ReasonNotRecordable,
-			fmt.Sprintf("GuestHardware '%s' cannot hold the hardware record (%d bytes of JSON): %v", hardware.Name, len(now), err)}
+		return &guest.Refusal{Reason: v1alpha1.ReasonNotRecordable, Message: fmt.Sprintf(
+			"GuestHardware '%s' cannot hold the hardware record (%d bytes of JSON): %v", hardware.Name, len(now), err)}
 	}
 	return err
 }

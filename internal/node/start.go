@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -43,11 +43,11 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	m := render.Machine{VMI: vmi, Frozen: frozen, Defaults: n.Configuration.Now().Frontend.With(hardware.Status.Guest.Frontend), Host: n.facts()}
 	bound, errs := n.Machine.Bind(ctx, vmi, m.Host.QEMU)
 	if len(errs) > 0 {
-		return status, &refusal{v1alpha1.ReasonNotBindable, condition.Mistakes(errs)}
+		return status, guest.NotBindable(errs)
 	}
 	m.Bindings = bound.Bindings
 	if m.Policy, errs = render.Policy(m, profiles); len(errs) > 0 {
-		return status, notRendered(errs)
+		return status, guest.NotRendered(errs)
 	}
 	defer n.cpus.release(vmi.UID)
 	rendered, err := n.render(ctx, m)
@@ -60,16 +60,16 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if err := n.stillClaimed(ctx, vmi); err != nil {
 		return status, err
 	}
-	guest := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered.Documents, Paused: ptr.Deref(vmi.Spec.StartStrategy, "") == v1.StartStrategyPaused}
+	domain := hypervisor.Guest{Owner: n.owner(vmi), Documents: rendered.Documents, Paused: ptr.Deref(vmi.Spec.StartStrategy, "") == v1.StartStrategyPaused}
 	// Values of secrets are read last: a start that ends before has neither read nor created one.
-	if guest.Values, err = bound.Secrets(rendered.Documents.Secrets); err != nil {
-		return status, &refusal{v1alpha1.ReasonNotBindable, err.Error()}
+	if domain.Values, err = bound.Secrets(rendered.Documents.Secrets); err != nil {
+		return status, &guest.Refusal{Reason: v1alpha1.ReasonNotBindable, Message: err.Error()}
 	}
 	if err := savePolicy(bound, m.Policy); err != nil {
 		return status, err
 	}
-	if err := n.Hypervisor.Start(ctx, guest); err != nil {
-		return status, notStarted(err)
+	if err := n.Hypervisor.Start(ctx, domain); err != nil {
+		return status, guest.NotStarted(err)
 	}
-	return n.Hypervisor.State(ctx, guest.Owner)
+	return n.Hypervisor.State(ctx, domain.Owner)
 }

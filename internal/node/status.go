@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -65,22 +66,19 @@ const retryInterval = 15 * time.Second
 
 // refused writes a refusal into the VMI's conditions and schedules the next attempt. The VMI stays claimed. Other errors are returned.
 func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err error) (ctrl.Result, error) {
-	var why *refusal
-	var taken *hypervisor.TakenError
+	why := guest.RefusalOf(err)
 	switch {
 	case errors.Is(err, errNotClaimed):
 		return ctrl.Result{}, nil
 	case errors.Is(err, errHardwareAwaited):
 		return ctrl.Result{RequeueAfter: retryInterval}, nil
-	case errors.As(err, &taken):
-		why = &refusal{taken.Reason, taken.Text}
-		if taken.By != nil {
-			signal(n.strayInTheWay)
-		}
-	case !errors.As(err, &why):
+	case why == nil:
 		return ctrl.Result{}, err
 	}
-	condition.SetRefused(vmi, condition.Cause{Reason: why.reason, Message: why.message})
+	if taken := (*hypervisor.TakenError)(nil); errors.As(err, &taken) && taken.By != nil {
+		signal(n.strayInTheWay)
+	}
+	condition.SetRefused(vmi, condition.Cause{Reason: why.Reason, Message: why.Message})
 	return ctrl.Result{RequeueAfter: retryInterval}, n.Status().Update(ctx, vmi)
 }
 

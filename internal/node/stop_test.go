@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -125,7 +126,7 @@ func TestGracePeriod(t *testing.T) {
 	} {
 		vmi := &v1.VirtualMachineInstance{}
 		vmi.Spec.TerminationGracePeriodSeconds = &seconds
-		if got := grace(vmi); got != want {
+		if got := guest.Grace(vmi); got != want {
 			t.Errorf("%d s are %s, want %s", seconds, got, want)
 		}
 	}

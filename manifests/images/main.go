@@ -1,12 +1,14 @@
 // Command images writes images as OCI archives, without a registry and without a container engine: the same sources give the same bytes. Run it at the
 // root of the repository:
 //
-//	go run ./manifests/images -o bin/images kiln
+//	go run ./manifests/images -o bin/images kiln launcher
 //
-// writes bin/images/kiln.tar with the image docker.io/library/kiln:VERSION. 'ctr images import', 'skopeo copy oci-archive:' and 'podman load' read it.
+// writes bin/images/kiln.tar with the image docker.io/library/kiln:VERSION, and likewise launcher.tar. 'ctr images import', 'skopeo copy oci-archive:' and
+// 'podman load' read them. Packages of Debian for the launcher stay unpacked in bin/images/cache.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -21,17 +23,22 @@ import (
 
 	"github.com/kilnvm/kiln/manifests/images/archive"
 	"github.com/kilnvm/kiln/manifests/images/kiln"
+	"github.com/kilnvm/kiln/manifests/images/launcher"
 	"github.com/kilnvm/kiln/manifests/images/programs"
 )
 
 // images are the images by their names.
-var images = map[string]func(ctx context.Context, from programs.Sources, p programs.Platform, work string) (archive.Image, error){
-	"kiln": kiln.Image,
+var images = map[string]func(ctx context.Context, from programs.Sources, p programs.Platform, in launcher.Folders) (archive.Image, error){
+	"kiln": func(ctx context.Context, from programs.Sources, p programs.Platform, in launcher.Folders) (archive.Image, error) {
+		return kiln.Image(ctx, from, p, in.Work)
+	},
+	"launcher": launcher.Image,
 }
 
 // options are the flags.
 type options struct {
-	out, version, platforms string
+	out, version, platforms, cache string
+	tree                           bool
 }
 
 func main() {
@@ -39,14 +46,40 @@ func main() {
 	flag.StringVar(&o.out, "o", "bin/images", "folder of the archives")
 	flag.StringVar(&o.version, "version", "", "version of the programs and tag of the images (default: git describe)")
 	flag.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms of each image, with commas between them")
+	flag.StringVar(&o.cache, "cache", "", "folder for unpacked packages of Debian (default: cache in the folder of the archives)")
+	flag.BoolVar(&o.tree, "tree", false, "write a tar archive of what the image 'launcher' has besides the launcher to standard output, for its Containerfile")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := write(ctx, o, flag.Args())
+	work := write
+	if o.tree {
+		work = writeTree
+	}
+	err := work(ctx, o, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
+}
+
+func (o options) cacheFolder() string {
+	return cmp.Or(o.cache, filepath.Join(o.out, "cache"))
+}
+
+// writeTree is for container engines, which add the program and the configuration.
+func writeTree(ctx context.Context, o options, names []string) error {
+	if !slices.Equal(names, []string{"launcher"}) {
+		return errors.New("-tree is for the image 'launcher' alone")
+	}
+	p, err := programs.ParsePlatform(o.platforms)
+	if err != nil {
+		return err
+	}
+	root, err := launcher.Tree(ctx, p, launcher.Folders{Cache: o.cacheFolder()})
+	if err != nil {
+		return err
+	}
+	return root.WriteTar(os.Stdout)
 }
 
 // write writes the named images, or all.
@@ -86,7 +119,7 @@ func writeOne(ctx context.Context, o options, from programs.Sources, name string
 		if err != nil {
 			return err
 		}
-		image, err := images[name](ctx, from, p, work)
+		image, err := images[name](ctx, from, p, launcher.Folders{Work: work, Cache: o.cacheFolder()})
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"encoding/xml"
+	"errors"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -18,6 +19,18 @@ type Document struct {
 	// an adapter.
 	Name string `json:"name" xml:"name,attr"`
 	XML  string `json:"xml" xml:",innerxml"`
+}
+
+// ReadFrontend reads the frontend of a FromFacts that another process has printed.
+func ReadFrontend(xml string) (*libvirtxml.Domain, error) {
+	front := &libvirtxml.Domain{}
+	if err := front.Unmarshal(xml); err != nil {
+		return nil, err
+	}
+	if front.OS == nil || front.OS.Type == nil || front.VCPU == nil || front.Memory == nil || front.Devices == nil {
+		return nil, errors.New("a frontend must have os, vcpu, memory and devices")
+	}
+	return front, nil
 }
 
 // Side returns the documents besides the domain, in the order in which libvirt must have them, all before the domain. Those of secrets hold no

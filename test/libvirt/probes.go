@@ -24,6 +24,12 @@ func kept(conf []byte) string {
 	return filepath.Join(dir, "kiln", "libvirt-"+hex.EncodeToString(sum[:8]))
 }
 
+// Recall gives a daemon that a test starts by itself what earlier ones of the same name have learned: dir is its folder of capabilities.
+func Recall(name, dir string) error { return newer(kept([]byte(name)), dir) }
+
+// Remember keeps what such a daemon has learned.
+func Remember(name, dir string) error { return newer(dir, kept([]byte(name))) }
+
 // recall gives the daemon what earlier ones have learned.
 func (d *Daemon) recall() error { return newer(d.kept, filepath.Join(d.dir, probes)) }
 

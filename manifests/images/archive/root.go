@@ -156,6 +156,9 @@ func (e entry) write(archive *tar.Writer) (err error) {
 	return err
 }
 
+// WriteTar writes the root file system as an uncompressed tar archive.
+func (r *Root) WriteTar(out io.Writer) error { return r.write(out) }
+
 // Bytes returns the root file system as an uncompressed tar archive, in memory: for small ones, such as those of a chart.
 func (r *Root) Bytes() ([]byte, error) {
 	var out bytes.Buffer

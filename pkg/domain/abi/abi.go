@@ -16,6 +16,9 @@ import (
 // Ignition is the name under which a guest finds the configuration of its first boot, in /sys/firmware/qemu_fw_cfg/by_name.
 const Ignition = "opt/com.coreos/config"
 
+// GuestAgent is the name of the channel of the guest agent.
+const GuestAgent = "guest-agent"
+
 // Digest returns 'sha256:' and the hex digest of the projection of a domain. A frontend and the complete domain that stage 3 makes of it have the
 // same digest, on every host.
 func Digest(dom *libvirtxml.Domain) string {

@@ -57,8 +57,8 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 		disk.Source.Reservations = &libvirtxml.DomainDiskReservations{Managed: "yes"}
 	}
 	if volume.Backing != "" {
-		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{
-			Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat}, Source: source(volume.Backing, false), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
+		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat},
+			Source: source(volume.Backing, volume.BackingBlock), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
 	}
 	return disk
 }

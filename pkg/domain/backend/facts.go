@@ -90,6 +90,8 @@ type Volume struct {
 	// Backing is a read-only image below a qcow2 overlay.
 	Backing       string `json:"backing,omitempty"`
 	BackingFormat string `json:"backingFormat,omitempty"`
+	// BackingBlock is true if that image is a block device.
+	BackingBlock bool `json:"backingBlock,omitempty"`
 	// NoDirectIO is true if the file system refuses O_DIRECT. KubeVirt opens the file to find out (converter/converter.go).
 	NoDirectIO bool `json:"noDirectIO,omitempty"`
 	// LogicalBlock, PhysicalBlock and DiscardGranularity are in bytes, for disks with blockSize.matchVolume; 0 is unknown.

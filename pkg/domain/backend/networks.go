@@ -46,6 +46,7 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 	case "passt":
 		out.Source = &libvirtxml.DomainInterfaceSource{User: &libvirtxml.DomainInterfaceSourceUser{Dev: nic.Device}}
 		out.Backend = &libvirtxml.DomainInterfaceBackend{Type: "passt"}
+		out.PortForward = h.forwarded(out)
 	case "bridge":
 		out.Source = &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: nic.Device}}
 	case "tap", "ethernet":
@@ -63,6 +64,37 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC, at *field.Path)
 	h.vhost(out)
 	h.limit(out)
 	h.applyFilter(out, nic, at)
+}
+
+// forwarded returns the ports at which the guest is reached: those of the spec, or all. KubeVirt's passt does the same. libvirt: "Userspace connection
+// using passt".
+func (h *host) forwarded(out *libvirtxml.DomainInterface) []libvirtxml.DomainInterfaceSourcePortForward {
+	tcp, udp := libvirtxml.DomainInterfaceSourcePortForward{Proto: "tcp"}, libvirtxml.DomainInterfaceSourcePortForward{Proto: "udp"}
+	name := abi.Name("interface", out.Alias)
+	i := slices.IndexFunc(h.spec.Domain.Devices.Interfaces, func(n v1.Interface) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	nic := h.spec.Domain.Devices.Interfaces[i]
+	if len(nic.Ports)+len(nic.PortRanges) == 0 {
+		return []libvirtxml.DomainInterfaceSourcePortForward{tcp, udp}
+	}
+	add := func(protocol string, first, last int32) {
+		to := &tcp
+		if strings.EqualFold(protocol, "UDP") {
+			to = &udp
+		}
+		to.Ranges = append(to.Ranges, libvirtxml.DomainInterfaceSourcePortForwardRange{Start: uint(first), End: uint(last)}) //nolint:gosec // 0 to 65535
+	}
+	for _, port := range nic.Ports {
+		add(port.Protocol, port.Port, 0)
+	}
+	for _, ports := range nic.PortRanges {
+		add(ports.Protocol, ports.Start, ports.End)
+	}
+	return slices.DeleteFunc([]libvirtxml.DomainInterfaceSourcePortForward{tcp, udp}, func(f libvirtxml.DomainInterfaceSourcePortForward) bool {
+		return len(f.Ranges) == 0
+	})
 }
 
 // vhost chooses the backend of a virtio interface with a kernel device. With several queues it is the kernel's vhost, as in KubeVirt; else

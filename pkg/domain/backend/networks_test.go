@@ -59,3 +59,30 @@ func TestNICs(t *testing.T) {
 	bind(m, "pigeon")
 	refusal(t, m, "FieldValueNotSupported spec.domain.devices.interfaces[0]", "")
 }
+
+// TestPasstPorts: passt forwards the ports of the spec, or all of them.
+func TestPasstPorts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ why, ports, want string }{
+		{"all", "", `<portForward proto="tcp"></portForward><portForward proto="udp"></portForward>`},
+		{"one", "ports: [{port: 80}]", `<portForward proto="tcp"><range start="80"></range></portForward>`},
+		{"both protocols", "ports: [{port: 80}, {port: 53, protocol: UDP}, {port: 53, protocol: TCP}]",
+			`<portForward proto="tcp"><range start="80"></range><range start="53"></range></portForward>` +
+				`<portForward proto="udp"><range start="53"></range></portForward>`},
+		{"ranges", "portRanges: [{protocol: UDP, start: 1000, end: 2000}]",
+			`<portForward proto="udp"><range start="1000" end="2000"></range></portForward>`},
+	} {
+		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {interfaces: [{name: default, masquerade: {}, "+
+			c.ports+"}]}}, networks: [{name: default, pod: {}}]}")
+		m.Bindings.NICs["default"] = backend.NIC{Kind: "passt"}
+		out, errs := render.Domain(m)
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", c.why, errs.ToAggregate())
+			continue
+		}
+		only := libvirtxml.DomainInterface{PortForward: out.Documents.Domain.Devices.Interfaces[0].PortForward, Source: &libvirtxml.DomainInterfaceSource{
+			User: &libvirtxml.DomainInterfaceSourceUser{}}}
+		same(t, c.why, `<devices><interface type="user">`+c.want+`</interface></devices>`, part(t,
+			libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{Interfaces: []libvirtxml.DomainInterface{only}}}))
+	}
+}

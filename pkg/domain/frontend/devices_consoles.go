@@ -16,7 +16,6 @@ import (
 const (
 	guestAgentPort       = "org.qemu.guest_agent.0"
 	downwardMetricsPort  = "org.github.vhostmd.1"
-	guestAgentAlias      = "guest-agent"
 	downwardMetricsAlias = "downward-metrics"
 )
 
@@ -46,7 +45,7 @@ func (g *guest) consoles() []libvirtxml.DomainConsole {
 
 // channels always has the port of the guest agent, as in KubeVirt; the port of downwardMetrics exists where the spec asks for it.
 func (g *guest) channels() []libvirtxml.DomainChannel {
-	out := []libvirtxml.DomainChannel{channel(guestAgentPort, guestAgentAlias)}
+	out := []libvirtxml.DomainChannel{channel(guestAgentPort, abi.GuestAgent)}
 	if g.dev.DownwardMetrics != nil {
 		out = append(out, channel(downwardMetricsPort, downwardMetricsAlias))
 	}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/daemon"
+	"github.com/kilnvm/kiln/internal/guest"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+)
+
+// guestOptions are the flags of 'launcher guest'. The pod sets the environment that gives their defaults.
+type guestOptions struct {
+	vmi, namespace, podUID, node string
+	network, libvirtd, root      string
+	emulate                      bool
+	log                          command.Process
+}
+
+// guestCommand is 'launcher guest', process 1 in the container of a guest's pod.
+func guestCommand() *cobra.Command {
+	o := &guestOptions{}
+	cmd := &cobra.Command{
+		Use: "guest", Short: "Run the guest of this pod, as process 1 of its container",
+		Long: "Run the guest of this pod, as process 1 of its container: start libvirt in session mode, report what the guest sees of the host, start what\n" +
+			"Kiln's controller has made of that, and end with the guest. SIGTERM asks the guest to power off within the VMI's grace period.\n" +
+			"Standard output has the guest's serial console, standard error the log of the launcher and of libvirt.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if os.Getpid() != 1 {
+				return failed(o.run(cmd.Context()))
+			}
+			status, err := guest.Init()
+			if err == nil {
+				os.Exit(status) // the child has said why
+			}
+			return failed(err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.vmi, "vmi", os.Getenv(pod.EnvVMI), "name of the VirtualMachineInstance; VMI_NAME if that is set")
+	flags.StringVar(&o.namespace, "namespace", os.Getenv(pod.EnvNamespace), "namespace of pod and VMI; POD_NAMESPACE if that is set")
+	flags.StringVar(&o.podUID, "pod-uid", os.Getenv(pod.EnvPodUID), "UID of this pod; POD_UID if that is set")
+	flags.StringVar(&o.node, "node-name", os.Getenv(pod.EnvNode), "name of the node, for messages; NODE_NAME if that is set")
+	flags.StringVar(&o.network, "network", string(pod.Passt),
+		"how the guest reaches the network of the pod: 'passt' gives it the pod's addresses, 'slirp' is QEMU's own NAT")
+	flags.BoolVar(&o.emulate, "emulate", false, "emulate CPUs instead of using KVM (developerConfiguration.useEmulation)")
+	flags.StringVar(&o.libvirtd, "libvirtd", "/usr/sbin/libvirtd", "path of the libvirt daemon")
+	flags.StringVar(&o.root, "root", "/", "folder that the volumes of the pod and the launcher's own folder are below")
+	o.log.AddLog(flags)
+	return cmd
+}
+
+// run runs the guest until it has ended. An error is that of a guest that has failed, or of wrong usage.
+func (o *guestOptions) run(ctx context.Context) error {
+	ctx = ctrl.LoggerInto(ctx, command.Log(o.log.LogLevel))
+	// A second SIGTERM is as good as the first: kubelet sends one for each deletion of the pod, and the guest is on its way already.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT)
+	if o.vmi == "" || o.namespace == "" || o.podUID == "" {
+		return misuse{errors.New("--vmi, --namespace and --pod-uid must be set; the pod of a guest has them in VMI_NAME, POD_NAMESPACE and POD_UID")}
+	}
+	if network := pod.Network(o.network); network != pod.Passt && network != pod.Slirp {
+		return misuse{fmt.Errorf("--network '%s' is not supported, use '%s' or '%s'", o.network, pod.Passt, pod.Slirp)}
+	}
+	access, err := kubeconfig.GetConfig()
+	if err != nil {
+		return err
+	}
+	client, err := guest.Connect(access)
+	if err != nil {
+		return err
+	}
+	cpus, err := allowed()
+	if err != nil {
+		return err
+	}
+	own := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
+	own.Prepare = func() error { return daemon.Provide("/", own.CacheHome()) }
+	libvirt := hypervisor.NewSession(own.Socket())
+	defer libvirt.Close()
+	g := &guest.Guest{
+		NodeName: o.node, Emulate: o.emulate, Daemon: own, Hypervisor: libvirt, Serial: os.Stdout,
+		Machine: &bind.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus},
+		Channel: guest.NewChannel(client, types.NamespacedName{Namespace: o.namespace, Name: o.vmi}, types.UID(o.podUID)),
+	}
+	return g.Run(ctx)
+}
+
+// allowed returns the CPUs that the pod may use: its cpuset.
+func allowed() (cpus []int, err error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("the CPUs of the pod: %w", err)
+	}
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

@@ -1,0 +1,34 @@
+package bind
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pod"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// nicKinds has the kind of an interface on the pod network by how guests reach it.
+var nicKinds = map[pod.Network]string{pod.Passt: "passt", pod.Slirp: "user"}
+
+// nic connects an interface. Masquerade, bridge and passt on the pod network differ in how the address of the pod becomes that of the guest; here the network
+// of the cluster decides that. On another network of Multus, CNI plugins have made a tap for a bridge.
+func (p *Pod) nic(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC, error) {
+	i := slices.IndexFunc(vmi.Spec.Networks, func(n v1.Network) bool { return n.Name == nic.Name })
+	if nic.State == v1.InterfaceStateAbsent || i < 0 {
+		return backend.NIC{}, nil // the guest does not have it
+	}
+	network, kind := vmi.Spec.Networks[i], nicKinds[p.Network]
+	switch {
+	case network.Multus != nil && !network.Multus.Default && nic.Bridge != nil:
+		return backend.NIC{Kind: "tap", Device: pod.PodInterface(network.Name)}, nil
+	case network.Pod == nil && (network.Multus == nil || !network.Multus.Default):
+		return backend.NIC{}, errors.New("this network is not supported in a pod with this binding; use bridge on a network of Multus, or the pod network")
+	case nic.Masquerade == nil && nic.Bridge == nil && nic.PasstBinding == nil && nic.DeprecatedPasst == nil:
+		return backend.NIC{}, errors.New("this binding is not supported in a pod; use masquerade, bridge or passtBinding")
+	case kind == "":
+		return backend.NIC{}, errors.New("this pod serves no network")
+	}
+	return backend.NIC{Kind: kind}, nil
+}

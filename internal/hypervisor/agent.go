@@ -1,0 +1,104 @@
+package hypervisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/digitalocean/go-libvirt"
+)
+
+// The agent in a guest (qemu-guest-agent) answers questions of its host. A tenant may have replaced it: each answer is hostile.
+
+// Ping asks the guest agent of a domain for a sign of life.
+func (l *Libvirt) Ping(ctx context.Context, domain string) error {
+	var nothing struct{}
+	return l.ask(ctx, domain, agentCommand{Execute: "guest-ping"}, &nothing)
+}
+
+// Execution is how a program in the guest ended.
+type Execution struct {
+	ExitStatus     int
+	Output, Errors []byte
+}
+
+// executionInterval is the time between two questions whether a program has ended: the agent does not tell.
+const executionInterval = 100 * time.Millisecond
+
+// Execute runs a program in the guest by its agent, and waits for its end, until ctx ends. The program is not ended then.
+func (l *Libvirt) Execute(ctx context.Context, domain string, command []string) (Execution, error) {
+	var begun struct {
+		PID int `json:"pid"`
+	}
+	run := map[string]any{"path": command[0], "arg": command[1:], "capture-output": true}
+	if err := l.ask(ctx, domain, agentCommand{"guest-exec", run}, &begun); err != nil {
+		return Execution{}, err
+	}
+	for {
+		var now struct {
+			Exited   bool   `json:"exited"`
+			ExitCode *int   `json:"exitcode"`
+			Signal   *int   `json:"signal"`
+			Out      []byte `json:"out-data"` // base64
+			Err      []byte `json:"err-data"`
+		}
+		if err := l.ask(ctx, domain, agentCommand{"guest-exec-status", map[string]any{"pid": begun.PID}}, &now); err != nil {
+			return Execution{}, err
+		}
+		switch {
+		case now.Exited && now.ExitCode != nil:
+			return Execution{*now.ExitCode, now.Out, now.Err}, nil
+		case now.Exited:
+			return Execution{}, fmt.Errorf("a signal ended '%s' in the guest", command[0])
+		}
+		select {
+		case <-ctx.Done():
+			return Execution{}, fmt.Errorf("'%s' has not ended in the guest: %w", command[0], ctx.Err())
+		case <-time.After(executionInterval):
+		}
+	}
+}
+
+// agentCommand is one of the agent's protocol.
+type agentCommand struct {
+	Execute   string `json:"execute"`
+	Arguments any    `json:"arguments,omitempty"`
+}
+
+// ask sends a command to the agent of a domain and reads its answer.
+func (l *Libvirt) ask(ctx context.Context, domain string, command agentCommand, answer any) error {
+	text, err := json.Marshal(command)
+	if err != nil {
+		return err
+	}
+	seconds := int32(QueryDeadline / time.Second)
+	if end, bounded := ctx.Deadline(); bounded {
+		seconds = int32(max(1, min(time.Until(end), QueryDeadline)/time.Second)) //nolint:gosec // at most QueryDeadline
+	}
+	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
+		found, err := rpc.DomainLookupByName(domain)
+		if err != nil {
+			return err
+		}
+		said, err := rpc.QEMUDomainAgentCommand(found, string(text), seconds, 0)
+		if err != nil {
+			return fmt.Errorf("the guest agent does not answer '%s': %w", command.Execute, err)
+		}
+		return decodeAnswer(said, answer)
+	})
+}
+
+// decodeAnswer reads the value of an answer's member 'return'.
+func decodeAnswer(said libvirt.OptString, answer any) error {
+	if len(said) == 0 {
+		return fmt.Errorf("the guest agent has answered nothing")
+	}
+	whole := struct {
+		Return any `json:"return"`
+	}{answer}
+	if err := json.Unmarshal([]byte(said[0]), &whole); err != nil {
+		return fmt.Errorf("the guest agent's answer cannot be read: %w", err)
+	}
+	return nil
+}

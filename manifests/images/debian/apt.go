@@ -1,0 +1,217 @@
+package debian
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// apt runs Debian's apt with lists, settings and a cache of its own.
+type apt struct {
+	dir string
+}
+
+// fresh is how long package lists are used before apt asks for newer ones.
+const fresh = 24 * time.Hour
+
+// keyring has the keys of Debian's archive, where the package debian-archive-keyring puts them.
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+// apt prepares the folder of an apt for the set's architecture, and sees to it that it has package lists.
+func (s Set) apt(ctx context.Context, dir string) (apt, error) {
+	a := apt{dir}
+	for _, folder := range []string{"state/lists/partial", "cache/archives/partial", "none/partial", "log"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			return a, err
+		}
+	}
+	targets, err := own(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages")
+	if err != nil {
+		return a, fmt.Errorf("packages of Debian are resolved by apt: %w", err)
+	}
+	dump, err := own(ctx, "apt-config", "dump")
+	if err != nil {
+		return a, err
+	}
+	for name, text := range map[string]string{
+		"sources.list": sources(targets),
+		"preferences":  preferences(s.Backports),
+		"apt.conf":     configuration(dir, s.Architecture, dump),
+		"status":       "", // no package is installed
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return a, err
+		}
+	}
+	return a, a.update(ctx)
+}
+
+// own runs apt with the machine's own settings. It only reads.
+func own(ctx context.Context, name string, args ...string) (string, error) {
+	return output(exec.CommandContext(ctx, name, args...))
+}
+
+// run runs apt with the settings of the folder alone.
+func (a apt) run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "apt-get", args...)
+	cmd.Env = append(os.Environ(), "APT_CONFIG="+filepath.Join(a.dir, "apt.conf"), "LC_ALL=C.UTF-8")
+	return output(cmd)
+}
+
+// output returns what a program printed; what it complained about becomes the error.
+func output(cmd *exec.Cmd) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[:min(3, len(cmd.Args))], " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.String(), nil
+}
+
+// sources returns apt's list of sources: the mirrors that this machine has for the release ('URI RELEASE' in each line), else Debian's own address. A mirror
+// of a release has its backports too.
+func sources(targets string) string {
+	main, security := "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
+	for line := range strings.Lines(targets) {
+		uri, release, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch release {
+		case Release:
+			main = strings.TrimSuffix(uri, "/")
+		case Release + "-security":
+			security = strings.TrimSuffix(uri, "/")
+		}
+	}
+	options := ""
+	if _, err := os.Stat(keyring); err == nil {
+		options = "[signed-by=" + keyring + "] "
+	}
+	var out strings.Builder
+	for _, s := range [][2]string{{main, Release}, {main, Release + "-updates"}, {main, Release + "-backports"}, {security, Release + "-security"}} {
+		fmt.Fprintf(&out, "deb %s%s %s main\n", options, s[0], s[1])
+	}
+	return out.String()
+}
+
+// preferences take some source packages from the backports. All others stay with the release, whose security support is better.
+func preferences(backports []string) string {
+	return "Package: src:" + strings.Join(backports, " src:") + "\nPin: release n=" + Release + "-backports\nPin-Priority: 990\n"
+}
+
+// configuration is apt.conf. Of the machine's own settings it keeps how files are acquired (proxies, checks of dates), and nothing else: hooks would change
+// the machine's own lists. 'apt-config dump' has one setting a line.
+func configuration(dir, architecture, dump string) string {
+	var out strings.Builder
+	for line := range strings.Lines(dump) {
+		key, _, _ := strings.Cut(line, " ")
+		if strings.HasPrefix(key, "Acquire::") && !strings.HasPrefix(key, "Acquire::IndexTargets") && !strings.HasPrefix(key, "Acquire::Languages") {
+			out.WriteString(line)
+		}
+	}
+	for _, setting := range [][2]string{
+		// APT_CONFIG is read before the folders that these name.
+		{"Dir::Etc::main", "/dev/null"}, {"Dir::Etc::parts", "/dev/null"}, {"Dir::Etc::sourceparts", "/dev/null"}, {"Dir::Etc::preferencesparts", "/dev/null"},
+		{"Dir::Etc::sourcelist", filepath.Join(dir, "sources.list")}, {"Dir::Etc::preferences", filepath.Join(dir, "preferences")},
+		{"Dir::State", filepath.Join(dir, "state")}, {"Dir::State::status", filepath.Join(dir, "status")},
+		{"Dir::Cache", filepath.Join(dir, "cache")}, {"Dir::Log", filepath.Join(dir, "log")},
+		{"APT::Architecture", architecture}, {"APT::Architectures", architecture}, {"APT::Install-Recommends", "false"},
+		{"Acquire::Languages", "none"},
+		// The account _apt may be unable to enter the folder.
+		{"APT::Sandbox::User", "root"},
+	} {
+		fmt.Fprintf(&out, "%s %q;\n", setting[0], setting[1])
+	}
+	return out.String()
+}
+
+// update downloads package lists if there are none, or old ones. A machine without network keeps what it has.
+func (a apt) update(ctx context.Context) error {
+	stamp := filepath.Join(a.dir, "updated")
+	info, err := os.Stat(stamp)
+	wanted, _ := os.ReadFile(filepath.Join(a.dir, "sources.list"))
+	had, _ := os.ReadFile(stamp)
+	known := err == nil && bytes.Equal(wanted, had)
+	if known {
+		if age := time.Since(info.ModTime()); age >= 0 && age < fresh {
+			return nil
+		}
+	}
+	progress("reading the package lists of Debian")
+	if _, err := a.run(ctx, "update", "-qq", "--error-on=any"); err != nil {
+		if known && ctx.Err() == nil {
+			progress("the package lists stay as they were: %v", err)
+			return nil
+		}
+		return err
+	}
+	return os.WriteFile(stamp, wanted, 0o644)
+}
+
+// Package is a version of a package for one architecture.
+type Package struct {
+	Name, Version, Architecture string
+	// file is its name in apt's cache.
+	file string
+}
+
+// resolve returns the packages, and all that they depend on, in the order of their names.
+func (a apt) resolve(ctx context.Context, names []string) ([]Package, error) {
+	// apt does not print the addresses of archives that it has already, such as those of an interrupted download.
+	args := []string{"install", "-qq", "--print-uris", "-o", "Dir::Cache::archives=" + filepath.Join(a.dir, "none")}
+	out, err := a.run(ctx, append(args, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	return parse(out)
+}
+
+// parse reads what 'apt-get install --print-uris' says: 'URI' FILE SIZE DIGEST, with a file named NAME_VERSION_ARCHITECTURE.deb.
+func parse(uris string) ([]Package, error) {
+	var out []Package
+	for line := range strings.Lines(uris) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || !strings.HasPrefix(fields[0], "'") {
+			return nil, fmt.Errorf("apt names a package in an unknown way: %q", line)
+		}
+		parts := strings.Split(strings.TrimSuffix(fields[1], ".deb"), "_")
+		if len(parts) != 3 || filepath.Base(fields[1]) != fields[1] {
+			return nil, fmt.Errorf("apt names a file in an unknown way: %q", fields[1])
+		}
+		version, err := url.PathUnescape(parts[1]) // apt writes the colon of an epoch as %3a
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Package{Name: parts[0], Version: version, Architecture: parts[2], file: fields[1]})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("apt resolves to no package at all")
+	}
+	slices.SortFunc(out, func(a, b Package) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// download lets apt fetch the archives of packages into its cache, where it compares them with the signed lists.
+func (a apt) download(ctx context.Context, resolved []Package) error {
+	progress("downloading %d packages of Debian", len(resolved))
+	args := []string{"install", "-qq", "--yes", "--download-only"}
+	for _, p := range resolved {
+		args = append(args, p.Name+"="+p.Version)
+	}
+	_, err := a.run(ctx, args...)
+	return err
+}
+
+// archives are the archives of packages after their download.
+func (a apt) archives(resolved []Package) []archive {
+	var out []archive
+	for _, p := range resolved {
+		out = append(out, archive{p, filepath.Join(a.dir, "cache", "archives", p.file)})
+	}
+	return out
+}

@@ -1,0 +1,175 @@
+// Package debian takes files from packages of Debian 12 for images: apt resolves, downloads and verifies them, and nothing is installed. No maintainer script
+// runs, and the lists, settings and packages of the machine's own apt stay as they are.
+package debian
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Release is the version of Debian that images are made of.
+const Release = "bookworm"
+
+// Set is what an image takes from Debian.
+type Set struct {
+	// Architecture is amd64 or arm64: Debian and Go have the same words for them.
+	Architecture string
+	// Packages are those with programs and data of the image. Of the packages that they depend on, the image gets those that have libraries which its
+	// programs load: the others are for maintainer scripts and administrators.
+	Packages []string
+	// Backports are source packages that come from the backports suite of the release.
+	Backports []string
+	// Files are patterns of paths, as of Wanted.
+	Files []string
+	// Texts are files of the image by their paths, in the place of those of packages: what maintainer scripts would write.
+	Texts map[string]string
+}
+
+// Tree is an unpacked set.
+type Tree struct {
+	// Root is the folder with the files, which nobody may change.
+	Root string
+	// Digest follows from the versions of all packages and from the set.
+	Digest string
+}
+
+// List is the file of a tree that names its packages.
+const List = "usr/share/kiln/packages"
+
+// Unpack returns the tree of a set. What it downloads and unpacks stays in the folder cache, so that it does so again only for other packages.
+func (s Set) Unpack(ctx context.Context, cache string) (tree Tree, err error) {
+	cache, err = filepath.Abs(cache)
+	if err != nil {
+		return tree, err
+	}
+	unlock, err := lock(ctx, cache)
+	if err != nil {
+		return tree, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	// What killed processes left, which had the lock. Trees of other versions stay: another process may be reading one.
+	if err := sweep(filepath.Join(cache, s.Architecture)); err != nil {
+		return tree, err
+	}
+	a, err := s.apt(ctx, filepath.Join(cache, "apt-"+s.Architecture))
+	if err != nil {
+		return tree, err
+	}
+	resolved, err := a.resolve(ctx, s.Packages)
+	if err != nil {
+		return tree, err
+	}
+	if tree.Digest, err = s.digest(resolved); err != nil {
+		return tree, err
+	}
+	place := filepath.Join(cache, s.Architecture+"-"+tree.Digest[:16])
+	tree.Root = filepath.Join(place, "root")
+	if _, err := os.Stat(place); err == nil {
+		return tree, nil
+	}
+	if err := a.download(ctx, resolved); err != nil {
+		return tree, err
+	}
+	if err := Complete(place, func(work string) error { return s.unpack(ctx, a.archives(resolved), work) }); err != nil {
+		return tree, err
+	}
+	_, err = a.run(ctx, "clean") // the archives are not read again
+	return tree, err
+}
+
+// digest covers the versions of all packages, and what is taken from them.
+func (s Set) digest(resolved []Package) (string, error) {
+	raw, err := json.Marshal(struct {
+		Layout   int // of the cache
+		Set      Set
+		Packages []Package
+	}{1, s, resolved})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// lock keeps other processes from the folder until it is released. The kernel releases the lock of a process that ends.
+func lock(ctx context.Context, dir string) (release func() error, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return file.Close, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(err, file.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another process uses '%s': %w", dir, ctx.Err()), file.Close())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// Complete makes a folder by a function that fills another one: an interrupted process leaves nothing in its place. Another process may be faster.
+func Complete(place string, fill func(work string) error) (err error) {
+	work, err := os.MkdirTemp(filepath.Dir(place), unfinished+filepath.Base(place)+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	inside := filepath.Join(work, "complete")
+	if err := os.Mkdir(inside, 0o755); err != nil {
+		return err
+	}
+	if err := fill(inside); err != nil {
+		return err
+	}
+	if err := os.Rename(inside, place); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// unfinished is how the names of Complete's folders begin.
+const unfinished = ".work-"
+
+// sweep removes what Complete left of folders whose path begins in this way, when its process was killed.
+func sweep(place string) error {
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(place), unfinished+filepath.Base(place)+"-*"))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
+// progress says what takes long, on standard error: standard output is for results.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "images: "+format+"\n", args...)
+}
+
+// list returns the text of the file List.
+func list(packages []Package) string {
+	var out strings.Builder
+	for _, p := range slices.SortedFunc(slices.Values(packages), func(a, b Package) int { return strings.Compare(a.Name, b.Name) }) {
+		fmt.Fprintf(&out, "%s %s\n", p.Name, p.Version)
+	}
+	return out.String()
+}

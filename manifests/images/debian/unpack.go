@@ -1,0 +1,170 @@
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Wanted reports whether an image has a path. Patterns are those of path.Match: the last one that matches the path, or a folder above it, decides; one with
+// '!' leaves out.
+func Wanted(patterns []string, name string) bool {
+	for _, pattern := range slices.Backward(patterns) {
+		pattern, out := strings.CutPrefix(pattern, "!")
+		for above := name; above != "."; above = path.Dir(above) {
+			if matched, err := path.Match(pattern, above); err == nil && matched {
+				return !out
+			}
+		}
+	}
+	return false
+}
+
+// merged are the folders that have been links into /usr since Debian 12. Some of its packages still have files below the old names.
+var merged = []string{"bin", "lib", "lib64", "sbin"}
+
+// files are the wanted files and links of an unpacked package: by the paths that they have in the image, where they lie.
+type files map[string]string
+
+// archive is the archive of a package.
+type archive struct {
+	Package
+	path string
+}
+
+// unpack fills the folder of a tree.
+func (s Set) unpack(ctx context.Context, archives []archive, work string) error {
+	progress("unpacking %d packages", len(archives))
+	apart := filepath.Join(work, "packages")
+	if err := os.Mkdir(apart, 0o755); err != nil {
+		return err
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	for _, a := range archives {
+		group.Go(func() error {
+			_, err := output(exec.CommandContext(within, "dpkg-deb", "-x", a.path, filepath.Join(apart, a.Name)))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	found := map[string]files{}
+	for _, a := range archives {
+		var err error
+		if found[a.Name], err = s.wanted(filepath.Join(apart, a.Name)); err != nil {
+			return err
+		}
+	}
+	chosen, err := choose(s.Packages, found)
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(work, "root")
+	for _, name := range chosen {
+		if err := move(found[name], root); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return errors.Join(s.finish(root, archives, chosen), os.RemoveAll(apart))
+}
+
+// wanted lists what the image could have of a package.
+func (s Set) wanted(dir string) (files, error) {
+	out := files{}
+	err := filepath.WalkDir(dir, func(found string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		inside, err := filepath.Rel(dir, found)
+		if err != nil {
+			return err
+		}
+		if first, _, _ := strings.Cut(inside, "/"); slices.Contains(merged, first) {
+			inside = path.Join("usr", inside)
+		}
+		if Wanted(s.Files, inside) {
+			out[inside] = found
+		}
+		return nil
+	})
+	return out, err
+}
+
+// move puts files of a package into the tree. No two packages may have one file.
+func move(from files, root string) error {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		to := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if _, err := os.Lstat(to); err == nil {
+			return fmt.Errorf("another package has '%s' too", name)
+		}
+		if err := os.Rename(from[name], to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish adds what belongs to no package: links of merged folders, folders to mount on, texts, and the list of packages.
+func (s Set) finish(root string, archives []archive, chosen []string) error {
+	var kept []Package
+	for _, a := range archives {
+		if slices.Contains(chosen, a.Name) {
+			kept = append(kept, a.Package)
+		}
+	}
+	for _, name := range merged {
+		if _, err := os.Stat(filepath.Join(root, "usr", name)); err != nil {
+			continue
+		}
+		if err := os.Symlink("usr/"+name, filepath.Join(root, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"dev", "proc", "run", "sys", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
+			return err
+		}
+	}
+	texts := map[string]string{List: list(kept)}
+	maps.Copy(texts, s.Texts)
+	for name, text := range texts {
+		if err := write(filepath.Join(root, name), text); err != nil {
+			return err
+		}
+	}
+	return folders(root)
+}
+
+// write writes a file that all may read, whatever the umask of this process.
+func write(file, text string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644))
+}
+
+// folders makes the modes of folders independent of the umask of this process.
+func folders(root string) error {
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return os.Chmod(name, 0o755)
+	})
+	return errors.Join(err, os.Chmod(filepath.Join(root, "tmp"), fs.ModeSticky|0o777))
+}

@@ -1,0 +1,107 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/kilnvm/kiln/internal/daemon"
+	"github.com/kilnvm/kiln/manifests/images/archive"
+	"github.com/kilnvm/kiln/manifests/images/debian"
+	"github.com/kilnvm/kiln/manifests/images/programs"
+)
+
+// form is another one whenever probe, or internal/daemon, keeps something else of the same QEMU.
+const form = "2"
+
+// capabilities returns a folder with what libvirt finds out about the QEMU of a tree, so that pods need not probe it. For other platforms than this machine's,
+// and without the rights to start a libvirtd, it returns none: then each pod probes.
+func capabilities(ctx context.Context, p programs.Platform, tree debian.Tree, cache string) (folder string, err error) {
+	if p.OS != runtime.GOOS || p.Architecture != runtime.GOARCH {
+		fmt.Fprintf(os.Stderr, "images: QEMU of %s does not run here: each pod will probe it\n", p)
+		return "", nil
+	}
+	if err := able(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "images: QEMU is not probed here, each pod will do so: %v\n", err)
+		return "", nil
+	}
+	folder, err = filepath.Abs(filepath.Join(cache, "capabilities-"+form+"-"+tree.Digest[:16]))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil
+	}
+	if err := debian.Complete(folder, func(work string) error { return probe(ctx, tree.Root, work) }); err != nil {
+		return "", fmt.Errorf("probing QEMU: %w", err)
+	}
+	return folder, nil
+}
+
+// addCapabilities puts the files of such a folder into the image.
+func addCapabilities(root *archive.Root, folder string) error {
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := root.AddFile(filepath.Join(daemon.Capabilities, file.Name()), filepath.Join(folder, file.Name()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probe lets libvirtd of the tree find out what its QEMU can do, and keeps that in a folder. It sees no /dev/kvm, whatever this machine has.
+func probe(ctx context.Context, root, to string) (err error) {
+	from, err := found(root)
+	if err != nil {
+		return err
+	}
+	state, err := folder()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(state)) }()
+	s, err := begin(ctx, root, state)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	if _, err := s.capabilities(); err != nil {
+		return err
+	}
+	return daemon.Keep(root, filepath.Join(state, "cache"), from, to)
+}
+
+// found are the files of a tree that decide what libvirt finds out about QEMU, by their paths in the image.
+func found(root string) (daemon.Origin, error) {
+	var o daemon.Origin
+	p, known := platforms[runtime.GOARCH]
+	if !known {
+		return o, fmt.Errorf("the image is for %s", names())
+	}
+	libraries := filepath.Join("/usr/lib", p.triplet)
+	o.Emulator, o.Modules = filepath.Join("/usr/bin", p.qemu), filepath.Join(libraries, "qemu")
+	o.Daemon = []string{"/usr/sbin/libvirtd"}
+	for pattern, into := range map[string]*[]string{
+		"libvirt/connection-driver/*.so": &o.Daemon,
+		"libvirt.so.0":                   &o.Libraries,
+	} {
+		files, err := filepath.Glob(filepath.Join(root, libraries, pattern))
+		if err != nil || len(files) == 0 {
+			return o, errors.Join(err, fmt.Errorf("the image has no '%s'", pattern))
+		}
+		for _, file := range files {
+			inside, err := filepath.Rel(root, file)
+			if err != nil {
+				return o, err
+			}
+			*into = append(*into, "/"+inside)
+		}
+	}
+	return o, nil
+}

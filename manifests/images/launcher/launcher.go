@@ -1,0 +1,86 @@
+// Package launcher is the image of a guest's pod: the launcher, libvirt, QEMU, passt, swtpm and firmware, from packages of Debian. The file Containerfile
+// beside it makes the same image with podman, buildah or docker.
+package launcher
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"path/filepath"
+
+	"github.com/kilnvm/kiln/manifests/images/archive"
+	"github.com/kilnvm/kiln/manifests/images/programs"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// The account of User, and the settings of libvirt's driver of QEMU.
+var (
+	//go:embed passwd
+	passwd string
+	//go:embed group
+	group string
+	//go:embed qemu.conf
+	qemuConf string
+)
+
+// User is the account 'qemu' of KubeVirt's images and Fedora's packages: files of disks on volumes belong to it.
+const User = "107:107"
+
+// path is where libvirt looks for the programs that it starts.
+const path = "PATH=/usr/sbin:/usr/bin"
+
+// Folders are where the image is made.
+type Folders struct {
+	// Work has files that must stay until the image is written.
+	Work string
+	// Cache has files for the next time.
+	Cache string
+}
+
+// Image builds the image for a platform.
+func Image(ctx context.Context, from programs.Sources, p programs.Platform, in Folders) (archive.Image, error) {
+	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Config: config(from)}
+	var err error
+	if image.Root, err = Tree(ctx, p, in); err != nil {
+		return image, err
+	}
+	dir := filepath.Join(in.Work, p.OS+"-"+p.Architecture)
+	if err := from.Build(ctx, p, dir, "launcher"); err != nil {
+		return image, err
+	}
+	return image, image.Root.AddFile("launcher", filepath.Join(dir, "launcher"), 0o755)
+}
+
+// Tree is all of the image but the launcher: what the Containerfile takes from here.
+func Tree(ctx context.Context, p programs.Platform, in Folders) (*archive.Root, error) {
+	taken, found := set(p.Architecture)
+	if !found || p.OS != "linux" {
+		return nil, fmt.Errorf("the image is for linux on %s, not for %s", names(), p)
+	}
+	tree, err := taken.Unpack(ctx, in.Cache)
+	if err != nil {
+		return nil, err
+	}
+	root := &archive.Root{}
+	if err := root.AddFolder(tree.Root); err != nil {
+		return nil, err
+	}
+	known, err := capabilities(ctx, p, tree, in.Cache)
+	if err != nil || known == "" {
+		return root, err
+	}
+	return root, addCapabilities(root, known)
+}
+
+// config makes the launcher the entrypoint.
+func config(from programs.Sources) archive.Config {
+	labels := map[string]string{
+		ocispec.AnnotationTitle:       "launcher",
+		ocispec.AnnotationDescription: "What a guest's pod runs: Kiln's launcher, libvirt, QEMU, passt, swtpm and firmware",
+		ocispec.AnnotationVersion:     from.Version,
+	}
+	if from.Revision != "" {
+		labels[ocispec.AnnotationRevision] = from.Revision
+	}
+	return archive.Config{Entrypoint: []string{"/launcher"}, User: User, Env: []string{path}, Labels: labels, Created: from.Time}
+}

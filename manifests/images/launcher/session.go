@@ -1,0 +1,120 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/digitalocean/go-libvirt"
+)
+
+//go:embed confined.sh
+var script string
+
+// account is the number of User.
+const account = 107
+
+// namespaces are those of confined.sh.
+var namespaces = []string{"--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child"}
+
+// able reports why this process can start nothing as a pod would.
+func able(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("this needs root")
+	}
+	out, err := exec.CommandContext(ctx, "unshare", slices.Concat(namespaces, []string{"mount", "-t", "tmpfs", "tmpfs", "/mnt"})...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("this needs namespaces and mounts: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// confined is a program of an unpacked image, to be run as a pod would. The folder state is its /tmp, with all folders of XDG.
+func confined(ctx context.Context, root, state string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "unshare", slices.Concat(namespaces, []string{"sh", "-c", script, "confined", root, state}, args)...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "XDG_RUNTIME_DIR=/tmp/run", "XDG_CACHE_HOME=/tmp/cache",
+		"XDG_CONFIG_HOME=/tmp/config", "XDG_DATA_HOME=/tmp/data", "XDG_STATE_HOME=/tmp/state"}
+	// The namespaces end with the shell in them, also when this process is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// folder makes a folder for the state of confined programs. Its path is short: paths of sockets have 107 bytes.
+func folder() (string, error) {
+	state, err := os.MkdirTemp("", "kiln-pod-")
+	if err != nil {
+		return "", err
+	}
+	return state, errors.Join(os.Chown(state, account, account), os.Chmod(state, 0o700))
+}
+
+// session is a libvirtd of an unpacked image, as in a pod.
+type session struct {
+	state string
+	cmd   *exec.Cmd
+	log   bytes.Buffer
+	ended chan struct{}
+}
+
+// begin starts libvirtd, and returns when it answers.
+func begin(ctx context.Context, root, state string) (*session, error) {
+	s := &session{state: state, cmd: confined(ctx, root, state, "/usr/sbin/libvirtd"), ended: make(chan struct{})}
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = s.cmd.Wait() // the log says more than the status
+		close(s.ended)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		err := s.call(func(*libvirt.Libvirt) error { return nil })
+		if err == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			s.end()
+			return nil, fmt.Errorf("libvirtd of the image does not answer: %w: %s", err, s.log.String())
+		case <-s.ended:
+			return nil, fmt.Errorf("libvirtd of the image has ended: %s", s.log.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// call connects to libvirtd for a while.
+func (s *session) call(work func(*libvirt.Libvirt) error) error {
+	socket := filepath.Join(s.state, "run", "libvirt", "libvirt-sock")
+	client, err := libvirt.ConnectToURI(&url.URL{Scheme: "qemu+unix", Path: "/session", RawQuery: url.Values{"socket": {socket}}.Encode()})
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(client), client.Disconnect())
+}
+
+// capabilities asks what guests can have. libvirtd probes QEMU for the answer, unless its cache is right.
+func (s *session) capabilities() (xml string, err error) {
+	err = s.call(func(client *libvirt.Libvirt) error {
+		xml, err = client.ConnectGetDomainCapabilities(nil, nil, nil, nil, 0)
+		return err
+	})
+	return xml, err
+}
+
+// end kills libvirtd and its guests. The log is complete after it.
+func (s *session) end() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	<-s.ended
+}
