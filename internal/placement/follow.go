@@ -30,10 +30,7 @@ func (s seen) follow(vmi *v1.VirtualMachineInstance, refusal *condition.Cause, n
 	switch started := domain != nil || vmi.Status.Phase == v1.Running; {
 	case started:
 		condition.SetPhase(vmi, v1.Running)
-		s.followDomain(vmi, domain)
-		if lost != nil {
-			condition.SetReady(vmi, corev1.ConditionFalse, *lost)
-		}
+		s.followDomain(vmi, domain, lost)
 	case lost != nil:
 		s.explain(vmi, lost)
 	default:
@@ -47,8 +44,12 @@ func (s seen) follow(vmi *v1.VirtualMachineInstance, refusal *condition.Cause, n
 }
 
 // followDomain writes the state of a guest that was started. One that has ended is not ready; its VMI gets the final phase when the pod has ended.
-func (s seen) followDomain(vmi *v1.VirtualMachineInstance, domain *v1alpha1.GuestDomain) {
+// Trap: each condition is written once, or its transition time would change each time, and the status would be written without end.
+func (s seen) followDomain(vmi *v1.VirtualMachineInstance, domain *v1alpha1.GuestDomain, lost *condition.Cause) {
 	switch {
+	case lost != nil:
+		condition.SetReady(vmi, corev1.ConditionFalse, *lost)
+		return
 	case domain == nil: // its launcher has taken the report back, or somebody has deleted the GuestPod
 		return
 	case final(domain.State):
@@ -64,11 +65,13 @@ func (s seen) followDomain(vmi *v1.VirtualMachineInstance, domain *v1alpha1.Gues
 		condition.SetPaused(vmi, reported(domain))
 		return
 	}
-	condition.SetRunning(vmi)
 	if ready := podCondition(s.pod, corev1.PodReady); ready != nil && ready.Status == corev1.ConditionFalse {
+		condition.Clear(vmi, v1.VirtualMachineInstancePaused)
 		condition.SetReady(vmi, corev1.ConditionFalse, condition.Cause{Reason: v1alpha1.ReasonPodNotReady,
 			Message: strings.TrimSpace(ready.Reason + " " + ready.Message)})
+		return
 	}
+	condition.SetRunning(vmi)
 }
 
 // explain writes why a guest does not start, or that nothing is known to keep it from that.

@@ -8,7 +8,6 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -207,50 +206,5 @@ func TestForgedFacts(t *testing.T) {
 		if on.guest().Spec.Hardware == nil {
 			t.Errorf("%s: facts that are right are not used", c.why)
 		}
-	}
-}
-
-// TestRefusedPods: what the API server says about a pod that it refuses is in the VMI's status, and is tried again at an interval.
-func TestRefusedPods(t *testing.T) {
-	on := newCluster(t, guestless())
-	tries := 0
-	on.refuse = func(object client.Object) error {
-		if _, is := object.(*corev1.Pod); !is {
-			return nil
-		}
-		tries++
-		return apierrors.NewForbidden(corev1.Resource("pods"), podKey.Name, errQuota)
-	}
-	result := on.step()
-	on.refusedFor("a quota", v1alpha1.ReasonFailedCreate, "exceeded quota: compute")
-	if result.RequeueAfter != retryInterval || tries != 1 {
-		t.Errorf("tried %d times, again after %s", tries, result.RequeueAfter)
-	}
-	on.writes = nil
-	if on.step(); tries != 1 || len(on.writes) > 0 {
-		t.Errorf("an event has it tried again, %d times in all, writes %q", tries, on.writes)
-	}
-	on.refuse = nil
-	on.now = on.now.Add(retryInterval)
-	on.step()
-	if status, _ := on.says(v1.VirtualMachineInstanceSynchronized); status != "" || len(on.vmi().Status.ActivePods) != 1 {
-		t.Errorf("room has come: Synchronized is '%s', pods %v", status, on.vmi().Status.ActivePods)
-	}
-}
-
-// TestConflictAfterCreation: another writer of the status does not make the new pod a stranger.
-func TestConflictAfterCreation(t *testing.T) {
-	on := newCluster(t, guestless())
-	on.refuse = func(object client.Object) error {
-		if _, is := object.(*corev1.Pod); is {
-			vmi := on.vmi()
-			condition.SetReady(vmi, corev1.ConditionFalse, condition.Cause{Reason: "Other"})
-			on.must(on.Status().Update(t.Context(), vmi))
-		}
-		return nil
-	}
-	on.step()
-	if found := on.pod(); found == nil || !recorded(on.vmi(), found.UID) || on.created != 4 {
-		t.Errorf("%d objects were created, the status has %v", on.created, on.vmi().Status.ActivePods)
 	}
 }
