@@ -2,12 +2,13 @@ package patch
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
 
-// anchors holds what the raw object has at each path that was looked up, by JSON pointer.
-type anchors map[string]gjson.Result
+// anchors holds the JSON that the raw object has at each path that was looked up, by JSON pointer.
+type anchors map[string]string
 
 // firstMissing is the index and the pointer of the topmost parent of path that raw does not hold as an object or array, or
 // -1. at is the pointer of path itself.
@@ -18,14 +19,14 @@ func (a anchors) firstMissing(path []string, at string) (index int, parent strin
 		end += len("/") + len(escaper.Replace(key))
 		next, known := a[at[:end]]
 		if !known {
-			if here.IsArray() {
+			if strings.HasPrefix(here, "[") {
 				next = a.element(here, at[:start], at[:end])
 			} else {
-				next = here.Get(gjson.Escape(key))
+				next = gjson.Get(here, gjson.Escape(key)).Raw
 			}
 			a[at[:end]] = next
 		}
-		if !next.IsObject() && !next.IsArray() {
+		if !strings.HasPrefix(next, "{") && !strings.HasPrefix(next, "[") {
 			return i, at[:end]
 		}
 		here = next
@@ -35,14 +36,14 @@ func (a anchors) firstMissing(path []string, at string) (index int, parent strin
 
 // element finds an element of the array at a path by its own path. All elements are read at once: to look for each of them from
 // the first one on would cost the square of their number, and a manifest can have a hundred thousand.
-func (a anchors) element(array gjson.Result, parent, at string) gjson.Result {
+func (a anchors) element(array, parent, at string) string {
 	// The pointer of an element with an empty name, which no array has, marks an array that was read.
 	read := parent + "/"
 	if _, seen := a[read]; !seen {
-		a[read] = gjson.Result{}
+		a[read] = ""
 		i := 0
-		array.ForEach(func(_, element gjson.Result) bool {
-			a[read+strconv.Itoa(i)] = element
+		gjson.Parse(array).ForEach(func(_, element gjson.Result) bool {
+			a[read+strconv.Itoa(i)] = element.Raw
 			i++
 			return true
 		})

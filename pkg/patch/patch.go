@@ -35,8 +35,8 @@ func Write(raw []byte, before, after any) ([]byte, error) {
 	if len(found) == 0 {
 		return nil, nil
 	}
-	document := anchors{"": gjson.ParseBytes(raw)}
-	var operations []operation
+	document := anchors{"": gjson.ParseBytes(raw).Raw}
+	operations := make([]operation, 0, len(found))
 	added := map[string]map[string]any{} // objects that this patch creates, by path
 	for _, c := range found {
 		at := pointer(c.path)

@@ -77,8 +77,9 @@ func (c counts) walk(raw []byte) *field.Error {
 // surelyFew reports whether an object has so few brackets, commas and digits that it exceeds no limit, whatever they mean: most objects need no walk.
 func (c counts) surelyFew(raw []byte) bool {
 	opened, commas := bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}), bytes.Count(raw, []byte{','})
-	// A list of n elements has n-1 commas, and no limit of lists is lower than that of templates. A text with escapes may hide digits.
-	if opened > maxDepth || commas >= c.templates || opened+commas > c.parts || bytes.IndexByte(raw, '\\') >= 0 {
+	// A list of n elements has n-1 commas, and no limit of lists is lower than that of templates. An escape such as \u0031 may hide a digit; the others,
+	// such as the \n of user data, hide none.
+	if opened > maxDepth || commas >= c.templates || opened+commas > c.parts || bytes.Contains(raw, []byte(`\u`)) {
 		return false
 	}
 	run := 0

@@ -22,6 +22,7 @@ func TestCountsOfNoJSON(t *testing.T) {
 func FuzzCounts(f *testing.F) {
 	for _, text := range append(unreadable, `{"a":[{"b":"1e9"}]}`, "{\"\xff\":\"\xc3\"}", `{"a":1,"a":{"fieldsV1":[[]]}}`, `"1"`, `{"a":"\ud800"}`, ` {"":[ ]} `,
 		`{"guest":"1e1000"}`, `{"guest":1E+0000}`, `{"guest":"`+strings.Repeat("1", 101)+`"}`, `{"guest":"\u0031e9999"}`,
+		`{"guest":"1\u0065\u0039999"}`, `{"guest":"1e\u002b9999"}`, `{"guest":"1\n1e9999","userData":"#\n"}`, `{"\u0067uest":"1e\n9999"}`, `{"guest":"1e\/9999"}`,
 		strings.Repeat("[", 65)+strings.Repeat("]", 65),
 		`{"spec":{"dataVolumeTemplates":[`+strings.Repeat("0,", 64)+`0]}}`,
 		`{"a":[`+strings.Repeat("0,", 16380)+`0],"b":[0],"c":[0],"d":[0]}`) {

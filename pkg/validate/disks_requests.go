@@ -1,7 +1,6 @@
 package validate
 
 import (
-
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
