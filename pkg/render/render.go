@@ -66,9 +66,9 @@ func Frontend(m Machine) (*libvirtxml.Domain, field.ErrorList) {
 	return stageTwo(m, identified(m.VMI, m.Frozen))
 }
 
-// identified is a VMI with the identity that admission could not give it, a copy where it lacks some. The controller identifies the VMIs of VMs alone, and without
-// what admission added, such as the default interface. The record wins over the seed, which for a bare VMI is its UID: restored from a backup, it
-// has another UID and must keep the UUID that its licences know.
+// identified is a VMI with the identity that admission could not give it, a copy where it lacks some. The controller identifies the VMIs of VMs alone,
+// and without what admission added, such as the default interface. The record wins over the seed, which for a bare VMI is its UID: restored from a
+// backup, it has another UID and must keep the UUID that its licences know.
 func identified(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.VirtualMachineInstance {
 	if identity.Complete(given) {
 		return given

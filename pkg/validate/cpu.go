@@ -142,7 +142,8 @@ func dedicatedCPUs(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *f
 	}
 	if !cpu.DedicatedCPUPlacement {
 		if cpu.IsolateEmulatorThread {
-			errs = append(errs, field.Invalid(path.Child("domain", "cpu", "isolateEmulatorThread"), true, "needs dedicatedCpuPlacement to be true").WithOrigin("cpu/isolated-emulator"))
+			errs = append(errs, field.Invalid(path.Child("domain", "cpu", "isolateEmulatorThread"), true,
+				"needs dedicatedCpuPlacement to be true").WithOrigin("cpu/isolated-emulator"))
 		}
 		return errs
 	}

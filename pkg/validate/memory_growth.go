@@ -41,7 +41,8 @@ func growth(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pa
 		return nil // guestMemory reports it, for VMIs too
 	}
 	if why := vm.FixedMemory(&vmi.Spec, *memory.MaxGuest); why != "" {
-		return field.ErrorList{field.Invalid(path.Child("spec", "domain", "memory", "guest"), memory.Guest.String(), why+": remove maxGuest").WithOrigin("memory/growth")}
+		return field.ErrorList{field.Invalid(path.Child("spec", "domain", "memory", "guest"), memory.Guest.String(),
+			why+": remove maxGuest").WithOrigin("memory/growth")}
 	}
 	return nil
 }

@@ -30,25 +30,28 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 		r.VSOCK = vsock.CID.Address
 	}
 	var ports []uint
-	var occupied [address.MaxPorts + 1]bool
+	var occupied [buses]bool
 	visit(dom.Devices, func(d Device) {
 		freezeDevice(&r, d)
 		if d.Controller != nil && d.Controller.Model == rootPort && onRootBus(*d.Address) {
 			ports = append(ports, value(d.Controller.Index))
 		}
-		if a := *d.Address; a != nil && a.PCI != nil && value(a.PCI.Bus) <= address.MaxPorts {
+		if a := *d.Address; a != nil && a.PCI != nil && value(a.PCI.Bus) < buses {
 			occupied[value(a.PCI.Bus)] = true
 		}
 	})
 	for _, bus := range ports {
-		if bus > address.MaxPorts || !occupied[bus] {
+		if bus >= buses || !occupied[bus] {
 			r.FreePorts++
 		}
 	}
 	return r
 }
 
-const rootPort = "pcie-root-port"
+const (
+	rootPort = "pcie-root-port"
+	buses    = 256 // the number of a PCI bus has eight bits
+)
 
 // onRootBus reports whether a root port counts for FreePorts. Ports on expander buses do not: nothing is hot-plugged into them.
 func onRootBus(a *libvirtxml.DomainAddress) bool {

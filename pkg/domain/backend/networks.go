@@ -56,7 +56,8 @@ func (h *host) bindNIC(out *libvirtxml.DomainInterface, nic NIC) {
 		socket := &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Path: nic.Socket, Mode: "client"}}
 		out.Source = &libvirtxml.DomainInterfaceSource{VHostUser: &libvirtxml.DomainInterfaceSourceVHostUser{Chardev: socket}}
 	default:
-		h.fail(field.NotSupported(h.nicPath(abi.Name("interface", out.Alias)), nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
+		at := h.nicPath(abi.Name("interface", out.Alias))
+		h.fail(field.NotSupported(at, nic.Kind, []string{"bridge", "direct", "ethernet", "passt", "tap", "user", "vhostuser"}))
 		return
 	}
 	h.vhost(out)

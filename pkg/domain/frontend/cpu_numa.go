@@ -38,8 +38,8 @@ func (g *guest) numa() *libvirtxml.DomainNuma {
 		return own
 	}
 	only := libvirtxml.DomainCell{ID: new(uint), CPUs: "0", Memory: g.memory().Value, Unit: "KiB"}
-	if last := g.maxCPUs() - 1; last > 0 {
-		only.CPUs = fmt.Sprintf("0-%d", last)
+	if n := g.maxCPUs(); n > 1 {
+		only.CPUs = fmt.Sprintf("0-%d", n-1)
 	}
 	return &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{only}}
 }
