@@ -90,10 +90,11 @@ func install(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	seccomp := filepath.Join(shared.Dir, "kubelet", "seccomp")
 	if err := os.Mkdir(overlay, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, kustomization, manifests, tag), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, kustomization, manifests, tag, seccomp), 0o600); err != nil {
 		return err
 	}
 	if out, err := shared.Kubectl(ctx, "apply", "--server-side", "-k", overlay); err != nil {
@@ -126,6 +127,10 @@ patches:
   patch: |
     - {op: test, path: /spec/template/spec/containers/0/env/3/name, value: LAUNCHER_IMAGE}
     - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: kiln-launcher:%[2]s} # kustomize's images do not reach it
+- target: {kind: DaemonSet, name: kiln-devices}
+  patch: |
+    - {op: test, path: /spec/template/spec/volumes/1/name, value: seccomp}
+    - {op: replace, path: /spec/template/spec/volumes/1/hostPath/path, value: %[3]s} # below kubelet's --root-dir
 - target: {kind: Deployment, name: kiln-.*}
   patch: |
     - {op: replace, path: /spec/replicas, value: 1} # two cores
