@@ -21,15 +21,20 @@ import (
 type console struct {
 	pipe *os.File
 	out  io.Writer
-	// parts are on their way to out; lost is how many bytes were dropped since the last one.
-	parts chan []byte
-	work  sync.WaitGroup
+	work sync.WaitGroup
+
+	mutex sync.Mutex
+	// waiting is on its way to out; lost is how many bytes were dropped after it.
+	waiting []byte
+	lost    int
+	// arrived wakes write. It is closed when nothing more comes.
+	arrived chan struct{}
 }
 
 const (
-	// part is the most that is read at once, in bytes, and partsInFlight how many parts wait for the log.
-	part          = 16 << 10
-	partsInFlight = 64
+	// part is the most that is read at once, in bytes. QEMU writes single characters: what waits is bounded in bytes, by mostWaiting.
+	part        = 16 << 10
+	mostWaiting = 1 << 20
 	// drainLimit bounds the wait for the last words of a guest.
 	drainLimit = time.Second
 )
@@ -46,7 +51,7 @@ func openConsole(path string, out io.Writer) (*console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &console{pipe: pipe, out: out, parts: make(chan []byte, partsInFlight)}
+	c := &console{pipe: pipe, out: out, arrived: make(chan struct{}, 1)}
 	c.work.Go(c.read)
 	c.work.Go(c.write)
 	return c, nil
@@ -54,21 +59,14 @@ func openConsole(path string, out io.Writer) (*console, error) {
 
 // read reads until the pipe is closed, or empty after close has set its deadline.
 func (c *console) read() {
-	defer close(c.parts)
-	lost, buffer := 0, make([]byte, part)
+	defer close(c.arrived)
+	buffer := make([]byte, part)
 	for {
 		n, err := c.pipe.Read(buffer)
-		text := append([]byte(nil), buffer[:n]...)
-		if lost > 0 {
-			text = append(fmt.Appendf(nil, "\n[%d bytes of the console were dropped: the log was too slow]\n", lost), text...)
-		}
-		if n > 0 {
-			select {
-			case c.parts <- text:
-				lost = 0
-			default:
-				lost += n
-			}
+		c.keep(buffer[:n])
+		select {
+		case c.arrived <- struct{}{}:
+		default: // write is awake
 		}
 		if err != nil {
 			return
@@ -76,14 +74,38 @@ func (c *console) read() {
 	}
 }
 
+// keep adds a text to what waits for the log, or drops it where that is too much.
+func (c *console) keep(text []byte) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if len(c.waiting)+len(text) > mostWaiting {
+		c.lost += len(text)
+		return
+	}
+	c.waiting = append(c.waiting, text...)
+}
+
 // write writes what was read. After an error of the log the rest is dropped.
 func (c *console) write() {
 	var failed error
-	for text := range c.parts {
-		if failed == nil {
+	for open := true; open; {
+		_, open = <-c.arrived
+		if text := c.take(); failed == nil && len(text) > 0 {
 			_, failed = c.out.Write(text)
 		}
 	}
+}
+
+// take returns what waits for the log, and after it how much was dropped.
+func (c *console) take() []byte {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	text := c.waiting
+	if c.lost > 0 {
+		text = fmt.Appendf(text, "\n[%d bytes of the console were dropped: the log was too slow]\n", c.lost)
+	}
+	c.waiting, c.lost = nil, 0
+	return text
 }
 
 // close copies what the guest has written last, and closes the pipe. A log that does not take it within drainLimit does not get it.

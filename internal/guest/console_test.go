@@ -2,75 +2,78 @@ package guest
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 )
 
-// stuck is a log that takes nothing until it is released.
-type stuck struct {
-	bytes.Buffer
-	release chan struct{}
+// stuckLog takes nothing until it is freed.
+type stuckLog struct {
+	freed chan struct{}
+	mutex sync.Mutex
+	text  bytes.Buffer
 }
 
-func (s *stuck) Write(p []byte) (int, error) {
-	<-s.release
-	return s.Buffer.Write(p)
+func (s *stuckLog) Write(text []byte) (int, error) {
+	<-s.freed
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.text.Write(text)
 }
 
-// TestConsole: a guest never waits for the log, what is dropped is counted, and its last words are in the log.
-func TestConsole(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "console")
-	log := &stuck{release: make(chan struct{})}
-	c, err := openConsole(path, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	guest, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer guest.Close()
-	written := make(chan error, 1)
-	go func() { // eight times what may wait for the log
-		_, err := guest.Write(bytes.Repeat([]byte("0123456789abcdef"), 8*partsInFlight*part/16))
-		written <- err
-	}()
-	select {
-	case err := <-written:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the guest waits for the log")
-	}
-	close(log.release)
-	for len(c.parts) > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if _, err := guest.WriteString("last words"); err != nil {
-		t.Fatal(err)
-	}
-	c.close()
-	text := log.String()
-	if !strings.HasSuffix(text, "last words") || !strings.Contains(text, " bytes of the console were dropped") {
-		t.Errorf("the log has %d bytes and ends in '%s'", len(text), text[max(0, len(text)-100):])
-	}
-	if most := 2 * partsInFlight * part; len(text) > most {
-		t.Errorf("the log has %d bytes, and %d were to be kept at most", len(text), most)
-	}
-}
-
-// TestConsoleAgain: a launcher that starts again in its container finds the pipe of the one before.
-func TestConsoleAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "console")
-	for range 2 {
-		c, err := openConsole(path, &bytes.Buffer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.close()
+// TestConsoleIsTheLog: QEMU writes single characters. While the log takes none, a megabyte of them waits, and the rest is dropped and counted: the
+// writer, which is the guest, is never stopped.
+func TestConsoleIsTheLog(t *testing.T) {
+	for _, test := range []struct {
+		why         string
+		bytes       int
+		wantDropped bool
+	}{
+		{"a burst that fits is kept whole", 60 << 10, false},
+		{"a flood is dropped in part", 4 << 20, true},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			log := &stuckLog{freed: make(chan struct{})}
+			path := filepath.Join(t.TempDir(), "serial.log")
+			c, err := openConsole(path, log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			qemu, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := 1
+			if test.wantDropped {
+				step = 4096
+			}
+			for range test.bytes / step {
+				if _, err := io.WriteString(qemu, strings.Repeat("x", step)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(log.freed)
+			if _, err := io.WriteString(qemu, "last words"); err != nil {
+				t.Fatal(err)
+			}
+			c.close()
+			log.mutex.Lock()
+			defer log.mutex.Unlock()
+			got := log.text.String()
+			kept, dropped := strings.Count(got, "x"), strings.Contains(got, "bytes of the console were dropped")
+			if dropped != test.wantDropped {
+				t.Errorf("%d of %d bytes are kept; it ends in %q", kept, test.bytes, got[max(0, len(got)-80):])
+			}
+			if !dropped && (kept != test.bytes || !strings.HasSuffix(got, "last words")) {
+				t.Errorf("%d of %d bytes are kept; it ends in %q", kept, test.bytes, got[max(0, len(got)-80):])
+			}
+			// One text is on its way while another waits.
+			if most := 2*mostWaiting + part; kept > most {
+				t.Errorf("%d bytes are kept, want at most %d", kept, most)
+			}
+		})
 	}
 }

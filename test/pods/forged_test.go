@@ -23,7 +23,8 @@ spec:
         memory: {guest: 192Mi}
         firmware:
           kernelBoot: {kernelArgs: quiet panic=-1, container: {image: %[2]s, kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}
-        devices: {}
+        devices: {interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]}
+      networks: [{name: default, pod: {}}]
 `, name, kernelImage, further)
 }
 
