@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kilnvm/kiln/test/nightly"
 	"github.com/kilnvm/kiln/test/node"
 )
 
@@ -26,7 +25,6 @@ type tenant struct {
 func newTenant(t *testing.T, namespace string) *tenant {
 	t.Helper()
 	node.Require(t)
-	nightly.Only(t)
 	n := &tenant{t, namespace}
 	n.apply(fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {pod-security.kubernetes.io/enforce: restricted}}\n", namespace))
 	t.Cleanup(func() {
