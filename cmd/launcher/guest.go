@@ -87,13 +87,17 @@ func (o *guestOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var files unix.Rlimit // passt raises its own limit to Max
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
 	own := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
 	own.Prepare = func() error { return daemon.Provide("/", own.CacheHome()) }
 	libvirt := hypervisor.NewSession(own.Socket())
 	defer libvirt.Close()
 	g := &guest.Guest{
 		NodeName: o.node, Emulate: o.emulate, Daemon: own, Hypervisor: libvirt, Serial: os.Stdout,
-		Machine: &bind.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus},
+		Machine: &bind.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus, OpenFiles: files.Max},
 		Channel: guest.NewChannel(client, types.NamespacedName{Namespace: o.namespace, Name: o.vmi}, types.UID(o.podUID)),
 	}
 	return g.Run(ctx)

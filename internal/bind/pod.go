@@ -24,6 +24,8 @@ type Pod struct {
 	Network pod.Network
 	// CPUs are those that the pod may use. A VMI with dedicatedCpuPlacement gets them; kubelet has given them to no other.
 	CPUs []int
+	// OpenFiles is how many files a process of the pod may have open, 0 if that is not known.
+	OpenFiles uint64
 
 	running running
 }

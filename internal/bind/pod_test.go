@@ -203,7 +203,7 @@ func TestPodNetworks(t *testing.T) {
 		{"sriov", pod.Passt, onPod, v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}, backend.NIC{}, "use masquerade, bridge or passtBinding"},
 	} {
 		p := mounted(t, nil)
-		p.Network = c.served
+		p.Network, p.OpenFiles = c.served, filesOfAllPorts
 		vmi := &v1.VirtualMachineInstance{}
 		vmi.UID = "1d9c2f0e-0000-4000-8000-000000000001"
 		vmi.Spec.Networks = []v1.Network{{Name: "net", NetworkSource: c.network}}
@@ -213,6 +213,32 @@ func TestPodNetworks(t *testing.T) {
 		if diff := cmp.Diff(c.want, bound.NICs["net"]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.why, diff)
 		}
+	}
+}
+
+// TestPodOpenFiles: passt cannot forward all ports where the container may not open as many files. Ports that are listed need few.
+func TestPodOpenFiles(t *testing.T) {
+	for _, c := range []struct {
+		why     string
+		limit   uint64
+		ports   []v1.Port
+		refused string
+	}{
+		{"all ports, and too few files", filesOfAllPorts - 1, nil, "list the ports of the interface"},
+		{"all ports, and enough files", filesOfAllPorts, nil, ""},
+		{"one port, and few files", 1024, []v1.Port{{Port: 22}}, ""},
+		{"all ports, and an unknown limit", 0, nil, ""},
+	} {
+		p := mounted(t, nil)
+		p.Network, p.OpenFiles = pod.Passt, c.limit
+		vmi := &v1.VirtualMachineInstance{}
+		vmi.UID = "1d9c2f0e-0000-4000-8000-000000000001"
+		vmi.Spec.Networks = []v1.Network{*v1.DefaultPodNetwork()}
+		nic := *v1.DefaultMasqueradeNetworkInterface()
+		nic.Ports = c.ports
+		vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{nic}
+		_, errs := p.Bind(t.Context(), vmi)
+		refused(t, c.why, c.refused, errs.ToAggregate())
 	}
 }
 
