@@ -33,7 +33,8 @@ func (p *Pod) nic(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC
 	}
 	if all := len(nic.Ports)+len(nic.PortRanges) == 0; all && p.Network == pod.Passt && p.OpenFiles > 0 && p.OpenFiles < filesOfAllPorts {
 		return backend.NIC{}, fmt.Errorf("without ports, all are forwarded to the guest, for which passt opens %d files, and a process of this container "+
-			"may open %d; list the ports of the interface, or have the administrator raise the limit of the node's container runtime (LimitNOFILE)", filesOfAllPorts, p.OpenFiles)
+			"may open %d; list the ports of the interface, or have the administrator raise the limit of the node's container runtime (LimitNOFILE)",
+			filesOfAllPorts, p.OpenFiles)
 	}
 	return backend.NIC{Kind: kind}, nil
 }
