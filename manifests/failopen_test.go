@@ -13,7 +13,7 @@ import (
 
 // kept are the policies of every installation. All others repeat rules of the webhook.
 var kept = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-uninstall", "kiln-launchers", "kiln-revision-writers", "kiln-statuses",
-	"kiln-devices"}
+	"kiln-devices", "kiln-guest-pods", "kiln-guest-pod-status"}
 
 // TestFailurePolicies: as installed, everything that the webhook would have to judge waits for it, and no rule is judged twice. With component fail-open
 // VMs do not wait, and the rules are there as policies.

@@ -24,6 +24,7 @@ var callers = []struct{ file, why string }{
 	{"internal/workbench/stages.go", "shows the steps of what has been reviewed"},
 	{"pkg/", "the engine's own tests; the engine itself must not call it, see pkg/arch_test.go"},
 	{"test/corpus/laws_test.go", "tries neighbours of reviewed cases, which refer to generated values instead of objects"},
+	{"test/corpus/pod.go", "starts at the plainest VMI, without references: pods of cases are written as their difference to its pod"},
 	{"test/corpus/profile_laws_test.go", "explains the same neighbours, with generated profiles"},
 	{"test/conformance/accepted.go", "the recorded instancetypes and preferences are specs without objects"},
 	{"test/explicit/", "makes the VMIs, without references, of tests of stages 2 and 3"},
