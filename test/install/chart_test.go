@@ -60,7 +60,8 @@ func TestChartIsTheManifests(t *testing.T) {
 		{
 			"the pods of guests", "launcher.image.repository=registry.example.org/launcher,launcher.image.tag=v1,launcher.network=slirp," +
 				"launcher.image.pullSecrets[0].name=one,launcher.image.pullSecrets[1].name=two",
-			rotation + "patches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+			rotation + "images: [{name: kiln-launcher, newName: registry.example.org/launcher, newTag: v1}]\n" +
+				"patches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: '--launcher-pull-secrets=one,two'}\n" +
 				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: registry.example.org/launcher:v1}\n" +
 				"    - {op: replace, path: /spec/template/spec/containers/0/env/4/value, value: slirp}\n",
@@ -87,7 +88,9 @@ func TestChartIsTheManifests(t *testing.T) {
 		{
 			"the devices of other nodes", "devices.kubeletRoot=/var/lib/k0s/kubelet,devices.containerd=/etc/k0s,devices.count=9,launcher.image.tag=v1," +
 				"devices.nodeSelector.guests=yes,devices.tolerations[0].key=x,devices.pullSecrets[0].name=registry",
-			rotation + "images: [{name: kiln-launcher, newTag: v1}]\npatches:\n- target: {kind: DaemonSet, name: kiln-devices}\n  patch: |\n" +
+			rotation + "images: [{name: kiln-launcher, newTag: v1}]\npatches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: 'kiln-launcher:v1'}\n" +
+				"- target: {kind: DaemonSet, name: kiln-devices}\n  patch: |\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --device-count=9}\n" +
 				"    - {op: replace, path: /spec/template/spec/volumes/1/hostPath/path, value: /var/lib/k0s/kubelet/seccomp}\n" +
 				"    - {op: replace, path: /spec/template/spec/volumes/4/hostPath/path, value: /etc/k0s}\n" +
