@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // vm is a VirtualMachine that boots the test guest: a disk of an image, a claim of each mode, and a seed of a Secret. The mark is what the guest writes
@@ -75,6 +77,7 @@ func TestGuestIsAPod(t *testing.T) {
 	// The digest has the kernel's arguments in it, which the test changes.
 	const kept = "jsonpath={.spec.hardware.devices}{.spec.hardware.macs}{.spec.hardware.uuid}{.spec.hardware.serial}{.spec.hardware.machine}"
 	hardware := n.kubectl("get", "guesthardware", "demo", "-o", kept)
+	seen := n.hardware(log)
 	first := n.kubectl("get", "pod", "guest-demo", "-o", "jsonpath={.metadata.uid}")
 
 	// The guest is stopped by its power button: it is not killed.
@@ -92,6 +95,9 @@ func TestGuestIsAPod(t *testing.T) {
 	}
 	if now := n.kubectl("get", "guesthardware", "demo", "-o", kept); now != hardware {
 		t.Errorf("the hardware differs after a restart:\n%s\n%s", hardware, now)
+	}
+	if diff := cmp.Diff(seen, n.hardware(log)); diff != "" {
+		t.Errorf("the guest sees other hardware after a restart (-first +second):\n%s", diff)
 	}
 	n.kubectl("delete", "vm", "demo", "--timeout=180s")
 	n.gone("vm,vmi,pods,guestpods,guesthardwares,roles,rolebindings")

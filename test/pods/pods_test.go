@@ -80,7 +80,7 @@ func (n *tenant) eventually(what string, check func() (seen string, ok bool)) {
 		if time.Now().After(deadline) {
 			n.Fatalf("not within %s: %s; last seen: %s", patience, what, seen)
 		}
-		time.Sleep(250 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // kubectl takes the CPU from the guests that it asks about
 	}
 }
 
