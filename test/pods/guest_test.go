@@ -50,6 +50,7 @@ stringData: {userdata: "said by a Secret"}
 // TestGuestIsAPod: a guest boots in a pod of a namespace that enforces the profile 'restricted', sees its disks, is reached by a Service, and finds
 // hardware and disks again in its next pod. When it is deleted nothing of it is left.
 func TestGuestIsAPod(t *testing.T) {
+	t.Parallel()
 	n := newTenant(t, "guest")
 	n.blockClaim("block")
 	n.fileClaim("file")
