@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kilnvm/kiln/test/node"
@@ -24,6 +26,7 @@ func TestNodeLoss(t *testing.T) {
 	lost.cutOff()
 	lost.killed()
 	lost.outOfService()
+	lost.mistaken()
 }
 
 // loss is a node that fails, and those who see what becomes of its guests.
@@ -104,9 +107,12 @@ func (l *loss) kept(vmi string, process int) {
 func (l *loss) again(vm string) string {
 	l.Helper()
 	l.eventually("the next VMI of "+vm+" runs", func() (string, bool) {
-		out, err := shared.Kubectl(l.Context(), "--namespace", l.namespace, "get", "vmi", vm, "-o", "jsonpath={.metadata.uid} {.status.phase}")
-		uid, phase, _ := strings.Cut(out, " ")
-		return out, err == nil && types.UID(uid) != l.starts[vm] && phase == "Running"
+		got, err := l.vmis().Get(l.Context(), vm, metav1.GetOptions{})
+		if err != nil {
+			return err.Error(), false
+		}
+		phase, _, err := unstructured.NestedString(got.Object, "status", "phase")
+		return fmt.Sprint(got.GetUID(), " ", phase), err == nil && got.GetUID() != l.starts[vm] && phase == "Running"
 	})
 	if l.process(vm) == 0 {
 		l.Errorf("the guest of VM %s has no process", vm)
@@ -145,18 +151,25 @@ func (l *loss) killed() {
 	l.Logf("the guest of the machine that lost its power runs again on node '%s'", l.again("killed"))
 }
 
+// taint is how an administrator says that a machine is off.
+const taint = "node.kubernetes.io/out-of-service=off:NoExecute"
+
+// untaint takes it back.
+func untaint(ctx context.Context) error {
+	_, err := shared.Kubectl(ctx, "taint", "node", "node-2", taint+"-")
+	return err
+}
+
 // outOfService: the machine loses its power, and its administrator says that it is off. The guest starts on the other node, and once.
 func (l *loss) outOfService() {
 	l.Helper()
-	const taint = "node.kubernetes.io/out-of-service=off:NoExecute"
 	l.start("gone")
 	pod := l.kubectl("get", "pod", "guest-gone", "-o", "jsonpath={.metadata.uid}")
 	l.fail(l.node.Kill, func(ctx context.Context) error {
 		if err := l.node.Restart(ctx); err != nil {
 			return err
 		}
-		_, err := shared.Kubectl(ctx, "taint", "node", "node-2", taint+"-")
-		return err
+		return untaint(ctx)
 	})
 	// Without that the pod's name is free when kube-controller-manager has removed the pod, a minute after the node has last answered.
 	l.force("gone")
@@ -175,4 +188,16 @@ func (l *loss) outOfService() {
 	if now := l.process("gone"); now != process {
 		l.Errorf("the guest's process was %d, and is %d, after the machine was there again", process, now)
 	}
+}
+
+// mistaken: an administrator says that the machine is off, and it is not. Its kubelet ends the guest before the guest starts on the other node.
+func (l *loss) mistaken() {
+	l.Helper()
+	l.start("mistaken")
+	was := l.process("mistaken")
+	l.fail(func(context.Context) error { l.kubectl("taint", "node", "node-2", taint); return nil }, untaint)
+	if on, is := l.again("mistaken"), l.process("mistaken"); on != "node-1" || is == was {
+		l.Errorf("the guest runs on node '%s', its process was %d, and is %d", on, was, is)
+	}
+	l.mend()
 }

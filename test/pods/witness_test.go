@@ -49,7 +49,7 @@ func newWitness(n *tenant) *witness {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(n.Context()))
 	var all sync.WaitGroup
 	for resource, see := range map[schema.GroupVersionResource]func(*unstructured.Unstructured){
-		{Version: "v1", Resource: "pods"}: w.pod, {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstances"}: w.vmi,
+		{Version: "v1", Resource: "pods"}: w.pod, vmiResource: w.vmi,
 	} {
 		all.Go(func() { w.watch(ctx, client.Resource(resource).Namespace(n.namespace), see) })
 	}
