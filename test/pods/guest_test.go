@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // vm is a VirtualMachine that boots the test guest: a disk of an image, a claim of each mode, and a seed of a Secret. The mark is what the guest writes
@@ -50,7 +48,6 @@ stringData: {userdata: "said by a Secret"}
 // TestGuestIsAPod: a guest boots in a pod of a namespace that enforces the profile 'restricted', sees its disks, is reached by a Service, and finds
 // hardware and disks again in its next pod. When it is deleted nothing of it is left.
 func TestGuestIsAPod(t *testing.T) {
-	t.Parallel()
 	n := newTenant(t, "guest")
 	n.blockClaim("block")
 	n.fileClaim("file")
@@ -78,7 +75,6 @@ func TestGuestIsAPod(t *testing.T) {
 	// The digest has the kernel's arguments in it, which the test changes.
 	const kept = "jsonpath={.spec.hardware.devices}{.spec.hardware.macs}{.spec.hardware.uuid}{.spec.hardware.serial}{.spec.hardware.machine}"
 	hardware := n.kubectl("get", "guesthardware", "demo", "-o", kept)
-	seen := n.hardware(log)
 	first := n.kubectl("get", "pod", "guest-demo", "-o", "jsonpath={.metadata.uid}")
 
 	// The guest is stopped by its power button: it is not killed.
@@ -96,9 +92,6 @@ func TestGuestIsAPod(t *testing.T) {
 	}
 	if now := n.kubectl("get", "guesthardware", "demo", "-o", kept); now != hardware {
 		t.Errorf("the hardware differs after a restart:\n%s\n%s", hardware, now)
-	}
-	if diff := cmp.Diff(seen, n.hardware(log)); diff != "" {
-		t.Errorf("the guest sees other hardware after a restart (-first +second):\n%s", diff)
 	}
 	n.kubectl("delete", "vm", "demo", "--timeout=180s")
 	n.gone("vm,vmi,pods,guestpods,guesthardwares,roles,rolebindings")

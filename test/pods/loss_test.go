@@ -26,7 +26,6 @@ func TestNodeLoss(t *testing.T) {
 	lost.cutOff()
 	lost.killed()
 	lost.outOfService()
-	lost.mistaken()
 }
 
 // loss is a node that fails, and those who see what becomes of its guests.
@@ -188,16 +187,4 @@ func (l *loss) outOfService() {
 	if now := l.process("gone"); now != process {
 		l.Errorf("the guest's process was %d, and is %d, after the machine was there again", process, now)
 	}
-}
-
-// mistaken: an administrator says that the machine is off, and it is not. Its kubelet ends the guest before the guest starts on the other node.
-func (l *loss) mistaken() {
-	l.Helper()
-	l.start("mistaken")
-	was := l.process("mistaken")
-	l.fail(func(context.Context) error { l.kubectl("taint", "node", "node-2", taint); return nil }, untaint)
-	if on, is := l.again("mistaken"), l.process("mistaken"); on != "node-1" || is == was {
-		l.Errorf("the guest runs on node '%s', its process was %d, and is %d", on, was, is)
-	}
-	l.mend()
 }

@@ -12,12 +12,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/kilnvm/kiln/test/node"
 )
@@ -119,17 +117,10 @@ func (n *tenant) phase(vmi, phase string) {
 // console waits until a guest has written a text to its serial console, which is the log of its pod, and returns all of it.
 func (n *tenant) console(vmi, text string) (log string) {
 	n.Helper()
-	client, err := kubernetes.NewForConfig(shared.Config())
-	if err != nil {
-		n.Fatal(err)
-	}
-	pods := client.CoreV1().Pods(n.namespace)
 	n.eventually("guest "+vmi+" says '"+text+"'", func() (string, bool) {
-		out, err := pods.GetLogs("guest-"+vmi, &corev1.PodLogOptions{}).DoRaw(n.Context())
-		if log = string(out); err != nil {
-			return err.Error(), false
-		}
-		return log[max(0, len(log)-500):], strings.Contains(log, text)
+		out, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "logs", "guest-"+vmi)
+		log = out
+		return out[max(0, len(out)-500):], err == nil && strings.Contains(out, text)
 	})
 	return log
 }
