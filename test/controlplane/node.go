@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +53,9 @@ func nodeRunCommand() *cobra.Command {
 		Short: "Run nodes until standard input ends or a signal arrives",
 		Long: "Run nodes until standard input ends or SIGINT, SIGTERM or SIGHUP arrives. Each line of standard input\n" +
 			"is the name of a node, which is started; the first has the control plane. When pods can run on it, one line\n" +
-			"of JSON goes to standard output; its fields are those of the type 'node.Ready'. It needs root.",
+			"of JSON goes to standard output; its fields are those of the type 'node.Ready'. It needs root.\n" +
+			"Other lines are about nodes but the first, and are answered by '{}': 'kill NAME' ends its processes as a power\n" +
+			"failure does, and its name starts it again; 'disconnect NAME' and 'connect NAME' pull its cable and put it in.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runNodes(cmd.Context(), o) },
 	}
@@ -80,15 +83,15 @@ func findTools(ctx context.Context) (tools node.Tools, err error) {
 	return tools, err
 }
 
-// runNodes starts a node for each line of standard input, until it ends.
+// runNodes obeys each line of standard input, until it ends.
 func runNodes(ctx context.Context, o node.Options) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	names := make(chan string)
+	given := make(chan string)
 	go func() {
 		defer cancel()
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			names <- lines.Text()
+			given <- lines.Text()
 		}
 	}()
 	if o.Tools, err = findTools(ctx); err != nil {
@@ -105,17 +108,16 @@ func runNodes(ctx context.Context, o node.Options) (err error) {
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	for {
 		select {
-		case name := <-names:
-			ready, err := cluster.Add(ctx, name, wordsOfInit...)
+		case line := <-given:
+			answer, err := obey(ctx, cluster, line)
 			if ctx.Err() != nil {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			progress("node '%s' is ready after %d ms", name, ready.Milliseconds["ready"])
-			if err := json.NewEncoder(os.Stdout).Encode(ready); err != nil {
-				return fmt.Errorf("telling that the node is ready: %w", err)
+			if err := json.NewEncoder(os.Stdout).Encode(answer); err != nil {
+				return fmt.Errorf("answering '%s': %w", line, err)
 			}
 		case name := <-cluster.Ended:
 			return fmt.Errorf("node '%s' has ended by itself", name)
@@ -123,4 +125,29 @@ func runNodes(ctx context.Context, o node.Options) (err error) {
 			return nil
 		}
 	}
+}
+
+// obey does what a line of standard input says, and returns the answer.
+func obey(ctx context.Context, cluster *node.Cluster, line string) (answer any, err error) {
+	verb, name, further := strings.Cut(line, " ")
+	if !further {
+		ready, err := cluster.Add(ctx, line, wordsOfInit...)
+		if err == nil {
+			progress("node '%s' is ready after %d ms", line, ready.Milliseconds["ready"])
+		}
+		return ready, err
+	}
+	switch verb {
+	case "kill":
+		err = cluster.Kill(name)
+	case "disconnect", "connect":
+		err = cluster.Connect(name, verb == "connect")
+	default:
+		err = errors.New("it is none of 'NAME', 'kill NAME', 'disconnect NAME' and 'connect NAME'")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("'%s': %w", line, err)
+	}
+	progress("%s", line)
+	return struct{}{}, nil
 }

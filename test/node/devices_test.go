@@ -12,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/test/cluster"
 )
 
-// devicesOverlay is manifests/devices for a node whose kubelet has another --root-dir, with the image of the test.
+// devicesOverlay is manifests/devices for one node, with the image of the test.
 const devicesOverlay = `
 resources: [%s]
 images: [{name: kiln-launcher, newName: %s}]
@@ -20,7 +20,6 @@ patches:
 - target: {kind: DaemonSet}
   patch: |
     - {op: replace, path: /spec/template/spec/nodeSelector, value: {kubernetes.io/hostname: node-1}}
-    - {op: replace, path: /spec/template/spec/volumes/1/hostPath/path, value: %s}
 `
 
 // guestPod is confined as the pods of guests are.
@@ -116,7 +115,7 @@ func installDevices(t *testing.T) {
 	if manifests, err = filepath.Rel(dir, manifests); err != nil { // kustomize takes no absolute path
 		t.Fatal(err)
 	}
-	overlay := fmt.Sprintf(devicesOverlay, manifests, image, filepath.Join(shared.Dir, "kubelet", "seccomp"))
+	overlay := fmt.Sprintf(devicesOverlay, manifests, image)
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,22 @@ func (n *Node) Join(ctx context.Context, name string) (*Node, error) {
 	return n.supervisor.add(ctx, name)
 }
 
+// Kill ends all processes of a node that joined at once, as a power failure does.
+func (n *Node) Kill(ctx context.Context) error { return n.supervisor.do(ctx, "kill "+n.Name) }
+
+// Restart starts a node that was killed, with what it had written, and waits until it is ready.
+func (n *Node) Restart(ctx context.Context) error {
+	return n.supervisor.ask(ctx, n.Name, n)
+}
+
+// Disconnect cuts a node that joined off from all others. Its processes go on.
+func (n *Node) Disconnect(ctx context.Context) error {
+	return n.supervisor.do(ctx, "disconnect "+n.Name)
+}
+
+// Connect undoes Disconnect.
+func (n *Node) Connect(ctx context.Context) error { return n.supervisor.do(ctx, "connect "+n.Name) }
+
 // Kubeconfig is the path of the administrator's. It leads to a port of 127.0.0.1, so that kubectl on this machine can use it.
 func (n *Node) Kubeconfig() string { return n.Admin }
 

@@ -1,6 +1,9 @@
 package node
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -34,5 +37,45 @@ func TestTwoNodes(t *testing.T) {
 	}
 	if shared.Store == second.Store || shared.Cgroup == second.Cgroup {
 		t.Errorf("want stores and cgroups apart, got %v and %v", shared, second)
+	}
+	fails(t, second, address)
+}
+
+// fails cuts the second node off, kills it and starts it again: its pods are not reached meanwhile, and are started anew after a kill alone.
+func fails(t *testing.T, second *Node, address func(pod string) string) {
+	t.Helper()
+	reached := func(why string, want bool) {
+		t.Helper()
+		eventually(t, why, func() (string, bool) {
+			out, err := shared.Kubectl(t.Context(), "--namespace", "nodes", "exec", "here", "--", "/probe", "fetch", "http://"+address("there")+":8080")
+			return out, (err == nil && strings.HasPrefix(out, "there to ")) == want
+		})
+	}
+	restarts := func() string {
+		return kubectl(t, "nodes", "get", "pod", "there", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+	}
+	for why, c := range map[string]struct {
+		fail, mend func(context.Context) error
+		more       bool
+	}{"its cable is pulled": {second.Disconnect, second.Connect, false}, "it is killed": {second.Kill, second.Restart, true}} {
+		before, link, pid := restarts(), fmt.Sprintf("/proc/%d/ns/pid", second.PID), second.PID
+		namespace, err := os.Readlink(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.fail(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := inNamespace(t, namespace); (len(left) == 0) != c.more {
+			t.Errorf("%s: of its processes there are %v", why, left)
+		}
+		reached(why+": no pod of it is reached", false)
+		if err := c.mend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		reached(why+", and that is over", true)
+		if after := restarts(); (after != before) != c.more || (second.PID != pid) != c.more {
+			t.Errorf("%s: restarts of the pod were %s, and are %s; process 1 was %d, and is %d", why, before, after, pid, second.PID)
+		}
 	}
 }

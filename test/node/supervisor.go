@@ -69,31 +69,42 @@ func (s *supervisor) start() (err error) {
 	return s.cmd.Start()
 }
 
-// add starts a node by its name and waits until it is ready, or the supervisor or the context has ended.
+// add starts a node by its name and waits until it is ready.
 func (s *supervisor) add(ctx context.Context, name string) (*Node, error) {
+	n := &Node{supervisor: s}
+	if err := s.ask(ctx, name, n); err != nil {
+		return nil, err
+	}
+	return n, n.importSandbox(ctx)
+}
+
+// do gives the supervisor a line and waits until it is done.
+func (s *supervisor) do(ctx context.Context, line string) error { return s.ask(ctx, line, &struct{}{}) }
+
+// ask gives the supervisor a line and waits for the answer, or until the supervisor or the context has ended.
+func (s *supervisor) ask(ctx context.Context, line string, answer any) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if _, err := fmt.Fprintln(s.stdin, name); err != nil {
-		return nil, fmt.Errorf("the supervisor of the nodes has ended: %w\n%s", err, s.said.text())
+	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
+		return fmt.Errorf("the supervisor of the nodes has ended: %w\n%s", err, s.said.text())
 	}
-	n := &Node{supervisor: s}
 	answered := make(chan error, 1)
 	go func() {
 		line, err := s.out.ReadBytes('\n')
 		if err == nil {
-			err = json.Unmarshal(line, n)
+			err = json.Unmarshal(line, answer)
 		}
 		answered <- err
 	}()
 	select {
 	case err := <-answered:
 		if err != nil {
-			return nil, fmt.Errorf("node '%s' did not start: %w\n%s", name, err, s.said.text())
+			return fmt.Errorf("node, '%s': %w\n%s", line, err, s.said.text())
 		}
 	case <-ctx.Done():
-		return nil, fmt.Errorf("node '%s' did not start: %w\n%s", name, context.Cause(ctx), s.said.text())
+		return fmt.Errorf("node, '%s': %w\n%s", line, context.Cause(ctx), s.said.text())
 	}
-	return n, n.importSandbox(ctx)
+	return nil
 }
 
 // close is done once; later calls do nothing.

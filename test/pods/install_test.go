@@ -28,6 +28,14 @@ const (
 	tag = "proof"
 )
 
+// kubelet gives containers that ask for whole CPUs these CPUs alone. One CPU of each node is kept for all others.
+const kubelet = `cpuManagerPolicy: static
+cpuManagerReconcilePeriod: 1s
+systemReserved: {cpu: 500m}`
+
+// archives are the files of all images, for further nodes.
+var archives []string
+
 func TestMain(m *testing.M) {
 	code, err := runAll(m)
 	if err != nil {
@@ -51,7 +59,7 @@ func runAll(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	if shared, err = node.Run(ctx, node.Options{}); err != nil {
+	if shared, err = node.Run(ctx, node.Options{Kubelet: kubelet}); err != nil {
 		return 0, err
 	}
 	if err = install(ctx, dir); err == nil {
@@ -90,11 +98,10 @@ func install(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	seccomp := filepath.Join(shared.Dir, "kubelet", "seccomp")
 	if err := os.Mkdir(overlay, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, kustomization, manifests, tag, seccomp), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, kustomization, manifests, tag), 0o600); err != nil {
 		return err
 	}
 	if out, err := shared.Kubectl(ctx, "apply", "--server-side", "-k", overlay); err != nil {
@@ -127,10 +134,6 @@ patches:
   patch: |
     - {op: test, path: /spec/template/spec/containers/0/env/3/name, value: LAUNCHER_IMAGE}
     - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: kiln-launcher:%[2]s} # kustomize's images do not reach it
-- target: {kind: DaemonSet, name: kiln-devices}
-  patch: |
-    - {op: test, path: /spec/template/spec/volumes/1/name, value: seccomp}
-    - {op: replace, path: /spec/template/spec/volumes/1/hostPath/path, value: %[3]s} # below kubelet's --root-dir
 - target: {kind: Deployment, name: kiln-.*}
   patch: |
     - {op: replace, path: /spec/replicas, value: 1} # two cores
@@ -154,7 +157,7 @@ func images(ctx context.Context, dir string) error {
 		kernelImage: {"boot/vmlinuz": filepath.Join(dir, "boot/vmlinuz"), "boot/initrd": filepath.Join(dir, "boot/initrd")},
 		diskImage:   {"disk/disk.img": disk},
 	}
-	archives := []string{"../../bin/images/kiln.tar", "../../bin/images/launcher.tar"}
+	archives = []string{"../../bin/images/kiln.tar", "../../bin/images/launcher.tar"}
 	for image, content := range files {
 		root := &archive.Root{}
 		for name, source := range content {

@@ -94,8 +94,31 @@ func New(o Options) (*Cluster, error) {
 func (c *Cluster) server() string { return "https://" + c.listener.Addr().String() }
 
 // Add starts a node and returns when pods can run there, or the context has ended. The words call Init in a new process of this program. The second node
-// and later ones join the first.
+// and later ones join the first. A node that was killed starts again, with what it had written.
 func (c *Cluster) Add(ctx context.Context, name string, words ...string) (Ready, error) {
+	n, err := c.node(name)
+	if n == nil {
+		n, err = c.prepare(name)
+	} else if !n.killed.Load() {
+		err = errors.New("it runs")
+	} else {
+		n.Again, n.ended = true, make(chan struct{})
+		n.killed.Store(false)
+	}
+	var seen report
+	if err == nil {
+		seen, err = c.launch(ctx, n, words)
+	}
+	if err != nil {
+		return Ready{}, fmt.Errorf("node '%s': %w", name, err)
+	}
+	return Ready{Name: name, PID: n.cmd.Process.Pid, Server: c.server(), Kubeconfig: filepath.Join(c.o.Dir, authority.FileName(authority.Admin)),
+		Address: n.Address(), Dir: n.Dir, Containerd: n.CRI(), Ctr: filepath.Join(n.Tools.Containers, "ctr"), Store: n.Store, Cgroup: n.Cgroup,
+		Programs: n.Tools.Kubernetes, Milliseconds: seen.Milliseconds}, nil
+}
+
+// prepare makes what a new node has outside of its namespaces.
+func (c *Cluster) prepare(name string) (*outside, error) {
 	n := &outside{ended: make(chan struct{}), hears: c.Ended}
 	number := len(c.nodes) + 1
 	n.Spec = Spec{Name: name, Number: number, Dir: filepath.Join(c.o.Dir, name), Tools: c.o.Tools, Cgroup: cgroupName(number),
@@ -103,19 +126,20 @@ func (c *Cluster) Add(ctx context.Context, name string, words ...string) (Ready,
 	c.nodes = append(c.nodes, n)
 	var err error
 	if n.store, err = lockStore(c.o.Stores); err != nil {
-		return Ready{}, err
+		return nil, err
 	}
 	n.Store = n.store.Name()
-	if err := errors.Join(os.Mkdir(n.Dir, 0o755), n.certify(c.ca), n.configure(), makeCgroup(n.Cgroup)); err != nil {
-		return Ready{}, err
+	return n, errors.Join(os.Mkdir(n.Dir, 0o755), n.certify(c.ca), n.configure(), makeCgroup(n.Cgroup))
+}
+
+// node returns a node that was added.
+func (c *Cluster) node(name string) (*outside, error) {
+	for _, n := range c.nodes {
+		if n.Name == name {
+			return n, nil
+		}
 	}
-	seen, err := c.launch(ctx, n, words)
-	if err != nil {
-		return Ready{}, fmt.Errorf("node '%s': %w", name, err)
-	}
-	return Ready{Name: name, PID: n.cmd.Process.Pid, Server: c.server(), Kubeconfig: filepath.Join(c.o.Dir, authority.FileName(authority.Admin)),
-		Address: n.Address(), Dir: n.Dir, Containerd: n.CRI(), Ctr: filepath.Join(n.Tools.Containers, "ctr"), Store: n.Store, Cgroup: n.Cgroup,
-		Programs: n.Tools.Kubernetes, Milliseconds: seen.Milliseconds}, nil
+	return nil, fmt.Errorf("there is no node '%s'", name)
 }
 
 // launch makes the namespaces, connects them, and waits for the report of Inside.

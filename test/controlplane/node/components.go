@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,14 +83,14 @@ func (s Spec) kubernetes(name string, args []string) program {
 	return program{path: filepath.Join(s.Tools.Kubernetes, name), args: args}
 }
 
-// ready tells that pods can be created, and will run here.
-func (s Spec) ready(ctx context.Context, api kubernetes.Interface) bool {
+// ready tells that pods can be created, and will run here. A node that was killed is ready as far as the API server knows, until its kubelet writes again.
+func (s Spec) ready(ctx context.Context, api kubernetes.Interface, began time.Time) bool {
 	node, err := api.CoreV1().Nodes().Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
 		return false
 	}
 	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue && condition.LastHeartbeatTime.After(began) {
 			_, err := api.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 			return err == nil
 		}

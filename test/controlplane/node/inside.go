@@ -67,7 +67,7 @@ type inside struct {
 func (n *inside) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
 	defer cancel()
-	if err := errors.Join(unix.Sethostname([]byte(n.Name)), mount()); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(n.Name)), mount(), n.profiles()); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", n.admin())
@@ -93,12 +93,12 @@ func (n *inside) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return n.await(ctx, "ready", func(ctx context.Context) bool { return n.ready(ctx, n.api) })
+	return n.await(ctx, "ready", func(ctx context.Context) bool { return n.ready(ctx, n.api, n.began) })
 }
 
-// startContainers starts containerd without the pods of an earlier node.
+// startContainers starts containerd without the pods of an earlier node, unless it was this one.
 func (n *inside) startContainers(ctx context.Context) error {
-	if err := n.run(ctx, n.containerd()); err != nil {
+	if err := n.run(ctx, n.containerd()); err != nil || n.Again {
 		return err
 	}
 	runtime, err := n.runtime(ctx)

@@ -91,6 +91,18 @@ func mount() error {
 	return sysctls()
 }
 
+// profiles mounts kubelet's folder of seccomp profiles where it is on most machines, so that what a DaemonSet writes there counts on every node.
+func (s Spec) profiles() error {
+	here, usual := s.file("kubelet/seccomp"), "/var/lib/kubelet/seccomp"
+	if err := errors.Join(os.MkdirAll(here, 0o755), os.MkdirAll(usual, 0o755)); err != nil {
+		return err
+	}
+	if err := unix.Mount(here, usual, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting %s: %w", usual, err)
+	}
+	return nil
+}
+
 // sysctls: kubelet sets what is the machine's, not the namespace's, unless it reads there what it wants. So it reads a file of ours.
 func sysctls() error {
 	for name, value := range map[string]string{

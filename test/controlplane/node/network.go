@@ -7,6 +7,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // lan is the way to the other nodes: a bridge in the first node, one end of a veth pair in others, whose other end is a port of the bridge.
@@ -54,19 +55,57 @@ func plug(handle *netlink.Handle, number, first int) error {
 		return err
 	}
 	defer there.Close()
-	port := fmt.Sprintf("node%d", number)
-	if err := handle.LinkAdd(&netlink.Veth{LinkAttrs: named(lan), PeerName: port, PeerNamespace: netlink.NsFd(int(ns))}); err != nil {
+	if err := handle.LinkAdd(&netlink.Veth{LinkAttrs: named(lan), PeerName: port(number), PeerNamespace: netlink.NsFd(int(ns))}); err != nil {
 		return err
 	}
 	bridge, err := there.LinkByName(lan)
 	if err != nil {
 		return err
 	}
-	end, err := there.LinkByName(port)
+	end, err := there.LinkByName(port(number))
 	if err != nil {
 		return err
 	}
 	return errors.Join(there.LinkSetMaster(end, bridge), there.LinkSetUp(end))
+}
+
+// port is the bridge's end of a node's veth pair.
+func port(number int) string { return fmt.Sprintf("node%d", number) }
+
+// unplug removes a node's veth pair, if the kernel has not.
+func unplug(number, first int) error {
+	err := withPort(number, first, (*netlink.Handle).LinkDel)
+	if errors.As(err, new(netlink.LinkNotFoundError)) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// carry sets the bridge's end of a node's veth pair up or down. The node's own end loses its carrier, and keeps its addresses and routes.
+func carry(number, first int, up bool) error {
+	if up {
+		return withPort(number, first, (*netlink.Handle).LinkSetUp)
+	}
+	return withPort(number, first, (*netlink.Handle).LinkSetDown)
+}
+
+// withPort does something with the bridge's end of a node's veth pair.
+func withPort(number, first int, do func(*netlink.Handle, netlink.Link) error) error {
+	ns, err := netns.GetFromPid(first)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	handle, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	link, err := handle.LinkByName(port(number))
+	if err != nil {
+		return err
+	}
+	return do(handle, link)
 }
 
 // addresses gives the interfaces theirs, and says that all other nodes' pods are neighbours: each node answers for its own, see

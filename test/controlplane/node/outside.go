@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,9 @@ type outside struct {
 	stdin io.Closer     // its end asks Inside to stop
 	store *os.File      // its lock
 	ended chan struct{} // closed when process 1 has
-	hears chan<- string // of that, too
+	hears chan<- string // of that, too, unless it was killed
+	// killed tells that it was to end.
+	killed atomic.Bool
 }
 
 // start starts process 1 and gives its standard output.
@@ -34,10 +37,14 @@ func (n *outside) start() (*os.File, error) {
 		close(n.ended)
 		return nil, errors.Join(err, out.Close())
 	}
+	cmd, ended := n.cmd, n.ended
 	go func() {
-		_ = n.cmd.Wait() // how it ended is on our standard error
-		close(n.ended)
-		n.hears <- n.Name
+		_ = cmd.Wait() // how it ended is on our standard error
+		killed := n.killed.Load()
+		close(ended)
+		if !killed {
+			n.hears <- n.Name
+		}
 	}()
 	return out, nil
 }

@@ -35,6 +35,8 @@ type Spec struct {
 	APIServer []string
 	// Kubelet is more YAML for kubelet's configuration.
 	Kubelet string
+	// Again tells that the node was killed: its directory and its store are as they were then.
+	Again bool
 }
 
 const (

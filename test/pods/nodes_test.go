@@ -1,0 +1,161 @@
+package pods
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
+
+	"github.com/kilnvm/kiln/test/node"
+)
+
+// TestTooLarge: a guest with a CPU of its own leaves no room for another one on its node. The other waits with kube-scheduler's words, and starts when the
+// first is stopped. Each has its CPU alone.
+func TestTooLarge(t *testing.T) {
+	n := newTenant(t, "large")
+	join(t)
+	t.Parallel()
+	allocatable := resource.MustParse(n.kubectl("get", "node", "node-2", "-o", "jsonpath={.status.allocatable.memory}"))
+	const dedicated = "cpu: {cores: 1, dedicatedCpuPlacement: true}\nresources: {requests: {memory: %d}, limits: {memory: %[1]d}}"
+	large := fmt.Sprintf(dedicated, allocatable.Value()/5*3)
+	n.apply(firmware("first", only("node-2"), large))
+	n.phase("first", "Running")
+	n.apply(firmware("other", only("node-2"), large))
+	n.unschedulable("other", "Insufficient cpu", "Insufficient memory", "node(s) didn't match Pod's node affinity/selector")
+	n.alone("first")
+
+	n.kubectl("patch", "vm", "first", "--type=merge", "-p", `{"spec": {"runStrategy": "Halted"}}`)
+	n.phase("other", "Running")
+	n.alone("other")
+	if said := n.kubectl("get", "vmi", "other", "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")].status}`); said != "True" {
+		n.Errorf("condition Synchronized of a guest that waited and runs is '%s'", said)
+	}
+}
+
+// alone compares the CPUs of a guest that has a CPU of its own with those of the node's other containers.
+func (n *tenant) alone(vm string) {
+	n.Helper()
+	if class := n.kubectl("get", "pod", "guest-"+vm, "-o", "jsonpath={.status.qosClass}"); class != "Guaranteed" {
+		n.Errorf("the pod of guest %s is %s", vm, class)
+	}
+	pid := n.process(vm)
+	var own cpuset.CPUSet
+	vcpus := 0
+	for thread, cpus := range n.affinities(pid) {
+		own = own.Union(cpus)
+		if strings.HasPrefix(thread, "CPU 0/") { // QEMU's name of the thread of the first vCPU
+			vcpus++
+		}
+	}
+	if own.Size() != 1 || vcpus != 1 {
+		n.Fatalf("QEMU of guest %s has %d threads of vCPUs, and may run on the CPUs %s; want one thread and one CPU", vm, vcpus, own)
+	}
+	// kubelet takes the CPU from the others a moment after it has given it away.
+	n.eventually("no other container of node-2 runs on CPU "+own.String(), func() (string, bool) {
+		others := n.containers(second.Node, pid)
+		return fmt.Sprint(others), len(others) > 0 && own.Intersection(cpuset.New().Union(others...)).IsEmpty()
+	})
+}
+
+// affinities returns the CPUs on which the threads of a process may run, by the threads' names.
+func (n *tenant) affinities(pid int) map[string]cpuset.CPUSet {
+	n.Helper()
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	found := map[string]cpuset.CPUSet{}
+	for _, task := range tasks {
+		name, err := os.ReadFile(filepath.Join(task, "comm"))
+		if err != nil {
+			continue // the thread has ended
+		}
+		found[strings.TrimSpace(string(name))+" "+filepath.Base(task)] = allowed(filepath.Join(task, "status"))
+	}
+	return found
+}
+
+// allowed reads Cpus_allowed_list, see proc_pid_status(5).
+func allowed(file string) cpuset.CPUSet {
+	text, _ := os.ReadFile(file)
+	_, rest, _ := strings.Cut(string(text), "Cpus_allowed_list:")
+	line, _, _ := strings.Cut(rest, "\n")
+	cpus, err := cpuset.Parse(strings.TrimSpace(line))
+	if err != nil {
+		return cpuset.New()
+	}
+	return cpus
+}
+
+// containers returns the CPUs of a node's containers but the one that has the process.
+func (n *tenant) containers(of *node.Node, but int) (all []cpuset.CPUSet) {
+	n.Helper()
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", but))
+	if err != nil {
+		n.Fatal(err)
+	}
+	root := "/sys/fs/cgroup/cpuset/" + of.Cgroup
+	files, _ := filepath.Glob(root + "/kubepods/*/*/*/cgroup.procs") // of Burstable and BestEffort pods
+	more, _ := filepath.Glob(root + "/kubepods/pod*/*/cgroup.procs") // of Guaranteed ones
+	for _, file := range append(files, more...) {
+		if strings.Contains(string(own), strings.TrimPrefix(filepath.Dir(file), "/sys/fs/cgroup/cpuset")+"\n") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the container has ended
+		}
+		for _, pid := range strings.Fields(string(text)) {
+			if status, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && !strings.HasPrefix(string(status), "/pause") {
+				all = append(all, allowed("/proc/"+pid+"/status"))
+			}
+		}
+	}
+	return all
+}
+
+// TestPlaced: the scheduler follows taints and tolerations, anti-affinity and spread of a VM as it follows those of pods.
+func TestPlaced(t *testing.T) {
+	n := newTenant(t, "placed")
+	join(t)
+	n.taints()
+
+	t.Parallel()
+	const apart = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+		"[{labelSelector: {matchExpressions: [{key: app, operator: In, values: [apart-1, apart-2, apart-3]}]}, topologyKey: kubernetes.io/hostname}]}}"
+	const spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, " +
+		"labelSelector: {matchExpressions: [{key: app, operator: In, values: [spread-1, spread-2]}]}}]"
+	n.apply(firmware("apart-1", apart, "") + firmware("apart-2", apart, "") + firmware("spread-1", spread, "") + firmware("spread-2", spread, ""))
+	for _, kind := range []string{"apart", "spread"} {
+		n.phase(kind+"-1", "Running")
+		n.phase(kind+"-2", "Running")
+		if one, two := n.nodeOf(kind+"-1"), n.nodeOf(kind+"-2"); one == two || one == "" {
+			n.Errorf("%s: the guests are on the nodes '%s' and '%s'", kind, one, two)
+		}
+	}
+	n.apply(firmware("apart-3", apart, ""))
+	n.unschedulable("apart-3", "2 node(s) didn't match pod anti-affinity rules")
+}
+
+// taints keeps a guest off a node, unless it tolerates that, until the taint is gone.
+func (n *tenant) taints() {
+	n.Helper()
+	taint := "kiln-test-" + strconv.Itoa(rand.IntN(1000)) + "=off:NoSchedule"
+	n.kubectl("taint", "node", "node-2", taint)
+	key, _, _ := strings.Cut(taint, "=")
+	n.apply(firmware("strict", only("node-2"), "") +
+		firmware("tolerant", only("node-2")+"tolerations: [{key: "+key+", operator: Exists}]", ""))
+	n.unschedulable("strict", "1 node(s) had untolerated taint(s)")
+	n.phase("tolerant", "Running")
+	n.kubectl("taint", "node", "node-2", taint+"-")
+	n.phase("strict", "Running")
+	for _, vm := range []string{"strict", "tolerant"} {
+		if on := n.nodeOf(vm); on != "node-2" {
+			n.Errorf("guest %s is on node '%s', want node-2", vm, on)
+		}
+	}
+	n.kubectl("delete", "vm", "strict", "tolerant", "--wait=false")
+}

@@ -1,0 +1,99 @@
+package pods
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kilnvm/kiln/test/node"
+)
+
+// second is the node that joins the shared one for all tests of two nodes.
+var second struct {
+	sync.Mutex
+	*node.Node
+}
+
+// join returns the second node, which runs guests as the first does. A test that fails before that leaves it to the next one to try again.
+func join(t *testing.T) *node.Node {
+	t.Helper()
+	second.Lock()
+	defer second.Unlock()
+	if second.Node != nil {
+		return second.Node
+	}
+	added := shared.AddNode(t, "node-2")
+	for _, file := range archives {
+		added.Import(t, file)
+	}
+	out, err := shared.Kubectl(t.Context(), "wait", "--for=jsonpath={.metadata.labels.kilnvm\\.io/passt}=true", "--timeout=180s", "node/node-2")
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	second.Node = added
+	return added
+}
+
+// firmware is a VirtualMachine that has neither disk nor network: its firmware finds nothing to boot, and waits. Placement is YAML of the template's spec,
+// domain of its domain.
+func firmware(name, placement, domain string) string {
+	indented := func(text string, by int) string {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		return strings.Repeat(" ", by) + strings.Join(lines, "\n"+strings.Repeat(" ", by))
+	}
+	return fmt.Sprintf(`
+---
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: %[1]s}
+spec:
+  runStrategy: Always
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      terminationGracePeriodSeconds: 0
+%[2]s
+      domain:
+        memory: {guest: 64Mi}
+        devices: {autoattachPodInterface: false}
+%[3]s
+`, name, indented(placement, 6), indented(domain, 8))
+}
+
+// only selects one node.
+func only(node string) string { return "nodeSelector: {kubernetes.io/hostname: " + node + "}\n" }
+
+// nodeOf returns the node of a VMI, as the VMI and its pod say.
+func (n *tenant) nodeOf(vmi string) string {
+	n.Helper()
+	said := n.kubectl("get", "vmi", vmi, "-o", "jsonpath={.status.nodeName}")
+	if bound := n.kubectl("get", "pod", "guest-"+vmi, "-o", "jsonpath={.spec.nodeName}"); bound != said {
+		n.Errorf("VMI %s says that it is on node '%s', and its pod is on '%s'", vmi, said, bound)
+	}
+	return said
+}
+
+// unschedulable waits until a VMI says in kube-scheduler's words why it has no node, and kubectl that the VM waits for that.
+func (n *tenant) unschedulable(vmi string, words ...string) {
+	n.Helper()
+	n.eventually("VMI "+vmi+" says why it has no node", func() (string, bool) {
+		out, err := shared.Kubectl(n.Context(), "--namespace", n.namespace, "get", "vmi", vmi, "-o",
+			`jsonpath={.status.phase} {.status.conditions[?(@.type=="Synchronized")].status} {.status.conditions[?(@.type=="Synchronized")].reason} `+
+				`{.status.conditions[?(@.type=="Synchronized")].message}`)
+		return out, err == nil && strings.HasPrefix(out, "Scheduling False Unschedulable 0/2 nodes are available: ")
+	})
+	message := n.kubectl("get", "vmi", vmi, "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")].message}`)
+	for _, word := range words {
+		if !strings.Contains(message, word) {
+			n.Errorf("VMI %s says '%s', want '%s' in it", vmi, message, word)
+		}
+	}
+	if of := n.kubectl("get", "pod", "guest-"+vmi, "-o", `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`); of != message {
+		n.Errorf("VMI %s says '%s', and kube-scheduler '%s'", vmi, message, of)
+	}
+	n.eventually("kubectl get vm says that "+vmi+" has no node", func() (string, bool) {
+		out := n.kubectl("get", "vm", vmi, "--no-headers")
+		return out, strings.Contains(out, "ErrorUnschedulable")
+	})
+}
