@@ -234,15 +234,6 @@ for name in /sys/class/input/event*/device/name; do
 	(dd if="/dev/input/$event" of=/dev/null bs=24 count=1 2>/dev/null && poweroff -f) &
 done
 
-# Written in one go and counted, so that a reader can tell a whole report from a torn one.
-report >/report 2>/dev/null
-{
-	echo
-	echo "KILN-REPORT-BEGIN"
-	cat /report
-	echo "KILN-REPORT-END $(wc -l </report)"
-} >/dev/ttyS0
-
 # Words 'kiln.' on the kernel's command line say what else to do. With any of them, seeds of cloud-init are mounted, and words in their user data count too.
 cp /proc/cmdline /words
 if grep -q '\bkiln\.' /words; then
@@ -260,6 +251,24 @@ fi
 # told NAME: the value of the first word kiln.NAME; nothing without it.
 told() { sed -n "s/.*\bkiln\.$1=\([^ ]*\).*/\1/p" /words | head -n 1; }
 
+# kiln.vault=DISK: tries variables of the firmware and seals of the TPM, see vault/main.go. kiln.keep=TEXT is for the variable. There is no report
+# then: it costs seconds.
+vault=$(told vault)
+if [ -n "$vault" ]; then
+	vault "$vault" "$(told keep)" >/dev/ttyS0 2>&1
+	echo "KILN-VAULT-END" >/dev/ttyS0
+	while true; do sleep 3600; done
+fi
+
+# Written in one go and counted, so that a reader can tell a whole report from a torn one.
+report >/report 2>/dev/null
+{
+	echo
+	echo "KILN-REPORT-BEGIN"
+	cat /report
+	echo "KILN-REPORT-END $(wc -l </report)"
+} >/dev/ttyS0
+
 # kiln.mark=TEXT: says what mark each disk but seeds has, and writes this one to those that can be written. The mark is in the last sector of the first
 # MiB: no partition table and no partition of a boot disk lies there (disk.go).
 mark=$(told mark)
@@ -272,13 +281,6 @@ if [ -n "$mark" ]; then
 		[ "$(cat "$disk/ro")" = 0 ] && printf '%s\n' "$mark" | dd of="/dev/$n" conv=sync,fsync bs=512 seek=2047 2>/dev/null
 	done
 	echo "KILN-MARKED $mark" >/dev/ttyS0
-fi
-
-# kiln.vault=DISK: tries variables of the firmware and seals of the TPM, see vault/main.go. kiln.keep=TEXT is for the variable.
-vault=$(told vault)
-if [ -n "$vault" ]; then
-	vault "$vault" "$(told keep)" >/dev/ttyS0 2>&1
-	echo "KILN-VAULT-END" >/dev/ttyS0
 fi
 
 # kiln.serve=PORT: asks for an address by DHCP, and answers HTTP at that port with its address.
