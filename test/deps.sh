@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the tests and 'make run' need: on Debian as root through apt-get, elsewhere it says exactly
 # what is missing and fails. A machine that has everything is left alone, without a look at the network.
-# No service is started, and the boot loader stays as it is: the guest's kernel is unpacked by test/guest,
-# never installed.
+# No service is started, and the boot loader stays as it is: the guest's kernel and boot loaders are unpacked by
+# test/guest, never installed.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 

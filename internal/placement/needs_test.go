@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -111,7 +113,8 @@ func TestInputOfAPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]pod.Claim{"block": {Block: true}, "file": {}, "read": {ReadOnly: true}}, in.Claims); diff != "" {
+	without := cmpopts.IgnoreFields(pod.Claim{}, "Info")
+	if diff := cmp.Diff(map[string]pod.Claim{"block": {Block: true}, "file": {}, "read": {ReadOnly: true}}, in.Claims, without); diff != "" {
 		t.Errorf("claims -want +got\n%s", diff)
 	}
 	if !slices.Equal(in.LimitsDemanded, []corev1.ResourceName{corev1.ResourceMemory}) {
@@ -127,6 +130,27 @@ func TestInputOfAPod(t *testing.T) {
 	}
 	on.step()
 	on.refusedFor("a claim does not exist yet", v1alpha1.ReasonNotPlaceable, "later")
+}
+
+// TestVolumeStatus: with the pod, the status gets what the launcher must know of claims. Their sizes are those of new disks.
+func TestVolumeStatus(t *testing.T) {
+	vmi := guestless()
+	vmi.Spec.Volumes = []v1.Volume{
+		{Name: "root", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "file"}}},
+		{Name: "none", VolumeSource: v1.VolumeSource{ContainerDisk: &v1.ContainerDiskSource{Image: "disk:1"}}},
+	}
+	asked := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("8Mi")}
+	has := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	on := newCluster(t, vmi, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "file"},
+		Spec:   corev1.PersistentVolumeClaimSpec{AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: asked}},
+		Status: corev1.PersistentVolumeClaimStatus{Capacity: has}})
+	on.step()
+	want := []v1.VolumeStatus{{Name: "root", PersistentVolumeClaimInfo: &v1.PersistentVolumeClaimInfo{ClaimName: "file", AccessModes: modes, Capacity: has,
+		Requests: asked}}}
+	if got := on.vmi().Status.VolumeStatus; on.pod() == nil || !equality.Semantic.DeepEqual(want, got) {
+		t.Errorf("the status has %+v", got)
+	}
 }
 
 // TestStateThatOutlivesAPod: the claim is made before the pod, and is the VM's.

@@ -81,7 +81,7 @@ func (c *Controller) adopt(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 			return nil // it has another pod, or needs none: the next reconcile discards this one
 		}
 		adopted := vmi.DeepCopy()
-		adopted.Status.Interfaces = interfaces(in)
+		adopted.Status.Interfaces, adopted.Status.VolumeStatus = interfaces(in), volumes(in)
 		seen{vmi: adopted, pod: made}.describe(adopted)
 		condition.SetPhase(adopted, v1.Scheduling)
 		condition.Clear(adopted, v1.VirtualMachineInstanceSynchronized) // what kept the VMI from a pod is over

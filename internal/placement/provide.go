@@ -150,5 +150,7 @@ func claimName(volume *v1.Volume) string {
 
 func claimOf(found *corev1.PersistentVolumeClaim) pod.Claim {
 	writes := slices.ContainsFunc(found.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadOnlyMany })
-	return pod.Claim{Block: found.Spec.VolumeMode != nil && *found.Spec.VolumeMode == corev1.PersistentVolumeBlock, ReadOnly: !writes}
+	return pod.Claim{Block: found.Spec.VolumeMode != nil && *found.Spec.VolumeMode == corev1.PersistentVolumeBlock, ReadOnly: !writes,
+		Info: v1.PersistentVolumeClaimInfo{ClaimName: found.Name, AccessModes: found.Spec.AccessModes, VolumeMode: found.Spec.VolumeMode,
+			Capacity: found.Status.Capacity, Requests: found.Spec.Resources.Requests}}
 }

@@ -114,3 +114,14 @@ func interfaces(in pod.Input) []v1.VirtualMachineInstanceNetworkInterface {
 	}
 	return nil
 }
+
+// volumes returns status.volumeStatus of a VMI: its claims. Without it, the launcher makes a disk as large as the whole file system that the claim is on.
+func volumes(in pod.Input) (list []v1.VolumeStatus) {
+	for i := range in.VMI.Spec.Volumes {
+		volume := &in.VMI.Spec.Volumes[i]
+		if claim, found := in.Claims[claimName(volume)]; found {
+			list = append(list, v1.VolumeStatus{Name: volume.Name, PersistentVolumeClaimInfo: &claim.Info})
+		}
+	}
+	return list
+}

@@ -34,6 +34,8 @@ type Claim struct {
 	Block bool
 	// ReadOnly is true if no access mode of the claim allows writing.
 	ReadOnly bool
+	// Info is for status.volumeStatus of the VMI, where the launcher reads how large a new disk is to be.
+	Info v1.PersistentVolumeClaimInfo
 }
 
 // Network is how guests reach the network of their pod.

@@ -234,6 +234,32 @@ for name in /sys/class/input/event*/device/name; do
 	(dd if="/dev/input/$event" of=/dev/null bs=24 count=1 2>/dev/null && poweroff -f) &
 done
 
+# Words 'kiln.' on the kernel's command line say what else to do. With any of them, seeds of cloud-init are mounted, and words in their user data count too.
+cp /proc/cmdline /words
+if grep -q '\bkiln\.' /words; then
+	for disk in /sys/block/*; do
+		n=${disk##*/}
+		[ -e "$disk/device" ] || continue
+		mkdir -p "/seed/$n"
+		mount -t iso9660 -o ro "/dev/$n" "/seed/$n" 2>/dev/null || continue
+		tr '\n' ' ' <"/seed/$n/user-data" >"/seed-$n"
+		echo "KILN-SEED $n $(cat "/seed-$n")" >/dev/ttyS0
+		cat "/seed-$n" >>/words
+	done
+fi
+
+# told NAME: the value of the first word kiln.NAME; nothing without it.
+told() { sed -n "s/.*\bkiln\.$1=\([^ ]*\).*/\1/p" /words | head -n 1; }
+
+# kiln.vault=DISK: tries variables of the firmware and seals of the TPM, see vault/main.go. kiln.keep=TEXT is for the variable. There is no report
+# then: it costs seconds.
+vault=$(told vault)
+if [ -n "$vault" ]; then
+	vault "$vault" "$(told keep)" >/dev/ttyS0 2>&1
+	echo "KILN-VAULT-END" >/dev/ttyS0
+	while true; do sleep 3600; done
+fi
+
 # Written in one go and counted, so that a reader can tell a whole report from a torn one.
 report >/report 2>/dev/null
 {
@@ -243,22 +269,16 @@ report >/report 2>/dev/null
 	echo "KILN-REPORT-END $(wc -l </report)"
 } >/dev/ttyS0
 
-# told NAME: the value of kiln.NAME on the kernel's command line; nothing without it.
-told() { sed -n "s/.*\bkiln\.$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
-
-# kiln.mark=TEXT: says what mark each disk has in its first sector, and writes this one to those that can be written. A seed of
-# cloud-init has its user data as the mark.
+# kiln.mark=TEXT: says what mark each disk but seeds has, and writes this one to those that can be written. The mark is in the last sector of the first
+# MiB: no partition table and no partition of a boot disk lies there (disk.go).
 mark=$(told mark)
 if [ -n "$mark" ]; then
 	for disk in /sys/block/*; do
-		[ -e "$disk/device" ] || continue
 		n=${disk##*/}
-		if mkdir -p "/seed/$n" && mount -t iso9660 -o ro "/dev/$n" "/seed/$n" 2>/dev/null; then
-			echo "KILN-SEED $n $(tr '\n' ' ' <"/seed/$n/user-data")" >/dev/ttyS0
-			continue
-		fi
-		echo "KILN-MARK $n $(cat "$disk/ro") $(head -c 512 "/dev/$n" | tr -d '\000' | head -c 64)" >/dev/ttyS0
-		[ "$(cat "$disk/ro")" = 0 ] && printf '%s\n' "$mark" | dd of="/dev/$n" conv=sync,fsync bs=512 2>/dev/null
+		if [ ! -e "$disk/device" ] || [ -e "/seed-$n" ]; then continue; fi
+		old=$(dd if="/dev/$n" bs=512 skip=2047 count=1 2>/dev/null | tr -d '\000' | head -c 64)
+		echo "KILN-MARK $n $(cat "$disk/ro") $old" >/dev/ttyS0
+		[ "$(cat "$disk/ro")" = 0 ] && printf '%s\n' "$mark" | dd of="/dev/$n" conv=sync,fsync bs=512 seek=2047 2>/dev/null
 	done
 	echo "KILN-MARKED $mark" >/dev/ttyS0
 fi

@@ -2,6 +2,7 @@ package guest
 
 import (
 	_ "embed"
+	"errors"
 	"io"
 	"os"
 	"path"
@@ -47,6 +48,24 @@ func packInitramfs(source kernelSource, shell string, out io.Writer) error {
 		if err := file.write(archive); err != nil {
 			return err
 		}
+	}
+	return archive.Close()
+}
+
+// packVault writes an archive with the program vault alone, which the kernel unpacks after the first one.
+func packVault(program, path string) (err error) {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	archive := cpio.NewWriter(out)
+	if err := (archiveFile{"bin/vault", content}).write(archive); err != nil {
+		return err
 	}
 	return archive.Close()
 }

@@ -22,6 +22,7 @@ var wanted = []string{
 	"virtio_net", "e1000", "e1000e", "8139cp",
 	"xhci_pci", "ehci_pci", "uhci_hcd", "usb_storage", "usbhid", "hid_generic",
 	"i6300esb", "iTCO_wdt", "pvpanic_pci", "evdev", "button", "qemu_fw_cfg",
+	"efivarfs",           // for variables of the firmware
 	"af_packet", "isofs", // for a guest that is told to serve, and for seeds of cloud-init
 }
 

@@ -23,7 +23,8 @@ var shared *node.Node
 // Images of guests. The default pull policy of a tag other than 'latest' asks no registry.
 const (
 	kernelImage = "docker.io/library/guest-kernel:1"
-	diskImage   = "docker.io/library/guest-disk:1"
+	// diskImage is a containerDisk, from which the test guest boots by itself.
+	diskImage = "docker.io/library/guest-disk:1"
 	// tag is that of Kiln's own images.
 	tag = "proof"
 )
@@ -101,7 +102,7 @@ func install(ctx context.Context, dir string) error {
 	if err := os.Mkdir(overlay, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, kustomization, manifests, tag), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, kustomization, manifests, tag, stateClass), 0o600); err != nil {
 		return err
 	}
 	if out, err := shared.Kubectl(ctx, "apply", "--server-side", "-k", overlay); err != nil {
@@ -123,7 +124,7 @@ const kustomization = `
 resources: [%[1]s/overlays/rotation]
 images: [{name: kiln, newTag: %[2]s}, {name: kiln-launcher, newTag: %[2]s}]
 configMapGenerator:
-- {name: kiln-configuration, namespace: kiln-system, literals: ["kubevirt.yaml={developerConfiguration: {useEmulation: true}}"]}
+- {name: kiln-configuration, namespace: kiln-system, literals: ["kubevirt.yaml={developerConfiguration: {useEmulation: true}, vmStateStorageClass: %[3]s}"]}
 patches:
 - target: {kind: Deployment, name: kiln-(webhook|controller)}
   patch: |
@@ -146,16 +147,17 @@ func images(ctx context.Context, dir string) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("images: %w\n%s", err, out)
 	}
-	if _, _, err := guest.Build(dir); err != nil {
+	raw, err := guest.BuildDisk(dir)
+	if err != nil {
 		return err
 	}
-	disk := filepath.Join(dir, "disk.img")
-	if err := os.WriteFile(disk, append([]byte("of the image\n"), make([]byte, 8<<20)...), 0o600); err != nil {
-		return err
+	disk := filepath.Join(dir, "disk.qcow2")
+	if out, err := exec.CommandContext(ctx, "qemu-img", "convert", "-O", "qcow2", raw, disk).CombinedOutput(); err != nil {
+		return fmt.Errorf("qemu-img: %w: %s", err, out)
 	}
 	files := map[string]map[string]string{
 		kernelImage: {"boot/vmlinuz": filepath.Join(dir, "boot/vmlinuz"), "boot/initrd": filepath.Join(dir, "boot/initrd")},
-		diskImage:   {"disk/disk.img": disk},
+		diskImage:   {"disk/disk.qcow2": disk},
 	}
 	archives = []string{"../../bin/images/kiln.tar", "../../bin/images/launcher.tar"}
 	for image, content := range files {

@@ -73,7 +73,7 @@ func (n *tenant) kubectl(args ...string) string {
 }
 
 // patience is how long a test waits for one step of a guest that is emulated on a busy machine.
-const patience = 4 * time.Minute
+const patience = 8 * time.Minute
 
 // eventually polls.
 func (n *tenant) eventually(what string, check func() (seen string, ok bool)) {

@@ -1,0 +1,109 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// stateClass is vmStateStorageClass of the tests' configuration. Nothing provisions its volumes.
+const stateClass = "state"
+
+// stateVolume makes the volume of a VM's claim for state: a folder of the node.
+func (n *tenant) stateVolume(vm string) {
+	n.Helper()
+	folder := filepath.Join(shared.Dir, n.namespace+"-state-"+vm)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		n.Fatal(err)
+	}
+	name := n.namespace + "-state-" + vm
+	n.Cleanup(func() {
+		if out, err := shared.Kubectl(context.WithoutCancel(n.Context()), "delete", "pv", name, "--wait=false"); err != nil {
+			n.Error(err, out)
+		}
+	})
+	n.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %s}
+spec:
+  capacity: {storage: 16Mi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: %s
+  persistentVolumeReclaimPolicy: Retain
+  claimRef: {namespace: %s, name: guest-state-%s}
+  local: {path: %s}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1]}]}]}}
+`, name, stateClass, n.namespace, vm, folder))
+}
+
+// sealing is a VirtualMachine with Secure Boot, whose EFI variables and TPM outlive its pods. vdb is where its guest keeps what the TPM has sealed.
+func sealing(name string) string {
+	return fmt.Sprintf(`
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: %[1]s}
+spec:
+  runStrategy: Always
+  template:
+    spec:
+      terminationGracePeriodSeconds: 60
+      domain:
+        memory: {guest: 512Mi}
+        features: {smm: {enabled: true}}
+        firmware: {bootloader: {efi: {secureBoot: true, persistent: true}}}
+        devices:
+          autoattachPodInterface: false
+          tpm: {persistent: true}
+          disks:
+          - {name: image, bootOrder: 1, disk: {bus: virtio}}
+          - {name: data, disk: {bus: virtio}}
+          - {name: seed, disk: {bus: virtio}}
+      volumes:
+      - {name: image, containerDisk: {image: %[2]s}}
+      - {name: data, persistentVolumeClaim: {claimName: data}}
+      - {name: seed, cloudInitNoCloud: {secretRef: {name: seed}}}
+`, name, diskImage)
+}
+
+// TestSecureBootKeepsItsState: over three pods, firmware enforces Secure Boot, a variable that the first guest wrote is there, and the TPM opens what it
+// sealed to the state of Secure Boot (PCR 7), and to nothing else. The claim for this state goes with the VM.
+func TestSecureBootKeepsItsState(t *testing.T) {
+	n := newTenant(t, "secure")
+	n.fileClaim("data")
+	n.stateVolume("sealing")
+	var secret, hardware string
+	const kept = "jsonpath={.spec.hardware}"
+	for i, boot := range []string{"first", "second", "third"} {
+		n.apply(seed("kiln.vault=/dev/vdb kiln.keep=" + boot))
+		if i == 0 {
+			n.apply(sealing("sealing"))
+		} else {
+			n.restart("sealing")
+		}
+		log := n.console("sealing", "KILN-VAULT-END")
+		want := []string{"secureboot 1", "variable none"}
+		if i > 0 {
+			want = []string{"secureboot 1", "variable first", "unsealed " + secret, "refused TPM_RC_POLICY_FAIL"}
+		} else if found := regexp.MustCompile(`KILN-VAULT sealed ([0-9a-f]{32})\b`).FindStringSubmatch(log); found != nil {
+			secret, hardware = found[1], n.kubectl("get", "guesthardware", "sealing", "-o", kept)
+		} else {
+			t.Fatalf("the first guest seals nothing:\n%s", log)
+		}
+		for _, line := range want {
+			if !strings.Contains(log, "KILN-VAULT "+line) {
+				t.Fatalf("in its %s pod the guest does not say '%s':\n%s", boot, line, log)
+			}
+		}
+	}
+	if now := n.kubectl("get", "guesthardware", "sealing", "-o", kept); now != hardware {
+		t.Errorf("the hardware differs in the third pod:\n%s\n%s", hardware, now)
+	}
+	n.kubectl("delete", "vm", "sealing", "--timeout=180s")
+	n.gone("vm,vmi,pods,guestpods,guesthardwares")
+	n.gone("persistentvolumeclaims/guest-state-sealing")
+}
