@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 // startTimeout bounds the start of node and Kiln, with what must be built and unpacked for them on a machine that has nothing yet.
 const startTimeout = 25 * time.Minute
 
+// kubelet starts containers that were killed again soon: its own bound is five minutes.
+const kubelet = "featureGates: {KubeletCrashLoopBackOffMax: true}\ncrashLoopBackOff: {maxContainerRestartPeriod: 1s}\n"
+
 func runAll(m *testing.M) (code int, err error) {
 	if node.Incapable() != nil {
 		return m.Run(), nil // each test says why it is skipped
@@ -51,7 +54,7 @@ func runAll(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	if shared, err = node.Run(ctx, node.Options{}); err != nil {
+	if shared, err = node.Run(ctx, node.Options{Restart: os.Getenv("NIGHTLY") != "", Kubelet: kubelet}); err != nil {
 		return 0, err
 	}
 	if err = install(ctx, dir); err == nil {

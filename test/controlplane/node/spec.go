@@ -35,6 +35,8 @@ type Spec struct {
 	APIServer []string
 	// Kubelet is more YAML for kubelet's configuration.
 	Kubelet string
+	// Restart starts programs that have ended again, as a machine's supervisor does. Otherwise the node ends with them.
+	Restart bool
 }
 
 const (
