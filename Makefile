@@ -79,11 +79,12 @@ older: deps ## the manifests and the end-to-end tests against API servers of OLD
 	  go -C test/controlplane run ./older -o $(CURDIR)/bin/k8s-$$version $$version && \
 	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/k8s-$$version go test -count=1 -timeout 60m ./manifests ./test/e2e || exit 1; done
 
-nightly: ## what takes hours: every test, mutants and properties, fuzz targets for 10m, faults, older API servers, the release made twice
+nightly: ## what takes hours: every test, mutants and properties, kills and waves of guests in pods, fuzz targets for 10m, faults, older API servers, the release made twice
 	$(MAKE) test NIGHTLY=yes
 	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
 	PROPS=100000 go test -count=1 -v -timeout 4h -run 'Laws|AreLegalProfiles' ./test/corpus
 	RUNS=500 go test -count=1 -timeout 2h ./test/model
+	NIGHTLY=yes ROUNDS=200 VMS=50 go test -count=1 -v -timeout 6h -run '^Test(Kills|Waves|Memory)$$' ./test/pods
 	$(MAKE) fuzz FUZZTIME=10m
 	$(MAKE) faults
 	$(MAKE) older

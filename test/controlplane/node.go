@@ -62,6 +62,7 @@ func nodeRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.Dir, "dir", "", "directory for kubeconfig, data and logs; what is made there is removed at the end")
 	cmd.Flags().StringArrayVar(&o.APIServer, "api-server", nil, "another argument of the API server, such as --v=2 (repeatable)")
 	cmd.Flags().StringVar(&o.Kubelet, "kubelet", "", "more YAML for the configuration of the kubelets")
+	cmd.Flags().BoolVar(&o.Restart, "restart", false, "start programs that end again, instead of ending")
 	_ = cmd.MarkFlagRequired("dir")
 	return cmd
 }

@@ -79,7 +79,7 @@ func run(ctx context.Context, o options) (err error) {
 				return p.Died()
 			}
 			progress("%v", p.Died())
-			if err := cp.group.Again(p); err != nil {
+			if _, err := cp.group.Again(p); err != nil {
 				return err
 			}
 		}

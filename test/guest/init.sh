@@ -298,4 +298,23 @@ if [ -n "$port" ]; then
 	echo "KILN-SERVES $(cat /www/index.html)" >/dev/ttyS0
 fi
 
+# kiln.load=URL, with kiln.serve: fills most of the free memory, then writes and reads all disks and fetches the URL without end. It says so when each has
+# been done once.
+url=$(told load)
+if [ -n "$url" ]; then
+	dd if=/dev/zero of=/fill bs=1M count="$(awk '/^MemAvailable:/ {print int($2 / 1024 * 2 / 3)}' /proc/meminfo)" 2>/dev/null
+	for disk in /sys/block/*; do
+		[ -e "$disk/device" ] && [ "$(cat "$disk/ro")" = 0 ] || continue
+		n=${disk##*/}
+		(while dd if=/dev/zero of="/dev/$n" bs=256k count=64 conv=fsync 2>/dev/null && dd if="/dev/$n" of=/dev/null bs=256k 2>/dev/null; do
+			echo "$n" >>/loads
+		done) &
+	done
+	for n in 1 2 3 4; do
+		(while wget -q -O /dev/null "$url"; do echo "wget$n" >>/loads; done) &
+	done
+	while [ "$(sort -u /loads 2>/dev/null | wc -l)" -lt 5 ]; do sleep 1; done
+	echo "KILN-LOADED $(sort /loads | uniq -c | tr '\n' ' ')" >/dev/ttyS0
+fi
+
 while true; do sleep 3600; done

@@ -19,6 +19,8 @@ type Options struct {
 	APIServer []string
 	// Kubelet is more YAML for the KubeletConfiguration of every node.
 	Kubelet string
+	// Restart starts programs of the nodes that end again, so that tests may kill them. Otherwise the nodes end with them.
+	Restart bool
 }
 
 // Node is one that runs. Its fields are what the supervisor says of it.

@@ -45,6 +45,9 @@ func supervise(ctx context.Context, o Options) (*supervisor, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	args := []string{"node", "run", "--dir", filepath.Join(dir, "nodes"), "--kubelet", o.Kubelet}
+	if o.Restart {
+		args = append(args, "--restart")
+	}
 	for _, arg := range o.APIServer {
 		args = append(args, "--api-server", arg)
 	}

@@ -55,11 +55,19 @@ func newTenant(t *testing.T, namespace string) *tenant {
 // apply applies objects as the administrator.
 func (n *tenant) apply(objects string) {
 	n.Helper()
+	if out, err := n.applied(objects); err != nil {
+		n.Fatalf("kubectl apply: %v\n%s", err, out)
+	}
+}
+
+// applied is apply that may fail.
+func (n *tenant) applied(objects string) (string, error) {
+	n.Helper()
 	file := filepath.Join(n.TempDir(), "objects.yaml")
 	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil {
 		n.Fatal(err)
 	}
-	n.kubectl("apply", "-f", file)
+	return shared.Kubectl(n.Context(), "--namespace", n.namespace, "apply", "-f", file)
 }
 
 // kubectl runs in the namespace, and fails the test if it does.

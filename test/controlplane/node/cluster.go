@@ -24,6 +24,8 @@ type Options struct {
 	APIServer []string
 	// Kubelet is more YAML for the configuration of every kubelet.
 	Kubelet string
+	// Restart starts programs of the nodes that have ended again.
+	Restart bool
 }
 
 // Cluster is nodes that reach each other, of which the first has the control plane. Use it from the main goroutine only: the parent
@@ -122,7 +124,7 @@ func (c *Cluster) prepare(name string) (*outside, error) {
 	n := &outside{ended: make(chan struct{}), hears: c.Ended}
 	number := len(c.nodes) + 1
 	n.Spec = Spec{Name: name, Number: number, Dir: filepath.Join(c.o.Dir, name), Tools: c.o.Tools, Cgroup: cgroupName(number),
-		APIServer: c.o.APIServer, Kubelet: c.o.Kubelet}
+		APIServer: c.o.APIServer, Kubelet: c.o.Kubelet, Restart: c.o.Restart}
 	c.nodes = append(c.nodes, n)
 	var err error
 	if n.store, err = lockStore(c.o.Stores); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/kilnvm/kiln/test/controlplane/process"
 )
 
-// startTimeout is far beyond the seconds that a start takes: a busy machine is no error.
-const startTimeout = 3 * time.Minute
+// startTimeout is far beyond the seconds that a start takes: a busy machine is no error. With four nodes on two cores three minutes were too few.
+const startTimeout = 10 * time.Minute
 
 // report is what Inside writes when the node is ready.
 type report struct {
@@ -45,13 +45,30 @@ func Inside(in io.Reader, out io.Writer) error {
 		err = json.NewEncoder(out).Encode(n.report)
 	}
 	if err == nil {
-		select {
-		case <-ctx.Done():
-		case p := <-n.group.Ended:
-			err = p.Died()
-		}
+		err = n.watch(ctx)
 	}
 	return errors.Join(err, n.stop())
+}
+
+// watch returns when the context ends, or when a program has ended that is not to be started again.
+func (n *inside) watch(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case p := <-n.group.Ended:
+			if !n.Restart {
+				return p.Died()
+			}
+			again, err := n.group.Again(p)
+			if err != nil {
+				return err
+			}
+			if p == n.kubelet {
+				n.kubelet = again
+			}
+		}
+	}
 }
 
 // inside is a node, seen from its namespaces.

@@ -37,6 +37,8 @@ type Spec struct {
 	Kubelet string
 	// Again tells that the node was killed: its directory and its store are as they were then.
 	Again bool
+	// Restart starts programs that have ended again, as a machine's supervisor does. Otherwise the node ends with them.
+	Restart bool
 }
 
 const (

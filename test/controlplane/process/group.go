@@ -34,9 +34,8 @@ func (g *Group) Start(binary string, args []string) (*Process, error) {
 
 // Again starts a process that has ended anew. Call it where Start is called.
 // Trap: Stop ends it before those that were started earlier and need it. They take longer to end then.
-func (g *Group) Again(p *Process) error {
-	_, err := g.Start(p.cmd.Path, p.cmd.Args[1:])
-	return err
+func (g *Group) Again(p *Process) (*Process, error) {
+	return g.Start(p.cmd.Path, p.cmd.Args[1:])
 }
 
 // Await polls until ready, or until a process has ended or the context is done, which is an error.

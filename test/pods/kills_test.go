@@ -1,0 +1,224 @@
+package pods
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/test/nightly"
+)
+
+// convergence is the time in which a guest must be as it is wanted after the last kill. It has room for the back-off of a VM whose guest has ended twice,
+// for kubelet, which looks at a node anew when it starts, and for an emulated boot on a busy machine.
+const convergence = 3 * time.Minute
+
+// persistent is a VirtualMachine with a disk that outlives its pods. The guest writes the mark on it at each boot, after it has said what was there.
+func persistent(strategy string) string {
+	return fmt.Sprintf(`
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: target}
+spec:
+  runStrategy: %s
+  template:
+    spec:
+      terminationGracePeriodSeconds: 5
+      domain:
+        memory: {guest: 192Mi}
+        firmware:
+          kernelBoot:
+            kernelArgs: quiet panic=-1 cryptomgr.notests kiln.mark=kept
+            container: {image: %s, kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}
+        devices:
+          disks: [{name: disk, disk: {bus: virtio}}]
+          interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]
+      networks: [{name: default, pod: {}}]
+      volumes: [{name: disk, persistentVolumeClaim: {claimName: disk}}]
+`, strategy, kernelImage)
+}
+
+// phases of a VM's life, in their order. A round is one of them, with kills.
+var phases = []string{"create", "stop", "start", "delete"}
+
+// victims of kills.
+var victims = []string{qemu, libvirtd, launcher, kubeletProgram, controller, apiServer}
+
+// killer runs the rounds.
+type killer struct {
+	*tenant
+	random *rand.Rand
+	guard  *guard
+	// usual is how long a phase takes: kills fall into this time.
+	usual map[string]time.Duration
+	// kills by phase and victim, and the times until all was as wanted, by victim.
+	kills map[string]int
+	after map[string][]time.Duration
+	// marked: the guest has written its mark, which later boots must find. hardware is the record of the VM that exists.
+	marked   bool
+	hardware string
+}
+
+// TestKills: ROUNDS rounds (default 4) of a VM's life, in each of which random processes are killed at random moments. After each the VM is as wanted in a
+// stated time. Nothing of it runs twice, is left when it is deleted, or is lost: its disk, its hardware, and another guest, which goes on meanwhile. SEED
+// repeats the choices, but not what the processes do.
+func TestKills(t *testing.T) {
+	nightly.Only(t)
+	seed, rounds := uint64(number("SEED", int(rand.Uint32()))), number("ROUNDS", 4)
+	t.Logf("SEED=%d ROUNDS=%d", seed, rounds)
+	n := newTenant(t, "kills")
+	n.fileClaim("disk")
+	n.apply(small("bystander", ""))
+	n.phase("bystander", "Running")
+	k := &killer{tenant: n, random: rand.New(rand.NewPCG(seed, 0)), usual: map[string]time.Duration{}, kills: map[string]int{},
+		after: map[string][]time.Duration{}}
+	k.guard = n.watchProcesses("bystander", "target")
+	defer k.print()
+	for _, phase := range phases { // without kills, for the usual times
+		begun := time.Now()
+		k.order(phase)
+		k.converge(phase)
+		k.usual[phase] = time.Since(begun)
+		k.check(phase)
+	}
+	for round := range rounds {
+		phase := phases[round%len(phases)]
+		k.order(phase)
+		killed := k.kill(phase)
+		begun := time.Now()
+		k.converge(phase)
+		for _, victim := range killed {
+			k.kills[phase+" "+victim]++
+			k.after[victim] = append(k.after[victim], time.Since(begun))
+		}
+		t.Logf("round %d: %s, killed %s, as wanted %.1f s later", round, phase, strings.Join(killed, " and "), time.Since(begun).Seconds())
+		k.check(phase)
+		if t.Failed() {
+			t.Fatalf("round %d has failed, SEED=%d", round, seed)
+		}
+	}
+	k.order("delete")
+	k.converge("delete")
+	k.check("delete")
+}
+
+// order asks for what the phase is about. An API server that was killed a moment ago answers a later attempt.
+func (k *killer) order(phase string) {
+	k.Helper()
+	object := map[string]string{"create": persistent("Always"), "start": persistent("Always"), "stop": persistent("Halted")}[phase]
+	k.eventually(phase, func() (string, bool) {
+		if object == "" {
+			out, err := shared.Kubectl(k.Context(), "--namespace", k.namespace, "delete", "vm", "target", "--wait=false", "--ignore-not-found")
+			return out, err == nil
+		}
+		out, err := k.applied(object)
+		return out, err == nil
+	})
+}
+
+// kill kills one or two victims at random moments of the phase, and returns their kinds. A victim that is not there is waited for during the phase; then
+// another one takes its place.
+func (k *killer) kill(phase string) (killed []string) {
+	k.Helper()
+	for range 1 + k.random.IntN(2) {
+		victim := victims[k.random.IntN(len(victims))]
+		time.Sleep(time.Duration(k.random.Float64() * float64(k.usual[phase])))
+		begun := time.Now()
+		for !k.end(victim) {
+			if time.Since(begun) > k.usual[phase] {
+				victim, begun = victims[3+k.random.IntN(3)], time.Now() // these are always there, or about to be
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		killed = append(killed, victim)
+	}
+	return killed
+}
+
+// end kills a process of a kind; false if there is none.
+func (k *killer) end(kind string) bool {
+	var pids []int
+	for _, p := range processes() {
+		if p.kind == kind && (!isOfGuest(kind) || k.guard.isTargets(p)) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return len(pids) > 0 && syscall.Kill(pids[k.random.IntN(len(pids))], syscall.SIGKILL) == nil
+}
+
+func isOfGuest(kind string) bool { return kind == qemu || kind == libvirtd || kind == launcher }
+
+// converge waits until the VM is as the phase wants it.
+func (k *killer) converge(phase string) {
+	k.Helper()
+	deadline := time.Now().Add(convergence)
+	check := map[string]func() string{"create": k.runs, "start": k.runs, "stop": k.stopped, "delete": k.nothingIsLeft}[phase]
+	for {
+		wrong := check()
+		if wrong == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			k.Fatalf("%s: not as wanted %s after the last kill: %s", phase, convergence, wrong)
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+// query is kubectl whose failure is an answer: the API server may not be there yet.
+func (k *killer) query(args ...string) string {
+	out, err := shared.Kubectl(k.Context(), append([]string{"--namespace", k.namespace}, args...)...)
+	if err != nil {
+		return "error: " + out
+	}
+	return strings.TrimSpace(out)
+}
+
+// runs says why the guest does not run; empty if it does, in one pod, and has written its mark.
+func (k *killer) runs() string {
+	if phase := k.query("get", "vmi", "target", "-o", "jsonpath={.status.phase}"); phase != "Running" {
+		return "phase of the VMI: " + phase
+	}
+	if pod := k.query("get", "pod", "guest-target", "-o", "jsonpath={.status.phase}"); pod != "Running" {
+		return "phase of the pod: " + pod
+	}
+	if count := k.guard.count(); count != 1 {
+		return fmt.Sprintf("%d QEMU", count)
+	}
+	if log := k.query("logs", "guest-target"); !strings.Contains(log, "KILN-MARKED kept") {
+		return "the guest has not booted: " + log[max(0, len(log)-300):]
+	}
+	return ""
+}
+
+// stopped says what of the guest is there; empty if nothing but VM and record are.
+func (k *killer) stopped() string {
+	if left := k.query("get", "vmi,pods,guestpods", "-o", "name"); left != "" && !onlyBystander(left) {
+		return left
+	}
+	return k.guard.remains()
+}
+
+// onlyBystander reports whether each line names an object of the other guest.
+func onlyBystander(names string) bool {
+	for _, name := range strings.Fields(names) {
+		if !strings.Contains(name, "/bystander") && !strings.Contains(name, "/guest-bystander") {
+			return false
+		}
+	}
+	return true
+}
+
+// nothingIsLeft says what of the VM is there; empty if nothing is.
+func (k *killer) nothingIsLeft() string {
+	kinds := "vm,vmi,pods,guestpods,guesthardwares,roles,rolebindings"
+	if left := k.query("get", kinds, "-o", "name"); !onlyBystander(left) {
+		return left
+	}
+	if accounts := k.query("get", "serviceaccounts", "-o", "name"); strings.Contains(accounts, "error") || strings.Contains(accounts, "guest-target") {
+		return accounts
+	}
+	return k.guard.remains()
+}
