@@ -58,6 +58,7 @@ func Effects() []Effect {
 		{Field: "domain.devices.interfaces[].dhcpOptions", Reason: "has no effect: no DHCP server of Kiln's answers the guest"},
 		{Field: "networks[].pod.vmNetworkCIDR", Reason: networkReason}, {Field: "networks[].pod.vmIPv6NetworkCIDR", Reason: networkReason},
 		{Field: "networks[].multus", Reason: "has no effect: --bridge of the launcher says what bridge the network is"},
+		{Field: "volumes[].persistentVolumeClaim.readOnly", Reason: "has no effect: set readonly of the disk", unless: "false"},
 		{Field: "volumes[].persistentVolumeClaim.hotpluggable", Reason: pluggedReason, unless: "false"},
 		{Field: "volumes[].dataVolume.hotpluggable", Reason: pluggedReason, unless: "false"},
 		{Field: "volumes[].hostDisk.shared", Reason: "has no effect: no guest is migrated; set shareable of the disk", unless: "false"},

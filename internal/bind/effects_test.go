@@ -16,8 +16,9 @@ func TestWarnings(t *testing.T) {
 		"{evictionStrategy: None, domain: {devices: {disks: [{name: a, changedBlockTracking: false}]}}}": "",
 		"{evictionStrategy: LiveMigrate}": "evictionStrategy",
 		"{volumes: [{containerDisk: {imagePullPolicy: IfNotPresent}}, {containerDisk: {imagePullPolicy: Always}}]}": "volumes[1].containerDisk.imagePullPolicy",
-		"{domain: {devices: {interfaces: [{ports: [{port: 80}], tag: x}]}}}":                                        "domain.devices.interfaces[0].tag domain.devices.interfaces[0].ports",
-		"{domain: {launchSecurity: {sev: {attestation: {}}}}}":                                                      "domain.launchSecurity.sev.attestation",
+		"{domain: {devices: {interfaces: [{ports: [{port: 80}], tag: x}]}}}"://
+		"domain.devices.interfaces[0].tag domain.devices.interfaces[0].ports",
+		"{domain: {launchSecurity: {sev: {attestation: {}}}}}": "domain.launchSecurity.sev.attestation",
 	} {
 		vmi := &v1.VirtualMachineInstance{}
 		if err := yaml.UnmarshalStrict([]byte(spec), &vmi.Spec); err != nil {
