@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -168,6 +169,9 @@ func profileRows(t *testing.T, rows *strings.Builder) string {
 	for _, leaf := range policyLeaves(reflect.TypeFor[v1alpha1.HostPolicy](), "") {
 		var policy v1alpha1.HostPolicy
 		set(t, reflect.ValueOf(&policy).Elem(), strings.Split(leaf, "."))
+		if cpu := policy.CPU; cpu != nil && cpu.VCPUScheduler != nil {
+			cpu.VCPUScheduler.Policy = words["policy"] // of which alone a priority is
+		}
 		inPod[leaf], bare[leaf] = Served, Served
 		if _, left := backend.InSession(policy); len(left) > 0 {
 			inPod[leaf] = Warned
@@ -214,7 +218,7 @@ func set(t *testing.T, part reflect.Value, path []string) {
 		case value.Type() == reflect.TypeFor[resource.Quantity]():
 			value.Set(reflect.ValueOf(resource.MustParse("1Gi")))
 		case value.Kind() == reflect.String:
-			value.SetString("x" + words[path[0]])
+			value.SetString(cmp.Or(words[path[0]], "x"))
 		case value.Kind() == reflect.Bool:
 			value.SetBool(true)
 		case value.Kind() == reflect.Slice:
