@@ -167,7 +167,7 @@ const (
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 	// ReasonHardwareForeign means that a GuestHardware of the name belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
 	ReasonHardwareForeign = "HardwareForeign"
-	// ReasonNoEffect is of the event about fields of a VMI that have no effect in a pod.
+	// ReasonNoEffect is of the event about fields of a VMI that have no effect where its guest runs: in a pod, or on a bare machine.
 	ReasonNoEffect = "NoEffect"
 	// ReasonHardwareChanged is of the event after a boot whose hardware differs from the record.
 	ReasonHardwareChanged = "HardwareChanged"

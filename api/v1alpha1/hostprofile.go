@@ -34,9 +34,11 @@ const (
 	// ConditionConflicting reports whether another profile of the same priority may select the same VMI on the same host and differs in a
 	// field. Such a VMI does not start.
 	ConditionConflicting = "Conflicting"
+	// ConditionServed reports whether guests in pods get all that a profile asks for. It is written where guests run in pods.
+	ConditionServed = "Served"
 )
 
-// Reasons of ConditionAccepted and ConditionConflicting on HostProfiles.
+// Reasons of ConditionAccepted, ConditionConflicting and ConditionServed on HostProfiles.
 const (
 	// ReasonAccepted is that of a profile that can be read.
 	ReasonAccepted = "Accepted"
@@ -51,6 +53,10 @@ const (
 	ReasonNoConflict = "NoConflict"
 	// ReasonTooManyProfiles is that of a profile which could not be compared with all others of its priority.
 	ReasonTooManyProfiles = "TooManyProfiles"
+	// ReasonServed is that of a profile whose fields all have an effect in a pod.
+	ReasonServed = "Served"
+	// ReasonNotServedInPods is that of a profile with fields that have no effect in a pod.
+	ReasonNotServedInPods = "NotServedInPods"
 )
 
 // HostProfileList is a list of profiles.

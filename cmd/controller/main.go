@@ -90,7 +90,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	conditions := engine.GetClient()
-	if err := errors.Join((&hostprofile.Controller{Client: conditions}).Register(engine), (&frontendprofile.Controller{Client: conditions}).Register(engine),
+	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
+		(&frontendprofile.Controller{Client: conditions}).Register(engine),
 		(&guestpolicy.Controller{Client: conditions}).Register(engine),
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err

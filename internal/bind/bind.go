@@ -100,11 +100,15 @@ func (h *BareMachine) bind(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	if tpm.key != nil {
 		values[backend.TPM] = tpm.key
 	}
-	return Bound{folder: folder, values: values, Bindings: backend.Bindings{
+	bound := Bound{folder: folder, values: values, Bindings: backend.Bindings{
 		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, TPMState: tpm.state, TPMEncrypted: tpm.encrypted,
 		NVRAM: filepath.Join(folder, "nvram.fd"), VNC: filepath.Join(sockets, "vnc.sock"),
-		Serial: filepath.Join(folder, "serial.sock"), SerialLog: filepath.Join(folder, "serial.log"),
-	}}, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTPM)
+		Serial: filepath.Join(folder, "serial.sock"),
+	}}
+	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {
+		bound.SerialLog = filepath.Join(folder, "serial.log")
+	}
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTPM)
 }
 
 // Forget removes the files that live as long as the VMI.

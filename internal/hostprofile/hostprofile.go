@@ -1,4 +1,4 @@
-// Package hostprofile writes the conditions Accepted and Conflicting into the status of HostProfiles.
+// Package hostprofile writes the conditions Accepted, Conflicting and Served into the status of HostProfiles.
 package hostprofile
 
 import (
@@ -22,7 +22,11 @@ import (
 
 // Controller writes the conditions. The API server refuses unreadable fields, so Accepted is False only for profiles that were stored before it
 // did. Launchers do not read the conditions: they judge profiles in the same way.
-type Controller struct{ Client client.Client }
+type Controller struct {
+	Client client.Client
+	// Pods says that guests run in pods, whose libvirt has no rights on the node: condition Served names the fields that it leaves out.
+	Pods bool
+}
 
 // Register adds the controller to a manager. All events map to one request, which the work queue deduplicates: profiles are few, and judged together.
 func (c *Controller) Register(mgr ctrl.Manager) error {
@@ -42,14 +46,21 @@ func (c *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	var errs []error
 	for i := range list.Items {
 		profile := &list.Items[i]
-		errs = append(errs, c.write(ctx, profile, accepted(profile), conflicting(profile, conflicts[profile.Name], complete)))
+		conditions := []metav1.Condition{accepted(profile), conflicting(profile, conflicts[profile.Name], complete)}
+		if c.Pods {
+			conditions = append(conditions, served(profile))
+		}
+		errs = append(errs, c.write(ctx, profile, conditions...))
 	}
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// write patches the status if a condition differs.
+// write patches the status if a condition differs. Where guests do not run in pods, it takes away what another runtime has said of them.
 func (c *Controller) write(ctx context.Context, profile *v1alpha1.HostProfile, conditions ...metav1.Condition) error {
 	judged := profile.DeepCopy()
+	if !c.Pods {
+		meta.RemoveStatusCondition(&judged.Status.Conditions, v1alpha1.ConditionServed)
+	}
 	for _, judgement := range conditions {
 		meta.SetStatusCondition(&judged.Status.Conditions, judgement)
 	}
@@ -73,6 +84,19 @@ func accepted(profile *v1alpha1.HostProfile) metav1.Condition {
 	} else if mistakes := backend.InvalidFields(&profile.Spec, spec); len(mistakes) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidField
 		condition.Message = fmt.Sprintf("%.*s", longest, "launchers ignore these fields or refuse VMIs that need them: "+mistakes.ToAggregate().Error())
+	}
+	return condition
+}
+
+// served names the fields that have no effect in a pod. Their number is that of the API's fields, which bounds the message.
+func served(profile *v1alpha1.HostProfile) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionServed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServed, ObservedGeneration: profile.Generation,
+	}
+	if _, left := backend.InSession(profile.Spec.HostPolicy); len(left) > 0 {
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonNotServedInPods
+		condition.Message = "guests in pods start without these fields, which need rights on the node; use requests and limits of the VMI, " +
+			"kubelet's settings and the cluster's network instead: spec." + strings.Join(left, ", spec.")
 	}
 	return condition
 }

@@ -76,6 +76,45 @@ func TestConditions(t *testing.T) {
 	check("many", v1alpha1.ConditionConflicting, metav1.ConditionFalse, v1alpha1.ReasonNoConflict, "")
 }
 
+// TestServed: where guests run in pods, a profile names the fields that have no effect there. Another runtime takes the condition away.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cluster := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.HostProfile{}).WithObjects(
+		profile(t, "tuned", "{cpu: {shares: 3, pinStrategy: None}, blockIO: {weight: 200}, net: {filterRef: clean}, numa: {mode: Strict}, memory: {hardLimit: 1Gi}}"),
+		profile(t, "disks", "{disk: {cachePolicy: None}, diskLimits: {totalIOPS: 100}}"), profile(t, "scheduled", "{cpu: {vcpuScheduler: {policy: Batch}}}"),
+		profile(t, "realtime", "{cpu: {vcpuScheduler: {policy: FIFO, priority: 1}}}")).Build()
+	const remedy = "use requests and limits of the VMI, kubelet's settings and the cluster's network instead: "
+	want := map[string]string{"disks": "", "scheduled": "", "realtime": "spec.cpu.vcpuScheduler.policy, spec.cpu.vcpuScheduler.priority",
+		"tuned": "spec.blockIO.weight, spec.cpu.shares, spec.memory.hardLimit, spec.numa.mode, spec.net.filterRef"}
+	for _, pods := range []bool{true, false} {
+		if _, err := (&Controller{Client: cluster, Pods: pods}).Reconcile(t.Context(), ctrl.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		for name, fields := range want {
+			var p v1alpha1.HostProfile
+			if err := cluster.Get(t.Context(), client.ObjectKey{Name: name}, &p); err != nil {
+				t.Fatal(err)
+			}
+			got := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionServed)
+			switch {
+			case !pods && got != nil:
+				t.Errorf("%s: %+v where guests do not run in pods", name, got)
+			case !pods:
+			case got == nil || got.ObservedGeneration != p.Generation:
+				t.Errorf("%s: %+v", name, got)
+			case fields == "" && (got.Status != metav1.ConditionTrue || got.Reason != v1alpha1.ReasonServed || got.Message != ""):
+				t.Errorf("%s: %+v", name, got)
+			case fields != "" && (got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonNotServedInPods || !strings.HasSuffix(got.Message, remedy+fields)):
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+	}
+}
+
 func TestTooManyProfiles(t *testing.T) {
 	t.Parallel()
 	if got := conflicting(&v1alpha1.HostProfile{}, nil, false); got.Status != metav1.ConditionUnknown || got.Reason != v1alpha1.ReasonTooManyProfiles {

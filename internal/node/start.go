@@ -2,12 +2,16 @@ package node
 
 import (
 	"context"
+	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/render"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -71,5 +75,17 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if err := n.Hypervisor.Start(ctx, domain); err != nil {
 		return status, guest.NotStarted(err)
 	}
+	n.warn(ctx, vmi)
 	return n.Hypervisor.State(ctx, domain.Owner)
+}
+
+// warn names the fields of a VMI that have no effect on a bare machine, in one event of its start.
+func (n *Node) warn(ctx context.Context, vmi *v1.VirtualMachineInstance) {
+	warnings, err := bind.Warnings(vmi)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("the fields without effect cannot be named", "reason", err.Error())
+	}
+	if len(warnings) > 0 {
+		n.Events.Eventf(vmi, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoEffect, "Reconcile", "%s", condition.Note(strings.Join(warnings, "; ")))
+	}
 }

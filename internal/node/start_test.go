@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,5 +44,44 @@ func TestStateUnknownAfterStart(t *testing.T) {
 	}
 	if after.Status.Phase != v1.Scheduled || !strings.Contains(told, "libvirt is silent") {
 		t.Errorf("phase '%s', reported %q; want Scheduled, and what libvirt answered", after.Status.Phase, told)
+	}
+}
+
+// TestNoEffect: a start names the fields of its VMI that have no effect on a bare machine, once, and no others.
+func TestNoEffect(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		why    string
+		spec   func(*v1.VirtualMachineInstanceSpec)
+		events string
+	}{
+		{"nothing to say", func(*v1.VirtualMachineInstanceSpec) {}, ""},
+		{"fields of pods", func(spec *v1.VirtualMachineInstanceSpec) { spec.PriorityClassName, spec.Subdomain = "high", "shop" },
+			"Warning NoEffect spec.priorityClassName has no effect: launchers claim VMIs by nodeSelector alone; spec.subdomain has no effect: " +
+				"QEMU's NAT passes on the DNS servers of the machine"},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			vmi := claimed(t, "guest")
+			c.spec(&vmi.Spec)
+			n, libvirt := faked(t, holding(t, vmi))
+			for range 2 { // the second one finds the domain
+				if _, err := n.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vmi)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(libvirt.calls) != 1 {
+				t.Fatalf("libvirt was told %q, want one start", libvirt.calls)
+			}
+			recorder := n.Events.(*events.FakeRecorder)
+			var got []string
+			for len(recorder.Events) > 0 {
+				if event := <-recorder.Events; strings.Contains(event, "NoEffect") {
+					got = append(got, event)
+				}
+			}
+			if strings.Join(got, "\n") != c.events {
+				t.Errorf("events %q, want %q", got, c.events)
+			}
+		})
 	}
 }

@@ -89,6 +89,8 @@ var effectCases = []struct {
 	{why: "SEV", spec: "domain: {launchSecurity: {sev: {}}}", want: []string{"!domain.launchSecurity.sev"}},
 	{why: "SNP", spec: "domain: {launchSecurity: {snp: {}}}", want: []string{"!domain.launchSecurity.snp"}},
 	{why: "SEV on nodes that lock", spec: "domain: {launchSecurity: {sev: {}}}", with: locking},
+	{why: "SEV that is attested", spec: "domain: {launchSecurity: {sev: {attestation: {}}}}", with: locking,
+		want: []string{"domain.launchSecurity.sev.attestation"}},
 	{why: "TDX", spec: "domain: {launchSecurity: {tdx: {}}}", with: locking, want: []string{"!domain.launchSecurity.tdx"}},
 	{why: "migration", spec: "evictionStrategy: LiveMigrate", want: []string{"evictionStrategy"}},
 	{why: "no migration", spec: "evictionStrategy: None"},

@@ -17,6 +17,10 @@ var securityEffects = []Effect{
 		security := g.spec.Domain.LaunchSecurity
 		return one(g.domain.Child("launchSecurity", "sev"), security != nil && security.SEV != nil && !g.LockedMemory)
 	}},
+	{"domain.launchSecurity.sev.attestation", Warned, "has no effect: nobody asks for the measurement; the guest stays paused", func(g guest) []*field.Path {
+		security := g.spec.Domain.LaunchSecurity
+		return one(g.domain.Child("launchSecurity", "sev", "attestation"), security != nil && security.SEV != nil && security.SEV.Attestation != nil)
+	}},
 	{"domain.launchSecurity.snp", Refused, lockedReason, func(g guest) []*field.Path {
 		security := g.spec.Domain.LaunchSecurity
 		return one(g.domain.Child("launchSecurity", "snp"), security != nil && security.SNP != nil && !g.LockedMemory)

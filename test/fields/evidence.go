@@ -33,15 +33,21 @@ type outcome struct {
 
 // admitted takes a sparse VMI through all stages.
 func admitted(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
+	o := admittedOnly(vmi, cluster)
+	if len(o.refused) > 0 {
+		return o
+	}
+	return rendered(o.explicit, cluster)
+}
+
+// admittedOnly takes a sparse VMI through stage 1.
+func admittedOnly(vmi *v1.VirtualMachineInstance, cluster config.Cluster) outcome {
 	in := admit.Input{Cluster: cluster}
 	explicit, verdict := admit.VMI(vmi, in)
 	if verdict.Allowed() {
 		verdict = admit.Judge(explicit, in)
 	}
-	if !verdict.Allowed() {
-		return outcome{explicit: explicit, refused: verdict.Errors}
-	}
-	return rendered(explicit, cluster)
+	return outcome{explicit: explicit, refused: verdict.Errors}
 }
 
 // rendered takes an explicit VMI through stages 2 and 3, on the host that offline rendering assumes.
@@ -135,7 +141,7 @@ func variants(vmi *v1.VirtualMachineInstance, leaf string, change func(map[strin
 		if holder == nil {
 			return found, nil
 		}
-		if !change(holder, strings.TrimSuffix(leaf[strings.LastIndexByte(leaf, '.')+1:], "[]")) {
+		if !change(holder, strings.TrimRight(leaf[strings.LastIndexByte(leaf, '.')+1:], "[]{}")) {
 			continue
 		}
 		changed, err := json.Marshal(spec)

@@ -114,14 +114,11 @@ func accounted(leaf string, e evidence) (row [3]string, problem string) {
 		return row, "is rejected by the table, and changes " + strings.Join(e.elements, ", ")
 	case at.verdict == named && !e.refused && len(e.elements) == 0:
 		return row, "nobody misses it"
-	case !e.written && at.verdict != rejected && !slices.Contains(unwritten, leaf):
+	case !e.written && at.verdict != rejected:
 		return row, "no sample has it"
 	}
 	return [3]string{leaf, string(at.verdict), at.reason}, ""
 }
-
-// unwritten leaves have no sample: fields of Kubernetes' own types that mean the same as their siblings.
-var unwritten = []string{"serviceAccountName", "volumes[].downwardAPI.fields[].user"}
 
 // entryOf is the entry with the longest prefix of a leaf that ends where a part of the path does.
 func entryOf(leaf string) (longest *entry) {
@@ -204,7 +201,7 @@ var refusals = map[string]string{
 		`networks: [{name: a, multus: {networkName: a}}]}`,
 	"domain.devices.interfaces[].passt": `{domain: {memory: {guest: 1Gi}, devices: {interfaces: [{name: a, passt: {}}]}}, networks: [{name: a, pod: {}}]}`,
 	"domain.devices.interfaces[].slirp": `{domain: {memory: {guest: 1Gi}, devices: {interfaces: [{name: a, slirp: {}}]}}, networks: [{name: a, pod: {}}]}`,
-	"utilityVolumes[]":                  `{domain: {memory: {guest: 1Gi}, devices: {}}, utilityVolumes: [{name: a, claimName: a, type: Backup}]}`,
+	"utilityVolumes[]":                  `{domain: {memory: {guest: 1Gi}, devices: {}}, utilityVolumes: [{name: a, claimName: a, type: Backup, readOnly: true}]}`,
 }
 
 // What the table calls rejected is refused where it stands, and names itself.

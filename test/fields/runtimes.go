@@ -1,0 +1,262 @@
+package fields
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/kdomanski/iso9660"
+	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	pods "github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// answer is what a runtime makes of an explicit VMI.
+type answer struct {
+	outcome
+	// pod is the pod's JSON, empty in a runtime without pods.
+	pod string
+	// bound is what the launcher found or made: paths, and the content of files.
+	bound    string
+	warnings []string
+}
+
+// runtime is one that Kiln has.
+type runtime struct {
+	name string
+	// judge looks at a VMI before it reaches a machine: the pod, warnings, refusals.
+	judge func(*v1.VirtualMachineInstance) (string, []string, field.ErrorList)
+	// bind finds what the VMI needs, in an empty folder that has all that the VMI names.
+	bind func(vmi *v1.VirtualMachineInstance, dir string) (bind.Bound, field.ErrorList)
+}
+
+// folders counts those that were made.
+var folders atomic.Int64
+
+// of runs an explicit VMI as far as stage 3. The errors are those of the first step that has any.
+func (r runtime) of(vmi *v1.VirtualMachineInstance, cluster config.Cluster) (a answer) {
+	a.explicit = vmi
+	if a.pod, a.warnings, a.refused = r.judge(vmi); len(a.refused) > 0 {
+		return a
+	}
+	// Overlays contain the path of their base: each folder has a path of the same length.
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("fields-%08d-%08d", os.Getpid(), folders.Add(1)))
+	must(os.Mkdir(dir, 0o700))
+	defer func() { must(os.RemoveAll(dir)) }()
+	bound, errs := r.bind(vmi, dir)
+	if a.refused = errs; len(errs) > 0 {
+		return a
+	}
+	out, errs := render.Domain(render.Machine{
+		VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: bound.Bindings})
+	if a.refused = errs; len(errs) > 0 {
+		return a
+	}
+	text, err := out.Documents.Domain.Marshal()
+	must(err)
+	a.elements = map[string][]string{}
+	a.read(strings.ReplaceAll(text, dir, ""))
+	paths, err := json.Marshal(bound.Bindings)
+	must(err)
+	a.bound = strings.ReplaceAll(string(paths), dir, "") + contents(dir)
+	return a
+}
+
+// contents has the name, the size and the content of every file, for images of files that of each. Times are left out.
+func contents(dir string) string {
+	var text strings.Builder
+	must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "\n%s %d ", strings.TrimPrefix(path, dir), info.Size())
+		switch {
+		case slices.ContainsFunc(common, func(name string) bool { return strings.HasSuffix(path, "/"+name) }):
+		case filepath.Ext(path) == ".iso":
+			return image(&text, path)
+		case info.Size() < 1<<20:
+			raw, err := os.ReadFile(path)
+			text.WriteString(strings.ReplaceAll(string(raw), dir, ""))
+			return err
+		}
+		return nil
+	}))
+	return text.String()
+}
+
+func image(text *strings.Builder, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	opened, err := iso9660.OpenImage(file)
+	if err != nil {
+		return err
+	}
+	label, labelled := opened.Label()
+	root, err := opened.RootDir()
+	if err = errors.Join(labelled, err); err != nil {
+		return err
+	}
+	text.WriteString(label)
+	return imageFiles(text, root)
+}
+
+func imageFiles(text *strings.Builder, dir *iso9660.File) error {
+	children, err := dir.GetChildren()
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if child.IsDir() {
+			if err := imageFiles(text, child); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(text, "\n  %s ", child.Name())
+		if _, err := fmt.Fprint(text, reading(child)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func reading(file *iso9660.File) string {
+	var text strings.Builder
+	buffer := make([]byte, 4<<10)
+	reader := file.Reader()
+	for {
+		n, err := reader.Read(buffer)
+		text.Write(buffer[:n])
+		if err != nil {
+			return text.String()
+		}
+	}
+}
+
+// common are files that some kind of volume has, by their names. Every volume of a pod and every image of a machine has all of them.
+var common = []string{"disk.img", "disk/disk.img", "disk/os.iso", "vmlinuz", "initrd", "userdata", "networkdata", "slic.bin", "msdm.bin", "key"}
+
+func fill(dir string) {
+	for _, name := range common {
+		file := filepath.Join(dir, name)
+		must(os.MkdirAll(filepath.Dir(file), 0o755))
+		must(os.WriteFile(file, []byte(strings.Repeat(name, 512)), 0o644))
+	}
+}
+
+// inPods is the runtime of pods under settings of an administrator.
+func inPods(settings pods.Settings) runtime {
+	settings.Image, settings.Network = "launcher", pods.Passt
+	of := func(vmi *v1.VirtualMachineInstance) (pods.Result, field.ErrorList) {
+		in := pods.Input{VMI: vmi, Settings: settings, Claims: map[string]pods.Claim{}}
+		for _, volume := range vmi.Spec.Volumes {
+			for _, name := range claimsOf(volume) {
+				in.Claims[name] = pods.Claim{}
+			}
+		}
+		return pods.Of(in)
+	}
+	return runtime{"pod", func(vmi *v1.VirtualMachineInstance) (string, []string, field.ErrorList) {
+		made, errs := of(vmi)
+		raw, err := json.Marshal(made.Pod)
+		must(err)
+		return string(raw), made.Warnings, errs
+	}, func(vmi *v1.VirtualMachineInstance, dir string) (bind.Bound, field.ErrorList) {
+		made, _ := of(vmi)
+		for _, mount := range made.Pod.Spec.Containers[0].VolumeMounts {
+			if mount.MountPath != pods.Private {
+				fill(filepath.Join(dir, mount.MountPath))
+			}
+		}
+		launcher := &bind.Pod{Root: dir, Network: pods.Passt, CPUs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}}
+		return launcher.Bind(context.Background(), vmi)
+	}}
+}
+
+func claimsOf(volume v1.Volume) []string {
+	switch {
+	case volume.PersistentVolumeClaim != nil:
+		return []string{volume.PersistentVolumeClaim.ClaimName}
+	case volume.DataVolume != nil:
+		return []string{volume.DataVolume.Name}
+	case volume.Ephemeral != nil && volume.Ephemeral.PersistentVolumeClaim != nil:
+		return []string{volume.Ephemeral.PersistentVolumeClaim.ClaimName}
+	}
+	return nil
+}
+
+// described is a claim that the administrator of a bare machine describes.
+const described = "apiVersion: kilnvm.io/v1alpha1\nkind: HostClaim\nspec: {network: {protocol: rbd, name: pool/%s, hosts: [{name: 192.0.2.1}]}}\n"
+
+// onMachine is the runtime of bare machines, with a launcher that has all flags. It has every image and claim that the samples name.
+func onMachine(images []string) runtime {
+	return runtime{"node", func(vmi *v1.VirtualMachineInstance) (string, []string, field.ErrorList) {
+		warnings, err := bind.Warnings(vmi)
+		must(err)
+		return "", warnings, nil
+	}, func(vmi *v1.VirtualMachineInstance, dir string) (bind.Bound, field.ErrorList) {
+		root, claims := filepath.Join(dir, "root"), filepath.Join(dir, "claims")
+		for _, image := range images {
+			fill(filepath.Join(root, "containers", image))
+		}
+		must(os.MkdirAll(filepath.Join(root, "disks"), 0o755))
+		must(os.WriteFile(filepath.Join(root, "disks", "there.img"), []byte("a disk"), 0o644))
+		must(os.MkdirAll(filepath.Join(claims, vmi.Namespace), 0o700))
+		for _, volume := range vmi.Spec.Volumes {
+			for _, name := range claimsOf(volume) {
+				must(os.WriteFile(filepath.Join(claims, vmi.Namespace, name+".yaml"), fmt.Appendf(nil, described, name), 0o600))
+			}
+		}
+		volumes, err := bind.OpenRoot(root)
+		must(err)
+		defer volumes.Close()
+		folder, err := bind.OpenClaims(claims)
+		must(err)
+		defer folder.Close()
+		launcher := &bind.BareMachine{Volumes: volumes, Claims: folder, State: filepath.Join(dir, "state"), Bridges: map[string]string{}}
+		for _, network := range vmi.Spec.Networks {
+			launcher.Bridges[network.Name] = "br0"
+		}
+		own := vmi.DeepCopy()
+		for i := range own.Spec.Volumes {
+			if disk := own.Spec.Volumes[i].HostDisk; disk != nil {
+				disk.Path = filepath.Join(root, disk.Path)
+			}
+		}
+		return launcher.Bind(context.Background(), own, nil)
+	}}
+}
+
+// imagesOf are the images that VMIs name.
+func imagesOf(samples []Guest) (images []string) {
+	for _, guest := range samples {
+		for _, volume := range guest.VMI.Spec.Volumes {
+			if volume.ContainerDisk != nil {
+				images = append(images, volume.ContainerDisk.Image)
+			}
+		}
+		if f := guest.VMI.Spec.Domain.Firmware; f != nil && f.KernelBoot != nil && f.KernelBoot.Container != nil {
+			images = append(images, f.KernelBoot.Container.Image)
+		}
+	}
+	slices.Sort(images)
+	return slices.Compact(images)
+}
