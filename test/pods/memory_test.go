@@ -86,7 +86,7 @@ func (n *tenant) overheadOf(name, size string) int64 {
 	return request.Value() - guest.Value()
 }
 
-// zeros serves 16 MiB at an address that pods reach, and counts what it has sent.
+// zeros serves 4 MiB at an address that pods reach, and counts what it has sent.
 func (n *tenant) zeros() (url string, sent *atomic.Int64) {
 	n.Helper()
 	listener, err := shared.Listen(n.Context(), "tcp", ":0")
@@ -96,7 +96,7 @@ func (n *tenant) zeros() (url string, sent *atomic.Int64) {
 	sent = &atomic.Int64{}
 	block := make([]byte, 1<<20)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for range 16 {
+		for range 4 {
 			written, err := w.Write(block)
 			sent.Add(int64(written))
 			if err != nil {
