@@ -11,14 +11,14 @@ import (
 
 // TestWarnings: a field is named where it stands, and a value that asks for nothing is not.
 func TestWarnings(t *testing.T) {
+	const nic = "domain.devices.interfaces[0]"
 	for spec, want := range map[string]string{
 		"{}": "",
 		"{evictionStrategy: None, domain: {devices: {disks: [{name: a, changedBlockTracking: false}]}}}": "",
 		"{evictionStrategy: LiveMigrate}": "evictionStrategy",
 		"{volumes: [{containerDisk: {imagePullPolicy: IfNotPresent}}, {containerDisk: {imagePullPolicy: Always}}]}": "volumes[1].containerDisk.imagePullPolicy",
-		"{domain: {devices: {interfaces: [{ports: [{port: 80}], tag: x}]}}}"://
-		"domain.devices.interfaces[0].tag domain.devices.interfaces[0].ports",
-		"{domain: {launchSecurity: {sev: {attestation: {}}}}}": "domain.launchSecurity.sev.attestation",
+		"{domain: {devices: {interfaces: [{ports: [{port: 80}], tag: x}]}}}":                                        nic + ".tag " + nic + ".ports",
+		"{domain: {launchSecurity: {sev: {attestation: {}}}}}":                                                      "domain.launchSecurity.sev.attestation",
 	} {
 		vmi := &v1.VirtualMachineInstance{}
 		if err := yaml.UnmarshalStrict([]byte(spec), &vmi.Spec); err != nil {
