@@ -113,19 +113,20 @@ func resident(pid int, guestKiB int64) (most int64) {
 func ofCgroup(pod string) int64 {
 	folders, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", shared.Cgroup, "kubepods", "*", "pod"+pod))
 	guaranteed, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", shared.Cgroup, "kubepods", "pod"+pod))
-	for _, folder := range append(folders, guaranteed...) {
-		text, _ := os.ReadFile(filepath.Join(folder, "memory.stat"))
-		figures := map[string]int64{}
-		for _, line := range strings.Split(string(text), "\n") {
-			if key, value, is := strings.Cut(line, " "); is {
-				figures[key], _ = strconv.ParseInt(value, 10, 64)
-			}
-		}
-		kernel, _ := os.ReadFile(filepath.Join(folder, "memory.kmem.usage_in_bytes"))
-		own, _ := strconv.ParseInt(strings.TrimSpace(string(kernel)), 10, 64)
-		return figures["total_rss"] + figures["total_shmem"] + own
+	folders = append(folders, guaranteed...)
+	if len(folders) == 0 {
+		return 0 // the pod has not started yet, or has ended
 	}
-	return 0
+	text, _ := os.ReadFile(filepath.Join(folders[0], "memory.stat"))
+	figures := map[string]int64{}
+	for _, line := range strings.Split(string(text), "\n") {
+		if key, value, is := strings.Cut(line, " "); is {
+			figures[key], _ = strconv.ParseInt(value, 10, 64)
+		}
+	}
+	kernel, _ := os.ReadFile(filepath.Join(folders[0], "memory.kmem.usage_in_bytes"))
+	own, _ := strconv.ParseInt(strings.TrimSpace(string(kernel)), 10, 64)
+	return figures["total_rss"] + figures["total_shmem"] + own
 }
 
 // judge compares the peaks with the overhead.

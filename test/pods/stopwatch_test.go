@@ -24,7 +24,6 @@ var (
 	vmKind       = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"}
 	vmiKind      = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstances"}
 	guestPodKind = schema.GroupVersionResource{Group: "kilnvm.io", Version: "v1alpha1", Resource: "guestpods"}
-	hardwareKind = schema.GroupVersionResource{Group: "kilnvm.io", Version: "v1alpha1", Resource: "guesthardwares"}
 	podKind      = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
