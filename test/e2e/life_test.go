@@ -39,6 +39,10 @@ func (s space) phase(name string, phase v1.VirtualMachineInstancePhase) {
 		}
 		now := map[string]any{"phase": string(phase), "phaseTransitionTimestamp": time.Now().UTC().Format(time.RFC3339)}
 		status, _ := vmi.Object["status"].(map[string]any)
+		if status == nil { // the controller has made the VMI, and not yet said so in it
+			status = map[string]any{}
+			vmi.Object["status"] = status
+		}
 		status["phase"], status["nodeName"], status["phaseTransitionTimestamps"] = string(phase), "none", append(past, now)
 		return nil
 	}, "--subresource=status")
