@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/nightly"
 )
 
 // machine is a VirtualMachine with a device of each kind that a pod on any node serves.
@@ -56,6 +57,7 @@ func (n *tenant) hardware(console string) string {
 
 // TestSameHardware: a guest that starts in another pod on another node has the hardware that it had, by the record and by what it sees itself.
 func TestSameHardware(t *testing.T) {
+	nightly.Only(t)
 	n := newTenant(t, "same")
 	join(t)
 	t.Parallel()

@@ -13,12 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kilnvm/kiln/test/nightly"
 	"github.com/kilnvm/kiln/test/node"
 )
 
 // TestNodeLoss: a guest whose node does not answer starts nowhere else, also after its pod was deleted with force, until its kubelet says that it has ended
 // or the administrator that the machine is off. At no time two guests of a VM run.
 func TestNodeLoss(t *testing.T) {
+	nightly.Only(t)
 	n := newTenant(t, "lost")
 	lost := &loss{witness: newWitness(n), node: join(t), starts: map[string]types.UID{}}
 	t.Cleanup(func() { lost.mend() })

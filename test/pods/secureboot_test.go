@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/test/nightly"
 )
 
 // stateClass is vmStateStorageClass of the tests' configuration. Nothing provisions its volumes.
@@ -73,6 +75,7 @@ spec:
 // TestSecureBootKeepsItsState: over three pods, firmware enforces Secure Boot, a variable that the first guest wrote is there, and the TPM opens what it
 // sealed to the state of Secure Boot (PCR 7), and to nothing else. The claim for this state goes with the VM.
 func TestSecureBootKeepsItsState(t *testing.T) {
+	nightly.Only(t)
 	n := newTenant(t, "secure")
 	n.fileClaim("data")
 	n.stateVolume("sealing")
