@@ -79,7 +79,7 @@ older: deps ## the manifests and the end-to-end tests against API servers of OLD
 	  go -C test/controlplane run ./older -o $(CURDIR)/bin/k8s-$$version $$version && \
 	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/k8s-$$version go test -count=1 -timeout 60m ./manifests ./test/e2e || exit 1; done
 
-nightly: ## what takes hours: every test, mutants and properties, kills and waves of guests in pods, fuzz targets for 10m, faults, older API servers, the release made twice
+nightly: ## what takes hours: every test, mutants, properties, kills of guests in pods, fuzzing for 10m, faults, older API servers, the release made twice
 	$(MAKE) test NIGHTLY=yes
 	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
 	PROPS=100000 go test -count=1 -v -timeout 4h -run 'Laws|AreLegalProfiles' ./test/corpus

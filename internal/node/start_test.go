@@ -36,7 +36,7 @@ func TestStateUnknownAfterStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(libvirt.calls) != 1 || libvirt.calls[0] != "start" {
-		t.Fatalf("libvirt was told %q, want one start", libvirt.calls)
+		t.Fatalf("libvirt got the calls %q, want one start", libvirt.calls)
 	}
 	told := conditionOf(after, v1.VirtualMachineInstanceSynchronized).Message
 	if err != nil {
@@ -70,7 +70,7 @@ func TestNoEffect(t *testing.T) {
 				}
 			}
 			if len(libvirt.calls) != 1 {
-				t.Fatalf("libvirt was told %q, want one start", libvirt.calls)
+				t.Fatalf("libvirt got the calls %q, want one start", libvirt.calls)
 			}
 			recorder := n.Events.(*events.FakeRecorder)
 			var got []string

@@ -3,16 +3,13 @@ package fields
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 
-	"github.com/kdomanski/iso9660"
 	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -71,84 +68,6 @@ func (r runtime) of(vmi *v1.VirtualMachineInstance, cluster config.Cluster) (a a
 	must(err)
 	a.bound = strings.ReplaceAll(string(paths), dir, "") + contents(dir)
 	return a
-}
-
-// contents has the name, the size and the content of every file, for images of files that of each. Times are left out.
-func contents(dir string) string {
-	var text strings.Builder
-	must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !entry.Type().IsRegular() {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "\n%s %d ", strings.TrimPrefix(path, dir), info.Size())
-		switch {
-		case slices.ContainsFunc(common, func(name string) bool { return strings.HasSuffix(path, "/"+name) }):
-		case filepath.Ext(path) == ".iso":
-			return image(&text, path)
-		case info.Size() < 1<<20:
-			raw, err := os.ReadFile(path)
-			text.WriteString(strings.ReplaceAll(string(raw), dir, ""))
-			return err
-		}
-		return nil
-	}))
-	return text.String()
-}
-
-func image(text *strings.Builder, path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	opened, err := iso9660.OpenImage(file)
-	if err != nil {
-		return err
-	}
-	label, labelled := opened.Label()
-	root, err := opened.RootDir()
-	if err = errors.Join(labelled, err); err != nil {
-		return err
-	}
-	text.WriteString(label)
-	return imageFiles(text, root)
-}
-
-func imageFiles(text *strings.Builder, dir *iso9660.File) error {
-	children, err := dir.GetChildren()
-	if err != nil {
-		return err
-	}
-	for _, child := range children {
-		if child.IsDir() {
-			if err := imageFiles(text, child); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(text, "\n  %s ", child.Name())
-		if _, err := fmt.Fprint(text, reading(child)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func reading(file *iso9660.File) string {
-	var text strings.Builder
-	buffer := make([]byte, 4<<10)
-	reader := file.Reader()
-	for {
-		n, err := reader.Read(buffer)
-		text.Write(buffer[:n])
-		if err != nil {
-			return text.String()
-		}
-	}
 }
 
 // common are files that some kind of volume has, by their names. Every volume of a pod and every image of a machine has all of them.

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,28 +11,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
-
-// small is a VirtualMachine without disks, which boots the test guest.
-func small(name, further string) string {
-	return fmt.Sprintf(`
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: %[1]s}
-spec:
-  runStrategy: Always
-  template:
-    metadata: {labels: {app: %[1]s}}
-    spec:
-      terminationGracePeriodSeconds: 0
-%[3]s
-      domain:
-        memory: {guest: 192Mi}
-        firmware:
-          kernelBoot: {kernelArgs: quiet panic=-1, container: {image: %[2]s, kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}
-        devices: {interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]}
-      networks: [{name: default, pod: {}}]
-`, name, kernelImage, further)
-}
 
 // patch sends a merge patch with a token and nothing else. kubectl would read the object first, and be refused for that.
 func (n *tenant) patch(token, resource, name, subresource, patch string) error {
@@ -60,7 +37,7 @@ func (n *tenant) patch(token, resource, name, subresource, patch string) error {
 // booted nor anything of another guest.
 func TestForgedReports(t *testing.T) {
 	n := newTenant(t, "forged")
-	n.apply(small("mine", "") + "---" + small("other", ""))
+	n.apply(small("mine") + small("other"))
 	n.phase("mine", "Running")
 	n.phase("other", "Running")
 	n.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: idle}\nspec:\n  serviceAccountName: guest-mine\n  nodeName: nowhere\n" +
@@ -109,7 +86,7 @@ func TestForeignPod(t *testing.T) {
 	n.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: guest-taken, labels: {kubevirt.io: virt-launcher}}\nspec:\n  nodeName: nowhere\n" +
 		"  securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}}\n  containers:\n" +
 		"  - {name: c, image: none, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}\n")
-	n.apply(small("taken", ""))
+	n.apply(small("taken"))
 	n.eventually("the VMI names the pod", func() (string, bool) {
 		out := n.kubectl("get", "vmi", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Synchronized")]}`)
 		return out, strings.Contains(out, "NameTaken") && strings.Contains(out, "guest-taken")

@@ -10,38 +10,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/pod"
 )
 
-// vm is a VirtualMachine that boots the test guest from its containerDisk. It has a claim of each mode, and a seed of the Secret 'seed', which tells the guest
-// what to do.
-func vm(name string) string {
-	return fmt.Sprintf(`
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: %[1]s}
-spec:
-  runStrategy: Always
-  template:
-    metadata: {labels: {app: %[1]s}}
-    spec:
-      terminationGracePeriodSeconds: 60
-      domain:
-        memory: {guest: 256Mi}
-        devices:
-          rng: {}
-          disks:
-          - {name: image, bootOrder: 1, disk: {bus: virtio}}
-          - {name: block, disk: {bus: virtio}}
-          - {name: file, disk: {bus: virtio}}
-          - {name: seed, disk: {bus: virtio}}
-          interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]
-      networks: [{name: default, pod: {}}]
-      volumes:
-      - {name: image, containerDisk: {image: %[2]s}}
-      - {name: block, persistentVolumeClaim: {claimName: block}}
-      - {name: file, persistentVolumeClaim: {claimName: file}}
-      - {name: seed, cloudInitNoCloud: {secretRef: {name: seed}}}
-`, name, diskImage)
-}
-
 // seed is the Secret. Words that begin with 'kiln.' are those of test/guest.
 func seed(words string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: seed}\nstringData: {userdata: said by a Secret %s}\n", words)

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,40 +9,6 @@ import (
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/nightly"
 )
-
-// machine is a VirtualMachine with a device of each kind that a pod on any node serves.
-func machine(name, placement string) string {
-	return fmt.Sprintf(`
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: %[1]s}
-spec:
-  runStrategy: Always
-  template:
-    spec:
-      terminationGracePeriodSeconds: 0
-      %[2]s
-      domain:
-        memory: {guest: 192Mi}
-        firmware: {kernelBoot: {kernelArgs: %[5]s, container: {image: %[3]s, kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}}
-        devices:
-          rng: {}
-          watchdog: {name: dog, i6300esb: {action: poweroff}}
-          inputs: [{name: tablet, type: tablet, bus: usb}]
-          disks:
-          - {name: image, disk: {bus: virtio}}
-          - {name: empty, disk: {bus: scsi}}
-          - {name: more, disk: {bus: sata}}
-          - {name: seed, cdrom: {bus: sata}}
-          interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]
-      networks: [{name: default, pod: {}}]
-      volumes:
-      - {name: image, containerDisk: {image: %[4]s}}
-      - {name: empty, emptyDisk: {capacity: 8Mi}}
-      - {name: more, emptyDisk: {capacity: 8Mi}}
-      - {name: seed, cloudInitNoCloud: {userData: "said by the VMI"}}
-`, name, strings.TrimSpace(placement), kernelImage, diskImage, guest.Cmdline)
-}
 
 // hardware returns what the first report of a console says of the guest's hardware, one fact a line.
 func (n *tenant) hardware(console string) string {

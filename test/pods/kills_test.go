@@ -15,31 +15,6 @@ import (
 // for kubelet, which looks at a node anew when it starts, and for an emulated boot on a busy machine.
 const convergence = 3 * time.Minute
 
-// persistent is a VirtualMachine with a disk that outlives its pods. The guest writes the mark on it at each boot, after it has said what was there.
-func persistent(strategy string) string {
-	return fmt.Sprintf(`
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: target}
-spec:
-  runStrategy: %s
-  template:
-    spec:
-      terminationGracePeriodSeconds: 5
-      domain:
-        memory: {guest: 192Mi}
-        firmware:
-          kernelBoot:
-            kernelArgs: quiet panic=-1 cryptomgr.notests kiln.mark=kept
-            container: {image: %s, kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}
-        devices:
-          disks: [{name: disk, disk: {bus: virtio}}]
-          interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]
-      networks: [{name: default, pod: {}}]
-      volumes: [{name: disk, persistentVolumeClaim: {claimName: disk}}]
-`, strategy, kernelImage)
-}
-
 // phases of a VM's life, in their order. A round is one of them, with kills.
 var phases = []string{"create", "stop", "start", "delete"}
 
@@ -70,7 +45,7 @@ func TestKills(t *testing.T) {
 	t.Logf("SEED=%d ROUNDS=%d", seed, rounds)
 	n := newTenant(t, "kills")
 	n.fileClaim("disk")
-	n.apply(small("bystander", ""))
+	n.apply(small("bystander"))
 	n.phase("bystander", "Running")
 	k := &killer{tenant: n, random: rand.New(rand.NewPCG(seed, 0)), usual: map[string]time.Duration{}, kills: map[string]int{},
 		after: map[string][]time.Duration{}}

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,30 +12,6 @@ import (
 
 	"github.com/kilnvm/kiln/test/nightly"
 )
-
-// loaded is a VirtualMachine with a disk and a TPM, which writes and reads and fetches without end; boot is empty for one that has its firmware alone.
-func loaded(name, memory, boot string) string {
-	return fmt.Sprintf(`
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: %[1]s}
-spec:
-  runStrategy: Always
-  template:
-    spec:
-      terminationGracePeriodSeconds: 0
-      domain:
-        memory: {guest: %[2]s}
-        firmware: {%[3]s}
-        devices:
-          tpm: {}
-          rng: {}
-          disks: [{name: empty, disk: {bus: virtio}}]
-          interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]
-      networks: [{name: default, pod: {}}]
-      volumes: [{name: empty, emptyDisk: {capacity: 64Mi}}]
-`, name, memory, boot)
-}
 
 // sizes of guests. The first has no operating system.
 var sizes = []string{"64Mi", "192Mi", "512Mi", "1Gi", "2Gi"}
@@ -50,8 +25,7 @@ func TestMemory(t *testing.T) {
 	nightly.Only(t)
 	n := newTenant(t, "memory")
 	url, fetched := n.zeros()
-	boot := "kernelBoot: {kernelArgs: quiet panic=-1 cryptomgr.notests kiln.serve=8080 kiln.load=" + url +
-		", container: {image: " + kernelImage + ", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}"
+	boot := kernelBoot("quiet panic=-1 cryptomgr.notests kiln.serve=8080 kiln.load=" + url)
 	for i, size := range sizes {
 		name := "of-" + strings.ToLower(size)
 		how := boot

@@ -20,7 +20,12 @@ import (
 	"github.com/kilnvm/kiln/test/node"
 )
 
-var vmiResource = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstances"}
+var (
+	vmKind       = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"}
+	vmiKind      = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstances"}
+	guestPodKind = schema.GroupVersionResource{Group: "kilnvm.io", Version: "v1alpha1", Resource: "guestpods"}
+	podKind      = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+)
 
 // tenant is a namespace that enforces the strictest profile of Pod Security.
 type tenant struct {
@@ -102,11 +107,19 @@ func (n *tenant) eventually(what string, check func() (seen string, ok bool)) {
 // vmis are asked without kubectl where a test waits long: each start of kubectl takes the CPU from the guest that is waited for.
 func (n *tenant) vmis() dynamic.ResourceInterface {
 	n.Helper()
-	client, err := dynamic.NewForConfig(shared.Config())
+	return admin(n).Resource(vmiKind).Namespace(n.namespace)
+}
+
+// admin is a client of all kinds that waits for no budget of its own.
+func admin(t testing.TB) dynamic.Interface {
+	t.Helper()
+	config := shared.Config()
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		n.Fatal(err)
+		t.Fatal(err)
 	}
-	return client.Resource(vmiResource).Namespace(n.namespace)
+	return client
 }
 
 // phase waits for a phase of a VMI.

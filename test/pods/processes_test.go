@@ -34,54 +34,65 @@ var programs = map[string]string{
 	"controller": controller, kubeletProgram: kubeletProgram, apiServer: apiServer,
 }
 
-var (
-	podInCgroup = regexp.MustCompile(`/pod([0-9a-f-]{36})(/|\n)`)
-	guestOfQEMU = regexp.MustCompile(`\x00guest=([^,\x00]+)`)
-)
+var podInCgroup = regexp.MustCompile(`/pod([0-9a-f-]{36})(/|\n)`)
 
-// processes returns those of the shared node. Zombies have no command line, and are none.
+// commands calls each with the processes of this machine, whose nodes share it, and their command lines. Zombies have none, and are left out.
+func commands(each func(pid int, args []string)) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil || len(line) == 0 {
+			continue // it has ended since
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			each(pid, strings.Split(string(line), "\x00"))
+		}
+	}
+}
+
+// guestOfQEMU returns NAMESPACE_NAME from the arguments of QEMU; empty if libvirt only asks it what it can do.
+func guestOfQEMU(args []string) string {
+	for _, arg := range args {
+		if name, is := strings.CutPrefix(arg, "guest="); is {
+			name, _, _ = strings.Cut(name, ",")
+			return name
+		}
+	}
+	return ""
+}
+
+// processes returns those of the shared node.
 func processes() (found []process) {
 	own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", shared.PID))
 	if err != nil {
 		return nil // the node has ended
 	}
-	folders, _ := filepath.Glob("/proc/[0-9]*")
-	for _, folder := range folders {
-		line, err := os.ReadFile(filepath.Join(folder, "cmdline"))
-		if err != nil || len(line) == 0 {
-			continue // it has ended since
+	commands(func(pid int, args []string) {
+		p := process{pid: pid, kind: programs[filepath.Base(args[0])]}
+		if p.kind == "" {
+			return
 		}
-		program, _, _ := strings.Cut(string(line), "\x00")
-		kind := programs[filepath.Base(program)]
-		if kind == "" {
-			continue
-		}
-		p := process{kind: kind}
-		if p.pid, err = strconv.Atoi(filepath.Base(folder)); err != nil {
-			continue
-		}
+		folder := fmt.Sprintf("/proc/%d", pid)
 		cgroup, _ := os.ReadFile(filepath.Join(folder, "cgroup"))
 		space, _ := os.Readlink(filepath.Join(folder, "ns", "pid"))
 		if match := podInCgroup.FindSubmatch(cgroup); match != nil && bytes.Contains(cgroup, []byte("/"+shared.Cgroup+"/")) {
 			p.pod = string(match[1])
 		} else if space != own {
-			continue // of another node, or of the machine
+			return // of another node, or of the machine
 		}
-		switch kind {
+		switch p.kind {
 		case qemu:
-			match := guestOfQEMU.FindSubmatch(line)
-			if match == nil {
-				continue // libvirt asks it what it can do
+			if p.guest = guestOfQEMU(args); p.guest == "" {
+				return
 			}
-			p.guest = string(match[1])
 		case launcher:
 			environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
 			if p.guest = guestOf(environment); p.guest == "" {
-				continue // 'launcher devices'
+				return // 'launcher devices'
 			}
 		}
 		found = append(found, p)
-	}
+	})
 	return found
 }
 

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -33,32 +32,6 @@ func join(t *testing.T) *node.Node {
 	}
 	second.Node = added
 	return added
-}
-
-// firmware is a VirtualMachine that has neither disk nor network: its firmware finds nothing to boot, and waits. Placement is YAML of the template's spec,
-// domain of its domain.
-func firmware(name, placement, domain string) string {
-	indented := func(text string, by int) string {
-		lines := strings.Split(strings.TrimSpace(text), "\n")
-		return strings.Repeat(" ", by) + strings.Join(lines, "\n"+strings.Repeat(" ", by))
-	}
-	return fmt.Sprintf(`
----
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: %[1]s}
-spec:
-  runStrategy: Always
-  template:
-    metadata: {labels: {app: %[1]s}}
-    spec:
-      terminationGracePeriodSeconds: 0
-%[2]s
-      domain:
-        memory: {guest: 64Mi}
-        devices: {autoattachPodInterface: false}
-%[3]s
-`, name, indented(placement, 6), indented(domain, 8))
 }
 
 // only selects one node.

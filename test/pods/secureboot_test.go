@@ -43,35 +43,6 @@ spec:
 `, name, stateClass, n.namespace, vm, folder))
 }
 
-// sealing is a VirtualMachine with Secure Boot, whose EFI variables and TPM outlive its pods. vdb is where its guest keeps what the TPM has sealed.
-func sealing(name string) string {
-	return fmt.Sprintf(`
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: %[1]s}
-spec:
-  runStrategy: Always
-  template:
-    spec:
-      terminationGracePeriodSeconds: 60
-      domain:
-        memory: {guest: 512Mi}
-        features: {smm: {enabled: true}}
-        firmware: {bootloader: {efi: {secureBoot: true, persistent: true}}}
-        devices:
-          autoattachPodInterface: false
-          tpm: {persistent: true}
-          disks:
-          - {name: image, bootOrder: 1, disk: {bus: virtio}}
-          - {name: data, disk: {bus: virtio}}
-          - {name: seed, disk: {bus: virtio}}
-      volumes:
-      - {name: image, containerDisk: {image: %[2]s}}
-      - {name: data, persistentVolumeClaim: {claimName: data}}
-      - {name: seed, cloudInitNoCloud: {secretRef: {name: seed}}}
-`, name, diskImage)
-}
-
 // TestSecureBootKeepsItsState: over three pods, firmware enforces Secure Boot, a variable that the first guest wrote is there, and the TPM opens what it
 // sealed to the state of Secure Boot (PCR 7), and to nothing else. The claim for this state goes with the VM.
 func TestSecureBootKeepsItsState(t *testing.T) {

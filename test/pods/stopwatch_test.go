@@ -20,31 +20,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var (
-	vmKind       = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"}
-	vmiKind      = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstances"}
-	guestPodKind = schema.GroupVersionResource{Group: "kilnvm.io", Version: "v1alpha1", Resource: "guestpods"}
-	podKind      = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-)
-
 // number of an environment variable, or the default.
 func number(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n
 	}
 	return otherwise
-}
-
-// admin is a client of all kinds that waits for no budget of its own.
-func admin(t testing.TB) dynamic.Interface {
-	t.Helper()
-	config := shared.Config()
-	config.QPS = -1
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
 }
 
 func parse(t testing.TB, text string) *unstructured.Unstructured {

@@ -14,31 +14,12 @@ import (
 	"github.com/kilnvm/kiln/test/nightly"
 )
 
-// firmwareOnly is a VirtualMachine of 64 MiB that boots nothing. Its CPU request lets more of them run than a node of two CPUs would take by default.
-func firmwareOnly(namespace, name string) string {
-	return fmt.Sprintf(`
-apiVersion: kubevirt.io/v1
-kind: VirtualMachine
-metadata: {name: %[2]s, namespace: %[1]s}
-spec:
-  runStrategy: Always
-  template:
-    spec:
-      terminationGracePeriodSeconds: 0
-      domain:
-        memory: {guest: 64Mi}
-        resources: {requests: {cpu: 10m}}
-        devices: {interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]}
-      networks: [{name: default, pod: {}}]
-`, namespace, name)
-}
-
 // idle is a pod under the profile 'restricted' that does nothing. Its image is that of the processes that keep the pods' namespaces.
-func idle(namespace, name string) string {
+func idle(name string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {name: %[2]s, namespace: %[1]s}
+metadata: {name: %s}
 spec:
   terminationGracePeriodSeconds: 0
   automountServiceAccountToken: true
@@ -48,7 +29,7 @@ spec:
     image: docker.io/library/pause:1
     resources: {requests: {cpu: 10m, memory: 16Mi}}
     securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
-`, namespace, name)
+`, name)
 }
 
 const (
@@ -86,7 +67,7 @@ func TestWaves(t *testing.T) {
 // startable is a sort of object, and the stage that says that it has started.
 type startable struct {
 	prefix, last string
-	object       func(namespace, name string) string
+	object       func(name string) string
 }
 
 var idlePod, smallest = startable{"idle", "container", idle}, startable{"vm", "running", firmwareOnly}
@@ -96,7 +77,7 @@ func (w *stopwatch) start(kind startable, names ...string) {
 	w.t.Helper()
 	for _, name := range names {
 		w.note(name, "created", time.Now())
-		w.create(kind.object(w.t.namespace, name))
+		w.create(kind.object(name))
 	}
 	for _, name := range names {
 		w.t.eventually(name+" is "+kind.last, func() (string, bool) {

@@ -3,10 +3,8 @@ package pods
 import (
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,16 +40,11 @@ const samplePeriod = 100 * time.Millisecond
 func newWitness(n *tenant) *witness {
 	n.Helper()
 	w := &witness{tenant: n, pods: map[types.UID]map[types.UID]bool{}, ends: map[types.UID]string{}, most: map[string]int{}}
-	client, err := dynamic.NewForConfig(shared.Config())
-	if err != nil {
-		n.Fatal(err)
-	}
+	client := admin(n)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(n.Context()))
 	var all sync.WaitGroup
-	for resource, see := range map[schema.GroupVersionResource]func(*unstructured.Unstructured){
-		{Version: "v1", Resource: "pods"}: w.pod, vmiResource: w.vmi,
-	} {
-		all.Go(func() { w.watch(ctx, client.Resource(resource).Namespace(n.namespace), see) })
+	for kind, see := range map[schema.GroupVersionResource]func(*unstructured.Unstructured){podKind: w.pod, vmiKind: w.vmi} {
+		all.Go(func() { w.watch(ctx, client.Resource(kind).Namespace(n.namespace), see) })
 	}
 	all.Go(func() { w.sample(ctx) })
 	n.Cleanup(func() {
@@ -156,23 +149,13 @@ func (w *witness) end(vmi types.UID, wants ...string) {
 
 // guests returns the processes of QEMU on this machine by the UUIDs of their guests. The namespace is the tenant's.
 func (n *tenant) guests() map[string][]int {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	found := map[string][]int{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		args := strings.Split(string(text), "\x00")
+	commands(func(pid int, args []string) {
 		at := slices.Index(args, "-uuid")
-		ours := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "guest="+n.namespace+"_") })
-		if !ours || !strings.HasPrefix(filepath.Base(args[0]), "qemu-system-") || at < 0 || at+1 == len(args) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+		if programs[filepath.Base(args[0])] == qemu && strings.HasPrefix(guestOfQEMU(args), n.namespace+"_") && at >= 0 && at+1 < len(args) {
 			found[args[at+1]] = append(found[args[at+1]], pid)
 		}
-	}
+	})
 	return found
 }
 
