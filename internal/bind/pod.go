@@ -26,6 +26,8 @@ type Pod struct {
 	CPUs []int
 	// OpenFiles is how many files a process of the pod may have open, 0 if that is not known.
 	OpenFiles uint64
+	// Getenv reads the environment of the pod, in which device plugins name the devices of GPUs and host devices. Without it there are none.
+	Getenv func(name string) string
 
 	running running
 }
@@ -60,8 +62,9 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	})
 	firmware, wrongFirmware := firmwareFiles(ctx, vmi, folder)
 	tables, wrongTables := p.acpiTables(vmi.Spec.Domain.Firmware)
+	devices, wrongDevices := p.hostDevices(vmi)
 	bound := Bound{folder: folder, values: values, Bindings: backend.Bindings{
-		Volumes: volumes, NICs: nics, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
+		Volumes: volumes, NICs: nics, HostDevs: devices, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
 		NVRAM: nvram, TPMState: tpm,
 		VNC: filepath.Join(folder, "vnc.sock"), Serial: filepath.Join(folder, "serial.sock"),
 		Channels: map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
@@ -72,7 +75,7 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.DedicatedCPUPlacement {
 		bound.CPUs = p.CPUs
 	}
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState)
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongDevices)
 }
 
 // state returns the paths of EFI variables and of TPM state. Persistent ones are in pod.State, which outlives the pod; an error says that the pod lacks it.

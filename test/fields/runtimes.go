@@ -16,6 +16,7 @@ import (
 	pods "github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/dynamic-resource-allocation/api/metadata"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -105,9 +106,34 @@ func inPods(settings pods.Settings) runtime {
 				fill(filepath.Join(dir, mount.MountPath))
 			}
 		}
-		launcher := &bind.Pod{Root: dir, Network: pods.Passt, CPUs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}}
+		allocate(dir)
+		launcher := &bind.Pod{Root: dir, Network: pods.Passt, CPUs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, Getenv: plugged}
 		return launcher.Bind(context.Background(), vmi)
 	}}
+}
+
+// plugged is what device plugins give for the resources of the samples: mediated devices for GPUs.
+func plugged(name string) string {
+	switch {
+	case strings.HasPrefix(name, v1.MDevResourcePrefix) && strings.HasSuffix(name, "GPU"):
+		return "b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e5f,b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e60"
+	case strings.HasPrefix(name, v1.PCIResourcePrefix) && !strings.HasSuffix(name, "GPU"):
+		return "0000:81:00.0,0000:81:00.1"
+	}
+	return ""
+}
+
+// allocate is a driver that allocates what the claims of the samples ask for.
+func allocate(dir string) {
+	for claim, requests := range map[string][]string{"resourceclaims/devices": {"gpu", "card"}, "resourceclaimtemplates/made": {"gpu", "card"}} {
+		for i, request := range requests {
+			file := filepath.Join(dir, metadata.ContainerDir, claim, request, "example.com"+metadata.MetadataFileSuffix)
+			must(os.MkdirAll(filepath.Dir(file), 0o755))
+			must(os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "metadata.resource.k8s.io/v1beta1", "kind": "DeviceMetadata", "requests": [{"name": "%s",
+				"devices": [{"driver": "example.com", "pool": "p", "name": "n", "attributes": {"resource.kubernetes.io/pciBusID": {"string": "0000:82:00.%d"}}}]}]}`,
+				request, i), 0o644))
+		}
+	}
 }
 
 func claimsOf(volume v1.Volume) []string {

@@ -1,0 +1,132 @@
+package bind
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// plugged are the variables in which device plugins write the addresses of a resource's devices, and the type of those devices. They are KubeVirt's, so
+// that plugins written for it work.
+var plugged = []struct{ prefix, kind string }{{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}}
+
+// variable returns the name of the variable of a resource: PCI_RESOURCE_VENDOR_COM_CARD for vendor.com/card.
+func variable(prefix, resource string) string {
+	return prefix + "_" + strings.ToUpper(strings.NewReplacer("/", "_", ".", "_").Replace(resource))
+}
+
+func (p *Pod) getenv(name string) string {
+	if p.Getenv == nil {
+		return ""
+	}
+	return p.Getenv(name)
+}
+
+// hostDevices finds the devices of hostDevices and gpus that kubelet gave to the pod, by name. One that was not given is an error at its index.
+func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]backend.HostDev, errs field.ErrorList) {
+	taken := map[string]bool{}
+	find := func(at *field.Path, name, resource string, claim *v1.ClaimRequest) {
+		device, err := p.allocated(vmi, resource, claim, taken)
+		if err != nil {
+			errs = append(errs, field.Invalid(at, name, err.Error()))
+			return
+		}
+		if found == nil {
+			found = map[string]backend.HostDev{}
+		}
+		taken[device.Address], found[name] = true, device
+	}
+	devices, path := vmi.Spec.Domain.Devices, field.NewPath("spec", "domain", "devices")
+	for i, d := range devices.HostDevices {
+		find(path.Child("hostDevices").Index(i), d.Name, d.DeviceName, d.ClaimRequest)
+	}
+	for i, d := range devices.GPUs {
+		find(path.Child("gpus").Index(i), d.Name, d.DeviceName, d.ClaimRequest)
+	}
+	return found, errs
+}
+
+// allocated returns the device of a resource or of a claim that is not taken yet.
+func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, resource string, claim *v1.ClaimRequest, taken map[string]bool) (backend.HostDev, error) {
+	if resource == "" {
+		device, err := p.claimed(vmi, claim)
+		if err == nil && taken[device.Address] {
+			err = errors.New("another device of this virtual machine instance has the same request of the same claim")
+		}
+		return device, err
+	}
+	for _, source := range plugged {
+		for text := range strings.SplitSeq(p.getenv(variable(source.prefix, resource)), ",") {
+			if text == "" {
+				continue
+			}
+			if device, err := p.hostDevice(source.kind, text); err != nil || !taken[device.Address] {
+				return device, err
+			}
+		}
+	}
+	return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod no device, or fewer than the virtual machine instance has", resource)
+}
+
+// hostDevice is the device of an address as device plugins write it.
+func (p *Pod) hostDevice(kind, text string) (backend.HostDev, error) {
+	switch kind {
+	case "pci":
+		if _, err := address.ParsePCI(text); err != nil {
+			return backend.HostDev{}, fmt.Errorf("the device plugin gave '%.63s': %w", text, err)
+		}
+		return backend.HostDev{Type: kind, Address: text, NUMANode: numaNode(p.at("/sys/bus/pci/devices/" + text))}, nil
+	case "mdev":
+		return p.mediated(text)
+	}
+	var bus, device uint
+	if _, err := fmt.Sscanf(text, "%d:%d", &bus, &device); err != nil || text != fmt.Sprintf("%d:%d", bus, device) {
+		return backend.HostDev{}, fmt.Errorf("the device plugin gave '%.63s', which must be a USB bus and device such as '1:4'", text)
+	}
+	return backend.HostDev{Type: kind, Address: fmt.Sprintf("%d.%d", bus, device)}, nil
+}
+
+// mediated is a mediated device by its UUID. The kernel says what it is: vfio-ap and vfio-ccw are those of s390x.
+func (p *Pod) mediated(text string) (backend.HostDev, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return backend.HostDev{}, fmt.Errorf("'%.63s' must be the UUID of a mediated device: %w", text, err)
+	}
+	device := backend.HostDev{Type: "mdev", Address: id.String()}
+	folder, err := filepath.EvalSymlinks(p.at("/sys/bus/mdev/devices/" + id.String())) // it is below that of its card
+	if err != nil {
+		return device, nil //nolint:nilerr // libvirt reports a device that is not there
+	}
+	device.NUMANode = numaNode(filepath.Dir(folder))
+	if api, err := os.ReadFile(filepath.Join(folder, "mdev_type", "device_api")); err == nil {
+		if kind, special := mediatedKinds[strings.TrimSpace(string(api))]; special {
+			device.Type = kind
+		}
+	}
+	return device, nil
+}
+
+// mediatedKinds are the types of mediated devices of s390x by what the kernel calls them. All others are mdev.
+var mediatedKinds = map[string]string{"vfio-ap": "ap", "vfio-ccw": "ccw"}
+
+// numaNode reads the NUMA node of the device with a folder in sysfs; nil if the kernel knows none.
+func numaNode(folder string) *int {
+	text, err := os.ReadFile(filepath.Join(folder, "numa_node"))
+	if err != nil {
+		return nil
+	}
+	node, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || node < 0 {
+		return nil
+	}
+	return &node
+}

@@ -1,0 +1,122 @@
+package bind
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// given is a pod with the variables of device plugins and with files.
+func given(t *testing.T, variables, files map[string]string) *Pod {
+	t.Helper()
+	p := mounted(t, files)
+	p.Getenv = func(name string) string { return variables[name] }
+	return p
+}
+
+// TestPodHostDevices: each device of the VMI is one that a plugin gave, and none is given twice.
+func TestPodHostDevices(t *testing.T) {
+	const card, mdev, device = "/sys/devices/pci0000:81/0000:81:00.0", "b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e5f", "/sys/bus/mdev/devices/"
+	node := 1
+	for _, c := range []struct {
+		why              string
+		resources        []string
+		variables, files map[string]string
+		want             []backend.HostDev
+		refused          string
+	}{
+		{"two PCI devices of a resource", []string{"ex.ample/a-card", "ex.ample/a-card"},
+			map[string]string{"PCI_RESOURCE_EX_AMPLE_A-CARD": "0000:81:00.0,0000:82:00.0"},
+			map[string]string{"/sys/bus/pci/devices/0000:81:00.0/numa_node": "1\n", "/sys/bus/pci/devices/0000:82:00.0/numa_node": "-1\n"},
+			[]backend.HostDev{{Type: "pci", Address: "0000:81:00.0", NUMANode: &node}, {Type: "pci", Address: "0000:82:00.0"}}, ""},
+		{"two resources that share devices", []string{"x/a", "x/b"},
+			map[string]string{"PCI_RESOURCE_X_A": "0000:81:00.0", "PCI_RESOURCE_X_B": "0000:81:00.0,0000:82:00.0,"},
+			nil, []backend.HostDev{{Type: "pci", Address: "0000:81:00.0"}, {Type: "pci", Address: "0000:82:00.0"}}, ""},
+		{"a mediated device", []string{"x/v"}, map[string]string{"MDEV_PCI_RESOURCE_X_V": strings.ToUpper(mdev)},
+			map[string]string{card + "/numa_node": "1", card + "/" + mdev + "/.keep": "", device + mdev + "->": "../../../devices/pci0000:81/0000:81:00.0/" + mdev},
+			[]backend.HostDev{{Type: "mdev", Address: mdev, NUMANode: &node}}, ""},
+		{"a crypto matrix", []string{"x/v"}, map[string]string{"MDEV_PCI_RESOURCE_X_V": mdev},
+			map[string]string{device + mdev + "/mdev_type/device_api": "vfio-ap\n"}, []backend.HostDev{{Type: "ap", Address: mdev}}, ""},
+		{"a USB device", []string{"x/u"}, map[string]string{"USB_RESOURCE_X_U": "1:4"}, nil, []backend.HostDev{{Type: "usb", Address: "1.4"}}, ""},
+		{"more than were given", []string{"x/u", "x/u"}, map[string]string{"USB_RESOURCE_X_U": "1:4"}, nil, nil,
+			"hostDevices[1]: Invalid value: \"device-1\": the device plugin of 'x/u'"},
+		{"none was given", []string{"x/u"}, nil, nil, nil, "the device plugin of 'x/u' gave this pod no device"},
+		{"no PCI address", []string{"x/a"}, map[string]string{"PCI_RESOURCE_X_A": "../../../etc"}, nil, nil, "gave '../../../etc'"},
+		{"no UUID", []string{"x/a"}, map[string]string{"MDEV_PCI_RESOURCE_X_A": "../" + mdev}, nil, nil, "must be the UUID"},
+		{"no USB address", []string{"x/a"}, map[string]string{"USB_RESOURCE_X_A": "1:4x"}, nil, nil, "such as '1:4'"},
+	} {
+		vmi, want := &v1.VirtualMachineInstance{}, map[string]backend.HostDev(nil)
+		for i, resource := range c.resources {
+			name := "device-" + string(rune('0'+i))
+			vmi.Spec.Domain.Devices.HostDevices = append(vmi.Spec.Domain.Devices.HostDevices, v1.HostDevice{Name: name, DeviceName: resource})
+			if c.refused == "" {
+				if want == nil {
+					want = map[string]backend.HostDev{}
+				}
+				want[name] = c.want[i]
+			}
+		}
+		found, errs := given(t, c.variables, c.files).hostDevices(vmi)
+		if refused(t, c.why, c.refused, errs.ToAggregate()); c.refused != "" {
+			continue
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("%s (-want +found):\n%s", c.why, diff)
+		}
+	}
+}
+
+// TestPodClaims: the device of a claim is the one that its driver names in the files of KEP-5304.
+func TestPodClaims(t *testing.T) {
+	const folder = "/var/run/kubernetes.io/dra-device-attributes/"
+	const direct, made = folder + "resourceclaims/devices/gpu/", folder + "resourceclaimtemplates/pool/gpu/"
+	const mdev = "b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e5f"
+	written := func(version, attributes string) string {
+		return `{"apiVersion":"metadata.resource.k8s.io/` + version + `","kind":"DeviceMetadata","metadata":{"name":"x"},"requests":[
+			{"name":"other","devices":[{"driver":"d","pool":"p","name":"o"}]},
+			{"name":"gpu","devices":[{"driver":"d.example","pool":"p","name":"n","attributes":{` + attributes + `}}]}]}`
+	}
+	pci, uuid := `"resource.kubernetes.io/pciBusID":{"string":"0000:81:00.0"}`, `"mdevUUID":{"string":"`+mdev+`"}`
+	for _, c := range []struct {
+		why, claim string
+		files      map[string]string
+		want       backend.HostDev
+		refused    string
+	}{
+		{"a claim", "own", map[string]string{direct + "d.example-metadata.json": written("v1beta1", pci)}, backend.HostDev{Type: "pci", Address: "0000:81:00.0"}, ""},
+		{"of a template", "pool", map[string]string{made + "d.example-metadata.json": written("v1alpha1", pci)},
+			backend.HostDev{Type: "pci", Address: "0000:81:00.0"}, ""},
+		{"a newer version first", "own", map[string]string{direct + "d-metadata.json": written("v9", pci) + written("v1alpha1", pci)},
+			backend.HostDev{Type: "pci", Address: "0000:81:00.0"}, ""},
+		{"a mediated device of a card", "own", map[string]string{direct + "d-metadata.json": written("v1alpha1", pci+","+uuid)},
+			backend.HostDev{Type: "mdev", Address: mdev}, ""},
+		{"two drivers", "own", map[string]string{direct + "d-metadata.json": written("v1alpha1", pci), direct + "e-metadata.json": written("v1alpha1", pci)},
+			backend.HostDev{}, "has 2 devices, and must have one"},
+		{"another file", "own", map[string]string{direct + "readme": "x"}, backend.HostDev{}, "has 0 devices"},
+		{"no address", "own", map[string]string{direct + "d-metadata.json": written("v1alpha1", "")}, backend.HostDev{}, "driver 'd.example' reports neither"},
+		{"no JSON", "own", map[string]string{direct + "d-metadata.json": "{"}, backend.HostDev{}, "cannot be read"},
+		{"no files", "own", nil, backend.HostDev{}, "KEP-5304"},
+		{"no such claim", "lost", nil, backend.HostDev{}, "no such claim in resourceClaims"},
+	} {
+		vmi := &v1.VirtualMachineInstance{}
+		vmi.Spec.ResourceClaims = []v1.VirtualMachineInstanceResourceClaim{{Name: "own", ResourceClaimName: new("devices")},
+			{Name: "pool", ResourceClaimTemplateName: new("devices")}}
+		vmi.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "gpu", ClaimRequest: &v1.ClaimRequest{ClaimName: c.claim, RequestName: "gpu"}}}
+		found, errs := given(t, nil, c.files).hostDevices(vmi)
+		if refused(t, c.why, c.refused, errs.ToAggregate()); c.refused != "" {
+			continue
+		}
+		if diff := cmp.Diff(map[string]backend.HostDev{"gpu": c.want}, found); diff != "" {
+			t.Errorf("%s (-want +found):\n%s", c.why, diff)
+		}
+	}
+	twice := &v1.VirtualMachineInstance{}
+	twice.Spec.ResourceClaims = []v1.VirtualMachineInstanceResourceClaim{{Name: "own", ResourceClaimName: new("devices")}}
+	request := &v1.ClaimRequest{ClaimName: "own", RequestName: "gpu"}
+	twice.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "a", ClaimRequest: request}, {Name: "b", ClaimRequest: request}}
+	_, errs := given(t, nil, map[string]string{direct + "d-metadata.json": written("v1alpha1", pci)}).hostDevices(twice)
+	refused(t, "one device twice", "gpus[1]: Invalid value: \"b\": another device of this virtual machine instance has the same request", errs.ToAggregate())
+}
