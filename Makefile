@@ -30,7 +30,7 @@ help: ## list the targets
 build: ## build the four programs into bin/, stamped with VERSION
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
-run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C (KUBECONFIG=... WEBHOOK_HOST=... for your cluster)
+run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE WEBHOOK_HOST=ADDR]
 	@go build -o bin/demo ./test/demo && exec bin/demo
 
 # 'make check' has vetted all packages before. The longest package begins first, so that it does not run alone at the end.

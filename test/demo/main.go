@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
-	"github.com/kilnvm/kiln/test/libvirt"
 )
 
 func main() {
@@ -27,11 +27,26 @@ func main() {
 	}
 }
 
+// place is where VMIs run: in pods, or on a bare machine.
+type place interface {
+	// access is what kubectl needs: a kubeconfig, and the folder with kubectl.
+	access() (kubeconfig, programs string)
+	// provide makes ready what runs VMIs, and the image that the example boots.
+	provide(ctx context.Context) error
+	// report waits for what the guest says of its hardware.
+	report(ctx context.Context, uid string) (guest.Report, error)
+	// state says in a sentence how the domain is.
+	state(ctx context.Context) (string, error)
+	// hint is a command that shows the guest.
+	hint() string
+	logs() string
+	close() error
+}
+
 // demo is what was started.
 type demo struct {
-	*cluster.Cluster
-	libvirt *libvirt.Daemon
-	dir     string
+	place
+	root, kubeconfig, programs string
 }
 
 func run(ctx context.Context) (err error) {
@@ -44,55 +59,56 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	d := demo{dir: dir}
-	own := os.Getenv("KUBECONFIG")
-	if d.Cluster, err = cluster.Start(ctx, cluster.Options{
-		Root: root, Dir: dir, Kubeconfig: own, Host: os.Getenv("WEBHOOK_HOST"), Progress: os.Stdout}); err != nil {
+	d := demo{root: root}
+	if d.place, err = choose(ctx, root, dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, d.close()) }()
+	d.kubeconfig, d.programs = d.access()
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
 	}{
+		{"making ready what runs VMIs, and building a guest from Debian's kernel", d.provide},
 		{"loading manifests/catalog and examples/preset.yaml", d.load},
-		{"starting a private libvirt, and building a guest from Debian's kernel", d.machine},
 		{"kubectl apply -f examples/conflict.yaml, which must be refused", d.conflict},
 		{"kubectl apply -f examples/guest.yaml", d.create},
 		{"waiting for the guest (it is emulated, some 15 seconds)", d.show},
 	} {
 		fmt.Println(step.what)
 		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w\n%s", step.what, err, d.Logs())
+			return fmt.Errorf("%s: %w\n%s", step.what, err, d.logs())
 		}
 	}
-	fmt.Printf("\nIt stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH\n"+
-		"  kubectl get vm,vmi; kubectl kiln render vm/demo; virsh -c '%s' list\n",
-		d.Kubeconfig, filepath.Dir(d.Program("kubectl")), d.libvirt.URI)
+	fmt.Printf("\nIt stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:%s:$PATH\n"+
+		"  kubectl get vm,vmi; kubectl kiln render vm/demo; %s\n", d.kubeconfig, d.programs, filepath.Join(root, "bin"), d.hint())
 	<-ctx.Done()
 	fmt.Println("\nstopping")
 	return d.end()
 }
 
-// machine is this one: a private libvirt, a launcher, and the image that the example boots.
-func (d *demo) machine(ctx context.Context) (err error) {
-	if d.libvirt, err = libvirt.Run(ctx); err != nil {
-		return err
-	}
-	volumes := filepath.Join(d.dir, "volumes")
-	if _, _, err := guest.Build(filepath.Join(volumes, "containers/demo.example/guest:1")); err != nil {
-		return err
-	}
-	_, err = d.StartLauncher(ctx, cluster.Node{Name: "demo", Socket: d.libvirt.Socket, Volumes: volumes, TPMStates: d.libvirt.TPMStates(),
-		State: filepath.Join(d.dir, "state")})
-	return err
+// kubectl runs kubectl as the administrator. Both outputs are returned with an error too.
+func (d *demo) kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	return d.program(ctx, filepath.Join(d.programs, "kubectl"), args...)
 }
+
+func (d *demo) program(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.kubeconfig)
+	var out, said strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err = cmd.Run()
+	return out.String(), said.String(), err
+}
+
+// image is that of examples/guest.yaml.
+const image = "demo.example/guest:1"
 
 const namespace = "default"
 
 func (d *demo) load(ctx context.Context) error {
-	if err := d.Catalog(ctx); err != nil {
-		return err
+	if _, stderr, err := d.kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(d.root, "manifests", "catalog")); err != nil {
+		return fmt.Errorf("%w: %s", err, stderr)
 	}
 	_, err := d.apply(ctx, "preset.yaml")
 	return err
@@ -115,7 +131,7 @@ func (d *demo) conflict(ctx context.Context) error {
 
 // apply gives what kubectl said about one of the examples.
 func (d *demo) apply(ctx context.Context, example string) (string, error) {
-	_, stderr, err := d.Kubectl(ctx, "", "apply", "-n", namespace, "-f", filepath.Join(d.Root, "examples", example))
+	_, stderr, err := d.kubectl(ctx, "apply", "-n", namespace, "-f", filepath.Join(d.root, "examples", example))
 	if err != nil {
 		return stderr, fmt.Errorf("%w: %s", err, stderr)
 	}
@@ -133,11 +149,11 @@ func (d *demo) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := guest.WaitReport(ctx, filepath.Join(d.dir, "state", uid, "serial.log"), 1)
+	report, err := d.report(ctx, uid)
 	if err != nil {
 		return err
 	}
-	state, err := d.libvirt.State(namespace + "_demo")
+	state, err := d.state(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,13 +172,13 @@ func (d *demo) show(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("\n2 frontend: what the guest sees, recorded in its GuestHardware for every later boot\n  %s\n", hardware)
-	xml, stderr, err := d.Kiln(ctx, "", "render", "vmi/demo", "-n", namespace)
+	xml, stderr, err := d.program(ctx, filepath.Join(d.root, "bin", "kubectl-kiln"), "render", "vmi/demo", "-n", namespace)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
 	}
 	fmt.Printf("\n3 backend: the libvirt domain, %d lines ('kubectl kiln render vmi/demo')\n", strings.Count(xml, "\n"))
-	fmt.Printf("\nlibvirt says that domain '%s_demo' is: %s\nthe guest says: %d CPUs, %d MiB, UUID %s, NIC %s, %d disks\n",
-		namespace, state, len(report.CPUs), report.RAMBytes>>20, report.DMI["product_uuid"], report.NICs[0].MAC, len(report.Disks))
+	fmt.Printf("\n%s\nthe guest says: %d CPUs, %d MiB, UUID %s, NIC %s, %d disks\n",
+		state, len(report.CPUs), report.RAMBytes>>20, report.DMI["product_uuid"], report.NICs[0].MAC, len(report.Disks))
 	return nil
 }
 
@@ -182,7 +198,7 @@ func (d *demo) await(ctx context.Context) (string, error) {
 }
 
 func (d *demo) ask(ctx context.Context, kind, template string) (string, error) {
-	out, stderr, err := d.Kubectl(ctx, "", "get", kind, "demo", "-n", namespace, "-o", "jsonpath="+template)
+	out, stderr, err := d.kubectl(ctx, "get", kind, "demo", "-n", namespace, "-o", "jsonpath="+template)
 	if err != nil {
 		return out, fmt.Errorf("%w: %s", err, stderr)
 	}
@@ -192,7 +208,7 @@ func (d *demo) ask(ctx context.Context, kind, template string) (string, error) {
 	return out, nil
 }
 
-// end removes the VM while there is a launcher to stop it.
+// end deletes the VM while there is a launcher to stop it.
 func (d *demo) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -201,9 +217,9 @@ func (d *demo) end() error {
 		{"delete", "vm/demo", "vmipreset/watched", "-n", namespace, "--ignore-not-found"},
 		{"wait", "--for=delete", "vmi/demo", "-n", namespace, "--timeout=90s"},
 	} {
-		if _, stderr, err := d.Kubectl(ctx, "", args...); err != nil {
+		if _, stderr, err := d.kubectl(ctx, args...); err != nil {
 			errs = append(errs, fmt.Errorf("kubectl %s: %w: %s", args[0], err, stderr))
 		}
 	}
-	return errors.Join(append(errs, d.libvirt.Close())...)
+	return errors.Join(errs...)
 }

@@ -14,10 +14,14 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/nightly"
+	"github.com/kilnvm/kiln/test/node"
 )
 
-// printed is what 'make run' says of where things are: the folder of everything, and that of libvirt.
-var printed = regexp.MustCompile(`KUBECONFIG=(\S+)/controlplane/|socket=(\S+?)%2Frun%2F`)
+// printed is what 'make run' says of where things are, by runtime: the folder of everything, and on a bare machine that of libvirt.
+var printed = map[string]*regexp.Regexp{
+	"node": regexp.MustCompile(`KUBECONFIG=(\S+)/controlplane/|socket=(\S+?)%2Frun%2F`),
+	"pod":  regexp.MustCompile(`KUBECONFIG=(\S+)/nodes/admin.kubeconfig()`),
+}
 
 // However 'make run' ends, no process of it stays.
 func TestNothingStays(t *testing.T) {
@@ -26,18 +30,22 @@ func TestNothingStays(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, test := range []struct {
-		name  string
-		end   syscall.Signal
-		clean bool // nobody is left to remove the folders after SIGKILL; the next run does
+		name, runtime string
+		end           syscall.Signal
+		clean         bool // nobody is left to remove the folders after SIGKILL; the next run does
 	}{
-		{"Ctrl-C", syscall.SIGINT, true},
-		{"killed", syscall.SIGKILL, false},
+		{"Ctrl-C", "node", syscall.SIGINT, true},
+		{"killed", "node", syscall.SIGKILL, false},
+		{"Ctrl-C, pods", "pod", syscall.SIGINT, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if !test.clean {
-				nightly.Only(t) // TestNothingStays of test/controlplane and of test/libvirt kill their starters too
+			if !test.clean || test.runtime == "pod" {
+				nightly.Only(t) // TestNothingStays of test/controlplane and of test/libvirt kill their starters too; test/pods boots guests in pods
 			}
-			cmd, folders := start(t, binary)
+			if test.runtime == "pod" {
+				node.Require(t)
+			}
+			cmd, folders := start(t, binary, test.runtime)
 			if found := using(t, folders); len(found) < 6 { // etcd, API server, controllers, webhook, launcher, libvirt or QEMU
 				t.Errorf("this test does not see what runs: %q", found)
 			}
@@ -67,11 +75,11 @@ func TestNothingStays(t *testing.T) {
 }
 
 // start runs the demo until its guest is up, and gives the folders that its processes are started with.
-func start(t *testing.T, binary string) (*exec.Cmd, []string) {
+func start(t *testing.T, binary, runtimeName string) (*exec.Cmd, []string) {
 	t.Helper()
 	cmd := exec.Command(binary)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "KUBECONFIG=")
+	cmd.Env = append(os.Environ(), "KUBECONFIG=", "RUNTIME="+runtimeName)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	var failed bytes.Buffer
 	cmd.Stderr = &failed
@@ -93,11 +101,12 @@ func start(t *testing.T, binary string) (*exec.Cmd, []string) {
 	var folders []string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		said.WriteString(lines.Text() + "\n")
-		if match := printed.FindStringSubmatch(lines.Text()); match != nil {
+		if match := printed[runtimeName].FindStringSubmatch(lines.Text()); match != nil {
 			folders = append(folders, strings.ReplaceAll(match[1]+match[2], "%2F", "/"))
 		}
-		if len(folders) == 2 {
-			for _, want := range []string{"is: running", "pc-q35-", "conflicts with VirtualMachineClusterInstancetype 'small'", "the guest says: 2 CPUs"} {
+		if len(folders) == map[string]int{"node": 2, "pod": 1}[runtimeName] {
+			for _, want := range []string{"runtime: " + runtimeName, "is: running", "pc-q35-",
+				"conflicts with VirtualMachineClusterInstancetype 'small'", "the guest says: 2 CPUs"} {
 				if !strings.Contains(said.String(), want) {
 					t.Errorf("it does not say %q:\n%s", want, said.String())
 				}

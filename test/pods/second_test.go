@@ -1,10 +1,12 @@
 package pods
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/kilnvm/kiln/test/installation"
 	"github.com/kilnvm/kiln/test/node"
 )
 
@@ -23,12 +25,8 @@ func join(t *testing.T) *node.Node {
 		return second.Node
 	}
 	added := shared.AddNode(t, "node-2")
-	for _, file := range archives {
-		added.Import(t, file)
-	}
-	out, err := shared.Kubectl(t.Context(), "wait", "--for=jsonpath={.metadata.labels.kilnvm\\.io/passt}=true", "--timeout=180s", "node/node-2")
-	if err != nil {
-		t.Fatal(err, out)
+	if err := errors.Join(installed.Import(t.Context(), added), installation.AwaitPasst(t.Context(), added)); err != nil {
+		t.Fatal(err)
 	}
 	second.Node = added
 	return added

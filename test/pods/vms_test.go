@@ -88,11 +88,13 @@ volumes:
 `)
 }
 
-// machine is a VirtualMachine with a device of each kind that a pod on any node serves. Placement is YAML of the template's spec.
+// machine is a VirtualMachine with a device of each kind that a pod on any node serves. Its CPU model is one that QEMU emulates in whole: what host-model is
+// depends on the version of QEMU. Placement is YAML of the template's spec.
 func machine(name, placement string) string {
 	return virtualMachine(name, strings.TrimSpace(placement)+`
 terminationGracePeriodSeconds: 0
 domain:
+  cpu: {model: qemu64}
   memory: {guest: 192Mi}
   firmware: {`+kernelBoot(guest.Cmdline)+`}
   devices:

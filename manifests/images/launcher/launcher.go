@@ -39,9 +39,18 @@ type Folders struct {
 
 // Image builds the image for a platform.
 func Image(ctx context.Context, from programs.Sources, p programs.Platform, in Folders) (archive.Image, error) {
+	return build(ctx, from, p, in, backports)
+}
+
+// Earlier builds the image with QEMU and SeaBIOS of the release instead of its backports. Tests of upgrades begin with it.
+func Earlier(ctx context.Context, from programs.Sources, p programs.Platform, in Folders) (archive.Image, error) {
+	return build(ctx, from, p, in, []string{"libvirt"})
+}
+
+func build(ctx context.Context, from programs.Sources, p programs.Platform, in Folders, backports []string) (archive.Image, error) {
 	image := archive.Image{OS: p.OS, Architecture: p.Architecture, Config: config(from)}
 	var err error
-	if image.Root, err = Tree(ctx, p, in); err != nil {
+	if image.Root, err = tree(ctx, p, in, backports); err != nil {
 		return image, err
 	}
 	dir := filepath.Join(in.Work, p.OS+"-"+p.Architecture)
@@ -53,19 +62,24 @@ func Image(ctx context.Context, from programs.Sources, p programs.Platform, in F
 
 // Tree is all of the image but the launcher: what the Containerfile takes from here.
 func Tree(ctx context.Context, p programs.Platform, in Folders) (*archive.Root, error) {
+	return tree(ctx, p, in, backports)
+}
+
+func tree(ctx context.Context, p programs.Platform, in Folders, backports []string) (*archive.Root, error) {
 	taken, found := set(p.Architecture)
 	if !found || p.OS != "linux" {
 		return nil, fmt.Errorf("the image is for linux on %s, not for %s", names(), p)
 	}
-	tree, err := taken.Unpack(ctx, in.Cache)
+	taken.Backports = backports
+	unpacked, err := taken.Unpack(ctx, in.Cache)
 	if err != nil {
 		return nil, err
 	}
 	root := &archive.Root{}
-	if err := root.AddFolder(tree.Root); err != nil {
+	if err := root.AddFolder(unpacked.Root); err != nil {
 		return nil, err
 	}
-	known, err := capabilities(ctx, p, tree, in.Cache)
+	known, err := capabilities(ctx, p, unpacked, in.Cache)
 	if err != nil || known == "" {
 		return root, err
 	}

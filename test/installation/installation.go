@@ -1,0 +1,142 @@
+// Package installation installs Kiln on a node of package node, from images of this tree.
+package installation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/kilnvm/kiln/manifests/images/archive"
+	"github.com/kilnvm/kiln/test/node"
+)
+
+// tag is that of Kiln's own images.
+const tag = "proof"
+
+// Installation is what is installed, and from where.
+type Installation struct {
+	// Root is the folder of this repository, and Dir an empty one for what the installation needs until it ends.
+	Root, Dir string
+	// StateClass is vmStateStorageClass of KubeVirt's configuration.
+	StateClass string
+	// Images are further images by their names: the files of each by their paths in it.
+	Images map[string]map[string]string
+
+	archives []string
+}
+
+// Install brings the images to the node and Kiln into its cluster, and waits until both serve.
+func (i *Installation) Install(ctx context.Context, n *node.Node) (err error) {
+	for _, dir := range []*string{&i.Root, &i.Dir} {
+		if *dir, err = filepath.EvalSymlinks(*dir); err != nil {
+			return err
+		}
+		if *dir, err = filepath.Abs(*dir); err != nil {
+			return err
+		}
+	}
+	if err := i.images(ctx); err != nil {
+		return err
+	}
+	if err := i.Import(ctx, n); err != nil {
+		return err
+	}
+	return i.apply(ctx, n)
+}
+
+// images makes the images of Kiln, and the further ones.
+func (i *Installation) images(ctx context.Context) error {
+	build := exec.CommandContext(ctx, "go", "run", "./manifests/images", "-o", filepath.Join("bin", "images"), "-version", tag, "kiln", "launcher")
+	build.Dir = i.Root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("images: %w\n%s", err, out)
+	}
+	i.archives = []string{filepath.Join(i.Root, "bin/images/kiln.tar"), filepath.Join(i.Root, "bin/images/launcher.tar")}
+	for image, content := range i.Images {
+		root := &archive.Root{}
+		for name, source := range content {
+			if err := root.AddFile(name, source, 0o444); err != nil {
+				return err
+			}
+		}
+		file := filepath.Join(i.Dir, strings.NewReplacer("/", "-", ":", "-").Replace(image)+".tar")
+		if err := archive.Write(file, image, archive.Image{OS: "linux", Architecture: "amd64", Root: root}); err != nil {
+			return err
+		}
+		i.archives = append(i.archives, file)
+	}
+	return nil
+}
+
+// Import brings the images to a further node.
+func (i *Installation) Import(ctx context.Context, n *node.Node) error {
+	var errs []error
+	for _, file := range i.archives {
+		errs = append(errs, n.ImportImage(ctx, file))
+	}
+	return errors.Join(errs...)
+}
+
+// kustomization installs Kiln. Guests are emulated: on some machines a guest hangs under KVM.
+const kustomization = `
+resources: [%[1]s/overlays/rotation]
+images: [{name: kiln, newTag: %[2]s}, {name: kiln-launcher, newTag: %[2]s}]
+configMapGenerator:
+- {name: kiln-configuration, namespace: kiln-system, literals: ["kubevirt.yaml={developerConfiguration: {useEmulation: true}, vmStateStorageClass: '%[3]s'}"]}
+patches:
+- target: {kind: Deployment, name: kiln-(webhook|controller)}
+  patch: |
+    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --config=/etc/kiln/configuration/kubevirt.yaml}
+    - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: configuration, mountPath: /etc/kiln/configuration}}
+    - {op: add, path: /spec/template/spec/volumes/-, value: {name: configuration, configMap: {name: kiln-configuration}}}
+- target: {kind: Deployment, name: kiln-controller}
+  patch: |
+    - {op: test, path: /spec/template/spec/containers/0/env/3/name, value: LAUNCHER_IMAGE}
+    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: kiln-launcher:%[2]s} # kustomize's images do not reach it
+- target: {kind: Deployment, name: kiln-.*}
+  patch: |
+    - {op: replace, path: /spec/replicas, value: 1} # two cores
+`
+
+func (i *Installation) apply(ctx context.Context, n *node.Node) error {
+	overlay := filepath.Join(i.Dir, "overlay")
+	manifests, err := filepath.Rel(overlay, filepath.Join(i.Root, "manifests")) // kustomize takes no absolute path
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(overlay, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, kustomization, manifests, tag, i.StateClass), 0o600); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"apply", "--server-side", "-k", overlay},
+		{"--namespace", "kiln-system", "wait", "--for=condition=Available", "--timeout=180s", "deployment", "--all"},
+	} {
+		if out, err := n.Kubectl(ctx, args...); err != nil {
+			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)
+		}
+	}
+	return AwaitPasst(ctx, n)
+}
+
+// AwaitPasst waits until the DaemonSet of devices has prepared a node for guests on the pod network.
+func AwaitPasst(ctx context.Context, n *node.Node) error {
+	out, err := n.Kubectl(ctx, "wait", "--for=jsonpath={.metadata.labels.kilnvm\\.io/passt}=true", "--timeout=180s", "node/"+n.Name)
+	if err != nil {
+		return fmt.Errorf("node '%s' does not serve passt: %w: %s", n.Name, err, out)
+	}
+	return nil
+}
+
+// Logs says what Kiln's own pods are and wrote.
+func Logs(ctx context.Context, n *node.Node) string {
+	said, _ := n.Kubectl(ctx, "--namespace", "kiln-system", "get", "pods", "-o", "wide")
+	logs, _ := n.Kubectl(ctx, "--namespace", "kiln-system", "logs", "--prefix", "--tail=60", "--selector", "app.kubernetes.io/name=kiln-controller")
+	return said + logs + n.Logs()
+}
