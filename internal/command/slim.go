@@ -69,9 +69,15 @@ func slimPod(pod *corev1.Pod) {
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 }
 
-// slimNode keeps the labels of a node, which HostProfiles select, and its taints.
+// slimNode keeps the labels of a node, which HostProfiles select, and what says that it is off: its taints, and condition Ready without its times.
 func slimNode(node *corev1.Node) {
-	node.ManagedFields, node.Annotations, node.OwnerReferences, node.Status = nil, nil, nil, corev1.NodeStatus{}
+	var status corev1.NodeStatus
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	node.ManagedFields, node.Annotations, node.OwnerReferences, node.Status = nil, nil, nil, status
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 }
 

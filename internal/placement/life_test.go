@@ -78,10 +78,12 @@ func TestForcedDeletion(t *testing.T) {
 		reason string
 	}{
 		{"kubelet ends it", func(c *cluster) { c.domain(v1alpha1.GuestDestroyed, ""); c.kubeletEnds() }, v1alpha1.ReasonDestroyed},
-		{"its node is declared off", func(c *cluster) {
-			off := read(c, client.ObjectKey{Name: "n1"}, &corev1.Node{})
-			off.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
-			c.must(c.Update(c.Context(), off))
+		{"its node is declared off, and does not answer", func(c *cluster) {
+			c.node(corev1.ConditionTrue)
+			if c.step(); c.pod() == nil || c.vmi().IsFinal() {
+				c.Error("the taint on a node that answers has ended the VMI: its guest runs")
+			}
+			c.node(corev1.ConditionUnknown)
 		}, v1alpha1.ReasonNodeLost},
 	} {
 		on := newCluster(t, guestless())
@@ -105,6 +107,16 @@ func TestForcedDeletion(t *testing.T) {
 			t.Errorf("%s: the VMI has another pod after its end", c.why)
 		}
 	}
+}
+
+// node taints the node as out of service, with a status of its condition Ready.
+func (c *cluster) node(ready corev1.ConditionStatus) {
+	c.Helper()
+	off := read(c, client.ObjectKey{Name: "n1"}, &corev1.Node{})
+	off.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	c.must(c.Status().Update(c.Context(), off))
+	off.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+	c.must(c.Update(c.Context(), off))
 }
 
 // TestPodsOfOthers: a pod of the name that the controller did not make never counts.

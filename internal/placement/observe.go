@@ -20,7 +20,7 @@ type seen struct {
 	vmi   *v1.VirtualMachineInstance
 	pod   *corev1.Pod
 	guest *v1alpha1.GuestPod
-	// nodeOut reports that the node of the pod is out of service: its administrator says that it runs nothing.
+	// nodeOut reports that the node of the pod is out of service: its administrator says that it runs nothing, and it does not answer.
 	nodeOut bool
 }
 
@@ -59,9 +59,13 @@ func get[O interface {
 	return into, nil
 }
 
-// outOfService reports whether an administrator has tainted a node as one that is off (KEP-2268).
+// outOfService reports whether an administrator has tainted a node as one that is off (KEP-2268), and the node does not answer. Kubernetes releases pods by
+// this rule, too: the taint on a node that is Ready is a mistake, and its guests run.
 func outOfService(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	return !ready && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
 // ofName reports whether the controller of an object is a VMI of this name, of any UID.

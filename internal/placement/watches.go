@@ -39,7 +39,7 @@ func ownerOf(_ context.Context, object client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}}}
 }
 
-// goesOut lets through the event of a node that has been tainted as out of service. Nodes change all the time.
+// goesOut lets through the event by which a node is out of service: the taint, or that it is not Ready any more. Nodes change all the time.
 var goesOut = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false }, // each VMI is reconciled at the start
 	DeleteFunc: func(event.DeleteEvent) bool { return false },

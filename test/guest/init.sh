@@ -302,7 +302,10 @@ fi
 # been done once.
 url=$(told load)
 if [ -n "$url" ]; then
-	dd if=/dev/zero of=/fill bs=1M count="$(awk '/^MemAvailable:/ {print int($2 / 1024 * 2 / 3)}' /proc/meminfo)" 2>/dev/null
+	# Not in the root, which holds half of the memory at most: a full one would lose what the loops below say.
+	mkdir /full
+	mount -t tmpfs -o size=100% tmpfs /full
+	dd if=/dev/zero of=/full/zeros bs=1M count="$(awk '/^MemAvailable:/ {print int($2 / 1024 * 2 / 3)}' /proc/meminfo)" 2>/dev/null
 	for disk in /sys/block/*; do
 		[ -e "$disk/device" ] && [ "$(cat "$disk/ro")" = 0 ] || continue
 		n=${disk##*/}

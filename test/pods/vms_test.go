@@ -116,9 +116,9 @@ volumes:
 `)
 }
 
-// small is a VirtualMachine without disks, which boots the test guest.
+// small is a VirtualMachine without disks, which boots the test guest. It is on the shared node, whose processes tests look at.
 func small(name string) string {
-	return virtualMachine(name, `
+	return virtualMachine(name, only("node-1")+`
 terminationGracePeriodSeconds: 0
 domain:
   memory: {guest: 192Mi}
@@ -138,9 +138,10 @@ domain:
 `+indented(domain, 2))
 }
 
-// loaded is a VirtualMachine with a disk and a TPM, which writes and reads and fetches without end. Boot is YAML of its firmware.
+// loaded is a VirtualMachine with a disk and a TPM, which writes and reads and fetches without end. It is on the shared node, whose processes tests look at.
+// Boot is YAML of its firmware.
 func loaded(name, memory, boot string) string {
-	return virtualMachine(name, `
+	return virtualMachine(name, only("node-1")+`
 terminationGracePeriodSeconds: 0
 domain:
   memory: {guest: `+memory+`}
