@@ -26,9 +26,11 @@ const (
 )
 
 // kubelet gives containers that ask for whole CPUs these CPUs alone; one CPU of each node is kept for all others. Containers that were killed start again
-// soon: kubelet's own bound is five minutes. Waves of guests stand beside as many pods that do nothing, which is more than kubelet's usual 110.
+// soon: kubelet's own bound is five minutes. Waves of guests stand beside as many pods that do nothing, which is more than kubelet's usual 110. No server has
+// the address of clusterDNS; without one, kubelet writes an event about each pod at each look at it.
 const kubelet = `cpuManagerPolicy: static
 maxPods: 250
+clusterDNS: [10.96.0.10]
 cpuManagerReconcilePeriod: 1s
 systemReserved: {cpu: 500m}
 featureGates: {KubeletCrashLoopBackOffMax: true}
