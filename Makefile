@@ -63,8 +63,8 @@ bin/golangci-lint: test/lint/go.mod test/lint/go.sum
 manifests: ## write the CRDs, the cert-manager overlay, the Helm chart and the pages about kinds and keys again from their Go types
 	go run ./manifests/generate
 
-golden: ## write test/corpus, test/machines, docs/reference and the rules in docs/catalog.md again; read every difference before you commit it
-	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|Runtimes|Reference)$$' \
+golden: ## write test/corpus, test/machines, docs/reference and the rules in docs/catalog.md again (builds KubeVirt); read every difference before you commit it
+	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|KubeVirt|Runtimes|Reference)$$' \
 	  ./test/corpus ./test/machines ./test/fields ./test/reference ./cmd/... ./internal/cli ./internal/workbench
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz

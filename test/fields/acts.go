@@ -14,16 +14,3 @@ var acts = []act{
 	{"node", "nodeSelector{}", "a launcher claims VMIs that select its labels", "../../internal/node/phases_test.go", "TestClaims"},
 	{"node", "terminationGracePeriodSeconds", "the launcher waits so long for the guest to power off", "../../internal/node/stop_test.go", "TestGracePeriod"},
 }
-
-// inKubeVirt is what KubeVirt does, from its source at v1.9; leaves without a row were not tried.
-var inKubeVirt = []struct{ prefix, verdict, source string }{
-	{"affinity", ByPod, podSource}, {"dnsConfig", ByPod, podSource}, {"dnsPolicy", ByPod, podSource}, {"nodeSelector{}", ByPod, podSource},
-	{"priorityClassName", ByPod, podSource}, {"schedulerName", ByPod, podSource}, {"serviceAccountName", ByPod, podSource},
-	{"tolerations[]", ByPod, podSource}, {"topologySpreadConstraints[]", ByPod, podSource}, {"readinessProbe", ByPod, podSource},
-	{"livenessProbe", ByPod, podSource}, {"subdomain", ByPod, podSource}, {"resourceClaims[]", ByPod, podSource},
-	{"domain.devices.interfaces[].macvtap", Refused, "discontinued in v1.3 of the API"},
-	{"domain.devices.interfaces[].passt", Refused, "discontinued in v1.3 of the API"},
-	{"domain.devices.interfaces[].slirp", Refused, "discontinued in v1.3 of the API"},
-}
-
-const podSource = "virt-controller, pkg/virt-controller/services"

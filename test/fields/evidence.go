@@ -111,6 +111,22 @@ func changed(a, b outcome) (paths []string) {
 	return paths
 }
 
+// shown is how many elements stand for a leaf: what follows from them, such as addresses of other devices, is left out.
+const shown = 4
+
+func shortened(elements []string) (list []string) {
+	for _, element := range elements {
+		if !strings.Contains(element, "/address") && !strings.HasPrefix(element, "devices/controller") {
+			list = append(list, "`"+element+"`")
+		}
+	}
+	if len(list) == 0 {
+		return []string{"`" + elements[0] + "`"}
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
+	return list[:min(len(list), shown)]
+}
+
 // without returns the VMI once for each place at which a leaf stands in it, with the leaf taken away there.
 func without(vmi *v1.VirtualMachineInstance, leaf string) ([]*v1.VirtualMachineInstance, error) {
 	return variants(vmi, leaf, func(holder map[string]any, name string) bool { delete(holder, name); return true })

@@ -131,22 +131,6 @@ func entryOf(leaf string) (longest *entry) {
 	return longest
 }
 
-// shown is how many elements stand for a leaf: what follows from them, such as addresses of other devices, is left out.
-const shown = 4
-
-func shortened(elements []string) (list []string) {
-	for _, element := range elements {
-		if !strings.Contains(element, "/address") && !strings.HasPrefix(element, "devices/controller") {
-			list = append(list, "`"+element+"`")
-		}
-	}
-	if len(list) == 0 {
-		return []string{"`" + elements[0] + "`"}
-	}
-	slices.SortStableFunc(list, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
-	return list[:min(len(list), shown)]
-}
-
 // document is what 'make golden' writes.
 const document = "../../docs/reference/fields.md"
 

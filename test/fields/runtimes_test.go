@@ -88,11 +88,16 @@ does, or if no guest can have it without a field that is refused. Of several pla
 test, unless a row of 'test/fields/acts.go' names the code that acts on it, and its test.
 
 Pods are those of an installation in which the administrator has declared nothing. *Refused¹*: not refused where the administrator declares a storage class
-for state, locked memory and taps ([pods.md](../pods.md#refused-warned-of)). The launcher of a bare machine has all its flags. For KubeVirt a cell is filled
-where its source says so; the others were not tried.
+for state, locked memory and taps ([pods.md](../pods.md#refused-warned-of)). The launcher of a bare machine has all its flags.
 
-| fields | runtime | served | served by the pod instead | warned of | refused |
-|---|---|---|---|---|---|
+The column of KubeVirt is what the code of KubeVirt 1.9 makes of the same guests ('test/virtctl/answers'): its webhooks, the pod that virt-controller makes, and
+the domain, cloud-init data and DHCP answers that virt-launcher makes. All feature gates are on but the three that need a real node
+('PCINUMAAwareTopology', 'GraceIOVirtualization', 'IOMMUFD'). The cluster has every claim, network, binding and device that a guest names. *Not seen*:
+KubeVirt accepts the field, and none of these changes; other parts of KubeVirt may act on it. *Served²*: they do, by the code that
+'test/fields/kubevirt_acts.go' names. 'test/fields/kubevirt.yaml' has the evidence of each cell.
+
+| fields | runtime | served | served by the pod instead | warned of | not seen | refused |
+|---|---|---|---|---|---|---|
 `
 
 // TestRuntimes: no field is accepted without effect in silence.
@@ -112,7 +117,7 @@ func TestRuntimes(t *testing.T) {
 	declared := judged(t, inPods(pods.Settings{StateClass: "fast", Taps: true, LockedMemory: true}), samples, refused)
 	var rows strings.Builder
 	fmt.Fprintf(&rows, "\n## VirtualMachineInstance\n\nPaths start at `spec`.\n\n| field | pod | node | kubevirt |\n|---|---|---|---|\n")
-	other := verdicts{}
+	other, cells := kubeVirtColumn(t, all)
 	for _, leaf := range all {
 		for name, found := range map[string]verdicts{"pod": installed, "node": bare} {
 			if found[leaf] == "" {
@@ -123,12 +128,7 @@ func TestRuntimes(t *testing.T) {
 		if cell == Refused && declared[leaf] != Refused && declared[leaf] != "" {
 			cell += "¹"
 		}
-		for _, known := range inKubeVirt {
-			if within(leaf, known.prefix) {
-				other[leaf] = known.verdict
-			}
-		}
-		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", leaf, cell, bare[leaf], other[leaf])
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", leaf, cell, bare[leaf], cells[leaf])
 	}
 	counts := count(t, "VirtualMachineInstance", "pod", installed) + count(t, "VirtualMachineInstance", "node", bare) +
 		count(t, "VirtualMachineInstance", "kubevirt", other)

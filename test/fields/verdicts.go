@@ -17,7 +17,7 @@ const (
 	Refused = "refused"
 )
 
-var ranks = []string{Served, ByPod, Warned, Refused}
+var ranks = []string{Served, ByPod, Warned, NotSeen, Refused}
 
 // verdicts has the verdict on each leaf that a runtime has one on.
 type verdicts map[string]string

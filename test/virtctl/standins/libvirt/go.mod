@@ -1,0 +1,3 @@
+module libvirt.org/go/libvirt
+
+go 1.26.0
