@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -99,7 +98,7 @@ func choose(ctx context.Context, root, dir string) (place, error) {
 		fmt.Printf("runtime: node (VMIs run on this machine, which cannot run a Kubernetes node: %v)\n", incapable)
 	default:
 		fmt.Println("runtime: pod (VMIs are pods of a Kubernetes node on this machine; RUNTIME=node runs them without one)")
-		return newPods(ctx, root, filepath.Clean(dir))
+		return newPods(ctx, root, dir)
 	}
 	return newMachine(ctx, root, dir, kubeconfig)
 }
