@@ -46,7 +46,8 @@ type place interface {
 // demo is what was started.
 type demo struct {
 	place
-	root, kubeconfig, programs string
+	// root is the repository, programs the folder with kubectl, and own that with kubectl-kiln.
+	root, kubeconfig, programs, own string
 }
 
 func run(ctx context.Context) (err error) {
@@ -59,12 +60,15 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	d := demo{root: root}
+	d := demo{root: root, own: filepath.Join(dir, "bin")}
 	if d.place, err = choose(ctx, root, dir); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	d.kubeconfig, d.programs = d.access()
+	if err := cluster.Build(ctx, root, d.own, "kubectl-kiln"); err != nil {
+		return err
+	}
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
@@ -81,7 +85,7 @@ func run(ctx context.Context) (err error) {
 		}
 	}
 	fmt.Printf("\nIt stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:%s:$PATH\n"+
-		"  kubectl get vm,vmi; kubectl kiln render vm/demo; %s\n", d.kubeconfig, d.programs, filepath.Join(root, "bin"), d.hint())
+		"  kubectl get vm,vmi; kubectl kiln render vm/demo; %s\n", d.kubeconfig, d.programs, d.own, d.hint())
 	<-ctx.Done()
 	fmt.Println("\nstopping")
 	return d.end()
@@ -172,7 +176,7 @@ func (d *demo) show(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("\n2 frontend: what the guest sees, recorded in its GuestHardware for every later boot\n  %s\n", hardware)
-	xml, stderr, err := d.program(ctx, filepath.Join(d.root, "bin", "kubectl-kiln"), "render", "vmi/demo", "-n", namespace)
+	xml, stderr, err := d.program(ctx, filepath.Join(d.own, "kubectl-kiln"), "render", "vmi/demo", "-n", namespace)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, stderr)
 	}
