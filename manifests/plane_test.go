@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+	flow "sigs.k8s.io/yaml"
 )
 
 // Accounts that the policies and roles in this directory are about.
@@ -59,7 +60,7 @@ func startPlane(t *testing.T) plane {
 // API server says against the object, empty if it takes it. It is for tables: hundreds of runs of kubectl take minutes.
 func (p plane) refusal(t *testing.T, object string) string {
 	t.Helper()
-	raw, err := yaml.ToJSON([]byte(object))
+	raw, err := flow.YAMLToJSON([]byte(object))
 	if err != nil {
 		t.Fatal(err)
 	}
