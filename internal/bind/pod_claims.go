@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,6 +22,8 @@ import (
 
 // mdevUUID is the attribute of mediated devices by which KubeVirt's drivers give the UUID. No standard names one.
 const mdevUUID resourcev1.QualifiedName = "mdevUUID"
+
+var errNoMetadata = errors.New("its driver wrote no metadata of devices into this pod; use a driver that does (KEP-5304)")
 
 // claimed returns the one device of a request of a claim. One with the UUID of a mediated device is that device, though it also gives the address of its card.
 func (p *Pod) claimed(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest) (backend.HostDev, error) {
@@ -49,14 +52,20 @@ func (p *Pod) metadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest)
 	if i < 0 {
 		return device, errors.New("the virtual machine instance has no such claim in resourceClaims")
 	}
-	folder := filepath.Join(metadata.ResourceClaimTemplatesSubDir, request.ClaimName)
+	folder := path.Join(metadata.ResourceClaimTemplatesSubDir, request.ClaimName)
 	if name := vmi.Spec.ResourceClaims[i].ResourceClaimName; name != nil && *name != "" {
-		folder = filepath.Join(metadata.ResourceClaimsSubDir, *name)
+		folder = path.Join(metadata.ResourceClaimsSubDir, *name)
 	}
-	folder = filepath.Join(p.at(metadata.ContainerDir), folder, request.RequestName)
-	files, err := os.ReadDir(folder)
+	// Within the folder of the drivers: the names are a tenant's.
+	written, err := os.OpenRoot(p.at(metadata.ContainerDir))
 	if err != nil {
-		return device, errors.New("its driver wrote no metadata of devices into this pod; use a driver that does (KEP-5304)")
+		return device, errNoMetadata
+	}
+	defer written.Close()
+	folder = path.Join(folder, request.RequestName)
+	files, err := fs.ReadDir(written.FS(), folder)
+	if err != nil {
+		return device, errNoMetadata
 	}
 	var devices []metadata.Device
 	for _, file := range files {
@@ -64,7 +73,7 @@ func (p *Pod) metadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest)
 		if !strings.HasSuffix(file.Name(), metadata.MetadataFileSuffix) {
 			continue
 		}
-		if err := decode(filepath.Join(folder, file.Name()), &found); err != nil {
+		if err := decode(written, path.Join(folder, file.Name()), &found); err != nil {
 			return device, fmt.Errorf("its metadata cannot be read: %w", err)
 		}
 		for _, r := range found.Requests {
@@ -79,8 +88,8 @@ func (p *Pod) metadata(vmi *v1.VirtualMachineInstance, request *v1.ClaimRequest)
 	return devices[0], nil
 }
 
-func decode(file string, into *metadata.DeviceMetadata) error {
-	stream, err := os.Open(file)
+func decode(written *os.Root, file string, into *metadata.DeviceMetadata) error {
+	stream, err := written.Open(file)
 	if err != nil {
 		return err
 	}

@@ -117,6 +117,12 @@ func TestPodClaims(t *testing.T) {
 	twice.Spec.ResourceClaims = []v1.VirtualMachineInstanceResourceClaim{{Name: "own", ResourceClaimName: new("devices")}}
 	request := &v1.ClaimRequest{ClaimName: "own", RequestName: "gpu"}
 	twice.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "a", ClaimRequest: request}, {Name: "b", ClaimRequest: request}}
-	_, errs := given(t, nil, map[string]string{direct + "d-metadata.json": written("v1alpha1", pci)}).hostDevices(twice)
+	out := &v1.VirtualMachineInstance{}
+	out.Spec.ResourceClaims = twice.Spec.ResourceClaims
+	out.Spec.Domain.Devices.GPUs = []v1.GPU{{Name: "a", ClaimRequest: &v1.ClaimRequest{ClaimName: "own", RequestName: "../../../volumes/own"}}}
+	files := map[string]string{direct + ".keep": "", "/var/run/kubernetes.io/volumes/own/d-metadata.json": written("v1alpha1", pci)}
+	_, errs := given(t, nil, files).hostDevices(out)
+	refused(t, "a name that leads out", "KEP-5304", errs.ToAggregate())
+	_, errs = given(t, nil, map[string]string{direct + "d-metadata.json": written("v1alpha1", pci)}).hostDevices(twice)
 	refused(t, "one device twice", "gpus[1]: Invalid value: \"b\": another device of this virtual machine instance has the same request", errs.ToAggregate())
 }

@@ -66,9 +66,6 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	d.kubeconfig, d.programs = d.access()
-	if err := cluster.Build(ctx, root, d.own, "kubectl-kiln"); err != nil {
-		return err
-	}
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error

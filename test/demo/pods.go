@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/installation"
 	"github.com/kilnvm/kiln/test/node"
@@ -21,7 +23,10 @@ type pods struct {
 }
 
 func newPods(ctx context.Context, root, dir string) (place, error) {
-	fmt.Println("building what a node runs, unless it is there")
+	fmt.Println("building kubectl-kiln, and what a node runs unless it is there")
+	if err := cluster.Build(ctx, root, filepath.Join(dir, "bin"), "kubectl-kiln"); err != nil { // installation builds the others into images
+		return nil, err
+	}
 	build := exec.CommandContext(ctx, "go", "-C", "test/controlplane", "run", ".", "node", "build")
 	build.Dir, build.Stdout, build.Stderr = root, os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {

@@ -124,7 +124,7 @@ func connected(vmi *v1.VirtualMachineInstance, domain *api.Domain, attached map[
 	return leases, configurator.SetupPodNetworkPhase2(domain, vmi.Spec.Networks)
 }
 
-// context is what the converter is told, by what virt-launcher tells it.
+// context returns the ConverterContext that virt-launcher makes for a VMI.
 func (h *host) context(vmi *v1.VirtualMachineInstance, c *cluster, attached map[string]string) (*types.ConverterContext, error) {
 	permanent, hot, disks := map[string]v1.VolumeStatus{}, map[string]v1.VolumeStatus{}, map[string]*disk.DiskInfo{}
 	for _, status := range vmi.Status.VolumeStatus {
