@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,12 +57,7 @@ func (w *world) everything() snapshot {
 		if strings.Contains(r.name, "/") || !slices.Contains(r.verbs, "list") || slices.Contains(restless, r.name) {
 			continue
 		}
-		got := admin.send(request{method: "GET", path: r.path("", "")})
-		list := &unstructured.UnstructuredList{}
-		if err := json.Unmarshal(got.body, list); got.status != 200 || err != nil {
-			w.Fatalf("listing %s: %d %v", r.name, got.status, err)
-		}
-		for _, object := range list.Items {
+		for _, object := range admin.list(r) {
 			if object.GetNamespace() == tenantSpace || r.name == "namespaces" && object.GetName() == tenantSpace {
 				continue
 			}
@@ -79,6 +75,21 @@ func (w *world) everything() snapshot {
 		found["file "+name] = fmt.Sprintf("%x %v", sha256.Sum256(content), err)
 	}
 	return found
+}
+
+// list returns all objects of a resource. The API server answers 429 while it makes the storage of a CRD anew, such as after a change of its schema.
+func (c caller) list(r resource) []unstructured.Unstructured {
+	c.Helper()
+	var got answer
+	c.eventually("a list of "+r.name, func() bool {
+		got = c.send(request{method: http.MethodGet, path: r.path("", "")})
+		return got.status != http.StatusTooManyRequests
+	})
+	list := &unstructured.UnstructuredList{}
+	if err := json.Unmarshal(got.body, list); got.status != http.StatusOK || err != nil {
+		c.Fatalf("listing %s: %d %v", r.name, got.status, err)
+	}
+	return list.Items
 }
 
 // changes says what came, went or is another.
