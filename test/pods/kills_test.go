@@ -138,7 +138,7 @@ func (k *killer) converge(phase string) {
 		if time.Now().After(deadline) {
 			k.Fatalf("%s: not as wanted %s after the last kill: %s", phase, convergence, wrong)
 		}
-		time.Sleep(250 * time.Millisecond)
+		time.Sleep(time.Second) // a look is four kubectl, which cost more CPU time than the guest
 	}
 }
 
