@@ -20,7 +20,7 @@ func (k *killer) check(phase string) {
 		}
 	}
 	if phase == "create" || phase == "start" {
-		log := k.query("logs", "guest-target")
+		log := k.log("guest-target")
 		if k.marked && !strings.Contains(log, "KILN-MARK vda 0 kept") {
 			k.Errorf("%s: the disk has lost its content:\n%s", phase, log)
 		}
@@ -35,8 +35,9 @@ func (k *killer) check(phase string) {
 func (k *killer) record() (text string) {
 	k.Helper()
 	k.eventually("the record is read", func() (string, bool) {
-		text = k.query("get", "guesthardware", "target", "-o", "jsonpath={.spec.hardware}")
-		return text, !strings.HasPrefix(text, "error")
+		var err error
+		text, err = k.hardwareOf("target")
+		return fmt.Sprint(err), err == nil
 	})
 	return text
 }

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"syscall"
@@ -23,7 +22,7 @@ var victims = []string{qemu, libvirtd, launcher, kubeletProgram, controller, api
 
 // killer runs the rounds.
 type killer struct {
-	*tenant
+	reader
 	random *rand.Rand
 	guard  *guard
 	// usual is how long a phase takes: kills fall into this time.
@@ -47,7 +46,7 @@ func TestKills(t *testing.T) {
 	n.fileClaim("disk")
 	n.apply(small("bystander"))
 	n.phase("bystander", "Running")
-	k := &killer{tenant: n, random: rand.New(rand.NewPCG(seed, 0)), usual: map[string]time.Duration{}, kills: map[string]int{},
+	k := &killer{reader: n.reader(), random: rand.New(rand.NewPCG(seed, 0)), usual: map[string]time.Duration{}, kills: map[string]int{},
 		after: map[string][]time.Duration{}}
 	k.guard = n.watchProcesses("bystander", "target")
 	defer k.print()
@@ -138,62 +137,6 @@ func (k *killer) converge(phase string) {
 		if time.Now().After(deadline) {
 			k.Fatalf("%s: not as wanted %s after the last kill: %s", phase, convergence, wrong)
 		}
-		time.Sleep(time.Second) // a look is four kubectl, which cost more CPU time than the guest
+		time.Sleep(250 * time.Millisecond)
 	}
-}
-
-// query is kubectl whose failure is an answer: the API server may not be there yet.
-func (k *killer) query(args ...string) string {
-	out, err := shared.Kubectl(k.Context(), append([]string{"--namespace", k.namespace}, args...)...)
-	if err != nil {
-		return "error: " + out
-	}
-	return strings.TrimSpace(out)
-}
-
-// runs says why the guest does not run; empty if it does, in one pod, and has written its mark.
-func (k *killer) runs() string {
-	if phase := k.query("get", "vmi", "target", "-o", "jsonpath={.status.phase}"); phase != "Running" {
-		return "phase of the VMI: " + phase
-	}
-	if pod := k.query("get", "pod", "guest-target", "-o", "jsonpath={.status.phase}"); pod != "Running" {
-		return "phase of the pod: " + pod
-	}
-	if count := k.guard.count(); count != 1 {
-		return fmt.Sprintf("%d QEMU", count)
-	}
-	if log := k.query("logs", "guest-target"); !strings.Contains(log, "KILN-MARKED kept") {
-		return "the guest has not booted: " + log[max(0, len(log)-300):]
-	}
-	return ""
-}
-
-// stopped says what of the guest is there; empty if nothing but VM and record are.
-func (k *killer) stopped() string {
-	if left := k.query("get", "vmi,pods,guestpods", "-o", "name"); left != "" && !onlyBystander(left) {
-		return left
-	}
-	return k.guard.remains()
-}
-
-// onlyBystander reports whether each line names an object of the other guest.
-func onlyBystander(names string) bool {
-	for _, name := range strings.Fields(names) {
-		if !strings.Contains(name, "/bystander") && !strings.Contains(name, "/guest-bystander") {
-			return false
-		}
-	}
-	return true
-}
-
-// nothingIsLeft says what of the VM is there; empty if nothing is.
-func (k *killer) nothingIsLeft() string {
-	kinds := "vm,vmi,pods,guestpods,guesthardwares,roles,rolebindings"
-	if left := k.query("get", kinds, "-o", "name"); !onlyBystander(left) {
-		return left
-	}
-	if accounts := k.query("get", "serviceaccounts", "-o", "name"); strings.Contains(accounts, "error") || strings.Contains(accounts, "guest-target") {
-		return accounts
-	}
-	return k.guard.remains()
 }
