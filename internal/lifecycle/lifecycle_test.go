@@ -77,13 +77,20 @@ func (c *cluster) step() ctrl.Result {
 	c.Helper()
 	var result ctrl.Result
 	for range 4 { // an end is counted, the guest goes, another guest comes
-		var err error
-		if result, err = c.controller.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-			c.Fatal(err)
-		}
-		if _, err := c.records.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-			c.Fatal(err)
-		}
+		result = c.once()
+	}
+	return result
+}
+
+// once reconciles VM and record once.
+func (c *cluster) once() ctrl.Result {
+	c.Helper()
+	result, err := c.controller.Reconcile(c.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil {
+		c.Fatal(err)
+	}
+	if _, err := c.records.Reconcile(c.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		c.Fatal(err)
 	}
 	return result
 }

@@ -89,37 +89,44 @@ const (
 	none action = iota
 	start
 	stop
+	unhalt
 )
 
-// nextAction returns the action by KubeVirt's run strategies:
+// nextAction returns the action by KubeVirt's run strategies and the first of status.stateChangeRequests:
 //
-//	Halted          no VMI
-//	Always          a VMI, replaced when it has ended
-//	RerunOnFailure  a VMI, replaced when it has failed
+//	Halted          no VMI; a request to start makes it Always
+//	Always          a VMI, replaced when it has ended or a stop is requested
+//	RerunOnFailure  a VMI, replaced when it has failed; stopped and started by request
+//	Manual          stopped and started by request
 //	Once            one VMI, never replaced
 //
-// Manual and WaitAsReceiver leave the VMI to requests to start and stop. A VMI that is being deleted is waited for: the next one has its name.
+// WaitAsReceiver leaves the VMI alone. A VMI that is being deleted is waited for: the next one has its name.
 func (s *state) nextAction() action {
-	if s.vmi != nil && s.vmi.DeletionTimestamp != nil {
-		return none
-	}
-	switch s.strategy {
-	case v1.RunStrategyHalted:
-		if s.vmi != nil {
-			return stop
-		}
-		return none
-	case v1.RunStrategyAlways, v1.RunStrategyRerunOnFailure, v1.RunStrategyOnce:
-	default:
-		return none
-	}
-	if s.vmi == nil {
+	switch {
+	case s.vmi == nil && s.mayStart():
 		return start
-	}
-	if s.needsReplacement() {
+	case s.vmi == nil && s.strategy == v1.RunStrategyHalted && s.startRequested():
+		return unhalt
+	case s.vmi == nil || s.vmi.DeletionTimestamp != nil:
+		return none
+	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.takesRequests() && s.stopRequested():
 		return stop // the next one starts when this one is gone
 	}
 	return none
+}
+
+// mayStart reports whether the run strategy asks for a VMI where there is none. With RerunOnFailure a VM starts when it is new, when it had another
+// run strategy, and by request. Otherwise it has ended, or was stopped.
+func (s *state) mayStart() bool {
+	switch s.strategy {
+	case v1.RunStrategyAlways, v1.RunStrategyOnce:
+		return true
+	case v1.RunStrategyRerunOnFailure:
+		return s.startRequested() || s.vm.Status.RunStrategy != s.strategy
+	case v1.RunStrategyManual:
+		return s.startRequested()
+	}
+	return false
 }
 
 // needsReplacement reports whether the VMI has ended by itself and the run strategy asks for another one.

@@ -42,7 +42,10 @@ func (s *state) fillStatus(status *v1.VirtualMachineStatus) {
 	status.Ready = s.vmi != nil && hasCondition(s.vmi, v1.VirtualMachineInstanceReady)
 	status.StartFailure = s.startFailure
 	status.PrintableStatus = s.printableStatus()
-	status.RunStrategy = s.strategy
+	status.StateChangeRequests = s.nextRequests()
+	if s.nextAction() != start { // mayStart reads what it was before
+		status.RunStrategy = s.strategy
+	}
 	status.ObservedGeneration, status.DesiredGeneration = s.observedGeneration(), s.vm.Generation
 	status.Conditions = s.conditions()
 	recorded := resolve.Recorded(s.vm)

@@ -17,20 +17,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// act creates or deletes the VMI as the run strategy asks.
+// act creates or deletes the VMI as the run strategy and requests ask.
 func (c *Controller) act(ctx context.Context, s *state) {
 	switch s.nextAction() {
 	case stop:
-		// The status must count the end of the VMI before the VMI is deleted: a process that dies in between would never count it.
-		// report writes that status, and its event brings the VM back here.
-		if s.needsReplacement() && s.startFailure != nil && !s.counted() {
-			return
+		// report writes the status that is missing, and its event brings the VM back here.
+		if s.endRecorded() {
+			c.stop(ctx, s)
 		}
-		c.stop(ctx, s)
+	case unhalt:
+		if err := c.unhalt(ctx, s); err != nil {
+			c.failed(s, v1alpha1.ReasonFailedCreate, err)
+		}
 	case start:
 		if s.nameTaken {
 			s.fail(v1alpha1.ReasonNameTaken,
@@ -70,6 +73,9 @@ func (c *Controller) start(ctx context.Context, s *state) {
 	}
 	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
+	if s.pauseRequested() {
+		vmi.Spec.StartStrategy = ptr.To(v1.StartStrategyPaused)
+	}
 	vmi.Finalizers = slices.Clone(c.Finalizers)
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
 	err := c.restoreIdentity(ctx, s.vm, vmi)

@@ -1,0 +1,194 @@
+package lifecycle
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// request writes status.stateChangeRequests, as the aggregated API does.
+func (c *cluster) request(requests ...v1.VirtualMachineStateChangeRequest) {
+	c.Helper()
+	vm := c.vm()
+	vm.Status.StateChangeRequests, vm.Status.StartFailure = requests, nil
+	if err := c.Status().Update(c.Context(), vm); err != nil {
+		c.Fatal(err)
+	}
+}
+
+var startNow = v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest}
+
+func stopOf(uid types.UID) v1.VirtualMachineStateChangeRequest {
+	return v1.VirtualMachineStateChangeRequest{Action: v1.StopRequest, UID: &uid}
+}
+
+// life is how a VMI is found before a request: it runs, has ended with a phase, or there is none.
+const noVMI v1.VirtualMachineInstancePhase = ""
+
+// TestStateChangeRequests: what a request does with each run strategy, and that it is removed. The controller dies once at each step: after its action and
+// before its report.
+func TestStateChangeRequests(t *testing.T) {
+	const (
+		without = "no VMI"
+		same    = "the same VMI"
+		another = "another VMI"
+	)
+	stop, restart := []string{"stop"}, []string{"stop", "start"}
+	for _, test := range []struct {
+		strategy v1.VirtualMachineRunStrategy
+		life     v1.VirtualMachineInstancePhase
+		requests []string
+		want     string
+	}{
+		{v1.RunStrategyManual, noVMI, nil, without},
+		{v1.RunStrategyManual, noVMI, []string{"start"}, another},
+		{v1.RunStrategyManual, noVMI, stop, without},
+		{v1.RunStrategyManual, v1.Running, nil, same},
+		{v1.RunStrategyManual, v1.Running, []string{"start"}, same},
+		{v1.RunStrategyManual, v1.Running, stop, without},
+		{v1.RunStrategyManual, v1.Running, restart, another},
+		{v1.RunStrategyManual, v1.Running, []string{"stop another"}, same},
+		{v1.RunStrategyManual, v1.Running, []string{"stop any"}, same},
+		{v1.RunStrategyManual, v1.Running, []string{"Explode", "stop"}, without},
+		{v1.RunStrategyManual, v1.Succeeded, restart, another},
+		{v1.RunStrategyManual, v1.Failed, nil, same},
+		{v1.RunStrategyRerunOnFailure, v1.Running, stop, without},
+		{v1.RunStrategyRerunOnFailure, v1.Running, restart, another},
+		{v1.RunStrategyRerunOnFailure, v1.Succeeded, nil, same},
+		{v1.RunStrategyRerunOnFailure, v1.Succeeded, restart, another},
+		{v1.RunStrategyRerunOnFailure, v1.Failed, nil, another},
+		{v1.RunStrategyRerunOnFailure, v1.Failed, stop, without},
+		{v1.RunStrategyAlways, v1.Running, stop, another},
+		{v1.RunStrategyAlways, v1.Running, restart, another},
+		{v1.RunStrategyHalted, noVMI, []string{"start"}, another},
+		{v1.RunStrategyOnce, v1.Running, restart, same},
+		{v1.RunStrategyOnce, v1.Succeeded, restart, same},
+	} {
+		for death := range 6 {
+			t.Run(fmt.Sprintf("%s %s %v, dies at %d", test.strategy, test.life, test.requests, death), func(t *testing.T) {
+				c := newCluster(t, machine(v1.RunStrategyAlways))
+				c.step()
+				before := c.guest()
+				c.phase(v1.Running)
+				c.step()
+				c.strategy(test.strategy)
+				if test.strategy != v1.RunStrategyHalted || test.life == noVMI {
+					c.step()
+				}
+				switch test.life {
+				case noVMI:
+					if err := c.Delete(t.Context(), before); err != nil && test.strategy != v1.RunStrategyHalted {
+						t.Fatal(err)
+					}
+				case v1.Running:
+				default:
+					c.now = c.now.Add(stableRun) // or a back-off follows
+					c.phase(test.life)
+				}
+				var requests []v1.VirtualMachineStateChangeRequest
+				for _, request := range test.requests {
+					requests = append(requests, map[string]v1.VirtualMachineStateChangeRequest{
+						"start": startNow, "stop": stopOf(before.UID), "stop another": stopOf("another"), "stop any": {Action: v1.StopRequest},
+					}[request])
+					if request == "Explode" {
+						requests[len(requests)-1].Action = "Explode"
+					}
+				}
+				c.request(requests...)
+				for step := range 12 {
+					if step == death {
+						c.controller.act(t.Context(), newState(c.vm(), c.guest(), c.now))
+					}
+					c.once()
+				}
+				got := without
+				if now := c.guest(); now != nil {
+					got = another
+					if now.UID == before.UID {
+						got = same
+					}
+					if test.life != noVMI && got == another {
+						c.phase(v1.Running)
+						c.step()
+					}
+				}
+				if got != test.want {
+					t.Errorf("there is %s, want %s", got, test.want)
+				}
+				if left := c.vm().Status.StateChangeRequests; len(left) > 0 {
+					t.Errorf("requests stay: %+v", left)
+				}
+			})
+		}
+	}
+}
+
+// TestRerunOnFailure: a VM that was stopped stays stopped, and one that has never started does not, however often the controller looks.
+func TestRerunOnFailure(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyRerunOnFailure))
+	c.controller.act(t.Context(), newState(c.vm(), nil, c.now)) // starts it, and dies before the report
+	c.remove(c.guest())
+	c.step()
+	if c.guest() == nil {
+		t.Fatal("a VM without a status is not started")
+	}
+	c.phase(v1.Running)
+	c.step()
+	c.remove(c.guest())
+	c.step()
+	if c.guest() != nil {
+		t.Error("a VM whose VMI was deleted starts again")
+	}
+	c.request(startNow)
+	c.step()
+	if c.guest() == nil {
+		t.Error("a request does not start it")
+	}
+	c.strategy(v1.RunStrategyHalted)
+	c.step()
+	c.strategy(v1.RunStrategyRerunOnFailure)
+	c.step()
+	if c.guest() == nil {
+		t.Error("a VM that was halted does not start with its new run strategy")
+	}
+}
+
+// TestStartPaused: the guest of 'virtctl start --paused' is started paused, also where the run strategy must be changed for it, and only this one.
+func TestStartPaused(t *testing.T) {
+	paused := v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest, Data: map[string]string{v1.StartRequestDataPausedKey: v1.StartRequestDataPausedTrue}}
+	deprecated := machine(v1.RunStrategyHalted)
+	deprecated.Spec.RunStrategy, deprecated.Spec.Running = nil, ptr.To(false) //nolint:staticcheck // its users are many
+	for name, vm := range map[string]*v1.VirtualMachine{"Manual": machine(v1.RunStrategyManual), "Halted": machine(v1.RunStrategyHalted), "running": deprecated} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, vm)
+			c.step()
+			owned := c.vm().Spec
+			c.request(paused)
+			c.step()
+			vmi := c.guest()
+			if vmi == nil || ptr.Deref(vmi.Spec.StartStrategy, "") != v1.StartStrategyPaused {
+				t.Fatalf("VMI %+v", vmi)
+			}
+			switch name {
+			case "Halted":
+				owned.RunStrategy = ptr.To(v1.RunStrategyAlways)
+			case "running":
+				owned.Running = ptr.To(true) //nolint:staticcheck // as above
+			}
+			if diff := cmp.Diff(owned, c.vm().Spec); diff != "" {
+				t.Errorf("the VM's spec, -want +got:\n%s", diff)
+			}
+			c.phase(v1.Running)
+			c.request(stopOf(vmi.UID), startNow)
+			c.step()
+			c.step()
+			if next := c.guest(); next == nil || next.UID == vmi.UID || next.Spec.StartStrategy != nil {
+				t.Errorf("the next VMI is %+v", next)
+			}
+		})
+	}
+}
