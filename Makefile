@@ -33,8 +33,9 @@ build: ## build the four programs into bin/, stamped with VERSION
 run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE WEBHOOK_HOST=ADDR]
 	@go build -o bin/demo ./test/demo && exec bin/demo
 
-# 'make check' has vetted all packages before. The longest package begins first, so that it does not run alone at the end.
-TEST = -count=1 -vet=off -timeout 30m
+# 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest package begins first, so that it does not
+# run alone at the end.
+TEST = -count=1 -vet=off -ldflags=-w -timeout 30m
 FIRST = $(if $(filter ./...,$(PACKAGES)),./test/e2e)
 
 test: deps check node ## everything but what 'make nightly' alone runs: policy, units, properties, a real API server, a real libvirt, a booted guest

@@ -60,7 +60,7 @@ func TestLibraries(t *testing.T) {
 func TestStampedBinaries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const stamps = "-X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test -X github.com/kilnvm/kiln/internal/version.revision=4f1c" +
+	const stamps = "-s -w -X github.com/kilnvm/kiln/internal/version.stamp=v9.8.7-test -X github.com/kilnvm/kiln/internal/version.revision=4f1c" +
 		" -X github.com/kilnvm/kiln/internal/version.committed=2026-11-22T01:00:00Z"
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", stamps, "-o", dir+"/", "../../cmd/...")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -112,6 +112,27 @@ func TestGuestsRunAgain(t *testing.T) {
 	}
 }
 
+// TestStateChangeRequests: a VM with run strategy Manual is started, restarted and stopped by requests in its status, as docs/operations.md says.
+func TestStateChangeRequests(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: Manual"), "create", "-f", "-"))
+	request := func(requests string) {
+		t.Helper()
+		s.must(s.kubectl("", "patch", "vm", "demo", "--subresource=status", "--type=merge", `-p={"status":{"stateChangeRequests":[`+requests+`]}}`))
+	}
+	const start = `{"action":"Start"}`
+	request(start)
+	first := s.guest("demo", "")
+	s.phase("demo", v1.Running)
+	request(`{"action":"Stop","uid":"` + first + `"},` + start)
+	second := s.guest("demo", first)
+	s.phase("demo", v1.Running)
+	request(`{"action":"Stop","uid":"` + second + `"}`)
+	s.eventually("the VM has stopped, and nothing is requested", func() bool {
+		return s.statusOf("demo", "printableStatus") == "Stopped" && !s.exists("vmi", "demo") && s.statusOf("demo", "stateChangeRequests") == ""
+	})
+}
+
 // TestGenerationOfTheGuest: the status shows that the VM was edited after its running VMI was created.
 func TestGenerationOfTheGuest(t *testing.T) {
 	s := newSpace(t)
