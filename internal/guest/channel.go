@@ -86,6 +86,7 @@ func (c *Channel) watch(ctx context.Context) error {
 	switch err := c.client.Get(ctx, c.name, now); {
 	case err == nil:
 		c.see(now)
+		c.compare(now)
 	case apierrors.IsNotFound(err):
 		c.see(nil)
 	default:
@@ -127,6 +128,17 @@ func (c *Channel) see(pod *v1alpha1.GuestPod) {
 	close(c.seen)
 	c.seen = make(chan struct{})
 	poke(c.wake)
+}
+
+// compare takes the status of a GuestPod that was read as the one that was sent. While nobody watched, the GuestPod may have been made anew, or etcd restored:
+// what it lacks is sent again.
+func (c *Channel) compare(pod *v1alpha1.GuestPod) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.pod != nil {
+		c.sent = pod.Status
+		poke(c.wake)
+	}
 }
 
 // await returns the GuestPod of this pod when it is as the caller needs it. The error is that of ctx.

@@ -2,6 +2,7 @@ package guest_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -26,8 +27,10 @@ type fakeHypervisor struct {
 	calls  []string
 	last   hypervisor.Guest
 	kvm    hypervisor.KVM
-	// fails is the error of State, refuses that of Start.
-	fails, refuses error
+	// fails is the error of State, refuses that of Start; lost is that of a Start which has started the domain.
+	fails, refuses, lost error
+	// failsAfterStart becomes the error of State once the domain has been started.
+	failsAfterStart error
 	// obeys says that the guest powers off when it is asked to.
 	obeys  bool
 	events chan struct{}
@@ -83,7 +86,10 @@ func (f *fakeHypervisor) Start(_ context.Context, guest hypervisor.Guest) error 
 		state = hypervisor.Paused
 	}
 	f.becomes("start", state)
-	return nil
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.fails = cmp.Or(f.failsAfterStart, f.fails)
+	return f.lost
 }
 
 func (f *fakeHypervisor) Shutdown(context.Context, hypervisor.Owner) error {

@@ -58,7 +58,8 @@ type Machine interface {
 }
 
 // flushLimit bounds the last report. An API server that is away for longer learns the end from the exit status of the container.
-const flushLimit = 10 * time.Second
+// With destroyLimit it is less than the margin that the pod has after the grace period (graceMargin of pkg/pod): kubelet would end the launcher before.
+const flushLimit = 5 * time.Second
 
 // Run starts the guest, and returns when it has ended. When ctx ends, the guest is asked to power off within its grace period; one that was not started
 // yet never is. The error says how a guest ended that neither powered off nor was ended for its owner.

@@ -3,6 +3,7 @@ package guest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,56 @@ func TestStopBeforeStart(t *testing.T) {
 	l.stop()
 	if err := l.ends(t); err != nil || len(l.libvirt.did()) > 0 {
 		t.Errorf("the result is '%v', libvirt did %v", err, l.libvirt.did())
+	}
+}
+
+// TestLostAnswer: a guest that was started, and of which libvirt's answer is lost, is followed and stopped like any other.
+func TestLostAnswer(t *testing.T) {
+	libvirt := newHypervisor()
+	libvirt.lost, libvirt.obeys = errors.New("end of file while reading data"), true
+	l := live(t, serve(t, explicit.Plain(t, "guest")), libvirt, nil)
+	l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+	l.stop()
+	if err := l.ends(t); err != nil || !slices.Contains(libvirt.did(), "shutdown") {
+		t.Errorf("the result is '%v', libvirt did %v", err, libvirt.did())
+	}
+}
+
+// TestStopAfterLostAnswer: the same while libvirtd is away: the pod is deleted before the next attempt.
+func TestStopAfterLostAnswer(t *testing.T) {
+	libvirt := newHypervisor()
+	libvirt.lost, libvirt.obeys = errors.New("end of file while reading data"), true
+	l := live(t, serve(t, explicit.Plain(t, "guest")), libvirt, func(g *guest.Guest, _ *fakeMachine) { g.Retry = time.Hour })
+	started := func() bool { return slices.Contains(libvirt.did(), "start") }
+	libvirt.set(func() { libvirt.failsAfterStart = errors.New("libvirtd is being restarted") })
+	for !started() {
+		time.Sleep(time.Millisecond)
+	}
+	l.stop()
+	libvirt.set(func() { libvirt.fails, libvirt.failsAfterStart = nil, nil })
+	if err := l.ends(t); err != nil || !slices.Contains(libvirt.did(), "shutdown") {
+		t.Errorf("the result is '%v', libvirt did %v", err, libvirt.did())
+	}
+	if pod, _ := l.now(); pod.Status.Domain == nil || pod.Status.Domain.State != v1alpha1.GuestPoweredOff {
+		t.Errorf("the domain is reported as %+v", pod.Status.Domain)
+	}
+}
+
+// TestReportIsSentAgain: a GuestPod that was made anew while the launcher's watch was down gets the whole status.
+func TestReportIsSentAgain(t *testing.T) {
+	l := live(t, serve(t, explicit.Plain(t, "guest")), newHypervisor(), nil)
+	l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+	l.mutex.Lock()
+	l.down = true
+	l.mutex.Unlock()
+	l.CloseClientConnections()
+	l.mutex.Lock()
+	l.pod.UID, l.pod.Status = "another", v1alpha1.GuestPodStatus{}
+	l.down = false
+	l.mutex.Unlock()
+	status := l.becomes(t, "the state of the guest again", in(v1alpha1.GuestRunning))
+	if status.Facts == nil {
+		t.Error("the facts are not sent again")
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	retryInterval = 15 * time.Second
 	// failureInterval is the time to the next attempt after an error that is not the guest's: libvirt or the API server does not answer.
 	failureInterval = time.Second
+	// unseenLimit bounds the question at a stop whether an attempt has started the guest.
+	unseenLimit = 5 * time.Second
 )
 
 // errNotOurs is the error of a start whose VMI is not the one that the GuestPod names, which Kiln's controller will change.
@@ -41,13 +43,17 @@ type run struct {
 // start tries to start the guest until it is started or ctx ends, and reports why it is not. The error is that of ctx.
 func (g *Guest) start(ctx context.Context) (run, error) {
 	log := ctrl.LoggerFrom(ctx)
+	var tried run
 	for {
 		started, err := g.attempt(ctx)
+		if started.owner != (hypervisor.Owner{}) {
+			tried = started
+		}
 		switch {
 		case err == nil:
 			return started, nil
 		case ctx.Err() != nil:
-			return run{}, ctx.Err()
+			return g.startedUnseen(ctx, tried)
 		}
 		again := failureInterval
 		if why := RefusalOf(err); why != nil {
@@ -64,7 +70,32 @@ func (g *Guest) start(ctx context.Context) (run, error) {
 	}
 }
 
+// startedUnseen returns the guest of an attempt whose answer was lost, if it runs: it is to be stopped like any other. Else the error is that of ctx.
+func (g *Guest) startedUnseen(ctx context.Context, tried run) (run, error) {
+	if tried.owner == (hypervisor.Owner{}) {
+		return run{}, ctx.Err()
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), unseenLimit)
+	defer cancel()
+	for within.Err() == nil {
+		status, err := g.state(within, tried.owner)
+		if err == nil && status.Active() {
+			tried.status = status
+			return tried, nil
+		}
+		if err == nil {
+			break
+		}
+		select { // the daemon is being restarted
+		case <-within.Done():
+		case <-time.After(failureInterval / 4):
+		}
+	}
+	return run{}, ctx.Err()
+}
+
 // attempt binds, reports the facts of the host, waits for the hardware that Kiln's controller makes of them, and starts the domain. Each step is repeatable.
+// With an error the run has an owner if libvirt was asked to start the domain: it may run.
 func (g *Guest) attempt(ctx context.Context) (run, error) {
 	host, err := g.host(ctx) // libvirt asks QEMU what it can do, while the controller makes the GuestPod
 	if err != nil {
@@ -149,11 +180,13 @@ func (g *Guest) boot(ctx context.Context, guest hypervisor.Guest) (status hyperv
 	if err := ctx.Err(); err != nil {
 		return status, err // nothing was started: a stop needs no shutdown
 	}
-	if err := g.Hypervisor.Start(ctx, guest); err != nil {
-		return status, NotStarted(err)
-	}
+	failed := g.Hypervisor.Start(ctx, guest)
 	// Not with ctx, and without the error of a daemon that has just died: from here on a stop is a shutdown.
-	if status, err = g.state(context.WithoutCancel(ctx), guest.Owner); err != nil {
+	status, err = g.state(context.WithoutCancel(ctx), guest.Owner)
+	switch {
+	case failed != nil && (err != nil || !status.Active()): // an active domain was started, and the answer was lost
+		return status, NotStarted(failed)
+	case err != nil:
 		return hypervisor.Status{State: hypervisor.Running}, nil //nolint:nilerr // follow reads the state again
 	}
 	return status, nil

@@ -37,6 +37,9 @@ func (s *state) nextRequests() []v1.VirtualMachineStateChangeRequest {
 		return []v1.VirtualMachineStateChangeRequest{{Action: v1.StartRequest}}
 	case len(requests) == 0:
 		return nil
+	case s.strategy == v1.RunStrategyHalted && s.startRequested() && !s.pauseRequested():
+		// It is left from another run strategy, whose back-off the owner ends by Halted. Later it would start the VM against that.
+		return requests[1:]
 	case s.takesRequests() && (s.stopRequested() || s.startRequested() && !s.live()):
 		return requests
 	}
@@ -49,7 +52,15 @@ func (s *state) takesRequests() bool {
 }
 
 // live reports whether the VMI runs or is about to.
-func (s *state) live() bool { return s.vmi != nil && s.vmi.DeletionTimestamp == nil && !s.vmi.IsFinal() }
+func (s *state) live() bool {
+	return s.vmi != nil && s.vmi.DeletionTimestamp == nil && !s.vmi.IsFinal()
+}
+
+// startsLater reports whether mayStart still has to see that the run strategy is another one than before: the VM is to start and has not, or its VMI is
+// being deleted because of the strategy before.
+func (s *state) startsLater() bool {
+	return s.nextAction() == start || s.strategy == v1.RunStrategyRerunOnFailure && s.vmi != nil && s.vmi.DeletionTimestamp != nil
+}
 
 // endRecorded reports whether the status holds what must outlive a VMI that is to be replaced: that its end is counted, and with RerunOnFailure that another
 // one is to be started. A process that dies after it has deleted the VMI has no other memory.

@@ -55,16 +55,18 @@ func TestStateChangeRequests(t *testing.T) {
 		{v1.RunStrategyManual, v1.Running, []string{"stop any"}, same},
 		{v1.RunStrategyManual, v1.Running, []string{"Explode", "stop"}, without},
 		{v1.RunStrategyManual, v1.Succeeded, restart, another},
+		{v1.RunStrategyManual, v1.Succeeded, []string{"start"}, another},
 		{v1.RunStrategyManual, v1.Failed, nil, same},
 		{v1.RunStrategyRerunOnFailure, v1.Running, stop, without},
 		{v1.RunStrategyRerunOnFailure, v1.Running, restart, another},
 		{v1.RunStrategyRerunOnFailure, v1.Succeeded, nil, same},
 		{v1.RunStrategyRerunOnFailure, v1.Succeeded, restart, another},
+		{v1.RunStrategyRerunOnFailure, v1.Succeeded, []string{"start"}, another},
 		{v1.RunStrategyRerunOnFailure, v1.Failed, nil, another},
 		{v1.RunStrategyRerunOnFailure, v1.Failed, stop, without},
 		{v1.RunStrategyAlways, v1.Running, stop, another},
 		{v1.RunStrategyAlways, v1.Running, restart, another},
-		{v1.RunStrategyHalted, noVMI, []string{"start"}, another},
+		{v1.RunStrategyHalted, noVMI, []string{"start"}, without},
 		{v1.RunStrategyOnce, v1.Running, restart, same},
 		{v1.RunStrategyOnce, v1.Succeeded, restart, same},
 	} {
@@ -154,6 +156,41 @@ func TestRerunOnFailure(t *testing.T) {
 	c.step()
 	if c.guest() == nil {
 		t.Error("a VM that was halted does not start with its new run strategy")
+	}
+}
+
+// TestHaltedInBackOff: who sets a VM to Halted that fails again and again has ended that for good, although a start is requested.
+func TestHaltedInBackOff(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyRerunOnFailure))
+	c.step()
+	c.phase(v1.Failed)
+	c.step()
+	if requests := c.vm().Status.StateChangeRequests; len(requests) != 1 || c.guest() != nil {
+		t.Fatalf("requests %+v, VMI %v: want a VM that waits to be run again", requests, c.guest() != nil)
+	}
+	c.strategy(v1.RunStrategyHalted)
+	c.now = c.now.Add(maxBackoff)
+	c.step()
+	if vm := c.vm(); c.guest() != nil || *vm.Spec.RunStrategy != v1.RunStrategyHalted || len(vm.Status.StateChangeRequests) > 0 {
+		t.Errorf("VMI %v, run strategy %s, requests %+v", c.guest() != nil, *vm.Spec.RunStrategy, vm.Status.StateChangeRequests)
+	}
+}
+
+// TestRerunOnFailureWhileStopping: a strategy that is set while the VMI of the one before is still shutting down counts when that is gone.
+func TestRerunOnFailureWhileStopping(t *testing.T) {
+	c := newCluster(t, machine(v1.RunStrategyAlways))
+	c.step()
+	c.phase(v1.Running)
+	c.finalizers(v1.VirtualMachineInstanceFinalizer)
+	c.strategy(v1.RunStrategyHalted)
+	c.step()
+	c.strategy(v1.RunStrategyRerunOnFailure)
+	c.step()
+	before := c.guest()
+	c.finalizers()
+	c.step()
+	if now := c.guest(); before.DeletionTimestamp == nil || now == nil || now.UID == before.UID {
+		t.Errorf("was being deleted: %v, VMI %+v", before.DeletionTimestamp != nil, now)
 	}
 }
 

@@ -94,7 +94,7 @@ const (
 
 // nextAction returns the action by KubeVirt's run strategies and the first of status.stateChangeRequests:
 //
-//	Halted          no VMI; a request to start makes it Always
+//	Halted          no VMI; a request to start paused makes it Always
 //	Always          a VMI, replaced when it has ended or a stop is requested
 //	RerunOnFailure  a VMI, replaced when it has failed; stopped and started by request
 //	Manual          stopped and started by request
@@ -105,11 +105,11 @@ func (s *state) nextAction() action {
 	switch {
 	case s.vmi == nil && s.mayStart():
 		return start
-	case s.vmi == nil && s.strategy == v1.RunStrategyHalted && s.startRequested():
+	case s.vmi == nil && s.strategy == v1.RunStrategyHalted && s.pauseRequested():
 		return unhalt
 	case s.vmi == nil || s.vmi.DeletionTimestamp != nil:
 		return none
-	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.takesRequests() && s.stopRequested():
+	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.takesRequests() && (s.stopRequested() || s.startRequested() && s.vmi.IsFinal()):
 		return stop // the next one starts when this one is gone
 	}
 	return none

@@ -43,7 +43,7 @@ func (s *state) fillStatus(status *v1.VirtualMachineStatus) {
 	status.StartFailure = s.startFailure
 	status.PrintableStatus = s.printableStatus()
 	status.StateChangeRequests = s.nextRequests()
-	if s.nextAction() != start { // mayStart reads what it was before
+	if !s.startsLater() {
 		status.RunStrategy = s.strategy
 	}
 	status.ObservedGeneration, status.DesiredGeneration = s.observedGeneration(), s.vm.Generation

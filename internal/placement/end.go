@@ -33,6 +33,22 @@ func (s seen) end() (v1.VirtualMachineInstancePhase, condition.Cause) {
 	return v1.Failed, s.podEnd()
 }
 
+// setRun records phase Running of a guest that was started and has ended while no controller looked: hardware records count boots by it, and back-offs the
+// time since. That is the start of the container, by kubelet's clock.
+func (s seen) setRun(vmi *v1.VirtualMachineInstance) {
+	if vmi.Status.Phase == v1.Running {
+		return
+	}
+	condition.SetPhase(vmi, v1.Running)
+	if s.pod == nil {
+		return
+	}
+	if container := containerOf(s.pod); container != nil && container.State.Terminated != nil && !container.State.Terminated.StartedAt.IsZero() {
+		transitions := vmi.Status.PhaseTransitionTimestamps
+		transitions[len(transitions)-1].PhaseTransitionTimestamp = container.State.Terminated.StartedAt
+	}
+}
+
 // outsideReasons are the reasons of pods (status.reason) that were ended by their node or the cluster.
 var outsideReasons = map[string]string{
 	v1alpha1.ReasonEvicted: v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost: v1alpha1.ReasonNodeLost,

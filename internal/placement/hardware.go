@@ -76,7 +76,9 @@ func (c *Controller) stageTwo(
 		return refuse(v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': status.guest: %v", hardware.Name, err))
 	}
 	m := render.Machine{VMI: vmi, Defaults: c.Configuration().Frontend.With(hardware.Status.Guest.Frontend)}
-	if vmi.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
+	// A GuestPod that is made anew while the guest runs asks for its hardware once more: that is recorded, and no newer one.
+	booted := hardware.Status.LastBoot != nil && hardware.Status.LastBoot.UID == vmi.UID
+	if booted || vmi.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		if err := record.Check(hardware.Spec.Hardware); err != nil {
 			return refuse(v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': %v", hardware.Name, err))
 		}

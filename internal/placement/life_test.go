@@ -69,6 +69,55 @@ func TestDeletedAtEachStage(t *testing.T) {
 	}
 }
 
+// TestRanUnseen: a guest that was started and has ended while no controller looked was in phase Running, from the start of its container on.
+func TestRanUnseen(t *testing.T) {
+	on := newCluster(t, guestless())
+	on.step()
+	on.bind("n1")
+	on.step()
+	on.facts("pc-q35-10.0")
+	on.step()
+	on.domain(v1alpha1.GuestPoweredOff, "PoweredOff")
+	started := metav1.NewTime(on.now.Add(-time.Hour).UTC().Truncate(time.Second))
+	on.kubelet(func(s *corev1.PodStatus) {
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "compute", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{StartedAt: started}}}}
+	})
+	on.kubeletEnds()
+	on.step()
+	var running []time.Time
+	for _, at := range on.vmi().Status.PhaseTransitionTimestamps {
+		if at.Phase == v1.Running {
+			running = append(running, at.PhaseTransitionTimestamp.UTC())
+		}
+	}
+	if got := on.vmi().Status.Phase; got != v1.Succeeded || len(running) != 1 || !running[0].Equal(started.Time) {
+		t.Errorf("phase %s, Running at %v; want Succeeded, and %s once", got, running, started)
+	}
+}
+
+// TestHardwareOfARunningGuest: a GuestPod that is made anew while the guest runs changes nothing in the record, also where the next boot is to have new
+// hardware.
+func TestHardwareOfARunningGuest(t *testing.T) {
+	vmi := guestless()
+	vmi.Annotations = map[string]string{v1alpha1.AnnotationHardware: v1alpha1.HardwareLatest}
+	on := newCluster(t, vmi)
+	on.run()
+	hardware := func() *v1alpha1.GuestHardware {
+		return read(on, client.ObjectKeyFromObject(vmi), &v1alpha1.GuestHardware{})
+	}
+	booted := hardware()
+	booted.Status.LastBoot = &v1alpha1.HardwareBoot{UID: on.vmi().UID, Time: metav1.NewTime(on.now)}
+	on.must(on.Status().Update(t.Context(), booted))
+	on.must(on.WithWatch.Delete(t.Context(), on.guest()))
+	on.step()
+	on.facts("pc-q35-11.0")
+	on.step()
+	if got := hardware().Spec.Hardware; on.guest().Spec.Hardware == nil || got == nil || got.Machine != "pc-q35-10.0" {
+		t.Errorf("the GuestPod has %v, the record %+v", on.guest().Spec.Hardware, got)
+	}
+}
+
 // TestForcedDeletion: a pod that is deleted with force, and whose finalizer holds it, keeps the VMI from another one until kubelet has ended it, or its
 // node is declared off.
 func TestForcedDeletion(t *testing.T) {
