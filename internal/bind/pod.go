@@ -72,10 +72,24 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {
 		bound.SerialLog = p.Console()
 	}
-	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.DedicatedCPUPlacement {
-		bound.CPUs = p.CPUs
+	var wrongCPUs field.ErrorList
+	bound.CPUs, wrongCPUs = p.dedicated(vmi)
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongDevices, wrongCPUs)
+}
+
+// dedicated returns the CPUs of a VMI with dedicatedCpuPlacement, none for another. Kubelet's static CPU manager gives the pod exactly those that it requests.
+// Without it the pod may use every CPU of the node, like its neighbours: guests would be pinned to the same CPUs.
+func (p *Pod) dedicated(vmi *v1.VirtualMachineInstance) ([]int, field.ErrorList) {
+	requested := pod.DedicatedCPUs(vmi)
+	switch {
+	case requested == 0:
+		return nil, nil
+	case int64(len(p.CPUs)) != requested:
+		return nil, field.ErrorList{field.Invalid(field.NewPath("spec", "domain", "cpu", "dedicatedCpuPlacement"), true, fmt.Sprintf(
+			"the pod requests %d CPUs for itself, and may use %d: the kubelet of this node needs the static CPU manager (cpuManagerPolicy: static); "+
+				"select nodes that have it", requested, len(p.CPUs)))}
 	}
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongDevices)
+	return p.CPUs, nil
 }
 
 // state returns the paths of EFI variables and of TPM state. Persistent ones are in pod.State, which outlives the pod; an error says that the pod lacks it.

@@ -249,7 +249,7 @@ func TestPodState(t *testing.T) {
 	vmi.UID = "1d9c2f0e-0000-4000-8000-000000000001"
 	vmi.Spec.Domain.Firmware = &v1.Firmware{Bootloader: &v1.Bootloader{EFI: &v1.EFI{Persistent: &yes}}}
 	vmi.Spec.Domain.Devices.TPM = &v1.TPMDevice{}
-	vmi.Spec.Domain.CPU = &v1.CPU{DedicatedCPUPlacement: true}
+	vmi.Spec.Domain.CPU = &v1.CPU{Cores: 2, DedicatedCPUPlacement: true}
 	_, errs := mounted(t, nil).Bind(t.Context(), vmi)
 	refused(t, "without the folder", "is not mounted", errs.ToAggregate())
 	if len(errs) != 1 || errs[0].Field != "spec.domain.firmware.bootloader.efi.persistent" {
@@ -264,4 +264,7 @@ func TestPodState(t *testing.T) {
 	if !cmp.Equal(bound.CPUs, p.CPUs) {
 		t.Errorf("dedicated CPUs are %v, want those of the pod", bound.CPUs)
 	}
+	p.CPUs = []int{0, 1, 2, 3} // no static CPU manager
+	_, errs = p.Bind(t.Context(), vmi)
+	refused(t, "with the node's CPUs", "spec.domain.cpu.dedicatedCpuPlacement", errs.ToAggregate())
 }

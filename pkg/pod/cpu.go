@@ -47,11 +47,22 @@ func (g guest) poolThreads() int64 {
 	return int64(*threads.SupplementalPoolThreadCount)
 }
 
+// DedicatedCPUs returns the number of CPUs that the pod of a VMI with dedicatedCpuPlacement requests: those of its vCPUs, of a supplemental pool of IO threads,
+// and of an isolated emulator. It returns 0 for another VMI.
+func DedicatedCPUs(vmi *v1.VirtualMachineInstance) int64 {
+	g := guest{Input: Input{VMI: vmi}, spec: &vmi.Spec}
+	if !g.dedicated() {
+		return 0
+	}
+	threads := g.vcpus() + g.poolThreads()
+	return threads + g.emulatorCPUs(threads)
+}
+
 // cpus sets requests and limits of CPUs. Those that the VMI sets stay, except with dedicated CPUs, whose number follows from the topology.
 func (g guest) cpus(r *corev1.ResourceRequirements) {
 	threads := g.vcpus() + g.poolThreads()
 	if g.dedicated() {
-		whole := *resource.NewQuantity(threads+g.emulatorCPUs(threads), resource.DecimalSI)
+		whole := *resource.NewQuantity(DedicatedCPUs(g.VMI), resource.DecimalSI)
 		r.Requests[corev1.ResourceCPU], r.Limits[corev1.ResourceCPU] = whole, whole
 		return
 	}

@@ -107,7 +107,10 @@ func inPods(settings pods.Settings) runtime {
 			}
 		}
 		allocate(dir)
-		launcher := &bind.Pod{Root: dir, Network: pods.Passt, CPUs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, Getenv: plugged}
+		launcher := &bind.Pod{Root: dir, Network: pods.Passt, Getenv: plugged}
+		for cpu := range pods.DedicatedCPUs(vmi) { // kubelet gives what the pod requests
+			launcher.CPUs = append(launcher.CPUs, int(cpu))
+		}
 		return launcher.Bind(context.Background(), vmi)
 	}}
 }
@@ -186,7 +189,15 @@ func onMachine(images []string) runtime {
 				disk.Path = filepath.Join(root, disk.Path)
 			}
 		}
-		return launcher.Bind(context.Background(), own, nil)
+		bound, errs := launcher.Bind(context.Background(), own, nil)
+		if pods.DedicatedCPUs(vmi) > 0 { // the launcher gives all that no other domain has
+			for _, node := range backend.Assumed(vmi.Spec.Architecture).NUMA {
+				for _, cpu := range node.CPUs {
+					bound.CPUs = append(bound.CPUs, cpu.ID)
+				}
+			}
+		}
+		return bound, errs
 	}}
 }
 
