@@ -62,7 +62,10 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "the-cluster"}}, node("n1"), node("n2"))
 	c.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
-		WithStatusSubresource(&v1.VirtualMachineInstance{}, &corev1.Pod{}, &v1alpha1.GuestPod{}, &v1alpha1.GuestHardware{}).Build()
+		WithStatusSubresource(&v1.VirtualMachineInstance{}, &corev1.Pod{}, &v1alpha1.GuestPod{}, &v1alpha1.GuestHardware{}).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(event client.Object) []string {
+			return []string{string(event.(*corev1.Event).InvolvedObject.UID)}
+		}).Build()
 	c.restart()
 	return c
 }

@@ -97,6 +97,8 @@ func ofHardware(reason string) bool {
 func (s seen) hindrance(refusal *condition.Cause, now time.Time) (*condition.Cause, time.Duration) {
 	why, after := waiting(s.pod, now)
 	switch {
+	case why != nil && why.Reason == v1alpha1.ReasonPodStarting && s.mountFailure != "":
+		return &condition.Cause{Reason: why.Reason, Message: s.mountFailure}, after
 	case why != nil:
 		return why, after
 	case refusal != nil:

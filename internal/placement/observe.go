@@ -22,6 +22,8 @@ type seen struct {
 	guest *v1alpha1.GuestPod
 	// nodeOut reports that the node of the pod is out of service: its administrator says that it runs nothing, and it does not answer.
 	nodeOut bool
+	// mountFailure is the event that says why the pod has no container; empty for a pod that has one, or that kubelet may still start.
+	mountFailure string
 }
 
 func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (s seen, err error) {

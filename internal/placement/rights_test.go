@@ -22,8 +22,8 @@ import (
 // resources are the groups and resources of the objects that the controller asks for.
 var resources = map[string]string{
 	"*v1.Pod": " pods", "*v1.ServiceAccount": " serviceaccounts", "*v1.PersistentVolumeClaim": " persistentvolumeclaims",
-	"*v1.ResourceQuotaList": " resourcequotas",
-	"*v1.Role":              "rbac.authorization.k8s.io roles", "*v1.RoleBinding": "rbac.authorization.k8s.io rolebindings",
+	"*v1.ResourceQuotaList": " resourcequotas", "*v1.EventList": " events",
+	"*v1.Role": "rbac.authorization.k8s.io roles", "*v1.RoleBinding": "rbac.authorization.k8s.io rolebindings",
 	"*v1alpha1.GuestPod": "kilnvm.io guestpods", "*v1alpha1.GuestHardware": "kilnvm.io guesthardwares",
 	"*v1.VirtualMachineInstance": "kubevirt.io virtualmachineinstances",
 }

@@ -26,6 +26,10 @@ const podInterface = "eth0"
 // at a bounded rate.
 func (c *Controller) report(ctx context.Context, s seen, o *outcome) error {
 	reported := s.vmi.DeepCopy()
+	if s.startsLate(c.Now()) {
+		s.mountFailure = c.mountFailure(ctx, s.pod)
+		o.again(mountInterval)
+	}
 	o.again(s.follow(reported, o.refusal, c.Now()))
 	if equality.Semantic.DeepEqual(s.vmi.Status, reported.Status) {
 		return nil

@@ -26,7 +26,7 @@ var waitingReasons = map[string]string{
 }
 
 // waiting returns why the container of a pod does not run, in the words of scheduler and kubelet; nil if it runs or is about to. It also returns the time
-// after which that may be worth a condition. Volumes that cannot be mounted are in events alone, which are not watched.
+// after which that may be worth a condition. Why volumes cannot be mounted is in events alone, see mountFailure.
 func waiting(pod *corev1.Pod, now time.Time) (*condition.Cause, time.Duration) {
 	scheduled := podCondition(pod, corev1.PodScheduled)
 	if pod.Spec.NodeName == "" {
@@ -58,8 +58,17 @@ func waiting(pod *corev1.Pod, now time.Time) (*condition.Cause, time.Duration) {
 		return nil, min(left, quietStart) // a clock that is behind must not make it longer
 	}
 	return &condition.Cause{Reason: v1alpha1.ReasonPodStarting, Message: fmt.Sprintf(
-		"kubelet has not started the container for more than %s (%s): what cannot be mounted is in the events of the pod alone: kubectl describe pod -n %s %s",
+		"kubelet has not started the container for more than %s (%s): kubectl describe pod -n %s %s",
 		quietStart, state, pod.Namespace, pod.Name)}, 0
+}
+
+// startsLate reports whether kubelet has not started the container of the pod for quietStart, and its status does not say why.
+func (s seen) startsLate(now time.Time) bool {
+	if s.pod == nil || !recorded(s.vmi, s.pod.UID) {
+		return false
+	}
+	why, _ := waiting(s.pod, now)
+	return why != nil && why.Reason == v1alpha1.ReasonPodStarting
 }
 
 // containerOf returns the status of the only container of a pod, nil before kubelet has written it.
