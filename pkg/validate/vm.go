@@ -91,12 +91,23 @@ func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
 	if strategy := vm.Spec.RunStrategy; strategy != nil && idle[*strategy] != "" {
 		warnings = append(warnings, fmt.Sprintf("runStrategy '%s': %s; use 'Always' to start the VM, 'Halted' to stop it", *strategy, idle[*strategy]))
 	}
+	if len(vm.Spec.DataVolumeTemplates) > 0 {
+		warnings = append(warnings, "dataVolumeTemplates: Kiln creates no DataVolumes; create them beside the VM, which waits for their claims")
+	}
+	if strategy := vm.Spec.UpdateVolumesStrategy; strategy != nil && *strategy == v1.UpdateVolumesStrategyMigration {
+		warnings = append(warnings, "updateVolumesStrategy 'Migration': live migration is not served; changed volumes apply at the next start")
+	}
+	if template := vm.Spec.Template; template != nil {
+		if eviction := template.Spec.EvictionStrategy; eviction != nil && *eviction != v1.EvictionStrategyNone {
+			warnings = append(warnings, fmt.Sprintf("evictionStrategy '%s': live migration is not served; a drain shuts the guest down", short(string(*eviction))))
+		}
+	}
 	return warnings
 }
 
 // idle are run strategies by which a VM is neither started nor stopped, with the reason. The API accepts them.
 var idle = map[v1.VirtualMachineRunStrategy]string{
-	v1.RunStrategyManual:         "start and stop requests are not served yet",
+	v1.RunStrategyManual:         "subresources start and stop are not served",
 	v1.RunStrategyWaitAsReceiver: "live migration is not served",
 }
 

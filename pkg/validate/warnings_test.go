@@ -95,6 +95,11 @@ func TestVMWarnings(t *testing.T) {
 		{"neither field", "spec: {runStrategy: null}", nil},
 		{"the field of old", "spec: {running: true, runStrategy: null}", []string{"spec.running"}},
 		{"a strategy that nobody serves", "spec: {runStrategy: Manual}", []string{"'Manual'"}},
+		{"volumes that nobody makes", "spec: {dataVolumeTemplates: [{metadata: {name: a}}]}", []string{"no DataVolumes"}},
+		{"volumes replaced at the next start", "spec: {updateVolumesStrategy: Replacement}", nil},
+		{"volumes migrated", "spec: {updateVolumesStrategy: Migration}", []string{"'Migration'"}},
+		{"no migration", "spec: {template: {spec: {evictionStrategy: None}}}", nil},
+		{"migration", "spec: {template: {spec: {evictionStrategy: LiveMigrateIfPossible}}}", []string{"'LiveMigrateIfPossible'"}},
 		{"both", "spec: {running: true, runStrategy: WaitAsReceiver}", []string{"spec.running", "'WaitAsReceiver'"}},
 	} {
 		t.Run(c.why, func(t *testing.T) { c.check(t, validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object))) })

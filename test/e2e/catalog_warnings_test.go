@@ -11,7 +11,7 @@ func TestWarningsOfAdmissionArePrinted(t *testing.T) {
 	c := newCatalog(t)
 	preference := fmt.Sprintf("apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterPreference\n"+
 		"metadata: {name: %s, labels: {test: %s}}\nspec: {firmware: {preferredUseEfi: true}}\n", c.of("old"), c.name)
-	const efi, manual = "Warning: spec.firmware.preferredUseEfi is deprecated", "Warning: runStrategy 'Manual': start and stop requests are not served yet"
+	const efi, manual = "Warning: spec.firmware.preferredUseEfi is deprecated", "Warning: runStrategy 'Manual': subresources start and stop are not served"
 	for _, flags := range [][]string{{"--dry-run"}, nil} {
 		if got := c.must(c.install(c.file("1.0.0", preference), flags...)); strings.Count(got.stderr, efi) != 1 {
 			t.Errorf("install %v: want '%s' once:\n%s", flags, efi, got.stderr)

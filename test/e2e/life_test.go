@@ -157,7 +157,7 @@ func TestGenerationOfTheGuest(t *testing.T) {
 // TestIdleStrategiesWarn: a run strategy that nothing can serve brings a warning that says what to do.
 func TestIdleStrategiesWarn(t *testing.T) {
 	s := newSpace(t)
-	const want = "Warning: runStrategy 'Manual': start and stop requests are not served yet; use 'Always' to start the VM"
+	const want = "Warning: runStrategy 'Manual': subresources start and stop are not served; use 'Always' to start the VM"
 	created := s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: Manual"), "create", "-f", "-"))
 	edited := s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"hostname":"other"}}}}`))
 	for what, said := range map[string]answer{"create": created, "edit": edited} {

@@ -132,6 +132,7 @@ func TestRuntimes(t *testing.T) {
 	}
 	counts := count(t, "VirtualMachineInstance", "pod", installed) + count(t, "VirtualMachineInstance", "node", bare) +
 		count(t, "VirtualMachineInstance", "kubevirt", other)
+	counts += vmRows(t, &rows)
 	profiles := profileRows(t, &rows)
 	if !t.Failed() {
 		golden.Compare(t, "../../docs/reference/runtimes.md", strings.ReplaceAll(runtimesHead, "'", "`")+counts+profiles+rows.String())
