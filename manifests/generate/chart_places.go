@@ -48,6 +48,8 @@ var places = slices.Concat(
 		{deployments, "kiln-controller", pod + "containers/0/env/2/value", "{{ .Values.runtime }}"},
 		{deployments, "kiln-controller", pod + "containers/0/env/3/value", `{{ include "kiln.launcher-image" . | quote }}`},
 		{deployments, "kiln-controller", pod + "containers/0/env/4/value", "{{ .Values.launcher.network }}"},
+		{deployments, "kiln-controller", pod + "containers/0/env/5/value", "{{ .Values.launcher.taps | quote }}"},
+		{deployments, "kiln-controller", pod + "containers/0/env/6/value", "{{ .Values.launcher.lockedMemory | quote }}"},
 		{deployments, "kiln-controller", pod + "containers/0/args/-", with(".Values.launcher.image.pullSecrets",
 			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")},
 		{deployments, "kiln-webhook", pod + "volumes/0/projected/sources/0/secret/name", `{{ include "kiln.secret" . | quote }}`},

@@ -59,12 +59,15 @@ func TestChartIsTheManifests(t *testing.T) {
 		},
 		{
 			"the pods of guests", "launcher.image.repository=registry.example.org/launcher,launcher.image.tag=v1,launcher.network=slirp," +
+				"launcher.taps=true,launcher.lockedMemory=true," +
 				"launcher.image.pullSecrets[0].name=one,launcher.image.pullSecrets[1].name=two",
 			rotation + "images: [{name: kiln-launcher, newName: registry.example.org/launcher, newTag: v1}]\n" +
 				"patches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: '--launcher-pull-secrets=one,two'}\n" +
 				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: registry.example.org/launcher:v1}\n" +
-				"    - {op: replace, path: /spec/template/spec/containers/0/env/4/value, value: slirp}\n",
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/4/value, value: slirp}\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/5/value, value: 'true'}\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/6/value, value: 'true'}\n",
 		},
 		{
 			"what a Deployment of the webhook may have besides",
