@@ -128,9 +128,14 @@ func (c *Controller) claims(ctx context.Context, vmi *v1.VirtualMachineInstance)
 		if err != nil {
 			return nil, fmt.Errorf("reading PersistentVolumeClaim '%s': %w", name, err)
 		}
-		if found != nil {
-			claims[name] = claimOf(found)
+		if found == nil {
+			continue
 		}
+		claim := claimOf(found)
+		if claim.Filling, err = c.filling(ctx, found); err != nil {
+			return nil, err
+		}
+		claims[name] = claim
 	}
 	return claims, nil
 }

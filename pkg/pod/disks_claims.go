@@ -50,6 +50,11 @@ func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 	if !exists {
 		return notFound(c.at, c.name)
 	}
+	if claim.Filling != "" {
+		err := field.NotFound(c.at, c.name)
+		err.Detail = claim.Filling
+		return err
+	}
 	readOnly := c.readOnly || claim.ReadOnly
 	volume := corev1.Volume{Name: volumeName("volume", v.Name), VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.name, ReadOnly: readOnly}}}

@@ -34,6 +34,8 @@ type Claim struct {
 	Block bool
 	// ReadOnly is true if no access mode of the claim allows writing.
 	ReadOnly bool
+	// Filling says what fills the claim, in words for the user; empty if it has its content. A guest must not boot from a disk that is half written.
+	Filling string
 	// Info is for status.volumeStatus of the VMI, where the launcher reads how large a new disk is to be.
 	Info v1.PersistentVolumeClaimInfo
 }
@@ -106,7 +108,7 @@ type guest struct {
 }
 
 // Of returns the pod of a VMI. The errors are fields that would make the guest wrong in a pod, each with the reason. An error of type
-// ErrorTypeNotFound is a claim that does not exist yet: all else being well, the pod can be made as soon as it does.
+// ErrorTypeNotFound is a claim that does not exist yet, or that is being filled: all else being well, the pod can be made as soon as it has its content.
 func Of(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
 	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)
