@@ -61,11 +61,15 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 		return openMount(p.at(pod.Kernel), fmt.Sprintf("image '%s'", image))
 	})
 	firmware, wrongFirmware := firmwareFiles(ctx, vmi, folder)
+	key, wrongKey := p.tpmKey(vmi.Spec.Domain.Devices.TPM)
+	if key != nil {
+		values[backend.TPM] = func() ([]byte, error) { return key, nil }
+	}
 	tables, wrongTables := p.acpiTables(vmi.Spec.Domain.Firmware)
 	devices, wrongDevices := p.hostDevices(vmi)
 	bound := Bound{folder: folder, values: values, Bindings: backend.Bindings{
 		Volumes: volumes, NICs: nics, HostDevs: devices, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
-		NVRAM: nvram, TPMState: tpm,
+		NVRAM: nvram, TPMState: tpm, TPMEncrypted: key != nil,
 		VNC: filepath.Join(folder, "vnc.sock"), Serial: filepath.Join(folder, "serial.sock"),
 		Channels: map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
 	}}
@@ -75,7 +79,7 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.DedicatedCPUPlacement {
 		bound.CPUs = p.CPUs
 	}
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongDevices)
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongKey, wrongDevices)
 }
 
 // state returns the paths of EFI variables and of TPM state. Persistent ones are in pod.State, which outlives the pod; an error says that the pod lacks it.
