@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -31,11 +32,15 @@ func TestPlacement(t *testing.T) {
 		"create", "-f", "-")
 	p.kubectl(t, `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"kilnvm.io/passt": "true"}}}`, "create", "-f", "-")
 	dir := t.TempDir()
+	configuration := filepath.Join(dir, "kubevirt.yaml")
+	if err := os.WriteFile(configuration, []byte("{vmStateStorageClass: state}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := cluster.Build(t.Context(), "..", dir, "controller"); err != nil {
 		t.Fatal(err)
 	}
 	startProcess(t, filepath.Join(dir, "controller"), "--kubeconfig", p.Users[controllerAccount], "--health-probe-bind-address", "0",
-		"--namespace", "kiln-system", "--launcher-image", "registry.example.org/kiln-launcher:v1")
+		"--namespace", "kiln-system", "--launcher-image", "registry.example.org/kiln-launcher:v1", "--config", configuration)
 
 	p.kubectl(t, placedGuest, "create", "-f", "-")
 	p.vmiIs(t, "Scheduling")
@@ -66,6 +71,7 @@ func TestPlacement(t *testing.T) {
 	for _, left := range []string{"pod/guest-a", "serviceaccount/guest-a", "role/guest-a", "rolebinding/guest-a", "guestpod/a", "guesthardware/a"} {
 		p.kubectl(t, "", "wait", "--for=delete", left, "-n", "team", "--timeout=60s")
 	}
+	t.Run("the state of a TPM has a key", func(t *testing.T) { keyedState(t, p) })
 }
 
 // said reads an object by a JSONPath; empty if it does not exist.

@@ -24,6 +24,9 @@ const (
 	AnnotationProfileLabels = Prefix + "profile-labels"
 	// AnnotationInference is on VMs. It records which volume sources admission was allowed to read for inferFromVolume.
 	AnnotationInference = Prefix + "inference"
+	// AnnotationTPMKey is on the claims for EFI variables and TPM state that Kiln makes. Its value is the name of the Secret with the key of the TPM's
+	// state. Without it the state is not encrypted.
+	AnnotationTPMKey = Prefix + "tpm-key"
 	// AnnotationUnusedSince is on ControllerRevisions. Its value is the RFC 3339 time at which the collector first saw no reference.
 	AnnotationUnusedSince = Prefix + "unused-since"
 	// AnnotationReplacedBy is on instancetypes and preferences. Its value is the name of the object of the same kind and namespace that new VMs are

@@ -61,11 +61,15 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 		return openMount(p.at(pod.Kernel), fmt.Sprintf("image '%s'", image))
 	})
 	firmware, wrongFirmware := firmwareFiles(ctx, vmi, folder)
+	key, wrongKey := p.tpmKey(vmi.Spec.Domain.Devices.TPM)
+	if key != nil {
+		values[backend.TPM] = func() ([]byte, error) { return key, nil }
+	}
 	tables, wrongTables := p.acpiTables(vmi.Spec.Domain.Firmware)
 	devices, wrongDevices := p.hostDevices(vmi)
 	bound := Bound{folder: folder, values: values, Bindings: backend.Bindings{
 		Volumes: volumes, NICs: nics, HostDevs: devices, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
-		NVRAM: nvram, TPMState: tpm,
+		NVRAM: nvram, TPMState: tpm, TPMEncrypted: key != nil,
 		VNC: filepath.Join(folder, "vnc.sock"), Serial: filepath.Join(folder, "serial.sock"),
 		Channels: map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
 	}}
@@ -74,7 +78,7 @@ func (p *Pod) bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (Bound, 
 	}
 	var wrongCPUs field.ErrorList
 	bound.CPUs, wrongCPUs = p.dedicated(vmi)
-	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongDevices, wrongCPUs)
+	return bound, slices.Concat(wrongVolumes, wrongNICs, wrongBoot, wrongFirmware, wrongTables, wrongState, wrongKey, wrongDevices, wrongCPUs)
 }
 
 // dedicated returns the CPUs of a VMI with dedicatedCpuPlacement, none for another. Kubelet's static CPU manager gives the pod exactly those that it requests.

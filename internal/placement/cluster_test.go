@@ -13,8 +13,10 @@ import (
 	"github.com/kilnvm/kiln/test/slimmed"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
@@ -100,10 +102,23 @@ func (c *cluster) create(ctx context.Context, to client.WithWatch, object client
 			return err
 		}
 	}
+	if of := (&client.CreateOptions{}).ApplyOptions(options); len(of.DryRun) > 0 {
+		return c.dryRun(ctx, object)
+	}
 	c.created++
 	object.SetUID(types.UID(fmt.Sprintf("%08d-bbbb", c.created)))
 	object.SetCreationTimestamp(metav1.NewTime(c.now))
 	return c.wrote("create", object, to.Create(ctx, object, options...))
+}
+
+// dryRun is what the API server does, and the tracker does not: it knows the name.
+func (c *cluster) dryRun(ctx context.Context, object client.Object) error {
+	found := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type
+	err := c.Get(ctx, client.ObjectKeyFromObject(object), found)
+	if err == nil {
+		return apierrors.NewAlreadyExists(schema.GroupResource{}, object.GetName())
+	}
+	return client.IgnoreNotFound(err)
 }
 
 func (c *cluster) patch(ctx context.Context, to client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {

@@ -153,26 +153,6 @@ func TestVolumeStatus(t *testing.T) {
 	}
 }
 
-// TestStateThatOutlivesAPod: the claim is made before the pod, and is the VM's.
-func TestStateThatOutlivesAPod(t *testing.T) {
-	vmi := guestless()
-	vmi.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: new(true)}
-	on := newCluster(t, vmi)
-	on.step()
-	on.refusedFor("no storage class", v1alpha1.ReasonNotPlaceable, "vmStateStorageClass")
-	on.now = on.now.Add(longestInterval)
-	on.controller.Configuration = func() config.Cluster {
-		now := config.Default()
-		now.Pods.StateClass = "fast"
-		return now
-	}
-	on.step()
-	claim := read(on, client.ObjectKey{Namespace: "team", Name: pod.StateName("a")}, &corev1.PersistentVolumeClaim{})
-	if claim == nil || *claim.Spec.StorageClassName != "fast" || claim.OwnerReferences[0].UID != "vm" || on.pod() == nil {
-		t.Fatalf("the claim is %+v, pod %v", claim, on.pod() != nil)
-	}
-}
-
 // TestBareVMI: a VMI without a VM gets the finalizer, and a MAC address by its UID, which is also that of the record.
 func TestBareVMI(t *testing.T) {
 	vmi := guestless()

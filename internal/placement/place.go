@@ -33,13 +33,13 @@ func (c *Controller) place(ctx context.Context, s seen) (*condition.Cause, error
 	if err != nil {
 		return nil, err
 	}
-	made, errs := pod.Of(in)
-	if len(errs) > 0 {
+	if _, errs := pod.Of(in); len(errs) > 0 { // before anything is made for it
 		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: condition.Mistakes(errs)}, nil
 	}
-	if why, err := c.provide(ctx, in); err != nil || why != nil {
+	if why, err := c.provide(ctx, &in); err != nil || why != nil {
 		return why, err
 	}
+	made, _ := pod.Of(in)
 	if err := c.Live.Create(ctx, made.Pod); apierrors.IsAlreadyExists(err) {
 		return c.occupied(ctx, made.Pod, vmi)
 	} else if refused(err) {

@@ -18,19 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What a pod needs besides itself: an account with the few rights of a launcher, and a claim for state that outlives the pod.
+// What a pod needs besides itself: an account with the few rights of a launcher, and state that outlives the pod.
 
-// provide makes it. It returns a refusal if somebody else has one of the names.
-func (c *Controller) provide(ctx context.Context, in pod.Input) (*condition.Cause, error) {
-	if claim := pod.StateClaim(in); claim != nil {
-		err := c.Live.Create(ctx, claim)
-		switch {
-		case apierrors.IsAlreadyExists(err): // of an earlier boot, or from a backup, which knows no UIDs
-		case refused(err):
-			return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
-		case err != nil:
-			return nil, fmt.Errorf("creating the claim for the state of the guest: %w", err)
-		}
+// provide makes it, and completes the input by the key of the state. It returns a refusal if somebody else has one of the names.
+func (c *Controller) provide(ctx context.Context, in *pod.Input) (why *condition.Cause, err error) {
+	if in.KeySecret, why, err = c.state(ctx, *in); err != nil || why != nil {
+		return why, err
 	}
 	for _, needed := range rights(in.VMI) {
 		if why, err := c.ensure(ctx, needed, in.VMI); err != nil || why != nil {

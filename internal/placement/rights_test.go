@@ -22,7 +22,7 @@ import (
 // resources are the groups and resources of the objects that the controller asks for.
 var resources = map[string]string{
 	"*v1.Pod": " pods", "*v1.ServiceAccount": " serviceaccounts", "*v1.PersistentVolumeClaim": " persistentvolumeclaims",
-	"*v1.ResourceQuotaList": " resourcequotas", "*v1.EventList": " events",
+	"*v1.ResourceQuotaList": " resourcequotas", "*v1.EventList": " events", "*v1.Secret": " secrets",
 	"*v1.Role": "rbac.authorization.k8s.io roles", "*v1.RoleBinding": "rbac.authorization.k8s.io rolebindings",
 	"*v1alpha1.GuestPod": "kilnvm.io guestpods", "*v1alpha1.GuestHardware": "kilnvm.io guesthardwares",
 	"*v1.VirtualMachineInstance": "kubevirt.io virtualmachineinstances",
@@ -107,7 +107,7 @@ func TestRightsOfTheController(t *testing.T) {
 			t.Errorf("manifests/rbac/controller.yaml does not grant '%s'", right)
 		}
 	}
-	kinds := []string{"pods", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas"}
+	kinds := []string{"pods", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas", "secrets"}
 	for right := range granted {
 		if resource := right[strings.LastIndex(right, " ")+1:]; slices.Contains(kinds, resource) && !used[right] && needless[right] == "" {
 			t.Errorf("nothing needs the right to '%s'", right)

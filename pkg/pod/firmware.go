@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,14 +45,13 @@ func StateClaim(in Input) *corev1.PersistentVolumeClaim {
 	if !g.keepsVariables() && !g.keepsTPM() || in.StateClass == "" {
 		return nil
 	}
-	owner := metav1.NewControllerRef(in.VMI, v1.VirtualMachineInstanceGroupVersionKind)
-	if vm := metav1.GetControllerOf(in.VMI); vm != nil {
-		owner = vm
+	meta := stateMeta(in.VMI, StateName(in.VMI.Name))
+	if g.encryptsTPM() {
+		meta.Annotations = map[string]string{v1alpha1.AnnotationTPMKey: in.KeySecret}
 	}
 	mode, class := corev1.PersistentVolumeFilesystem, in.StateClass
 	return &corev1.PersistentVolumeClaim{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-		ObjectMeta: metav1.ObjectMeta{Name: StateName(in.VMI.Name), Namespace: in.VMI.Namespace, OwnerReferences: []metav1.OwnerReference{*owner}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: meta,
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeMode: &mode,
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: stateSize}},
@@ -59,18 +59,36 @@ func StateClaim(in Input) *corev1.PersistentVolumeClaim {
 	}
 }
 
+// stateMeta is that of what belongs to the VM, or to a VMI without one.
+func stateMeta(vmi *v1.VirtualMachineInstance, name string) metav1.ObjectMeta {
+	owner := metav1.NewControllerRef(vmi, v1.VirtualMachineInstanceGroupVersionKind)
+	if vm := metav1.GetControllerOf(vmi); vm != nil {
+		owner = vm
+	}
+	return metav1.ObjectMeta{Name: name, Namespace: vmi.Namespace, OwnerReferences: []metav1.OwnerReference{*owner}}
+}
+
 // stateSize is KubeVirt's.
 var stateSize = resource.MustParse("10Mi")
 
 // StateName returns the name of the claim for what outlives the pods of a VM.
-func StateName(vm string) string { return fitting("guest-state-"+vm, longestName) }
+func StateName(vm string) string { return fitting(statePrefix+vm, longestName) }
 
-// state mounts the claim.
+const statePrefix = namePrefix + "state-"
+
+// state mounts the claim, and the key of a TPM's state.
 func (g guest) state(m *mounted) {
 	if g.keepsVariables() || g.keepsTPM() {
 		m.mount(corev1.Volume{Name: "state", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: StateName(g.VMI.Name)},
 		}}, corev1.VolumeMount{MountPath: State})
+	}
+	if g.encryptsTPM() {
+		// kubelet gives the file to fsGroup, which may read it too. Without items the launcher says what is wrong with a Secret of other data; with
+		// items kubelet would, in events alone.
+		m.mount(corev1.Volume{Name: "key", VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: g.KeySecret, DefaultMode: new(int32(0o400))},
+		}}, corev1.VolumeMount{MountPath: Key, ReadOnly: true})
 	}
 }
 

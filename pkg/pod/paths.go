@@ -10,6 +10,8 @@ const (
 	Temporary = "/tmp"
 	// State is the folder of what outlives the pod: EFI variables, TPM state. It is mounted only if the VMI needs it.
 	State = "/var/lib/kiln/state"
+	// Key is the folder of the Secret with the key of the TPM's state. It is mounted only if the state is encrypted.
+	Key = "/var/lib/kiln/key"
 	// volumes has a folder for each volume that is mounted, devices a block device for each claim with volumeMode Block.
 	volumes, devices = "/volumes", "/dev/volumes"
 	// Kernel is the image of firmware.kernelBoot.
@@ -20,6 +22,9 @@ const (
 
 // DiskFile is the file that a claim with a file system has the disk in, as in KubeVirt.
 const DiskFile = "disk.img"
+
+// KeyFile is the file in Key, and so the key of the Secret's data.
+const KeyFile = "key"
 
 // VolumePath returns the folder in which a volume of the VMI is mounted: the file system of a claim, the tree of an image, the files of a ConfigMap,
 // Secret, serviceAccount or downwardAPI volume.

@@ -33,11 +33,14 @@ func fitting(name string, most int) string {
 	if len(name) < kept {
 		return name
 	}
-	sum := sha256.Sum256([]byte(name))
-	digest := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:digestLength])
 	cut := name[:kept]
 	if strings.HasSuffix(cut, ".") { // a label of a DNS name begins with a letter or a digit, not with the hyphen that follows
 		cut = cut[:kept-1] + "-"
 	}
-	return cut + "-" + digest
+	return cut + "-" + digestOf(name)
+}
+
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:digestLength])
 }

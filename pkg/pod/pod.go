@@ -25,6 +25,8 @@ type Input struct {
 	// LimitsDemanded are the resources (cpu, memory) of which a ResourceQuota of the VMI's namespace demands limits. A VMI that sets none gets KubeVirt's:
 	// its vCPUs, and twice its memory request.
 	LimitsDemanded []corev1.ResourceName
+	// KeySecret is the Secret with the key of the TPM's state, as the claim for state names it. Empty leaves the state unencrypted.
+	KeySecret string
 	Settings
 }
 
@@ -97,6 +99,8 @@ const (
 	EnvPodUID    = "POD_UID"
 	EnvNode      = "NODE_NAME"
 	EnvVMI       = "VMI_NAME"
+	// EnvKeySecret names the Secret that is mounted at Key. It is not set if the TPM's state is not encrypted.
+	EnvKeySecret = "TPM_KEY_SECRET"
 )
 
 // guest is a VMI on its way into a pod. The VMI is a copy: parts of it become parts of the pod.
@@ -175,6 +179,9 @@ func (g guest) environment() []corev1.EnvVar {
 	} {
 		source := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: v.field}}
 		list = append(list, corev1.EnvVar{Name: v.name, ValueFrom: source})
+	}
+	if g.encryptsTPM() {
+		list = append(list, corev1.EnvVar{Name: EnvKeySecret, Value: g.KeySecret})
 	}
 	return list
 }

@@ -76,6 +76,7 @@ var unseen = map[string]string{
 	"kiln-controller: update kubevirt.io virtualmachineinstances/finalizers":           ownership,
 	"kiln-controller: patch kubevirt.io virtualmachineinstances":                       inPods,
 	"kiln-controller: create persistentvolumeclaims":                                   inPods,
+	"kiln-controller: create secrets":                                                  inPods,
 	"kiln-controller: get pods":                                                        inPods,
 	"kiln-controller: list pods":                                                       inPods,
 	"kiln-controller: watch pods":                                                      inPods,

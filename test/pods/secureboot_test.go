@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,10 +16,10 @@ import (
 // stateClass is vmStateStorageClass of the tests' configuration. Nothing provisions its volumes.
 const stateClass = "state"
 
-// stateVolume makes the volume of a VM's claim for state: a folder of the node.
-func (n *tenant) stateVolume(vm string) {
+// stateVolume makes the volume of a VM's claim for state: a folder of the node, which it returns.
+func (n *tenant) stateVolume(vm string) (folder string) {
 	n.Helper()
-	folder := filepath.Join(shared.Dir, n.namespace+"-state-"+vm)
+	folder = filepath.Join(shared.Dir, n.namespace+"-state-"+vm)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		n.Fatal(err)
 	}
@@ -41,15 +42,27 @@ spec:
   local: {path: %s}
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1]}]}]}}
 `, name, stateClass, n.namespace, vm, folder))
+	return folder
+}
+
+// encrypted reports whether swtpm has encrypted a state. Its files begin with two bytes of versions, two of the header's size and two of flags, big endian.
+// The lowest flag says that the content is encrypted (swtpm: BLOB_FLAG_ENCRYPTED).
+func encrypted(t *testing.T, file string) bool {
+	t.Helper()
+	state, err := os.ReadFile(file)
+	if err != nil || len(state) < 6 {
+		t.Fatalf("the state of the TPM has %d bytes: %v", len(state), err)
+	}
+	return binary.BigEndian.Uint16(state[4:])&1 == 1
 }
 
 // TestSecureBootKeepsItsState: over three pods, firmware enforces Secure Boot, a variable that the first guest wrote is there, and the TPM opens what it
-// sealed to the state of Secure Boot (PCR 7), and to nothing else. The claim for this state goes with the VM.
+// sealed to the state of Secure Boot (PCR 7), and to nothing else. The TPM's state is encrypted with the key of one Secret. Claim and Secret go with the VM.
 func TestSecureBootKeepsItsState(t *testing.T) {
 	nightly.Only(t)
 	n := newTenant(t, "secure")
 	n.fileClaim("data")
-	n.stateVolume("sealing")
+	folder := n.stateVolume("sealing")
 	var secret, hardware string
 	const kept = "jsonpath={.spec.hardware}"
 	for i, boot := range []string{"first", "second", "third"} {
@@ -77,7 +90,17 @@ func TestSecureBootKeepsItsState(t *testing.T) {
 	if now := n.kubectl("get", "guesthardware", "sealing", "-o", kept); now != hardware {
 		t.Errorf("the hardware differs in the third pod:\n%s\n%s", hardware, now)
 	}
+	if !encrypted(t, filepath.Join(folder, "tpm2", "tpm2-00.permall")) {
+		t.Error("the state of the TPM is not encrypted")
+	}
+	const annotated = `jsonpath={.metadata.annotations.kilnvm\.io/tpm-key}`
+	key := n.kubectl("get", "persistentvolumeclaim", "guest-state-sealing", "-o", annotated)
+	const ofKeys = "--field-selector=type=kilnvm.io/tpm-key"
+	if names := strings.TrimSpace(n.kubectl("get", "secrets", ofKeys, "-o", "name")); names != "secret/"+key {
+		t.Errorf("the claim names Secret '%s', and there are '%s'", key, names)
+	}
 	n.kubectl("delete", "vm", "sealing", "--timeout=180s")
 	n.gone("vm,vmi,pods,guestpods,guesthardwares")
 	n.gone("persistentvolumeclaims/guest-state-sealing")
+	n.gone("secrets/" + key)
 }

@@ -73,6 +73,30 @@ func TestNamesOnTheHost(t *testing.T) {
 	}
 }
 
+// TestKeyInAPod: a libvirt of an unprivileged user gets the key of a TPM that the pod has, also where a HostProfile names a secret of the node. The guest
+// sees the same TPM as without a key.
+func TestKeyInAPod(t *testing.T) {
+	t.Parallel()
+	var digests []string
+	for _, encrypted := range []bool{false, true} {
+		m := machine(t, "{architecture: amd64, domain: {cpu: {cores: 1}, memory: {guest: 1Gi}, devices: {tpm: {persistent: true}}}}")
+		policy, _ := backend.InSession(v1alpha1.HostPolicy{Security: &v1alpha1.SecurityPolicy{VTPMSecret: "5d307ca9-b3ef-428c-8861-06e72d69f223"}})
+		m.Policy, m.Bindings.TPMEncrypted = policy, encrypted
+		result, errs := render.Domain(m)
+		if len(errs) > 0 {
+			t.Fatal(errs.ToAggregate())
+		}
+		digests = append(digests, result.Record.Digest)
+		used, secrets := result.Documents.Domain.Devices.TPMs[0].Backend.Emulator.Encryption, result.Documents.Secrets
+		if encrypted != (used != nil && len(secrets) == 1 && secrets[0].Ref == backend.TPM && secrets[0].Document.UUID == used.Secret) {
+			t.Errorf("encrypted is %t: the domain has %v, the secrets are %v", encrypted, used, secrets)
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Error("the guest sees another machine")
+	}
+}
+
 // TestPlaceOfTPMState: a libvirt that can be told where the state lies is told; for an older one the host must know.
 func TestPlaceOfTPMState(t *testing.T) {
 	t.Parallel()

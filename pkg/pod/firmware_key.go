@@ -1,0 +1,44 @@
+package pod
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// The state of a persistent TPM is encrypted with a key in a Secret, which an annotation of the claim names. The name of the Secret ends in a digest of the
+// key. So nobody can take the name before, and a Secret that was replaced is found out, though Kiln's controller may read no Secret.
+
+// KeySecretType is the type of Secrets with a key of a TPM's state.
+const KeySecretType corev1.SecretType = v1alpha1.Prefix + "tpm-key"
+
+// NeedsKey reports whether a VMI has a TPM whose state outlives the pod.
+func NeedsKey(in Input) bool { return guest{Input: in, spec: &in.VMI.Spec}.keepsTPM() }
+
+// encryptsTPM reports whether the pod gets a key.
+func (g guest) encryptsTPM() bool { return g.keepsTPM() && g.KeySecret != "" }
+
+// KeySecret returns the Secret of a key. It has the owner of the claim for state, with which it goes.
+func KeySecret(in Input, key string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: stateMeta(in.VMI, StateName(in.VMI.Name)+"-"+digestOf(key)),
+		Type:       KeySecretType, Immutable: new(true), Data: map[string][]byte{KeyFile: []byte(key)},
+	}
+}
+
+// keySecretName is the form of the names that KeySecret gives.
+var keySecretName = regexp.MustCompile(`^` + statePrefix + `.+-[a-z2-7]{16}$`)
+
+// IsKeySecret reports whether a Secret may have this name and be one of KeySecret. Whoever may write the claim writes the name, and must not have the pod
+// mount any other Secret. The name of another VM may be in it: a claim can be copied.
+func IsKeySecret(name string) bool {
+	return keySecretName.MatchString(name) && len(validation.IsDNS1123Subdomain(name)) == 0
+}
+
+// HoldsKey reports whether a key is the one that the Secret of this name was made with.
+func HoldsKey(secret, key string) bool { return strings.HasSuffix(secret, "-"+digestOf(key)) }
