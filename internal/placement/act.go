@@ -130,6 +130,7 @@ func (c *Controller) finish(ctx context.Context, s seen) (o outcome, err error) 
 	ended := s.vmi.DeepCopy()
 	phase, why := s.end()
 	s.describe(ended)
+	followAgent(ended, nil)
 	condition.SetEnd(ended, phase, why)
 	if err := c.writeStatus(ctx, s.vmi, ended); err != nil {
 		return o, client.IgnoreNotFound(err)
