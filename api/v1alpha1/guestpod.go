@@ -55,6 +55,8 @@ type GuestPodStatus struct {
 	Domain *GuestDomain `json:"domain,omitempty"`
 	// refusal is why the launcher cannot start the domain; absent if nothing keeps it from that.
 	Refusal *GuestRefusal `json:"refusal,omitempty"`
+	// agent is what the guest agent says; absent while it does not answer.
+	Agent *GuestAgent `json:"agent,omitempty"`
 }
 
 // GuestFacts are what the guest sees of the host of its first boot. They are recorded then; later boots find them again.

@@ -47,7 +47,8 @@ func TestSlim(t *testing.T) {
 	status := v1.VirtualMachineInstanceStatus{Phase: v1.Running, NodeName: "node",
 		Conditions:                []v1.VirtualMachineInstanceCondition{{Type: v1.VirtualMachineInstanceReady}},
 		PhaseTransitionTimestamps: []v1.VirtualMachineInstancePhaseTransitionTimestamp{{Phase: v1.Running}},
-		Interfaces:                []v1.VirtualMachineInstanceNetworkInterface{{Name: "default"}}, ActivePods: map[types.UID]string{"pod": "node"}}
+		Interfaces:                []v1.VirtualMachineInstanceNetworkInterface{{Name: "default"}}, ActivePods: map[types.UID]string{"pod": "node"},
+		GuestOSInfo: v1.VirtualMachineInstanceGuestOSInfo{ID: "debian"}}
 	vm := &v1.VirtualMachine{ObjectMeta: meta(foreign), Spec: spec(), Status: v1.VirtualMachineStatus{Ready: true}}
 	vm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: meta(foreign), Spec: v1.VirtualMachineInstanceSpec{Hostname: "shop"}}
@@ -70,6 +71,8 @@ func TestSlim(t *testing.T) {
 	starts := waits.DeepCopy()
 	starts.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: "<domain/>", Digest: "d"}
 	wantStarts := &v1alpha1.GuestPod{Spec: v1alpha1.GuestPodSpec{Hardware: &v1alpha1.GuestPodHardware{Digest: "d"}}}
+	starts.Status.Agent = &v1alpha1.GuestAgent{OS: &v1alpha1.GuestOS{ID: "debian"}, Hostname: "shop", Interfaces: []v1alpha1.GuestInterface{{MAC: "m"}}}
+	wantStarts.Status.Agent = &v1alpha1.GuestAgent{OS: &v1alpha1.GuestOS{ID: "debian"}, Interfaces: []v1alpha1.GuestInterface{{MAC: "m"}}}
 	labelled := &metav1.PartialObjectMetadata{ObjectMeta: meta(foreign)}
 	for _, test := range []struct{ from, want any }{
 		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts},

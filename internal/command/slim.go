@@ -60,6 +60,7 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 		// What internal/placement compares with what it sees: a field that is missing here it would write again and again.
 		ActivePods: vmi.Status.ActivePods, Interfaces: vmi.Status.Interfaces, Machine: vmi.Status.Machine, QOSClass: vmi.Status.QOSClass,
 		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
+		GuestOSInfo: vmi.Status.GuestOSInfo,
 	}
 }
 
@@ -81,11 +82,14 @@ func slimNode(node *corev1.Node) {
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 }
 
-// slimGuestPod keeps that hardware is there, but not the domain, which is the largest part, nor the facts that it was made of.
+// slimGuestPod keeps that hardware is there, but not the domain, which is the largest part, nor the facts that it was made of. No status has the host name.
 func slimGuestPod(of *v1alpha1.GuestPod) {
 	of.ManagedFields, of.Annotations = nil, nil
 	if of.Spec.Hardware != nil {
 		of.Spec.Hardware.Frontend, of.Status.Facts = "", nil
+	}
+	if of.Status.Agent != nil {
+		of.Status.Agent.Hostname = ""
 	}
 }
 

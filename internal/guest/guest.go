@@ -28,12 +28,16 @@ type Guest struct {
 	Hypervisor Hypervisor
 	Machine    Machine
 	Channel    *Channel
+	// Agent is asked while the guest runs; nil if nobody asks it.
+	Agent Agent
 	// Daemon is run as long as the guest; nil if another process runs it.
 	Daemon *Daemon
 	// Serial gets what the guest writes to its serial console, as far as it reads it: a guest never waits for it.
 	Serial io.Writer
 	// Retry is the time to the next attempt of a refused start; 0 stands for 15 s.
 	Retry time.Duration
+	// AgentInterval is the time between two questions to a guest agent that answers; 0 stands for 30 s.
+	AgentInterval time.Duration
 }
 
 // Hypervisor is what a guest needs of the libvirt of its pod or machine. hypervisor.Libvirt implements it; tests use a fake.
@@ -48,6 +52,12 @@ type Hypervisor interface {
 	Start(ctx context.Context, guest hypervisor.Guest) error
 	Shutdown(ctx context.Context, owner hypervisor.Owner) error
 	Destroy(ctx context.Context, owner hypervisor.Owner) error
+}
+
+// Agent asks the guest agent. hypervisor.Libvirt implements it; tests use a fake.
+type Agent interface {
+	// AgentFacts asks the agent in the owner's guest, until ctx ends. The error says that it does not answer.
+	AgentFacts(ctx context.Context, owner hypervisor.Owner) (hypervisor.AgentFacts, error)
 }
 
 // Machine binds a VMI to its pod. bind.Pod implements it; tests of lives use a fake.
@@ -89,7 +99,7 @@ func (g *Guest) Run(ctx context.Context) error {
 	run.changed = changed
 	last := g.follow(ctx, run)
 	ctrl.LoggerFrom(ctx).Info("the guest has ended", "state", last.State, "reason", last.Reason, "message", last.Message)
-	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) { status.Domain, status.Refusal = &last, nil })
+	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) { status.Domain, status.Refusal, status.Agent = &last, nil, nil })
 	within, cancel := context.WithTimeout(life, flushLimit)
 	defer cancel()
 	if err := g.Channel.flush(within); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -18,8 +19,15 @@ const resyncInterval = time.Minute
 // follow reports the state of the domain until it has ended, and stops the guest when ctx ends. It returns the last state.
 func (g *Guest) follow(ctx context.Context, run run) v1alpha1.GuestDomain {
 	log, always := ctrl.LoggerFrom(ctx), context.WithoutCancel(ctx)
+	asking, end := context.WithCancel(ctx)
+	defer end()
+	var running atomic.Bool
+	if run.hasAgent && g.Agent != nil {
+		go g.watchAgent(asking, run, &running)
+	}
 	for wait := resyncInterval; run.status.Active(); {
 		now := domain(run.status)
+		running.Store(run.status.State == hypervisor.Running)
 		g.Channel.Report(func(status *v1alpha1.GuestPodStatus) { status.Domain, status.Refusal = &now, nil })
 		select {
 		case <-ctx.Done():

@@ -36,6 +36,9 @@ type run struct {
 	owner  hypervisor.Owner
 	grace  time.Duration
 	status hypervisor.Status
+	// macs are the addresses of the domain's network cards. hasAgent: it has the channel of the guest agent.
+	macs     []string
+	hasAgent bool
 	// changed is signalled when the state of the domain may have changed.
 	changed <-chan struct{}
 }
@@ -127,7 +130,9 @@ func (g *Guest) attempt(ctx context.Context) (run, error) {
 		return run{}, err
 	}
 	status, err := g.boot(ctx, domain)
-	return run{owner: domain.Owner, grace: Grace(vmi), status: status}, err
+	started := run{owner: domain.Owner, grace: Grace(vmi), status: status}
+	started.macs, started.hasAgent = domain.Agent()
+	return started, err
 }
 
 // host returns the facts of the node as far as the pod sees them.

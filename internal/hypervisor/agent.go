@@ -68,25 +68,34 @@ type agentCommand struct {
 
 // ask sends a command to the agent of a domain and reads its answer.
 func (l *Libvirt) ask(ctx context.Context, domain string, command agentCommand, answer any) error {
-	text, err := json.Marshal(command)
+	said, err := l.send(ctx, domain, command)
 	if err != nil {
 		return err
+	}
+	return decodeAnswer(said, answer)
+}
+
+// send sends a command to the agent of a domain and returns what it says: JSON of up to 4 MiB, which is libvirt's bound.
+func (l *Libvirt) send(ctx context.Context, domain string, command agentCommand) (said libvirt.OptString, err error) {
+	text, err := json.Marshal(command)
+	if err != nil {
+		return nil, err
 	}
 	seconds := int32(QueryDeadline / time.Second)
 	if end, bounded := ctx.Deadline(); bounded {
 		seconds = int32(max(1, min(time.Until(end), QueryDeadline)/time.Second)) //nolint:gosec // at most QueryDeadline
 	}
-	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
+	err = l.query(ctx, func(rpc *libvirt.Libvirt) error {
 		found, err := rpc.DomainLookupByName(domain)
 		if err != nil {
 			return err
 		}
-		said, err := rpc.QEMUDomainAgentCommand(found, string(text), seconds, 0)
-		if err != nil {
+		if said, err = rpc.QEMUDomainAgentCommand(found, string(text), seconds, 0); err != nil {
 			return fmt.Errorf("the guest agent does not answer '%s': %w", command.Execute, err)
 		}
-		return decodeAnswer(said, answer)
+		return nil
 	})
+	return said, err
 }
 
 // decodeAnswer reads the value of an answer's member 'return'.

@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -121,16 +122,33 @@ func (guest Guest) document(made inventory) (string, error) {
 	return domain.Marshal()
 }
 
-// Shutdown asks the guest to power off by ACPI, and returns before it has. A guest that boots or hangs ignores the request, so the caller repeats it.
-// A domain that is not active is no error.
+// shutdownByAgent bounds how long a shutdown waits for the guest agent.
+const shutdownByAgent = 5 * time.Second
+
+// Shutdown asks the guest to power off, by ACPI and then by its agent, and returns before it has. A guest that boots or hangs ignores the request, so the
+// caller repeats it. A domain that is not active is no error.
+//
+// virDomainShutdown without flags would ask the agent first, and ACPI when the agent has refused: an agent that hangs would keep the power button from a
+// guest that obeys it, for a minute.
 func (l *Libvirt) Shutdown(ctx context.Context, owner Owner) error {
-	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
-		domain, found, err := find(rpc, owner)
-		if err == nil && found {
-			err = rpc.DomainShutdown(domain)
+	asked := false
+	by := func(way libvirt.DomainShutdownFlagValues) func(*libvirt.Libvirt) error {
+		return func(rpc *libvirt.Libvirt) error {
+			domain, found, err := find(rpc, owner)
+			if err == nil && found {
+				err = rpc.DomainShutdownFlags(domain, way)
+				asked = err == nil
+			}
+			return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
 		}
-		return tolerate(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid)
-	})
+	}
+	if err := l.query(ctx, by(libvirt.DomainShutdownAcpiPowerBtn)); err != nil || !asked {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, shutdownByAgent)
+	defer cancel()
+	_ = l.query(within, by(libvirt.DomainShutdownGuestAgent)) // most guests have none, and the button is pressed
+	return nil
 }
 
 // Destroy ends the owner's domain at once. A domain that is not active is no error.

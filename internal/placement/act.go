@@ -133,6 +133,7 @@ func (c *Controller) finish(ctx context.Context, s seen) (o outcome, err error) 
 	if s.domain() != nil {
 		s.setRun(ended)
 	}
+	followAgent(ended, nil)
 	condition.SetEnd(ended, phase, why)
 	if err := c.writeStatus(ctx, s.vmi, ended); err != nil {
 		return o, client.IgnoreNotFound(err)

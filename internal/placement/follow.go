@@ -27,6 +27,7 @@ func (s seen) follow(vmi *v1.VirtualMachineInstance, refusal *condition.Cause, n
 	}
 	lost, after := s.nodeLost(now)
 	domain := s.domain()
+	followAgent(vmi, s.agent(domain, lost))
 	switch started := domain != nil || vmi.Status.Phase == v1.Running; {
 	case started:
 		condition.SetPhase(vmi, v1.Running)

@@ -95,28 +95,31 @@ func (s seen) describe(vmi *v1.VirtualMachineInstance) {
 	}
 }
 
-// interfaces returns status.interfaces of a VMI: its card on the pod network, with the MAC address of the record, else the one that stage 2 will give it.
-// By slirp the guest has not the addresses of the pod: nothing reaches it there.
-func interfaces(in pod.Input) []v1.VirtualMachineInstanceNetworkInterface {
-	network := slices.IndexFunc(in.VMI.Spec.Networks, func(n v1.Network) bool { return n.Pod != nil })
-	if network < 0 {
-		return nil
-	}
+// interfaces returns status.interfaces of a VMI: its cards, with the MAC addresses of the record, else those that stage 2 will give them. The one on the pod
+// network is the first, for the columns of 'kubectl get vmi'. By slirp the guest has not the addresses of the pod: nothing reaches it there.
+func interfaces(in pod.Input) (cards []v1.VirtualMachineInstanceNetworkInterface) {
 	vmi := in.VMI.DeepCopy()
 	if in.Record != nil {
 		identity.Recall(vmi, in.Record)
 	}
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
 	for _, nic := range vmi.Spec.Domain.Devices.Interfaces {
-		if nic.Name == vmi.Spec.Networks[network].Name {
-			card := v1.VirtualMachineInstanceNetworkInterface{Name: nic.Name, MAC: nic.MacAddress, InfoSource: "domain"}
-			if in.Network != pod.Slirp {
-				card.PodInterfaceName = podInterface
-			}
-			return []v1.VirtualMachineInstanceNetworkInterface{card}
+		i := slices.IndexFunc(vmi.Spec.Networks, func(n v1.Network) bool { return n.Name == nic.Name })
+		if i < 0 || nic.State == v1.InterfaceStateAbsent {
+			continue
 		}
+		network, card := vmi.Spec.Networks[i], v1.VirtualMachineInstanceNetworkInterface{Name: nic.Name, MAC: nic.MacAddress, InfoSource: infoDomain}
+		if network.Multus != nil && !network.Multus.Default {
+			card.PodInterfaceName = pod.PodInterface(network.Name)
+			cards = append(cards, card)
+			continue
+		}
+		if in.Network != pod.Slirp {
+			card.PodInterfaceName = podInterface
+		}
+		cards = slices.Insert(cards, 0, card)
 	}
-	return nil
+	return cards
 }
 
 // volumes returns status.volumeStatus of a VMI: its claims. Without it, the launcher makes a disk as large as the whole file system that the claim is on.
