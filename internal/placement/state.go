@@ -32,6 +32,9 @@ func (c *Controller) state(ctx context.Context, in pod.Input) (secret string, wh
 		return "", nil, fmt.Errorf("reading the claim for the state of the guest: %w", err)
 	case found == nil:
 		return c.newState(ctx, in)
+	case found.DeletionTimestamp != nil || ofEarlierOwner(found, claim):
+		// The garbage collector may be late, and pvc-protection keeps the claim until the pod before has gone. A pod would wait for it for ever, or lose it.
+		return "", nil, later(fmt.Sprintf("PersistentVolumeClaim '%s' of another guest is being deleted", claim.Name))
 	case !pod.NeedsKey(in) || found.Annotations[v1alpha1.AnnotationTPMKey] == "":
 		return "", nil, nil // without the annotation it was made by an earlier release, or for EFI variables alone
 	}
@@ -55,6 +58,13 @@ func (c *Controller) newState(ctx context.Context, in pod.Input) (string, *condi
 	}
 	why, err := failedCreate(c.Live.Create(ctx, pod.StateClaim(in)))
 	return in.KeySecret, why, err
+}
+
+// ofEarlierOwner reports whether a claim has the controller of the wanted one, but an earlier one of that name: it goes with that. One without a controller is
+// from a backup.
+func ofEarlierOwner(found, wanted *corev1.PersistentVolumeClaim) bool {
+	was, is := metav1.GetControllerOf(found), metav1.GetControllerOf(wanted)
+	return was != nil && is != nil && was.Kind == is.Kind && was.Name == is.Name && was.UID != is.UID
 }
 
 // newKey returns 256 bits of randomness as text: libvirt passes it to swtpm as a passphrase.

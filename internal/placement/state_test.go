@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -199,6 +200,44 @@ func TestCrashesAtTheState(t *testing.T) {
 		}
 		if found != 1 || on.stateClaim().Annotations[v1alpha1.AnnotationTPMKey] != name {
 			t.Errorf("dies after write %d: the pod mounts '%s', the claim names %v", dies, name, on.stateClaim().Annotations)
+		}
+	}
+}
+
+// TestClaimOfAnEarlierGuest: a claim that goes with a VM of the same name before is waited for: a pod would wait for it for ever, or lose its state with it.
+func TestClaimOfAnEarlierGuest(t *testing.T) {
+	owned := func(uid types.UID) *corev1.PersistentVolumeClaim {
+		claim := existing("").(*corev1.PersistentVolumeClaim)
+		owner := *metav1.GetControllerOf(guestless())
+		owner.UID = uid
+		claim.OwnerReferences = []metav1.OwnerReference{owner}
+		return claim
+	}
+	going := owned("vm")
+	going.Finalizers = []string{"kubernetes.io/pvc-protection"}
+	for why, c := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		going bool
+		pod   bool
+	}{"of a VM before": {owned("earlier"), false, false}, "being deleted": {going, true, false}, "its own": {owned("vm"), false, true}} {
+		on := withStorage(t, keeping(true, true), c.claim)
+		if c.going {
+			on.must(on.WithWatch.Delete(t.Context(), c.claim))
+		}
+		on.step()
+		if got := on.pod() != nil; got != c.pod {
+			t.Errorf("%s: pod %v, want %v", why, got, c.pod)
+		}
+		if c.pod {
+			continue
+		}
+		gone := on.stateClaim()
+		gone.Finalizers = nil
+		on.must(on.Update(t.Context(), gone))
+		on.must(client.IgnoreNotFound(on.WithWatch.Delete(t.Context(), gone)))
+		on.step()
+		if claim := on.stateClaim(); on.pod() == nil || claim == nil || claim.OwnerReferences[0].UID != "vm" {
+			t.Errorf("%s: when it is gone, there is pod %v, claim %+v", why, on.pod() != nil, claim)
 		}
 	}
 }
