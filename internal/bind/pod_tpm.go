@@ -23,7 +23,7 @@ func (p *Pod) tpmKey(tpm *v1.TPMDevice) ([]byte, field.ErrorList) {
 	}
 	key, err := p.mountedKey(fmt.Sprintf("Secret '%s'", secret))
 	if err == nil && !pod.HoldsKey(secret, string(key)) {
-		err = fmt.Errorf("Secret '%s' has not the key '%s' that its name stands for: restore it from a backup", secret, pod.KeyFile)
+		err = fmt.Errorf("the key '%s' of Secret '%s' is not the one that its name stands for: restore it from a backup", pod.KeyFile, secret)
 	}
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(tpmPath.Child("persistent"), err)}

@@ -115,7 +115,7 @@ func TestStateThatOutlivesAPod(t *testing.T) {
 
 // TestKeysDiffer: two VMs never have the same key.
 func TestKeysDiffer(t *testing.T) {
-	if newKey() == newKey() {
+	if one, another := newKey(), newKey(); one == another {
 		t.Error("two keys are equal")
 	}
 }
