@@ -3,7 +3,7 @@ package hypervisor
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 
 	"github.com/digitalocean/go-libvirt"
 	"github.com/kilnvm/kiln/internal/guestagent"
@@ -24,9 +24,20 @@ func (g Guest) Agent() (macs []string, has bool) {
 			macs = append(macs, guestagent.MAC(nic.MAC.Address))
 		}
 	}
-	return macs, slices.ContainsFunc(domain.Devices.Channels, func(c libvirtxml.DomainChannel) bool {
-		return c.Target != nil && c.Target.VirtIO != nil && c.Target.VirtIO.Name == agentPort
-	})
+	return macs, channelOf(domain) != nil
+}
+
+// channelOf returns the channel of the agent, nil if a domain has none.
+func channelOf(domain *libvirtxml.Domain) *libvirtxml.DomainChannelTargetVirtIO {
+	if domain.Devices == nil {
+		return nil
+	}
+	for i := range domain.Devices.Channels {
+		if target := domain.Devices.Channels[i].Target; target != nil && target.VirtIO != nil && target.VirtIO.Name == agentPort {
+			return target.VirtIO
+		}
+	}
+	return nil
 }
 
 // AgentFacts are what the agent of a guest says of it, as the guest wrote it: any text, any number of them. What the agent does not say is empty.
@@ -63,6 +74,9 @@ type AgentInterface struct {
 // The questions are commands of the agent, and not virDomainGetGuestInfo: libvirt bounds the wait for the answer to a command by its argument, and to the
 // other one only by virDomainAgentSetResponseTimeout. Meanwhile probes of the pod and a shutdown wait for libvirt's one agent job of the domain.
 func (l *Libvirt) AgentFacts(ctx context.Context, owner Owner) (facts AgentFacts, err error) {
+	if err := l.agentConnected(ctx, owner); err != nil {
+		return facts, err
+	}
 	if err := l.Ping(ctx, owner.Domain()); err != nil {
 		return facts, err
 	}
@@ -83,6 +97,41 @@ func (l *Libvirt) AgentFacts(ctx context.Context, owner Owner) (facts AgentFacts
 	}
 	facts.Hostname = host.Name
 	return facts, nil
+}
+
+// errNoAgent is the error for a guest in which no agent has opened the channel.
+var errNoAgent = errors.New("the guest agent is not connected")
+
+// agentConnected returns an error if no agent has opened the channel, as libvirt knows from QEMU. libvirtd logs each question to an agent that is not there as
+// an error: guests without one would fill the logs of their pods.
+func (l *Libvirt) agentConnected(ctx context.Context, owner Owner) error {
+	connected := false
+	err := l.query(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := find(rpc, owner)
+		if err != nil || !found {
+			return err
+		}
+		text, err := rpc.DomainGetXMLDesc(domain, 0)
+		if err != nil {
+			return err
+		}
+		connected, err = agentState(text)
+		return err
+	})
+	if err == nil && !connected {
+		return errNoAgent
+	}
+	return err
+}
+
+// agentState reports whether the channel of the agent is connected in the XML of a domain.
+func agentState(text string) (connected bool, err error) {
+	var document libvirtxml.Domain
+	if err := document.Unmarshal(text); err != nil {
+		return false, fmt.Errorf("the XML of the domain cannot be read: %w", err)
+	}
+	channel := channelOf(&document)
+	return channel != nil && channel.State == "connected", nil
 }
 
 // longestAnswer bounds the bytes of an answer that are decoded. A guest with a hundred interfaces says some 30 KiB.

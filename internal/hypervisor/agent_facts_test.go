@@ -82,6 +82,17 @@ func TestChannelOfAgent(t *testing.T) {
 	if macs, has := guest.Agent(); !has || !slices.Contains(macs, "52:54:00:ab:cd:01") {
 		t.Errorf("the channel is there: %t, the cards are %q", has, macs)
 	}
+	documents.Domain.Devices.Interfaces = nil
+	for state, want := range map[string]bool{"": false, "disconnected": false, "connected": true} {
+		channelOf(documents.Domain).State = state
+		text, err := documents.Domain.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := agentState(text); got != want || err != nil {
+			t.Errorf("in state '%s' the agent is connected: %t, %v", state, got, err)
+		}
+	}
 	documents.Domain.Devices.Channels = nil
 	if _, has := guest.Agent(); has {
 		t.Error("a domain without channels has one")

@@ -108,6 +108,7 @@ func TestSilentLibvirt(t *testing.T) {
 		"Remove":       func(ctx context.Context) error { return l.Remove(ctx, owner) },
 		"Capabilities": func(ctx context.Context) error { _, err := l.Capabilities(ctx, "here", KVMNever); return err },
 		"Pinned":       func(ctx context.Context) error { _, err := l.Pinned(ctx, ""); return err },
+		"AgentFacts":   func(ctx context.Context) error { _, err := l.AgentFacts(ctx, owner); return err },
 		"Owners":       func(ctx context.Context) error { _, err := l.Owners(ctx); return err },
 		"subscribe":    func(ctx context.Context) error { _, _, err := l.subscribe(ctx); return err },
 	} {
