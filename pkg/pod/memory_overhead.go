@@ -8,8 +8,9 @@ import (
 )
 
 // The memory overhead is what the pod needs besides the guest's memory. Figures are resident sizes that were measured in a launcher's pod (libvirtd 40
-// MiB, passt 21, the launcher about 40), with room above. TestMemory of test/pods compares the sum with the peaks under load. The sum is
-// never below KubeVirt's for the same VMI (GetMemoryOverhead of its package hypervisor/kvm, v1.9), which a test compares over the corpus: where KubeVirt has a figure for a device, it is the same here.
+// MiB, passt 21, the launcher about 40), with room above. TestMemory of test/pods compares the sum with the peaks under load. The sum is never below
+// KubeVirt's for the same VMI (GetMemoryOverhead of its package hypervisor/kvm, v1.9), which a test compares over the corpus: where KubeVirt has a figure
+// for a device, it is the same here.
 
 // Part is one term of the overhead.
 type Part struct {
