@@ -19,6 +19,7 @@ var reason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 // noReasons are words of this form in packages that write events, and what they are.
 var noReasons = map[string]string{
 	"Reconcile":     "the action of events",
+	"DataVolume":    "a kind",
 	"GuestHardware": "a kind",
 	"HostProfile":   "a kind",
 	"Namespace":     "a kind",
@@ -29,7 +30,9 @@ var noReasons = map[string]string{
 	// Reasons of pods, which have another one on VMIs.
 	"NodeShutdown": "kubelet's word", "Terminated": "kubelet's word", "Shutdown": "kubelet's word", "NodeAffinity": "kubelet's word",
 	"UnexpectedAdmissionError": "kubelet's word", "TopologyAffinityError": "kubelet's word", "RunContainerError": "kubelet's word",
-	"DeletionByPodGC": "a word of the pod garbage collector", "OutOf": "how such words of kubelet begin",
+	"FailedMount": "kubelet's word", "FailedMapVolume": "kubelet's word", "FailedCreatePodSandBox": "kubelet's word",
+	"FailedAttachVolume": "a word of the controller that attaches volumes",
+	"DeletionByPodGC":    "a word of the pod garbage collector", "OutOf": "how such words of kubelet begin",
 }
 
 // TestReasonsAreConstants: docs/reference/keys.md lists the reasons of events. So each reason is a constant of api/v1alpha1 or of kubevirt.io: a package that
