@@ -77,6 +77,7 @@ var unseen = map[string]string{
 	"kiln-controller: patch kubevirt.io virtualmachineinstances":                       inPods,
 	"kiln-controller: create persistentvolumeclaims":                                   inPods,
 	"kiln-controller: create secrets":                                                  inPods,
+	"kiln-controller: list events":                                                     inPods,
 	"kiln-controller: get pods":                                                        inPods,
 	"kiln-controller: list pods":                                                       inPods,
 	"kiln-controller: watch pods":                                                      inPods,
