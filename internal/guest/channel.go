@@ -121,7 +121,7 @@ func (c *Channel) see(pod *v1alpha1.GuestPod) {
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.pod == nil && pod != nil {
+	if pod != nil && (c.pod == nil || c.pod.UID != pod.UID) {
 		c.sent = pod.Status
 	}
 	c.pod = pod
@@ -130,8 +130,8 @@ func (c *Channel) see(pod *v1alpha1.GuestPod) {
 	poke(c.wake)
 }
 
-// compare takes the status of a GuestPod that was read as the one that was sent. While nobody watched, the GuestPod may have been made anew, or etcd restored:
-// what it lacks is sent again.
+// compare takes the status of a GuestPod that was read as the one that was sent: what it lacks is sent again. While nobody watched, etcd may have been
+// restored.
 func (c *Channel) compare(pod *v1alpha1.GuestPod) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -31,9 +31,9 @@ type fakeHypervisor struct {
 	fails, refuses, lost error
 	// failsAfterStart becomes the error of State once the domain has been started.
 	failsAfterStart error
-	// obeys says that the guest powers off when it is asked to.
-	obeys  bool
-	events chan struct{}
+	// obeys says that the guest powers off when it is asked to, hangs that the question lasts until its context ends.
+	obeys, hangs bool
+	events       chan struct{}
 }
 
 func newHypervisor() *fakeHypervisor { return &fakeHypervisor{events: make(chan struct{}, 10)} }
@@ -92,7 +92,11 @@ func (f *fakeHypervisor) Start(_ context.Context, guest hypervisor.Guest) error 
 	return f.lost
 }
 
-func (f *fakeHypervisor) Shutdown(context.Context, hypervisor.Owner) error {
+func (f *fakeHypervisor) Shutdown(ctx context.Context, _ hypervisor.Owner) error {
+	if f.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if f.obeys {
 		f.becomes("shutdown", hypervisor.PoweredOff)
 	}

@@ -136,17 +136,19 @@ func TestStop(t *testing.T) {
 		why   string
 		grace int64
 		obeys bool
+		hangs bool
 		want  []string
 		state v1alpha1.GuestDomainState
 	}{
-		{"an obedient guest", 60, true, []string{"start", "shutdown"}, v1alpha1.GuestPoweredOff},
-		{"one that does not listen", 1, false, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
-		{"no grace", 0, true, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
+		{"an obedient guest", 60, true, false, []string{"start", "shutdown"}, v1alpha1.GuestPoweredOff},
+		{"one that does not listen", 1, false, false, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
+		{"no grace", 0, true, false, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
+		{"a question that hangs lasts as long as the grace period", 1, false, true, []string{"start", "destroy"}, v1alpha1.GuestDestroyed},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			t.Parallel()
 			libvirt := newHypervisor()
-			libvirt.obeys = c.obeys
+			libvirt.obeys, libvirt.hangs = c.obeys, c.hangs
 			l := live(t, serve(t, vmiOf(explicit.Plain(t, "guest"), c.grace)), libvirt, nil)
 			l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
 			l.stop()

@@ -21,8 +21,12 @@ const (
 func (g *Guest) stop(ctx context.Context, run run) v1alpha1.GuestDomain {
 	log := ctrl.LoggerFrom(ctx)
 	log.Info("the guest is asked to power off", "within", run.grace.String())
-	for end := time.Now().Add(run.grace); time.Now().Before(end); {
-		if err := g.Hypervisor.Shutdown(ctx, run.owner); err != nil {
+	end := time.Now().Add(run.grace)
+	// An agent that hangs takes seconds of each question, and kubelet counts them.
+	asking, done := context.WithDeadline(ctx, end)
+	defer done()
+	for time.Now().Before(end) {
+		if err := g.Hypervisor.Shutdown(asking, run.owner); err != nil {
 			log.Info("the guest cannot be asked to power off", "reason", err.Error())
 		}
 		select {

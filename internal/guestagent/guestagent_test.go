@@ -45,6 +45,6 @@ func TestIP(t *testing.T) {
 		t.Errorf("the list is %q, want %q", got, want)
 	}
 	if LinkLocal("10.0.0.1") || LinkLocal("") || !LinkLocal("fe80::1") || !LinkLocal("169.254.1.1") {
-		t.Error("link-local addresses are not told from others")
+		t.Error("a link-local address is taken for another one, or another one for it")
 	}
 }

@@ -9,41 +9,56 @@ import (
 )
 
 // status.stateChangeRequests of a VM asks for its start or stop, as in KubeVirt; a restart is a stop followed by a start. Only the first request counts. The
-// controller removes it when it is met, or when it can never be met.
+// controller removes those that are met, or can never be met.
+
+// request returns the first request, an empty one if there is none.
+func (s *state) request() (first v1.VirtualMachineStateChangeRequest) {
+	if requests := s.vm.Status.StateChangeRequests; len(requests) > 0 {
+		first = requests[0]
+	}
+	return first
+}
 
 // startRequested reports whether the first request asks for a start.
-func (s *state) startRequested() bool {
-	requests := s.vm.Status.StateChangeRequests
-	return len(requests) > 0 && requests[0].Action == v1.StartRequest
-}
+func (s *state) startRequested() bool { return s.request().Action == v1.StartRequest }
 
 // pauseRequested reports whether the first request asks for a start whose guest does not run before it is unpaused.
-func (s *state) pauseRequested() bool {
-	return s.startRequested() && s.vm.Status.StateChangeRequests[0].Data[v1.StartRequestDataPausedKey] == v1.StartRequestDataPausedTrue
-}
+func (s *state) pauseRequested() bool { return s.startRequested() && asksPause(s.request()) }
 
-// stopRequested reports whether the first request asks for the stop of this VMI. A request for another UID was for a VMI before it.
+// stopRequested reports whether the first request asks for the stop of this VMI.
 func (s *state) stopRequested() bool {
-	requests := s.vm.Status.StateChangeRequests
-	return s.vmi != nil && len(requests) > 0 && requests[0].Action == v1.StopRequest && ptr.Deref(requests[0].UID, "") == s.vmi.UID
+	return s.request().Action == v1.StopRequest && s.pending(s.request())
 }
 
-// nextRequests returns status.stateChangeRequests as it is to be written: without a first request that is met. With RerunOnFailure, a VMI that has failed
-// leaves a request to start: nothing else tells a VM that is to be run again from one that was stopped.
+func asksPause(request v1.VirtualMachineStateChangeRequest) bool {
+	return request.Data[v1.StartRequestDataPausedKey] == v1.StartRequestDataPausedTrue
+}
+
+// pending reports whether a request is still to be met. A stop of another UID was for a VMI before. A start that is not paused is left from another run
+// strategy in a VM that is Halted, whose owner ends a back-off by that: later it would start the VM against that.
+func (s *state) pending(request v1.VirtualMachineStateChangeRequest) bool {
+	switch {
+	case !s.takesRequests():
+		return false
+	case request.Action == v1.StopRequest:
+		return s.vmi != nil && ptr.Deref(request.UID, "") == s.vmi.UID
+	case request.Action == v1.StartRequest:
+		return !s.live() && (s.strategy != v1.RunStrategyHalted || asksPause(request))
+	}
+	return false
+}
+
+// nextRequests returns status.stateChangeRequests as it is to be written: from the first that is pending. With RerunOnFailure, a VMI that has failed leaves a
+// request to start: nothing else tells a VM that is to be run again from one that was stopped.
 func (s *state) nextRequests() []v1.VirtualMachineStateChangeRequest {
 	requests := s.vm.Status.StateChangeRequests
-	switch {
-	case len(requests) == 0 && s.strategy == v1.RunStrategyRerunOnFailure && s.needsReplacement():
+	if len(requests) == 0 && s.strategy == v1.RunStrategyRerunOnFailure && s.needsReplacement() {
 		return []v1.VirtualMachineStateChangeRequest{{Action: v1.StartRequest}}
-	case len(requests) == 0:
-		return nil
-	case s.strategy == v1.RunStrategyHalted && s.startRequested() && !s.pauseRequested():
-		// It is left from another run strategy, whose back-off the owner ends by Halted. Later it would start the VM against that.
-		return requests[1:]
-	case s.takesRequests() && (s.stopRequested() || s.startRequested() && !s.live()):
-		return requests
 	}
-	return requests[1:]
+	for len(requests) > 0 && !s.pending(requests[0]) {
+		requests = requests[1:]
+	}
+	return requests
 }
 
 // takesRequests reports whether requests mean anything with this run strategy. Once has had its start, and WaitAsReceiver is not served.

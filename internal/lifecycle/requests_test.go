@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -126,6 +127,18 @@ func TestStateChangeRequests(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestManyRequests: requests that cannot be met cost one write, however many there are.
+func TestManyRequests(t *testing.T) {
+	s := newState(machine(v1.RunStrategyManual), nil, time.Now())
+	for range 10_000 {
+		s.vm.Status.StateChangeRequests = append(s.vm.Status.StateChangeRequests, stopOf("another"), v1.VirtualMachineStateChangeRequest{Action: "Explode"})
+	}
+	s.vm.Status.StateChangeRequests = append(s.vm.Status.StateChangeRequests, startNow)
+	if diff := cmp.Diff([]v1.VirtualMachineStateChangeRequest{startNow}, s.nextRequests()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -109,7 +109,7 @@ func (s *state) nextAction() action {
 		return unhalt
 	case s.vmi == nil || s.vmi.DeletionTimestamp != nil:
 		return none
-	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.takesRequests() && (s.stopRequested() || s.startRequested() && s.vmi.IsFinal()):
+	case s.strategy == v1.RunStrategyHalted || s.needsReplacement() || s.stopRequested() || s.takesRequests() && s.startRequested() && s.vmi.IsFinal():
 		return stop // the next one starts when this one is gone
 	}
 	return none

@@ -22,7 +22,7 @@ func (s seen) agent(domain *v1alpha1.GuestDomain, lost *condition.Cause) *v1alph
 	if lost != nil || domain == nil || final(domain.State) {
 		return nil
 	}
-	return s.told().Status.Agent
+	return s.guestPod().Status.Agent
 }
 
 // followAgent writes what the guest agent says, and takes back what one has said that does not answer any more. All of it is the word of the guest. Each
@@ -50,8 +50,8 @@ func osInfo(os *v1alpha1.GuestOS) (info v1.VirtualMachineInstanceGuestOSInfo) {
 		PrettyName: text(os.PrettyName), VersionID: text(os.VersionID), KernelVersion: text(os.KernelVersion), Machine: text(os.Machine), ID: text(os.ID)}
 }
 
-// followCard writes what the agent says of a network card. The addresses of the card on the pod network are those of the pod, or none by slirp: a guest
-// that could name others there would draw the traffic of whoever reads them. On a network of Multus nobody but the guest knows the addresses.
+// followCard writes what the agent says of a network card. The card on the pod network has the addresses of the pod, and none with slirp. The guest
+// names none there: others send traffic to what status.interfaces says. On a network of Multus only the guest knows its addresses.
 func followCard(card *v1.VirtualMachineInstanceNetworkInterface, agent *v1alpha1.GuestAgent) {
 	card.InterfaceName, card.InfoSource = "", infoDomain
 	guests := card.PodInterfaceName != "" && card.PodInterfaceName != podInterface

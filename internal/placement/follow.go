@@ -105,14 +105,14 @@ func (s seen) hindrance(refusal *condition.Cause, now time.Time) (*condition.Cau
 	case refusal != nil:
 		return refusal, after
 	}
-	if guest := s.told(); guest != nil && guest.Status.Refusal != nil {
+	if guest := s.guestPod(); guest != nil && guest.Status.Refusal != nil {
 		return &condition.Cause{Reason: reason(guest.Status.Refusal.Reason, v1alpha1.ReasonStartFailed), Message: plain(guest.Status.Refusal.Message)}, after
 	}
 	return nil, after
 }
 
-// told returns the GuestPod of the pod, nil if there is none, or one of another pod.
-func (s seen) told() *v1alpha1.GuestPod {
+// guestPod returns the GuestPod of the pod, nil if there is none, or one of another pod.
+func (s seen) guestPod() *v1alpha1.GuestPod {
 	if s.guest == nil || s.pod == nil || s.guest.Spec.PodUID != s.pod.UID {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (s seen) told() *v1alpha1.GuestPod {
 
 // domain returns what the launcher says of the domain, nil before the first start. No domain starts before its hardware is recorded, whatever it says.
 func (s seen) domain() *v1alpha1.GuestDomain {
-	if guest := s.told(); guest != nil && guest.Spec.Hardware != nil {
+	if guest := s.guestPod(); guest != nil && guest.Spec.Hardware != nil {
 		return guest.Status.Domain
 	}
 	return nil

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // TestMountFailure: what keeps kubelet from starting a container stands in the VMI's condition in kubelet's words, the newest of this pod, once it has taken
@@ -46,5 +48,16 @@ func TestMountFailure(t *testing.T) {
 	const want = `FailedMount: secret "keys" not found`
 	if _, why := on.says(v1.VirtualMachineInstanceSynchronized); why.Reason != v1alpha1.ReasonPodStarting || why.Message != want {
 		t.Errorf("later: %+v, want '%s'", why, want)
+	}
+	on.must(on.WithWatch.DeleteAllOf(t.Context(), &corev1.Event{}, client.InNamespace("team")))
+	on.step() // an event of the tenant's objects
+	if _, why := on.says(v1.VirtualMachineInstanceSynchronized); why.Message != want {
+		t.Errorf("the events are read again at once: %+v", why)
+	}
+	on.now = on.now.Add(mountInterval)
+	on.step()
+	_, why := on.says(v1.VirtualMachineInstanceSynchronized)
+	if why.Reason != v1alpha1.ReasonPodStarting || !strings.Contains(why.Message, "kubectl describe pod") {
+		t.Errorf("without events: %+v", why)
 	}
 }

@@ -38,6 +38,8 @@ type Controller struct {
 	refused        refusals
 	vmis, guests   ownwrite.Memo
 	statusesLimits limits
+	// mountLimits bound how often the events of pods are read.
+	mountLimits limits
 }
 
 const (
@@ -105,4 +107,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	c.vmis.Forget(key)
 	c.guests.Forget(key)
 	c.statusesLimits.forget(key)
+	c.mountLimits.forget(key)
 }

@@ -27,14 +27,13 @@ const podInterface = "eth0"
 func (c *Controller) report(ctx context.Context, s seen, o *outcome) error {
 	reported := s.vmi.DeepCopy()
 	if s.startsLate(c.Now()) {
-		s.mountFailure = c.mountFailure(ctx, s.pod)
-		o.again(mountInterval)
+		s.mountFailure = c.lookAtMounts(ctx, s, o)
 	}
 	o.again(s.follow(reported, o.refusal, c.Now()))
 	if equality.Semantic.DeepEqual(s.vmi.Status, reported.Status) {
 		return nil
 	}
-	if wait := c.statusesLimits.wait(s.key, c.Now()); wait > 0 {
+	if wait := c.statusesLimits.wait(s.key, c.Now(), statusesPerSecond, statusBurst); wait > 0 {
 		o.again(wait)
 		return nil
 	}

@@ -50,7 +50,10 @@ func (g guest) poolThreads() int64 {
 // DedicatedCPUs returns the number of CPUs that the pod of a VMI with dedicatedCpuPlacement requests: those of its vCPUs, of a supplemental pool of IO threads,
 // and of an isolated emulator. It returns 0 for another VMI.
 func DedicatedCPUs(vmi *v1.VirtualMachineInstance) int64 {
-	g := guest{Input: Input{VMI: vmi}, spec: &vmi.Spec}
+	return guest{Input: Input{VMI: vmi}, spec: &vmi.Spec}.dedicatedCPUs()
+}
+
+func (g guest) dedicatedCPUs() int64 {
 	if !g.dedicated() {
 		return 0
 	}
@@ -60,12 +63,12 @@ func DedicatedCPUs(vmi *v1.VirtualMachineInstance) int64 {
 
 // cpus sets requests and limits of CPUs. Those that the VMI sets stay, except with dedicated CPUs, whose number follows from the topology.
 func (g guest) cpus(r *corev1.ResourceRequirements) {
-	threads := g.vcpus() + g.poolThreads()
 	if g.dedicated() {
-		whole := *resource.NewQuantity(DedicatedCPUs(g.VMI), resource.DecimalSI)
+		whole := *resource.NewQuantity(g.dedicatedCPUs(), resource.DecimalSI)
 		r.Requests[corev1.ResourceCPU], r.Limits[corev1.ResourceCPU] = whole, whole
 		return
 	}
+	threads := g.vcpus() + g.poolThreads()
 	limit, limited := r.Limits[corev1.ResourceCPU]
 	request, requested := r.Requests[corev1.ResourceCPU]
 	if !limited && g.demanded(corev1.ResourceCPU) {

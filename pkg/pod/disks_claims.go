@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -47,13 +48,8 @@ func (g guest) unwritable(v *v1.Volume) bool {
 // claim adds the volume of a claim.
 func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 	claim, exists := g.Claims[c.name]
-	if !exists {
-		return notFound(c.at, c.name)
-	}
-	if claim.Filling != "" {
-		err := field.NotFound(c.at, c.name)
-		err.Detail = claim.Filling
-		return err
+	if !exists || claim.Filling != "" {
+		return notReady(c.at, c.name, claim)
 	}
 	readOnly := c.readOnly || claim.ReadOnly
 	volume := corev1.Volume{Name: volumeName("volume", v.Name), VolumeSource: corev1.VolumeSource{
@@ -67,9 +63,10 @@ func (g guest) claim(m *mounted, v *v1.Volume, c *claimed) *field.Error {
 	return nil
 }
 
-// notFound is the error of a claim that does not exist.
-func notFound(at *field.Path, claim string) *field.Error {
-	err := field.NotFound(at, claim)
-	err.Detail = fmt.Sprintf("no PersistentVolumeClaim '%.253s' in this namespace: create it, or wait until its DataVolume has", claim)
+// notReady is the error of a claim that does not exist, or does not have its content.
+func notReady(at *field.Path, name string, claim Claim) *field.Error {
+	err := field.NotFound(at, name)
+	err.Detail = cmp.Or(claim.Filling,
+		fmt.Sprintf("no PersistentVolumeClaim '%.253s' in this namespace: create it, or wait until its DataVolume has", name))
 	return err
 }

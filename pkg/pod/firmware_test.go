@@ -76,11 +76,12 @@ func TestKeySecret(t *testing.T) {
 		volume := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.Name == "key" && v.Secret.SecretName == secret.Name && *v.Secret.DefaultMode == 0o400 && v.Secret.Optional == nil
 		})
-		told := slices.Contains(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: EnvKeySecret, Value: secret.Name})
+		passed := slices.Contains(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: EnvKeySecret, Value: secret.Name})
 		claim := StateClaim(in)
 		named := claim != nil && claim.Annotations[v1alpha1.AnnotationTPMKey] == secret.Name
-		if mounts != test.mounted || volume != test.mounted || told != test.mounted || named != test.mounted {
-			t.Errorf("%s: mounted %t, a volume %t, the launcher is told %t, the claim names it %t; want %t", test.why, mounts, volume, told, named, test.mounted)
+		if mounts != test.mounted || volume != test.mounted || passed != test.mounted || named != test.mounted {
+			t.Errorf("%s: mounted %t, a volume %t, variable %s %t, annotation of the claim %t; want %t",
+				test.why, mounts, volume, EnvKeySecret, passed, named, test.mounted)
 		}
 	}
 }
