@@ -1,7 +1,9 @@
 package guest_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +33,8 @@ type api struct {
 	requests map[string]int
 	// down makes it refuse each request.
 	down bool
+	// patched is called after each change of the status, before it is answered.
+	patched func()
 }
 
 const podUID = "7a0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a"
@@ -45,7 +49,7 @@ func serve(t *testing.T, vmi *v1.VirtualMachineInstance) *api {
 		ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name, UID: "c0ffee00-6d2a-4c7b-9a43-8f3e1d2c7b6a", ResourceVersion: "1"},
 		Spec:       v1alpha1.GuestPodSpec{VMIUID: vmi.UID, PodUID: podUID, ClusterUID: "cluster", NodeName: "here"},
 	}
-	c := &api{t: t, vmi: vmi, pod: pod, changed: make(chan struct{}), requests: map[string]int{}}
+	c := &api{t: t, vmi: vmi, pod: pod, changed: make(chan struct{}), requests: map[string]int{}, patched: func() {}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /apis/kubevirt.io/v1/namespaces/"+vmi.Namespace+"/virtualmachineinstances/"+vmi.Name, c.getVMI)
 	pods := "/apis/kilnvm.io/v1alpha1/namespaces/" + vmi.Namespace + "/guestpods"
@@ -118,6 +122,9 @@ func (c *api) patch(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
+		if stale := !bytes.Contains(body, []byte(pod.UID)); stale {
+			return errStale
+		}
 		before, err := json.Marshal(pod)
 		if err != nil {
 			return err
@@ -134,11 +141,28 @@ func (c *api) patch(w http.ResponseWriter, r *http.Request) {
 		return c.decide(pod)
 	})
 	if err != nil {
-		c.t.Errorf("the patch %s is refused: %v", body, err)
+		if !errors.Is(err, errStale) {
+			c.t.Errorf("the patch %s is refused: %v", body, err)
+		}
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
+	c.patched()
 	c.getPod(w, r)
+}
+
+// errStale refuses a report to a GuestPod that was made anew: a launcher whose watch is down may send one.
+var errStale = errors.New("the UID is that of another GuestPod")
+
+// renew replaces the GuestPod by one that has no status yet.
+func (c *api) renew() {
+	err := c.change(func(pod *v1alpha1.GuestPod) error {
+		pod.UID, pod.Status = "another", v1alpha1.GuestPodStatus{}
+		return nil
+	})
+	if err != nil {
+		c.t.Error(err)
+	}
 }
 
 func (c *api) change(change func(*v1alpha1.GuestPod) error) error {

@@ -207,6 +207,9 @@ func (c *Channel) write(ctx context.Context) error {
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	if c.pod == nil || c.pod.UID != pod.UID {
+		return nil // The GuestPod was made anew while its predecessor's answer was under way: it has none of this yet.
+	}
 	c.sent = status
 	close(c.written)
 	c.written = make(chan struct{})
