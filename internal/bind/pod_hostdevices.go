@@ -11,13 +11,16 @@ import (
 	"github.com/google/uuid"
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/pod"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
 // plugged are the variables in which device plugins write the addresses of a resource's devices, and the type of those devices. They are KubeVirt's, so
-// that plugins written for it work.
-var plugged = []struct{ prefix, kind string }{{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}}
+// that plugins written for it work, and that of the network plumbing working group's plugin for SR-IOV.
+var plugged = []struct{ prefix, kind string }{
+	{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}, {"PCIDEVICE", "pci"},
+}
 
 // variable returns the name of the variable of a resource: PCI_RESOURCE_VENDOR_COM_CARD for vendor.com/card.
 func variable(prefix, resource string) string {
@@ -31,7 +34,7 @@ func (p *Pod) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// hostDevices finds the devices of hostDevices and gpus that kubelet gave to the pod, by name. One that was not given is an error at its index.
+// hostDevices finds the devices of hostDevices, gpus and interfaces with sriov that kubelet gave to the pod, by name. One that was not given is an error at its index.
 func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]backend.HostDev, errs field.ErrorList) {
 	taken := map[string]bool{}
 	find := func(at *field.Path, name, resource string, claim *v1.ClaimRequest) {
@@ -46,6 +49,11 @@ func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]back
 		taken[device.Address], found[name] = true, device
 	}
 	devices, path := vmi.Spec.Domain.Devices, field.NewPath("spec", "domain", "devices")
+	for i, nic := range devices.Interfaces {
+		if nic.SRIOV != nil && nic.State != v1.InterfaceStateAbsent {
+			find(path.Child("interfaces").Index(i), nic.Name, p.getenv(pod.EnvNetworkResource+nic.Name), networkClaim(vmi, nic.Name))
+		}
+	}
 	for i, d := range devices.HostDevices {
 		find(path.Child("hostDevices").Index(i), d.Name, d.DeviceName, d.ClaimRequest)
 	}
@@ -53,6 +61,16 @@ func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]back
 		find(path.Child("gpus").Index(i), d.Name, d.DeviceName, d.ClaimRequest)
 	}
 	return found, errs
+}
+
+// networkClaim returns the claim of a network; nil if it has none.
+func networkClaim(vmi *v1.VirtualMachineInstance, name string) *v1.ClaimRequest {
+	for _, network := range vmi.Spec.Networks {
+		if network.Name == name {
+			return network.ResourceClaim
+		}
+	}
+	return nil
 }
 
 // allocated returns the device of a resource or of a claim that is not taken yet.

@@ -69,6 +69,28 @@ func TestPodHostDevices(t *testing.T) {
 	}
 }
 
+// TestPodVirtualFunctions: an interface with sriov gets the device of its network's resource, or of its claim.
+func TestPodVirtualFunctions(t *testing.T) {
+	const folder = "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/devices/nic/"
+	p := given(t, map[string]string{"NETWORK_RESOURCE_fast": "in.tel/vf_net", "PCIDEVICE_IN_TEL_VF_NET": "0000:81:02.3", "NETWORK_RESOURCE_none": "in.tel/none"},
+		map[string]string{folder + "d-metadata.json": `{"apiVersion":"metadata.resource.k8s.io/v1beta1","kind":"DeviceMetadata","requests":[
+			{"name":"nic","devices":[{"driver":"d","pool":"p","name":"n","attributes":{"resource.kubernetes.io/pciBusID":{"string":"0000:82:00.0"}}}]}]}`})
+	vmi, sriov := &v1.VirtualMachineInstance{}, v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}
+	vmi.Spec.ResourceClaims = []v1.VirtualMachineInstanceResourceClaim{{Name: "pool", ResourceClaimName: new("devices")}}
+	vmi.Spec.Networks = []v1.Network{{Name: "drawn", NetworkSource: v1.NetworkSource{ResourceClaim: &v1.ClaimRequest{ClaimName: "pool", RequestName: "nic"}}}}
+	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "fast", InterfaceBindingMethod: sriov}, {Name: "none", InterfaceBindingMethod: sriov},
+		{Name: "drawn", InterfaceBindingMethod: sriov}, {Name: "gone", InterfaceBindingMethod: sriov, State: v1.InterfaceStateAbsent}}
+	found, errs := p.hostDevices(vmi)
+	want := map[string]backend.HostDev{"fast": {Type: "pci", Address: "0000:81:02.3"}, "drawn": {Type: "pci", Address: "0000:82:00.0"}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("devices (-want +found):\n%s", diff)
+	}
+	if len(errs) != 1 {
+		t.Errorf("errors %v, want one", errs)
+	}
+	refused(t, "a resource without a device", "interfaces[1]: Invalid value: \"none\": the device plugin of 'in.tel/none'", errs.ToAggregate())
+}
+
 // TestPodClaims: the device of a claim is the one that its driver names in the files of KEP-5304.
 func TestPodClaims(t *testing.T) {
 	const folder = "/var/run/kubernetes.io/dra-device-attributes/"

@@ -22,6 +22,8 @@ func (p *Pod) nic(vmi *v1.VirtualMachineInstance, nic v1.Interface) (backend.NIC
 	}
 	network, kind := vmi.Spec.Networks[i], nicKinds[p.Network]
 	switch {
+	case nic.SRIOV != nil:
+		return backend.NIC{}, nil // a host device
 	case network.Multus != nil && !network.Multus.Default && nic.Bridge != nil:
 		return backend.NIC{Kind: "tap", Device: pod.PodInterface(network.Name)}, nil
 	case network.Pod == nil && (network.Multus == nil || !network.Multus.Default):

@@ -200,7 +200,7 @@ func TestPodNetworks(t *testing.T) {
 		{"a network instead", pod.Passt, instead, bridge, backend.NIC{Kind: "passt"}, ""},
 		{"a tap", pod.Passt, multus, bridge, backend.NIC{Kind: "tap", Device: pod.PodInterface("net")}, ""},
 		{"masquerade elsewhere", pod.Passt, multus, masquerade, backend.NIC{}, "not supported in a pod"},
-		{"sriov", pod.Passt, onPod, v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}, backend.NIC{}, "use masquerade, bridge or passtBinding"},
+		{"sriov", pod.Passt, onPod, v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}, backend.NIC{}, "neither a resource nor a request of a claim"},
 	} {
 		p := mounted(t, nil)
 		p.Network, p.OpenFiles = c.served, filesOfAllPorts

@@ -106,6 +106,9 @@ func (c *Controller) input(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 	if in.Claims, err = c.claims(ctx, vmi); err != nil {
 		return in, err
 	}
+	if in.NetworkResources, err = c.networkResources(ctx, vmi); err != nil {
+		return in, err
+	}
 	in.LimitsDemanded, err = c.limitsDemanded(ctx, vmi.Namespace)
 	return in, err
 }

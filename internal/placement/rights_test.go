@@ -23,6 +23,7 @@ import (
 var resources = map[string]string{
 	"*v1.Pod": " pods", "*v1.ServiceAccount": " serviceaccounts", "*v1.PersistentVolumeClaim": " persistentvolumeclaims",
 	"*v1.ResourceQuotaList": " resourcequotas", "*v1.EventList": " events", "*v1.Secret": " secrets",
+	"*v1.PartialObjectMetadata": "k8s.cni.cncf.io network-attachment-definitions",
 	"*v1.Role": "rbac.authorization.k8s.io roles", "*v1.RoleBinding": "rbac.authorization.k8s.io rolebindings",
 	"*v1alpha1.GuestPod": "kilnvm.io guestpods", "*v1alpha1.GuestHardware": "kilnvm.io guesthardwares",
 	"*v1.VirtualMachineInstance": "kubevirt.io virtualmachineinstances",
@@ -83,11 +84,12 @@ func TestRightsOfTheController(t *testing.T) {
 	for _, object := range objects {
 		object.SetUID("1111")
 	}
-	claimed := guestless()
+	claimed := onNetworks("blue")
 	claimed.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: new(true)}
 	claimed.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "d"}}}}
-	c := newCluster(t, append(objects, claimed, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "d"}},
+	c := newCluster(t, append(objects, claimed, definition("team", "blue", ""), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "d"}},
 		&v1alpha1.GuestPod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", UID: "1111"}, Spec: v1alpha1.GuestPodSpec{PodUID: "earlier"}})...)
+	c.controller.Settings.Taps = true
 	c.controller.Configuration = func() config.Cluster {
 		now := config.Default()
 		now.Pods.StateClass = "fast"
@@ -107,7 +109,8 @@ func TestRightsOfTheController(t *testing.T) {
 			t.Errorf("manifests/rbac/controller.yaml does not grant '%s'", right)
 		}
 	}
-	kinds := []string{"pods", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas", "secrets"}
+	kinds := []string{"pods", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas", "secrets",
+		"network-attachment-definitions"}
 	for right := range granted {
 		if resource := right[strings.LastIndex(right, " ")+1:]; slices.Contains(kinds, resource) && !used[right] && needless[right] == "" {
 			t.Errorf("nothing needs the right to '%s'", right)

@@ -11,7 +11,7 @@ import (
 // as its disk at most, so they need no sizeLimit.
 
 var diskEffects = []Effect{
-	{"domain.devices.filesystems[].virtiofs", Refused, "needs virtiofsd with rights that restricted pods have not: use a disk",
+	{"domain.devices.filesystems[].virtiofs", Refused, virtiofsReason,
 		func(g guest) []*field.Path {
 			return each(g.spec.Domain.Devices.Filesystems, g.domain.Child("devices", "filesystems"), func(*v1.Filesystem) bool { return true }, "virtiofs")
 		}},
@@ -29,7 +29,7 @@ var diskEffects = []Effect{
 	}},
 	{"volumes[].hostDisk", Refused, "is a path of the node, which restricted pods have not: use a persistentVolumeClaim",
 		ofVolumes(func(v *v1.Volume) bool { return v.HostDisk != nil }, "hostDisk")},
-	{"volumes[].containerPath", Refused, "needs virtiofsd with rights that restricted pods have not: use a disk",
+	{"volumes[].containerPath", Refused, virtiofsReason,
 		ofVolumes(func(v *v1.Volume) bool { return v.ContainerPath != nil }, "containerPath")},
 	{"volumes[].downwardMetrics", Refused, "needs the metrics of the node, which restricted pods cannot read: remove volume and disk",
 		ofVolumes(func(v *v1.Volume) bool { return v.DownwardMetrics != nil }, "downwardMetrics")},
@@ -53,6 +53,9 @@ var diskEffects = []Effect{
 
 const (
 	readOnlyReason = "names a claim that the pod may only read: set readonly of the disk, or use a volume of type ephemeral"
+	// virtiofsReason is what virtiofsd of QEMU 7.2 does in a restricted pod, by its log: 'unshare: Operation not permitted', and with sandbox=chroot
+	// 'chroot: Operation not permitted'. virtiofsd of the rust-vmm project can do without a sandbox; neither Debian 12 nor its backports have it.
+	virtiofsReason = "needs virtiofsd, whose sandbox (unshare or chroot) a restricted pod may not make: use a disk"
 	hotplugReason  = "has no effect: the volume is attached from start to end"
 	// tagReason completes the path of a word for the guest's metadata.
 	tagReason = "has no effect: cloud-init data lists no devices"

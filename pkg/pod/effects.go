@@ -28,7 +28,7 @@ type Effect struct {
 
 // Effects returns all fields that pods do not serve, by areas.
 func Effects() []Effect {
-	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, hostDeviceEffects, deviceEffects, securityEffects,
+	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects, hostDeviceEffects, deviceEffects, securityEffects,
 		placementEffects)
 }
 

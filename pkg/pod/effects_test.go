@@ -55,11 +55,25 @@ var effectCases = []struct {
 	{why: "a disk that only reads", spec: disk("disk: {readonly: true}", "persistentVolumeClaim: {claimName: c}"), with: claims(Claim{ReadOnly: true})},
 	{why: "a CD", spec: disk("cdrom: {}", "dataVolume: {name: c}"), with: claims(Claim{ReadOnly: true})},
 	{why: "an overlay", spec: disk("disk: {}", "ephemeral: {persistentVolumeClaim: {claimName: c}}"), with: claims(Claim{ReadOnly: true})},
-	{why: "a virtual function", spec: nic("sriov: {}"), want: []string{"!domain.devices.interfaces[0].sriov"}},
+	{why: "a virtual function", spec: nic("sriov: {}"), with: resources("x.y/vf"), want: []string{"!domain.devices.interfaces[0].sriov"}},
+	{why: "a virtual function on nodes that lock", spec: nic("sriov: {}"), with: both(locking, resources("x.y/vf"))},
+	{why: "a virtual function of no resource", spec: nic("sriov: {}"), with: locking, want: []string{"!domain.devices.interfaces[0].sriov"}},
+	{why: "a virtual function that is gone", spec: nic("sriov: {}, state: absent")},
+	{why: "a virtual function on the pod network", spec: onPodNetwork(", sriov: {}"), with: locking, want: []string{"!domain.devices.interfaces[0].sriov"}},
+	{why: "a virtual function of a claim", with: locking,
+		spec: "domain: {devices: {interfaces: [{name: a, sriov: {}}]}}, networks: [{name: a, resourceClaim: {claimName: b, requestName: c}}]"},
+	{why: "a virtual function and a host device of one resource", with: both(locking, resources("x.y/vf")),
+		spec: "domain: {devices: {interfaces: [{name: a, sriov: {}}], hostDevices: [{name: b, deviceName: x.y/vf}]}}, " +
+			"networks: [{name: a, multus: {networkName: net}}]",
+		want: []string{"!domain.devices.interfaces[0].sriov"}},
+	{why: "networks of no device", spec: nic("bridge: {}"), with: both(taps, resources("cpu")), want: []string{"!networks[0].multus.networkName"}},
+	{why: "networks of Kubernetes' devices", spec: nic("bridge: {}"), with: both(taps, resources("x.kubernetes.io/y")),
+		want: []string{"!networks[0].multus.networkName"}},
+	{why: "a bridge that some nodes have", spec: nic("bridge: {}"), with: both(taps, resources("bridge.x.y/br1"))},
 	{why: "a plugin", spec: nic("binding: {name: tool}"), want: []string{"!domain.devices.interfaces[0].binding"}},
 	{why: "a bridge", spec: nic("bridge: {}"), want: []string{"!domain.devices.interfaces[0].bridge"}},
 	{why: "an interface that is gone", spec: nic("bridge: {}, state: absent")},
-	{why: "taps", spec: nic("bridge: {}"), with: func(in *Input) { in.Taps = true }},
+	{why: "taps", spec: nic("bridge: {}"), with: taps},
 	{why: "a default network of Multus", spec: strings.Replace(nic("bridge: {}"), "networkName: net", "networkName: net, default: true", 1)},
 	{why: "queues", spec: queues("true", "virtio"), want: []string{"!domain.devices.networkInterfaceMultiqueue"}},
 	{why: "no queues", spec: queues("false", "virtio")},
@@ -100,6 +114,11 @@ var effectCases = []struct {
 	{why: "probes of NAT", spec: probed("tcpSocket: {port: 80}"), with: slirp, want: []string{"!readinessProbe", "!livenessProbe"}},
 	{why: "probes that do not need the network", spec: probed("guestAgentPing: {}"), with: slirp},
 }
+
+// resources is a NetworkAttachmentDefinition that names a resource.
+func resources(name string) func(*Input) { return func(in *Input) { in.NetworkResources["net"] = name } }
+
+func both(first, second func(*Input)) func(*Input) { return func(in *Input) { first(in); second(in) } }
 
 func locking(in *Input) { in.LockedMemory = true }
 

@@ -90,6 +90,11 @@ func (g guest) claimRequests() (list []corev1.ResourceClaim) {
 	for _, d := range g.spec.Domain.Devices.HostDevices {
 		add(d.ClaimRequest)
 	}
+	for _, n := range g.spec.Networks {
+		if nic := g.nicOf(n.Name); nic != nil && nic.SRIOV != nil {
+			add(n.ResourceClaim)
+		}
+	}
 	return list
 }
 

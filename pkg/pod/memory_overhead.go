@@ -36,7 +36,7 @@ func Overhead() []Part {
 		{"video memory", "unless autoattachGraphicsDevice is false", "32 MiB", when(guest.graphics, 32)},
 		{"flash memory of the firmware", "architecture arm64", "128 MiB", when(func(g guest) bool { return g.spec.Architecture == "arm64" }, 128)},
 		{"swtpm", "devices.tpm", "53 MiB", when(guest.tpm, 53)},
-		{"address space of devices, which VFIO locks", "devices.gpus or devices.hostDevices", "1024 MiB", when(guest.passesThrough, 1024)},
+		{"address space of devices, which VFIO locks", "devices.gpus, devices.hostDevices or interfaces with sriov", "1024 MiB", when(guest.passesThrough, 1024)},
 		{"bounce buffers of an encrypted guest", "launchSecurity.sev or snp", "256 MiB", when(guest.sev, 256)},
 		{"probes that run a command in the pod", "a probe with exec or guestAgentPing", "100 MiB, and 10 MiB for each", guest.probeBytes},
 		{"no memory from elsewhere: the pod is Guaranteed", "dedicated CPUs, or requests that are the limits", "100 MiB", when(guest.guaranteed, 100)},
@@ -73,7 +73,7 @@ func (g guest) tabled() int64 {
 func (g guest) graphics() bool { return !isFalse(g.spec.Domain.Devices.AutoattachGraphicsDevice) }
 
 func (g guest) passesThrough() bool {
-	return len(g.spec.Domain.Devices.GPUs)+len(g.spec.Domain.Devices.HostDevices) > 0
+	return len(g.spec.Domain.Devices.GPUs)+len(g.spec.Domain.Devices.HostDevices) > 0 || g.virtualFunctions()
 }
 
 func (g guest) sev() bool {

@@ -9,14 +9,12 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: networks, domain.devices.interfaces. Networks of Multus are in networks_multus.go.
+// Fields: networks, domain.devices.interfaces. Networks of Multus are in networks_multus.go, virtual functions in
+// networks_sriov.go.
 // A restricted pod cannot make a bridge, a tap or NAT. On its default network the guest is served by a process: passt, which gives it the pod's addresses,
 // or QEMU's NAT, whichever of bridge, masquerade and passtBinding the interface has. All three show the guest the same network card.
 
 var networkEffects = []Effect{
-	{"domain.devices.interfaces[].sriov", Refused, "is not served in pods: use masquerade on the pod network", func(g guest) []*field.Path {
-		return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil }, "sriov")
-	}},
 	{"domain.devices.interfaces[].binding", Refused, "names a plugin of KubeVirt's, which pods do not run: use masquerade on the pod network",
 		func(g guest) []*field.Path {
 			return g.nics(func(n *v1.Interface) bool { return n.Binding != nil }, "binding")
@@ -53,9 +51,6 @@ var networkEffects = []Effect{
 			return each(g.spec.Networks, g.path.Child("networks"),
 				func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMIPv6NetworkCIDR != "" }, "pod", "vmIPv6NetworkCIDR")
 		}},
-	{"networks[].resourceClaim", Refused, "is a device of a claim, which is not served in pods: use the pod network", func(g guest) []*field.Path {
-		return each(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool { return n.ResourceClaim != nil }, "resourceClaim")
-	}},
 }
 
 // nics returns the paths of interfaces that are present.

@@ -38,10 +38,7 @@ func (g guest) multus(annotations map[string]string) {
 			annotations[annotationDefaultNetwork] = n.Multus.NetworkName
 			continue
 		}
-		namespace, name, found := strings.Cut(n.Multus.NetworkName, "/")
-		if !found {
-			namespace, name = g.VMI.Namespace, n.Multus.NetworkName
-		}
+		namespace, name := NetworkAttachmentDefinition(g.VMI.Namespace, n.Multus.NetworkName)
 		list = append(list, attachment{Name: name, Namespace: namespace, MAC: nic.MacAddress, Interface: PodInterface(n.Name)})
 	}
 	if len(list) == 0 {
@@ -50,6 +47,14 @@ func (g guest) multus(annotations map[string]string) {
 	if text, err := json.Marshal(list); err == nil { // texts always can be
 		annotations[annotationNetworks] = string(text)
 	}
+}
+
+// NetworkAttachmentDefinition returns namespace and name of what the networkName of a VMI names: NAME in its own namespace, or NAMESPACE/NAME.
+func NetworkAttachmentDefinition(own, networkName string) (namespace, name string) {
+	if namespace, name, found := strings.Cut(networkName, "/"); found {
+		return namespace, name
+	}
+	return own, networkName
 }
 
 // PodInterface returns the name that an interface of the pod has for a network of Multus: 14 bytes, which a name of Linux may have.

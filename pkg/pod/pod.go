@@ -22,6 +22,9 @@ type Input struct {
 	Record *record.Record
 	// Claims are the PersistentVolumeClaims of the VMI's namespace that its volumes name, by their names. One that is missing does not exist yet.
 	Claims map[string]Claim
+	// NetworkResources are the resources that the NetworkAttachmentDefinitions of the VMI's networks ask pods to request, by the networkName of the VMI;
+	// empty for one that asks for none (AnnotationResource). One that is missing does not exist.
+	NetworkResources map[string]string
 	// LimitsDemanded are the resources (cpu, memory) of which a ResourceQuota of the VMI's namespace demands limits. A VMI that sets none gets KubeVirt's:
 	// its vCPUs, and twice its memory request.
 	LimitsDemanded []corev1.ResourceName
@@ -112,14 +115,15 @@ type guest struct {
 }
 
 // Of returns the pod of a VMI. The errors are fields that would make the guest wrong in a pod, each with the reason. An error of type
-// ErrorTypeNotFound is a claim that does not exist yet, or that is being filled: all else being well, the pod can be made as soon as it has its content.
+// ErrorTypeNotFound is a claim or a NetworkAttachmentDefinition that does not exist yet, or a claim that is being filled: all else being well, the pod can
+// be made as soon as they are there.
 func Of(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
 	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)
 	g := guest{Input: in, spec: &in.VMI.Spec, path: path, domain: path.Child("domain")}
 	warnings, errs := judge(g)
 	storage, missing := g.storage()
-	if errs = append(errs, missing...); len(errs) > 0 {
+	if errs = slices.Concat(errs, missing, g.missingNetworks()); len(errs) > 0 {
 		return Result{Warnings: warnings}, errs
 	}
 	account := Account(in.VMI)
@@ -183,7 +187,7 @@ func (g guest) environment() []corev1.EnvVar {
 	if g.encryptsTPM() {
 		list = append(list, corev1.EnvVar{Name: EnvKeySecret, Value: g.KeySecret})
 	}
-	return list
+	return append(list, g.networkVariables()...)
 }
 
 // Account returns the name of the service account of a VMI's pod: the one that the VMI names, by itself or by a serviceAccount volume, since a pod has

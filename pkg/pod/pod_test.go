@@ -24,7 +24,7 @@ spec:
   domain: {cpu: {cores: 1, sockets: 2, threads: 1}, memory: {guest: 512Mi}, devices: {}}
 `
 
-// input is base with the fields of a spec laid over it, in a cluster of passt.
+// input is base with the fields of a spec laid over it, in a cluster of passt. Its networks of Multus exist, and have no resource.
 func input(t *testing.T, spec string) Input {
 	t.Helper()
 	whole, err := yaml.YAMLToJSON([]byte(base))
@@ -41,6 +41,12 @@ func input(t *testing.T, spec string) Input {
 	in := Input{VMI: &v1.VirtualMachineInstance{}, Settings: Settings{Image: "launcher:1", Network: Passt}}
 	if err := yaml.UnmarshalStrict(whole, in.VMI); err != nil {
 		t.Fatalf("%v\n%s", err, spec)
+	}
+	in.NetworkResources = map[string]string{}
+	for _, network := range in.VMI.Spec.Networks {
+		if network.Multus != nil {
+			in.NetworkResources[network.Multus.NetworkName] = ""
+		}
 	}
 	return in
 }

@@ -35,7 +35,7 @@ func (g guest) resources() corev1.ResourceRequirements {
 	for _, name := range g.deviceNames() {
 		r.Requests[name], r.Limits[name] = one, one
 	}
-	for _, name := range g.hostDeviceNames() {
+	for _, name := range slices.Concat(g.hostDeviceNames(), g.networkResources()) {
 		r.Limits[name] = plus(r.Limits[name], one)
 		r.Requests[name] = r.Limits[name] // of a device both are one number
 	}

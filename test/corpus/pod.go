@@ -17,12 +17,17 @@ import (
 // podSettings are those of the cluster that makes the pods of all cases: passt, a storage class for state, and no gate.
 var podSettings = pod.Settings{Image: "launcher", Network: pod.Passt, StateClass: "standard"}
 
-// podInput is an explicit VMI in that cluster, where all its claims exist. Those of volumes of type persistentVolumeClaim are block devices, others have a
+// podInput is an explicit VMI in that cluster, where all its claims and networks exist. Those of volumes of type persistentVolumeClaim are block devices, others have a
 // file system.
 func podInput(explicit *v1.VirtualMachineInstance) pod.Input {
 	vmi := explicit.DeepCopy()
 	vmi.UID = uid
-	claims := map[string]pod.Claim{}
+	claims, networks := map[string]pod.Claim{}, map[string]string{}
+	for _, network := range vmi.Spec.Networks {
+		if network.Multus != nil {
+			networks[network.Multus.NetworkName] = ""
+		}
+	}
 	for _, volume := range vmi.Spec.Volumes {
 		switch {
 		case volume.PersistentVolumeClaim != nil:
@@ -33,7 +38,7 @@ func podInput(explicit *v1.VirtualMachineInstance) pod.Input {
 			claims[volume.Ephemeral.PersistentVolumeClaim.ClaimName] = pod.Claim{}
 		}
 	}
-	return pod.Input{VMI: vmi, Claims: claims, Settings: podSettings}
+	return pod.Input{VMI: vmi, Claims: claims, NetworkResources: networks, Settings: podSettings}
 }
 
 // Pod makes the pod of an explicit VMI.

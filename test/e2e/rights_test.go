@@ -75,6 +75,7 @@ var unseen = map[string]string{
 	"kiln-controller: delete apps controllerrevisions":                                 collected,
 	"kiln-controller: update kubevirt.io virtualmachineinstances/finalizers":           ownership,
 	"kiln-controller: patch kubevirt.io virtualmachineinstances":                       inPods,
+	"kiln-controller: get k8s.cni.cncf.io network-attachment-definitions":              inPods,
 	"kiln-controller: create persistentvolumeclaims":                                   inPods,
 	"kiln-controller: create secrets":                                                  inPods,
 	"kiln-controller: list events":                                                     inPods,

@@ -86,7 +86,12 @@ func fill(dir string) {
 func inPods(settings pods.Settings) runtime {
 	settings.Image, settings.Network = "launcher", pods.Passt
 	of := func(vmi *v1.VirtualMachineInstance) (pods.Result, field.ErrorList) {
-		in := pods.Input{VMI: vmi, Settings: settings, Claims: map[string]pods.Claim{}}
+		in := pods.Input{VMI: vmi, Settings: settings, Claims: map[string]pods.Claim{}, NetworkResources: map[string]string{}}
+		for _, network := range vmi.Spec.Networks {
+			if network.Multus != nil {
+				in.NetworkResources[network.Multus.NetworkName] = "example.com/" + network.Name
+			}
+		}
 		for _, volume := range vmi.Spec.Volumes {
 			for _, name := range claimsOf(volume) {
 				in.Claims[name] = pods.Claim{}
@@ -107,7 +112,14 @@ func inPods(settings pods.Settings) runtime {
 			}
 		}
 		allocate(dir)
-		launcher := &bind.Pod{Root: dir, Network: pods.Passt, Getenv: plugged}
+		launcher := &bind.Pod{Root: dir, Network: pods.Passt, Getenv: func(name string) string {
+			for _, variable := range made.Pod.Spec.Containers[0].Env {
+				if variable.Name == name {
+					return variable.Value
+				}
+			}
+			return plugged(name)
+		}}
 		for cpu := range pods.DedicatedCPUs(vmi) { // kubelet gives what the pod requests
 			launcher.CPUs = append(launcher.CPUs, int(cpu))
 		}
@@ -122,13 +134,15 @@ func plugged(name string) string {
 		return "b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e5f,b1b71d75-bb21-4c0e-a24b-1f1d2c3d4e60"
 	case strings.HasPrefix(name, v1.PCIResourcePrefix) && !strings.HasSuffix(name, "GPU"):
 		return "0000:81:00.0,0000:81:00.1"
+	case strings.HasPrefix(name, "PCIDEVICE_EXAMPLE_COM_"):
+		return "0000:83:00.0"
 	}
 	return ""
 }
 
 // allocate is a driver that allocates what the claims of the samples ask for.
 func allocate(dir string) {
-	for claim, requests := range map[string][]string{"resourceclaims/devices": {"gpu", "card"}, "resourceclaimtemplates/made": {"gpu", "card"}} {
+	for claim, requests := range map[string][]string{"resourceclaims/devices": {"gpu", "card", "nic"}, "resourceclaimtemplates/made": {"gpu", "card", "nic"}} {
 		for i, request := range requests {
 			file := filepath.Join(dir, metadata.ContainerDir, claim, request, "example.com"+metadata.MetadataFileSuffix)
 			must(os.MkdirAll(filepath.Dir(file), 0o755))

@@ -25,8 +25,11 @@ import (
 	"github.com/kilnvm/kiln/test/nightly"
 )
 
-// earlierImage is a launcher with an earlier QEMU.
-const earlierImage = "docker.io/library/kiln-launcher:earlier"
+// earlierImage is a launcher with an earlier QEMU, anotherImage one with the same packages and another version of the launcher.
+const (
+	earlierImage = "docker.io/library/kiln-launcher:earlier"
+	anotherImage = "docker.io/library/kiln-launcher:another"
+)
 
 // ofQEMU are facts that QEMU and its firmware say of themselves. No machine type keeps them, and no record could.
 var ofQEMU = []string{
@@ -49,7 +52,7 @@ func withoutQEMU(report string) (lines []string) {
 func TestSameAfterUpgrade(t *testing.T) {
 	nightly.Only(t)
 	n := newTenant(t, "upgrade")
-	n.importEarlier()
+	n.importImage(earlierImage, launcherimage.Earlier)
 	current := n.launcherImage()
 	n.setLauncherImage(earlierImage)
 	t.Cleanup(func() { n.setLauncherImage(current) })
@@ -77,21 +80,44 @@ func TestSameAfterUpgrade(t *testing.T) {
 	t.Logf("the guest sees %d facts: all are the same on a bare machine, and %d after the upgrade", strings.Count(seen, "\n"), len(withoutQEMU(seen)))
 }
 
-// importEarlier makes the image with the earlier QEMU.
-func (n *tenant) importEarlier() {
+// TestSameInAnotherImage: a guest that starts again in another launcher's image with the same QEMU sees the same hardware, in every byte.
+func TestSameInAnotherImage(t *testing.T) {
+	nightly.Only(t)
+	n := newTenant(t, "another")
+	n.importImage(anotherImage, launcherimage.Image)
+	current := n.launcherImage()
+	n.apply(machine("same", only("node-1")))
+	seen, record, version := n.boot("same")
+	n.setLauncherImage(anotherImage)
+	t.Cleanup(func() { n.setLauncherImage(current) })
+	n.kubectl("delete", "vmi", "same", "--timeout=120s")
+	seenLater, recordLater, versionLater := n.boot("same")
+	if image := n.kubectl("get", "pod", "guest-same", "-o", "jsonpath={.spec.containers[0].image}"); image != anotherImage || version != versionLater {
+		t.Fatalf("the pod has image '%s' with '%s', and before '%s' with '%s'", image, versionLater, current, version)
+	}
+	if diff := cmp.Diff(seen, seenLater); diff != "" {
+		t.Errorf("in the other image the guest sees other hardware (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(record.Spec.Hardware, recordLater.Spec.Hardware); diff != "" {
+		t.Errorf("in the other image the record is another one (-before +after):\n%s", diff)
+	}
+}
+
+// importImage makes an image of the launcher, and lets the node have it. The tag of the name is the version of the launcher.
+func (n *tenant) importImage(name string, build func(context.Context, sources.Sources, sources.Platform, launcherimage.Folders) (archive.Image, error)) {
 	n.Helper()
-	root := "../.."
-	from, err := sources.Describe(n.Context(), root, "earlier")
+	root, tag := "../..", name[strings.LastIndex(name, ":")+1:]
+	from, err := sources.Describe(n.Context(), root, tag)
 	if err != nil {
 		n.Fatal(err)
 	}
-	image, err := launcherimage.Earlier(n.Context(), from, sources.Platform{OS: "linux", Architecture: "amd64"},
+	image, err := build(n.Context(), from, sources.Platform{OS: "linux", Architecture: "amd64"},
 		launcherimage.Folders{Work: n.TempDir(), Cache: filepath.Join(root, "bin/images/cache")})
 	if err != nil {
 		n.Fatal(err)
 	}
-	file := filepath.Join(n.TempDir(), "earlier.tar")
-	if err := archive.Write(file, earlierImage, image); err != nil {
+	file := filepath.Join(n.TempDir(), tag+".tar")
+	if err := archive.Write(file, name, image); err != nil {
 		n.Fatal(err)
 	}
 	shared.Import(n, file)

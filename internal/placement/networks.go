@@ -1,0 +1,53 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kilnvm/kiln/pkg/pod"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+var networkAttachmentDefinition = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: "NetworkAttachmentDefinition"}
+
+// networkResources reads which resources the NetworkAttachmentDefinitions of a VMI's networks ask pods to request. One that does not exist is missing in the
+// answer, and so are all where Multus is not installed.
+func (c *Controller) networkResources(ctx context.Context, vmi *v1.VirtualMachineInstance) (map[string]string, error) {
+	resources := map[string]string{}
+	for i := range vmi.Spec.Networks {
+		multus := vmi.Spec.Networks[i].Multus
+		if multus == nil {
+			continue
+		}
+		if _, known := resources[multus.NetworkName]; known {
+			continue
+		}
+		namespace, name := pod.NetworkAttachmentDefinition(vmi.Namespace, multus.NetworkName)
+		if !possible(namespace) || !possible(name) {
+			continue
+		}
+		// Its annotations alone: the configuration of a CNI plugin is of no use here, and not ours to interpret.
+		definition := &metav1.PartialObjectMetadata{}
+		definition.SetGroupVersionKind(networkAttachmentDefinition)
+		err := c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, definition)
+		switch {
+		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading NetworkAttachmentDefinition '%s': %w", multus.NetworkName, err)
+		default:
+			resources[multus.NetworkName] = strings.TrimSpace(definition.Annotations[pod.AnnotationResource])
+		}
+	}
+	return resources, nil
+}
+
+// possible reports whether an object can have a name that a tenant wrote: the client refuses to ask for others.
+func possible(name string) bool { return name != "" && len(path.IsValidPathSegmentName(name)) == 0 }

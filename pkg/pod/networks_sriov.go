@@ -1,0 +1,129 @@
+package pod
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields: domain.devices.interfaces[].sriov, networks[].resourceClaim, and the resources of networks of Multus.
+// A virtual function comes from a device plugin by the resource that its NetworkAttachmentDefinition names, or from a claim of dynamic resource allocation. The
+// guest gets it by VFIO, like other host devices. CNI plugins give it the MAC address of the interface.
+
+// AnnotationResource of a NetworkAttachmentDefinition names the resource of a device plugin that a pod requests for each connection to it.
+const AnnotationResource = "k8s.v1.cni.cncf.io/resourceName"
+
+// EnvNetworkResource and the name of a network are the environment variable with the resource of the network's virtual function.
+const EnvNetworkResource = "NETWORK_RESOURCE_"
+
+var virtualFunctionEffects = []Effect{
+	{"domain.devices.interfaces[].sriov", Refused, lockedReason, func(g guest) []*field.Path {
+		return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.LockedMemory }, "sriov")
+	}},
+	{"domain.devices.interfaces[].sriov", Refused, "needs a resource of its own: annotation " + AnnotationResource + " of its NetworkAttachmentDefinition must " +
+		"name one that no other device of the guest has, since a device plugin does not say which of its devices is for which network",
+		func(g guest) []*field.Path {
+			return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.identified(n) }, "sriov")
+		}},
+	{"networks[].multus.networkName", Refused, "names a NetworkAttachmentDefinition whose annotation " + AnnotationResource + " is not a resource of a device plugin",
+		func(g guest) []*field.Path {
+			return each(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
+				resource := g.resourceOf(n)
+				return resource != "" && !extended(resource)
+			}, "multus", "networkName")
+		}},
+	{"networks[].resourceClaim", Refused, "is a device of a claim, which only sriov connects to a guest", func(g guest) []*field.Path {
+		return each(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
+			nic := g.nicOf(n.Name)
+			return n.ResourceClaim != nil && (nic == nil || nic.SRIOV == nil)
+		}, "resourceClaim")
+	}},
+}
+
+// network returns a network of the VMI; nil if it has none of the name.
+func (g guest) network(name string) *v1.Network {
+	i := slices.IndexFunc(g.spec.Networks, func(n v1.Network) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &g.spec.Networks[i]
+}
+
+// resourceOf returns the resource of a network that has an interface; empty if its NetworkAttachmentDefinition names none.
+func (g guest) resourceOf(n *v1.Network) string {
+	if n == nil || n.Multus == nil || g.nicOf(n.Name) == nil {
+		return ""
+	}
+	return g.NetworkResources[n.Multus.NetworkName]
+}
+
+// networkResources are the resources of the guest's networks, as often as it has them. KubeVirt requests those of all bindings, too: that of a bridge says which
+// nodes have the bridge.
+func (g guest) networkResources() (names []corev1.ResourceName) {
+	for i := range g.spec.Networks {
+		if resource := g.resourceOf(&g.spec.Networks[i]); resource != "" {
+			names = append(names, corev1.ResourceName(resource))
+		}
+	}
+	return names
+}
+
+// identified reports whether the launcher can tell which device is that of an interface with sriov. A NetworkAttachmentDefinition that does not exist is reported
+// by missingNetworks.
+func (g guest) identified(nic *v1.Interface) bool {
+	network := g.network(nic.Name)
+	switch {
+	case network == nil:
+		return false
+	case network.ResourceClaim != nil:
+		return true
+	case network.Multus == nil:
+		return false
+	}
+	resource, known := g.NetworkResources[network.Multus.NetworkName]
+	others := slices.DeleteFunc(slices.Concat(g.networkResources(), g.hostDeviceNames()),
+		func(name corev1.ResourceName) bool { return string(name) != resource })
+	return !known || resource != "" && len(others) == 1
+}
+
+// virtualFunctions reports whether an interface of the guest is one.
+func (g guest) virtualFunctions() bool {
+	return len(g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil })) > 0
+}
+
+// missingNetworks are the NetworkAttachmentDefinitions that do not exist: Multus would let the pod wait for them.
+func (g guest) missingNetworks() (errs field.ErrorList) {
+	for i := range g.spec.Networks {
+		n := &g.spec.Networks[i]
+		if n.Multus == nil || g.nicOf(n.Name) == nil {
+			continue
+		}
+		if _, known := g.NetworkResources[n.Multus.NetworkName]; !known {
+			errs = append(errs, field.NotFound(g.path.Child("networks").Index(i).Child("multus", "networkName"), n.Multus.NetworkName))
+		}
+	}
+	return errs
+}
+
+// networkVariables say which resource is that of which interface with sriov.
+func (g guest) networkVariables() (list []corev1.EnvVar) {
+	for i := range g.spec.Domain.Devices.Interfaces {
+		nic := &g.spec.Domain.Devices.Interfaces[i]
+		if resource := g.resourceOf(g.network(nic.Name)); nic.SRIOV != nil && resource != "" {
+			list = append(list, corev1.EnvVar{Name: EnvNetworkResource + nic.Name, Value: resource})
+		}
+	}
+	return list
+}
+
+// extended reports whether a resource can be that of a device plugin. Whoever may write a NetworkAttachmentDefinition chooses the name; cpu and memory are no
+// devices.
+func extended(resource string) bool {
+	domain, _, found := strings.Cut(resource, "/")
+	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasPrefix(resource, "requests.") &&
+		len(content.IsLabelKey("requests."+resource)) == 0
+}
