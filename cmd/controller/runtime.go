@@ -41,7 +41,7 @@ func (g *guests) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.taps, "guest-taps", false, "declare that the NetworkAttachmentDefinitions of Multus give pods tap devices of user 107; without it "+
 		"such networks are refused")
 	flags.BoolVar(&g.locked, "guest-locked-memory", false, "declare that containers of the nodes may lock memory without a limit; "+
-		"without it host devices are refused")
+		"without it host devices and SR-IOV are refused")
 }
 
 // settings returns what the flags say of pods, or what is wrong with them.

@@ -34,7 +34,8 @@ func (p *Pod) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// hostDevices finds the devices of hostDevices, gpus and interfaces with sriov that kubelet gave to the pod, by name. One that was not given is an error at its index.
+// hostDevices finds the devices of hostDevices, gpus and interfaces with sriov that kubelet gave to the pod, by name. One that was not given is an error at
+// its index.
 func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]backend.HostDev, errs field.ErrorList) {
 	taken := map[string]bool{}
 	find := func(at *field.Path, name, resource string, claim *v1.ClaimRequest) {

@@ -24,7 +24,7 @@ var resources = map[string]string{
 	"*v1.Pod": " pods", "*v1.ServiceAccount": " serviceaccounts", "*v1.PersistentVolumeClaim": " persistentvolumeclaims",
 	"*v1.ResourceQuotaList": " resourcequotas", "*v1.EventList": " events", "*v1.Secret": " secrets",
 	"*v1.PartialObjectMetadata": "k8s.cni.cncf.io network-attachment-definitions",
-	"*v1.Role": "rbac.authorization.k8s.io roles", "*v1.RoleBinding": "rbac.authorization.k8s.io rolebindings",
+	"*v1.Role":                  "rbac.authorization.k8s.io roles", "*v1.RoleBinding": "rbac.authorization.k8s.io rolebindings",
 	"*v1alpha1.GuestPod": "kilnvm.io guestpods", "*v1alpha1.GuestHardware": "kilnvm.io guesthardwares",
 	"*v1.VirtualMachineInstance": "kubevirt.io virtualmachineinstances",
 }
@@ -87,7 +87,8 @@ func TestRightsOfTheController(t *testing.T) {
 	claimed := onNetworks("blue")
 	claimed.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: new(true)}
 	claimed.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "d"}}}}
-	c := newCluster(t, append(objects, claimed, definition("team", "blue", ""), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "d"}},
+	c := newCluster(t, append(objects, claimed, definition("team", "blue", ""),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "d"}},
 		&v1alpha1.GuestPod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", UID: "1111"}, Spec: v1alpha1.GuestPodSpec{PodUID: "earlier"}})...)
 	c.controller.Settings.Taps = true
 	c.controller.Configuration = func() config.Cluster {

@@ -28,8 +28,8 @@ type Effect struct {
 
 // Effects returns all fields that pods do not serve, by areas.
 func Effects() []Effect {
-	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects, hostDeviceEffects, deviceEffects, securityEffects,
-		placementEffects)
+	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects,
+		hostDeviceEffects, deviceEffects, securityEffects, placementEffects)
 }
 
 // judge tries each effect on a VMI. Errors and warnings are in the order of the table, and of positions.

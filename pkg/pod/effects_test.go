@@ -116,7 +116,9 @@ var effectCases = []struct {
 }
 
 // resources is a NetworkAttachmentDefinition that names a resource.
-func resources(name string) func(*Input) { return func(in *Input) { in.NetworkResources["net"] = name } }
+func resources(name string) func(*Input) {
+	return func(in *Input) { in.NetworkResources["net"] = name }
+}
 
 func both(first, second func(*Input)) func(*Input) { return func(in *Input) { first(in); second(in) } }
 

@@ -29,7 +29,8 @@ var virtualFunctionEffects = []Effect{
 		func(g guest) []*field.Path {
 			return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.identified(n) }, "sriov")
 		}},
-	{"networks[].multus.networkName", Refused, "names a NetworkAttachmentDefinition whose annotation " + AnnotationResource + " is not a resource of a device plugin",
+	{"networks[].multus.networkName", Refused,
+		"names a NetworkAttachmentDefinition whose annotation " + AnnotationResource + " is not a resource of a device plugin",
 		func(g guest) []*field.Path {
 			return each(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
 				resource := g.resourceOf(n)
@@ -61,8 +62,8 @@ func (g guest) resourceOf(n *v1.Network) string {
 	return g.NetworkResources[n.Multus.NetworkName]
 }
 
-// networkResources are the resources of the guest's networks, as often as it has them. KubeVirt requests those of all bindings, too: that of a bridge says which
-// nodes have the bridge.
+// networkResources are the resources of the guest's networks, as often as it has them. KubeVirt requests those of all bindings, too: that of a bridge says
+// which nodes have the bridge.
 func (g guest) networkResources() (names []corev1.ResourceName) {
 	for i := range g.spec.Networks {
 		if resource := g.resourceOf(&g.spec.Networks[i]); resource != "" {
@@ -72,8 +73,8 @@ func (g guest) networkResources() (names []corev1.ResourceName) {
 	return names
 }
 
-// identified reports whether the launcher can tell which device is that of an interface with sriov. A NetworkAttachmentDefinition that does not exist is reported
-// by missingNetworks.
+// identified reports whether the launcher can tell which device is that of an interface with sriov. A NetworkAttachmentDefinition that does not exist is
+// reported by missingNetworks.
 func (g guest) identified(nic *v1.Interface) bool {
 	network := g.network(nic.Name)
 	switch {

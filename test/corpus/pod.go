@@ -17,8 +17,8 @@ import (
 // podSettings are those of the cluster that makes the pods of all cases: passt, a storage class for state, and no gate.
 var podSettings = pod.Settings{Image: "launcher", Network: pod.Passt, StateClass: "standard"}
 
-// podInput is an explicit VMI in that cluster, where all its claims and networks exist. Those of volumes of type persistentVolumeClaim are block devices, others have a
-// file system.
+// podInput is an explicit VMI in that cluster, where all its claims and networks exist. Claims of volumes of type persistentVolumeClaim are block devices,
+// others have a file system.
 func podInput(explicit *v1.VirtualMachineInstance) pod.Input {
 	vmi := explicit.DeepCopy()
 	vmi.UID = uid
