@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -72,12 +73,24 @@ func TestForgedReports(t *testing.T) {
 	if err := n.patch(mine, "guestpods", "mine", "status", `{"status":{"facts":{"machine":"pc-q35-6.0"}}}`); err != nil {
 		t.Errorf("a tenant is its launcher, and its report is written: %v", err)
 	}
-	n.kubectl("exec", "guest-mine", "--", "/launcher", "version")
+	n.secondLauncher("guest-mine", "other")
 	time.Sleep(2 * time.Second) // a controller that believed the report would have acted on it
 	if after := state(); !strings.Contains(before, "pc-q35-") || after != before {
 		t.Errorf("a false fact after the start reached more than the report:\n%s\n%s", before, after)
 	}
 	n.kubectl("delete", "pod", "idle", "--grace-period=0", "--force")
+}
+
+// secondLauncher starts another launcher in a guest's pod, as a tenant does who may exec into it, and has it take another guest. It must be refused; it stays
+// until its pod ends.
+func (n *tenant) secondLauncher(pod, other string) {
+	n.Helper()
+	ctx, cancel := context.WithTimeout(n.Context(), 10*time.Second)
+	defer cancel()
+	out, err := shared.Kubectl(ctx, "--namespace", n.namespace, "exec", pod, "--", "/launcher", "guest", "--vmi="+other, "--root=/tmp", "--emulate")
+	if err == nil || !strings.Contains(out, "guestpods.kilnvm.io") || !strings.Contains(out, "is forbidden") {
+		n.Errorf("a launcher that a tenant starts in pod '%s' says of guest '%s': %v\n%s", pod, other, err, out)
+	}
 }
 
 // TestForeignPod: a pod of the guest's name that the controller has not made is left alone and named, until it is gone.
