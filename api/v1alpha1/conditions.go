@@ -149,6 +149,9 @@ const (
 	ReasonGuestNotRunning = "GuestNotRunning"
 )
 
+// ReasonRestartRequired is the reason of condition RestartRequired on VMs: the VM was edited, and its VMI is as before. It is KubeVirt's word.
+const ReasonRestartRequired = "RestartRequired"
+
 // Reasons of Failure on VMs, and of events on them. All but ReasonFailedPin and those of hardware are KubeVirt's words.
 const (
 	// ReasonFailedCreate means that the VMI could not be created. On a VMI it is a reason of Synchronized: its pod could not be created.

@@ -14,6 +14,8 @@ const (
 	AnnotationGeneration = Prefix + "generation"
 	// AnnotationHardware is on VMs and VMIs. The value HardwareLatest asks for hardware that is derived anew at each boot.
 	AnnotationHardware = Prefix + "hardware"
+	// AnnotationRollout is on VMs. The value RolloutRestart asks that an edit of a VM whose VMI exists is followed by a restart.
+	AnnotationRollout = Prefix + "rollout"
 	// AnnotationArchitecture is on VMs and VMIs. Its value is the architecture of the images of a VMI that has no spec.architecture.
 	AnnotationArchitecture = Prefix + "architecture"
 	// AnnotationNUMACells is on VMIs, and in spec.template of VMs and spec.annotations of instancetypes. Its value is the number of
@@ -80,6 +82,9 @@ const LabelPasst = Prefix + "passt"
 // SeccompLauncher is the localhostProfile of pods whose launcher runs passt: the profile of the container runtime, and the calls by which passt makes
 // namespaces of its own.
 const SeccompLauncher = "kiln/launcher.json"
+
+// RolloutRestart is the value of AnnotationRollout that has edits applied by a restart.
+const RolloutRestart = "restart"
 
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
 const HardwareLatest = "latest"

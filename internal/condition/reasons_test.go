@@ -18,15 +18,16 @@ var reason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
 // noReasons are words of this form in packages that write events, and what they are.
 var noReasons = map[string]string{
-	"Reconcile":     "the action of events",
-	"DataVolume":    "a kind",
-	"GuestHardware": "a kind",
-	"HostProfile":   "a kind",
-	"Namespace":     "a kind",
-	"Other":         "a label of a metric",
-	"Pod":           "a kind",
-	"Role":          "a kind",
-	"RoleBinding":   "a kind",
+	"Reconcile":                   "the action of events",
+	"DataVolume":                  "a kind",
+	"GuestHardware":               "a kind",
+	"HostProfile":                 "a kind",
+	"Namespace":                   "a kind",
+	"NetworkAttachmentDefinition": "a kind",
+	"Other":                       "a label of a metric",
+	"Pod":                         "a kind",
+	"Role":                        "a kind",
+	"RoleBinding":                 "a kind",
 	// Reasons of pods, which have another one on VMIs.
 	"NodeShutdown": "kubelet's word", "Terminated": "kubelet's word", "Shutdown": "kubelet's word", "NodeAffinity": "kubelet's word",
 	"UnexpectedAdmissionError": "kubelet's word", "TopologyAffinityError": "kubelet's word", "RunContainerError": "kubelet's word",

@@ -14,11 +14,11 @@ import (
 // ownConditions are the condition types that this controller sets and clears.
 var ownConditions = []v1.VirtualMachineConditionType{
 	v1.VirtualMachineReady, v1.VirtualMachinePaused, v1.VirtualMachineFailure,
-	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized),
+	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized), v1.VirtualMachineRestartRequired,
 }
 
 // conditions returns the VM's conditions: Ready always, Paused and Synchronized if its VMI has them, Failure if something keeps the VM from its
-// run strategy. Conditions of other types stay.
+// run strategy, RestartRequired if an edit waits for a restart. Conditions of other types stay.
 func (s *state) conditions() []v1.VirtualMachineCondition {
 	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists,
 		Message: "there is no virtual machine instance"}
@@ -41,7 +41,19 @@ func (s *state) conditions() []v1.VirtualMachineCondition {
 		all = append(all, v1.VirtualMachineCondition{Type: v1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: s.failure.reason,
 			Message: s.failure.message})
 	}
+	if s.pending.message != "" {
+		all = append(all, v1.VirtualMachineCondition{Type: v1.VirtualMachineRestartRequired, Status: corev1.ConditionTrue,
+			Reason: v1alpha1.ReasonRestartRequired, Message: s.pending.message})
+	}
+	if s.pendingUnknown {
+		all = append(all, known(s.vm, v1.VirtualMachineRestartRequired)...)
+	}
 	return s.withTransitionTimes(all)
+}
+
+// known returns the condition of a type that the VM has.
+func known(vm *v1.VirtualMachine, of v1.VirtualMachineConditionType) []v1.VirtualMachineCondition {
+	return slices.DeleteFunc(slices.Clone(vm.Status.Conditions), func(c v1.VirtualMachineCondition) bool { return c.Type != of })
 }
 
 // withTransitionTimes dates the conditions: a condition whose status stays keeps its lastTransitionTime, another gets now, in seconds as the

@@ -38,6 +38,7 @@ type Controller struct {
 	unpinned unpinnedVMs
 	storm    storm
 	written  ownwrite.Memo
+	compared comparisons
 }
 
 // workers is the number of objects that each controller reconciles at the same time. A reconcile is a few calls of the API server in a row:
@@ -84,8 +85,8 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result, err
 }
 
-// reconcile reads VM and VMI, pins the VM, acts on its run strategy, and writes its status. A VM that is being deleted gets its status alone:
-// the garbage collector deletes its VMI.
+// reconcile reads VM and VMI, pins the VM, compares both if the VM was edited, acts on its run strategy, and writes its status. A VM that is being
+// deleted gets its status alone: the garbage collector deletes its VMI.
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	s, err := c.read(ctx, key)
 	if err != nil {
@@ -95,6 +96,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 		c.unpinned.remove(key)
 		c.storm.forget(key)
 		c.written.Forget(key)
+		c.compared.forget(key)
 		return ctrl.Result{}, nil
 	}
 	if c.written.Ahead(s.vm, s.now) {
@@ -105,6 +107,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 			return ctrl.Result{}, err
 		}
 		c.pinMatchers(ctx, s)
+		c.compare(ctx, s)
 		c.act(ctx, s)
 	}
 	if delay := c.storm.delay(s); delay > 0 {

@@ -27,16 +27,16 @@ func (s *state) pauseRequested() bool { return s.startRequested() && asksPause(s
 
 // stopRequested reports whether the first request asks for the stop of this VMI.
 func (s *state) stopRequested() bool {
-	return s.request().Action == v1.StopRequest && s.pending(s.request())
+	return s.request().Action == v1.StopRequest && s.unmet(s.request())
 }
 
 func asksPause(request v1.VirtualMachineStateChangeRequest) bool {
 	return request.Data[v1.StartRequestDataPausedKey] == v1.StartRequestDataPausedTrue
 }
 
-// pending reports whether a request is still to be met. A stop of another UID was for a VMI before. A start that is not paused is left from another run
+// unmet reports whether a request is still to be met. A stop of another UID was for a VMI before. A start that is not paused is left from another run
 // strategy in a VM that is Halted, whose owner ends a back-off by that: later it would start the VM against that.
-func (s *state) pending(request v1.VirtualMachineStateChangeRequest) bool {
+func (s *state) unmet(request v1.VirtualMachineStateChangeRequest) bool {
 	switch {
 	case !s.takesRequests():
 		return false
@@ -48,15 +48,18 @@ func (s *state) pending(request v1.VirtualMachineStateChangeRequest) bool {
 	return false
 }
 
-// nextRequests returns status.stateChangeRequests as it is to be written: from the first that is pending. With RerunOnFailure, a VMI that has failed leaves a
-// request to start: nothing else tells a VM that is to be run again from one that was stopped.
+// nextRequests returns status.stateChangeRequests as it is to be written: from the first that is unmet. An edit that is to be rolled out adds a restart.
+// With RerunOnFailure, a VMI that has failed leaves a request to start: nothing else tells a VM that is to be run again from one that was stopped.
 func (s *state) nextRequests() []v1.VirtualMachineStateChangeRequest {
 	requests := s.vm.Status.StateChangeRequests
 	if len(requests) == 0 && s.strategy == v1.RunStrategyRerunOnFailure && s.needsReplacement() {
 		return []v1.VirtualMachineStateChangeRequest{{Action: v1.StartRequest}}
 	}
-	for len(requests) > 0 && !s.pending(requests[0]) {
+	for len(requests) > 0 && !s.unmet(requests[0]) {
 		requests = requests[1:]
+	}
+	if len(requests) == 0 && s.rollsOut() {
+		return s.restart()
 	}
 	return requests
 }

@@ -24,6 +24,10 @@ type state struct {
 	// startFailure is status.startFailure as it is to be written.
 	startFailure *v1.VirtualMachineStartFailure
 
+	// pending is what a restart would change. pendingUnknown reports that this could not be found out.
+	pending        pendingEdit
+	pendingUnknown bool
+
 	// failure is the VM's Failure condition, nil if nothing keeps the VM from its run strategy.
 	failure *failure
 	// requeueAfter is the time after which the VM is reconciled again without an event, 0 if never.

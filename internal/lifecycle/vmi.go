@@ -71,16 +71,11 @@ func (c *Controller) start(ctx context.Context, s *state) {
 		c.failed(s, v1alpha1.ReasonFailedPin, err)
 		return
 	}
-	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
-	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
-	if s.pauseRequested() {
-		vmi.Spec.StartStrategy = ptr.To(v1.StartStrategyPaused)
-	}
-	vmi.Finalizers = slices.Clone(c.Finalizers)
-	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
-	err := c.restoreIdentity(ctx, s.vm, vmi)
+	vmi, err := c.nextVMI(ctx, s)
 	if err == nil {
-		identity.Fill(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
+		if s.pauseRequested() {
+			vmi.Spec.StartStrategy = ptr.To(v1.StartStrategyPaused)
+		}
 		err = c.Client.Create(ctx, vmi)
 	}
 	switch {
@@ -92,6 +87,19 @@ func (c *Controller) start(ctx context.Context, s *state) {
 		s.vmi = vmi
 		c.event(s, corev1.EventTypeNormal, v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
 	}
+}
+
+// nextVMI returns the VMI that a start creates. The VM must be whole.
+func (c *Controller) nextVMI(ctx context.Context, s *state) (*v1.VirtualMachineInstance, error) {
+	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
+	vmi.Finalizers = slices.Clone(c.Finalizers)
+	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
+	if err := c.restoreIdentity(ctx, s.vm, vmi); err != nil {
+		return nil, err
+	}
+	identity.Fill(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
+	return vmi, nil
 }
 
 // restoreIdentity copies UUID, serial and MACs of the last boot from the VM's GuestHardware into the VMI; the launcher reads the rest of the

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -101,6 +102,10 @@ func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
 		if eviction := template.Spec.EvictionStrategy; eviction != nil && *eviction != v1.EvictionStrategyNone {
 			warnings = append(warnings, fmt.Sprintf("evictionStrategy '%s': live migration is not served; a drain shuts the guest down", short(string(*eviction))))
 		}
+	}
+	if word, set := vm.Annotations[v1alpha1.AnnotationRollout]; set && word != v1alpha1.RolloutRestart {
+		warnings = append(warnings, fmt.Sprintf("annotation '%s': '%s' has no effect; the value is '%s'", v1alpha1.AnnotationRollout, short(word),
+			v1alpha1.RolloutRestart))
 	}
 	return warnings
 }

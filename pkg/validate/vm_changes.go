@@ -10,8 +10,8 @@ import (
 )
 
 // Fields: spec.template, spec.instancetype and spec.preference of a VM whose VMI exists.
-// Kiln never changes a VMI, so such changes wait until the VM is restarted; running and runStrategy act at once. KubeVirt plugs some changes
-// into the running VMI, and marks the others by the condition RestartRequired.
+// Kiln never changes a VMI, so such changes wait until the VM is restarted, and condition RestartRequired names them; running and runStrategy act at once.
+// KubeVirt plugs some changes into the running VMI.
 
 // ChangeWarnings returns one warning with the names of the fields that an update of a VM changes while its VMI exists, or none. A create,
 // whose old is nil, and a VM without a VMI (status.created) have none.
@@ -33,11 +33,16 @@ func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
 		!equality.Semantic.DeepEqual(now.ObjectMeta.Annotations, was.ObjectMeta.Annotations) {
 		changed = append(changed, "template metadata")
 	}
-	changed = append(changed, differing("", reflect.ValueOf(now.Spec), reflect.ValueOf(was.Spec))...)
+	changed = append(changed, ChangedFields(now.Spec, was.Spec)...)
 	if len(changed) == 0 {
 		return nil
 	}
 	return []string{listed("changes take effect when the VM is restarted: ", changed)}
+}
+
+// ChangedFields returns the JSON names of the fields in which two VMIs differ, such as 'domain.cpu' and 'volumes'.
+func ChangedFields(now, was v1.VirtualMachineInstanceSpec) []string {
+	return differing("", reflect.ValueOf(now), reflect.ValueOf(was))
 }
 
 // listed names as many as a warning has room for, and counts the others.

@@ -154,6 +154,47 @@ func TestGenerationOfTheGuest(t *testing.T) {
 	s.eventually("no guest observes anything", generations(" 3"))
 }
 
+// TestRestartRequired: an edit of a VM that runs is shown with its verdict until it is taken back, and is rolled out by a restart where the VM asks for that.
+func TestRestartRequired(t *testing.T) {
+	s := newSpace(t)
+	s.must(s.kubectl(vm("demo", running...), "create", "-f", "-"))
+	first := s.guest("demo", "")
+	s.phase("demo", v1.Running)
+	condition := func() string {
+		return s.statusOf("demo", `conditions[?(@.type=="RestartRequired")].message`)
+	}
+	edit := func(patch string) {
+		t.Helper()
+		s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", "-p="+patch))
+	}
+	edit(`{"spec":{"template":{"spec":{"hostname":"other","domain":{"devices":{"rng":{}}}}}}}`)
+	s.eventually("the edit is shown", func() bool {
+		shown := s.must(s.kubectl("", "get", "vm", "demo")).stdout
+		return strings.Contains(condition(), "changes of domain.devices.rng, hostname take effect") && strings.Contains(condition(), "needs restart") &&
+			strings.Contains(condition(), "rng 'rng' is added") && strings.Contains(shown, "RESTART REQUIRED")
+	})
+	edit(`{"spec":{"template":{"spec":{"hostname":null,"domain":{"devices":{"rng":null}}}}}}`)
+	s.eventually("nothing waits", func() bool { return condition() == "" })
+	if now := s.guest("demo", ""); now != first {
+		t.Errorf("guest '%s' took the place of '%s'", now, first)
+	}
+	edit(`{"metadata":{"annotations":{"kilnvm.io/rollout":"restart"}},"spec":{"template":{"spec":{"hostname":"other"}}}}`)
+	second := s.guest("demo", first)
+	s.phase("demo", v1.Running)
+	s.eventually("the next guest is of the VM as it is now", func() bool {
+		return condition() == "" && s.statusOf("demo", "stateChangeRequests") == "" &&
+			s.statusOf("demo", "observedGeneration") == s.statusOf("demo", "desiredGeneration")
+	})
+	if now := s.guest("demo", ""); now != second {
+		t.Errorf("guest '%s' took the place of '%s', which is of the VM as it is", now, second)
+	}
+	said := s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge",
+		`-p={"metadata":{"annotations":{"kilnvm.io/rollout":"reboot"}},"spec":{"template":{"spec":{"hostname":"third"}}}}`))
+	if want := "annotation 'kilnvm.io/rollout': 'reboot' has no effect; the value is 'restart'"; !strings.Contains(said.stderr, want) {
+		t.Errorf("no warning '%s': %s", want, said.stderr)
+	}
+}
+
 // TestIdleStrategiesWarn: a run strategy that nothing can serve brings a warning that says what to do.
 func TestIdleStrategiesWarn(t *testing.T) {
 	s := newSpace(t)

@@ -1,0 +1,213 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// An edit of a VM never changes its VMI. Condition RestartRequired of the VM says what waits for a restart, and what that means for the hardware that the guest
+// sees. With annotation kilnvm.io/rollout: restart the controller restarts the VM.
+
+// pendingEdit is what a restart would change. Its zero value is nothing.
+type pendingEdit struct {
+	// message is that of condition RestartRequired.
+	message string
+	// impossible reports that no VMI can be made of the VM.
+	impossible bool
+}
+
+// edited reports whether spec or pins of the VM are others than those that its VMI was made from. A VMI that does not say so is left alone.
+func (s *state) edited() bool {
+	made := s.observedGeneration()
+	return s.live() && made > 0 && (made != s.vm.Generation || s.vmi.Annotations[v1alpha1.AnnotationPins] != s.vm.Annotations[v1alpha1.AnnotationPins])
+}
+
+// compare finds out what a restart of an edited VM would change. If it cannot, the VM's condition stays as it is until the next attempt.
+func (c *Controller) compare(ctx context.Context, s *state) {
+	key := client.ObjectKeyFromObject(s.vm)
+	if !s.edited() {
+		c.compared.forget(key)
+		return
+	}
+	of := edit{s.vm.UID, s.vmi.UID, s.vm.Generation, s.vm.Annotations[v1alpha1.AnnotationPins]}
+	if result, found := c.compared.find(key, of); found {
+		s.pending = result
+		return
+	}
+	result, err := c.pendingEdit(ctx, s)
+	if refused := (*resolve.Refusal)(nil); errors.As(err, &refused) { // not kept: what is missing may come
+		s.pending = impossible(refused.Errors)
+		return
+	}
+	if err != nil {
+		s.retryable, s.pendingUnknown = cmp.Or(s.retryable, err), true
+		return
+	}
+	result.message = condition.Message(result.message)
+	c.compared.keep(key, of, result)
+	s.pending = result
+}
+
+// pendingEdit compares the VMI with the one that a start would make.
+func (c *Controller) pendingEdit(ctx context.Context, s *state) (pendingEdit, error) {
+	if err := c.readWhole(ctx, s); err != nil {
+		return pendingEdit{}, err
+	}
+	runs, err := getVMI(ctx, c.Live, client.ObjectKeyFromObject(s.vm))
+	if err != nil || runs == nil || runs.UID != s.vmi.UID {
+		return pendingEdit{}, err // it is gone, and its event is on its way
+	}
+	next, err := c.nextVMI(ctx, s)
+	if err != nil {
+		return pendingEdit{}, err
+	}
+	explicit, verdict, err := c.explicit(ctx, next)
+	if err != nil {
+		return pendingEdit{}, err
+	}
+	if !verdict.Allowed() {
+		return impossible(verdict.Errors), nil
+	}
+	explicit.Spec.StartStrategy = runs.Spec.StartStrategy // a request to start may have set it
+	changed := validate.ChangedFields(explicit.Spec, runs.Spec)
+	if !contains(runs.Labels, explicit.Labels) || !contains(runs.Annotations, template(explicit.Annotations)) {
+		changed = append(changed, "metadata")
+	}
+	if len(changed) == 0 {
+		return pendingEdit{}, nil
+	}
+	hardware, err := c.hardwareChange(ctx, s.vm, runs, explicit)
+	if err != nil {
+		return pendingEdit{}, err
+	}
+	return pendingEdit{message: fmt.Sprintf("changes of %s take effect when the virtual machine is restarted; %s", strings.Join(changed, ", "), hardware)}, nil
+}
+
+func impossible(errs field.ErrorList) pendingEdit {
+	return pendingEdit{message: "the virtual machine cannot be started as it is now: " + condition.Mistakes(errs), impossible: true}
+}
+
+// explicit runs stage 1, as admission will when the VMI is created.
+func (c *Controller) explicit(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, admit.Verdict, error) {
+	now, resolver := c.cluster(), c.resolver()
+	resolved, err := resolver.VMI(ctx, vmi)
+	if err != nil {
+		return nil, admit.Verdict{}, err
+	}
+	in, err := resolver.Input(ctx, vmi.Namespace, resolved, now)
+	if err != nil {
+		return nil, admit.Verdict{}, err
+	}
+	explicit, verdict := admit.VMI(vmi, in)
+	return explicit, verdict, nil
+}
+
+func (c *Controller) cluster() config.Cluster {
+	if c.Configuration == nil {
+		return config.Default()
+	}
+	return c.Configuration()
+}
+
+// hardwareChange says what the edit means for the hardware that the guest sees: the verdict of 'kubectl kiln diff', and what leads to it. Both VMIs are
+// rendered for one assumed host, with the record of the VM.
+func (c *Controller) hardwareChange(ctx context.Context, vm *v1.VirtualMachine, runs, next *v1.VirtualMachineInstance) (string, error) {
+	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
+	if err != nil {
+		return "", err
+	}
+	m := render.Machine{Defaults: c.cluster().Frontend}
+	if GuestOf(vm).Ownership(hardware) == Own && record.Check(hardware.Spec.Hardware) == nil {
+		m.Frozen = hardware.Spec.Hardware
+		if hardware.Status.Guest != nil && config.CheckFrontend(hardware.Status.Guest.Frontend) == nil {
+			m.Defaults = m.Defaults.With(hardware.Status.Guest.Frontend)
+		}
+	}
+	before, errs := seen(m, runs)
+	if m.Frozen = &before.Record; vm.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+		m.Frozen = nil
+	}
+	var after render.Hardware
+	if len(errs) == 0 {
+		next.UID = runs.UID // the seed of the identity where there is no other
+		after, errs = seen(m, next)
+	}
+	if len(errs) > 0 { // of a host that is another one than the assumed: that says nothing about the edit
+		return "the hardware cannot be compared: " + condition.Mistakes(errs), nil
+	}
+	changes := abi.Compare(before.Frontend, after.Frontend)
+	slices.SortStableFunc(changes, func(a, b record.Change) int { return cmp.Compare(rank(b), rank(a)) })
+	text, separator := "verdict on the hardware: "+string(record.Judge(changes)), ": "
+	for _, change := range changes {
+		text, separator = text+separator+change.Text, "; "
+	}
+	return text, nil
+}
+
+// rank puts what breaks the hardware first.
+func rank(change record.Change) int {
+	if change.Verdict == record.Breaks {
+		return 1
+	}
+	return 0
+}
+
+// seen runs stage 2 for a VMI on an assumed host.
+func seen(m render.Machine, vmi *v1.VirtualMachineInstance) (render.Hardware, field.ErrorList) {
+	m.VMI, m.Host, m.Bindings = vmi, backend.Assumed(vmi.Spec.Architecture), backend.AssumedBindings(vmi)
+	return render.FromFacts(m, render.Facts(m))
+}
+
+// template returns the annotations of a VMI that come from the template of its VM.
+func template(all map[string]string) map[string]string {
+	own := map[string]string{}
+	for key, value := range all {
+		if !strings.HasPrefix(key, v1alpha1.Prefix) && key != v1.VirtualMachineGenerationAnnotation {
+			own[key] = value
+		}
+	}
+	return own
+}
+
+// contains reports whether a map has all that another one has.
+func contains(all, some map[string]string) bool {
+	for key, value := range some {
+		if found, has := all[key]; !has || found != value {
+			return false
+		}
+	}
+	return true
+}
+
+// rollsOut reports whether the controller is to restart the VM for an edit. It asks for that once for each VMI: the next one is made from the VM as it is.
+func (s *state) rollsOut() bool {
+	return s.vm.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutRestart && s.pending.message != "" && !s.pending.impossible && s.takesRequests() &&
+		s.vm.DeletionTimestamp == nil
+}
+
+// restart are the requests of KubeVirt's subresource 'restart'. With Always the stop alone suffices.
+func (s *state) restart() []v1.VirtualMachineStateChangeRequest {
+	requests := []v1.VirtualMachineStateChangeRequest{{Action: v1.StopRequest, UID: &s.vmi.UID}}
+	if s.strategy != v1.RunStrategyAlways {
+		requests = append(requests, v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest})
+	}
+	return requests
+}

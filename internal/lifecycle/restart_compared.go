@@ -1,0 +1,47 @@
+package lifecycle
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// edit identifies what is compared: a VM as it is now, with a VMI. Both have other names for other contents, so that one comparison serves all reconciles.
+type edit struct {
+	vm, vmi    types.UID
+	generation int64
+	pins       string
+}
+
+// comparisons has the result of the last comparison of each VM that was edited. The zero value is ready to use.
+type comparisons struct {
+	mu      sync.Mutex
+	results map[types.NamespacedName]comparison
+}
+
+type comparison struct {
+	of     edit
+	result pendingEdit
+}
+
+func (m *comparisons) find(key types.NamespacedName, of edit) (pendingEdit, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, found := m.results[key]
+	return known.result, found && known.of == of
+}
+
+func (m *comparisons) keep(key types.NamespacedName, of edit, result pendingEdit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.results == nil {
+		m.results = map[types.NamespacedName]comparison{}
+	}
+	m.results[key] = comparison{of, result}
+}
+
+func (m *comparisons) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.results, key)
+}
