@@ -85,7 +85,7 @@ func TestNoCluster(t *testing.T) {
 	const unknown = "error: no cluster is known, since there is no kubeconfig: use --kubeconfig or --context"
 	for _, args := range [][]string{
 		{"validate", "vm/web"}, {"expand", "vm/web"}, {"explain", "vm/web"}, {"render", "vm/web"}, {"diff", "vm/web"}, {"diff", "vm/web", "vm/other"},
-		{"capture", "vm/web", "--domain", domain}, {"repin", "vm/web"}, {"revisions"},
+		{"capture", "vm/web", "--domain", domain}, {"repin", "vm/web"}, {"revisions"}, {"states", "vm/web"},
 	} {
 		if got := run(t, dir, args...); got.status != 2 || got.out != "" || !strings.HasPrefix(got.errOut, unknown) || strings.Count(got.errOut, "\n") != 1 {
 			t.Errorf("%q: %+v", args, got)

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// 'states' shows where a VM, its hardware record, its VMI and its guest differ. It needs a cluster: a file has one state.
+
+// statesCommand is 'states'.
+// The exit status is 1 if the VM or its VMI is rejected, and 2 if one cannot be read. Differences are no rejection.
+func statesCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "states vm/NAME",
+		Short: "Show the states of a VM's configuration, from its template to what runs",
+		Long: "Show the states of a VM's configuration: 1 what it would boot now (template), 2 the hardware record, 3 its VMI, 4 what\n" +
+			"libvirt was started with (running), 5 snapshots. Each has the digest of the hardware that the guest sees, its cause and\n" +
+			"time, and what differs from the state above. --state prints the configuration of one state.",
+		Example: "  kubectl kiln states vm/web -n shop\n" +
+			"  kubectl kiln states vm/web --state 3 -o xml",
+		Args: cobra.ExactArgs(1),
+	}
+	number := cmd.Flags().Int("state", 0, "print the configuration of this state, from 1 to 4, instead of the table")
+	complete(cmd, "state", "1", "2", "3", "4")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		format, chosen := o.output, cmd.Flags().Changed("state")
+		switch {
+		case chosen && (*number < workbench.StateTemplate || *number > workbench.StateRunning):
+			return fmt.Errorf("--state %d is not supported, use 1 to 4", *number)
+		case !chosen && format == "xml":
+			return errors.New("-o xml prints one state: give --state")
+		case chosen && format == "json":
+			return errors.New("--state prints YAML or XML: leave out -o json")
+		case chosen && !cmd.Flags().Changed("output"):
+			if format = "yaml"; *number == workbench.StateRunning {
+				format = "xml"
+			}
+		case chosen && format == "text":
+			return errors.New("--state prints YAML or XML: leave out -o text")
+		}
+		states, err := o.states(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if !chosen {
+			return o.printStates(states)
+		}
+		document, err := states[*number-1].Document(format)
+		if err == nil {
+			fmt.Fprintln(o.Out, strings.TrimRight(document, "\n"))
+		}
+		return err
+	}
+	o.addContext(cmd)
+	o.addOutput(cmd, "text", "text", "json", "yaml", "xml")
+	return cmd
+}
+
+// states reads a VM and its VMI.
+func (o *options) states(ctx context.Context, name string) ([]workbench.State, error) {
+	if isFile(name) {
+		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
+	}
+	if err := o.readClusterSettings(ctx, []string{name}); err != nil {
+		return nil, err
+	}
+	vm, err := o.oneGuest(ctx, name, nil)
+	if err != nil {
+		return nil, err
+	}
+	if vm.Guest.VM == nil {
+		return nil, fmt.Errorf("%s is made by no VirtualMachine: name a VM, such as vm/web", vm.Name())
+	}
+	reader, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	of := workbench.Guests{VM: vm}
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(vm.Guest.VM), &v1.VirtualMachineInstance{}); {
+	case err == nil:
+		vmi, err := o.oneGuest(ctx, "vmi/"+vm.Guest.VM.Name, nil)
+		if err != nil {
+			return nil, err
+		}
+		of.VMI = &vmi
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	}
+	states, notes, err := o.bench.States(ctx, reader, of)
+	o.note(notes)
+	if err != nil {
+		return nil, o.refused(err)
+	}
+	return states, nil
+}
+
+// shownDigest is how much of a digest a row shows. JSON and YAML show all.
+const shownDigest = len("sha256:") + 12
+
+// printStates prints a row a state. Below it stands what differs from the state above.
+func (o *options) printStates(states []workbench.State) error {
+	if o.output != "text" {
+		return o.print(states)
+	}
+	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, printableCells("STATE", "DIGEST", "TIME", "CAUSE"))
+	for _, s := range states {
+		at := ""
+		if !s.Time.IsZero() {
+			at = s.Time.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintln(table, printableCells(fmt.Sprintf("%d %s", s.State, s.Name), orDash(s.Digest[:min(len(s.Digest), shownDigest)]), orDash(at), s.Cause))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, s := range states {
+		if len(s.Changes) == 0 && !s.Hidden {
+			continue
+		}
+		fmt.Fprintf(o.Out, "\n%d %s differs from the state above: %s\n", s.State, s.Name, record.Judge(s.Changes))
+		for _, change := range s.Changes {
+			fmt.Fprintf(o.Out, "  %s\n", printable(change.Text))
+		}
+		if s.Hidden {
+			fmt.Fprintln(o.Out, "  in something that no record holds: compare the documents of --state")
+		}
+	}
+	return nil
+}
+
+// orDash is the text of a cell that may have none.
+func orDash(text string) string { return cmp.Or(text, "-") }

@@ -1,0 +1,228 @@
+package workbench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/pkg/record"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// Numbers of the states of a guest's configuration.
+const (
+	StateTemplate = iota + 1
+	StateRecord
+	StateVMI
+	StateRunning
+	StateSnapshots
+)
+
+// State is one of the states of a guest's configuration.
+type State struct {
+	State int    `json:"state"`
+	Name  string `json:"name"`
+	// Digest is that of the hardware that a guest sees; empty where there is none.
+	Digest string `json:"digest,omitempty"`
+	// Cause is what made the state, and Time when. Without Digest, Cause is why there is none.
+	Cause string       `json:"cause"`
+	Time  *metav1.Time `json:"time,omitempty"`
+	// Changes are those of the hardware since the state above that has a digest. Hidden reports that the digests differ by something that no record holds,
+	// such as the kernel's command line or the size of the memory.
+	Changes []record.Change `json:"changes,omitempty"`
+	Hidden  bool            `json:"hidden,omitempty"`
+
+	// YAML and XML are the configuration itself; empty where the state has none of the kind.
+	YAML, XML string `json:"-"`
+
+	record *record.Record
+}
+
+// Guests are a VM and its VMI, reviewed; VMI is nil if there is none.
+type Guests struct {
+	VM  Reviewed
+	VMI *Reviewed
+}
+
+// States returns the states of a VM of a cluster. Where stage 2 or 3 refuses the VM or its VMI, the error is a Refusal.
+func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([]State, Notes, error) {
+	key := client.ObjectKeyFromObject(of.VM.Guest.VM)
+	hardware, err := lifecycle.Hardware(ctx, cluster, key)
+	if err != nil {
+		return nil, Notes{}, err
+	}
+	if lifecycle.GuestOf(of.VM.Guest.VM).Ownership(hardware) != lifecycle.Own {
+		hardware = nil
+	}
+	pod, err := guestPod(ctx, cluster, key)
+	if err != nil {
+		return nil, Notes{}, err
+	}
+	template, notes, err := b.templateState(ctx, of.VM)
+	if err != nil {
+		return nil, notes, err
+	}
+	recorded, err := recordState(hardware)
+	if err != nil {
+		return nil, notes, err
+	}
+	instance, more, err := b.vmiState(ctx, of)
+	if notes = notes.with(more); err != nil {
+		return nil, notes, err
+	}
+	states := []State{template, recorded, instance, runningState(of.VMI, hardware, pod),
+		{State: StateSnapshots, Name: "snapshots", Cause: "Kiln makes no snapshots"}}
+	differences(states)
+	return states, notes, nil
+}
+
+// guestPod reads the GuestPod of a guest; nil if there is none, as on a bare machine, or it may not be read.
+func guestPod(ctx context.Context, cluster client.Reader, key client.ObjectKey) (*v1alpha1.GuestPod, error) {
+	pod := &v1alpha1.GuestPod{}
+	if err := cluster.Get(ctx, key, pod); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return pod, nil
+}
+
+// configured fills digest, record and documents of a state whose hardware stages 2 and 3 make. recorded is the record of the guest.
+func (b *Bench) configured(ctx context.Context, s *State, r Reviewed, recorded *record.Record) (Notes, error) {
+	side := Side{Reviewed: r}
+	notes, err := b.boot(ctx, &side, recorded)
+	if err != nil {
+		return notes, err
+	}
+	s.record, s.Digest = &side.rendered.Record, side.rendered.Record.Digest
+	if s.XML, err = side.rendered.Documents.Domain.Marshal(); err != nil {
+		return notes, err
+	}
+	document, err := yaml.JSONToYAML(r.Guest.Document)
+	s.YAML = string(document)
+	return notes, err
+}
+
+// templateState is what the VM would boot now.
+func (b *Bench) templateState(ctx context.Context, r Reviewed) (State, Notes, error) {
+	vm := r.Guest.VM
+	s := State{State: StateTemplate, Name: "template", Cause: fmt.Sprintf("generation %d of the VM", vm.Generation), Time: written(vm)}
+	if r.Guest.Unreadable != nil {
+		return s, Notes{}, r.Guest.Unreadable
+	}
+	notes, err := b.configured(ctx, &s, r, r.Guest.Recorded)
+	return s, notes, err
+}
+
+// written returns when somebody last wrote the spec of an object, by its managed fields, or it was created.
+func written(object client.Object) *metav1.Time {
+	at := object.GetCreationTimestamp()
+	for _, entry := range object.GetManagedFields() {
+		spec := entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:spec"`))
+		if entry.Subresource == "" && spec && entry.Time != nil && at.Before(entry.Time) {
+			at = *entry.Time
+		}
+	}
+	return &at
+}
+
+func recordState(hardware *v1alpha1.GuestHardware) (State, error) {
+	s := State{State: StateRecord, Name: "record", Cause: "the VM has not run yet"}
+	if hardware == nil || hardware.Spec.Hardware == nil {
+		return s, nil
+	}
+	if err := record.Check(hardware.Spec.Hardware); err != nil {
+		return s, fmt.Errorf("GuestHardware '%s': %w", hardware.Name, err)
+	}
+	s.record, s.Digest = hardware.Spec.Hardware, hardware.Spec.Hardware.Digest
+	s.Cause, s.Time = "restored or captured, and not booted yet", &hardware.CreationTimestamp
+	if boot := hardware.Status.LastBoot; boot != nil {
+		s.Cause, s.Time = fmt.Sprintf("boot %d, of VMI %s", hardware.Status.Boots, boot.UID), &boot.Time
+	}
+	document, err := yaml.Marshal(hardware.Spec)
+	s.YAML = string(document)
+	return s, err
+}
+
+// vmiState is what the VMI says.
+func (b *Bench) vmiState(ctx context.Context, of Guests) (State, Notes, error) {
+	s := State{State: StateVMI, Name: "vmi", Cause: "the VM has no VMI"}
+	if of.VMI == nil {
+		return s, Notes{}, nil
+	}
+	vmi := of.VMI.Guest.Explicit
+	s.Cause, s.Time = "made by somebody else than the VM", &vmi.CreationTimestamp
+	if generation := vmi.Annotations[v1.VirtualMachineGenerationAnnotation]; generation != "" {
+		s.Cause = fmt.Sprintf("made from generation %s of the VM", generation)
+	}
+	notes, err := b.configured(ctx, &s, *of.VMI, of.VM.Guest.Recorded)
+	return s, notes, err
+}
+
+// runningState is what libvirt was started with, and its newest report.
+func runningState(of *Reviewed, hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod) State {
+	s := State{State: StateRunning, Name: "running", Cause: "no guest runs"}
+	if of == nil || hardware == nil || hardware.Status.LastBoot == nil || hardware.Status.LastBoot.UID != of.Guest.Explicit.UID {
+		return s
+	}
+	vmi := of.Guest.Explicit
+	s.Digest, s.Cause, s.Time = hardware.Status.LastBoot.Digest, "phase "+string(vmi.Status.Phase), &hardware.Status.LastBoot.Time
+	for _, transition := range vmi.Status.PhaseTransitionTimestamps {
+		if transition.Phase == vmi.Status.Phase {
+			s.Time = &transition.PhaseTransitionTimestamp
+		}
+	}
+	if hardware.Spec.Hardware != nil && hardware.Spec.Hardware.Digest == s.Digest {
+		s.record = hardware.Spec.Hardware
+	}
+	if pod == nil || pod.Spec.VMIUID != vmi.UID {
+		return s
+	}
+	if domain := pod.Status.Domain; domain != nil {
+		s.Cause = fmt.Sprintf("libvirt: %s, %s", domain.State, domain.Reason)
+	}
+	if pod.Spec.Hardware != nil {
+		s.XML = pod.Spec.Hardware.Frontend
+	}
+	return s
+}
+
+// differences fills the changes of each state since the one above that has a digest.
+func differences(states []State) {
+	var above *State
+	for i := range states {
+		s := &states[i]
+		if s.Digest == "" {
+			continue
+		}
+		if above != nil && above.Digest != s.Digest {
+			if above.record != nil && s.record != nil {
+				s.Changes = record.Compare(*above.record, *s.record)
+			}
+			s.Hidden = len(s.Changes) == 0
+		}
+		above = s
+	}
+}
+
+// ErrNoDocument is the error of a state that has no configuration of the kind.
+var ErrNoDocument = errors.New("the state has no such document")
+
+// Document returns the configuration of a state as 'yaml' or 'xml'.
+func (s State) Document(format string) (string, error) {
+	text := s.YAML
+	if format == "xml" {
+		text = s.XML
+	}
+	if text == "" {
+		return "", fmt.Errorf("state %d (%s) as %s: %w", s.State, s.Name, format, ErrNoDocument)
+	}
+	return text, nil
+}
