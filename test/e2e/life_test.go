@@ -171,7 +171,7 @@ func TestRestartRequired(t *testing.T) {
 	s.eventually("the edit is shown", func() bool {
 		shown := s.must(s.kubectl("", "get", "vm", "demo")).stdout
 		return strings.Contains(condition(), "changes of domain.devices.rng, hostname take effect") && strings.Contains(condition(), "needs restart") &&
-			strings.Contains(condition(), "rng 'rng' is added") && strings.Contains(shown, "RESTART REQUIRED")
+			strings.Contains(condition(), "rng 'rng' is added") && strings.Contains(shown, "RESTART-REQUIRED")
 	})
 	edit(`{"spec":{"template":{"spec":{"hostname":null,"domain":{"devices":{"rng":null}}}}}}`)
 	s.eventually("nothing waits", func() bool { return condition() == "" })
