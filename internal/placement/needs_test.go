@@ -100,13 +100,15 @@ func TestInputOfAPod(t *testing.T) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "read"}}}},
 		{Name: "later", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "later"}}},
 	}
-	on := newCluster(t, vmi, quota, elsewhere, hardware,
+	shared := map[string]string{"tier": "shared"}
+	on := newCluster(t, vmi, quota, elsewhere, hardware, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: shared}},
 		claim("block", corev1.PersistentVolumeClaimSpec{VolumeMode: &block, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}),
 		claim("file", corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}),
 		claim("read", corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}}))
 	on.controller.Configuration = func() config.Cluster {
 		now := config.Default()
-		now.Pods = config.Pods{Emulate: true, CPUAllocationRatio: 4, MemoryOvercommit: 150, OverheadRatio: 1.5, StateClass: "fast", PullPolicy: "Always"}
+		now.Pods = config.Pods{Emulate: true, CPUAllocationRatio: 4, MemoryOvercommit: 150, OverheadRatio: 1.5, StateClass: "fast", PullPolicy: "Always",
+			LimitedCPUs: &metav1.LabelSelector{MatchLabels: shared}}
 		return now
 	}
 	in, err := on.controller.input(t.Context(), on.vmi())
@@ -117,7 +119,7 @@ func TestInputOfAPod(t *testing.T) {
 	if diff := cmp.Diff(map[string]pod.Claim{"block": {Block: true}, "file": {}, "read": {ReadOnly: true}}, in.Claims, without); diff != "" {
 		t.Errorf("claims -want +got\n%s", diff)
 	}
-	if !slices.Equal(in.LimitsDemanded, []corev1.ResourceName{corev1.ResourceMemory}) {
+	if !slices.Equal(in.LimitsDemanded, []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}) {
 		t.Errorf("limits of %v are demanded", in.LimitsDemanded)
 	}
 	if in.Record == nil || in.Record.Machine != "pc-q35-9.2" {

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -142,7 +144,8 @@ func (c *Controller) recordOf(ctx context.Context, vmi *v1.VirtualMachineInstanc
 	return hardware.Spec.Hardware, nil
 }
 
-// limitsDemanded returns the resources of which a ResourceQuota of the namespace demands limits.
+// limitsDemanded returns the resources of which a ResourceQuota of the namespace demands limits. CPUs are also limited in namespaces that the configuration
+// selects for that.
 func (c *Controller) limitsDemanded(ctx context.Context, namespace string) (demanded []corev1.ResourceName, err error) {
 	var quotas corev1.ResourceQuotaList
 	if err := c.Live.List(ctx, &quotas, client.InNamespace(namespace)); err != nil {
@@ -155,5 +158,23 @@ func (c *Controller) limitsDemanded(ctx context.Context, namespace string) (dema
 			demanded = append(demanded, resource.name)
 		}
 	}
-	return demanded, nil
+	limited, err := c.limitsCPUs(ctx, namespace)
+	if err == nil && limited && !slices.Contains(demanded, corev1.ResourceCPU) {
+		demanded = append(demanded, corev1.ResourceCPU)
+	}
+	return demanded, err
+}
+
+// limitsCPUs reports whether autoCPULimitNamespaceLabelSelector of the configuration selects a namespace.
+func (c *Controller) limitsCPUs(ctx context.Context, namespace string) (bool, error) {
+	chosen := c.Configuration().Pods.LimitedCPUs
+	if chosen == nil {
+		return false, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(chosen)
+	if err != nil {
+		return false, err // the configuration is judged when it is read
+	}
+	found, err := get(ctx, c.Client, types.NamespacedName{Name: namespace}, &corev1.Namespace{})
+	return found != nil && selector.Matches(labels.Set(found.Labels)), err
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -25,6 +27,9 @@ type Pods struct {
 	StateClass string
 	// PullPolicy is imagePullPolicy, of the launcher's image. Empty stands for Kubernetes' default.
 	PullPolicy corev1.PullPolicy
+	// LimitedCPUs is autoCPULimitNamespaceLabelSelector: pods of VMIs without dedicated CPUs have a limit of CPUs in the namespaces that it selects. Nil
+	// selects none.
+	LimitedCPUs *metav1.LabelSelector
 }
 
 // Bounds of ratios. KubeVirt has none: a pod of which all requests overflow would fit every node.
@@ -36,7 +41,11 @@ const (
 
 // pods reads what governs pods.
 func pods(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
-	c.Pods = Pods{StateClass: cfg.VMStateStorageClass, PullPolicy: cfg.ImagePullPolicy}
+	c.Pods = Pods{StateClass: cfg.VMStateStorageClass, PullPolicy: cfg.ImagePullPolicy, LimitedCPUs: cfg.AutoCPULimitNamespaceLabelSelector}
+	if selector := c.Pods.LimitedCPUs; selector != nil {
+		errs = append(errs, metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{},
+			root.Child("autoCPULimitNamespaceLabelSelector"))...)
+	}
 	if name := c.Pods.StateClass; name != "" {
 		for _, wrong := range validation.IsDNS1123Subdomain(name) {
 			errs = append(errs, field.Invalid(root.Child("vmStateStorageClass"), name, wrong))

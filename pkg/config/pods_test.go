@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -23,10 +24,12 @@ func TestPods(t *testing.T) {
 		"nothing is set": {},
 		"all is set": {
 			given: v1.KubeVirtConfiguration{
-				VMStateStorageClass: "fast", ImagePullPolicy: corev1.PullAlways, AdditionalGuestMemoryOverheadRatio: new("1.25"),
+				AutoCPULimitNamespaceLabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "shared"}},
+				VMStateStorageClass:                "fast", ImagePullPolicy: corev1.PullAlways, AdditionalGuestMemoryOverheadRatio: new("1.25"),
 				DeveloperConfiguration: &v1.DeveloperConfiguration{UseEmulation: true, CPUAllocationRatio: 4, MemoryOvercommit: 150},
 			},
-			want: Pods{Emulate: true, CPUAllocationRatio: 4, MemoryOvercommit: 150, OverheadRatio: 1.25, StateClass: "fast", PullPolicy: corev1.PullAlways},
+			want: Pods{Emulate: true, CPUAllocationRatio: 4, MemoryOvercommit: 150, OverheadRatio: 1.25, StateClass: "fast", PullPolicy: corev1.PullAlways,
+				LimitedCPUs: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "shared"}}},
 		},
 		"a ratio of one":             {given: ratio("1"), want: Pods{OverheadRatio: 1}},
 		"less overhead than needed":  {given: ratio("0.9"), wrong: "additionalGuestMemoryOverheadRatio"},
@@ -37,7 +40,10 @@ func TestPods(t *testing.T) {
 		"more vCPUs than any CPU":    {given: developer(v1.DeveloperConfiguration{CPUAllocationRatio: 1001}), wrong: "developerConfiguration.cpuAllocationRatio"},
 		"memory that is never there": {given: developer(v1.DeveloperConfiguration{MemoryOvercommit: 1}), wrong: "developerConfiguration.memoryOvercommit"},
 		"no storage class":           {given: v1.KubeVirtConfiguration{VMStateStorageClass: "a/b"}, wrong: "vmStateStorageClass"},
-		"no pull policy":             {given: v1.KubeVirtConfiguration{ImagePullPolicy: "Sometimes"}, wrong: "imagePullPolicy"},
+		"a selector of no operator": {given: v1.KubeVirtConfiguration{AutoCPULimitNamespaceLabelSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "Like"}}}},
+			wrong: "autoCPULimitNamespaceLabelSelector.matchExpressions[0].operator"},
+		"no pull policy": {given: v1.KubeVirtConfiguration{ImagePullPolicy: "Sometimes"}, wrong: "imagePullPolicy"},
 	} {
 		cluster, errs := FromKubeVirt(c.given)
 		switch {
