@@ -16,6 +16,9 @@ const (
 	AnnotationHardware = Prefix + "hardware"
 	// AnnotationRollout is on VMs. The value RolloutRestart asks that an edit of a VM whose VMI exists is followed by a restart.
 	AnnotationRollout = Prefix + "rollout"
+	// AnnotationTemplateDigest is on VMIs that a VM made. Its value is the digest of what the VM asked for: template and pins. A restart of a VM that asks for
+	// the same changes nothing.
+	AnnotationTemplateDigest = Prefix + "template-digest"
 	// AnnotationArchitecture is on VMs and VMIs. Its value is the architecture of the images of a VMI that has no spec.architecture.
 	AnnotationArchitecture = Prefix + "architecture"
 	// AnnotationNUMACells is on VMIs, and in spec.template of VMs and spec.annotations of instancetypes. Its value is the number of

@@ -16,11 +16,16 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// plugged are the variables in which device plugins write the addresses of a resource's devices, and the type of those devices. They are KubeVirt's, so
-// that plugins written for it work, and that of the network plumbing working group's plugin for SR-IOV.
-var plugged = []struct{ prefix, kind string }{
-	{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}, {"PCIDEVICE", "pci"},
-}
+// variables are those in which device plugins write the addresses of a resource's devices, and the type of those devices.
+type variables []struct{ prefix, kind string }
+
+var (
+	// plugged are KubeVirt's, so that plugins written for it work.
+	plugged = variables{{v1.PCIResourcePrefix, "pci"}, {v1.MDevResourcePrefix, "mdev"}, {v1.USBResourcePrefix, "usb"}}
+	// virtualFunctions are those of the network plumbing working group's plugin for SR-IOV. They are for interfaces alone: CNI plugins have given these
+	// devices their VLAN and MAC address. As a host device, such a one would be without.
+	virtualFunctions = variables{{"PCIDEVICE", "pci"}}
+)
 
 // variable returns the name of the variable of a resource: PCI_RESOURCE_VENDOR_COM_CARD for vendor.com/card.
 func variable(prefix, resource string) string {
@@ -38,8 +43,8 @@ func (p *Pod) getenv(name string) string {
 // its index.
 func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]backend.HostDev, errs field.ErrorList) {
 	taken := map[string]bool{}
-	find := func(at *field.Path, name, resource string, claim *v1.ClaimRequest) {
-		device, err := p.allocated(vmi, resource, claim, taken)
+	find := func(at *field.Path, name string, from request) {
+		device, err := p.allocated(vmi, from, taken)
 		if err != nil {
 			errs = append(errs, field.Invalid(at, name, err.Error()))
 			return
@@ -52,14 +57,14 @@ func (p *Pod) hostDevices(vmi *v1.VirtualMachineInstance) (found map[string]back
 	devices, path := vmi.Spec.Domain.Devices, field.NewPath("spec", "domain", "devices")
 	for i, nic := range devices.Interfaces {
 		if nic.SRIOV != nil && nic.State != v1.InterfaceStateAbsent {
-			find(path.Child("interfaces").Index(i), nic.Name, p.getenv(pod.EnvNetworkResource+nic.Name), networkClaim(vmi, nic.Name))
+			find(path.Child("interfaces").Index(i), nic.Name, request{virtualFunctions, p.getenv(pod.EnvNetworkResource + nic.Name), networkClaim(vmi, nic.Name)})
 		}
 	}
 	for i, d := range devices.HostDevices {
-		find(path.Child("hostDevices").Index(i), d.Name, d.DeviceName, d.ClaimRequest)
+		find(path.Child("hostDevices").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest})
 	}
 	for i, d := range devices.GPUs {
-		find(path.Child("gpus").Index(i), d.Name, d.DeviceName, d.ClaimRequest)
+		find(path.Child("gpus").Index(i), d.Name, request{plugged, d.DeviceName, d.ClaimRequest})
 	}
 	return found, errs
 }
@@ -74,17 +79,24 @@ func networkClaim(vmi *v1.VirtualMachineInstance, name string) *v1.ClaimRequest 
 	return nil
 }
 
-// allocated returns the device of a resource or of a claim that is not taken yet.
-func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, resource string, claim *v1.ClaimRequest, taken map[string]bool) (backend.HostDev, error) {
-	if resource == "" {
-		device, err := p.claimed(vmi, claim)
+// request is what a device is asked for by: a resource, and the variables that plugins name its devices in, or a claim.
+type request struct {
+	variables
+	resource string
+	claim    *v1.ClaimRequest
+}
+
+// allocated returns a device that was given for a request and is not taken yet.
+func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, from request, taken map[string]bool) (backend.HostDev, error) {
+	if from.resource == "" {
+		device, err := p.claimed(vmi, from.claim)
 		if err == nil && taken[device.Address] {
 			err = errors.New("another device of this virtual machine instance has the same request of the same claim")
 		}
 		return device, err
 	}
-	for _, source := range plugged {
-		for text := range strings.SplitSeq(p.getenv(variable(source.prefix, resource)), ",") {
+	for _, source := range from.variables {
+		for text := range strings.SplitSeq(p.getenv(variable(source.prefix, from.resource)), ",") {
 			if text == "" {
 				continue
 			}
@@ -93,7 +105,7 @@ func (p *Pod) allocated(vmi *v1.VirtualMachineInstance, resource string, claim *
 			}
 		}
 	}
-	return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod no device, or fewer than the virtual machine instance has", resource)
+	return backend.HostDev{}, fmt.Errorf("the device plugin of '%s' gave this pod no device, or fewer than the virtual machine instance has", from.resource)
 }
 
 // hostDevice is the device of an address as device plugins write it.

@@ -43,6 +43,8 @@ func TestPodHostDevices(t *testing.T) {
 		{"a USB device", []string{"x/u"}, map[string]string{"USB_RESOURCE_X_U": "1:4"}, nil, []backend.HostDev{{Type: "usb", Address: "1.4"}}, ""},
 		{"more than were given", []string{"x/u", "x/u"}, map[string]string{"USB_RESOURCE_X_U": "1:4"}, nil, nil,
 			"hostDevices[1]: Invalid value: \"device-1\": the device plugin of 'x/u'"},
+		{"a virtual function that no network has", []string{"x/vf"}, map[string]string{"PCIDEVICE_X_VF": "0000:81:02.3"}, nil, nil,
+			"the device plugin of 'x/vf' gave this pod no device"},
 		{"none was given", []string{"x/u"}, nil, nil, nil, "the device plugin of 'x/u' gave this pod no device"},
 		{"no PCI address", []string{"x/a"}, map[string]string{"PCI_RESOURCE_X_A": "../../../etc"}, nil, nil, "gave '../../../etc'"},
 		{"no UUID", []string{"x/a"}, map[string]string{"MDEV_PCI_RESOURCE_X_A": "../" + mdev}, nil, nil, "must be the UUID"},
@@ -72,7 +74,8 @@ func TestPodHostDevices(t *testing.T) {
 // TestPodVirtualFunctions: an interface with sriov gets the device of its network's resource, or of its claim.
 func TestPodVirtualFunctions(t *testing.T) {
 	const folder = "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/devices/nic/"
-	p := given(t, map[string]string{"NETWORK_RESOURCE_fast": "in.tel/vf_net", "PCIDEVICE_IN_TEL_VF_NET": "0000:81:02.3", "NETWORK_RESOURCE_none": "in.tel/none"},
+	p := given(t, map[string]string{"NETWORK_RESOURCE_fast": "in.tel/vf_net", "PCIDEVICE_IN_TEL_VF_NET": "0000:81:02.3", "NETWORK_RESOURCE_none": "in.tel/none",
+		"PCI_RESOURCE_IN_TEL_NONE": "0000:81:00.0"},
 		map[string]string{folder + "d-metadata.json": `{"apiVersion":"metadata.resource.k8s.io/v1beta1","kind":"DeviceMetadata","requests":[
 			{"name":"nic","devices":[{"driver":"d","pool":"p","name":"n","attributes":{"resource.kubernetes.io/pciBusID":{"string":"0000:82:00.0"}}}]}]}`})
 	vmi, sriov := &v1.VirtualMachineInstance{}, v1.InterfaceBindingMethod{SRIOV: &v1.InterfaceSRIOV{}}

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -88,7 +89,10 @@ func (o *options) states(ctx context.Context, name string) ([]workbench.State, e
 		return nil, err
 	}
 	of := workbench.Guests{VM: vm}
-	switch err := reader.Get(ctx, client.ObjectKeyFromObject(vm.Guest.VM), &v1.VirtualMachineInstance{}); {
+	found := &v1.VirtualMachineInstance{}
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(vm.Guest.VM), found); {
+	case err == nil && !metav1.IsControlledBy(found, vm.Guest.VM):
+		o.warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and is not of this VM", found.Name))
 	case err == nil:
 		vmi, err := o.oneGuest(ctx, "vmi/"+vm.Guest.VM.Name, nil)
 		if err != nil {

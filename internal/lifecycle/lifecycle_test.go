@@ -40,6 +40,8 @@ type cluster struct {
 	// skew is how far the launcher's clock is ahead.
 	skew    time.Duration
 	created int
+	// admit is what webhooks do to a VMI that is created; nil for nothing.
+	admit func(*v1.VirtualMachineInstance) error
 }
 
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
@@ -66,6 +68,11 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 
 // create gives what the API server gives: a UID, and the time.
 func (c *cluster) create(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
+	if vmi, is := object.(*v1.VirtualMachineInstance); is && c.admit != nil {
+		if err := c.admit(vmi); err != nil {
+			return err
+		}
+	}
 	c.created++
 	object.SetUID(types.UID(fmt.Sprintf("%08d-bbbb", c.created)))
 	object.SetCreationTimestamp(metav1.NewTime(c.now))

@@ -3,15 +3,12 @@ package lifecycle
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/resolve"
-	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -30,8 +27,8 @@ import (
 type pendingEdit struct {
 	// message is that of condition RestartRequired.
 	message string
-	// impossible reports that no VMI can be made of the VM.
-	impossible bool
+	// possible reports that the VM can be restarted, as far as the cluster can tell.
+	possible bool
 }
 
 // edited reports whether spec or pins of the VM are others than those that its VMI was made from. A VMI that does not say so is left alone.
@@ -47,23 +44,26 @@ func (c *Controller) compare(ctx context.Context, s *state) {
 		c.compared.forget(key)
 		return
 	}
-	of := edit{s.vm.UID, s.vmi.UID, s.vm.Generation, s.vm.Annotations[v1alpha1.AnnotationPins]}
+	of := editOf(s)
 	if result, found := c.compared.find(key, of); found {
 		s.pending = result
 		return
 	}
 	result, err := c.pendingEdit(ctx, s)
-	if refused := (*resolve.Refusal)(nil); errors.As(err, &refused) { // not kept: what is missing may come
-		s.pending = impossible(refused.Errors)
-		return
-	}
-	if err != nil {
+	switch {
+	case needsHands(err):
+		result = impossible(err.Error())
+	case err != nil:
 		s.retryable, s.pendingUnknown = cmp.Or(s.retryable, err), true
 		return
 	}
 	result.message = condition.Message(result.message)
-	c.compared.keep(key, of, result)
 	s.pending = result
+	if result.message != "" && !result.possible { // what is missing may come, and brings no event of the VM
+		s.requeue(maxRecheck)
+		return
+	}
+	c.compared.keep(key, of, result)
 }
 
 // pendingEdit compares the VMI with the one that a start would make.
@@ -79,60 +79,54 @@ func (c *Controller) pendingEdit(ctx context.Context, s *state) (pendingEdit, er
 	if err != nil {
 		return pendingEdit{}, err
 	}
-	explicit, verdict, err := c.explicit(ctx, next)
-	if err != nil {
+	if digest := next.Annotations[v1alpha1.AnnotationTemplateDigest]; digest == runs.Annotations[v1alpha1.AnnotationTemplateDigest] {
+		return pendingEdit{}, nil // the VM asks for what it asked for then, whatever webhooks and later versions of Kiln make of that
+	}
+	if err := c.admitted(ctx, s, next); err != nil {
 		return pendingEdit{}, err
 	}
-	if !verdict.Allowed() {
-		return impossible(verdict.Errors), nil
-	}
-	explicit.Spec.StartStrategy = runs.Spec.StartStrategy // a request to start may have set it
-	changed := validate.ChangedFields(explicit.Spec, runs.Spec)
-	if !contains(runs.Labels, explicit.Labels) || !contains(runs.Annotations, template(explicit.Annotations)) {
+	next.Spec.StartStrategy = runs.Spec.StartStrategy // a request to start may have set it
+	changed := validate.ChangedFields(next.Spec, runs.Spec)
+	if !contains(runs.Labels, next.Labels) || !contains(runs.Annotations, template(next.Annotations)) {
 		changed = append(changed, "metadata")
 	}
 	if len(changed) == 0 {
 		return pendingEdit{}, nil
 	}
-	hardware, err := c.hardwareChange(ctx, s.vm, runs, explicit)
+	hardware, errs, err := c.hardwareChange(ctx, s.vm, runs, next)
 	if err != nil {
 		return pendingEdit{}, err
 	}
-	return pendingEdit{message: fmt.Sprintf("changes of %s take effect when the virtual machine is restarted; %s", strings.Join(changed, ", "), hardware)}, nil
+	if len(errs) > 0 {
+		return impossible(condition.Mistakes(errs)), nil
+	}
+	return pendingEdit{possible: true, message: fmt.Sprintf("changes of %s take effect when the virtual machine is restarted; %s",
+		strings.Join(changed, ", "), hardware)}, nil
 }
 
-func impossible(errs field.ErrorList) pendingEdit {
-	return pendingEdit{message: "the virtual machine cannot be started as it is now: " + condition.Mistakes(errs), impossible: true}
+func impossible(why string) pendingEdit {
+	return pendingEdit{message: "the virtual machine cannot be started as it is now: " + why}
 }
 
-// explicit runs stage 1, as admission will when the VMI is created.
-func (c *Controller) explicit(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1.VirtualMachineInstance, admit.Verdict, error) {
-	now, resolver := c.cluster(), c.resolver()
-	resolved, err := resolver.VMI(ctx, vmi)
-	if err != nil {
-		return nil, admit.Verdict{}, err
+// admitted makes a VMI what the API server and all webhooks make of it, by a dry run: only they know, and only if they answer can a VM be started again. The
+// dry run has another name, since that of the VM is taken.
+func (c *Controller) admitted(ctx context.Context, s *state, vmi *v1.VirtualMachineInstance) error {
+	vmi.Name = "restart-" + string(s.vm.UID)
+	if err := c.Live.Create(ctx, vmi, client.DryRunAll); err != nil {
+		return err
 	}
-	in, err := resolver.Input(ctx, vmi.Namespace, resolved, now)
-	if err != nil {
-		return nil, admit.Verdict{}, err
-	}
-	explicit, verdict := admit.VMI(vmi, in)
-	return explicit, verdict, nil
-}
-
-func (c *Controller) cluster() config.Cluster {
-	if c.Configuration == nil {
-		return config.Default()
-	}
-	return c.Configuration()
+	vmi.Name, vmi.UID = s.vm.Name, s.vmi.UID // the UID is a seed of the identity where there is no other
+	return nil
 }
 
 // hardwareChange says what the edit means for the hardware that the guest sees: the verdict of 'kubectl kiln diff', and what leads to it. Both VMIs are
-// rendered for one assumed host, with the record of the VM.
-func (c *Controller) hardwareChange(ctx context.Context, vm *v1.VirtualMachine, runs, next *v1.VirtualMachineInstance) (string, error) {
+// rendered for one assumed host, with the record of the VM. errs are why the hardware of the next VMI cannot be made.
+func (c *Controller) hardwareChange(
+	ctx context.Context, vm *v1.VirtualMachine, runs, next *v1.VirtualMachineInstance,
+) (text string, errs field.ErrorList, err error) {
 	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	m := render.Machine{Defaults: c.cluster().Frontend}
 	if GuestOf(vm).Ownership(hardware) == Own && record.Check(hardware.Spec.Hardware) == nil {
@@ -142,16 +136,15 @@ func (c *Controller) hardwareChange(ctx context.Context, vm *v1.VirtualMachine, 
 		}
 	}
 	before, errs := seen(m, runs)
+	if len(errs) > 0 { // it runs: the assumed host is not like that of the guest
+		return "the hardware cannot be compared: " + condition.Mistakes(errs), nil, nil
+	}
 	if m.Frozen = &before.Record; vm.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		m.Frozen = nil
 	}
-	var after render.Hardware
-	if len(errs) == 0 {
-		next.UID = runs.UID // the seed of the identity where there is no other
-		after, errs = seen(m, next)
-	}
-	if len(errs) > 0 { // of a host that is another one than the assumed: that says nothing about the edit
-		return "the hardware cannot be compared: " + condition.Mistakes(errs), nil
+	after, errs := seen(m, next)
+	if len(errs) > 0 {
+		return "", errs, nil
 	}
 	changes := abi.Compare(before.Frontend, after.Frontend)
 	slices.SortStableFunc(changes, func(a, b record.Change) int { return cmp.Compare(rank(b), rank(a)) })
@@ -159,7 +152,14 @@ func (c *Controller) hardwareChange(ctx context.Context, vm *v1.VirtualMachine, 
 	for _, change := range changes {
 		text, separator = text+separator+change.Text, "; "
 	}
-	return text, nil
+	return text, nil, nil
+}
+
+func (c *Controller) cluster() config.Cluster {
+	if c.Configuration == nil {
+		return config.Default()
+	}
+	return c.Configuration()
 }
 
 // rank puts what breaks the hardware first.
@@ -199,8 +199,8 @@ func contains(all, some map[string]string) bool {
 
 // rollsOut reports whether the controller is to restart the VM for an edit. It asks for that once for each VMI: the next one is made from the VM as it is.
 func (s *state) rollsOut() bool {
-	return s.vm.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutRestart && s.pending.message != "" && !s.pending.impossible && s.takesRequests() &&
-		s.vm.DeletionTimestamp == nil
+	return s.vm.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutRestart && s.pending.possible && s.takesRequests() &&
+		s.strategy != v1.RunStrategyHalted && s.nextAction() == none && s.vm.DeletionTimestamp == nil
 }
 
 // restart are the requests of KubeVirt's subresource 'restart'. With Always the stop alone suffices.

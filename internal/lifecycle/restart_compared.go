@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"sync"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -10,7 +11,13 @@ import (
 type edit struct {
 	vm, vmi    types.UID
 	generation int64
-	pins       string
+	// pins, hardware and identity are annotations of the VM, which do not count in its generation.
+	pins, hardware, identity string
+}
+
+func editOf(s *state) edit {
+	of := s.vm.Annotations
+	return edit{s.vm.UID, s.vmi.UID, s.vm.Generation, of[v1alpha1.AnnotationPins], of[v1alpha1.AnnotationHardware], of[v1alpha1.AnnotationIdentity]}
 }
 
 // comparisons has the result of the last comparison of each VM that was edited. The zero value is ready to use.

@@ -1,15 +1,20 @@
 package lifecycle
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/test/explicit"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// running is a cluster with a VM whose guest runs, and whose VMI is as admission makes it.
+// running is a cluster with webhooks, and a VM whose guest runs.
 func running(t *testing.T, strategy v1.VirtualMachineRunStrategy) *cluster {
 	t.Helper()
 	vm, memory := machine(strategy), resource.MustParse("1Gi")
@@ -17,26 +22,17 @@ func running(t *testing.T, strategy v1.VirtualMachineRunStrategy) *cluster {
 	vm.Spec.Template.Spec.Domain.Devices.Interfaces = []v1.Interface{*v1.DefaultBridgeNetworkInterface()}
 	vm.Spec.Template.Spec.Networks = []v1.Network{*v1.DefaultPodNetwork()}
 	c := newCluster(t, vm)
+	c.admit = func(vmi *v1.VirtualMachineInstance) error {
+		*vmi = *explicit.Expand(t, vmi)
+		return nil
+	}
 	c.step()
 	if strategy == v1.RunStrategyManual {
 		c.request(startNow)
 		c.step()
 	}
-	c.admit()
-	return c
-}
-
-// admit does to the VMI what admission does, and lets its guest run.
-func (c *cluster) admit() {
-	c.Helper()
-	explicit, verdict, err := c.controller.explicit(c.Context(), c.guest())
-	if err != nil || !verdict.Allowed() {
-		c.Fatal(verdict.Errors, err)
-	}
-	if err := c.Update(c.Context(), explicit); err != nil {
-		c.Fatal(err)
-	}
 	c.phase(v1.Running)
+	return c
 }
 
 // edit changes the VM, as its owner does.
@@ -98,7 +94,7 @@ func TestRestartRequired(t *testing.T) {
 	before := c.guest().UID
 	c.request(stopOf(before), startNow)
 	c.step()
-	if c.admit(); c.guest().UID == before {
+	if c.phase(v1.Running); c.guest().UID == before {
 		t.Fatal("the guest was not restarted")
 	}
 	if c.step(); c.waits() != "" {
@@ -106,20 +102,55 @@ func TestRestartRequired(t *testing.T) {
 	}
 }
 
-// TestImpossibleRestart: an edit by which the VM cannot start again is named, and never rolled out.
+// TestImpossibleRestart: an edit by which the VM cannot start again is named, and is rolled out when that is corrected. While nobody can tell, nothing is.
 func TestImpossibleRestart(t *testing.T) {
-	vm := machine(v1.RunStrategyAlways)
-	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
-	c := newCluster(t, vm, smallInstancetype())
-	c.step()
-	c.admit()
-	before := c.guest().UID
+	c := running(t, v1.RunStrategyAlways)
+	before, admit := c.guest().UID, c.admit
+	wrong := apierrors.NewInvalid(v1.VirtualMachineInstanceGroupVersionKind.GroupKind(), "a",
+		field.ErrorList{field.Forbidden(field.NewPath("spec"), "by a policy")})
+	c.admit = func(*v1.VirtualMachineInstance) error { return wrong }
 	c.edit(func(vm *v1.VirtualMachine) {
 		vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutRestart
-		vm.Spec.Template.Spec.Domain.CPU = &v1.CPU{Sockets: 4}
+		vm.Spec.Template.Spec.Hostname = "shop"
 	})
-	if c.step(); !strings.Contains(c.waits(), "cannot be started as it is now") || c.guest().UID != before {
+	if result := c.step(); !strings.Contains(c.waits(), "cannot be started as it is now") || !strings.Contains(c.waits(), "by a policy") ||
+		c.guest().UID != before || result.RequeueAfter != maxRecheck {
+		t.Errorf("the condition is '%s', the VMI %s, looked at again after %s", c.waits(), c.guest().UID, result.RequeueAfter)
+	}
+	c.admit = func(*v1.VirtualMachineInstance) error {
+		return apierrors.NewInternalError(errors.New("no webhook answers"))
+	}
+	said := c.waits()
+	if _, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil || c.waits() != said || c.guest().UID != before {
+		t.Errorf("without webhooks: %v, the condition is '%s', the VMI %s", err, c.waits(), c.guest().UID)
+	}
+	c.admit = admit
+	c.step()
+	if c.step(); c.guest().UID == before || c.guest().Spec.Hostname != "shop" {
+		t.Errorf("it is possible now, and the condition is '%s'", c.waits())
+	}
+}
+
+// TestOthersChanges: what webhooks or later versions of Kiln make of the same VM is no edit.
+func TestOthersChanges(t *testing.T) {
+	c := running(t, v1.RunStrategyAlways)
+	before, admit := c.guest().UID, c.admit
+	c.admit = func(vmi *v1.VirtualMachineInstance) error {
+		vmi.Spec.NodeSelector = map[string]string{"added": "later"}
+		return admit(vmi)
+	}
+	c.edit(func(vm *v1.VirtualMachine) {
+		vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutRestart
+		vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure)
+	})
+	if c.step(); c.waits() != "" || c.guest().UID != before {
 		t.Errorf("the condition is '%s', the VMI %s", c.waits(), c.guest().UID)
+	}
+	c.edit(func(vm *v1.VirtualMachine) {
+		vm.Spec.RunStrategy, vm.Spec.Template.Spec.Hostname = new(v1.RunStrategyHalted), "shop"
+	})
+	if c.once(); len(c.vm().Status.StateChangeRequests) > 0 {
+		t.Errorf("a VM that is halted gets %v", c.vm().Status.StateChangeRequests)
 	}
 }
 
@@ -145,7 +176,7 @@ func TestRollout(t *testing.T) {
 				}
 				return
 			}
-			if c.admit(); c.guest().UID == before || c.guest().Spec.Hostname != "shop" {
+			if c.phase(v1.Running); c.guest().UID == before || c.guest().Spec.Hostname != "shop" {
 				t.Fatalf("the VMI is %s with hostname '%s', before %s; requests %v", c.guest().UID, c.guest().Spec.Hostname, before, c.vm().Status.StateChangeRequests)
 			}
 			after := c.guest().UID

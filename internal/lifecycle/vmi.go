@@ -2,6 +2,9 @@ package lifecycle
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,6 +95,9 @@ func (c *Controller) start(ctx context.Context, s *state) {
 // nextVMI returns the VMI that a start creates. The VM must be whole.
 func (c *Controller) nextVMI(ctx context.Context, s *state) (*v1.VirtualMachineInstance, error) {
 	vmi := admit.Instance(resolve.Effective(s.vm, s.pins))
+	if err := digestTemplate(vmi); err != nil {
+		return nil, err
+	}
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
 	vmi.Finalizers = slices.Clone(c.Finalizers)
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
@@ -100,6 +106,20 @@ func (c *Controller) nextVMI(ctx context.Context, s *state) (*v1.VirtualMachineI
 	}
 	identity.Fill(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
 	return vmi, nil
+}
+
+// digestTemplate writes the digest of what the VM asks for into the annotations of its VMI.
+func digestTemplate(vmi *v1.VirtualMachineInstance) error {
+	text, err := json.Marshal(struct {
+		Spec                v1.VirtualMachineInstanceSpec
+		Labels, Annotations map[string]string
+	}{vmi.Spec, vmi.Labels, vmi.Annotations})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationTemplateDigest, "sha256:"+hex.EncodeToString(sum[:]))
+	return nil
 }
 
 // restoreIdentity copies UUID, serial and MACs of the last boot from the VM's GuestHardware into the VMI; the launcher reads the rest of the
@@ -130,8 +150,7 @@ func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine,
 // failed reports an error. An error that only the user or the cluster's administrator can correct becomes the Failure condition, and is rechecked
 // at its interval; any other is retried by the work queue. A conflict is not reported: the next reconcile has the newer object.
 func (c *Controller) failed(s *state, reason string, err error) {
-	if errors.As(err, new(*resolve.Refusal)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
-		condition.Oversized(err) {
+	if needsHands(err) {
 		s.fail(reason, err.Error())
 		return
 	}
@@ -139,6 +158,12 @@ func (c *Controller) failed(s *state, reason string, err error) {
 	if !apierrors.IsConflict(err) {
 		s.failure = &failure{reason, err.Error()}
 	}
+}
+
+// needsHands reports whether only the user or the cluster's administrator can correct what led to an error.
+func needsHands(err error) bool {
+	return errors.As(err, new(*resolve.Refusal)) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		condition.Oversized(err)
 }
 
 func (c *Controller) event(s *state, kind, reason, note string) {

@@ -160,6 +160,14 @@ func TestInterfaces(t *testing.T) {
 	if diff := cmp.Diff(want, cards[1]); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+	drawn := v1.Network{Name: "drawn", NetworkSource: v1.NetworkSource{ResourceClaim: &v1.ClaimRequest{ClaimName: "a", RequestName: "b"}}}
+	ofClaim := vmi.DeepCopy()
+	ofClaim.Spec.Networks = append(ofClaim.Spec.Networks, drawn)
+	ofClaim.Spec.Domain.Devices.Interfaces = append(ofClaim.Spec.Domain.Devices.Interfaces, v1.Interface{Name: "drawn"})
+	listed := interfaces(pod.Input{VMI: ofClaim, Settings: pod.Settings{Network: pod.Passt}})
+	if last := listed[len(listed)-1]; last.Name != "drawn" || last.PodInterfaceName != "" || listed[0].Name == "drawn" {
+		t.Errorf("a device of a claim is listed as %+v", listed)
+	}
 	if slirp := interfaces(pod.Input{VMI: vmi, Settings: pod.Settings{Network: pod.Slirp}}); slirp[0].PodInterfaceName != "" {
 		t.Errorf("by slirp the card is %+v", slirp[0])
 	}

@@ -24,7 +24,7 @@ func (c *Controller) networkResources(ctx context.Context, vmi *v1.VirtualMachin
 	resources := map[string]string{}
 	for i := range vmi.Spec.Networks {
 		multus := vmi.Spec.Networks[i].Multus
-		if multus == nil {
+		if !pod.Defined(&vmi.Spec.Networks[i]) {
 			continue
 		}
 		if _, known := resources[multus.NetworkName]; known {

@@ -35,6 +35,8 @@ func onNetworks(names ...string) *v1.VirtualMachineInstance {
 // TestNetworkResources: the resource is that of the definition that the VMI names, in its own namespace or another one.
 func TestNetworkResources(t *testing.T) {
 	vmi := onNetworks("blue", "infra/lan", "plain", "later", "", "/", "a/b/c", "..", "x/%2e")
+	vmi.Spec.Networks = append(vmi.Spec.Networks, v1.Network{Name: "instead",
+		NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "lan", Default: true}}})
 	on := newCluster(t, vmi, definition("team", "blue", " x.y/vf "), definition("infra", "lan", "x.y/lan"), definition("team", "plain", ""),
 		definition("team", "lan", "x.y/wrong"))
 	found, err := on.controller.networkResources(t.Context(), vmi)

@@ -108,6 +108,10 @@ func interfaces(in pod.Input) (cards []v1.VirtualMachineInstanceNetworkInterface
 			continue
 		}
 		network, card := vmi.Spec.Networks[i], v1.VirtualMachineInstanceNetworkInterface{Name: nic.Name, MAC: nic.MacAddress, InfoSource: infoDomain}
+		if network.ResourceClaim != nil { // a device of the guest, and no interface of the pod
+			cards = append(cards, card)
+			continue
+		}
 		if network.Multus != nil && !network.Multus.Default {
 			card.PodInterfaceName = pod.PodInterface(network.Name)
 			cards = append(cards, card)

@@ -66,6 +66,9 @@ var effectCases = []struct {
 		spec: "domain: {devices: {interfaces: [{name: a, sriov: {}}], hostDevices: [{name: b, deviceName: x.y/vf}]}}, " +
 			"networks: [{name: a, multus: {networkName: net}}]",
 		want: []string{"!domain.devices.interfaces[0].sriov"}},
+	{why: "a virtual function of a resource that the VMI requests, too", with: both(locking, resources("x.y/vf")),
+		spec: "domain: {resources: {limits: {x.y/vf: 1}}, devices: {interfaces: [{name: a, sriov: {}}]}}, networks: [{name: a, multus: {networkName: net}}]",
+		want: []string{"!domain.devices.interfaces[0].sriov"}},
 	{why: "networks of no device", spec: nic("bridge: {}"), with: both(taps, resources("cpu")), want: []string{"!networks[0].multus.networkName"}},
 	{why: "networks of Kubernetes' devices", spec: nic("bridge: {}"), with: both(taps, resources("x.kubernetes.io/y")),
 		want: []string{"!networks[0].multus.networkName"}},

@@ -49,6 +49,12 @@ func (g guest) multus(annotations map[string]string) {
 	}
 }
 
+// Defined reports whether a network is one of Multus whose NetworkAttachmentDefinition is known. Multus looks for a default network without a namespace in
+// its own one, or among the configurations of the node.
+func Defined(n *v1.Network) bool {
+	return n.Multus != nil && (!n.Multus.Default || strings.Contains(n.Multus.NetworkName, "/"))
+}
+
 // NetworkAttachmentDefinition returns namespace and name of what the networkName of a VMI names: NAME in its own namespace, or NAMESPACE/NAME.
 func NetworkAttachmentDefinition(own, networkName string) (namespace, name string) {
 	if namespace, name, found := strings.Cut(networkName, "/"); found {

@@ -56,7 +56,7 @@ func (g guest) network(name string) *v1.Network {
 
 // resourceOf returns the resource of a network that has an interface; empty if its NetworkAttachmentDefinition names none.
 func (g guest) resourceOf(n *v1.Network) string {
-	if n == nil || n.Multus == nil || g.nicOf(n.Name) == nil {
+	if n == nil || !Defined(n) || g.nicOf(n.Name) == nil {
 		return ""
 	}
 	return g.NetworkResources[n.Multus.NetworkName]
@@ -82,13 +82,16 @@ func (g guest) identified(nic *v1.Interface) bool {
 		return false
 	case network.ResourceClaim != nil:
 		return true
-	case network.Multus == nil:
+	case !Defined(network):
 		return false
 	}
 	resource, known := g.NetworkResources[network.Multus.NetworkName]
+	own := g.spec.Domain.Resources // is copied into the pod, whatever it names
+	_, requested := own.Requests[corev1.ResourceName(resource)]
+	_, limited := own.Limits[corev1.ResourceName(resource)]
 	others := slices.DeleteFunc(slices.Concat(g.networkResources(), g.hostDeviceNames()),
 		func(name corev1.ResourceName) bool { return string(name) != resource })
-	return !known || resource != "" && len(others) == 1
+	return !known || resource != "" && len(others) == 1 && !requested && !limited
 }
 
 // virtualFunctions reports whether an interface of the guest is one.
@@ -96,11 +99,11 @@ func (g guest) virtualFunctions() bool {
 	return len(g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil })) > 0
 }
 
-// missingNetworks are the NetworkAttachmentDefinitions that do not exist: Multus would let the pod wait for them.
+// missingNetworks are the NetworkAttachmentDefinitions that do not exist: kubelet would try to start the pod again and again.
 func (g guest) missingNetworks() (errs field.ErrorList) {
 	for i := range g.spec.Networks {
 		n := &g.spec.Networks[i]
-		if n.Multus == nil || g.nicOf(n.Name) == nil {
+		if !Defined(n) || g.nicOf(n.Name) == nil {
 			continue
 		}
 		if _, known := g.NetworkResources[n.Multus.NetworkName]; !known {
@@ -121,8 +124,8 @@ func (g guest) networkVariables() (list []corev1.EnvVar) {
 	return list
 }
 
-// extended reports whether a resource can be that of a device plugin. Whoever may write a NetworkAttachmentDefinition chooses the name; cpu and memory are no
-// devices.
+// extended reports whether a resource can be that of a device plugin. Whoever may write a NetworkAttachmentDefinition chooses the name: also that of a GPU,
+// which the pod then requests and no guest gets. cpu and memory would change what the pod is.
 func extended(resource string) bool {
 	domain, _, found := strings.Cut(resource, "/")
 	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasPrefix(resource, "requests.") &&

@@ -58,4 +58,9 @@ func TestMissingNetworks(t *testing.T) {
 	if diff := cmp.Diff([]string{"FieldValueNotFound spec.networks[0].multus.networkName"}, told(errs)); diff != "" {
 		t.Error(diff)
 	}
+	// Multus looks for it elsewhere.
+	in.VMI.Spec.Networks[0].Multus.Default = true
+	if _, errs := Of(in); len(errs) > 0 {
+		t.Errorf("a default network: %v", errs.ToAggregate())
+	}
 }

@@ -23,7 +23,7 @@ func Plain(t *testing.T, name string) *v1.VirtualMachineInstance {
 	vmi.Spec.Domain.CPU = &v1.CPU{Cores: 1, Model: "qemu64"}
 	memory := resource.MustParse("64Mi")
 	vmi.Spec.Domain.Memory = &v1.Memory{Guest: &memory, MaxGuest: &memory}
-	explicit := expand(t, vmi)
+	explicit := Expand(t, vmi)
 	explicit.Spec.Domain.Devices.Interfaces, explicit.Spec.Networks = nil, nil
 	return explicit
 }
@@ -44,10 +44,11 @@ func WithClaim(t *testing.T) *v1.VirtualMachineInstance {
 	vmi.Spec.Networks = []v1.Network{*v1.DefaultPodNetwork()}
 	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default",
 		InterfaceBindingMethod: v1.InterfaceBindingMethod{Masquerade: &v1.InterfaceMasquerade{}}}}
-	return expand(t, vmi)
+	return Expand(t, vmi)
 }
 
-func expand(t *testing.T, vmi *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+// Expand makes a VMI without references explicit.
+func Expand(t *testing.T, vmi *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 	t.Helper()
 	explicit, verdict := admit.VMI(vmi, admit.Input{Cluster: config.Default()})
 	if !verdict.Allowed() {
