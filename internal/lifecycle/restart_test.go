@@ -49,13 +49,14 @@ func (c *cluster) edit(change func(*v1.VirtualMachine)) {
 // waits returns the message of condition RestartRequired, empty without it.
 func (c *cluster) waits() string {
 	c.Helper()
-	for _, condition := range known(c.vm(), v1.VirtualMachineRestartRequired) {
-		if condition.Status != "True" || condition.Reason != "RestartRequired" || condition.LastTransitionTime.IsZero() {
-			c.Errorf("the condition is %+v", condition)
-		}
-		return condition.Message
+	all := known(c.vm(), v1.VirtualMachineRestartRequired)
+	if len(all) == 0 {
+		return ""
 	}
-	return ""
+	if len(all) > 1 || all[0].Status != "True" || all[0].Reason != "RestartRequired" || all[0].LastTransitionTime.IsZero() {
+		c.Errorf("the conditions are %+v", all)
+	}
+	return all[0].Message
 }
 
 // TestRestartRequired: an edit of a VM whose guest runs is reported with the fields and the verdict about the hardware, and no longer than it waits.

@@ -7,7 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,4 +50,4 @@ func (c *Controller) networkResources(ctx context.Context, vmi *v1.VirtualMachin
 }
 
 // possible reports whether an object can have a name that a tenant wrote: the client refuses to ask for others.
-func possible(name string) bool { return name != "" && len(path.IsValidPathSegmentName(name)) == 0 }
+func possible(name string) bool { return name != "" && len(content.IsPathSegmentName(name)) == 0 }
