@@ -167,13 +167,13 @@ func TestRestartRequired(t *testing.T) {
 		t.Helper()
 		s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", "-p="+patch))
 	}
-	edit(`{"spec":{"template":{"spec":{"hostname":"other","domain":{"devices":{"rng":{}}}}}}}`)
+	edit(`{"spec":{"template":{"spec":{"hostname":"other","domain":{"devices":{"watchdog":{"name":"dog","i6300esb":{}}}}}}}}`)
 	s.eventually("the edit is shown", func() bool {
 		shown := s.must(s.kubectl("", "get", "vm", "demo")).stdout
-		return strings.Contains(condition(), "changes of domain.devices.rng, hostname take effect") && strings.Contains(condition(), "needs restart") &&
-			strings.Contains(condition(), "rng 'rng' is added") && strings.Contains(shown, "RESTART-REQUIRED")
+		return strings.Contains(condition(), "changes of domain.devices.watchdog, hostname take effect") && strings.Contains(condition(), "needs restart") &&
+			strings.Contains(condition(), "watchdog 'dog' is added") && strings.Contains(shown, "RESTART-REQUIRED")
 	})
-	edit(`{"spec":{"template":{"spec":{"hostname":null,"domain":{"devices":{"rng":null}}}}}}`)
+	edit(`{"spec":{"template":{"spec":{"hostname":null,"domain":{"devices":{"watchdog":null}}}}}}`)
 	s.eventually("nothing waits", func() bool { return condition() == "" })
 	if now := s.guest("demo", ""); now != first {
 		t.Errorf("guest '%s' took the place of '%s'", now, first)

@@ -35,18 +35,18 @@ func TestStates(t *testing.T) {
 	if states[1].Digest != "" || states[1].Cause != "the VM has not run yet" { // no launcher runs the guests of these tests
 		t.Errorf("the record is %+v", states[1])
 	}
-	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"domain":{"devices":{"rng":{}}}}}}}`))
+	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"domain":{"devices":{"watchdog":{"name":"dog","i6300esb":{}}}}}}}}`))
 	if states = s.states("demo"); states[0].Digest == vmi.Digest || states[2].Digest != vmi.Digest || len(states[2].Changes) == 0 {
 		t.Errorf("after the edit the template is %+v, the VMI %+v", states[0], states[2])
 	}
 	table := s.must(s.kiln("states", "vm/demo")).stdout
 	for _, line := range []string{"generation 2 of the VM", "made from generation 1 of the VM", "3 vmi differs from the state above: needs restart",
-		"rng 'rng' is removed"} {
+		"watchdog 'dog' is removed"} {
 		if !strings.Contains(table, line) {
 			t.Errorf("no '%s' in\n%s", line, table)
 		}
 	}
-	if xml := s.must(s.kiln("states", "vm/demo", "--state", "3", "-o", "xml")).stdout; !strings.Contains(xml, "<domain ") || strings.Contains(xml, "<rng ") {
+	if xml := s.must(s.kiln("states", "vm/demo", "--state", "3", "-o", "xml")).stdout; !strings.Contains(xml, "<domain ") || strings.Contains(xml, "<watchdog ") {
 		t.Errorf("the domain of the VMI is\n%s", xml)
 	}
 	for want, args := range map[string][]string{
