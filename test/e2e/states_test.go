@@ -35,7 +35,8 @@ func TestStates(t *testing.T) {
 	if states[1].Digest != "" || states[1].Cause != "the VM has not run yet" { // no launcher runs the guests of these tests
 		t.Errorf("the record is %+v", states[1])
 	}
-	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"domain":{"devices":{"watchdog":{"name":"dog","i6300esb":{}}}}}}}}`))
+	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge",
+		`-p={"spec":{"template":{"spec":{"domain":{"devices":{"watchdog":{"name":"dog","i6300esb":{}}}}}}}}`))
 	if states = s.states("demo"); states[0].Digest == vmi.Digest || states[2].Digest != vmi.Digest || len(states[2].Changes) == 0 {
 		t.Errorf("after the edit the template is %+v, the VMI %+v", states[0], states[2])
 	}
