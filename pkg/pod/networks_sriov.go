@@ -24,8 +24,9 @@ var virtualFunctionEffects = []Effect{
 	{"domain.devices.interfaces[].sriov", Refused, lockedReason, func(g guest) []*field.Path {
 		return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.LockedMemory }, "sriov")
 	}},
-	{"domain.devices.interfaces[].sriov", Refused, "needs a resource of its own: annotation " + AnnotationResource + " of its NetworkAttachmentDefinition must " +
-		"name one that no other device of the guest has, since a device plugin does not say which of its devices is for which network",
+	// A device plugin does not say which of several devices is for which network.
+	{"domain.devices.interfaces[].sriov", Refused,
+		"needs a NetworkAttachmentDefinition with a resource (" + AnnotationResource + ") that no other device of the guest has",
 		func(g guest) []*field.Path {
 			return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.identified(n) }, "sriov")
 		}},
