@@ -131,15 +131,14 @@ func (o *options) printStates(states []workbench.State) error {
 		return err
 	}
 	for _, s := range states {
-		if len(s.Changes) == 0 && !s.Hidden {
-			continue
+		switch {
+		case s.Hidden: // a verdict would be about what is equal
+			fmt.Fprintf(o.Out, "\n%d %s differs from the state above in something that no record holds: compare the documents of --state\n", s.State, s.Name)
+		case len(s.Changes) > 0:
+			fmt.Fprintf(o.Out, "\n%d %s differs from the state above: %s\n", s.State, s.Name, record.Judge(s.Changes))
 		}
-		fmt.Fprintf(o.Out, "\n%d %s differs from the state above: %s\n", s.State, s.Name, record.Judge(s.Changes))
 		for _, change := range s.Changes {
 			fmt.Fprintf(o.Out, "  %s\n", printable(change.Text))
-		}
-		if s.Hidden {
-			fmt.Fprintln(o.Out, "  in something that no record holds: compare the documents of --state")
 		}
 	}
 	return nil

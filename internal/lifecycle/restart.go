@@ -87,7 +87,7 @@ func (c *Controller) pendingEdit(ctx context.Context, s *state) (pendingEdit, er
 	}
 	next.Spec.StartStrategy = runs.Spec.StartStrategy // a request to start may have set it
 	changed := validate.ChangedFields(next.Spec, runs.Spec)
-	if !contains(runs.Labels, next.Labels) || !contains(runs.Annotations, template(next.Annotations)) {
+	if !hasAll(runs.Labels, next.Labels) || !hasAll(runs.Annotations, templateAnnotations(next.Annotations)) {
 		changed = append(changed, "metadata")
 	}
 	if len(changed) == 0 {
@@ -176,8 +176,8 @@ func seen(m render.Machine, vmi *v1.VirtualMachineInstance) (render.Hardware, fi
 	return render.FromFacts(m, render.Facts(m))
 }
 
-// template returns the annotations of a VMI that come from the template of its VM.
-func template(all map[string]string) map[string]string {
+// templateAnnotations returns the annotations of a VMI that come from the template of its VM.
+func templateAnnotations(all map[string]string) map[string]string {
 	own := map[string]string{}
 	for key, value := range all {
 		if !strings.HasPrefix(key, v1alpha1.Prefix) && key != v1.VirtualMachineGenerationAnnotation {
@@ -187,8 +187,8 @@ func template(all map[string]string) map[string]string {
 	return own
 }
 
-// contains reports whether a map has all that another one has.
-func contains(all, some map[string]string) bool {
+// hasAll reports whether a map has all that another one has.
+func hasAll(all, some map[string]string) bool {
 	for key, value := range some {
 		if found, has := all[key]; !has || found != value {
 			return false

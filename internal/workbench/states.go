@@ -158,7 +158,7 @@ func (b *Bench) vmiState(ctx context.Context, of Guests) (State, Notes, error) {
 		return s, Notes{}, nil
 	}
 	vmi := of.VMI.Guest.Explicit
-	s.Cause, s.Time = "made by somebody else than the VM", &vmi.CreationTimestamp
+	s.Cause, s.Time = "made from an unknown generation of the VM", &vmi.CreationTimestamp
 	if generation := vmi.Annotations[v1.VirtualMachineGenerationAnnotation]; generation != "" {
 		s.Cause = fmt.Sprintf("made from generation %s of the VM", generation)
 	}

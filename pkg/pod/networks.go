@@ -9,8 +9,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: networks, domain.devices.interfaces. Networks of Multus are in networks_multus.go, virtual functions in
-// networks_sriov.go.
+// Fields: networks, domain.devices.interfaces. Networks of Multus are in networks_multus.go, virtual functions in networks_sriov.go.
 // A restricted pod cannot make a bridge, a tap or NAT. On its default network the guest is served by a process: passt, which gives it the pod's addresses,
 // or QEMU's NAT, whichever of bridge, masquerade and passtBinding the interface has. All three show the guest the same network card.
 

@@ -28,7 +28,8 @@ var virtualFunctionEffects = []Effect{
 	{"domain.devices.interfaces[].sriov", Refused,
 		"needs a NetworkAttachmentDefinition with a resource (" + AnnotationResource + ") that no other device of the guest has",
 		func(g guest) []*field.Path {
-			return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.identified(n) }, "sriov")
+			devices := g.devices()
+			return g.nics(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.identified(n, devices) }, "sriov")
 		}},
 	{"networks[].multus.networkName", Refused,
 		"names a NetworkAttachmentDefinition whose annotation " + AnnotationResource + " is not a resource of a device plugin",
@@ -74,9 +75,24 @@ func (g guest) networkResources() (names []corev1.ResourceName) {
 	return names
 }
 
-// identified reports whether the launcher can tell which device is that of an interface with sriov. A NetworkAttachmentDefinition that does not exist is
-// reported by missingNetworks.
-func (g guest) identified(nic *v1.Interface) bool {
+// devices counts the devices of each resource that the pod has. domain.resources of the VMI is copied into the pod, whatever it names.
+func (g guest) devices() map[corev1.ResourceName]int {
+	count := map[corev1.ResourceName]int{}
+	for _, name := range slices.Concat(g.networkResources(), g.hostDeviceNames()) {
+		count[name]++
+	}
+	own := g.spec.Domain.Resources
+	for _, list := range []corev1.ResourceList{own.Requests, own.Limits} {
+		for name := range list {
+			count[name]++
+		}
+	}
+	return count
+}
+
+// identified reports whether the launcher can tell which device is that of an interface with sriov: its resource has one device. A NetworkAttachmentDefinition
+// that does not exist is reported by missingNetworks.
+func (g guest) identified(nic *v1.Interface, devices map[corev1.ResourceName]int) bool {
 	network := g.network(nic.Name)
 	switch {
 	case network == nil:
@@ -87,12 +103,7 @@ func (g guest) identified(nic *v1.Interface) bool {
 		return false
 	}
 	resource, known := g.NetworkResources[network.Multus.NetworkName]
-	own := g.spec.Domain.Resources // is copied into the pod, whatever it names
-	_, requested := own.Requests[corev1.ResourceName(resource)]
-	_, limited := own.Limits[corev1.ResourceName(resource)]
-	others := slices.DeleteFunc(slices.Concat(g.networkResources(), g.hostDeviceNames()),
-		func(name corev1.ResourceName) bool { return string(name) != resource })
-	return !known || resource != "" && len(others) == 1 && !requested && !limited
+	return !known || resource != "" && devices[corev1.ResourceName(resource)] == 1
 }
 
 // virtualFunctions reports whether an interface of the guest is one.
