@@ -186,7 +186,10 @@ func runningState(of *Reviewed, hardware *v1alpha1.GuestHardware, pod *v1alpha1.
 		return s
 	}
 	if domain := pod.Status.Domain; domain != nil {
-		s.Cause = fmt.Sprintf("libvirt: %s, %s", domain.State, domain.Reason)
+		s.Cause = "libvirt: " + string(domain.State)
+		if domain.Reason != "" {
+			s.Cause += ", " + domain.Reason
+		}
 	}
 	if pod.Spec.Hardware != nil {
 		s.XML = pod.Spec.Hardware.Frontend
