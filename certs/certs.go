@@ -1,9 +1,9 @@
-// Package certs gives the webhook its serving certificate and the API server the CA to trust it by.
+// Package certs gives the webhook and the API server of subresources their serving certificates, and Kubernetes' API server the CAs to trust them by. Each of
+// the two has a CA of its own: launchers answer whoever has a certificate of the second.
 //
-// There are two ways, of which a cluster uses one. Rotate runs the built-in rotation: Kiln's controller signs
-// the certificate, keeps it in a Secret and puts the CA into the webhook configurations. Issuers and Certificates give
-// the cert-manager objects that do the same where cert-manager is installed. In both the certificate
-// reaches the webhook as files, and Watch serves them, and their successors, without a restart.
+// There are two ways, of which a cluster uses one. Rotate and RotateAPIServer run the built-in rotation: Kiln's controller signs a certificate, keeps it in a
+// Secret and puts the CA into the webhook configurations or APIServices. Issuers and Certificates give the cert-manager objects that do the same where
+// cert-manager is installed. In both the certificate reaches the process as files, and Watch serves them, and their successors, without a restart.
 package certs
 
 // Names in manifests/webhook. Mutating and Validating are the webhook configurations that need the CA.
@@ -13,6 +13,10 @@ const (
 	Mutating   = "kiln-mutating"
 	Validating = "kiln-validating"
 
+	// APIServerService and APIServerSecret are those of manifests/apiserver.
+	APIServerService = "kiln-apiserver"
+	APIServerSecret  = "kiln-apiserver-tls"
+
 	caFile          = "ca.crt"
 	certificateFile = "tls.crt"
 	keyFile         = "tls.key"
@@ -20,3 +24,9 @@ const (
 
 // Host returns the name by which an API server calls the webhook's Service: without the cluster's domain, and never an IP address.
 func Host(namespace string) string { return Service + "." + namespace + ".svc" }
+
+// APIServices are the names of the APIServices of subresources.kubevirt.io, which need the CA.
+var APIServices = []string{"v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"}
+
+// APIServerHost returns the name by which Kubernetes' API server calls that of subresources. Launchers want a certificate with this name.
+func APIServerHost(namespace string) string { return APIServerService + "." + namespace + ".svc" }

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"crypto/x509"
 	"net/http"
 	"path"
 	"time"
@@ -27,20 +28,52 @@ type Options struct {
 	CALifetime, Lifetime, Ahead, Every time.Duration
 }
 
-// Rotate adds the rotation to a manager whose scheme knows core/v1. The Secret must exist, if only empty. Of several replicas the leader
-// rotates.
+// Rotate adds the rotation of the webhook's certificate to a manager whose scheme knows core/v1. The Secret must exist, if only empty. Of several replicas
+// the leader rotates.
 func Rotate(mgr manager.Manager, o Options) error {
-	return rotator.AddRotator(narrow(mgr), &rotator.CertRotator{
-		SecretKey:              types.NamespacedName{Namespace: o.Namespace, Name: Secret},
+	return o.rotate(mgr, target{
+		secret: Secret, service: Service, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		trusting: []rotator.WebhookInfo{{Name: Mutating, Type: rotator.Mutating}, {Name: Validating, Type: rotator.Validating}},
+		watched:  map[string]string{"secrets": Secret, "mutatingwebhookconfigurations": Mutating, "validatingwebhookconfigurations": Validating},
+	})
+}
+
+// RotateAPIServer adds the rotation of the certificate of the API server of subresources, which is its client certificate for launchers, too. Secret and
+// APIServices must exist.
+func RotateAPIServer(mgr manager.Manager, o Options) error {
+	t := target{
+		secret: APIServerSecret, service: APIServerService, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		watched: map[string]string{"secrets": APIServerSecret},
+	}
+	for _, name := range APIServices {
+		t.trusting = append(t.trusting, rotator.WebhookInfo{Name: name, Type: rotator.APIService})
+	}
+	return o.rotate(mgr, t)
+}
+
+// target is a certificate that is rotated.
+type target struct {
+	secret, service string
+	usages          []x509.ExtKeyUsage
+	// trusting are the objects that get the CA.
+	trusting []rotator.WebhookInfo
+	// watched is the one object of a resource that is watched, by the resource.
+	watched map[string]string
+}
+
+func (o Options) rotate(mgr manager.Manager, t target) error {
+	return rotator.AddRotator(narrow(mgr, t.watched), &rotator.CertRotator{
+		SecretKey:              types.NamespacedName{Namespace: o.Namespace, Name: t.secret},
 		CertDir:                o.Dir,
-		CAName:                 Service + "-ca",
+		CAName:                 t.service + "-ca",
 		CAOrganization:         "kiln",
-		DNSName:                Host(o.Namespace),
+		DNSName:                t.service + "." + o.Namespace + ".svc",
 		ExtraDNSNames:          o.Names,
-		IsReady:                make(chan struct{}), // the webhook's readiness check makes a TLS handshake instead
-		Webhooks:               []rotator.WebhookInfo{{Name: Mutating, Type: rotator.Mutating}, {Name: Validating, Type: rotator.Validating}},
+		IsReady:                make(chan struct{}), // the readiness check of the process makes a TLS handshake instead
+		Webhooks:               t.trusting,
 		FieldOwner:             "kiln-certificates",
-		ControllerName:         "certificates-of-" + o.Namespace,
+		ControllerName:         t.service + "-certificates-of-" + o.Namespace,
+		ExtKeyUsages:           &t.usages,
 		RequireLeaderElection:  true,
 		CaCertDuration:         o.CALifetime,
 		ServerCertDuration:     o.Lifetime,
@@ -59,16 +92,12 @@ type narrowed struct {
 func (n narrowed) GetConfig() *rest.Config  { return n.config }
 func (n narrowed) GetClient() client.Client { return n.client }
 
-// narrow restricts the watches of the rotation to its own three objects. By itself cert-controller watches all Secrets of the namespace and all
+// narrow restricts the watches of a rotation to its own objects. By itself cert-controller watches all Secrets of the namespace and all
 // webhook configurations; RBAC grants a watch of one name only to a request that selects that name. It also adds overlap.
-func narrow(mgr manager.Manager) manager.Manager {
+func narrow(mgr manager.Manager, watched map[string]string) manager.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return selecting{next, map[string]string{
-			"secrets":                         Secret,
-			"mutatingwebhookconfigurations":   Mutating,
-			"validatingwebhookconfigurations": Validating,
-		}}
+		return selecting{next, watched}
 	})
 	return narrowed{Manager: mgr, config: config, client: overlap{Client: mgr.GetClient(), live: mgr.GetAPIReader()}}
 }

@@ -37,6 +37,14 @@ func (s *Serving) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, 
 	return watcher.GetCertificate(hello)
 }
 
+// Current returns the certificate in use, for a client that shows it.
+func (s *Serving) Current() (*tls.Certificate, error) { return s.GetCertificate(nil) }
+
+// Await waits for the first certificate. It returns false when the context ends before.
+func (s *Serving) Await(ctx context.Context) bool {
+	return wait.PollUntilContextCancel(ctx, appears, true, func(context.Context) (bool, error) { return s.watcher.Load() != nil, nil }) == nil
+}
+
 const (
 	// appears is the interval at which a first certificate is looked for. It appears once in the life of a cluster; kubelet takes a minute to mount it.
 	appears = 500 * time.Millisecond

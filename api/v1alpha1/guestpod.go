@@ -36,7 +36,23 @@ type GuestPodSpec struct {
 	HostPolicy *HostPolicy `json:"hostPolicy,omitempty"`
 	// hardware is absent until the launcher has reported status.facts. The launcher starts no domain before.
 	Hardware *GuestPodHardware `json:"hardware,omitempty"`
+	// clients are whom the launcher serves console, display and actions; absent where no API server of subresources is installed.
+	Clients *GuestPodClients `json:"clients,omitempty"`
 }
+
+// GuestPodClients are the clients of a launcher: those with a certificate of one of the authorities, and with the DNS name.
+type GuestPodClients struct {
+	// authorities are certificates, PEM.
+	// +kubebuilder:validation:MaxLength=65536
+	Authorities string `json:"authorities"`
+	// name is a DNS name.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// LauncherPort is the TCP port at which the launcher in a pod serves its clients. It is one of the ephemeral ports, none of which passt forwards to a guest
+// whose interface names no ports.
+const LauncherPort = 48186
 
 // GuestPodHardware is the hardware that the guest of this start sees. It is on record in the GuestHardware of the name.
 type GuestPodHardware struct {
@@ -57,6 +73,10 @@ type GuestPodStatus struct {
 	Refusal *GuestRefusal `json:"refusal,omitempty"`
 	// agent is what the guest agent says; absent while it does not answer.
 	Agent *GuestAgent `json:"agent,omitempty"`
+	// serverCertificate is that of the launcher's server at LauncherPort: 'sha256:' and the digest of its DER, in hexadecimal digits. The key is of this start,
+	// and in no Secret. Absent while it serves nobody.
+	// +kubebuilder:validation:MaxLength=71
+	ServerCertificate string `json:"serverCertificate,omitempty"`
 }
 
 // GuestFacts are what the guest sees of the host of its first boot. They are recorded then; later boots find them again.

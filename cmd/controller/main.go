@@ -30,7 +30,9 @@ type options struct {
 	config       string
 	rotate       bool
 	certificates certs.Options
-	collect      time.Duration
+	// apiserver is the folder of the certificate of the API server of subresources; empty to sign none.
+	apiserver string
+	collect   time.Duration
 }
 
 func main() { command.Main(root()) }
@@ -55,6 +57,8 @@ func root() *cobra.Command {
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
 	flags.StringSliceVar(&o.certificates.Names, "certificate-dns-names", nil, "additional DNS names of the certificates that this process signs")
+	flags.StringVar(&o.apiserver, "apiserver-cert-dir", "", "folder at which Secret "+certs.APIServerSecret+" is mounted: with --rotate-certificates, the "+
+		"certificate of Kiln's API server of subresources is signed as well. Empty where that is not installed")
 	flags.DurationVar(&o.collect, "collect-after", time.Hour, "time without use after which a ControllerRevision is removed, at least 10m")
 	return cmd
 }
@@ -79,7 +83,7 @@ func run(ctx context.Context, o options) error {
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
 		Finalizers: o.guests.finalizers(),
 	}
-	if err := errors.Join(machines.Register(engine), o.guests.register(engine, settings)); err != nil {
+	if err := errors.Join(machines.Register(engine), o.guests.register(engine, o.Namespace, settings)); err != nil {
 		return err
 	}
 	counts, err := machines.Counts(engine)
@@ -100,10 +104,19 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.rotate { // the leader alone signs: two signers would replace each other's CA
-		o.certificates.Namespace = o.Namespace
-		if err := certs.Rotate(engine, o.certificates); err != nil {
+		if err := o.rotation(engine); err != nil {
 			return err
 		}
 	}
 	return engine.Start(ctx)
+}
+
+// rotation adds the rotations of certificates.
+func (o options) rotation(engine *command.Engine) error {
+	o.certificates.Namespace = o.Namespace
+	if err := certs.Rotate(engine, o.certificates); err != nil || o.apiserver == "" {
+		return err
+	}
+	o.certificates.Dir = o.apiserver
+	return certs.RotateAPIServer(engine, o.certificates)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/placement"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -26,6 +27,8 @@ type guests struct {
 	image   string
 	secrets []string
 	network string
+	// authorities is the file of those who sign the certificates of launchers' clients.
+	authorities string
 	// taps and locked say what nodes and networks offer, see pod.Settings.
 	taps, locked bool
 }
@@ -38,6 +41,8 @@ func (g *guests) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&g.secrets, "launcher-pull-secrets", nil, "names of Secrets, in the namespaces of VMIs, with which that image is pulled")
 	flags.StringVar(&g.network, "guest-network", string(pod.Passt), "how guests reach the network of their pods: '"+string(pod.Passt)+
 		"' gives them the pod's address, on nodes with label kilnvm.io/passt; '"+string(pod.Slirp)+"' works on each node, and nothing reaches the guest")
+	flags.StringVar(&g.authorities, "launcher-client-ca-file", "", "file of the authorities that sign the certificate of Kiln's API server of subresources, "+
+		"which launchers serve consoles; it need not exist yet. Empty where that is not installed")
 	flags.BoolVar(&g.taps, "guest-taps", false, "declare that the NetworkAttachmentDefinitions of Multus give pods tap devices of user 107; without it "+
 		"such networks are refused")
 	flags.BoolVar(&g.locked, "guest-locked-memory", false, "declare that containers of the nodes may lock memory without a limit; "+
@@ -70,13 +75,17 @@ func (g *guests) finalizers() []string {
 	return []string{v1.VirtualMachineInstanceFinalizer}
 }
 
-// register adds the controller of pods, if guests run in pods.
-func (g *guests) register(engine *command.Engine, settings pod.Settings) error {
+// register adds the controller of pods, if guests run in pods. Kiln is installed in the namespace.
+func (g *guests) register(engine *command.Engine, namespace string, settings pod.Settings) error {
 	if g.runtime == runtimeNode {
 		return nil
 	}
+	var clients *placement.Clients
+	if g.authorities != "" {
+		clients = placement.NewClients(g.authorities, certs.APIServerHost(namespace))
+	}
 	return (&placement.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now, Configured: engine.Configuration.Synced,
-		Settings: settings, Events: engine.GetEventRecorder("kiln"), Now: time.Now,
+		Settings: settings, Clients: clients, Events: engine.GetEventRecorder("kiln"), Now: time.Now,
 	}).Register(engine)
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"maps"
 	"strings"
+	"unique"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,10 +52,11 @@ func slimVM(vm *v1.VirtualMachine) {
 	vm.Spec = spec
 }
 
-// slimVMI keeps of the status what VMs, their hardware records and their starts depend on. Nothing reads the spec of a VMI that exists.
+// slimVMI keeps of the status what VMs, their hardware records and their starts depend on. Of the spec of a VMI that exists only the grace period is read,
+// which its owner may shorten.
 func slimVMI(vmi *v1.VirtualMachineInstance) {
 	slimMeta(&vmi.ObjectMeta)
-	vmi.Spec = v1.VirtualMachineInstanceSpec{}
+	vmi.Spec = v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
 	vmi.Status = v1.VirtualMachineInstanceStatus{
 		Phase: vmi.Status.Phase, PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
 		// What internal/placement compares with what it sees: a field that is missing here it would write again and again.
@@ -90,6 +92,9 @@ func slimGuestPod(of *v1alpha1.GuestPod) {
 	}
 	if of.Status.Agent != nil {
 		of.Status.Agent.Hostname = ""
+	}
+	if of.Spec.Clients != nil { // the same for all guests
+		of.Spec.Clients.Authorities = unique.Make(of.Spec.Clients.Authorities).Value()
 	}
 }
 

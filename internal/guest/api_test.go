@@ -81,7 +81,12 @@ func (c *api) answer(w http.ResponseWriter, object any) {
 	}
 }
 
-func (c *api) getVMI(w http.ResponseWriter, _ *http.Request) { c.answer(w, c.vmi) }
+func (c *api) getVMI(w http.ResponseWriter, _ *http.Request) {
+	c.mutex.Lock()
+	vmi := c.vmi.DeepCopy()
+	c.mutex.Unlock()
+	c.answer(w, vmi)
+}
 
 func (c *api) getPod(w http.ResponseWriter, _ *http.Request) {
 	pod, _ := c.now()

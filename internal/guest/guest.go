@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/bind"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/internal/launcherserver"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -30,6 +32,9 @@ type Guest struct {
 	Channel    *Channel
 	// Agent is asked while the guest runs; nil if nobody asks it.
 	Agent Agent
+	// Actions are served to Kiln's API server, with console and display; nil if nobody is served. Listen opens the port; nil for that of launchers.
+	Actions launcherserver.Actions
+	Listen  func() (net.Listener, error)
 	// Daemon is run as long as the guest; nil if another process runs it.
 	Daemon *Daemon
 	// Serial gets what the guest writes to its serial console, as far as it reads it: a guest never waits for it.
@@ -92,9 +97,13 @@ func (g *Guest) Run(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	work.Go(func() { g.Hypervisor.Watch(life, func(hypervisor.Event) { poke(changed) }) })
 	work.Go(func() { g.Channel.run(life) })
+	server := g.serve(life, &work) // before passt takes the port
 	run, err := g.start(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // it was stopped before it was started
+	}
+	if server != nil {
+		server.Serve(run.served())
 	}
 	run.changed = changed
 	last := g.follow(ctx, run)

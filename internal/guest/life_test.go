@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/test/explicit"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -162,6 +163,24 @@ func TestStop(t *testing.T) {
 				t.Errorf("the domain is %+v, want it %s", pod.Status.Domain, c.state)
 			}
 		})
+	}
+}
+
+// TestStopSooner: a grace period that is shortened while the guest powers off ends it then, and not at the end of the longer one.
+func TestStopSooner(t *testing.T) {
+	c := serve(t, vmiOf(explicit.Plain(t, "guest"), 3600))
+	l := live(t, c, newHypervisor(), nil)
+	l.becomes(t, "a guest that runs", in(v1alpha1.GuestRunning))
+	l.stop()
+	time.Sleep(50 * time.Millisecond)
+	c.mutex.Lock()
+	c.vmi.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	c.mutex.Unlock()
+	if err := l.ends(t); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"start", "destroy"}, l.libvirt.did()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 

@@ -39,6 +39,8 @@ type run struct {
 	// macs are the addresses of the domain's network cards. hasAgent: it has the channel of the guest agent.
 	macs     []string
 	hasAgent bool
+	// console and display are sockets of QEMU.
+	console, display string
 	// changed is signalled when the state of the domain may have changed.
 	changed <-chan struct{}
 }
@@ -130,7 +132,7 @@ func (g *Guest) attempt(ctx context.Context) (run, error) {
 		return run{}, err
 	}
 	status, err := g.boot(ctx, domain)
-	started := run{owner: domain.Owner, grace: Grace(vmi), status: status}
+	started := run{owner: domain.Owner, grace: Grace(vmi), status: status, console: bound.Serial, display: bound.VNC}
 	started.macs, started.hasAgent = domain.Agent()
 	return started, err
 }

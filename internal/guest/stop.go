@@ -13,6 +13,8 @@ import (
 const (
 	// askInterval is the time between two presses of the guest's power button: a guest that boots ignores the first ones.
 	askInterval = time.Second
+	// graceInterval is the time between two reads of the grace period of a guest that is powering off.
+	graceInterval = 3 * time.Second
 	// destroyLimit bounds the attempts to destroy a domain. Then this process ends, and the kernel ends QEMU with the pod.
 	destroyLimit = 8 * time.Second
 )
@@ -21,17 +23,18 @@ const (
 func (g *Guest) stop(ctx context.Context, run run) v1alpha1.GuestDomain {
 	log := ctrl.LoggerFrom(ctx)
 	log.Info("the guest is asked to power off", "within", run.grace.String())
-	end := time.Now().Add(run.grace)
 	// An agent that hangs takes seconds of each question, and kubelet counts them.
-	asking, done := context.WithDeadline(ctx, end)
+	asking, done := context.WithTimeout(ctx, run.grace)
 	defer done()
-	for time.Now().Before(end) {
+	go g.shorten(asking, run, done)
+	for asking.Err() == nil {
 		if err := g.Hypervisor.Shutdown(asking, run.owner); err != nil {
 			log.Info("the guest cannot be asked to power off", "reason", err.Error())
 		}
 		select {
 		case <-run.changed:
-		case <-time.After(min(askInterval, time.Until(end))):
+		case <-asking.Done():
+		case <-time.After(askInterval):
 		}
 		if status, err := g.state(ctx, run.owner); err == nil && !status.Active() {
 			return domain(status)
@@ -58,4 +61,21 @@ func (g *Guest) stop(ctx context.Context, run run) v1alpha1.GuestDomain {
 		}
 	}
 	return domain(hypervisor.Status{State: hypervisor.Destroyed, Cause: hypervisor.Cause(condition.CauseStopped)})
+}
+
+// shorten calls done when a grace period is over that is shorter than the one of the start: 'virtctl stop --force --grace-period=0' writes it to the VMI, also
+// while the guest powers off. It returns when ctx ends.
+func (g *Guest) shorten(ctx context.Context, run run, done func()) {
+	begin, within := time.Now(), run.grace
+	for ctx.Err() == nil {
+		if vmi, err := g.Channel.vmi(ctx); err == nil && vmi.UID == run.owner.UID && Grace(vmi) < within {
+			within = Grace(vmi)
+			ctrl.LoggerFrom(ctx).Info("the guest has less time to power off", "within", within.String())
+			time.AfterFunc(time.Until(begin.Add(within)), done)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(graceInterval):
+		}
+	}
 }

@@ -21,8 +21,10 @@ func (c *Controller) act(ctx context.Context, s seen, next step) (o outcome, err
 		return c.unlessRefused(s, func() (*condition.Cause, error) { return c.place(ctx, s) })
 	case refuse:
 		return outcome{refusal: taken("Pod", s.pod.Name), after: retryInterval}, nil
+	case wait:
+		return o, c.adapt(ctx, s)
 	case remove:
-		return o, c.delete(ctx, s.pod)
+		return o, c.stop(ctx, s)
 	case discard:
 		return o, c.discard(ctx, s)
 	case withdraw:

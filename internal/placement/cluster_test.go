@@ -45,6 +45,8 @@ type cluster struct {
 	fails int
 	// refuse returns the API server's refusal of a new object, nil for none.
 	refuse func(client.Object) error
+	// onDelete is called with the options of each deletion.
+	onDelete func(client.DeleteOptions)
 	// onStatus is called with each object whose status was written.
 	onStatus func(client.Object)
 }
@@ -126,6 +128,9 @@ func (c *cluster) patch(ctx context.Context, to client.WithWatch, object client.
 }
 
 func (c *cluster) delete(ctx context.Context, to client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+	if c.onDelete != nil {
+		c.onDelete(*(&client.DeleteOptions{}).ApplyOptions(options))
+	}
 	return c.wrote("delete", object, to.Delete(ctx, object, options...))
 }
 

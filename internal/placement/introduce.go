@@ -30,7 +30,8 @@ func (c *Controller) introduce(ctx context.Context, s seen) (*condition.Cause, e
 	guest := &v1alpha1.GuestPod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: s.key.Name,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.pod, corev1.SchemeGroupVersion.WithKind("Pod"))}},
-		Spec: v1alpha1.GuestPodSpec{VMIUID: s.vmi.UID, PodUID: s.pod.UID, ClusterUID: cluster.UID, NodeName: s.pod.Spec.NodeName, HostPolicy: policy},
+		Spec: v1alpha1.GuestPodSpec{VMIUID: s.vmi.UID, PodUID: s.pod.UID, ClusterUID: cluster.UID, NodeName: s.pod.Spec.NodeName, HostPolicy: policy,
+			Clients: c.Clients.Now()},
 	}
 	// Nothing waits for the pod to go but its own finalizer.
 	guest.OwnerReferences[0].BlockOwnerDeletion = nil

@@ -32,8 +32,10 @@ type Controller struct {
 	Configured    func() bool
 	// Settings are those of pods that the flags give. The configuration gives the others.
 	Settings pod.Settings
-	Events   events.EventRecorder
-	Now      func() time.Time
+	// Clients are whom launchers serve consoles; nil for nobody.
+	Clients *Clients
+	Events  events.EventRecorder
+	Now     func() time.Time
 
 	refused        refusals
 	vmis, guests   ownwrite.Memo

@@ -15,19 +15,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	byName := &handler.EnqueueRequestForObject{}
-	return ctrl.NewControllerManagedBy(mgr).Named("placement").
+	building := ctrl.NewControllerManagedBy(mgr).Named("placement").
 		For(&v1.VirtualMachineInstance{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 		Watches(&v1alpha1.GuestPod{}, byName).
 		// Without their content: it is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.onNode), builder.WithPredicates(goesOut)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(c)
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if c.Clients != nil {
+		if err := mgr.Add(c.Clients); err != nil {
+			return err
+		}
+		building.WatchesRawSource(source.Channel(c.Clients.changed, handler.EnqueueRequestsFromMapFunc(c.all)))
+	}
+	return building.Complete(c)
+}
+
+// all returns all VMIs.
+func (c *Controller) all(ctx context.Context, _ client.Object) (requests []ctrl.Request) {
+	var list v1.VirtualMachineInstanceList
+	if err := c.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list VMIs: their launchers do not learn of new authorities of clients until something else happens to them")
+	}
+	for i := range list.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
 }
 
 // ownerOf returns the VMI that controls a pod.

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -53,6 +54,37 @@ func (v VM) Stored() (*v1.VirtualMachine, []revision.Draft) {
 	annotate(&stored, v1alpha1.AnnotationArchitecture, architecture)
 	pin.Write(&stored, pins)
 	return &stored, drafts
+}
+
+// Expanded returns the VM with instancetype, preference and defaults in its template, and without the references: a VM that means the same and needs no
+// catalog. One without references stays as it is. The errors say why a VM cannot be expanded.
+func (v VM) Expanded() (*v1.VirtualMachine, field.ErrorList) {
+	if !v.Allowed() {
+		return nil, v.Errors
+	}
+	expanded := v.given.DeepCopy()
+	if v.Unknown() {
+		return nil, v.missing()
+	}
+	if v.expand(expanded) {
+		pins := pin.Read(expanded)
+		pins.Instancetype, pins.Preference = "", ""
+		pin.Write(expanded, pins)
+		annotate(expanded, v1alpha1.AnnotationArchitecture, "")
+	}
+	return expanded, nil
+}
+
+// missing names the references of a VM that refer to nothing.
+func (v VM) missing() (errs field.ErrorList) {
+	spec := field.NewPath("spec")
+	if ref := v.Meant.Spec.Instancetype; ref != nil && v.Input.Set.Instancetype == nil {
+		errs = append(errs, field.NotFound(spec.Child("instancetype"), ref.Name))
+	}
+	if ref := v.Meant.Spec.Preference; ref != nil && v.Input.Set.Preference == nil {
+		errs = append(errs, field.NotFound(spec.Child("preference"), ref.Name))
+	}
+	return errs
 }
 
 // expands reports whether the policy asks for an expanded template. 'expand' leaves VMs alone that have revisions already, be they Kiln's or

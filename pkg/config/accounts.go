@@ -28,7 +28,7 @@ func (c Cluster) InstalledIn(in Installation) Cluster {
 		return c
 	}
 	kiln := serviceAccount(in.Kiln)
-	c.Limits.Controllers = append([]string{kiln("kiln-launcher"), kiln("kiln-controller")}, c.Limits.Controllers...)
+	c.Limits.Controllers = append([]string{kiln("kiln-launcher"), kiln("kiln-controller"), kiln("kiln-apiserver")}, c.Limits.Controllers...)
 	c.Limits.Launchers = append([]string{kiln("kiln-launcher")}, c.Limits.Launchers...)
 	return c
 }

@@ -79,10 +79,13 @@ func (g guest) hostname() string {
 
 // grace is that of the VMI, with a margin. It is never 0, by which kubelet would kill the launcher before it can report. Go's durations end at 292
 // years; Kubernetes bounds the number not at all.
-func (g guest) grace() int64 {
+func (g guest) grace() int64 { return Grace(g.spec.TerminationGracePeriodSeconds) }
+
+// Grace returns the grace period of a pod in seconds by that of its VMI.
+func Grace(vmi *int64) int64 {
 	seconds := v1.DefaultGracePeriodSeconds
-	if g.spec.TerminationGracePeriodSeconds != nil {
-		seconds = *g.spec.TerminationGracePeriodSeconds
+	if vmi != nil {
+		seconds = *vmi
 	}
 	return min(max(seconds, 0), math.MaxInt32-graceMargin) + graceMargin
 }

@@ -103,9 +103,13 @@ func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
 	return errs
 }
 
-// changedSpec has no exemption: Kiln hotplugs nothing.
-func changedSpec(change GuestChange, _ config.Limits) field.ErrorList {
-	if equality.Semantic.DeepEqual(change.New.Spec, change.Old.Spec) {
+// changedSpec has one exemption: controllers may change the grace period of a guest that is to be stopped.
+func changedSpec(change GuestChange, limits config.Limits) field.ErrorList {
+	wanted := change.Old.Spec
+	if slices.Contains(limits.Controllers, change.By.Name) {
+		wanted.TerminationGracePeriodSeconds = change.New.Spec.TerminationGracePeriodSeconds
+	}
+	if equality.Semantic.DeepEqual(change.New.Spec, wanted) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"),

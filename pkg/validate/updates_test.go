@@ -116,6 +116,25 @@ metadata:
 		want:   forbidden("spec"),
 	},
 	{
+		why:   "a user shortens the grace period of a guest that runs",
+		rule:  "update/spec",
+		given: vmiChange(user, "", "spec: {terminationGracePeriodSeconds: 1}"),
+		want:  forbidden("spec"),
+	},
+	{
+		why:    "a controller does, for 'virtctl stop --grace-period'",
+		rule:   "update/spec",
+		given:  vmiChange(controller, "", "spec: {terminationGracePeriodSeconds: 1}"),
+		limits: accounts,
+	},
+	{
+		why:    "and nothing else with it",
+		rule:   "update/spec",
+		given:  vmiChange(controller, "", "spec: {terminationGracePeriodSeconds: 1, hostname: other}"),
+		limits: accounts,
+		want:   forbidden("spec"),
+	},
+	{
 		why:   "the same memory, written otherwise",
 		rule:  "update/spec",
 		given: vmiChange(user, "", "spec: {domain: {memory: {guest: 1024Mi}}}"),

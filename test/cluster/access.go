@@ -13,6 +13,7 @@ const (
 	webhookAccount    = "kiln-webhook"
 	controllerAccount = "kiln-controller"
 	launcherAccount   = "kiln-launcher"
+	apiServerAccount  = "kiln-apiserver"
 )
 
 // credential prints a new token of a service account as client-go wants it from a credential plugin.

@@ -63,6 +63,7 @@ type Cluster struct {
 	manifests  []*unstructured.Unstructured // what a user would apply
 	replicas   []*replica
 	controls   []*control
+	apiServer  *apiServer // nil where the overlay has none
 	balancer   *balancer
 	// direct says that the webhooks are registered at the replicas themselves.
 	direct     bool
@@ -77,18 +78,20 @@ type Cluster struct {
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := newCluster(o)
 	return c.take(ctx, []step{
-		{"building webhook, controller, launcher, kubectl-kiln and control plane", c.build},
+		{"building Kiln's programs and the control plane", c.build},
 		{c.which(), c.controlPlane},
 		{"building the manifests", c.kustomize},
 		{"looking whether it has no Kiln yet", c.vacant},
 		{"installing custom resource definitions, roles and policies", c.install},
 		{"choosing ports", c.lay},
 		{"registering the webhook for a probe", c.registerProbe},
+		{"registering the API server of subresources", c.registerAPIServer},
 		{"writing the configuration", c.configure},
 		{"starting the controller", c.startController},
 		{"starting the webhook, and waiting for its certificate and for the CA in its registration", c.startWebhook},
 		{"probing that the API server reaches the webhook", c.probe},
 		{"registering the webhook for all objects", c.register},
+		{"starting the API server of subresources", c.startAPIServer},
 	})
 }
 
@@ -124,7 +127,7 @@ func (c *Cluster) say(format string, args ...any) {
 
 // build makes the programs from this tree.
 func (c *Cluster) build(ctx context.Context) error {
-	if err := Build(ctx, c.Root, c.bin, "webhook", "controller", "launcher", "kubectl-kiln"); err != nil {
+	if err := Build(ctx, c.Root, c.bin, "webhook", "controller", "apiserver", "launcher", "kubectl-kiln"); err != nil {
 		return err
 	}
 	// The control plane is a module of its own, with its own dependencies.

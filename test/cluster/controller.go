@@ -63,6 +63,9 @@ func (c *Cluster) runControl(ctx context.Context, r *control) error {
 	if !c.byAddress() {
 		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
 	}
+	if c.apiServer != nil {
+		args = append(args, "--apiserver-cert-dir", c.apiServer.certs)
+	}
 	if !strings.HasSuffix(r.program, Old) {
 		args = append(args, "--runtime=node") // this control plane has no nodes
 	}

@@ -75,6 +75,8 @@ var (
 	configurations = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 	// What would run in the cluster are processes of this machine.
 	pods = []string{"DaemonSet", "Deployment", "Service", "PodDisruptionBudget"}
+	// So is our API server.
+	apiServices = []string{"APIService"}
 )
 
 // of are the manifests of these kinds.
@@ -93,7 +95,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err := c.define(ctx); err != nil {
 		return err
 	}
-	apart := slices.Concat(definitions, policies, configurations, pods)
+	apart := slices.Concat(definitions, policies, configurations, pods, apiServices)
 	others := slices.DeleteFunc(slices.Clone(c.manifests), func(object *unstructured.Unstructured) bool {
 		return slices.Contains(apart, object.GetKind())
 	})

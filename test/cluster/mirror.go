@@ -22,6 +22,13 @@ const follows = time.Second
 // change, until the context ends.
 // It fails only before the first reading: for a kubeconfig that cannot be used, or a folder that cannot be made.
 func Mirror(ctx context.Context, kubeconfig, namespace, dir string) error {
+	return mirrors(ctx, kubeconfig, dir, func(ctx context.Context, server kubernetes.Interface) error {
+		return mirror(ctx, server, namespace, dir)
+	})
+}
+
+// mirrors calls once again and again until the context ends.
+func mirrors(ctx context.Context, kubeconfig, dir string, once func(context.Context, kubernetes.Interface) error) error {
 	access, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -35,7 +42,7 @@ func Mirror(ctx context.Context, kubeconfig, namespace, dir string) error {
 	}
 	_ = wait.PollUntilContextCancel(ctx, follows, true, func(ctx context.Context) (bool, error) {
 		// Errors are of the moment: the Secret is not signed yet, or the API server is away.
-		_ = mirror(ctx, server, namespace, dir)
+		_ = once(ctx, server)
 		return false, nil
 	})
 	return nil
@@ -58,8 +65,12 @@ func mirror(ctx context.Context, server kubernetes.Interface, namespace, dir str
 			return nil
 		}
 	}
-	// The key first: in the moment between the two the pair does not fit and the old one stays in use.
-	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
+	return lay(dir, secret, corev1.TLSPrivateKeyKey, corev1.TLSCertKey)
+}
+
+// lay writes files of a Secret. The key comes first: in the moment between it and the certificate the pair does not fit, and the old one stays in use.
+func lay(dir string, secret *corev1.Secret, names ...string) error {
+	for _, name := range names {
 		if err := replace(filepath.Join(dir, name), secret.Data[name]); err != nil {
 			return err
 		}

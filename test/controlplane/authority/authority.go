@@ -4,6 +4,7 @@ package authority
 import (
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -42,14 +43,17 @@ func certConfig(commonName string) *pkiutil.CertConfig {
 	}
 }
 
-// WriteServerFiles writes what the API server reads: ca.crt, apiserver.crt and .key for localhost, 127.0.0.1 and further addresses,
+// FrontProxy is whom the API server is to the servers of aggregated APIs, which believe what it says of a caller.
+const FrontProxy = "front-proxy-client"
+
+// WriteServerFiles writes what the API server reads: ca.crt, apiserver.crt and .key for localhost, 127.0.0.1 and further addresses, front-proxy.crt and .key,
 // and sa.pub and .key, with which it signs service account tokens.
 func (a *Authority) WriteServerFiles(dir string, further ...net.IP) error {
 	names := certutil.AltNames{DNSNames: []string{"localhost"}, IPs: append([]net.IP{net.IPv4(127, 0, 0, 1)}, further...)}
 	if err := a.WriteServing(filepath.Join(dir, "apiserver"), "kube-apiserver", names); err != nil {
 		return err
 	}
-	if err := a.WriteCA(dir); err != nil {
+	if err := errors.Join(a.WriteCA(dir), a.WriteClient(filepath.Join(dir, "front-proxy"), User{Name: FrontProxy})); err != nil {
 		return err
 	}
 	signer, err := pkiutil.GeneratePrivateKey(kubeadm.EncryptionAlgorithmECDSAP256)

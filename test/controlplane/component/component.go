@@ -38,6 +38,14 @@ func APIServer(further ...string) []string {
 		"--service-account-key-file=sa.pub",
 		"--service-account-signing-key-file=sa.key",
 		"--allow-privileged",
+		// Aggregation. The authority signs users, too, so the name says who passes a caller on.
+		"--requestheader-client-ca-file=ca.crt",
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=front-proxy.crt",
+		"--proxy-client-key-file=front-proxy.key",
 	}, further...)
 }
 

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/subresource"
+	"github.com/prometheus/client_golang/prometheus"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// listen adds the server to the manager, with a readiness check that makes a handshake, as the webhook has it.
+func listen(engine *command.Engine, api *subresource.API, o options, certificate *certs.Serving) error {
+	host, text, err := net.SplitHostPort(o.address)
+	if err != nil {
+		return fmt.Errorf("--api-bind-address '%s': %w", o.address, err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return fmt.Errorf("--api-bind-address '%s': %w", o.address, err)
+	}
+	serving := subresource.Serving{
+		Address: cmp.Or(host, "0.0.0.0"), Port: int(port), Access: engine.GetConfig(), Kubeconfig: o.Kubeconfig,
+		Certificate: filepath.Join(o.certs, "tls.crt"), Key: filepath.Join(o.certs, "tls.key"),
+	}
+	address, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(serving.Address, text))
+	if err != nil {
+		return err
+	}
+	served := &certs.Served{
+		Address: address, Name: cmp.Or(o.name, certs.APIServerHost(o.Namespace)), Authorities: certificate.Authorities(), Now: time.Now,
+		Log: ctrl.Log.WithName("certificate"),
+	}
+	return errors.Join(engine.Add(certificate), engine.Add(&server{api, serving, certificate}), engine.AddReadyzCheck("certificate", served.Check),
+		command.Publish([]prometheus.Collector{served, api.Open.Metric()}))
+}
+
+// server runs once there is a certificate: the library that serves reads it at its start.
+type server struct {
+	api         *subresource.API
+	serving     subresource.Serving
+	certificate *certs.Serving
+}
+
+// Start serves until the context ends.
+func (s *server) Start(ctx context.Context) error {
+	if !s.certificate.Await(ctx) {
+		return nil
+	}
+	generic, err := s.api.Server(s.serving)
+	if err != nil {
+		return err
+	}
+	return subresource.Run(ctx, generic)
+}
+
+// NeedLeaderElection returns false: every replica serves.
+func (s *server) NeedLeaderElection() bool { return false }

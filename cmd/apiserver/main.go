@@ -1,0 +1,67 @@
+// Command apiserver serves subresources.kubevirt.io behind Kubernetes' API server: start, stop, console and all else that virtctl calls. It is apart from
+// the webhook: consoles last for hours and carry any amount of bytes, and admission must not wait for them.
+package main
+
+import (
+	"context"
+
+	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/subresource"
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// garbage is for command.BoundGarbage, in bytes.
+const garbage = 8 << 20
+
+// options are the flags of the process.
+type options struct {
+	command.Process
+	address, certs, name, config string
+}
+
+func main() { command.Main(root()) }
+
+// root returns the command with the defaults of its flags, which fit the manifests of manifests/apiserver.
+func root() *cobra.Command {
+	o := options{Process: command.Process{Health: ":8081", Metrics: "0"}}
+	cmd := &cobra.Command{
+		Use: "apiserver", Short: "Kiln's API server of subresources: start, stop, console", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	o.AddAccess(flags)
+	o.AddNamespaces(flags)
+	o.AddServing(flags)
+	o.AddSecureMetrics(flags)
+	flags.StringVar(&o.address, "api-bind-address", ":8443", "address of the API")
+	flags.StringVar(&o.certs, "cert-dir", "/etc/kiln/certs", "folder of tls.crt and tls.key, which are read again when they change: the certificate that "+
+		"this process serves with, and shows to launchers")
+	flags.StringVar(&o.name, "certificate-name", "", "DNS name that the certificate must have; empty for that of Service "+certs.APIServerService)
+	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
+	return cmd
+}
+
+// run serves until the context ends. It elects no leader: every replica serves.
+func run(ctx context.Context, o options) error {
+	command.Log(o.LogLevel)
+	command.BoundGarbage(garbage)
+	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
+	if err != nil {
+		return err
+	}
+	certificate := certs.Watch(o.certs)
+	streams := subresource.NewStreams()
+	api := &subresource.API{
+		Live:     engine.Live,
+		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now},
+		Guests:   &subresource.Launchers{Live: engine.Live, Certificate: certificate.Current},
+		Open:     streams,
+	}
+	if err := listen(engine, api, o, certificate); err != nil {
+		return err
+	}
+	return engine.Start(ctx)
+}

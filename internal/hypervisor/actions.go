@@ -1,0 +1,164 @@
+package hypervisor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/digitalocean/go-libvirt"
+)
+
+// What is asked of a domain that runs. A domain that is not active, or belongs to another owner, is an error of each.
+
+// errNotActive is the error for a domain that does not exist, in the words of one that does not run.
+var errNotActive = libvirt.Error{Code: uint32(libvirt.ErrOperationInvalid), Message: "the guest does not run"}
+
+// on runs a call on the owner's active domain.
+func (l *Libvirt) on(ctx context.Context, owner Owner, work func(*libvirt.Libvirt, libvirt.Domain) error) error {
+	return l.query(ctx, func(rpc *libvirt.Libvirt) error {
+		domain, found, err := find(rpc, owner)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return errNotActive
+		}
+		return work(rpc, domain)
+	})
+}
+
+// Suspend stops the CPUs of the owner's domain.
+func (l *Libvirt) Suspend(ctx context.Context, owner Owner) error {
+	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainSuspend(domain) })
+}
+
+// Resume lets the CPUs of the owner's domain run.
+func (l *Libvirt) Resume(ctx context.Context, owner Owner) error {
+	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainResume(domain) })
+}
+
+// Reset resets the owner's domain, as a reset button does: the guest is not asked.
+func (l *Libvirt) Reset(ctx context.Context, owner Owner) error {
+	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error { return rpc.DomainReset(domain, 0) })
+}
+
+// Reboot asks the guest to reboot, by its agent and, if that does not answer, by ACPI.
+func (l *Libvirt) Reboot(ctx context.Context, owner Owner) error {
+	if l.agentConnected(ctx, owner) == nil {
+		within, cancel := context.WithTimeout(ctx, shutdownByAgent)
+		defer cancel()
+		err := l.on(within, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+			return rpc.DomainReboot(domain, libvirt.DomainRebootGuestAgent)
+		})
+		if err == nil {
+			return nil
+		}
+	}
+	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+		return rpc.DomainReboot(domain, libvirt.DomainRebootAcpiPowerBtn)
+	})
+}
+
+// Freeze freezes all filesystems of the guest by its agent. Filesystems that are frozen already are no error: the caller repeats what had no answer.
+func (l *Libvirt) Freeze(ctx context.Context, owner Owner) error {
+	if frozen, err := l.frozen(ctx, owner); err != nil || frozen {
+		return err
+	}
+	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+		_, err := rpc.DomainFsfreeze(domain, nil, 0)
+		return err
+	})
+}
+
+// Thaw thaws what Freeze has frozen. Filesystems that are not frozen are no error.
+func (l *Libvirt) Thaw(ctx context.Context, owner Owner) error {
+	return l.on(ctx, owner, func(rpc *libvirt.Libvirt, domain libvirt.Domain) error {
+		_, err := rpc.DomainFsthaw(domain, nil, 0)
+		return err
+	})
+}
+
+// frozen asks the agent.
+func (l *Libvirt) frozen(ctx context.Context, owner Owner) (bool, error) {
+	if err := l.agentConnected(ctx, owner); err != nil {
+		return false, err
+	}
+	state := ""
+	err := l.ask(ctx, owner.Domain(), agentCommand{Execute: "guest-fsfreeze-status"}, &state)
+	return state == "frozen", err
+}
+
+// AgentAnswers are all that subresources ask an agent. Each text may be anything; lists have any length.
+type AgentAnswers struct {
+	Facts       AgentFacts
+	Version     string
+	Commands    []AgentCommandInfo
+	Timezone    string
+	Users       []AgentUser
+	Filesystems []AgentFilesystem
+	Frozen      bool
+}
+
+// AgentCommandInfo is an element of guest-info.
+type AgentCommandInfo struct {
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"`
+}
+
+// AgentUser is an element of guest-get-users.
+type AgentUser struct {
+	Name   string `json:"user"`
+	Domain string `json:"domain"`
+	// LoginTime is in seconds since 1970.
+	LoginTime float64 `json:"login-time"`
+}
+
+// AgentFilesystem is an element of guest-get-fsinfo.
+type AgentFilesystem struct {
+	Name       string      `json:"name"`
+	MountPoint string      `json:"mountpoint"`
+	Type       string      `json:"type"`
+	UsedBytes  int         `json:"used-bytes"`
+	TotalBytes int         `json:"total-bytes"`
+	Disks      []AgentDisk `json:"disk"`
+}
+
+// AgentDisk is a disk of a filesystem.
+type AgentDisk struct {
+	Serial string `json:"serial"`
+	Bus    string `json:"bus-type"`
+}
+
+// Agent asks the agent of the owner's guest all that subresources answer. A question that the agent refuses leaves a fact out; the error says that it does not
+// answer.
+func (l *Libvirt) Agent(ctx context.Context, owner Owner) (AgentAnswers, error) {
+	facts, err := l.AgentFacts(ctx, owner)
+	if err != nil {
+		return AgentAnswers{}, err
+	}
+	answers := AgentAnswers{Facts: facts}
+	var info struct {
+		Version  string             `json:"version"`
+		Commands []AgentCommandInfo `json:"supported_commands"`
+	}
+	var zone struct {
+		Name string `json:"zone"`
+	}
+	state := ""
+	for _, question := range []struct {
+		command string
+		answer  any
+	}{
+		{"guest-info", &info}, {"guest-get-timezone", &zone}, {"guest-get-users", &answers.Users}, {"guest-get-fsinfo", &answers.Filesystems},
+		{"guest-fsfreeze-status", &state},
+	} {
+		said, err := l.send(ctx, owner.Domain(), agentCommand{Execute: question.command})
+		if unanswered(ctx, err) {
+			return AgentAnswers{}, errors.Join(errors.New("the guest agent has ceased to answer"), err)
+		}
+		if err == nil {
+			read(said, question.answer)
+		}
+	}
+	answers.Version, answers.Commands, answers.Timezone, answers.Frozen = info.Version, info.Commands, zone.Name, state == "frozen"
+	return answers, nil
+}

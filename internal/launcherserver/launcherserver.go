@@ -1,0 +1,99 @@
+// Package launcherserver is the server of a launcher in its pod: the console and the display of its guest, and what is asked of the guest while it runs. Its
+// only client is Kiln's API server of subresources, which has asked Kubernetes whether the caller may.
+//
+// The server listens in the network of the pod, which the guest and every pod of the cluster may reach. A client must show a certificate of the authorities
+// that the GuestPod names; the server shows one of a key that it makes at its start, and whose digest it reports. So neither side can be another's.
+package launcherserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/hypervisor"
+	"golang.org/x/net/netutil"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Guest is the guest that is served, once it was started.
+type Guest struct {
+	Owner hypervisor.Owner
+	// Console and Display are sockets of QEMU; empty for a guest without one.
+	Console, Display string
+}
+
+// Actions are what can be asked of a guest. hypervisor.Libvirt implements it; tests use a fake.
+type Actions interface {
+	Suspend(ctx context.Context, owner hypervisor.Owner) error
+	Resume(ctx context.Context, owner hypervisor.Owner) error
+	Reset(ctx context.Context, owner hypervisor.Owner) error
+	Reboot(ctx context.Context, owner hypervisor.Owner) error
+	Freeze(ctx context.Context, owner hypervisor.Owner) error
+	Thaw(ctx context.Context, owner hypervisor.Owner) error
+	Agent(ctx context.Context, owner hypervisor.Owner) (hypervisor.AgentAnswers, error)
+}
+
+// Server serves one guest.
+type Server struct {
+	actions Actions
+	// clients returns those of the GuestPod as it is now; nil for none.
+	clients     func() *v1alpha1.GuestPodClients
+	certificate tls.Certificate
+	guest       atomic.Pointer[Guest]
+	console     session
+	display     session
+	thaw        thaw
+}
+
+// New returns a server with a new key.
+func New(actions Actions, clients func() *v1alpha1.GuestPodClients) (*Server, error) {
+	certificate, err := newCertificate()
+	return &Server{actions: actions, clients: clients, certificate: certificate}, err
+}
+
+// Certificate returns the digest of the server's certificate, for its GuestPod.
+func (s *Server) Certificate() string { return DigestOf(s.certificate.Leaf) }
+
+// Serve names the guest that was started. Before, every request is refused.
+func (s *Server) Serve(guest Guest) { s.guest.Store(&guest) }
+
+const (
+	// mostConnections bounds the connections of the server; further ones wait. Each is a file of the pod.
+	mostConnections = 64
+	// headerLimit bounds the time for a handshake and the headers of a request.
+	headerLimit = 10 * time.Second
+	// largestBody and largestHeader bound what is read of a request, in bytes.
+	largestBody   = 64 << 10
+	largestHeader = 16 << 10
+)
+
+// Listen opens the port of launchers. It is opened before the guest starts: passt takes ports that are free.
+func Listen() (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(v1alpha1.LauncherPort)))
+}
+
+// Run serves on a listener until the context ends, which ends all streams.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return admits(s.certificate, s.clients()) },
+	}
+	server := &http.Server{
+		Handler: s.routes(), ReadHeaderTimeout: headerLimit, IdleTimeout: headerLimit, MaxHeaderBytes: largestHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    nil,
+	}
+	context.AfterFunc(ctx, func() { server.Close() })
+	err := server.Serve(tls.NewListener(netutil.LimitListener(listener, mostConnections), config))
+	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Error(err, "consoles are no longer served")
+	return err
+}

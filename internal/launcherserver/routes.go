@@ -1,0 +1,90 @@
+package launcherserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/internal/stream"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// routes answers requests. Errors are one line of text: the client makes a Status of it.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for path, act := range map[string]func(context.Context, Guest) error{
+		"pause":      func(ctx context.Context, g Guest) error { return s.actions.Suspend(ctx, g.Owner) },
+		"unpause":    func(ctx context.Context, g Guest) error { return s.actions.Resume(ctx, g.Owner) },
+		"reset":      func(ctx context.Context, g Guest) error { return s.actions.Reset(ctx, g.Owner) },
+		"softreboot": func(ctx context.Context, g Guest) error { return s.actions.Reboot(ctx, g.Owner) },
+		"unfreeze":   s.unfreeze,
+	} {
+		mux.HandleFunc("PUT /"+path, s.started(func(w http.ResponseWriter, r *http.Request, g Guest) {
+			answer(w, r, act(r.Context(), g), nil)
+		}))
+	}
+	mux.HandleFunc("PUT /freeze", s.started(s.freeze))
+	mux.HandleFunc("GET /guestosinfo", s.started(s.facts(osInfo)))
+	mux.HandleFunc("GET /userlist", s.started(s.facts(users)))
+	mux.HandleFunc("GET /filesystemlist", s.started(s.facts(filesystems)))
+	mux.HandleFunc("GET /console", s.started(func(w http.ResponseWriter, r *http.Request, g Guest) { connect(w, r, &s.console, g.Console) }))
+	mux.HandleFunc("GET /vnc", s.started(func(w http.ResponseWriter, r *http.Request, g Guest) { connect(w, r, &s.display, g.Display) }))
+	return mux
+}
+
+// started refuses requests before the guest was started.
+func (s *Server) started(do func(http.ResponseWriter, *http.Request, Guest)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, largestBody)
+		guest := s.guest.Load()
+		if guest == nil {
+			http.Error(w, "the guest is not started yet", http.StatusConflict)
+			return
+		}
+		do(w, r, *guest)
+	}
+}
+
+// answer sends an object or an error.
+func answer(w http.ResponseWriter, r *http.Request, err error, object any) {
+	if err != nil {
+		ctrl.LoggerFrom(r.Context()).Info("a request about the guest failed", "path", r.URL.Path, "reason", err.Error())
+		http.Error(w, err.Error(), status(err))
+		return
+	}
+	if object == nil {
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(object) // a client that has gone away needs none
+}
+
+// status is 409 for what a guest in another state would do, and 500 for all else.
+func status(err error) int {
+	var said libvirt.Error
+	if errors.Is(err, errTaken) || errors.As(err, &said) && said.Code == uint32(libvirt.ErrOperationInvalid) {
+		return http.StatusConflict
+	}
+	return http.StatusInternalServerError
+}
+
+// connect connects the client with a socket of QEMU, in the place of the client before.
+func connect(w http.ResponseWriter, r *http.Request, of *session, socket string) {
+	preserve, _ := strconv.ParseBool(r.URL.Query().Get("preserveSession"))
+	ctx, release, err := of.take(r.Context(), preserve)
+	if err != nil {
+		answer(w, r, err, nil)
+		return
+	}
+	defer release()
+	guest, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		answer(w, r, err, nil)
+		return
+	}
+	stream.Relay(w, r.WithContext(ctx), guest)
+}

@@ -1,0 +1,204 @@
+package subresource
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kilnvm/kiln/pkg/pod"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// objectgraph answers what a VM or VMI depends on, as a tree: for a backup, or to find what a restore in another cluster needs. Only names are followed, and
+// no object is read but the VM, the VMI and its pod: whoever may ask learns what the spec says.
+
+// labelDependency is KubeVirt's label of a node: storage, network, compute or config.
+const labelDependency = "kubevirt.io/dependency-type"
+
+// dependency is the kind of a node, with its group and the value of labelDependency.
+type dependency struct{ group, kind, of string }
+
+var (
+	dependsVM       = dependency{v1.GroupVersion.Group, "VirtualMachine", "compute"}
+	dependsVMI      = dependency{v1.GroupVersion.Group, "VirtualMachineInstance", "compute"}
+	dependsPod      = dependency{"", "Pod", "compute"}
+	dependsVolume   = dependency{"cdi.kubevirt.io", "DataVolume", "storage"}
+	dependsClaim    = dependency{"", "PersistentVolumeClaim", "storage"}
+	dependsConfig   = dependency{"", "ConfigMap", "config"}
+	dependsSecret   = dependency{"", "Secret", "config"}
+	dependsAccount  = dependency{"", "ServiceAccount", "config"}
+	dependsRevision = dependency{"apps", "ControllerRevision", "config"}
+	dependsNetwork  = dependency{"k8s.cni.cncf.io", "NetworkAttachmentDefinition", "network"}
+)
+
+func (a *API) graphOfMachine(ctx context.Context, c call) (reply, error) {
+	vm, err := a.machine(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	if vm.Spec.Template == nil {
+		return reply{}, invalid(vm.Name, field.ErrorList{field.Required(field.NewPath("spec", "template"), "the VM has nothing to boot")})
+	}
+	g := graph{namespace: c.namespace}
+	var children []v1.ObjectGraphNode
+	if vm.Status.Created {
+		children = append(children, g.node(dependsVMI, vm.Name, a.podNode(ctx, c)...))
+	}
+	children = append(children, g.matched(vm.Spec.Instancetype, vm.Status.InstancetypeRef)...)
+	children = append(children, g.matched(vm.Spec.Preference, vm.Status.PreferenceRef)...)
+	children = append(children, g.spec(&vm.Spec.Template.Spec)...)
+	return answerGraph(c, g.node(dependsVM, vm.Name, children...))
+}
+
+func (a *API) graphOfInstance(ctx context.Context, c call) (reply, error) {
+	vmi, err := a.instance(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	g := graph{namespace: c.namespace}
+	return answerGraph(c, g.node(dependsVMI, vmi.Name, append(a.podNode(ctx, c), g.spec(&vmi.Spec)...)...))
+}
+
+// podNode is the node of the pod of a VMI, none without one.
+func (a *API) podNode(ctx context.Context, c call) []v1.ObjectGraphNode {
+	found, key := &corev1.Pod{}, c.key()
+	key.Name = pod.Name(c.name)
+	if a.Live.Get(ctx, key, found) != nil {
+		return nil
+	}
+	return []v1.ObjectGraphNode{graph{namespace: c.namespace}.node(dependsPod, found.Name)}
+}
+
+// answerGraph leaves out what the options of the request do not ask for.
+func answerGraph(c call, root v1.ObjectGraphNode) (reply, error) {
+	options := &v1.ObjectGraphOptions{}
+	if err := c.decode(options); err != nil {
+		return reply{}, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(ptr.To(ptr.Deref(options.LabelSelector, metav1.LabelSelector{})))
+	if err != nil {
+		return reply{}, apierrors.NewBadRequest("labelSelector: " + err.Error())
+	}
+	root.Children = selected(root.Children, selector, ptr.Deref(options.IncludeOptionalNodes, true))
+	return found(root), nil
+}
+
+func selected(nodes []v1.ObjectGraphNode, selector labels.Selector, optional bool) []v1.ObjectGraphNode { //nolint:revive // a field of the request
+	kept := []v1.ObjectGraphNode{}
+	for _, node := range nodes {
+		if ptr.Deref(node.Optional, false) && !optional || !selector.Matches(labels.Set(node.Labels)) {
+			continue
+		}
+		node.Children = selected(node.Children, selector, optional)
+		kept = append(kept, node)
+	}
+	return kept
+}
+
+// graph makes nodes of objects in a namespace.
+type graph struct{ namespace string }
+
+func (g graph) node(kind dependency, name string, children ...v1.ObjectGraphNode) v1.ObjectGraphNode {
+	return v1.ObjectGraphNode{
+		ObjectReference: corev1.TypedObjectReference{APIGroup: &kind.group, Kind: kind.kind, Name: name, Namespace: &g.namespace},
+		Labels:          map[string]string{labelDependency: kind.of}, Children: children,
+	}
+}
+
+// matched are the nodes of an instancetype or preference, and of the revision that the VM is pinned to. The first is optional: the revision has its content.
+func (g graph) matched(matcher v1.Matcher, pinned *v1.InstancetypeStatusRef) (nodes []v1.ObjectGraphNode) {
+	switch m := matcher.(type) {
+	case *v1.InstancetypeMatcher:
+		if m == nil {
+			return nil
+		}
+	case *v1.PreferenceMatcher:
+		if m == nil {
+			return nil
+		}
+	}
+	kind := dependency{"instancetype.kubevirt.io", matcher.GetKind(), "config"}
+	of := g
+	if strings.Contains(strings.ToLower(kind.kind), "cluster") || kind.kind == "" {
+		of.namespace = ""
+	}
+	node := of.node(kind, matcher.GetName())
+	node.Optional = ptr.To(true)
+	nodes = append(nodes, node)
+	revision := matcher.GetRevisionName()
+	if pinned != nil && pinned.ControllerRevisionRef != nil {
+		revision = pinned.ControllerRevisionRef.Name
+	}
+	if revision != "" {
+		nodes = append(nodes, g.node(dependsRevision, revision))
+	}
+	return nodes
+}
+
+// spec are the nodes of what a VMI's spec names.
+func (g graph) spec(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.ObjectGraphNode) {
+	for i := range spec.AccessCredentials {
+		if secret := credential(&spec.AccessCredentials[i]); secret != "" {
+			nodes = append(nodes, g.node(dependsSecret, secret))
+		}
+	}
+	for i := range spec.Volumes {
+		nodes = append(nodes, g.volume(&spec.Volumes[i])...)
+	}
+	for i := range spec.Networks {
+		if multus := spec.Networks[i].Multus; multus != nil && multus.NetworkName != "" {
+			of, name := g, multus.NetworkName
+			if namespace, local, other := strings.Cut(multus.NetworkName, "/"); other {
+				of.namespace, name = namespace, local
+			}
+			node := of.node(dependsNetwork, name)
+			node.Optional = ptr.To(true)
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+func credential(access *v1.AccessCredential) string {
+	switch {
+	case access.SSHPublicKey != nil && access.SSHPublicKey.Source.Secret != nil:
+		return access.SSHPublicKey.Source.Secret.SecretName
+	case access.UserPassword != nil && access.UserPassword.Source.Secret != nil:
+		return access.UserPassword.Source.Secret.SecretName
+	}
+	return ""
+}
+
+func (g graph) volume(volume *v1.Volume) (nodes []v1.ObjectGraphNode) {
+	secrets := func(refs ...*corev1.LocalObjectReference) {
+		for _, ref := range refs {
+			if ref != nil {
+				nodes = append(nodes, g.node(dependsSecret, ref.Name))
+			}
+		}
+	}
+	switch {
+	case volume.DataVolume != nil:
+		nodes = append(nodes, g.node(dependsVolume, volume.DataVolume.Name, g.node(dependsClaim, volume.DataVolume.Name)))
+	case volume.PersistentVolumeClaim != nil:
+		nodes = append(nodes, g.node(dependsClaim, volume.PersistentVolumeClaim.ClaimName))
+	case volume.Ephemeral != nil && volume.Ephemeral.PersistentVolumeClaim != nil:
+		nodes = append(nodes, g.node(dependsClaim, volume.Ephemeral.PersistentVolumeClaim.ClaimName))
+	case volume.ConfigMap != nil:
+		nodes = append(nodes, g.node(dependsConfig, volume.ConfigMap.Name))
+	case volume.Secret != nil:
+		nodes = append(nodes, g.node(dependsSecret, volume.Secret.SecretName))
+	case volume.ServiceAccount != nil:
+		nodes = append(nodes, g.node(dependsAccount, volume.ServiceAccount.ServiceAccountName))
+	case volume.CloudInitNoCloud != nil:
+		secrets(volume.CloudInitNoCloud.UserDataSecretRef, volume.CloudInitNoCloud.NetworkDataSecretRef)
+	case volume.CloudInitConfigDrive != nil:
+		secrets(volume.CloudInitConfigDrive.UserDataSecretRef, volume.CloudInitConfigDrive.NetworkDataSecretRef)
+	}
+	return nodes
+}

@@ -1,0 +1,59 @@
+package subresource
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kilnvm/kiln/internal/version"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// build is what 'virtctl version' reads of a server.
+type build struct {
+	GitVersion string `json:"gitVersion"`
+	GitCommit  string `json:"gitCommit"`
+	BuildDate  string `json:"buildDate"`
+	GoVersion  string `json:"goVersion"`
+	Compiler   string `json:"compiler"`
+	Platform   string `json:"platform"`
+}
+
+func (a *API) version(context.Context, call) (reply, error) {
+	info := version.Read()
+	return found(build{GitVersion: info.Version, GitCommit: info.Revision, BuildDate: info.Time, GoVersion: info.Go, Compiler: "gc", Platform: info.Platform}), nil
+}
+
+// health answers as KubeVirt does, whose clients read 'apiserver.connectivity'.
+func (a *API) health(ctx context.Context, _ call) (reply, error) {
+	namespace := &corev1.Namespace{}
+	if err := a.Live.Get(ctx, types.NamespacedName{Name: "kube-system"}, namespace); err != nil {
+		return reply{}, apierrors.NewServiceUnavailable("Kubernetes' API server does not answer: " + err.Error())
+	}
+	return found(map[string]any{"apiserver": map[string]any{"connectivity": "ok"}}), nil
+}
+
+// updating is for a GET that changes something: the verb of the request is get, which a reader may have. The caller must have the verb update as well.
+func updating(subresource string, do func(*API, context.Context, call) (reply, error)) func(*API, context.Context, call) (reply, error) {
+	return func(a *API, ctx context.Context, c call) (reply, error) {
+		caller, known := request.UserFrom(ctx)
+		if !known {
+			return reply{}, fmt.Errorf("the request has no user")
+		}
+		decision, reason, err := a.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: caller, Verb: "update", Namespace: c.namespace, APIGroup: Group, APIVersion: Versions[0].Version,
+			Resource: machines, Subresource: subresource, Name: c.name, ResourceRequest: true,
+		})
+		if err != nil {
+			return reply{}, err
+		}
+		if decision != authorizer.DecisionAllow {
+			return reply{}, apierrors.NewForbidden(Versions[0].WithResource(machines+"/"+subresource).GroupResource(), c.name,
+				fmt.Errorf("user %q cannot update it in namespace %q, which a GET of it needs %s", caller.GetName(), c.namespace, reason))
+		}
+		return do(a, ctx, c)
+	}
+}

@@ -1,0 +1,128 @@
+package subresource
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// What is asked of a guest that runs: its launcher does it, and answers when it is done.
+
+func (a *API) pause(ctx context.Context, c call) (reply, error) {
+	options := &v1.PauseOptions{}
+	if err := c.decode(options); err != nil {
+		return reply{}, err
+	}
+	return a.ask(ctx, c, "pause", options.DryRun, func(vmi *v1.VirtualMachineInstance) error {
+		switch probe := vmi.Spec.LivenessProbe; {
+		case probe != nil && probe.GuestAgentPing == nil:
+			return apierrors.NewForbidden(v1.Resource("virtualmachineinstance"), vmi.Name,
+				conflict(vmi.Name, "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported: the probe would fail, and end the guest"))
+		case holds(vmi, v1.VirtualMachineInstancePaused):
+			return guestConflict(vmi.Name, "VMI is already paused")
+		}
+		return nil
+	})
+}
+
+func (a *API) unpause(ctx context.Context, c call) (reply, error) {
+	options := &v1.UnpauseOptions{}
+	if err := c.decode(options); err != nil {
+		return reply{}, err
+	}
+	return a.ask(ctx, c, "unpause", options.DryRun, func(vmi *v1.VirtualMachineInstance) error {
+		if !holds(vmi, v1.VirtualMachineInstancePaused) {
+			return guestConflict(vmi.Name, "VMI is not paused")
+		}
+		vm, err := a.machine(ctx, c)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil && vm.Status.SnapshotInProgress != nil:
+			return conflict(c.name, "VM snapshot is in progress: '%s'", *vm.Status.SnapshotInProgress)
+		}
+		return err
+	})
+}
+
+func (a *API) reset(ctx context.Context, c call) (reply, error) {
+	return a.ask(ctx, c, "reset", nil, anyGuest)
+}
+
+func (a *API) softReboot(ctx context.Context, c call) (reply, error) {
+	return a.ask(ctx, c, "softreboot", nil, func(vmi *v1.VirtualMachineInstance) error {
+		acpi := vmi.Spec.Domain.Features == nil || ptr.Deref(vmi.Spec.Domain.Features.ACPI.Enabled, true)
+		switch {
+		case holds(vmi, v1.VirtualMachineInstancePaused):
+			return guestConflict(vmi.Name, "VMI is paused")
+		case !acpi && !holds(vmi, v1.VirtualMachineInstanceAgentConnected):
+			return guestConflict(vmi.Name, "VMI neither have the agent connected nor the ACPI feature enabled")
+		}
+		return nil
+	})
+}
+
+func (a *API) freeze(ctx context.Context, c call) (reply, error) {
+	options := &v1.FreezeUnfreezeTimeout{}
+	if err := c.decode(options); err != nil {
+		return reply{}, err
+	}
+	vmi, err := a.running(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	return done, a.Guests.Put(ctx, vmi, "freeze", options)
+}
+
+func (a *API) unfreeze(ctx context.Context, c call) (reply, error) {
+	return a.ask(ctx, c, "unfreeze", nil, anyGuest)
+}
+
+// anyGuest is for actions that any guest that runs can take.
+func anyGuest(*v1.VirtualMachineInstance) error { return nil }
+
+// ask has the launcher do something to a guest that runs, unless judge refuses it. A dry run ends before the launcher is called.
+func (a *API) ask(ctx context.Context, c call, action string, dry []string, judge func(*v1.VirtualMachineInstance) error) (reply, error) {
+	dry, err := dryRun(dry)
+	if err != nil {
+		return reply{}, err
+	}
+	vmi, err := a.running(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := judge(vmi); err != nil || len(dry) > 0 {
+		return done, err
+	}
+	return done, a.Guests.Put(ctx, vmi, action, nil)
+}
+
+func (a *API) guestOSInfo(ctx context.Context, c call) (reply, error) {
+	return facts[v1.VirtualMachineInstanceGuestAgentInfo](ctx, a, c, "guestosinfo")
+}
+
+func (a *API) userList(ctx context.Context, c call) (reply, error) {
+	return facts[v1.VirtualMachineInstanceGuestOSUserList](ctx, a, c, "userlist")
+}
+
+func (a *API) filesystemList(ctx context.Context, c call) (reply, error) {
+	return facts[v1.VirtualMachineInstanceFileSystemList](ctx, a, c, "filesystemlist")
+}
+
+// facts answers what the guest agent says. It may be anything that the type can hold: whoever is root in the guest may replace the agent.
+func facts[T any](ctx context.Context, a *API, c call, path string) (reply, error) {
+	vmi, err := a.running(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	if !holds(vmi, v1.VirtualMachineInstanceAgentConnected) {
+		return reply{}, guestConflict(c.name, "VMI does not have guest agent connected")
+	}
+	answer := new(T)
+	if err := a.Guests.Get(ctx, vmi, path, answer); err != nil {
+		return reply{}, err
+	}
+	return found(answer), nil
+}

@@ -1,0 +1,237 @@
+package subresource
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/guestagent"
+	"github.com/kilnvm/kiln/internal/launcherserver"
+	"github.com/kilnvm/kiln/pkg/pod"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Launchers calls the launchers in the pods of guests. Both sides show a certificate: a launcher answers this process alone, and this process speaks to the
+// launcher whose certificate the GuestPod of the VMI has. A launcher is its tenant's: what it answers is bounded, and none of its headers is passed on.
+type Launchers struct {
+	// Live reads VMIs' GuestPods and pods.
+	Live client.Client
+	// Port is that of launchers; 0 stands for v1alpha1.LauncherPort.
+	Port int
+	// Certificate returns that of this process.
+	Certificate func() (*tls.Certificate, error)
+}
+
+const (
+	// dialLimit bounds connecting to a guest or a launcher.
+	dialLimit = 10 * time.Second
+	// actionLimit bounds an action: an agent may take its time to freeze filesystems.
+	actionLimit = 30 * time.Second
+	// largestAnswer is the most that is read of a launcher's answer, in bytes. libvirt bounds the answer of a guest agent at 4 MiB.
+	largestAnswer = 4 << 20
+	// longestWords bounds the text of a launcher's error, in bytes.
+	longestWords = 1024
+)
+
+// errNoServer is the reason for guests that nothing answers for.
+func errNoServer(vmi *v1.VirtualMachineInstance, why string) error {
+	return guestConflict(vmi.Name, "its launcher cannot be called: %s", why)
+}
+
+// Address returns the IP address of the pod in which the guest runs.
+func (l *Launchers) Address(ctx context.Context, vmi *v1.VirtualMachineInstance) (string, error) {
+	_, at, err := l.find(ctx, vmi)
+	return at, err
+}
+
+// find returns the GuestPod of a VMI and the IP address of its pod. Kiln's controller writes the spec of a GuestPod and kubelet the address of a pod: neither
+// is a tenant's word.
+func (l *Launchers) find(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.GuestPod, string, error) {
+	guest := &v1alpha1.GuestPod{}
+	err := l.Live.Get(ctx, client.ObjectKeyFromObject(vmi), guest)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, "", errNoServer(vmi, "the guest does not run in a pod of Kiln's")
+	case err != nil:
+		return nil, "", err
+	case guest.Spec.VMIUID != vmi.UID:
+		return nil, "", errNoServer(vmi, "its GuestPod is that of an earlier VMI")
+	}
+	found := &corev1.Pod{}
+	err = l.Live.Get(ctx, types.NamespacedName{Namespace: vmi.Namespace, Name: pod.Name(vmi.Name)}, found)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, "", err
+	case err != nil || found.UID != guest.Spec.PodUID:
+		return nil, "", errNoServer(vmi, "its pod is gone")
+	case found.Status.PodIP == "":
+		return nil, "", errNoServer(vmi, "its pod has no IP address yet")
+	}
+	return guest, found.Status.PodIP, nil
+}
+
+// connection returns the URL of a launcher, and a transport that speaks to that launcher alone.
+func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstance) (*url.URL, *http.Transport, error) {
+	guest, at, err := l.find(ctx, vmi)
+	if err != nil {
+		return nil, nil, err
+	}
+	digest := guest.Status.ServerCertificate
+	if digest == "" {
+		return nil, nil, errNoServer(vmi, "it serves no console: it has not started yet, or is of an earlier version of Kiln")
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, // HTTP/2 has no upgrade
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return l.Certificate() },
+		InsecureSkipVerify:   true, //nolint:gosec // VerifyConnection compares the certificate itself, which no authority has signed
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) == 0 || launcherserver.DigestOf(state.PeerCertificates[0]) != digest {
+				return errors.New("the certificate is not that of the launcher, as its GuestPod has it")
+			}
+			return nil
+		},
+	}
+	transport := &http.Transport{
+		TLSClientConfig: config, DisableKeepAlives: true, ResponseHeaderTimeout: actionLimit, MaxResponseHeaderBytes: 16 << 10,
+		TLSHandshakeTimeout: dialLimit, DialContext: (&net.Dialer{Timeout: dialLimit}).DialContext, DisableCompression: true,
+	}
+	return &url.URL{Scheme: "https", Host: net.JoinHostPort(at, strconv.Itoa(cmp.Or(l.Port, v1alpha1.LauncherPort)))}, transport, nil
+}
+
+// Put asks the launcher for an action.
+func (l *Launchers) Put(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, body any) error {
+	_, err := l.call(ctx, vmi, http.MethodPut, path, body)
+	return err
+}
+
+// Get asks the launcher for facts.
+func (l *Launchers) Get(ctx context.Context, vmi *v1.VirtualMachineInstance, path string, answer any) error {
+	text, err := l.call(ctx, vmi, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return guestConflict(vmi.Name, "its launcher's answer cannot be read: %w", err)
+	}
+	return nil
+}
+
+// call sends a request and returns the body of an answer with status 200.
+func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, verb, path string, body any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, actionLimit)
+	defer cancel()
+	at, transport, err := l.connection(ctx, vmi)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, verb, at.JoinPath(path).String(), bytes.NewReader(sent))
+	if err != nil {
+		return nil, err
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, unreachable(vmi, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, said(vmi, response)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, largestAnswer+1))
+	switch {
+	case err != nil:
+		return nil, unreachable(vmi, err)
+	case len(text) > largestAnswer:
+		return nil, guestConflict(vmi.Name, "its launcher answers more than %d bytes", largestAnswer)
+	}
+	return text, nil
+}
+
+// unreachable names the usual causes: users look at the VMI, and it is well.
+func unreachable(vmi *v1.VirtualMachineInstance, err error) error {
+	return apierrors.NewInternalError(fmt.Errorf("the launcher of VMI '%s' cannot be reached (does a NetworkPolicy of the namespace allow TCP port %d from "+
+		"Kiln's namespace?): %w", vmi.Name, v1alpha1.LauncherPort, err))
+}
+
+// said is the error of a launcher's answer, with its status code as far as it is one that a launcher gives.
+func said(vmi *v1.VirtualMachineInstance, response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, longestWords))
+	words := guestagent.Text(string(text), longestWords)
+	switch response.StatusCode {
+	case http.StatusConflict:
+		return guestConflict(vmi.Name, "%s", words)
+	case http.StatusNotFound, http.StatusNotImplemented:
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented",
+			Message: "the launcher of this guest does not serve it: " + words}}
+	}
+	return apierrors.NewInternalError(fmt.Errorf("the launcher of VMI '%s' says: %s", vmi.Name, words))
+}
+
+// Stream passes a WebSocket on to the launcher, which ends it.
+func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, path string) {
+	at, transport, err := l.connection(r.Context(), vmi)
+	if err != nil {
+		write(w, r, reply{}, err)
+		return
+	}
+	target, err := at.Parse("/" + path)
+	if err != nil {
+		write(w, r, reply{}, err)
+		return
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport,
+		// The launcher learns nothing of the caller: neither who it is, nor where.
+		Rewrite: func(passed *httputil.ProxyRequest) {
+			passed.Out.URL, passed.Out.Host, passed.Out.Header = target, "", handshake(passed.In.Header)
+		},
+		ModifyResponse: func(response *http.Response) error {
+			if response.StatusCode != http.StatusSwitchingProtocols {
+				return said(vmi, response)
+			}
+			response.Header = handshake(response.Header)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			var status apierrors.APIStatus
+			if !errors.As(err, &status) {
+				err = unreachable(vmi, err)
+			}
+			write(w, r, reply{}, err)
+		},
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// handshake are the headers of a WebSocket's handshake, and no others.
+func handshake(all http.Header) http.Header {
+	kept := http.Header{}
+	for _, name := range []string{
+		"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Accept", "Sec-Websocket-Extensions",
+	} {
+		if values, given := all[name]; given {
+			kept[name] = values
+		}
+	}
+	return kept
+}

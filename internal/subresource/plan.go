@@ -1,0 +1,108 @@
+package subresource
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// plan is what a request changes in a VM and its VMI.
+type plan struct {
+	// strategy is the run strategy to set, Always or Halted; empty for none.
+	strategy v1.VirtualMachineRunStrategy
+	// requests are to be added to status.stateChangeRequests.
+	requests []v1.VirtualMachineStateChangeRequest
+	// grace replaces spec.terminationGracePeriodSeconds of the VMI, in seconds.
+	grace *int64
+}
+
+// manager is who wrote a field, in managedFields.
+const manager = "kiln-apiserver"
+
+// carryOut reads the VM and its VMI, decides by them, and writes what was decided. Whoever writes the VM meanwhile has it decided again: the decision must
+// be one about the VM that it changes.
+func (a *API) carryOut(ctx context.Context, c call, dry []string,
+	decide func(*v1.VirtualMachine, *v1.VirtualMachineInstance) (plan, error)) (reply, error) {
+	dry, err := dryRun(dry)
+	if err != nil {
+		return reply{}, err
+	}
+	options := client.PatchOptions{DryRun: dry, FieldManager: manager}
+	var next plan
+	var vmi *v1.VirtualMachineInstance
+	var decided error
+	err = retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+		var vm *v1.VirtualMachine
+		if vm, vmi, decided = a.both(ctx, c); decided != nil {
+			return nil
+		}
+		if next, decided = decide(vm, vmi); decided != nil {
+			return nil
+		}
+		if next.waits(vm) {
+			decided = conflict(vm.Name, underway)
+			return nil
+		}
+		return a.write(ctx, vm, next, options)
+	})
+	if err = cmp.Or(decided, err); err != nil || next.grace == nil {
+		return accepted, err
+	}
+	return accepted, a.writeGrace(ctx, vmi, *next.grace, options)
+}
+
+// write writes the run strategy or the requests.
+func (a *API) write(ctx context.Context, vm *v1.VirtualMachine, next plan, options client.PatchOptions) error {
+	changed := vm.DeepCopy()
+	if next.strategy != "" {
+		run(changed, next.strategy)
+		return a.Live.Patch(ctx, changed, locked(vm), &options)
+	}
+	changed.Status.StateChangeRequests = next.requests
+	changed.Status.StartFailure = nil // whoever asks waits for no back-off
+	return a.Live.Status().Patch(ctx, changed, locked(vm), &client.SubResourcePatchOptions{PatchOptions: options})
+}
+
+// writeGrace sets the grace period of a VMI, whoever else writes it. It comes last: a guest that powers off already takes a shorter one, and a request that
+// is decided again must not find its own. A VMI that is gone needs none.
+func (a *API) writeGrace(ctx context.Context, vmi *v1.VirtualMachineInstance, seconds int64, options client.PatchOptions) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": vmi.UID}, "spec": map[string]any{"terminationGracePeriodSeconds": seconds},
+	})
+	if err != nil {
+		return err
+	}
+	target := &v1.VirtualMachineInstance{}
+	target.Namespace, target.Name = vmi.Namespace, vmi.Name
+	return client.IgnoreNotFound(a.Live.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), &options))
+}
+
+// locked is a patch that fails with a conflict where somebody has written the object since it was read.
+func locked(read client.Object) client.Patch {
+	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
+}
+
+// run sets the run strategy in the field that the owner of the VM uses.
+func run(vm *v1.VirtualMachine, strategy v1.VirtualMachineRunStrategy) {
+	if vm.Spec.RunStrategy == nil && vm.Spec.Running != nil { //nolint:staticcheck // the owner uses the deprecated field
+		vm.Spec.Running = ptr.To(strategy == v1.RunStrategyAlways) //nolint:staticcheck // see above
+		return
+	}
+	vm.Spec.RunStrategy = &strategy
+}
+
+// underway is KubeVirt's answer to a second request.
+const underway = "unable to complete request: stop/start already underway"
+
+// waits reports whether a request that waits in the VM's status is in the way. A stop replaces it.
+func (p plan) waits(vm *v1.VirtualMachine) bool {
+	stops := len(p.requests) == 1 && p.requests[0].Action == v1.StopRequest
+	return len(p.requests) > 0 && !stops && len(vm.Status.StateChangeRequests) > 0
+}

@@ -1,0 +1,63 @@
+package subresource
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// unserved is a subresource of KubeVirt 1.9 that Kiln does not serve. It answers 501 with the reason.
+type unserved struct {
+	resource, name, verb, reason string
+}
+
+const (
+	noMigration = "guests are not migrated: a VM starts on another node when it is restarted"
+	noSEV       = "launch measurements of AMD SEV are not served: VMIs with launchSecurity.sev.attestation are refused"
+	noBackup    = "backups of changed blocks are not served: take a VirtualMachineSnapshot"
+	noPlug      = "a VMI of its own has no volume plugged while it runs; a VM has: virtctl addvolume and removevolume with its name change its template"
+	noDump      = "memory is not dumped: a launcher holds no claim for it"
+	noProfiler  = "the processes of Kiln have no profiler that this API starts"
+)
+
+var refusals = []unserved{
+	{machines, "migrate", http.MethodPut, noMigration},
+	{machines, "evacuate/cancel", http.MethodPut, noMigration},
+	{instances, "evacuate/cancel", http.MethodPut, noMigration},
+	{machines, "memorydump", http.MethodPut, noDump},
+	{machines, "removememorydump", http.MethodPut, noDump},
+	{instances, "addvolume", http.MethodPut, noPlug},
+	{instances, "removevolume", http.MethodPut, noPlug},
+	{instances, "vnc/screenshot", http.MethodGet, "screenshots are not served: connect by vnc"},
+	{instances, "usbredir", http.MethodGet, "USB devices of clients are not redirected to guests"},
+	{instances, "vsock", http.MethodGet, "connections by vsock are not forwarded: use portforward"},
+	{instances, "sev/fetchcertchain", http.MethodGet, noSEV},
+	{instances, "sev/querylaunchmeasurement", http.MethodGet, noSEV},
+	{instances, "sev/setupsession", http.MethodPut, noSEV},
+	{instances, "sev/injectlaunchsecret", http.MethodPut, noSEV},
+	{instances, "backup", http.MethodPut, noBackup},
+	{instances, "redefine-checkpoint", http.MethodPut, noBackup},
+	{"", "guestfs", http.MethodGet, "Kiln has no image of libguestfs tools: 'virtctl guestfs' takes one by --image"},
+	{"", "start-cluster-profiler", http.MethodGet, noProfiler},
+	{"", "stop-cluster-profiler", http.MethodGet, noProfiler},
+	{"", "dump-cluster-profiler", http.MethodGet, noProfiler},
+}
+
+// route answers 501.
+func (u unserved) route() route {
+	return route{
+		resource: u.resource, name: u.name, verb: u.verb, cluster: u.resource == "", doc: "Not served: " + u.reason,
+		do: func(*API, context.Context, call) (reply, error) { return reply{}, u.refuse() },
+	}
+}
+
+func (u unserved) refuse() error {
+	const code = http.StatusNotImplemented
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReason("NotImplemented"),
+		Message: fmt.Sprintf("Kiln does not serve '%s' of KubeVirt: %s", u.name, u.reason),
+	}}
+}

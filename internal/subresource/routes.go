@@ -1,0 +1,157 @@
+package subresource
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/emicklei/go-restful/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// routes are all that is served, in the order of the table in docs/reference/subresources.md.
+func routes() []route {
+	list := []route{
+		{resource: machines, name: "start", verb: http.MethodPut, doc: "Start a VM", options: v1.StartOptions{}, do: (*API).start},
+		{resource: machines, name: "stop", verb: http.MethodPut, doc: "Stop a VM", options: v1.StopOptions{}, do: (*API).stop},
+		{resource: machines, name: "restart", verb: http.MethodPut, doc: "Restart a VM", options: v1.RestartOptions{}, do: (*API).restart},
+		{resource: machines, name: "start", verb: http.MethodGet, doc: "Start a VM; needs the verb update, too", do: updating("start", (*API).start)},
+		{resource: machines, name: "stop", verb: http.MethodGet, doc: "Stop a VM; needs the verb update, too", do: updating("stop", (*API).stop)},
+		{resource: machines, name: "expand-spec", verb: http.MethodGet, doc: "Return a VM with its instancetype, preference and defaults in its template",
+			answer: v1.VirtualMachine{}, do: (*API).expandStored},
+		{resource: machines, name: "addvolume", verb: http.MethodPut, doc: "Add a volume and a disk to the template of a VM",
+			options: v1.AddVolumeOptions{}, do: (*API).addVolume},
+		{resource: machines, name: "removevolume", verb: http.MethodPut, doc: "Remove a volume and its disk from the template of a VM",
+			options: v1.RemoveVolumeOptions{}, do: (*API).removeVolume},
+		{resource: machines, name: "objectgraph", verb: http.MethodGet, doc: "Return the objects that a VM depends on",
+			options: v1.ObjectGraphOptions{}, answer: v1.ObjectGraphNode{}, do: (*API).graphOfMachine},
+		{resource: instances, name: "objectgraph", verb: http.MethodGet, doc: "Return the objects that a VMI depends on",
+			options: v1.ObjectGraphOptions{}, answer: v1.ObjectGraphNode{}, do: (*API).graphOfInstance},
+		{resource: instances, name: "pause", verb: http.MethodPut, doc: "Stop the CPUs of a guest", options: v1.PauseOptions{}, do: (*API).pause},
+		{resource: instances, name: "unpause", verb: http.MethodPut, doc: "Let the CPUs of a paused guest run", options: v1.UnpauseOptions{}, do: (*API).unpause},
+		{resource: instances, name: "reset", verb: http.MethodPut, doc: "Reset a guest, as its reset button does", do: (*API).reset},
+		{resource: instances, name: "softreboot", verb: http.MethodPut, doc: "Ask a guest to reboot, by its agent or by ACPI", do: (*API).softReboot},
+		{resource: instances, name: "freeze", verb: http.MethodPut, doc: "Freeze the filesystems of a guest by its agent",
+			options: v1.FreezeUnfreezeTimeout{}, do: (*API).freeze},
+		{resource: instances, name: "unfreeze", verb: http.MethodPut, doc: "Thaw the filesystems of a guest by its agent", do: (*API).unfreeze},
+		{resource: instances, name: "guestosinfo", verb: http.MethodGet, doc: "Return what the guest agent says of the guest",
+			answer: v1.VirtualMachineInstanceGuestAgentInfo{}, do: (*API).guestOSInfo},
+		{resource: instances, name: "userlist", verb: http.MethodGet, doc: "Return who is logged in, as the guest agent says",
+			answer: v1.VirtualMachineInstanceGuestOSUserList{}, do: (*API).userList},
+		{resource: instances, name: "filesystemlist", verb: http.MethodGet, doc: "Return the filesystems of a guest, as its agent says",
+			answer: v1.VirtualMachineInstanceFileSystemList{}, do: (*API).filesystemList},
+		{resource: instances, name: "console", verb: http.MethodGet, doc: "Connect with the serial console, by WebSocket", stream: (*API).console},
+		{resource: instances, name: "vnc", verb: http.MethodGet, doc: "Connect with the display, by WebSocket", stream: (*API).vnc},
+		{resource: instances, name: "portforward", parameters: "/{port:*}", verb: http.MethodGet,
+			doc: "Connect with a port of a guest, by WebSocket: PORT, or PORT/tcp, or PORT/udp", stream: (*API).forwardInstance},
+		{resource: machines, name: "portforward", parameters: "/{port:*}", verb: http.MethodGet,
+			doc: "Connect with a port of the guest of a VM, by WebSocket: PORT, or PORT/tcp, or PORT/udp", stream: (*API).forwardMachine},
+		{name: "expand-vm-spec", verb: http.MethodPut, doc: "Return the VM of the body with its instancetype, preference and defaults in its template",
+			options: v1.VirtualMachine{}, answer: v1.VirtualMachine{}, do: (*API).expandGiven},
+		{name: "version", cluster: true, verb: http.MethodGet, doc: "Return the version of Kiln", answer: build{}, do: (*API).version},
+		{name: "healthz", cluster: true, verb: http.MethodGet, doc: "Report whether this process reaches Kubernetes' API server", do: (*API).health},
+	}
+	for _, u := range refusals {
+		list = append(list, u.route())
+	}
+	return list
+}
+
+// services are the web services of all versions.
+func (a *API) services() (list []*restful.WebService) {
+	for _, version := range Versions {
+		service := new(restful.WebService)
+		service.Path("/apis/" + version.String()).Doc("actions on VMs and VMIs").Consumes("*/*")
+		for _, r := range routes() {
+			service.Route(a.built(service, version, r))
+		}
+		list = append(list, service)
+	}
+	return list
+}
+
+// path is the path of a route below its version.
+func (r route) path() string {
+	switch {
+	case r.resource != "":
+		return "/namespaces/{namespace}/" + r.resource + "/{name}/" + r.name + r.parameters
+	case r.cluster:
+		return "/" + r.name
+	}
+	return "/namespaces/{namespace}/" + r.name
+}
+
+// built is a route as go-restful has it. OpenAPI is written from these, too.
+func (a *API) built(service *restful.WebService, version schema.GroupVersion, r route) *restful.RouteBuilder {
+	operation := operations[r.verb] + title(version.Version) + title(r.resource) + title(r.name)
+	builder := service.Method(r.verb).Path(r.path()).Doc(r.doc).Operation(operation).To(a.handler(r))
+	if r.resource != "" || !r.cluster {
+		builder.Param(service.PathParameter("namespace", "namespace of the object"))
+	}
+	if r.resource != "" {
+		builder.Param(service.PathParameter("name", "name of the object"))
+	}
+	if r.parameters != "" {
+		builder.Param(service.PathParameter("port", "port of the guest"))
+	}
+	if r.options != nil {
+		builder.Reads(r.options)
+	}
+	if r.answer != nil {
+		builder.Produces("application/json").Returns(http.StatusOK, "OK", r.answer)
+	} else {
+		builder.Produces("*/*")
+	}
+	return builder
+}
+
+// operations are the words with which the names of operations begin, by the verb of HTTP: OpenAPI of Kubernetes knows these.
+var operations = map[string]string{http.MethodGet: "read", http.MethodPut: "replace"}
+
+// title makes a part of an operation's name: 'evacuate/cancel' becomes EvacuateCancel.
+func title(name string) string {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '-' })
+	for i := range parts {
+		parts[i] = strings.ToUpper(parts[i][:1]) + parts[i][1:]
+	}
+	return strings.Join(parts, "")
+}
+
+// handler answers by a route.
+func (a *API) handler(r route) restful.RouteFunction {
+	return func(request *restful.Request, response *restful.Response) {
+		c := call{namespace: request.PathParameter("namespace"), name: request.PathParameter("name"), request: request.Request}
+		if r.stream != nil {
+			r.stream(a, response.ResponseWriter, request.Request, c)
+			return
+		}
+		var answer reply
+		body, err := read(request.Request)
+		if err == nil {
+			c.body = body
+			answer, err = r.do(a, request.Request.Context(), c)
+		}
+		write(response.ResponseWriter, request.Request, answer, err)
+	}
+}
+
+// resources are the names of discovery, as KubeVirt has them: the parents are no resources of this group.
+func resources() (list []metav1.APIResource) {
+	for _, r := range routes() {
+		if r.cluster {
+			continue
+		}
+		name := strings.TrimPrefix(r.resource+"/"+r.name, "/")
+		if !slices.ContainsFunc(list, func(have metav1.APIResource) bool { return have.Name == name }) {
+			list = append(list, metav1.APIResource{Name: name, Namespaced: true, Verbs: metav1.Verbs{}})
+		}
+	}
+	return list
+}
+
+// longRunning reports whether a path is that of a stream, which no time limit ends.
+func longRunning(resource, subresource string) bool {
+	return slices.ContainsFunc(routes(), func(r route) bool { return r.stream != nil && r.resource == resource && r.name == subresource })
+}

@@ -1,0 +1,149 @@
+package subresource
+
+import (
+	"context"
+	"net/http"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// Serving is where the API is served, and whom it asks about callers.
+type Serving struct {
+	// Address and Port are listened on; Certificate and Key are files, which are read again when they change. Both must exist.
+	Address          string
+	Port             int
+	Certificate, Key string
+	// Access is that of this process to Kubernetes' API server, which says who a caller is, and what they may do. Kubeconfig is its file; empty for the service
+	// account of the pod.
+	Access     *rest.Config
+	Kubeconfig string
+}
+
+const (
+	// mostRequests is the number of requests that are answered at once, streams apart: more wait in their clients (429).
+	mostRequests = 200
+	// mostStreams bounds the streams of this process. Each has two connections and some 100 KiB.
+	mostStreams = 1000
+)
+
+// Server returns a server that authenticates, authorises and answers.
+func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	for _, version := range Versions {
+		metav1.AddToGroupVersion(scheme, version)
+	}
+	codecs := serializer.NewCodecFactory(scheme)
+	config := server.NewRecommendedConfig(codecs)
+	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	config.EnableProfiling, config.EnableIndex, config.EnableMetrics = false, false, false
+	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = mostRequests, mostRequests
+	config.LongRunningFunc = func(_ *http.Request, info *request.RequestInfo) bool {
+		return longRunning(info.Resource, info.Subresource)
+	}
+	config.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, openapi.NewDefinitionNamer(scheme))
+	config.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, openapi.NewDefinitionNamer(scheme))
+	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "Kiln", "Kiln"
+	if err := a.secure(config, s); err != nil {
+		return nil, err
+	}
+	a.Authorizer = config.Authorization.Authorizer
+	generic, err := config.Complete().New("kiln-apiserver", server.NewEmptyDelegate())
+	if err != nil {
+		return nil, err
+	}
+	a.install(generic, codecs)
+	return generic, nil
+}
+
+// secure has the server listen with its certificate, and ask Kubernetes' API server about callers.
+func (a *API) secure(config *server.RecommendedConfig, s Serving) error {
+	serving := options.NewSecureServingOptions().WithLoopback()
+	serving.BindPort, serving.HTTP2MaxStreamsPerConnection = s.Port, mostStreams
+	if err := serving.BindAddress.UnmarshalText([]byte(s.Address)); err != nil {
+		return err
+	}
+	serving.ServerCert.CertKey = options.CertKey{CertFile: s.Certificate, KeyFile: s.Key}
+	authentication, authorization := options.NewDelegatingAuthenticationOptions(), options.NewDelegatingAuthorizationOptions()
+	authentication.RemoteKubeConfigFile, authorization.RemoteKubeConfigFile = s.Kubeconfig, s.Kubeconfig
+	// kube-apiserver reads discovery and OpenAPI as itself, and shows them to everyone who may read its own.
+	authorization.AlwaysAllowPaths = append(authorization.AlwaysAllowPaths, "/apis", "/apis/"+Group, "/openapi/*", "/version")
+	for _, version := range Versions {
+		authorization.AlwaysAllowPaths = append(authorization.AlwaysAllowPaths, "/apis/"+version.String())
+	}
+	if err := serving.ApplyTo(&config.SecureServing, &config.LoopbackClientConfig); err != nil {
+		return err
+	}
+	if err := authentication.ApplyTo(&config.Authentication, config.SecureServing, config.OpenAPIConfig); err != nil {
+		return err
+	}
+	config.ClientConfig = s.Access
+	client, err := kubernetes.NewForConfig(s.Access)
+	if err != nil {
+		return err
+	}
+	config.SharedInformerFactory = informers.NewSharedInformerFactory(client, 0)
+	return authorization.ApplyTo(&config.Authorization)
+}
+
+// install adds the routes and what discovery says of them. No resources are installed as such: that needs a parent with objects, and kubectl would find
+// 'virtualmachines' twice.
+func (a *API) install(generic *server.GenericAPIServer, codecs serializer.CodecFactory) {
+	group := metav1.APIGroup{Name: Group}
+	for i, service := range a.services() {
+		version := Versions[i]
+		discovery.NewAPIVersionHandler(codecs, version, discovery.APIResourceListerFunc(resources)).AddToWebService(service)
+		generic.Handler.GoRestfulContainer.Add(service)
+		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: version.String(), Version: version.Version})
+		generic.AggregatedDiscoveryGroupManager.AddGroupVersion(Group, apidiscovery.APIVersionDiscovery{Version: version.Version})
+	}
+	group.PreferredVersion = group.Versions[0]
+	generic.DiscoveryGroupManager.AddGroup(group)
+	generic.Handler.GoRestfulContainer.Add(discovery.NewAPIGroupHandler(codecs, group).WebService())
+}
+
+// definitions are the schemas of bodies and answers: each is an object, without its fields. The definitions of VMs and VMIs have those, and a second copy
+// of a VM's schema would cost every API server some MB.
+func definitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	object := common.OpenAPIDefinition{Schema: spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}}
+	all := map[string]common.OpenAPIDefinition{}
+	for _, sample := range samples() {
+		all[util.GetCanonicalTypeName(sample)] = object
+	}
+	return all
+}
+
+// samples are values of all types that a web service of this process reads or writes.
+func samples() []any {
+	list := []any{metav1.APIGroup{}, metav1.APIGroupList{}, metav1.APIResourceList{}, apiversion.Info{}}
+	for _, r := range routes() {
+		for _, sample := range []any{r.options, r.answer} {
+			if sample != nil {
+				list = append(list, sample)
+			}
+		}
+	}
+	return list
+}
+
+// Run serves until the context ends.
+func Run(ctx context.Context, generic *server.GenericAPIServer) error {
+	return generic.PrepareRun().RunWithContext(ctx)
+}

@@ -1,0 +1,146 @@
+package subresource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/stream"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// console, vnc and portforward are WebSockets. The launcher ends those of console and vnc: this process copies bytes. It ends those of portforward itself,
+// and connects to the address of the pod, which is the guest's.
+
+func (a *API) console(w http.ResponseWriter, r *http.Request, c call) {
+	vmi, err := a.instance(r.Context(), c)
+	if err == nil {
+		err = judgeConsole(vmi)
+	}
+	if err != nil {
+		write(w, r, reply{}, err)
+		return
+	}
+	defer a.Open.opened("console")()
+	a.Guests.Stream(w, r, vmi, "console")
+}
+
+func judgeConsole(vmi *v1.VirtualMachineInstance) error {
+	switch attach := vmi.Spec.Domain.Devices.AutoattachSerialConsole; {
+	case !ptr.Deref(attach, true):
+		return apierrors.NewBadRequest("No serial consoles are present: spec.domain.devices.autoattachSerialConsole is false")
+	case vmi.Status.Phase == v1.Failed:
+		return guestConflict(vmi.Name, "VMI is in failed status")
+	case vmi.Status.Phase != v1.Running:
+		return apierrors.NewBadRequest(fmt.Sprintf("VMI is not running: its phase is '%s'", vmi.Status.Phase))
+	}
+	return nil
+}
+
+func (a *API) vnc(w http.ResponseWriter, r *http.Request, c call) {
+	vmi, err := a.instance(r.Context(), c)
+	if err == nil {
+		err = judgeDisplay(vmi)
+	}
+	preserve := false
+	if text := r.URL.Query().Get("preserveSession"); err == nil && text != "" {
+		if preserve, err = strconv.ParseBool(text); err != nil {
+			err = apierrors.NewBadRequest(fmt.Sprintf("preserveSession is '%.20s', want true or false", text))
+		}
+	}
+	if err != nil {
+		write(w, r, reply{}, err)
+		return
+	}
+	defer a.Open.opened("vnc")()
+	path := "vnc"
+	if preserve {
+		path += "?preserveSession=true"
+	}
+	a.Guests.Stream(w, r, vmi, path)
+}
+
+func judgeDisplay(vmi *v1.VirtualMachineInstance) error {
+	switch attach := vmi.Spec.Domain.Devices.AutoattachGraphicsDevice; {
+	case !ptr.Deref(attach, true):
+		return apierrors.NewBadRequest("No graphics devices are present: spec.domain.devices.autoattachGraphicsDevice is false")
+	case vmi.Status.Phase != v1.Running:
+		return apierrors.NewBadRequest(fmt.Sprintf("VMI is not running: its phase is '%s'", vmi.Status.Phase))
+	}
+	return nil
+}
+
+// forwardInstance is portforward of a VMI, forwardMachine that of a VM.
+func (a *API) forwardInstance(w http.ResponseWriter, r *http.Request, c call) {
+	vmi, err := a.instance(r.Context(), c)
+	a.forward(w, r, vmi, err)
+}
+
+func (a *API) forwardMachine(w http.ResponseWriter, r *http.Request, c call) {
+	vm, err := a.machine(r.Context(), c)
+	if err == nil && !vm.Status.Created {
+		err = conflict(c.name, "VMI is not started")
+	}
+	var vmi *v1.VirtualMachineInstance
+	if err == nil {
+		vmi, err = a.instance(r.Context(), c)
+	}
+	if err == nil && !metav1.IsControlledBy(vmi, vm) {
+		err = conflict(c.name, "the VMI of this name does not belong to the VM")
+	}
+	a.forward(w, r, vmi, err)
+}
+
+// forward connects the caller with a port of the guest, unless it failed before.
+func (a *API) forward(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, failed error) {
+	guest, err := net.Conn(nil), failed
+	if err == nil {
+		guest, err = a.dial(r.Context(), r, vmi)
+	}
+	if err != nil {
+		write(w, r, reply{}, err)
+		return
+	}
+	defer a.Open.opened("portforward")()
+	stream.Relay(w, r, guest)
+}
+
+// dial opens a connection to a port of the guest. The address is that of its pod, as kubelet reports it: one that the guest agent names may be any, and this
+// process can reach what its caller cannot.
+func (a *API) dial(ctx context.Context, r *http.Request, vmi *v1.VirtualMachineInstance) (net.Conn, error) {
+	_, path, _ := strings.Cut(r.URL.Path, "/portforward/")
+	text, protocol, given := strings.Cut(path, "/")
+	if !given {
+		protocol = "tcp"
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	switch {
+	case err != nil || port == 0:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the port is '%.20s', want 1 to 65535", text))
+	case protocol != "tcp" && protocol != "udp":
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the protocol is '%.20s', want tcp or udp", protocol))
+	case holds(vmi, v1.VirtualMachineInstancePaused):
+		return nil, guestConflict(vmi.Name, "VMI is paused")
+	case vmi.Status.Phase != v1.Running:
+		return nil, guestConflict(vmi.Name, "VMI is not running: its phase is '%s'", vmi.Status.Phase)
+	}
+	address, err := a.Guests.Address(ctx, vmi)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, protocol, net.JoinHostPort(address, text))
+	var refusal *net.OpError
+	if errors.As(err, &refusal) {
+		return nil, apierrors.NewInternalError(fmt.Errorf("dialing VM: %w", err)) // KubeVirt's status code and words
+	}
+	return conn, err
+}
