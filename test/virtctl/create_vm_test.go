@@ -51,7 +51,7 @@ func examples(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	for line := range strings.Lines(run(t, "virtctl", "create vm --help").out) {
-		if line, is := strings.CutPrefix(strings.TrimSpace(line), "{{ProgramName}} "); is && strings.HasPrefix(line, "create vm") {
+		if line, is := strings.CutPrefix(strings.TrimSpace(line), "virtctl "); is && strings.HasPrefix(line, "create vm") {
 			found = append(found, strings.ReplaceAll(line, "/path/to/file", "testdata/password"))
 		}
 	}
