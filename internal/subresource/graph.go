@@ -1,6 +1,7 @@
 package subresource
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -49,8 +50,12 @@ func (a *API) graphOfMachine(ctx context.Context, c call) (reply, error) {
 	if vm.Status.Created {
 		children = append(children, g.node(dependsVMI, vm.Name, a.podNode(ctx, c)...))
 	}
-	children = append(children, g.matched(vm.Spec.Instancetype, vm.Status.InstancetypeRef)...)
-	children = append(children, g.matched(vm.Spec.Preference, vm.Status.PreferenceRef)...)
+	if matcher := vm.Spec.Instancetype; matcher != nil {
+		children = append(children, g.matched(matcher, "VirtualMachineClusterInstancetype", vm.Status.InstancetypeRef)...)
+	}
+	if matcher := vm.Spec.Preference; matcher != nil {
+		children = append(children, g.matched(matcher, "VirtualMachineClusterPreference", vm.Status.PreferenceRef)...)
+	}
 	children = append(children, g.spec(&vm.Spec.Template.Spec)...)
 	return answerGraph(c, g.node(dependsVM, vm.Name, children...))
 }
@@ -111,20 +116,11 @@ func (g graph) node(kind dependency, name string, children ...v1.ObjectGraphNode
 }
 
 // matched are the nodes of an instancetype or preference, and of the revision that the VM is pinned to. The first is optional: the revision has its content.
-func (g graph) matched(matcher v1.Matcher, pinned *v1.InstancetypeStatusRef) (nodes []v1.ObjectGraphNode) {
-	switch m := matcher.(type) {
-	case *v1.InstancetypeMatcher:
-		if m == nil {
-			return nil
-		}
-	case *v1.PreferenceMatcher:
-		if m == nil {
-			return nil
-		}
-	}
-	kind := dependency{"instancetype.kubevirt.io", matcher.GetKind(), "config"}
+// unnamed is the kind of a matcher that names none.
+func (g graph) matched(matcher v1.Matcher, unnamed string, pinned *v1.InstancetypeStatusRef) (nodes []v1.ObjectGraphNode) {
+	kind := dependency{"instancetype.kubevirt.io", cmp.Or(matcher.GetKind(), unnamed), "config"}
 	of := g
-	if strings.Contains(strings.ToLower(kind.kind), "cluster") || kind.kind == "" {
+	if strings.Contains(strings.ToLower(kind.kind), "cluster") {
 		of.namespace = ""
 	}
 	node := of.node(kind, matcher.GetName())

@@ -1,0 +1,42 @@
+package subresource
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Row is a subresource of KubeVirt's API, and whether it is served.
+type Row struct {
+	// Resource is virtualmachines or virtualmachineinstances; empty for what is no subresource.
+	Resource, Name string
+	// Verb is that of HTTP.
+	Verb   string
+	Served bool
+	// Doc says what it does, or why it is not served.
+	Doc string
+}
+
+// Table lists all of them, those that are served first.
+func Table() (rows []Row) {
+	for _, r := range routes() {
+		doc, refused := strings.CutPrefix(r.doc, notServed)
+		rows = append(rows, Row{Resource: r.resource, Name: r.name, Verb: r.verb, Served: !refused, Doc: doc})
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		switch {
+		case a.Served == b.Served:
+			return 0
+		case a.Served:
+			return -1
+		}
+		return 1
+	})
+	return rows
+}
+
+// Path is that of a row below the version of the group.
+func (r Row) Path() string {
+	one := route{resource: r.Resource, name: r.Name, cluster: r.Resource == "" && r.Verb == http.MethodGet}
+	return one.path()
+}
