@@ -24,7 +24,7 @@ type target struct {
 
 // Clusters run Linux; whoever talks to one may have another system on the desk.
 var (
-	server  = []string{"controller", "kubectl-kiln", "launcher", "webhook"}
+	server  = []string{"apiserver", "controller", "kubectl-kiln", "launcher", "webhook"}
 	desk    = []string{"kubectl-kiln"}
 	targets = []target{
 		{programs.Platform{OS: "linux", Architecture: "amd64"}, server},

@@ -83,12 +83,12 @@ func (i *Installation) Import(ctx context.Context, n *node.Node) error {
 
 // kustomization installs Kiln. Guests are emulated: on some machines a guest hangs under KVM.
 const kustomization = `
-resources: [%[1]s/overlays/rotation]
+resources: [%[1]s/overlays/apiserver]
 images: [{name: kiln, newTag: %[2]s}, {name: kiln-launcher, newTag: %[2]s}]
 configMapGenerator:
 - {name: kiln-configuration, namespace: kiln-system, literals: ["kubevirt.yaml={developerConfiguration: {useEmulation: true}, vmStateStorageClass: '%[3]s'}"]}
 patches:
-- target: {kind: Deployment, name: kiln-(webhook|controller)}
+- target: {kind: Deployment, name: kiln-(webhook|controller|apiserver)}
   patch: |
     - {op: add, path: /spec/template/spec/containers/0/args/-, value: --config=/etc/kiln/configuration/kubevirt.yaml}
     - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: configuration, mountPath: /etc/kiln/configuration}}

@@ -1,5 +1,5 @@
-// Package kiln is the image with which a cluster runs Kiln: the webhook, the controller and the command line, and nothing else. The file Containerfile
-// beside it builds the same with podman, buildah or docker.
+// Package kiln is the image with which a cluster runs Kiln: the webhook, the controller, the API server of subresources and the command line, and
+// nothing else. The file Containerfile beside it builds the same with podman, buildah or docker.
 package kiln
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Programs are the programs of the image, which lie at its root.
-var Programs = []string{"webhook", "controller", "kubectl-kiln"}
+var Programs = []string{"webhook", "controller", "apiserver", "kubectl-kiln"}
 
 // The account of User: 'id', and Go's os/user, look its name up.
 var (
@@ -56,7 +56,7 @@ func Of(from programs.Sources, p programs.Platform, dir string) (archive.Image, 
 func config(from programs.Sources) archive.Config {
 	labels := map[string]string{
 		ocispec.AnnotationTitle:       "kiln",
-		ocispec.AnnotationDescription: "The VM configuration pipeline for Kubernetes: webhook, controller and command line",
+		ocispec.AnnotationDescription: "The VM configuration pipeline for Kubernetes: webhook, controller, API server of subresources and command line",
 		ocispec.AnnotationVersion:     from.Version,
 		ocispec.AnnotationLicenses:    "Apache-2.0",
 	}
