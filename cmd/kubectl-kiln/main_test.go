@@ -86,6 +86,7 @@ func TestNoCluster(t *testing.T) {
 	for _, args := range [][]string{
 		{"validate", "vm/web"}, {"expand", "vm/web"}, {"explain", "vm/web"}, {"render", "vm/web"}, {"diff", "vm/web"}, {"diff", "vm/web", "vm/other"},
 		{"capture", "vm/web", "--domain", domain}, {"repin", "vm/web"}, {"revisions"}, {"states", "vm/web"},
+		{"start", "vm/web"}, {"stop", "vm/web"}, {"restart", "vm/web"}, {"pause", "vm/web"}, {"unpause", "vm/web"}, {"console", "vm/web"},
 	} {
 		if got := run(t, dir, args...); got.status != 2 || got.out != "" || !strings.HasPrefix(got.errOut, unknown) || strings.Count(got.errOut, "\n") != 1 {
 			t.Errorf("%q: %+v", args, got)

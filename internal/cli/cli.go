@@ -36,7 +36,9 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	}
 	o.cluster.AddFlags(root.PersistentFlags())
 	root.AddCommand(captureCommand(o), catalogCommand(o), createCommand(o), diffCommand(o), expandCommand(o), explainCommand(o), instancetypesCommand(o),
-		policyCommand(o), preferencesCommand(o), presetCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), statesCommand(o), validateCommand(o))
+		policyCommand(o), preferencesCommand(o), presetCommand(o), renderCommand(o), repinCommand(o), revisionsCommand(o), statesCommand(o), validateCommand(o),
+		consoleCommand(o), vncCommand(o))
+	root.AddCommand(actionCommands(o)...)
 	o.answering(root.Commands())
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)

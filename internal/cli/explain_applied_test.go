@@ -181,7 +181,7 @@ func notApplied(t *testing.T, c candidate) map[string]string {
 func outcomes(t *testing.T, file string) (guests, verdicts map[string]string) {
 	t.Helper()
 	guests, verdicts = map[string]string{}, map[string]string{}
-	for _, object := range stream(t, call(t, "", "expand", "-f", file, "-o", "json").out) {
+	for _, object := range documents(t, call(t, "", "expand", "-f", file, "-o", "json").out) {
 		metadata, found := object["metadata"].(map[string]any)
 		if !found {
 			continue // a rejection: 'validate' tells the same
@@ -192,7 +192,7 @@ func outcomes(t *testing.T, file string) (guests, verdicts map[string]string) {
 		delete(annotations, "kilnvm.io/pins") // the revision of a preference changes with it
 		guests[namespace] = canonical(t, object)
 	}
-	for _, object := range stream(t, call(t, "", "validate", "-f", file, "-o", "json").out) {
+	for _, object := range documents(t, call(t, "", "validate", "-f", file, "-o", "json").out) {
 		kind, name, _ := strings.Cut(object["object"].(string), " ")
 		namespace, _, _ := strings.Cut(name, "/")
 		if delete(object, "object"); kind == "VirtualMachine" {
@@ -206,8 +206,8 @@ func outcomes(t *testing.T, file string) (guests, verdicts map[string]string) {
 	return guests, verdicts
 }
 
-// stream are the JSON documents of an answer.
-func stream(t *testing.T, text string) (all []map[string]any) {
+// documents are the JSON documents of an answer.
+func documents(t *testing.T, text string) (all []map[string]any) {
 	t.Helper()
 	for decoder := json.NewDecoder(strings.NewReader(text)); ; {
 		var object map[string]any

@@ -283,7 +283,7 @@ if [ -n "$mark" ]; then
 	echo "KILN-MARKED $mark" >/dev/ttyS0
 fi
 
-# kiln.serve=PORT: asks for an address by DHCP, and answers HTTP at that port with its address.
+# kiln.serve=PORT: asks for an address by DHCP, and answers HTTP at that port with its address, and lines of the console.
 port=$(told serve)
 if [ -n "$port" ]; then
 	nic=$(ls /sys/class/net | grep -v '^lo$' | head -n 1)
@@ -295,6 +295,8 @@ if [ -n "$port" ]; then
 	chmod +x /dhcp
 	udhcpc -i "$nic" -s /dhcp -n -q -t 10 -T 1 >/dev/null 2>&1
 	httpd -p "$port" -h /www
+	# What is typed at the console is answered.
+	while read -r line; do echo "KILN-HEARD $line" >/dev/ttyS0; done </dev/ttyS0 &
 	echo "KILN-SERVES $(cat /www/index.html)" >/dev/ttyS0
 fi
 

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/kilnvm/kiln/internal/stream"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// escape is the key that ends a console: Ctrl-], as in telnet and virtctl.
+const escape = 0x1d
+
+// consoleCommand is 'console'.
+func consoleCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "console vm/NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
+		Long: "Connect with the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console: whoever was\n" +
+			"connected before is disconnected. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
+		Example: "  kubectl kiln console vm/web -n shop",
+		RunE: func(_ *cobra.Command, args []string) error {
+			guest, err := o.dial(args[0], "console", nil)
+			if err != nil {
+				return err
+			}
+			defer guest.Close()
+			return o.attach(guest)
+		},
+	}
+}
+
+// dial opens a stream of a VMI.
+func (o *options) dial(arg, subresource string, query url.Values) (net.Conn, error) {
+	name, namespace, err := o.machine(arg)
+	if err != nil {
+		return nil, err
+	}
+	_, access, err := o.subresources()
+	if err != nil {
+		return nil, err
+	}
+	guest, err := stream.Dial(access, pathOf(namespace, "virtualmachineinstances", name, subresource), query)
+	return guest, explained(err)
+}
+
+// attach copies between the terminal and the console. A terminal is put into raw mode: the guest echoes, and gets Ctrl-C.
+func (o *options) attach(guest net.Conn) error {
+	if in, is := o.In.(*os.File); is && term.IsTerminal(int(in.Fd())) {
+		before, err := term.MakeRaw(int(in.Fd()))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = term.Restore(int(in.Fd()), before) }()
+		fmt.Fprint(o.ErrOut, "Connected. The escape key is Ctrl-].\r\n")
+	}
+	ended := make(chan error, 2)
+	go func() {
+		_, err := io.Copy(o.Out, guest)
+		ended <- err
+	}()
+	go func() { ended <- typed(guest, o.In) }()
+	return <-ended
+}
+
+// typed copies what is typed, until the escape key.
+func typed(guest io.Writer, in io.Reader) error {
+	buffer := make([]byte, 4096)
+	for {
+		n, err := in.Read(buffer)
+		text, escaped := untilEscape(buffer[:n])
+		if _, failed := guest.Write(text); failed != nil {
+			return failed
+		}
+		switch {
+		case escaped, errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// untilEscape returns what stands before the escape key, and whether it is there.
+func untilEscape(text []byte) ([]byte, bool) {
+	for i, key := range text {
+		if key == escape {
+			return text[:i], true
+		}
+	}
+	return text, false
+}
+
+// vncCommand is 'vnc'.
+func vncCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "vnc vm/NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),
+		Long: "Serve the display of a guest at a port of this machine, until Ctrl-C: connect a VNC viewer with it. Each viewer is a\n" +
+			"connection of its own; a new one takes the display over. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
+		Example: "  kubectl kiln vnc vm/web -n shop --port 5900",
+	}
+	port := cmd.Flags().Uint16("port", 0, "port of 127.0.0.1 to serve at; 0 chooses one")
+	preserve := cmd.Flags().Bool("preserve-session", false, "fail where somebody is connected, in the place of taking over")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		query := url.Values{}
+		if *preserve {
+			query.Set("preserveSession", "true")
+		}
+		listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "serving the display at %s\n", listener.Addr())
+		return o.serve(cmd.Context(), listener, func() (net.Conn, error) { return o.dial(args[0], "vnc", query) })
+	}
+	return cmd
+}
+
+// serve connects each viewer with a stream of its own, until the context ends. The first stream that cannot be opened ends it: later ones would fail alike.
+func (o *options) serve(ctx context.Context, listener net.Listener, open func() (net.Conn, error)) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	context.AfterFunc(ctx, func() { listener.Close() })
+	var work sync.WaitGroup
+	defer work.Wait()
+	for {
+		viewer, err := listener.Accept()
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+				return cause
+			}
+			return nil
+		}
+		work.Go(func() {
+			defer viewer.Close()
+			guest, err := open()
+			if err != nil {
+				end(err)
+				return
+			}
+			join(ctx, viewer, guest)
+		})
+	}
+}
+
+// join copies between two connections until one of them ends, or the context does.
+func join(ctx context.Context, a, b net.Conn) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	context.AfterFunc(ctx, func() {
+		a.Close()
+		b.Close()
+	})
+	var work sync.WaitGroup
+	for _, pair := range [][2]net.Conn{{a, b}, {b, a}} {
+		work.Go(func() {
+			defer end()
+			_, _ = io.Copy(pair[0], pair[1])
+		})
+	}
+	work.Wait()
+}
