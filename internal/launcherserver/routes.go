@@ -66,7 +66,7 @@ func answer(w http.ResponseWriter, r *http.Request, err error, object any) {
 // status is 409 for what a guest in another state would do, and 500 for all else.
 func status(err error) int {
 	var said libvirt.Error
-	if errors.Is(err, errTaken) || errors.As(err, &said) && said.Code == uint32(libvirt.ErrOperationInvalid) {
+	if errors.Is(err, errTaken) || errors.Is(err, errReplaced) || errors.As(err, &said) && said.Code == uint32(libvirt.ErrOperationInvalid) {
 		return http.StatusConflict
 	}
 	return http.StatusInternalServerError
@@ -82,6 +82,9 @@ func connect(w http.ResponseWriter, r *http.Request, of *session, socket string)
 	}
 	defer release()
 	guest, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
+		err = errReplaced
+	}
 	if err != nil {
 		answer(w, r, err, nil)
 		return

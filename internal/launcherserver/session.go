@@ -18,6 +18,9 @@ type session struct {
 // errTaken says that a client who takes nothing over has found another.
 var errTaken = errors.New("another client is connected, and the request asks to preserve its session")
 
+// errReplaced says that another client came before this one was connected.
+var errReplaced = errors.New("another client has taken the connection over")
+
 // take ends the client that is connected, unless preserve is set, and returns a context that ends when the next one comes. The caller calls release when it has
 // closed its connection.
 func (s *session) take(ctx context.Context, preserve bool) (context.Context, func(), error) { //nolint:revive // a parameter of the request

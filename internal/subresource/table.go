@@ -1,7 +1,6 @@
 package subresource
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -33,10 +32,4 @@ func Table() (rows []Row) {
 		return 1
 	})
 	return rows
-}
-
-// Path is that of a row below the version of the group.
-func (r Row) Path() string {
-	one := route{resource: r.Resource, name: r.Name, cluster: r.Resource == "" && r.Verb == http.MethodGet}
-	return one.path()
 }

@@ -2,6 +2,9 @@ package pod
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +15,15 @@ import (
 // Fields: networks, domain.devices.interfaces. Networks of Multus are in networks_multus.go, virtual functions in networks_sriov.go.
 // A restricted pod cannot make a bridge, a tap or NAT. On its default network the guest is served by a process: passt, which gives it the pod's addresses,
 // or QEMU's NAT, whichever of bridge, masquerade and passtBinding the interface has. All three show the guest the same network card.
+
+// passt ends without serving the guest if it cannot bind a port that is named by itself, and leaves one out of a range.
+var (
+	launcherPortReason  = fmt.Sprintf("has TCP port %d, at which the launcher in the pod serves console and display: leave it out", v1alpha1.LauncherPort)
+	launcherRangeReason = fmt.Sprintf("does not forward TCP port %d, which is the launcher's", v1alpha1.LauncherPort)
+)
+
+// tcp reports whether a protocol is TCP, which is the API's default.
+func tcp(protocol string) bool { return protocol == "" || strings.EqualFold(protocol, string(corev1.ProtocolTCP)) }
 
 var networkEffects = []Effect{
 	{"domain.devices.interfaces[].binding", Refused, "names a plugin of KubeVirt's, which pods do not run: use masquerade on the pod network",
@@ -27,6 +39,18 @@ var networkEffects = []Effect{
 		nic := g.podNIC()
 		queues := isTrue(g.spec.Domain.Devices.NetworkInterfaceMultiQueue) && g.vcpus() > 1
 		return one(g.domain.Child("devices", "networkInterfaceMultiqueue"), queues && nic != nil && virtio(nic))
+	}},
+	{"domain.devices.interfaces[].ports", Refused, launcherPortReason, func(g guest) []*field.Path {
+		return g.nics(func(n *v1.Interface) bool {
+			return g.passt() && g.onPodNetwork(n) && slices.ContainsFunc(n.Ports, func(p v1.Port) bool { return p.Port == v1alpha1.LauncherPort && tcp(p.Protocol) })
+		}, "ports")
+	}},
+	{"domain.devices.interfaces[].portRanges", Warned, launcherRangeReason, func(g guest) []*field.Path {
+		return g.nics(func(n *v1.Interface) bool {
+			return g.passt() && g.onPodNetwork(n) && slices.ContainsFunc(n.PortRanges, func(p v1.PortRange) bool {
+				return p.Start <= v1alpha1.LauncherPort && v1alpha1.LauncherPort <= p.End && tcp(p.Protocol)
+			})
+		}, "portRanges")
 	}},
 	{"domain.devices.interfaces[].ports", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []*field.Path {
 		return g.nics(func(n *v1.Interface) bool { return len(n.Ports) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "ports")

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/node"
+	"github.com/kilnvm/kiln/internal/subresource"
 	"github.com/kilnvm/kiln/test/golden"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -38,6 +39,7 @@ func TestReference(t *testing.T) {
 	}{
 		{"Webhook and controller", command.Metrics(&clusterconfig.Watcher{})},
 		{"Webhook", append(admission.Metrics(), guestpolicy.Violations, &certs.Served{})},
+		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric(), &certs.Served{}}},
 		{"Controller", []prometheus.Collector{&lifecycle.Counts{}}},
 		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
 	} {
