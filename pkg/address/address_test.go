@@ -50,19 +50,19 @@ func TestLetters(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	t.Parallel()
+	const none = address.Unrecorded
 	for _, c := range []struct {
-		name   string
-		keys   string
-		frozen map[string]uint
-		want   map[string]uint
+		name           string
+		recorded, want []uint
 	}{
-		{"fresh, in order", "a b c", nil, map[string]uint{"a": 1, "b": 2, "c": 3}},
-		{"a new one before the others", "n a b", map[string]uint{"a": 1, "b": 2}, map[string]uint{"a": 1, "b": 2, "n": 3}},
-		{"holes are filled", "n b", map[string]uint{"a": 1, "b": 2}, map[string]uint{"b": 2, "n": 1}},
-		{"of two frozen alike the first keeps it", "a b", map[string]uint{"a": 5, "b": 5}, map[string]uint{"a": 5, "b": 1}},
-		{"a frozen number below the first is none", "a", map[string]uint{"a": 0}, map[string]uint{"a": 1}},
+		{"none", nil, nil},
+		{"fresh, in order", []uint{none, none, none}, []uint{1, 2, 3}},
+		{"a new one before the others", []uint{none, 1, 2}, []uint{3, 1, 2}},
+		{"holes are filled", []uint{none, 2, none}, []uint{1, 2, 3}},
+		{"of two recorded alike the first keeps it", []uint{5, 5, 2}, []uint{5, 1, 2}},
+		{"a recorded number below the first is none", []uint{0}, []uint{1}},
 	} {
-		if diff := cmp.Diff(c.want, address.Numbers(strings.Fields(c.keys), c.frozen, 1)); diff != "" {
+		if diff := cmp.Diff(c.want, address.Numbers(c.recorded, 1)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
@@ -163,8 +163,8 @@ func TestPlace(t *testing.T) {
 				t.Fatalf("errors (-want +got):\n%s", diff)
 			}
 			var places []string
-			for _, d := range c.devices {
-				places = append(places, strings.TrimPrefix(plan.Devices[d.Key].String(), "0000:"))
+			for _, at := range plan.Devices {
+				places = append(places, strings.TrimPrefix(at.String(), "0000:"))
 			}
 			if text := strings.Join(places, " "); len(errs) == 0 && text != c.want {
 				t.Errorf("places are '%s', want '%s'", text, c.want)
@@ -222,8 +222,8 @@ func TestRandom(t *testing.T) {
 		for i, at := range plan.Ports {
 			seen[at] = fmt.Sprint("port ", i+1)
 		}
-		for _, d := range devices {
-			at := plan.Devices[d.Key]
+		for i, d := range devices {
+			at := plan.Devices[i]
 			if at == (address.PCI{}) || seen[at] != "" {
 				t.Fatalf("'%s' is at %s with '%s'", d.Key, at, seen[at])
 			}

@@ -1,30 +1,39 @@
 package address
 
-// Numbers gives each key a number of its own, not below first: the one in frozen, else the lowest one free. Numbers frozen
-// for keys that are gone are free again. Of two keys frozen with one number the earlier keeps it.
+import "slices"
+
+// Unrecorded stands for the number of a device that an earlier boot has not numbered.
+const Unrecorded = ^uint(0)
+
+// Numbers gives each device a number of its own, not below first: the recorded one of an earlier boot, else the lowest one free. Numbers
+// of devices that are gone are free again. Of two devices recorded with one number the earlier keeps it.
 //
 // Every address that is a position on a bus comes from here: SATA and SCSI units, USB ports, virtio-serial ports, channel
 // device numbers and disk names. The caller turns the number into controller and unit.
-func Numbers(keys []string, frozen map[string]uint, first uint) map[string]uint {
-	if len(keys) == 0 {
-		return nil // as for most buses of most guests
-	}
-	numbers := make(map[string]uint, len(keys))
-	taken := make(map[uint]bool, len(keys))
-	for _, key := range keys {
-		if n, ok := frozen[key]; ok && n >= first && !taken[n] {
-			numbers[key], taken[n] = n, true
+func Numbers(recorded []uint, first uint) []uint {
+	numbers := slices.Clone(recorded)
+	var taken map[uint]bool // none at the first boot
+	for i, n := range recorded {
+		switch {
+		case n == Unrecorded:
+		case n < first || taken[n]:
+			numbers[i] = Unrecorded
+		case taken == nil:
+			taken = map[uint]bool{n: true}
+		default:
+			taken[n] = true
 		}
 	}
 	next := first
-	for _, key := range keys {
-		if _, ok := numbers[key]; ok {
+	for i, n := range numbers {
+		if n != Unrecorded {
 			continue
 		}
 		for taken[next] {
 			next++
 		}
-		numbers[key], taken[next] = next, true
+		numbers[i] = next
+		next++
 	}
 	return numbers
 }

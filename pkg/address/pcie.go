@@ -53,7 +53,9 @@ type PCIe struct {
 
 // Plan is the result of Place.
 type Plan struct {
-	Devices map[string]PCI
+	// Devices has the address of each device that asked, in their order; Placed is false for those that have none.
+	Devices []PCI
+	Placed  []bool
 	// Ports are the root ports, and in their midst the bridges, which are behind a root port, and the expander buses; bus and index
 	// of Ports[0] are 1.
 	Ports []PCI
@@ -77,9 +79,9 @@ const (
 // Place gives every device an address. Errors are at the devices' paths: addresses that are no addresses, are taken, or are
 // not to be had.
 func (t PCIe) Place(devices []Device) (Plan, field.ErrorList) {
-	b := &board{PCIe: t, owner: make(map[PCI]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1,
+	b := &board{PCIe: t, owner: make(map[place]tenant, 2*len(devices)), bridged: map[uint]*field.Path{}, portSlot: firstPort, rootSlot: slots - 1,
 		bridge: 1, bridgeSlot: 1}
-	b.plan = Plan{Devices: make(map[string]PCI, len(devices)), Multifunction: map[PCI]bool{}}
+	b.plan = Plan{Devices: make([]PCI, len(devices)), Placed: make([]bool, len(devices)), Multifunction: map[PCI]bool{}}
 	b.plan.Ports, b.plan.Occupied = make([]PCI, 0, len(devices)), make([]bool, 0, len(devices))
 	for _, slot := range t.Reserved {
 		b.slot[slot] = machine
@@ -114,7 +116,7 @@ type board struct {
 	PCIe
 	plan  Plan
 	errs  field.ErrorList
-	owner map[PCI]tenant // what sits there
+	owner map[place]tenant // what sits there
 	// bridged are the buses of bridges, with the field that wants each.
 	bridged map[uint]*field.Path
 	slot    [slots]use // of the root bus
@@ -129,9 +131,10 @@ type board struct {
 	bridge, bridgeSlot uint
 }
 
-func (b *board) take(d Device, at PCI) {
-	b.plan.Devices[d.Key] = at
-	b.owner[at] = tenant{path: d.Path}
+// take gives the device with an index the address.
+func (b *board) take(i int, d *Device, at PCI) {
+	b.plan.Devices[i], b.plan.Placed[i] = at, true
+	b.owner[at.place()] = tenant{path: d.Path}
 	if at.Bus == 0 {
 		if b.slot[at.Slot] == empty {
 			b.slot[at.Slot] = single
@@ -142,9 +145,9 @@ func (b *board) take(d Device, at PCI) {
 }
 
 func (b *board) fixed(devices []Device) {
-	for _, d := range devices {
-		if d.Fixed {
-			b.take(d, *d.Preferred)
+	for i := range devices {
+		if d := &devices[i]; d.Fixed {
+			b.take(i, d, *d.Preferred)
 		}
 	}
 }
@@ -152,7 +155,8 @@ func (b *board) fixed(devices []Device) {
 // pinned honours the user's addresses. On the root bus any slot that the machine does not need; behind a root port only slot
 // 00, which is all that a PCI Express link has; behind a bridge any but that.
 func (b *board) pinned(devices []Device) {
-	for _, d := range devices {
+	for i := range devices {
+		d := &devices[i]
 		if d.Pin == "" {
 			continue
 		}
@@ -171,10 +175,10 @@ func (b *board) pinned(devices []Device) {
 		case at.Bus == 0 && b.slot[at.Slot] == machine:
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Pin, "this slot is used by devices of the machine type: choose another"))
 		case b.taken(at):
-			b.errs = append(b.errs, duplicate(d, b.owner[at]))
+			b.errs = append(b.errs, duplicate(d, b.owner[at.place()]))
 		default:
 			b.grow(at.Bus)
-			b.take(d, at)
+			b.take(i, d, at)
 		}
 	}
 	b.siblings(devices)
@@ -182,9 +186,9 @@ func (b *board) pinned(devices []Device) {
 
 // siblings checks that function 0 is there wherever another function is: without it the guest finds none of the slot.
 func (b *board) siblings(devices []Device) {
-	for _, d := range devices {
-		at, ok := b.plan.Devices[d.Key]
-		if !ok || d.Pin == "" || at.Function == 0 {
+	for i := range devices {
+		d, at := &devices[i], b.plan.Devices[i]
+		if d.Pin == "" || !b.plan.Placed[i] || at.Function == 0 {
 			continue
 		}
 		zero := PCI{Bus: at.Bus, Slot: at.Slot}
@@ -196,7 +200,7 @@ func (b *board) siblings(devices []Device) {
 	}
 }
 
-func duplicate(d Device, by tenant) *field.Error {
+func duplicate(d *Device, by tenant) *field.Error {
 	err := field.Duplicate(d.Path, d.Pin)
 	err.Detail = fmt.Sprintf("already used by '%s': choose another", by)
 	return err

@@ -8,9 +8,8 @@ import (
 
 // tenant of an address is a device with its path, or else a root port, or a bridge of an earlier boot.
 type tenant struct {
-	path   *field.Path
-	port   int
-	bridge uint
+	path         *field.Path
+	port, bridge uint32
 }
 
 // at is the field to which errors about a tenant belong.
@@ -31,32 +30,41 @@ func (t tenant) String() string {
 	return t.path.String()
 }
 
+// place is a PCI address as one number, which maps find faster.
+type place uint32
+
+func (a PCI) place() place { return place(a.Bus<<8 | a.Slot<<3 | a.Function) } //nolint:gosec // a bus has 8 bits, a slot 5 and a function 3
+
 func (b *board) taken(at PCI) bool {
-	_, taken := b.owner[at]
+	_, taken := b.owner[at.place()]
 	return taken
 }
 
 // frozen puts devices back where an earlier boot had them.
 func (b *board) frozen(devices []Device) {
-	for _, d := range devices {
+	if len(b.Frozen) == 0 {
+		return
+	}
+	for i := range devices {
+		d := &devices[i]
 		text := b.Frozen[d.Key]
-		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || text == "" {
+		if b.plan.Placed[i] || d.Pin != "" || text == "" {
 			continue
 		}
 		at, err := ParsePCI(text)
 		if err != nil || !b.fits(d, at) {
 			continue // another kind of device under this name, which needs another kind of place
 		}
-		if owner, ok := b.owner[at]; ok {
+		if owner, ok := b.owner[at.place()]; ok {
 			b.errs = append(b.errs, field.Invalid(owner.at(), at.String(),
 				"used by '"+d.Path.String()+"' since an earlier boot: choose another"))
 			continue
 		}
-		b.take(d, at)
+		b.take(i, d, at)
 	}
 }
 
-func (b *board) fits(d Device, at PCI) bool {
+func (b *board) fits(d *Device, at PCI) bool {
 	if d.Where == OnRootBus {
 		return at.Bus == 0 && (b.slot[at.Slot] == empty || b.slot[at.Slot] == single)
 	}
@@ -64,18 +72,19 @@ func (b *board) fits(d Device, at PCI) bool {
 }
 
 func (b *board) preferred(devices []Device) {
-	for _, d := range devices {
-		_, placed := b.plan.Devices[d.Key]
-		if !placed && d.Pin == "" && d.Preferred != nil && b.slot[d.Preferred.Slot] == empty {
-			b.take(d, *d.Preferred)
+	for i := range devices {
+		d := &devices[i]
+		if !b.plan.Placed[i] && d.Pin == "" && d.Preferred != nil && b.slot[d.Preferred.Slot] == empty {
+			b.take(i, d, *d.Preferred)
 		}
 	}
 }
 
 // added finds places for devices that have none yet, in the order of the devices: holes first, then new ports.
 func (b *board) added(devices []Device) {
-	for _, d := range devices {
-		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.NUMANode != nil {
+	for i := range devices {
+		d := &devices[i]
+		if b.plan.Placed[i] || d.Pin != "" || d.NUMANode != nil {
 			continue
 		}
 		at, ok := b.free(d.Where)
@@ -83,7 +92,7 @@ func (b *board) added(devices []Device) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, "no PCI address is left: remove devices, or use bus 'scsi' for disks"))
 			continue
 		}
-		b.take(d, at)
+		b.take(i, d, at)
 	}
 }
 

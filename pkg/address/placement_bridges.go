@@ -15,10 +15,11 @@ func (b *board) wanted(devices []Device) {
 	for index, text := range b.Ports {
 		if at, err := ParsePCI(text); err == nil && at.Bus > 0 && at.Bus < index && index <= MaxPorts && !b.expands(at.Bus) {
 			b.bridged[index] = field.NewPath("an earlier boot")
-			b.owner[at] = tenant{bridge: index}
+			b.owner[at.place()] = tenant{bridge: uint32(index)}
 		}
 	}
-	for _, d := range devices {
+	for i := range devices {
+		d := &devices[i]
 		if d.Pin == "" {
 			continue
 		}

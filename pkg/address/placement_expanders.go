@@ -49,20 +49,21 @@ func (b *board) expands(index uint) bool {
 // expander puts an expander bus into a slot of the root bus. No device can be in it but its ports.
 func (b *board) expander(index uint, at PCI) {
 	b.plan.Ports[index-1], b.plan.Occupied[index-1] = at, true
-	b.slot[at.Slot], b.owner[at] = single, tenant{port: int(index)}
+	b.slot[at.Slot], b.owner[at.place()] = single, tenant{port: uint32(index)}
 	b.apart++
 }
 
 // expanderPort puts a root port onto an expander bus.
 func (b *board) expanderPort(index uint, at PCI) {
-	b.plan.Ports[index-1], b.owner[at] = at, tenant{port: int(index)}
+	b.plan.Ports[index-1], b.owner[at.place()] = at, tenant{port: uint32(index)}
 	b.apart++
 }
 
 // placeOnNUMANodes places the devices that are to be next to a NUMA node, after all others, which are then where they are without it.
 func (b *board) placeOnNUMANodes(devices []Device) {
-	for _, d := range devices {
-		if _, placed := b.plan.Devices[d.Key]; placed || d.Pin != "" || d.NUMANode == nil {
+	for i := range devices {
+		d := &devices[i]
+		if b.plan.Placed[i] || d.Pin != "" || d.NUMANode == nil {
 			continue
 		}
 		at, ok := b.freeOnNUMANode(*d.NUMANode)
@@ -70,7 +71,7 @@ func (b *board) placeOnNUMANodes(devices []Device) {
 			b.errs = append(b.errs, field.Invalid(d.Path, d.Key, fmt.Sprintf("no PCI bus is left for NUMA node %d of the guest: remove devices", *d.NUMANode)))
 			continue
 		}
-		b.take(d, at)
+		b.take(i, d, at)
 	}
 }
 

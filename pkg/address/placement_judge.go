@@ -21,7 +21,8 @@ func Judge(architecture string, pinned []Device) field.ErrorList {
 	return errs
 }
 
-// PlaceZPCI gives every device a place on the only PCI bus of a mainframe, which takes one function a slot. Ports are of no use there.
+// PlaceZPCI gives every device a place on the only PCI bus of a mainframe, which takes one function a slot. Ports are of no use there. The plan
+// of devices with errors leaves some of them out.
 func (t PCIe) PlaceZPCI(devices []Device) (Plan, field.ErrorList) {
 	var errs field.ErrorList
 	asked := make([]Device, 0, len(devices))

@@ -49,7 +49,7 @@ func (b *board) frozenPorts() {
 		}
 		if at, ok := b.nextPort(); ok {
 			b.port(index, at)
-		} else if owner, ok := b.owner[PCI{Bus: uint(index + 1)}]; ok {
+		} else if owner, ok := b.owner[PCI{Bus: uint(index + 1)}.place()]; ok {
 			b.errs = append(b.errs, field.Invalid(owner.at(), PCI{Bus: uint(index + 1)}.String(),
 				"the root bus has no room for this many root ports: choose a lower bus"))
 		}
@@ -76,7 +76,7 @@ func (b *board) lastFrozenPort() uint {
 // inSlot is the field of the first device in a slot of the root bus.
 func (b *board) inSlot(slot uint) *field.Path {
 	for function := range uint(functions) {
-		if owner, ok := b.owner[PCI{Slot: slot, Function: function}]; ok {
+		if owner, ok := b.owner[PCI{Slot: slot, Function: function}.place()]; ok {
 			return owner.at()
 		}
 	}
@@ -86,7 +86,7 @@ func (b *board) inSlot(slot uint) *field.Path {
 func (b *board) port(index int, at PCI) {
 	b.plan.Ports[index] = at
 	b.slot[at.Slot] = ports
-	b.owner[at] = tenant{port: index + 1}
+	b.owner[at.place()] = tenant{port: uint32(index + 1)}
 	// Always, so that the second port of a slot does not change the first.
 	if at.Function == 0 {
 		b.plan.Multifunction[at] = true
@@ -127,7 +127,7 @@ func (b *board) spare() {
 	}
 	for ; missing < 0 && b.lastIsSpare(); missing++ {
 		last := len(b.plan.Ports) - 1
-		delete(b.owner, b.plan.Ports[last])
+		delete(b.owner, b.plan.Ports[last].place())
 		b.plan.Ports, b.plan.Occupied = b.plan.Ports[:last], b.plan.Occupied[:last]
 	}
 }

@@ -22,8 +22,19 @@ const controller = "controller"
 
 // ControllerKey returns the key of a controller of a libvirt type, such as 'pci' or 'usb'.
 func ControllerKey(kind string, index uint) string {
+	if kind == "pci" && index < uint(len(ports)) {
+		return ports[index]
+	}
 	return controller + "." + kind + "." + strconv.FormatUint(uint64(index), 10) // Key of Key, which would take two allocations for each of dozens
 }
+
+// ports are the keys of PCI controllers, of which each guest has dozens.
+var ports = func() (keys [256]string) {
+	for i := range keys {
+		keys[i] = controller + ".pci." + strconv.Itoa(i)
+	}
+	return keys
+}()
 
 // Port returns the index of the PCI controller with a key, which is also the number of its bus. Index 0 is the root bus, which is at no
 // address: ok is false for it, for other devices, and for what ControllerKey never gives, such as 'controller.pci.03'. Two keys of a hostile

@@ -164,7 +164,8 @@ func identifiable(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
 func Facts(m Machine) frontend.Facts {
 	f := frontend.Facts{
 		Machines:    m.Host.Machines[m.VMI.Spec.Architecture],
-		HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{}, BlockSizes: map[string]v1.CustomBlockSize{},
+		HostDevices: map[string]string{}, HostDeviceNUMANodes: map[string]int{},
+		BlockSizes: make(map[string]v1.CustomBlockSize, len(m.Bindings.Volumes)),
 	}
 	for name, volume := range m.Bindings.Volumes {
 		if volume.LogicalBlock > 0 && volume.PhysicalBlock > 0 {

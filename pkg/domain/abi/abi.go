@@ -9,6 +9,7 @@ package abi
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"sync"
 
 	"libvirt.org/go/libvirtxml"
 )
@@ -22,9 +23,21 @@ const GuestAgent = "guest-agent"
 // Digest returns 'sha256:' and the hex digest of the projection of a domain. A frontend and the complete domain that stage 3 makes of it have the
 // same digest, on every host.
 func Digest(dom *libvirtxml.Domain) string {
-	sum := sha256.Sum256(writeSeen(make([]byte, 0, bufferSize), dom))
+	buffer := buffers.Get().(*[]byte)
+	text := writeSeen((*buffer)[:0], dom)
+	sum := sha256.Sum256(text)
+	if cap(text) <= longestBuffer {
+		*buffer = text
+		buffers.Put(buffer)
+	}
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
+
+// buffers for texts. That of a VMI with thirty disks has 20 KiB, and a buffer for it would be more than the rest of a record.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// longestBuffer is what is kept for the next text, in bytes.
+const longestBuffer = 64 << 10
 
 // Same reports whether a guest sees the same hardware in two domains: whether their digests are equal. It is the check of every start.
 func Same(a, b *libvirtxml.Domain) bool {

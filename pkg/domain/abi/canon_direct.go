@@ -7,12 +7,12 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// The canonical text of addresses, root ports and CPUs is written without reflection, because a domain has dozens of them; that of a projection device
-// by device, without a copy of the lists. The texts are the same.
+// The canonical text of what each domain has, or has dozens of, is written without reflection: addresses, aliases and CPUs here, devices in
+// canon_devices.go. That of a projection is written device by device, without a copy of the lists. The texts are the same.
 
 // directly has these types.
 var directly = []reflect.Type{
-	reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainController](), reflect.TypeFor[libvirtxml.DomainVCPUsVCPU](),
+	reflect.TypeFor[libvirtxml.DomainAddress](), reflect.TypeFor[libvirtxml.DomainAlias](), reflect.TypeFor[libvirtxml.DomainVCPUsVCPU](),
 }
 
 // writeDirectly appends what write would append, and reports false for a value that has something unusual.
@@ -22,10 +22,8 @@ func writeDirectly(out []byte, part any) ([]byte, bool) {
 		if onlyPCI(p) {
 			return writePCI(out, p.PCI), true
 		}
-	case *libvirtxml.DomainController:
-		if onlyPort(p) {
-			return writePort(out, p), true
-		}
+	case *libvirtxml.DomainAlias:
+		return writeAlias(out, p), true
 	case *libvirtxml.DomainVCPUsVCPU:
 		if *p == (libvirtxml.DomainVCPUsVCPU{Id: p.Id, Enabled: p.Enabled, Hotpluggable: p.Hotpluggable}) {
 			return writeCPU(out, p), true
@@ -36,39 +34,30 @@ func writeDirectly(out []byte, part any) ([]byte, bool) {
 
 // writeSeen appends what canonical appends for the Project of a domain.
 func writeSeen(out []byte, dom *libvirtxml.Domain) []byte {
-	seen := platformSeen(dom)
-	last := seen.LaunchSecurity // the only field of it that comes after the devices
-	seen.LaunchSecurity = nil
-	out = canonical(out, seen)
-	out = out[:len(out)-len("}")]
+	out = writeText(append(out, '{'), "UUID:", dom.UUID)
+	out = writePart(out, "GenID:", dom.GenID)
+	out = writePart(out, "MaximumMemory:", dom.MaximumMemory)
+	out = writePart(out, "Memory:", memory(dom.Memory))
+	out = writePart(out, "VCPU:", vcpu(dom.VCPU))
+	out = writePart(out, "VCPUs:", vcpus(dom.VCPUs))
+	if info := sysinfo(dom.SysInfo); len(info) > 0 {
+		out = append(canonical(append(out, "SysInfo:"...), info), ' ')
+	}
+	out = writePart(out, "OS:", osOf(dom.OS))
+	out = writePart(out, "Features:", dom.Features)
+	out = writePart(out, "CPU:", cpu(dom.CPU))
+	out = writePart(out, "Clock:", dom.Clock)
 	if dom.Devices != nil {
 		out = append(writeDevices(append(out, "Devices:"...), dom.Devices), ' ')
 	}
-	if last != nil {
-		out = append(canonical(append(out, "LaunchSecurity:"...), last), ' ')
-	}
-	return append(out, '}')
+	return append(writePart(out, "LaunchSecurity:", security(dom.LaunchSecurity)), '}')
 }
 
 // writeDevices appends the projections of all lists.
 func writeDevices(out []byte, l *list) []byte {
 	out = append(out, '{')
 	for _, p := range projections {
-		next := p.seen(l)
-		device := next()
-		if device == nil {
-			continue
-		}
-		out = append(append(out, p.field...), ':')
-		if p.single {
-			out = append(canonical(out, device), ' ')
-			continue
-		}
-		out = append(out, '[')
-		for ; device != nil; device = next() {
-			out = append(canonical(out, device), ',')
-		}
-		out = append(out, "] "...)
+		out = p.write(out, l)
 	}
 	return append(out, '}')
 }
@@ -89,25 +78,20 @@ func writePCI(out []byte, a *libvirtxml.DomainAddressPCI) []byte {
 	return append(writeText(out, "MultiFunction:", a.MultiFunction), "} }"...)
 }
 
-// onlyPort reports whether writePort knows all that a controller has.
-func onlyPort(c *libvirtxml.DomainController) bool {
-	p := c.PCI
-	return p != nil && p.Model != nil && p.Target != nil && c.Address != nil && onlyPCI(c.Address) &&
-		*c == libvirtxml.DomainController{Type: c.Type, Index: c.Index, Model: c.Model, PCI: p, Address: c.Address} &&
-		*p == libvirtxml.DomainControllerPCI{Model: p.Model, Target: p.Target} &&
-		*p.Target == libvirtxml.DomainControllerPCITarget{Chassis: p.Target.Chassis, Port: p.Target.Port, Hotplug: p.Target.Hotplug}
+func writeAlias(out []byte, a *libvirtxml.DomainAlias) []byte {
+	return append(writeText(append(out, '{'), "Name:", a.Name), '}')
 }
 
-func writePort(out []byte, c *libvirtxml.DomainController) []byte {
-	out = writeText(append(out, '{'), "Type:", c.Type)
-	out = writeNumber(out, "Index:", c.Index)
-	out = writeText(out, "Model:", c.Model)
-	out = writeText(append(out, "PCI:{Model:{"...), "Name:", c.PCI.Model.Name)
-	out = writeNumber(append(out, "} Target:{"...), "Chassis:", c.PCI.Target.Chassis)
-	out = writeNumber(out, "Port:", c.PCI.Target.Port)
-	out = writeText(out, "Hotplug:", c.PCI.Target.Hotplug)
-	out = writePCI(append(out, "} } Address:"...), c.Address.PCI)
-	return append(out, " }"...)
+// writePlace appends what all devices end with: ACPI index, alias and address.
+func writePlace(out []byte, acpi *libvirtxml.DomainDeviceACPI, alias *libvirtxml.DomainAlias, a *libvirtxml.DomainAddress) []byte {
+	out = writePart(out, "ACPI:", acpi)
+	if alias != nil {
+		out = append(writeAlias(append(out, "Alias:"...), alias), ' ')
+	}
+	if a != nil && onlyPCI(a) {
+		return append(writePCI(append(out, "Address:"...), a.PCI), ' ')
+	}
+	return writePart(out, "Address:", a)
 }
 
 func writeCPU(out []byte, c *libvirtxml.DomainVCPUsVCPU) []byte {
@@ -123,6 +107,17 @@ func writeNumber(out []byte, field string, n *uint) []byte {
 	}
 	return append(strconv.AppendUint(append(out, field...), uint64(*n), 10), ' ')
 }
+
+// writePart appends a field that is a struct, unless it is not set.
+func writePart[T any](out []byte, field string, part *T) []byte {
+	if part == nil {
+		return out
+	}
+	return append(canonical(append(out, field...), part), ' ')
+}
+
+// writeCopy appends a struct. It has a copy of its own, because what reflection looks at does not stay on the stack.
+func writeCopy[T any](out []byte, part T) []byte { return canonical(out, &part) }
 
 // writeText appends a field that is a text, unless it is empty.
 func writeText(out []byte, field, text string) []byte {

@@ -109,7 +109,8 @@ func TestDirectly(t *testing.T) {
 				{PCI: &pci}, {Type: "pci", Index: &bus, Model: "m", PCI: &pci, Address: at}, {PCI: &pci, Address: both}, {PCI: &pci, Address: at},
 				{Type: "pci", PCI: &pci, Address: at, Alias: &libvirtxml.DomainAlias{Name: "a"}}, {Driver: &libvirtxml.DomainControllerDriver{}, PCI: &pci, Address: at},
 			} {
-				if got, want := string(canonical(nil, &c)), slowly(&c); got != want {
+				seen := controller(c)
+				if got, want := string(writeController(nil, &c)), slowly(&seen); got != want {
 					t.Errorf("%s, want %s", got, want)
 				}
 			}
@@ -133,6 +134,9 @@ func fill(v reflect.Value, depth int) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), depth-1)
+			if v.Field(i).Kind() == reflect.String && depth > 1 {
+				v.Field(i).SetString(v.Type().Field(i).Name) // so that no field passes for another
+			}
 		}
 	case reflect.String:
 		v.SetString(v.Type().Name())
@@ -158,7 +162,27 @@ func TestWriteSeen(t *testing.T) {
 	whole := everything()
 	alone, bare := *whole, *whole
 	alone.LaunchSecurity, bare.Devices = nil, nil
-	for _, dom := range []*libvirtxml.Domain{whole, &alone, &bare, {}, {Devices: &list{}}} {
+	// As most guests have them, and with parts that are there and empty.
+	usual := &libvirtxml.Domain{Devices: &list{
+		Disks: []libvirtxml.DomainDisk{
+			{Device: "disk", Target: &libvirtxml.DomainDiskTarget{Dev: "vda", Bus: "virtio"}},
+			{Device: "cdrom", Target: &libvirtxml.DomainDiskTarget{Dev: "sda", Bus: "sata", Tray: "open"}, ReadOnly: &libvirtxml.DomainDiskReadOnly{}},
+		},
+		Interfaces: []libvirtxml.DomainInterface{{MAC: &libvirtxml.DomainInterfaceMAC{Address: "02:00:00:00:00:01"}}, {}},
+		Channels: []libvirtxml.DomainChannel{
+			{Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: "agent"}}},
+			{Target: &libvirtxml.DomainChannelTarget{Xen: &libvirtxml.DomainChannelTargetXen{Name: "agent"}}}, {},
+		},
+		Controllers: []libvirtxml.DomainController{{Type: "usb", PCI: &libvirtxml.DomainControllerPCI{}}, {Type: "pci"}},
+		MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "none"},
+	}}
+	doms := []*libvirtxml.Domain{whole, &alone, &bare, usual, {}, {Devices: &list{}}}
+	for depth := range 8 {
+		shallow := &libvirtxml.Domain{}
+		fill(reflect.ValueOf(shallow).Elem(), depth)
+		doms = append(doms, shallow)
+	}
+	for _, dom := range doms {
 		if got, want := string(writeSeen(nil, dom)), slowly(Project(dom)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -181,6 +205,32 @@ func TestSamePlatform(t *testing.T) {
 		reflect.ValueOf(&other).Elem().Field(i).SetZero()
 		if samePlatform(dom, &other) {
 			t.Errorf("a domain without %s is the same", kept.Type().Field(i).Name)
+		}
+	}
+}
+
+// TestNICParts: what nic keeps of an interface, nicPartsOf compares.
+func TestNICParts(t *testing.T) {
+	t.Parallel()
+	whole := everything().Devices.Interfaces[0]
+	kept := reflect.ValueOf(nic(whole))
+	for i := range kept.NumField() {
+		name := kept.Type().Field(i).Name
+		if kept.Field(i).IsZero() || name == "Source" { // the same of all
+			continue
+		}
+		other := whole
+		reflect.ValueOf(&other).Elem().Field(i).SetZero()
+		if nicPartsOf(whole) == nicPartsOf(other) {
+			t.Errorf("an interface without %s has the same parts", name)
+		}
+	}
+	driver := nicDriver(whole.Driver)
+	for i := range reflect.TypeOf(driver).NumField() {
+		other := *whole.Driver
+		reflect.ValueOf(&other).Elem().Field(i).SetZero()
+		if kept, same := !reflect.ValueOf(driver).Field(i).IsZero(), nicDriver(&other) == driver; kept == same {
+			t.Errorf("a driver without %s is the same: %t", reflect.TypeOf(driver).Field(i).Name, same)
 		}
 	}
 }

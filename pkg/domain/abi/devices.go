@@ -15,10 +15,22 @@ func disk(d libvirtxml.DomainDisk) libvirtxml.DomainDisk {
 		Device: d.Device, Model: d.Model, BlockIO: d.BlockIO, Target: d.Target, ReadOnly: d.ReadOnly, Shareable: d.Shareable,
 		Serial: d.Serial, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Boot: d.Boot, ACPI: d.ACPI, Alias: d.Alias, Address: d.Address,
 	}
-	if r := d.Driver; r != nil && (r.Queues != nil || r.QueueSize != nil || r.IOMMU+r.ATS+r.Packed != "") {
-		out.Driver = &libvirtxml.DomainDiskDriver{Queues: r.Queues, QueueSize: r.QueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed}
+	if r := d.Driver; r != nil {
+		out.Driver = seenOf(r, libvirtxml.DomainDiskDriver{Queues: r.Queues, QueueSize: r.QueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
 	}
 	return out
+}
+
+// seenOf returns what is seen of a part: nil for nothing, and the part itself where the guest sees all of it, as in most frontends.
+func seenOf[T comparable](part *T, seen T) *T {
+	switch seen {
+	case *new(T):
+		return nil
+	case *part:
+		return part
+	}
+	out := seen // else each call would allocate
+	return &out
 }
 
 // filled returns nil for an empty struct.
@@ -35,10 +47,7 @@ func controller(c libvirtxml.DomainController) libvirtxml.DomainController {
 	c.Alias = nil
 	c.PCI, c.USB, c.VirtIOSerial = filled(c.PCI), filled(c.USB), filled(c.VirtIOSerial)
 	if r := c.Driver; r != nil {
-		c.Driver = nil
-		if r.Queues != nil || r.IOMMU+r.ATS+r.Packed != "" {
-			c.Driver = &libvirtxml.DomainControllerDriver{Queues: r.Queues, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed}
-		}
+		c.Driver = seenOf(r, libvirtxml.DomainControllerDriver{Queues: r.Queues, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed})
 	}
 	return c
 }
@@ -60,12 +69,36 @@ func nic(n libvirtxml.DomainInterface) libvirtxml.DomainInterface {
 	out := libvirtxml.DomainInterface{
 		Source: unconnected, MAC: n.MAC, Model: n.Model, Boot: n.Boot, Link: n.Link, ROM: n.ROM, ACPI: n.ACPI, Alias: n.Alias, Address: n.Address,
 	}
-	if r := n.Driver; r != nil && (r.Queues > 0 || r.RXQueueSize > 0 || r.TXQueueSize > 0 || r.IOMMU+r.ATS+r.Packed != "") {
-		out.Driver = &libvirtxml.DomainInterfaceDriver{
-			Queues: r.Queues, RXQueueSize: r.RXQueueSize, TXQueueSize: r.TXQueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed,
-		}
+	if n.Driver != nil {
+		out.Driver = seenOf(n.Driver, nicDriver(n.Driver))
 	}
 	return out
+}
+
+func nicDriver(r *libvirtxml.DomainInterfaceDriver) libvirtxml.DomainInterfaceDriver {
+	if r == nil {
+		return libvirtxml.DomainInterfaceDriver{}
+	}
+	return libvirtxml.DomainInterfaceDriver{
+		Queues: r.Queues, RXQueueSize: r.RXQueueSize, TXQueueSize: r.TXQueueSize, IOMMU: r.IOMMU, ATS: r.ATS, Packed: r.Packed,
+	}
+}
+
+// nicParts is what nic keeps, in a form that Go compares: a DomainInterface has lists.
+type nicParts struct {
+	mac     *libvirtxml.DomainInterfaceMAC
+	model   *libvirtxml.DomainInterfaceModel
+	boot    *libvirtxml.DomainDeviceBoot
+	link    *libvirtxml.DomainInterfaceLink
+	rom     *libvirtxml.DomainROM
+	acpi    *libvirtxml.DomainDeviceACPI
+	alias   *libvirtxml.DomainAlias
+	address *libvirtxml.DomainAddress
+	driver  libvirtxml.DomainInterfaceDriver
+}
+
+func nicPartsOf(n libvirtxml.DomainInterface) nicParts {
+	return nicParts{n.MAC, n.Model, n.Boot, n.Link, n.ROM, n.ACPI, n.Alias, n.Address, nicDriver(n.Driver)}
 }
 
 // serial keeps the target: type, model and port.
@@ -76,8 +109,12 @@ func serial(s libvirtxml.DomainSerial) libvirtxml.DomainSerial {
 // channel keeps the name of the virtio port, and drops state, which libvirt adds to a running domain.
 func channel(c libvirtxml.DomainChannel) libvirtxml.DomainChannel {
 	out := libvirtxml.DomainChannel{ACPI: c.ACPI, Alias: c.Alias, Address: c.Address}
-	if c.Target != nil && c.Target.VirtIO != nil {
-		out.Target = &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: c.Target.VirtIO.Name}}
+	switch t := c.Target; {
+	case t == nil || t.VirtIO == nil:
+	case t.VirtIO.State == "" && *t == libvirtxml.DomainChannelTarget{VirtIO: t.VirtIO}:
+		out.Target = t // as in frontends
+	default:
+		out.Target = &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: t.VirtIO.Name}}
 	}
 	return out
 }
@@ -108,8 +145,8 @@ func rng(r libvirtxml.DomainRNG) libvirtxml.DomainRNG {
 
 // balloon drops the statistics' period, which is the host's.
 func balloon(b *libvirtxml.DomainMemBalloon) *libvirtxml.DomainMemBalloon {
-	if b == nil {
-		return nil
+	if b == nil || b.Stats == nil {
+		return b
 	}
 	out := *b
 	out.Stats = nil

@@ -23,13 +23,12 @@ var projections = []projection{
 	projected(func(l *list) *[]libvirtxml.DomainController { return &l.Controllers }, controller, byIndex),
 	projected(func(l *list) *[]libvirtxml.DomainFilesystem { return &l.Filesystems }, filesystem,
 		func(a, b *libvirtxml.DomainFilesystem) int { return byAlias(a.Alias, b.Alias) }),
-	projected(func(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }, nic,
-		func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }),
+	compared(projectedWithLists(interfaces, nic, func(a, b *libvirtxml.DomainInterface) int { return byAlias(a.Alias, b.Alias) }), interfaces, nicPartsOf),
 	projected(func(l *list) *[]libvirtxml.DomainSerial { return &l.Serials }, serial, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainChannel { return &l.Channels }, channel, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainInput { return &l.Inputs }, input, func(a, b *libvirtxml.DomainInput) int { return byAlias(a.Alias, b.Alias) }),
 	projected(func(l *list) *[]libvirtxml.DomainTPM { return &l.TPMs }, tpm, asGiven),
-	projected(func(l *list) *[]libvirtxml.DomainSound { return &l.Sounds }, sound, asGiven),
+	projectedWithLists(func(l *list) *[]libvirtxml.DomainSound { return &l.Sounds }, sound, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainVideo { return &l.Videos }, unchanged, asGiven),
 	projected(func(l *list) *[]libvirtxml.DomainHostdev { return &l.Hostdevs }, hostdev,
 		func(a, b *libvirtxml.DomainHostdev) int { return byAlias(a.Alias, b.Alias) }),
@@ -43,56 +42,56 @@ var projections = []projection{
 	single(func(l *list) **libvirtxml.DomainVSock { return &l.VSock }, unchanged),
 }
 
+func interfaces(l *list) *[]libvirtxml.DomainInterface { return &l.Interfaces }
+
 // projection is what a guest sees of one list, or of a device of which a domain has one.
 type projection struct {
-	// field is its name in libvirtxml.
-	field  string
-	single bool
 	// project writes the sorted projections of one domain's devices into another list.
 	project func(to, from *list)
-	// seen returns a function that returns the sorted projections one after the other, each by a pointer that is valid until the next, and nil at the end.
-	seen func(from *list) (next func() any)
+	// write appends the canonical text of the field: of its name and of the sorted projections. It appends nothing where there is no device.
+	write func(out []byte, from *list) []byte
 	// same reports whether the projections of two domains' devices are equal, without sorting them.
 	same func(a, b *list) bool
 }
 
-func projected[T any](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
+// projected is for devices that Go compares, which most are.
+func projected[T comparable](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
+	return compared(projectedWithLists(in, of, order), in, of)
+}
+
+// compared compares first by what Go compares of a projection, without reflection.
+func compared[T any, K comparable](p projection, in func(*list) *[]T, parts func(T) K) projection {
+	whole := p.same
+	p.same = func(a, b *list) bool { return equalParts(*in(a), *in(b), parts) || whole(a, b) }
+	return p
+}
+
+// projectedWithLists is for devices that have lists, which Go does not compare.
+func projectedWithLists[T any](in func(*list) *[]T, of func(T) T, order func(a, b *T) int) projection {
+	field, write := fieldOf[[]T]()+":[", writerOf(of)
 	return projection{
-		field:   fieldOf[[]T](),
-		project: func(to, from *list) { *in(to) = project(ordered(*in(from), order), of) },
-		seen:    func(from *list) func() any { return oneByOne(*in(from), of, order) },
-		same:    func(a, b *list) bool { return sameProjected(*in(a), *in(b), of) },
+		project: func(to, from *list) { *in(to) = project(ordered(nil, *in(from), order), of) },
+		write: func(out []byte, from *list) []byte {
+			if len(*in(from)) == 0 {
+				return out
+			}
+			out = append(out, field...)
+			var few [64]*T // on the stack
+			for _, device := range ordered(few[:0], *in(from), order) {
+				out = append(write(out, device), ',')
+			}
+			return append(out, "] "...)
+		},
+		same: func(a, b *list) bool { return sameProjected(*in(a), *in(b), of) },
 	}
 }
 
 func single[T any](in func(*list) **T, of func(*T) *T) projection {
+	field := fieldOf[*T]() + ":"
 	return projection{
-		field: fieldOf[*T](), single: true,
 		project: func(to, from *list) { *in(to) = of(*in(from)) },
-		seen: func(from *list) func() any {
-			if *in(from) == nil {
-				return none
-			}
-			return func() any { return of(*in(from)) }
-		},
-		same: func(a, b *list) bool { return sameSeen(*in(a), *in(b), of) },
-	}
-}
-
-func none() any { return nil }
-
-// oneByOne returns the projections of a list in one variable, because the structs of devices are large.
-func oneByOne[T any](list []T, of func(T) T, order func(a, b *T) int) (next func() any) {
-	if len(list) == 0 {
-		return none
-	}
-	rest, seen := ordered(list, order), new(T)
-	return func() any {
-		if len(rest) == 0 {
-			return nil
-		}
-		*seen, rest = of(*rest[0]), rest[1:]
-		return seen
+		write:   func(out []byte, from *list) []byte { return writePart(out, field, of(*in(from))) },
+		same:    func(a, b *list) bool { return sameSeen(*in(a), *in(b), of) },
 	}
 }
 
@@ -111,11 +110,10 @@ func project[T any](list []*T, of func(T) T) []T {
 	return out
 }
 
-// ordered sorts pointers, because the structs of devices are large.
-func ordered[T any](list []T, order func(a, b *T) int) []*T {
-	out := make([]*T, len(list))
+// ordered appends sorted pointers, because the structs of devices are large.
+func ordered[T any](out []*T, list []T, order func(a, b *T) int) []*T {
 	for i := range list {
-		out[i] = &list[i]
+		out = append(out, &list[i])
 	}
 	slices.SortStableFunc(out, order)
 	return out
@@ -146,8 +144,7 @@ func sameProjected[T any](a, b []T, of func(T) T) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	// The backend copies the lists that it changes and shares the others.
-	if len(a) == 0 || &a[0] == &b[0] {
+	if shared(a, b) {
 		return true
 	}
 	before, after := new(T), new(T)
@@ -158,6 +155,22 @@ func sameProjected[T any](a, b []T, of func(T) T) bool {
 	}
 	return true
 }
+
+// equalParts reports whether the projections share all their parts, as they mostly do: the backend adds parts and copies none.
+func equalParts[T any, K comparable](a, b []T, of func(T) K) bool {
+	if len(a) != len(b) || shared(a, b) {
+		return len(a) == len(b)
+	}
+	for i := range a {
+		if of(a[i]) != of(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// shared reports whether two lists of one length are the same list: the backend copies the lists that it changes and shares the others.
+func shared[T any](a, b []T) bool { return len(a) == 0 || &a[0] == &b[0] }
 
 // sameSeen compares the projections of two parts. Parts that the two domains share need none.
 func sameSeen[T any](a, b *T, of func(*T) *T) bool { return a == b || same(of(a), of(b)) }

@@ -32,7 +32,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	var ports []uint
 	var occupied [buses]bool
 	visit(dom.Devices, func(d Device) {
-		freezeDevice(&r, d)
+		freezeDevice(&r, &d)
 		if d.Controller != nil && d.Controller.Model == rootPort && onRootBus(*d.Address) {
 			ports = append(ports, value(d.Controller.Index))
 		}
@@ -68,7 +68,7 @@ func expander(c *libvirtxml.DomainController) string {
 
 // freezeDevice records the address of a device, the MAC of an interface, and of a disk target name and block size, which with matchVolume came
 // from the volume of the first boot.
-func freezeDevice(r *record.Record, d Device) {
+func freezeDevice(r *record.Record, d *Device) {
 	if d.Interface != nil && d.Interface.MAC != nil {
 		r.MACs[d.Name] = d.Interface.MAC.Address
 	}

@@ -64,8 +64,8 @@ func sysinfo(list []libvirtxml.DomainSysInfo) []libvirtxml.DomainSysInfo {
 
 // memory drops dumpCore.
 func memory(m *libvirtxml.DomainMemory) *libvirtxml.DomainMemory {
-	if m == nil {
-		return nil
+	if m == nil || m.DumpCore == "" {
+		return m
 	}
 	return &libvirtxml.DomainMemory{Value: m.Value, Unit: m.Unit}
 }

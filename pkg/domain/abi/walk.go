@@ -64,20 +64,21 @@ func Devices(dom *libvirtxml.Domain) []Device {
 	return out
 }
 
-// about estimates the number of devices for one allocation: the long lists, and a dozen single devices.
+// about estimates the number of devices for one allocation: the long lists, and a dozen single devices and controllers that come later.
 func about(l *libvirtxml.DomainDeviceList) int {
 	return len(l.Interfaces) + len(l.Hostdevs) + len(l.Controllers) + len(l.Disks) + len(l.Filesystems) + 12
 }
 
 // AddControllers inserts the controllers of a domain into the list of its other devices, in the order of Devices.
 func AddControllers(others []Device, dom *libvirtxml.Domain) []Device {
-	controllers := make([]Device, 0, len(dom.Devices.Controllers))
-	walk{func(d Device) { controllers = append(controllers, d) }}.controllers(dom.Devices)
 	at := slices.IndexFunc(others, func(d Device) bool { return d.Kind != "interface" && d.Kind != "hostdev" })
 	if at < 0 {
 		at = len(others)
 	}
-	return slices.Insert(others, at, controllers...)
+	out := slices.Grow(others, len(dom.Devices.Controllers))[:len(others)+len(dom.Devices.Controllers)]
+	copy(out[at+len(dom.Devices.Controllers):], others[at:])
+	walk{func(d Device) { out[at], at = d, at+1 }}.controllers(dom.Devices)
+	return out
 }
 
 // visit calls each for every device, in the order of Devices.

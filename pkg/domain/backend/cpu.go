@@ -87,19 +87,22 @@ const realtimePriority = 1
 // scheduler is SCHED_FIFO for the vCPUs in realtime.mask, else hostProfile.cpu.vcpuScheduler. KubeVirt's node agent sets it on the running
 // threads (hypervisor/kvm/realtime.go); libvirt's element does it at the start.
 func (h *host) scheduler() []libvirtxml.DomainCPUTuneVCPUSched {
+	c, policy := h.spec.Domain.CPU, h.policy.CPU.VCPUScheduler
+	realtime := c != nil && c.Realtime != nil
+	if !realtime && policy == nil {
+		return nil
+	}
 	sched := libvirtxml.DomainCPUTuneVCPUSched{VCPUs: h.everyVCPU()}
-	switch c, policy := h.spec.Domain.CPU, h.policy.CPU.VCPUScheduler; {
-	case c != nil && c.Realtime != nil:
+	switch {
+	case realtime:
 		priority := realtimePriority
 		sched.VCPUs, sched.Scheduler, sched.Priority = cmp.Or(c.Realtime.Mask, sched.VCPUs), "fifo", &priority
-	case policy != nil:
+	default:
 		sched.Scheduler = policy.Policy
 		if policy.Priority != nil {
 			priority := int(*policy.Priority)
 			sched.Priority = &priority
 		}
-	default:
-		return nil
 	}
 	return []libvirtxml.DomainCPUTuneVCPUSched{sched}
 }
@@ -115,6 +118,9 @@ func (h *host) everyVCPU() string {
 // resctrl adds the parts of the L3 cache and of the memory bandwidth that the vCPUs get, by the kernel's resctrl file system. It reports whether
 // there are any.
 func (h *host) resctrl(out *libvirtxml.DomainCPUTune) bool {
+	if len(h.policy.Cache.L3Sizes) == 0 && len(h.policy.Cache.MemoryBandwidthPercents) == 0 {
+		return false
+	}
 	caches := libvirtxml.DomainCPUCacheTune{VCPUs: h.everyVCPU()}
 	for id, size := range h.policy.Cache.L3Sizes {
 		if size := kibibytes(size); size > 0 {

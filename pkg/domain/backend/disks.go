@@ -14,37 +14,44 @@ import (
 // KubeVirt: converter/storage/{disk,volume,virtiofs}.go. libvirt: "Hard drives, floppy disks, CDROMs" and "Filesystems".
 
 func (h *host) disks() []libvirtxml.DomainDisk {
-	specs, path := h.spec.Domain.Devices.Disks, h.domain.Child("devices", "disks")
-	index := make(map[string]int, len(specs))
-	for i := range specs {
-		index[specs[i].Name] = i
-	}
-	out := make([]libvirtxml.DomainDisk, 0, len(h.Frontend.Devices.Disks))
-	for _, disk := range h.Frontend.Devices.Disks {
-		i := index[abi.Name("disk", disk.Alias)]
-		out = append(out, h.disk(disk, specs[i], path.Index(i)))
+	out := slices.Clone(h.Frontend.Devices.Disks)
+	for i := range out {
+		h.disk(&out[i], h.specOf(i, abi.Name("disk", out[i].Alias)))
 	}
 	return out
 }
 
-// disk adds driver and source. A disk whose volume has no binding is an error, except for an empty CD-ROM drive, which has no volume.
-func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) libvirtxml.DomainDisk {
-	name, driver := spec.Name, libvirtxml.DomainDiskDriver{}
+// specOf returns the index in the spec of the disk at an index of the frontend, which is the same: stage 2 keeps the order.
+func (h *host) specOf(i int, name string) int {
+	specs := h.spec.Domain.Devices.Disks
+	if i < len(specs) && specs[i].Name == name {
+		return i
+	}
+	return max(0, slices.IndexFunc(specs, func(d v1.Disk) bool { return d.Name == name }))
+}
+
+// disk adds driver and source to the disk with an index in the spec. A disk whose volume has no binding is an error, except for an empty CD-ROM
+// drive, which has no volume.
+func (h *host) disk(disk *libvirtxml.DomainDisk, i int) {
+	spec := &h.spec.Domain.Devices.Disks[i]
+	name, driver := spec.Name, &libvirtxml.DomainDiskDriver{}
 	if disk.Driver != nil {
-		driver = *disk.Driver
+		*driver = *disk.Driver
 	}
 	driver.Name, driver.Type = "qemu", "raw"
-	disk.Driver = &driver
+	disk.Driver = driver
 	volume, bound := h.Bindings.Volumes[name]
 	if !bound {
 		if at, has := h.volume(name); has {
 			h.fail(field.Invalid(at, name, h.node()+" has no binding for this volume"))
 		}
-		return disk // an empty CD-ROM drive
+		return // an empty CD-ROM drive
 	}
 	driver.Type = volume.Format
-	h.tune(&disk, spec, volume, at)
-	driver.IOThread, driver.IOThreads = h.plan.forDisk(name)
+	h.tune(disk, i, volume)
+	if onVirtio(spec) {
+		driver.IOThread, driver.IOThreads = h.plan.forDisk(i), h.plan.threads()
+	}
 	disk.Source = source(volume.Path, volume.Block)
 	if volume.Network != nil {
 		disk.Source = h.networkSource(name, volume.Network)
@@ -60,7 +67,6 @@ func (h *host) disk(disk libvirtxml.DomainDisk, spec v1.Disk, at *field.Path) li
 		disk.BackingStore = &libvirtxml.DomainDiskBackingStore{Format: &libvirtxml.DomainDiskFormat{Type: volume.BackingFormat},
 			Source: source(volume.Backing, volume.BackingBlock), BackingStore: &libvirtxml.DomainDiskBackingStore{}}
 	}
-	return disk
 }
 
 // source is a file or a block device of the host. A backing image is opened read-only and ends the chain: without an explicit empty backingStore,

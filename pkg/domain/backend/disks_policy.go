@@ -3,6 +3,7 @@ package backend
 import (
 	"cmp"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -12,9 +13,10 @@ import (
 // diskLimits. cache, io and errorPolicy of the spec come before the profile's.
 // KubeVirt: converter/converter.go (cache and io), converter/storage/disk.go.
 
-func (h *host) tune(out *libvirtxml.DomainDisk, spec v1.Disk, volume Volume, at *field.Path) {
-	p, driver := h.policy.Disk, out.Driver
-	driver.Cache = h.cache(spec, volume, at)
+// tune sets them for the disk with an index in the spec.
+func (h *host) tune(out *libvirtxml.DomainDisk, i int, volume Volume) {
+	p, driver, spec := h.policy.Disk, out.Driver, &h.spec.Domain.Devices.Disks[i]
+	driver.Cache = h.cache(i, volume)
 	driver.IO = cmp.Or(string(spec.IO), p.IOPolicy)
 	// KubeVirt's default too: native asynchronous IO is faster on block devices, but on sparse files it blocks while blocks are allocated.
 	if driver.IO == "" && driver.Cache == "none" && volume.Block {
@@ -39,12 +41,14 @@ func (h *host) tune(out *libvirtxml.DomainDisk, spec v1.Disk, volume Volume, at 
 
 // cache bypasses the host's page cache wherever the file system supports O_DIRECT, as KubeVirt does: a write that the guest is told of is on the
 // disk, and memory is not used twice. A shareable disk has cache none always, because two hosts have two page caches.
-func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
+func (h *host) cache(i int, volume Volume) string {
+	disk := &h.spec.Domain.Devices.Disks[i]
 	shared, policy := isTrue(disk.Shareable), h.policy.Disk.CachePolicy
 	asked := cmp.Or(string(disk.Cache), policy)
 	switch {
 	case volume.NoDirectIO && (asked == "none" || asked == "directsync" || shared):
-		h.fail(field.Invalid(at.Child("cache"), disk.Cache, "the file system of volume '"+disk.Name+"' does not support O_DIRECT, which cache '"+
+		at := h.domain.Child("devices", "disks").Index(i).Child("cache")
+		h.fail(field.Invalid(at, disk.Cache, "the file system of volume '"+disk.Name+"' does not support O_DIRECT, which cache '"+
 			cmp.Or(asked, "none")+"' needs; use 'writethrough', or set neither cache nor hostProfile.disk.cachePolicy"))
 		return ""
 	case shared:
@@ -60,6 +64,9 @@ func (h *host) cache(disk v1.Disk, volume Volume, at *field.Path) string {
 // ioTune has the limits of hostProfile.diskLimits: of each disk, or of all disks of a group together. KubeVirt has none. libvirt: "iotune".
 func (h *host) ioTune() *libvirtxml.DomainDiskIOTune {
 	p := h.policy.DiskLimits
+	if *p == (v1alpha1.DiskLimits{}) {
+		return nil
+	}
 	out := libvirtxml.DomainDiskIOTune{
 		TotalBytesSec: bytes(p.TotalBytesPerSecond), ReadBytesSec: bytes(p.ReadBytesPerSecond), WriteBytesSec: bytes(p.WriteBytesPerSecond),
 		TotalIopsSec: wide(p.TotalIOPS), ReadIopsSec: wide(p.ReadIOPS), WriteIopsSec: wide(p.WriteIOPS),

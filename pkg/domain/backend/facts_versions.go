@@ -31,13 +31,14 @@ var features = []struct {
 	paths func(*host) []*field.Path
 }{
 	{"multiple IO threads for one disk", "10.0.0", "9.0.0", func(h *host) []*field.Path {
-		disks := func(d v1.Disk) bool { return d.Disk != nil && d.Disk.Bus == v1.DiskBusVirtio }
+		disks := func(d v1.Disk) bool { return onVirtio(&d) }
 		return when(h.plan.pool > 0 && slices.ContainsFunc(h.spec.Domain.Devices.Disks, disks), h.domain.Child("ioThreadsPolicy"))
 	}},
 	{DiscardGranularity, "10.0.0", "", func(h *host) (paths []*field.Path) {
 		for i, d := range h.spec.Domain.Devices.Disks {
-			custom := d.BlockSize != nil && d.BlockSize.Custom != nil && d.BlockSize.Custom.DiscardGranularity != nil
-			paths = append(paths, when(custom, h.domain.Child("devices", "disks").Index(i).Child("blockSize", "custom", "discardGranularity"))...)
+			if d.BlockSize != nil && d.BlockSize.Custom != nil && d.BlockSize.Custom.DiscardGranularity != nil {
+				paths = append(paths, h.domain.Child("devices", "disks").Index(i).Child("blockSize", "custom", "discardGranularity"))
+			}
 		}
 		return paths
 	}},

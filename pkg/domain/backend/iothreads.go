@@ -54,45 +54,44 @@ func (h *host) ioThreadsPolicy() *v1.IOThreadsPolicy {
 // threadPlan is the number of threads and their assignment to disks. libvirt numbers threads from 1.
 type threadPlan struct {
 	count uint
-	// byDisk has the thread of each disk, by its name. pool is the number of threads of a supplemental pool, which all virtio disks use.
-	byDisk map[string]uint
+	// byDisk has the thread of each disk of the spec, 0 for one without. pool is the number of threads of a supplemental pool, which all virtio disks use.
+	byDisk []uint
 	pool   uint
-	virtio map[string]bool
 }
 
-// forDisk returns the thread of a disk, or all threads of the pool; nil for a disk without one.
-func (p threadPlan) forDisk(disk string) (*uint, *libvirtxml.DomainDiskIOThreads) {
-	if !p.virtio[disk] {
-		return nil, nil
+// forDisk returns the thread of a disk by its index in the spec; nil for a disk without one.
+func (p threadPlan) forDisk(i int) *uint {
+	if i >= len(p.byDisk) || p.byDisk[i] == 0 {
+		return nil
 	}
-	if p.pool > 0 {
-		threads := &libvirtxml.DomainDiskIOThreads{}
-		for id := uint(1); id <= p.pool; id++ {
-			threads.IOThread = append(threads.IOThread, libvirtxml.DomainDiskIOThread{ID: id})
-		}
-		return nil, threads
-	}
-	if id, found := p.byDisk[disk]; found {
-		return &id, nil
-	}
-	return nil, nil
+	return &p.byDisk[i]
 }
+
+// threads returns all threads of the pool; nil without one.
+func (p threadPlan) threads() *libvirtxml.DomainDiskIOThreads {
+	if p.pool == 0 {
+		return nil
+	}
+	threads := &libvirtxml.DomainDiskIOThreads{}
+	for id := uint(1); id <= p.pool; id++ {
+		threads.IOThread = append(threads.IOThread, libvirtxml.DomainDiskIOThread{ID: id})
+	}
+	return threads
+}
+
+func onVirtio(disk *v1.Disk) bool { return disk.Disk != nil && disk.Disk.Bus == v1.DiskBusVirtio }
 
 // planThreads follows KubeVirt: shared threads come first and are assigned to disks in turn, dedicated ones follow. A supplemental pool replaces
 // both.
-func (h *host) planThreads() threadPlan {
-	plan := threadPlan{byDisk: map[string]uint{}, virtio: map[string]bool{}}
-	var shared, dedicated []string
-	for _, disk := range h.spec.Domain.Devices.Disks {
-		plan.virtio[disk.Name] = disk.Disk != nil && disk.Disk.Bus == v1.DiskBusVirtio
-		if disk.DedicatedIOThread != nil && *disk.DedicatedIOThread {
-			dedicated = append(dedicated, disk.Name)
-		} else {
-			shared = append(shared, disk.Name)
+func (h *host) planThreads() (plan threadPlan) {
+	disks, dedicated := h.spec.Domain.Devices.Disks, uint(0)
+	for i := range disks {
+		if isTrue(disks[i].DedicatedIOThread) {
+			dedicated++
 		}
 	}
 	policy := h.ioThreadsPolicy()
-	if policy == nil && len(dedicated) == 0 {
+	if policy == nil && dedicated == 0 {
 		return plan
 	}
 	if policy != nil && *policy == v1.IOThreadsPolicySupplementalPool {
@@ -102,17 +101,18 @@ func (h *host) planThreads() threadPlan {
 		plan.count = plan.pool
 		return plan
 	}
-	auto := h.autoThreads(uint(len(shared)), uint(len(dedicated)))
-	plan.count = auto + uint(len(dedicated))
-	next := uint(0)
-	for _, name := range shared {
-		if plan.virtio[name] && auto > 0 {
-			plan.byDisk[name] = next%auto + 1
+	auto := h.autoThreads(uint(len(disks))-dedicated, dedicated)
+	plan.count, plan.byDisk = auto+dedicated, make([]uint, len(disks))
+	next, own := uint(0), auto
+	for i := range disks {
+		switch {
+		case isTrue(disks[i].DedicatedIOThread):
+			own++
+			plan.byDisk[i] = own
+		case auto > 0 && onVirtio(&disks[i]):
+			plan.byDisk[i] = next%auto + 1
 			next++
 		}
-	}
-	for i, name := range dedicated {
-		plan.byDisk[name] = auto + uint(i) + 1
 	}
 	return plan
 }

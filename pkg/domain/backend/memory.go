@@ -40,10 +40,7 @@ func (h *host) memoryBacking() *libvirtxml.DomainMemoryBacking {
 	if isTrue(p.Discard) {
 		out.MemoryDiscard = &libvirtxml.DomainMemoryDiscard{}
 	}
-	if out == (libvirtxml.DomainMemoryBacking{}) {
-		return nil
-	}
-	return &out
+	return unlessEmpty(out)
 }
 
 func isTrue(flag *bool) bool { return flag != nil && *flag }
@@ -81,10 +78,7 @@ func (h *host) allocation() *libvirtxml.DomainMemoryAllocation {
 	if p.AllocationThreads != nil {
 		out.Threads = uint(*p.AllocationThreads)
 	}
-	if out == (libvirtxml.DomainMemoryAllocation{}) {
-		return nil
-	}
-	return &out
+	return unlessEmpty(out)
 }
 
 // memory adds dumpCore where hostProfile.lifecycle.coreDump is set: whether a core dump of QEMU contains the guest's memory.
@@ -109,10 +103,7 @@ func (h *host) memoryTune() *libvirtxml.DomainMemoryTune {
 		return &libvirtxml.DomainMemoryTuneLimit{Value: kibibytes(*q), Unit: "KiB"}
 	}
 	out := libvirtxml.DomainMemoryTune{HardLimit: limit(p.HardLimit), SoftLimit: limit(p.SoftLimit), SwapHardLimit: limit(p.SwapHardLimit)}
-	if out == (libvirtxml.DomainMemoryTune{}) {
-		return nil
-	}
-	return &out
+	return unlessEmpty(out)
 }
 
 // preferredPageKiB returns the first of hostProfile.memory.hugePageSizes, in KiB, that divides the guest's memory and of which the host has enough

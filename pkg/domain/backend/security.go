@@ -30,8 +30,10 @@ func (h *host) secLabels() []libvirtxml.DomainSecLabel {
 // checkCouplings refuses what the guest sees and the host or its profile cannot provide together. Each error names both sides. The frontend is
 // never altered to fit: the VMI runs on another host, its owner changes it, or the administrator changes the profile.
 func (h *host) checkCouplings() {
-	for _, nic := range h.Frontend.Devices.Interfaces {
-		h.nicKinds = append(h.nicKinds, h.Bindings.NICs[abi.Name("interface", nic.Alias)].Kind)
+	nics := h.Frontend.Devices.Interfaces
+	h.nicKinds = make([]string, len(nics))
+	for i := range nics {
+		h.nicKinds[i] = h.Bindings.NICs[abi.Name("interface", nics[i].Alias)].Kind
 	}
 	for _, c := range couplings {
 		for _, path := range c.violations(h) {
@@ -67,42 +69,42 @@ var couplings = []struct {
 		return when(len(h.Frontend.Devices.Filesystems) > 0 && h.policy.Memory.Backing == "anonymous", h.domain, "devices", "filesystems")
 	}, "virtiofs needs shared memory, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
+		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
 			return kind == "vhostuser" && h.policy.Memory.Backing == "anonymous"
 		})
 	}, "this host binds the interface to vhost-user, which needs shared memory, and hostProfile.memory.backing is 'Anonymous'; use 'Memfd' or 'File'"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
-			return kind == "vhostuser" && !virtio(&nic)
+		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
+			return kind == "vhostuser" && !virtio(nic)
 		})
 	}, "this host binds the interface to vhost-user, which supports model 'virtio' only"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
-			return isTrue(h.policy.Net.VHost) && virtio(&nic) && !hasKernelDevice(kind)
+		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
+			return isTrue(h.policy.Net.VHost) && virtio(nic) && !hasKernelDevice(kind)
 		})
 	}, "hostProfile.net.vhost 'true' needs a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		limited := h.policy.Net.Inbound != nil || h.policy.Net.Outbound != nil
-		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool { return limited && !hasKernelDevice(kind) })
+		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool { return limited && !hasKernelDevice(kind) })
 	}, "hostProfile.net.inbound and outbound need a tap, bridge or macvtap, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
 		filters := h.policy.Net.FilterRef != ""
-		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
+		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool {
 			return filters && (!hasKernelDevice(kind) || kind == "direct")
 		})
 	}, "hostProfile.net.filterRef needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
+		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool {
 			return h.policy.Security.NWFilter == "spoofing" && (kind == "direct" || kind == "vhostuser")
 		})
 	}, "hostProfile.security.nwFilter 'AntiSpoofing' needs a tap or bridge, which this host does not bind the interface to"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(nic libvirtxml.DomainInterface, kind string) bool {
-			return isTrue(h.policy.Net.TrustRx) && (kind != "direct" || !virtio(&nic))
+		return h.nics(func(nic *libvirtxml.DomainInterface, kind string) bool {
+			return isTrue(h.policy.Net.TrustRx) && (kind != "direct" || !virtio(nic))
 		})
 	}, "hostProfile.net.trustRx 'true' needs an interface of model 'virtio' that is bound to a macvtap"},
 	{func(h *host) []*field.Path {
-		return h.nics(func(_ libvirtxml.DomainInterface, kind string) bool {
+		return h.nics(func(_ *libvirtxml.DomainInterface, kind string) bool {
 			return kind != "bridge" && (isTrue(h.policy.Net.Isolated) || h.policy.Net.CoalesceFrames != nil && !hasKernelDevice(kind))
 		})
 	}, "hostProfile.net.isolated needs a bridge, and hostProfile.net.coalesceFrames a tap, bridge or macvtap, which this host does not bind the interface to"},
@@ -155,8 +157,9 @@ func hasKernelDevice(kind string) bool {
 func (h *host) mirrored() bool { return vm.MirrorsNUMA(h.spec.Domain.CPU) }
 
 // nics returns the paths of the interfaces that meet a condition.
-func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {
-	for i, nic := range h.Frontend.Devices.Interfaces {
+func (h *host) nics(is func(nic *libvirtxml.DomainInterface, kind string) bool) (paths []*field.Path) {
+	for i := range h.Frontend.Devices.Interfaces {
+		nic := &h.Frontend.Devices.Interfaces[i]
 		if kind := h.nicKinds[i]; kind != "" && is(nic, kind) {
 			paths = append(paths, h.nicPath(abi.Name("interface", nic.Alias)))
 		}
@@ -166,7 +169,11 @@ func (h *host) nics(is func(nic libvirtxml.DomainInterface, kind string) bool) (
 
 // nativeIOConflicts returns the disks with io native and a cache that uses the page cache: QEMU requires O_DIRECT for aio=native.
 func (h *host) nativeIOConflicts() (paths []*field.Path) {
-	for i, disk := range h.spec.Domain.Devices.Disks {
+	for i := range h.spec.Domain.Devices.Disks {
+		disk := &h.spec.Domain.Devices.Disks[i]
+		if cmp.Or(string(disk.IO), h.policy.Disk.IOPolicy) != "native" {
+			continue
+		}
 		cache := cmp.Or(string(disk.Cache), h.policy.Disk.CachePolicy, "none")
 		if isTrue(disk.Shareable) {
 			cache = "none"
@@ -174,7 +181,7 @@ func (h *host) nativeIOConflicts() (paths []*field.Path) {
 		if volume, bound := h.Bindings.Volumes[disk.Name]; bound && disk.Cache == "" && volume.NoDirectIO && cache == "none" {
 			cache = "writethrough"
 		}
-		if io := cmp.Or(string(disk.IO), h.policy.Disk.IOPolicy); io == "native" && cache != "none" && cache != "directsync" {
+		if cache != "none" && cache != "directsync" {
 			paths = append(paths, h.domain.Child("devices", "disks").Index(i).Child("io"))
 		}
 	}

@@ -23,7 +23,7 @@ func (g *guest) watchdogs() []libvirtxml.DomainWatchdog {
 	}
 	path := g.devPath.Child("watchdog")
 	g.checkName(w.Name, path)
-	g.pin("watchdog."+w.Name, path, "")
+	g.pin("watchdog", w.Name, pin{path: path})
 	var model string
 	var action v1.WatchdogAction
 	switch {
@@ -156,7 +156,7 @@ func (g *guest) panics() []libvirtxml.DomainPanic {
 			model = g.arch.panics[0] // libvirt's default for the architecture
 		}
 		name := "panic-" + model
-		g.pin("panic."+name, path, "")
+		g.pin("panic", name, pin{path: path})
 		switch {
 		case slices.ContainsFunc(out, func(p libvirtxml.DomainPanic) bool { return p.Model == model }):
 			g.fail(field.Duplicate(path.Child("model"), model))
@@ -174,7 +174,7 @@ func (g *guest) sounds() []libvirtxml.DomainSound {
 	}
 	path := g.devPath.Child("sound")
 	g.checkName(s.Name, path)
-	g.pin("sound."+s.Name, path, "")
+	g.pin("sound", s.Name, pin{path: path})
 	model := s.Model
 	if model == "" {
 		model = "ich9" // the API's default
@@ -196,7 +196,7 @@ func (g *guest) redirdevs() []libvirtxml.DomainRedirDev {
 	}
 	var out []libvirtxml.DomainRedirDev
 	for i := range v1.UsbClientPassthroughMaxNumberOf {
-		out = append(out, libvirtxml.DomainRedirDev{Source: unbound(), Bus: "usb", Alias: abi.Alias("usbredir-" + strconv.Itoa(i))})
+		out = append(out, libvirtxml.DomainRedirDev{Source: unbound, Bus: "usb", Alias: abi.Alias("usbredir-" + strconv.Itoa(i))})
 	}
 	return out
 }

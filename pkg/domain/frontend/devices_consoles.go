@@ -19,10 +19,8 @@ const (
 	downwardMetricsAlias = "downward-metrics"
 )
 
-// unbound stands for a socket until the backend has one: libvirtxml reads a pty where a character device has no source.
-func unbound() *libvirtxml.DomainChardevSource {
-	return &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
-}
+// unbound stands for every socket until the backend has one: libvirtxml reads a pty where a character device has no source. Nothing may write to it.
+var unbound = &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
 
 // serials has the serial port of the architecture, which 'virtctl console' opens.
 func (g *guest) serials() []libvirtxml.DomainSerial {
@@ -31,7 +29,7 @@ func (g *guest) serials() []libvirtxml.DomainSerial {
 	}
 	target, zero := g.arch.serial, uint(0)
 	target.Port = &zero
-	return []libvirtxml.DomainSerial{{Source: unbound(), Target: &target, Alias: abi.Alias("serial0")}}
+	return []libvirtxml.DomainSerial{{Source: unbound, Target: &target, Alias: abi.Alias("serial0")}}
 }
 
 // consoles repeats the first serial port, because libvirt lists it a second time as the console.
@@ -40,7 +38,7 @@ func (g *guest) consoles() []libvirtxml.DomainConsole {
 		return nil
 	}
 	zero := uint(0)
-	return []libvirtxml.DomainConsole{{Source: unbound(), Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &zero}}}
+	return []libvirtxml.DomainConsole{{Source: unbound, Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &zero}}}
 }
 
 // channels always has the port of the guest agent, as in KubeVirt; the port of downwardMetrics exists where the spec asks for it.
@@ -54,7 +52,7 @@ func (g *guest) channels() []libvirtxml.DomainChannel {
 
 func channel(port, alias string) libvirtxml.DomainChannel {
 	return libvirtxml.DomainChannel{
-		Source: unbound(),
+		Source: unbound,
 		Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: port}},
 		Alias:  abi.Alias(alias),
 	}
@@ -139,7 +137,7 @@ func (g *guest) inputs() []libvirtxml.DomainInput {
 
 func (g *guest) input(in *v1.Input, path *field.Path) libvirtxml.DomainInput {
 	g.checkName(in.Name, path)
-	g.pin("input."+in.Name, path, "")
+	g.pin("input", in.Name, pin{path: path})
 	switch in.Type {
 	case v1.InputTypeTablet, v1.InputTypeKeyboard:
 	case "":

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -25,10 +24,13 @@ func (g *guest) disks() []libvirtxml.DomainDisk {
 	return out
 }
 
+// unboundVolume stands for the source of every disk until the backend binds the volume. Nothing may write to it.
+var unboundVolume = &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{}}
+
 func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	out := libvirtxml.DomainDisk{
 		Alias:   abi.Alias(d.Name),
-		Source:  &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{}}, // until the backend binds the volume
+		Source:  unboundVolume,
 		BlockIO: g.blockSize(d, path),
 		Boot:    boot(d.BootOrder),
 		Target:  &libvirtxml.DomainDiskTarget{},
@@ -36,9 +38,9 @@ func (g *guest) disk(d *v1.Disk, path *field.Path) libvirtxml.DomainDisk {
 	g.checkName(d.Name, path)
 	g.source(d, path)
 	bus, address := g.target(&out, d, path)
-	g.pin(record.Key("disk", d.Name), path, "")
+	g.pin("disk", d.Name, pin{path: path})
 	if address.Address != "" {
-		g.pin(record.Key("disk", d.Name), address.Path, address.Address)
+		g.pin("disk", d.Name, pin{address.Path, address.Address})
 		if bus != v1.DiskBusVirtio {
 			g.fail(field.Forbidden(address.Path, "only disks on bus 'virtio' are PCI devices"))
 		}
@@ -133,10 +135,7 @@ func (g *guest) diskDriver(name string) *libvirtxml.DomainDiskDriver {
 		queues := g.cpus()
 		out.Queues = &queues
 	}
-	if out == (libvirtxml.DomainDiskDriver{}) {
-		return nil
-	}
-	return &out
+	return unlessEmpty(out)
 }
 
 // blockSize returns nil where neither blockSize.custom nor blockSize.matchVolume is on: QEMU's default is 512 bytes.
@@ -199,7 +198,7 @@ func (g *guest) filesystems() []libvirtxml.DomainFilesystem {
 		if f.Virtiofs == nil {
 			g.fail(field.Required(path.Child("virtiofs"), ""))
 		}
-		g.pin("filesystem."+f.Name, path, "")
+		g.pin("filesystem", f.Name, pin{path: path})
 		out = append(out, libvirtxml.DomainFilesystem{
 			AccessMode: "passthrough",
 			Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{}},

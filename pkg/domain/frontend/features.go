@@ -96,10 +96,7 @@ func (g *guest) kvm(f *v1.Features) *libvirtxml.DomainFeatureKVM {
 	if c := g.spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement && g.spec.Architecture == "amd64" {
 		out.HintDedicated = &libvirtxml.DomainFeatureState{State: "on"}
 	}
-	if out == (libvirtxml.DomainFeatureKVM{}) {
-		return nil
-	}
-	return &out
+	return unlessEmpty(out)
 }
 
 func (g *guest) hyperv(f *v1.Features, path *field.Path) *libvirtxml.DomainFeatureHyperV {

@@ -116,13 +116,16 @@ type guest struct {
 	Input
 	spec    *v1.VirtualMachineInstanceSpec
 	dev     *v1.Devices
-	arch    profile
+	arch    *profile
 	path    *field.Path // spec.domain
 	devPath *field.Path // spec.domain.devices
 	errs    field.ErrorList
-	pins    map[string]pin // by record key
+	pins    map[deviceName]pin
 	volumes map[string]*v1.Volume
 }
+
+// deviceName is kind and name of a device as in abi.Device, and in the key of records. A joined key would be made for each device that is looked up.
+type deviceName struct{ kind, name string }
 
 // pin is what the spec has about a device: its field, and pciAddress where it is set.
 type pin struct {
@@ -143,7 +146,8 @@ func newGuest(in Input) (*guest, *field.Error) {
 	domain := field.NewPath("spec", "domain")
 	g := &guest{
 		Input: in, spec: spec, dev: &spec.Domain.Devices, arch: arch,
-		path: domain, devPath: domain.Child("devices"), pins: map[string]pin{}, volumes: map[string]*v1.Volume{},
+		path: domain, devPath: domain.Child("devices"), volumes: make(map[string]*v1.Volume, len(spec.Volumes)),
+		pins: make(map[deviceName]pin, len(spec.Domain.Devices.Disks)+len(spec.Domain.Devices.Interfaces)),
 	}
 	for i := range spec.Volumes {
 		g.volumes[spec.Volumes[i].Name] = &spec.Volumes[i]
@@ -153,7 +157,7 @@ func newGuest(in Input) (*guest, *field.Error) {
 
 func (g *guest) fail(err *field.Error) { g.errs = append(g.errs, err) }
 
-func (g *guest) pin(key string, path *field.Path, address string) { g.pins[key] = pin{path, address} }
+func (g *guest) pin(kind, name string, pin pin) { g.pins[deviceName{kind, name}] = pin }
 
 // attached is the API's rule for the autoattach fields: absent means true.
 func attached(flag *bool) bool { return flag == nil || *flag }
@@ -172,4 +176,13 @@ func yesNo(yes bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// unlessEmpty returns nil for an empty part. It copies the part, because a variable whose address is returned costs an allocation in any case.
+func unlessEmpty[T comparable](part T) *T {
+	if part == *new(T) {
+		return nil
+	}
+	out := part
+	return &out
 }

@@ -26,7 +26,7 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 		h.ROM = g.rom(n)
 		h.ACPI = g.acpiIndex(n, path)
 		if n.PciAddress != "" {
-			g.pin("hostdev."+n.Name, path.Child("pciAddress"), n.PciAddress)
+			g.pin("hostdev", n.Name, pin{path.Child("pciAddress"), n.PciAddress})
 		}
 		out = append(out, h)
 	}
@@ -41,7 +41,7 @@ func (g *guest) hostdevs() []libvirtxml.DomainHostdev {
 
 func (g *guest) hostdev(name string, path *field.Path) libvirtxml.DomainHostdev {
 	g.checkName(name, path)
-	g.pin("hostdev."+name, path, "")
+	g.pin("hostdev", name, pin{path: path})
 	out := libvirtxml.DomainHostdev{Alias: abi.Alias(name), Managed: "no"} // the device plugin or launcher detaches it from its driver
 	switch kind := g.Facts.HostDevices[name]; kind {
 	case "", "pci":

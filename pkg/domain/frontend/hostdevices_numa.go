@@ -40,7 +40,7 @@ func (g *guest) nodesWithDevices() map[int]int {
 // numaNodeFor returns the NUMA node of the guest that a new or recorded host device belongs to. It is nil for a device that belongs to none.
 // A device whose node the VMI does not mirror is an error.
 func (p *placement) numaNodeFor(d *abi.Device) *uint {
-	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByNUMANode || !p.mirroring() || p.pins[d.Key()].address != "" {
+	if d.Kind != "hostdev" || onUSB(d) || !p.Defaults.HostDevicesByNUMANode || !p.mirroring() || p.pinOf(d).address != "" {
 		return nil
 	}
 	node := p.guestNodeOf(d)

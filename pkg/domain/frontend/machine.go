@@ -61,7 +61,7 @@ const (
 
 var pciNICs = []string{"e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "virtio"}
 
-var profiles = map[string]profile{
+var profiles = map[string]*profile{
 	"amd64": {
 		libvirt: "x86_64", alias: "q35", family: "pc-q35-",
 		diskBuses: []string{"sata", "scsi", "usb", "virtio"},

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -20,10 +19,9 @@ const maxQueues = 256
 // maxACPIIndex is QEMU's limit: it uses indices above for slots of its own.
 const maxACPIIndex = 16*1024 - 1
 
-// null stands for a connection until the backend makes one: libvirtxml cannot leave out the type of an interface.
-func null() *libvirtxml.DomainInterfaceSource {
-	return &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
-}
+// unconnected stands for the connection of every interface until the backend makes one: libvirtxml cannot leave out the type of an interface.
+// Nothing may write to it.
+var unconnected = &libvirtxml.DomainInterfaceSource{Null: &libvirtxml.DomainInterfaceSourceNull{}}
 
 func (g *guest) interfaces() []libvirtxml.DomainInterface {
 	out := make([]libvirtxml.DomainInterface, 0, len(g.dev.Interfaces))
@@ -41,9 +39,9 @@ func (g *guest) interfaces() []libvirtxml.DomainInterface {
 func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterface {
 	g.checkName(n.Name, path)
 	g.binding(n, path)
-	g.pin(record.Key("interface", n.Name), path, "")
+	g.pin("interface", n.Name, pin{path: path})
 	if n.PciAddress != "" {
-		g.pin(record.Key("interface", n.Name), path.Child("pciAddress"), n.PciAddress)
+		g.pin("interface", n.Name, pin{path.Child("pciAddress"), n.PciAddress})
 	}
 	model := n.Model
 	if model == "" {
@@ -51,7 +49,7 @@ func (g *guest) nic(n *v1.Interface, path *field.Path) libvirtxml.DomainInterfac
 	}
 	g.supported(path, model, g.arch.nicModels, "model")
 	out := libvirtxml.DomainInterface{
-		Source: null(),
+		Source: unconnected,
 		MAC:    g.mac(n, path),
 		Boot:   boot(n.BootOrder),
 		ROM:    g.rom(n),
@@ -123,8 +121,5 @@ func (g *guest) nicDriver() *libvirtxml.DomainInterfaceDriver {
 	if queues := min(g.cpus(), maxQueues); queues > 1 && set(g.dev.NetworkInterfaceMultiQueue) {
 		out.Queues = queues // libvirt does not store 1, the default
 	}
-	if out == (libvirtxml.DomainInterfaceDriver{}) {
-		return nil
-	}
-	return &out
+	return unlessEmpty(out)
 }

@@ -1,7 +1,6 @@
 package frontend
 
 import (
-	"iter"
 	"strconv"
 
 	"github.com/kilnvm/kiln/pkg/address"
@@ -78,10 +77,16 @@ func (p *placement) qualifyAliases() {
 
 // pathOf returns the path of a device in the spec, or spec.domain.devices for a device without a field.
 func (p *placement) pathOf(d *abi.Device) *field.Path {
-	if pin, ok := p.pins[d.Key()]; ok && pin.path != nil {
-		return pin.path
+	return p.pinOf(d).path
+}
+
+// pinOf returns what the spec has about a device; path is spec.domain.devices for a device without a field.
+func (p *placement) pinOf(d *abi.Device) pin {
+	pin := p.pins[deviceName{d.Kind, d.Name}]
+	if pin.path == nil {
+		pin.path = p.devPath
 	}
-	return p.devPath
+	return pin
 }
 
 // recorded returns the address of the record, and the zero address at the first boot and for a new device.
@@ -101,29 +106,28 @@ func targetPrefix(bus string) string {
 	return "sd"
 }
 
-// numbered numbers the devices that match: by the record, else with the lowest free number. number reads the number of a recorded address.
-func (p *placement) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) iter.Seq2[*abi.Device, uint] {
-	var matching []*abi.Device
-	var keys []string
-	frozen := map[string]uint{}
+// numbered returns the devices that match, and a number for each: the recorded one, else the lowest free one. number reads that of a recorded
+// address.
+func (p *placement) numbered(match func(*abi.Device) bool, number func(record.Address) (uint, bool)) (matching []*abi.Device, numbers []uint) {
+	var recorded []uint
 	for i := range p.devices {
 		d := &p.devices[i]
 		if !match(d) {
 			continue
 		}
-		matching, keys = append(matching, d), append(keys, d.Key())
-		if n, ok := number(p.recorded(d.Key())); ok {
-			frozen[d.Key()] = n
+		if matching == nil {
+			matching, recorded = make([]*abi.Device, 0, len(p.devices)-i), make([]uint, 0, len(p.devices)-i)
 		}
-	}
-	places := address.Numbers(keys, frozen, 0)
-	return func(yield func(*abi.Device, uint) bool) {
-		for _, d := range matching {
-			if !yield(d, places[d.Key()]) {
-				return
-			}
+		n, ok := uint(0), false
+		if p.Frozen != nil {
+			n, ok = number(p.recorded(d.Key()))
 		}
+		if !ok {
+			n = address.Unrecorded
+		}
+		matching, recorded = append(matching, d), append(recorded, n)
 	}
+	return matching, address.Numbers(recorded, 0)
 }
 
 // targetNames gives disks their target names. A disk that is added takes a free name and moves no other disk.
@@ -134,8 +138,9 @@ func (p *placement) targetNames() {
 			target, err := address.ParseTarget(a.Target)
 			return target.Number, err == nil && target.Prefix == prefix
 		}
-		for d, n := range p.numbered(match, number) {
-			d.Disk.Target.Dev = address.Target{Prefix: prefix, Number: n}.String()
+		disks, numbers := p.numbered(match, number)
+		for i, d := range disks {
+			d.Disk.Target.Dev = address.Target{Prefix: prefix, Number: numbers[i]}.String()
 		}
 	}
 }
@@ -155,8 +160,9 @@ func (p *placement) units(bus string, size uint) uint {
 		return n, err == nil && ok
 	}
 	controllers := uint(0)
-	for d, n := range p.numbered(match, number) {
-		at := address.DriveAt(n, size)
+	disks, numbers := p.numbered(match, number)
+	for i, d := range disks {
+		at := address.DriveAt(numbers[i], size)
 		*d.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &at.Controller, Bus: &at.Bus, Target: &at.Target, Unit: &at.Unit}}
 		controllers = max(controllers, at.Controller+1)
 	}
@@ -173,8 +179,9 @@ func (p *placement) usbAddresses() {
 		at, err := address.ParseUSB(a.USB)
 		return at.Number(), err == nil
 	}
-	for d, n := range p.numbered(onUSB, number) {
-		at := address.USBAt(n)
+	devices, numbers := p.numbered(onUSB, number)
+	for i, d := range devices {
+		at := address.USBAt(numbers[i])
 		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &at.Bus, Port: strconv.FormatUint(uint64(at.Port), 10)}}
 		p.usbBuses = max(p.usbBuses, at.Bus+1)
 	}
@@ -190,8 +197,9 @@ func (p *placement) channelPorts() {
 		at, err := address.ParseSerial(a.Serial)
 		return at.Number(), err == nil
 	}
-	for d, n := range p.numbered(match, number) {
-		at := address.SerialAt(n)
+	channels, numbers := p.numbered(match, number)
+	for i, d := range channels {
+		at := address.SerialAt(numbers[i])
 		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &at.Controller, Bus: &at.Bus, Port: &at.Port}}
 		p.serials = max(p.serials, at.Controller+1)
 	}

@@ -12,8 +12,7 @@ import (
 // not channel devices, and those with pciAddress, are zPCI functions.
 func (p *placement) ccwAddresses() {
 	const virtual = 0xfe
-	var keys []string
-	frozen := map[string]uint{}
+	var recorded []uint
 	var devices, functions []*abi.Device
 	for i := range p.devices {
 		d := &p.devices[i]
@@ -25,14 +24,15 @@ func (p *placement) ccwAddresses() {
 			functions = append(functions, d)
 			continue
 		}
-		devices, keys = append(devices, d), append(keys, d.Key())
+		number := address.Unrecorded
 		if at, err := address.ParseCCW(p.recorded(d.Key()).CCW); err == nil {
-			frozen[d.Key()] = at.Device
+			number = at.Device
 		}
+		devices, recorded = append(devices, d), append(recorded, number)
 	}
-	numbers := address.Numbers(keys, frozen, 0)
-	for _, d := range devices {
-		cssid, ssid, number := uint(virtual), uint(0), numbers[d.Key()]
+	numbers := address.Numbers(recorded, 0)
+	for i, d := range devices {
+		cssid, ssid, number := uint(virtual), uint(0), numbers[i]
 		*d.Address = &libvirtxml.DomainAddress{CCW: &libvirtxml.DomainAddressCCW{CSSID: &cssid, SSID: &ssid, DevNo: &number}}
 	}
 	p.zpciAddresses(functions)
@@ -41,7 +41,7 @@ func (p *placement) ccwAddresses() {
 // onPCI reports whether a device is a zPCI function: one with pciAddress, a PCI host device, or an interface whose model is not virtio.
 func (p *placement) onPCI(d *abi.Device) bool {
 	switch {
-	case p.pins[d.Key()].address != "":
+	case p.pinOf(d).address != "":
 		return true
 	case d.Hostdev != nil:
 		return d.Model != "vfio-ccw"
@@ -55,15 +55,18 @@ func (p *placement) zpciAddresses(functions []*abi.Device) {
 	topology := address.PCIe{Reserved: address.Reserved[p.spec.Architecture], Frozen: map[string]string{}}
 	requests := make([]address.Device, len(functions))
 	for i, d := range functions {
-		requests[i] = address.Device{Key: d.Key(), Path: p.pathOf(d), Pin: p.pins[d.Key()].address}
+		pin := p.pinOf(d)
+		requests[i] = address.Device{Key: d.Key(), Path: pin.path, Pin: pin.address}
 		topology.Frozen[d.Key()] = p.recorded(d.Key()).PCI
 	}
 	plan, errs := topology.PlaceZPCI(requests)
-	p.errs = append(p.errs, errs...)
-	for _, d := range functions {
-		if at, ok := plan.Devices[d.Key()]; ok {
-			*d.Address = libvirtPCI(at, false)
-			(*d.Address).PCI.ZPCI = &libvirtxml.DomainAddressZPCI{UID: &at.Slot, FID: &at.Slot}
-		}
+	if len(errs) > 0 {
+		p.errs = append(p.errs, errs...)
+		return
+	}
+	for i, d := range functions {
+		at := plan.Devices[i]
+		*d.Address = libvirtPCI(at, false)
+		(*d.Address).PCI.ZPCI = &libvirtxml.DomainAddressZPCI{UID: &at.Slot, FID: &at.Slot}
 	}
 }

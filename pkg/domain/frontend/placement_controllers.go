@@ -14,6 +14,7 @@ import (
 
 // controllers adds those that the machine has or the devices need. They depend on the number of devices only, never on which ones exist.
 func (p *placement) controllers() {
+	p.dom.Devices.Controllers = make([]libvirtxml.DomainController, 0, p.usbBuses+p.scsi+p.serials+p.sata+3)
 	if p.arch.usb == usbNever || p.usbBuses == 0 {
 		p.controller("usb", 0, "none")
 	}
@@ -82,7 +83,8 @@ var conventional = map[string]bool{
 
 // pciRequest returns what a device needs of the PCI topology. It reports false for a device that is not on PCI.
 func (p *placement) pciRequest(d *abi.Device) (address.Device, bool) {
-	out := address.Device{Key: d.Key(), Path: p.pathOf(d), Pin: p.pins[d.Key()].address}
+	pin := p.pinOf(d)
+	out := address.Device{Key: d.Key(), Path: pin.path, Pin: pin.address}
 	switch {
 	case conventional[d.Model] || p.flat():
 		out.Where = address.OnRootBus
@@ -139,7 +141,11 @@ func (p *placement) controllerPlace(out address.Device, d *abi.Device) (address.
 // pinned device never moves.
 func (p *placement) pciAddresses() {
 	topology := p.recordedTopology()
-	requests, requesters := make([]address.Device, 0, len(p.devices)), make([]*abi.Device, 0, len(p.devices))
+	var few [24]address.Device // on the stack, enough for most guests
+	requests, requesters := few[:0], make([]*abi.Device, 0, len(p.devices))
+	if len(p.devices) > len(few) {
+		requests = make([]address.Device, 0, len(p.devices))
+	}
 	if topology.Flat {
 		slices.SortStableFunc(p.devices, autoPlacedLast)
 	}
@@ -154,13 +160,9 @@ func (p *placement) pciAddresses() {
 	plan, errs := topology.Place(requests)
 	p.errs = append(p.errs, errs...)
 	behind := make([]*abi.Device, len(plan.Ports))
-	for i, d := range requests {
-		at, ok := plan.Devices[d.Key]
-		if !ok {
+	for i, at := range plan.Devices {
+		if !plan.Placed[i] || requesters[i] == nil { // nil is the slot that reserveUSBSlot keeps free
 			continue
-		}
-		if requesters[i] == nil {
-			continue // the slot that reserveUSBSlot keeps free
 		}
 		*requesters[i].Address = libvirtPCI(at, plan.Multifunction[at])
 		if at.Bus > 0 {
@@ -191,28 +193,28 @@ func (p *placement) writePorts(plan address.Plan, behind []*abi.Device) {
 			c.Address = libvirtPCI(at, false)
 			continue
 		}
-		port := rootPort(index, at.Slot<<3|at.Function)
+		port := rootPort(index, at, plan.Multifunction[at])
 		if plan.Occupied[i] && !p.unpluggable(behind[i]) {
 			port.PCI.Target.Hotplug = "off"
 		}
-		port.Address = libvirtPCI(at, plan.Multifunction[at])
 		p.dom.Devices.Controllers = append(p.dom.Devices.Controllers, port)
 	}
 }
 
 // rootPort makes one allocation for everything that libvirtxml has pointers to: a VMI has a dozen ports and more.
-func rootPort(index, port uint) libvirtxml.DomainController {
+func rootPort(index uint, at address.PCI, multifunction bool) libvirtxml.DomainController {
 	const model = "pcie-root-port"
 	out := &struct {
 		pci                  libvirtxml.DomainControllerPCI
 		model                libvirtxml.DomainControllerPCIModel
 		target               libvirtxml.DomainControllerPCITarget
 		index, chassis, port uint
-	}{index: index, chassis: index, port: port}
+		place                place
+	}{index: index, chassis: index, port: at.Slot<<3 | at.Function}
 	out.model.Name = model
 	out.target = libvirtxml.DomainControllerPCITarget{Chassis: &out.chassis, Port: &out.port}
 	out.pci = libvirtxml.DomainControllerPCI{Model: &out.model, Target: &out.target}
-	return libvirtxml.DomainController{Type: "pci", Index: &out.index, Model: model, PCI: &out.pci}
+	return libvirtxml.DomainController{Type: "pci", Index: &out.index, Model: model, PCI: &out.pci, Address: out.place.set(at, multifunction)}
 }
 
 // unpluggable reports whether a device may be unplugged: interfaces, host devices, and disks whose volume has hotpluggable. nil is a bridge.
@@ -224,18 +226,24 @@ func (p *placement) unpluggable(d *abi.Device) bool {
 	return v != nil && ((v.DataVolume != nil && v.DataVolume.Hotpluggable) || (v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable))
 }
 
+// place is a PCI address with everything that libvirtxml has pointers to. One allocation, as in rootPort: each device has an address.
+type place struct {
+	address libvirtxml.DomainAddress
+	pci     libvirtxml.DomainAddressPCI
+	domain  uint
+	at      address.PCI
+}
+
 func libvirtPCI(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
-	// One allocation, as in rootPort: each device and port has an address.
-	out := &struct {
-		address libvirtxml.DomainAddress
-		pci     libvirtxml.DomainAddressPCI
-		domain  uint
-		at      address.PCI
-	}{at: at}
-	out.pci = libvirtxml.DomainAddressPCI{Domain: &out.domain, Bus: &out.at.Bus, Slot: &out.at.Slot, Function: &out.at.Function}
+	return new(place).set(at, multifunction)
+}
+
+func (p *place) set(at address.PCI, multifunction bool) *libvirtxml.DomainAddress {
+	p.at = at
+	p.pci = libvirtxml.DomainAddressPCI{Domain: &p.domain, Bus: &p.at.Bus, Slot: &p.at.Slot, Function: &p.at.Function}
 	if multifunction {
-		out.pci.MultiFunction = "on"
+		p.pci.MultiFunction = "on"
 	}
-	out.address.PCI = &out.pci
-	return &out.address
+	p.address.PCI = &p.pci
+	return &p.address
 }
