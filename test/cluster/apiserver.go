@@ -109,3 +109,6 @@ func (c *Cluster) APIServerMetrics() string { return "http://" + c.apiServer.met
 
 // APIServerPID is its process ID.
 func (c *Cluster) APIServerPID() int { return c.apiServer.process.cmd.Process.Pid }
+
+// KillAPIServer kills it, as a node does that loses its power.
+func (c *Cluster) KillAPIServer() error { return c.apiServer.process.kill() }

@@ -101,8 +101,8 @@ func (c *Cluster) RollController(ctx context.Context, program string) error {
 	return nil
 }
 
-// errNoLeader says that no controller holds the Lease at the moment.
-var errNoLeader = errors.New("no controller holds the Lease")
+// ErrNoLeader says that no controller holds the Lease at the moment: the last one has ended, and the next one waits.
+var ErrNoLeader = errors.New("no controller holds the Lease")
 
 // leader finds the controller that was the last to log that it holds the Lease.
 func (c *Cluster) leader() (*control, error) {
@@ -119,7 +119,7 @@ func (c *Cluster) leader() (*control, error) {
 			}
 		}
 	}
-	return nil, errNoLeader
+	return nil, ErrNoLeader
 }
 
 // KillLeader kills the controller that works, and starts it again after a second.
