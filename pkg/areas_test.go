@@ -37,6 +37,7 @@ var subjects = map[string]string{
 	"pkg/profile/extend":           "what profiles extend",
 	"pkg/profile/merge":            "which of several profiles decides a field, and where two disagree",
 	"pkg/profile/fill":             "what is put into a VMI",
+	"pkg/snapshot/check":           "what users write of snapshots, restores and clones",
 	"pkg/snapshot/needs":           "what a VM refers to",
 	"pkg/snapshot/judge":           "whether all of that is there, and what is left out (design)",
 	"pkg/snapshot/restore":         "the VM and its hardware after a restore",

@@ -19,6 +19,8 @@ const (
 	Present
 	// Denied means that the account that asks for the restore may not use it. Whether it exists is not said.
 	Denied
+	// Shared means that another VM has it: two guests would write to one disk.
+	Shared
 	// Forbidden means that the configuration of the cluster does not permit the resource.
 	Forbidden
 )
@@ -45,7 +47,7 @@ func Causes(all []Need, known Facts) (causes []Cause) {
 // Error returns the cause with its path and what to do about it.
 func (c Cause) Error() *field.Error {
 	err := &field.Error{Type: field.ErrorTypeNotFound, Field: c.Path.String(), BadValue: c.name(), Detail: c.remedy()}
-	if c.Fact == Denied || c.Fact == Forbidden {
+	if c.Fact == Denied || c.Fact == Forbidden || c.Fact == Shared {
 		err.Type, err.BadValue = field.ErrorTypeForbidden, ""
 		err.Detail = fmt.Sprintf("%s '%s' %s", c.Kind, c.name(), c.remedy())
 	}
@@ -66,6 +68,8 @@ func (c Cause) remedy() string {
 	switch {
 	case c.Fact == Denied:
 		remedy = "may not be used by the account that created the restore: ask its owner for the right to get it"
+	case c.Fact == Shared:
+		remedy = "is that of the VM of the snapshot, which does not include its content: two VMs would write to one disk; name another claim in spec.patches"
 	case c.Fact == Forbidden:
 		remedy = "is not permitted by the configuration of the cluster: ask its administrator"
 	case c.Kind == Revision:

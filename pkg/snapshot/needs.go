@@ -19,13 +19,14 @@ const (
 	Resource              Kind = "resource"
 	ResourceClaim         Kind = "ResourceClaim"
 	ResourceClaimTemplate Kind = "ResourceClaimTemplate"
+	DeviceClass           Kind = "DeviceClass"
 	Secret                Kind = "Secret"
 	ConfigMap             Kind = "ConfigMap"
 	ServiceAccount        Kind = "ServiceAccount"
 	Revision              Kind = "ControllerRevision"
 )
 
-// Object is one of them. A resource has no namespace.
+// Object is one of them. Resources and DeviceClasses have no namespace. A DeviceClass is needed by a claim: whoever reads that adds the need.
 type Object struct {
 	Kind            Kind
 	Namespace, Name string
