@@ -41,6 +41,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("what a FrontendProfile must not hold is refused", func(t *testing.T) { frontendProfiles(t, p) })
 	t.Run("guests have no owner of a user's choice", func(t *testing.T) { newOwners(t, p) })
 	t.Run("the hardware of guests has few writers", func(t *testing.T) { hardwareWriters(t, p) })
+	t.Run("contents of snapshots have few writers", func(t *testing.T) { contentWriters(t, p) })
 	t.Run("the pods of guests have one writer each", func(t *testing.T) { guestPodWriters(t, p) })
 	t.Run("the devices of a node write their own", func(t *testing.T) { deviceWriters(t, p) })
 	t.Run("administrators mend statuses", func(t *testing.T) { administrators(t, p) })

@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -57,4 +58,42 @@ func snapshotKinds(t *testing.T, p plane) {
 		t.Errorf("KubeVirt's default of the readiness policy is '%s'", got)
 	}
 	p.kubectl(t, snapshotRows, "delete", "-f", "-")
+}
+
+// contentWriters: who could write a content would have Kiln's controller write a VM and its hardware. Users may delete contents.
+func contentWriters(t *testing.T, p plane) {
+	const content = `{"apiVersion": "snapshot.kubevirt.io/v1beta1", "kind": "VirtualMachineSnapshotContent", "metadata": {"name": "%s"},
+		"spec": {"source": {}}}`
+	p.kubectl(t, "", "create", "clusterrole", "contents", "--verb=get,create,update,patch,delete",
+		"--resource=virtualmachinesnapshotcontents.snapshot.kubevirt.io")
+	p.kubectl(t, "", "create", "clusterrolebinding", "contents", "--clusterrole=contents", "--group="+writersGroup)
+	as := func(user string) []string { return []string{"--as=" + user, "--as-group=" + writersGroup} }
+	made := fmt.Sprintf(content, "made")
+	eventually(t, "the role and the policy count", func() bool {
+		_, ours := p.try("", made, append([]string{"create", "--dry-run=server", "-f", "-"}, as(controllerAccount)...)...)
+		_, others := p.try("", made, append([]string{"create", "--dry-run=server", "-f", "-"}, as("eve")...)...)
+		return ours == nil && others != nil
+	})
+	for _, c := range []struct {
+		why, user, input string
+		args             []string
+		refused          bool
+	}{
+		{"a tenant makes none", "eve", made, []string{"create", "-f", "-"}, true},
+		{"the controller does", controllerAccount, made, []string{"create", "-f", "-"}, false},
+		{"a tenant names no other record", "eve", "", []string{"annotate", "vmsnapshotcontent", "made", "kilnvm.io/record=other"}, true},
+		{"and no other VM", "eve", "", []string{"patch", "vmsnapshotcontent", "made", "--type=merge",
+			`-p={"spec":{"source":{"virtualMachine":{"metadata":{"name":"a"}}}}}`}, true},
+		{"an administrator may", "", "", []string{"label", "vmsnapshotcontent", "made", "a=b"}, false},
+		{"a tenant deletes it", "eve", "", []string{"delete", "vmsnapshotcontent", "made"}, false},
+	} {
+		args := c.args
+		if c.user != "" {
+			args = append(args, as(c.user)...)
+		}
+		out, err := p.try("", c.input, args...)
+		if (err != nil) != c.refused || c.refused && !strings.Contains(out, "may not write VirtualMachineSnapshotContents") {
+			t.Errorf("%s: refused %t, want %t: %s", c.why, err != nil, c.refused, out)
+		}
+	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -87,7 +86,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := command.Publish([]prometheus.Collector{counts}); err != nil {
+	if err := command.Publish(append(snapshots.Metrics(), counts)); err != nil {
 		return err
 	}
 	conditions := engine.GetClient()

@@ -75,7 +75,7 @@ func putClone(all []clone.Condition, of clone.ConditionType, what said, now time
 // failClone ends a clone.
 func (c *Controller) failClone(ctx context.Context, of *clone.VirtualMachineClone, reason, message string) error {
 	c.warning(of, reason, message)
-	return c.cloneProgress(ctx, of, clone.Failed, no(reason, message))
+	return ended(operationClone, resultFailed, c.cloneProgress(ctx, of, clone.Failed, no(reason, message)))
 }
 
 func (c *Controller) beginClone(ctx context.Context, of *clone.VirtualMachineClone) (time.Duration, error) {
@@ -163,7 +163,7 @@ func (c *Controller) restoreForClone(ctx context.Context, of *clone.VirtualMachi
 		return 0, err
 	}
 	c.normal(of, v1alpha1.ReasonCompleted, "made VirtualMachine "+of.Spec.Target.Name)
-	return soon, c.cloneProgress(ctx, of, clone.Succeeded, yes(v1alpha1.ReasonCompleted, "the clone is complete"))
+	return soon, ended(operationClone, resultSucceeded, c.cloneProgress(ctx, of, clone.Succeeded, yes(v1alpha1.ReasonCompleted, "the clone is complete")))
 }
 
 func (c *Controller) bringForClone(ctx context.Context, of *clone.VirtualMachineClone, name string) (time.Duration, error) {

@@ -134,12 +134,12 @@ func (c *Controller) failRestore(ctx context.Context, r *restoring, reason, mess
 		}
 	}
 	c.warning(r.restore, reason, message)
-	return c.patchStatus(ctx, r.restore, func() {
+	return ended(operationRestore, resultFailed, c.patchStatus(ctx, r.restore, func() {
 		status, now := r.restore.Status, c.Now()
 		status.Conditions = put(status.Conditions, api.ConditionProgressing, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionReady, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionFailure, yes(reason, message), now)
-	})
+	}))
 }
 
 // unready is why a snapshot cannot be read. final reports that it never will be.

@@ -91,12 +91,12 @@ func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, e
 		c.warning(r.restore, v1alpha1.ReasonHardwareChanged, text.Message)
 	}
 	c.normal(r.restore, v1alpha1.ReasonRestoreComplete, "restored VirtualMachine "+r.vm.Name)
-	return 0, c.patchStatus(ctx, r.restore, func() {
+	return 0, ended(operationRestore, resultSucceeded, c.patchStatus(ctx, r.restore, func() {
 		of, now := r.restore.Status, metav1.NewTime(c.Now().Truncate(time.Second))
 		of.Complete, of.RestoreTime = ptr.To(true), &now
 		of.Conditions = put(of.Conditions, api.ConditionProgressing, no(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
 		of.Conditions = put(of.Conditions, api.ConditionReady, yes(v1alpha1.ReasonCompleted, "the restore is complete"), c.Now())
-	})
+	}))
 }
 
 // moved reports whether the record of the target is another one than that of the snapshot, and writes it. A snapshot that is gone by now cannot be asked.

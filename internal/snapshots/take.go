@@ -123,14 +123,14 @@ func (c *Controller) progress(ctx context.Context, t taking, what said) error {
 // fail ends a snapshot. Its content goes, since it is not whole.
 func (c *Controller) fail(ctx context.Context, t taking, reason, message string) error {
 	c.warning(t.snapshot, reason, message)
-	return c.patchStatus(ctx, t.snapshot, func() {
+	return ended(operationSnapshot, resultFailed, c.patchStatus(ctx, t.snapshot, func() {
 		status, now := t.snapshot.Status, c.Now()
 		status.Phase, status.ReadyToUse = api.Failed, ptr.To(false)
 		status.Error = failure(message, now)
 		status.Conditions = put(status.Conditions, api.ConditionProgressing, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionReady, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionFailure, yes(reason, message), now)
-	})
+	}))
 }
 
 // lock keeps a VM from being deleted, started, stopped and given other volumes while it is snapshotted. Rules of validation read status.snapshotInProgress.

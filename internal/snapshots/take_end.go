@@ -32,7 +32,7 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 	if err != nil {
 		return 0, err
 	}
-	err = c.patchStatus(ctx, t.snapshot, func() {
+	err = ended(operationSnapshot, resultSucceeded, c.patchStatus(ctx, t.snapshot, func() {
 		of, now := t.snapshot.Status, c.Now()
 		of.Phase, of.CreationTime, of.SnapshotVolumes = api.Succeeded, status.CreationTime, volumes
 		of.VirtualMachineSnapshotContentName = &t.content.Name
@@ -41,7 +41,7 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 		}
 		of.Conditions = put(of.Conditions, api.ConditionProgressing, no(v1alpha1.ReasonCompleted, "the snapshot is taken"), now)
 		ready(of, status, now)
-	})
+	}))
 	return soon, err
 }
 

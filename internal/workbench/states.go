@@ -34,8 +34,8 @@ type State struct {
 	// Cause is what made the state, and Time when. Without Digest, Cause is why there is none.
 	Cause string       `json:"cause"`
 	Time  *metav1.Time `json:"time,omitempty"`
-	// Changes are those of the hardware since the state above that has a digest; of a snapshot, since the record. Hidden reports that the digests differ by something that no record holds,
-	// such as the kernel's command line or the size of the memory.
+	// Changes are those of the hardware since the state above that has a digest; of a snapshot, since the record. Hidden reports that the digests differ by
+	// something that no record holds, such as the kernel's command line or the size of the memory.
 	Changes []record.Change `json:"changes,omitempty"`
 	Hidden  bool            `json:"hidden,omitempty"`
 
