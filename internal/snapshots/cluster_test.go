@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -199,68 +198,4 @@ func (c *cluster) step(meanwhile ...func()) {
 		}
 	}
 	c.Fatalf("no end of writes: %v", c.writes[len(c.writes)-10:])
-}
-
-// names are those of the objects of a list.
-func (c *cluster) names(list client.ObjectList) (names []string) {
-	c.Helper()
-	c.must(c.List(c.Context(), list, client.InNamespace(key.Namespace)))
-	switch list := list.(type) {
-	case *api.VirtualMachineSnapshotList:
-		for _, of := range list.Items {
-			names = append(names, of.Name)
-		}
-	case *api.VirtualMachineSnapshotContentList:
-		for _, of := range list.Items {
-			names = append(names, of.Name)
-		}
-	case *api.VirtualMachineRestoreList:
-		for _, of := range list.Items {
-			names = append(names, of.Name)
-		}
-	case *clone.VirtualMachineCloneList:
-		for _, of := range list.Items {
-			names = append(names, of.Name)
-		}
-	}
-	return names
-}
-
-func (c *cluster) must(err error) {
-	c.Helper()
-	if err != nil {
-		c.Fatal(err)
-	}
-}
-
-// read returns an object, nil if there is none.
-func read[O interface {
-	*E
-	client.Object
-}, E any](c *cluster, name string, into O) O {
-	c.Helper()
-	found, err := get(c.Context(), c.WithWatch, at(name), into)
-	c.must(err)
-	return found
-}
-
-func (c *cluster) vm(name string) *v1.VirtualMachine { return read(c, name, &v1.VirtualMachine{}) }
-
-func (c *cluster) hardware(name string) *v1alpha1.GuestHardware {
-	return read(c, name, &v1alpha1.GuestHardware{})
-}
-
-// event reports whether an event of a reason was written.
-func (c *cluster) event(reason string) bool {
-	recorder := c.controller.Events.(*events.FakeRecorder)
-	for {
-		select {
-		case text := <-recorder.Events:
-			if strings.Contains(text, " "+reason+" ") {
-				return true
-			}
-		default:
-			return false
-		}
-	}
 }

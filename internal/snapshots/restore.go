@@ -95,8 +95,8 @@ func (c *Controller) bring(ctx context.Context, r *restoring) (time.Duration, er
 	if done, err := c.judge(ctx, r); !done {
 		return 0, err
 	}
-	if err := c.hold(ctx, r); err != nil {
-		return 0, err
+	if why, err := c.hold(ctx, r); err != nil || why != nil {
+		return c.unread(ctx, r, why, err)
 	}
 	if after, done, err := c.volumes(ctx, r); !done {
 		return after, err

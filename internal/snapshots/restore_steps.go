@@ -98,30 +98,20 @@ func (c *Controller) stopTarget(ctx context.Context, r *restoring, vmi *v1.Virtu
 var errHeld = errors.New("it is held since this moment")
 
 // hold keeps the target from being started: the controller of VMs and rules of validation read status.restoreInProgress. A VM that was started in this moment
-// is found by the next step, which reads it again.
-func (c *Controller) hold(ctx context.Context, r *restoring) error {
-	if r.vm == nil {
-		return nil
-	}
-	held := func(name *string, self string) error {
-		if name == nil || *name == self {
-			return nil
-		}
-		return apierrors.NewConflict(v1.GroupVersion.WithResource("virtualmachines").GroupResource(), r.vm.Name, fmt.Errorf("'%s' is in progress", *name))
-	}
-	if err := held(r.vm.Status.SnapshotInProgress, ""); err != nil {
-		return err
-	}
-	if err := held(r.vm.Status.RestoreInProgress, r.restore.Name); err != nil {
-		return err
-	}
-	if r.vm.Status.RestoreInProgress != nil {
-		return nil
+// is found by the next step, which reads it again. It returns what the restore waits for, nil for nothing.
+func (c *Controller) hold(ctx context.Context, r *restoring) (*unready, error) {
+	switch {
+	case r.vm == nil || r.held():
+		return nil, nil
+	case r.vm.Status.SnapshotInProgress != nil:
+		return &unready{v1alpha1.ReasonSourceBusy, fmt.Sprintf("snapshot '%s' of the VM is in progress", *r.vm.Status.SnapshotInProgress), false}, nil
+	case r.vm.Status.RestoreInProgress != nil:
+		return &unready{v1alpha1.ReasonSourceBusy, fmt.Sprintf("restore '%s' of the VM is in progress", *r.vm.Status.RestoreInProgress), false}, nil
 	}
 	if err := c.patchStatus(ctx, r.vm, func() { r.vm.Status.RestoreInProgress = ptr.To(r.restore.Name) }); err != nil {
-		return err
+		return nil, err
 	}
-	return apierrors.NewConflict(v1.GroupVersion.WithResource("virtualmachines").GroupResource(), r.vm.Name, errHeld)
+	return nil, apierrors.NewConflict(v1.GroupVersion.WithResource("virtualmachines").GroupResource(), r.vm.Name, errHeld)
 }
 
 // release ends the hold of a restore.

@@ -78,7 +78,7 @@ func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error
 			of, now := t.snapshot.Status, c.Now()
 			text := "the content of the snapshot is gone: delete the snapshot"
 			of.ReadyToUse = ptr.To(false)
-			if of.Error == nil || *of.Error.Message != text {
+			if message(of.Error, "") != text {
 				of.Error = failure(text, now)
 			}
 			of.Conditions = put(of.Conditions, api.ConditionReady, no(v1alpha1.ReasonSourceMissing, text), now)

@@ -69,6 +69,9 @@ func (c *Controller) classOf(ctx context.Context, byDriver map[string][]unstruct
 // fillContent makes the VolumeSnapshots of a content, and writes its status.
 func (c *Controller) fillContent(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
 	was := content.Status
+	if content.Spec.Source.VirtualMachine == nil {
+		return c.withoutVM(ctx, content)
+	}
 	taken := was != nil && was.CreationTime != nil
 	status := api.VirtualMachineSnapshotContentStatus{ReadyToUse: ptr.To(true)}
 	if taken {
@@ -111,6 +114,17 @@ func (c *Controller) fillContent(ctx context.Context, content *api.VirtualMachin
 		status.Error = was.Error // since then
 	}
 	return c.patchStatus(ctx, content, func() { content.Status = &status })
+}
+
+// withoutVM says that a content cannot be used: an administrator has written it.
+func (c *Controller) withoutVM(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
+	const text = "spec.source.virtualMachine is no VM"
+	if content.Status != nil && content.Status.Error != nil && message(content.Status.Error, "") == text {
+		return nil
+	}
+	return c.patchStatus(ctx, content, func() {
+		content.Status = &api.VirtualMachineSnapshotContentStatus{ReadyToUse: ptr.To(false), Error: failure(text, c.Now())}
+	})
 }
 
 // volumeSnapshot returns the VolumeSnapshot of a backup. It makes it, unless the content was complete before: then it is gone, and nil.
