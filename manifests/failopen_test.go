@@ -13,7 +13,7 @@ import (
 
 // kept are the policies of every installation. All others repeat rules of the webhook.
 var kept = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-uninstall", "kiln-launchers", "kiln-revision-writers", "kiln-statuses",
-	"kiln-devices", "kiln-guest-pods", "kiln-guest-pod-status"}
+	"kiln-devices", "kiln-guest-pods", "kiln-guest-pod-status", "kiln-snapshot-contents"}
 
 // TestFailurePolicies: as installed, everything that the webhook would have to judge waits for it, and no rule is judged twice. With component fail-open
 // VMs do not wait, and the rules are there as policies.
@@ -27,7 +27,8 @@ func TestFailurePolicies(t *testing.T) {
 		{overlay: "rotation"},
 		{overlay: "cert-manager"},
 		{overlay: "fail-open", rules: true, waiting: []string{
-			"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io", "virtualmachineinstances.mutate.kilnvm.io"}},
+			"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io", "virtualmachineinstances.mutate.kilnvm.io",
+			"restores.mutate.kilnvm.io", "restores.validate.kilnvm.io", "clones.mutate.kilnvm.io", "clones.validate.kilnvm.io"}},
 	} {
 		all := documents(t, built(t, filepath.Join("overlays", test.overlay)))
 		var policies, rules, waiting, others []string

@@ -41,9 +41,11 @@ func TestOnServer(t *testing.T) {
 	t.Run("what a FrontendProfile must not hold is refused", func(t *testing.T) { frontendProfiles(t, p) })
 	t.Run("guests have no owner of a user's choice", func(t *testing.T) { newOwners(t, p) })
 	t.Run("the hardware of guests has few writers", func(t *testing.T) { hardwareWriters(t, p) })
+	t.Run("contents of snapshots have few writers", func(t *testing.T) { contentWriters(t, p) })
 	t.Run("the pods of guests have one writer each", func(t *testing.T) { guestPodWriters(t, p) })
 	t.Run("the devices of a node write their own", func(t *testing.T) { deviceWriters(t, p) })
 	t.Run("administrators mend statuses", func(t *testing.T) { administrators(t, p) })
+	t.Run("snapshots, restores and clones stay as they were created", func(t *testing.T) { snapshotKinds(t, p) })
 	t.Run("names, columns and descriptions", func(t *testing.T) { appearance(t, p) })
 	t.Run("manifests are accepted whole", func(t *testing.T) { accepted(t, p) })
 }
@@ -52,8 +54,8 @@ func TestOnServer(t *testing.T) {
 func structural(t *testing.T, p plane) {
 	const each = `{range .items[*]}{.metadata.name}{range .status.conditions[?(@.status=="True")]} {.type}{end}{"\n"}{end}`
 	lines := strings.Split(strings.TrimSpace(p.kubectl(t, "", "get", "crd", "-o", "jsonpath="+each)), "\n")
-	if len(lines) != 14 {
-		t.Errorf("%d definitions, want 14: %v", len(lines), lines)
+	if len(lines) != 18 {
+		t.Errorf("%d definitions, want 18: %v", len(lines), lines)
 	}
 	for _, line := range lines {
 		if !strings.HasSuffix(line, " NamesAccepted Established") {
@@ -91,6 +93,7 @@ apiVersion: instancetype.kubevirt.io/v1beta1
 kind: VirtualMachineInstancetype
 metadata: {name: row}
 spec: {cpu: {guest: 3}, memory: {guest: 5Gi}}
+` + snapshotRows + `
 `
 	p.kubectl(t, rows, "create", "-f", "-")
 	const lifecycle = " LIFECYCLE DEPRECATED OBSOLETE-AFTER REPLACED-BY"
@@ -100,6 +103,10 @@ spec: {cpu: {guest: 3}, memory: {guest: 5Gi}}
 		{"an instancetype shows CPU and memory, after the age", "vmf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
 		{"so does one of the cluster", "vmcf", "NAME AGE CPU MEMORY DEDICATED HUGEPAGES OVERCOMMIT" + lifecycle},
 		{"a preference shows what it needs", "vmcp", "NAME AGE MIN-CPU MIN-MEMORY" + lifecycle},
+		{"KubeVirt's columns of a snapshot", "vmsnapshots", "NAME SOURCEKIND SOURCENAME PHASE READYTOUSE CREATIONTIME ERROR"},
+		{"KubeVirt's columns of a content, and Kiln's", "vmsnapshotcontents", "NAME READYTOUSE CREATIONTIME ERROR RECORD"},
+		{"KubeVirt's columns of a restore", "vmrestores", "NAME TARGETKIND TARGETNAME COMPLETE RESTORETIME"},
+		{"KubeVirt's columns of a clone", "vmclones", "NAME PHASE SOURCEVIRTUALMACHINE TARGETVIRTUALMACHINE"},
 	} {
 		header, _, _ := strings.Cut(p.kubectl(t, "", "get", c.kind, "-o", "wide"), "\n")
 		if got := strings.Join(strings.Fields(header), " "); got != c.want {

@@ -175,3 +175,41 @@ const (
 	// ReasonHardwareChanged is of the event after a boot whose hardware differs from the record.
 	ReasonHardwareChanged = "HardwareChanged"
 )
+
+// ConditionHardwareChanged is on VirtualMachineRestores that left out what can no longer be attached. Its message names the devices.
+const ConditionHardwareChanged = "HardwareChanged"
+
+// Reasons of Ready, Progressing and Failure on VirtualMachineSnapshots, VirtualMachineRestores and VirtualMachineClones, and of events on them.
+// ReasonDeadlineExceeded and ReasonHardwareChanged are reasons too.
+const (
+	// ReasonInProgress means that the controller is at work.
+	ReasonInProgress = "InProgress"
+	// ReasonCompleted means that all is done.
+	ReasonCompleted = "Completed"
+	// ReasonMalformed means that the object says what cannot be done. Admission refuses such objects.
+	ReasonMalformed = "Malformed"
+	// ReasonSourceMissing means that the VM, or the snapshot, does not exist.
+	ReasonSourceMissing = "SourceMissing"
+	// ReasonSourceBusy means that another snapshot or restore works on the VM.
+	ReasonSourceBusy = "SourceBusy"
+	// ReasonNotSnapshottable means that the VM has what no snapshot holds.
+	ReasonNotSnapshottable = "NotSnapshottable"
+	// ReasonVolumeSnapshots means that VolumeSnapshots are not ready, or are missing.
+	ReasonVolumeSnapshots = "VolumeSnapshots"
+	// ReasonContentCreated is of the event after a content was created. It is KubeVirt's word.
+	ReasonContentCreated = "SuccessfulVirtualMachineSnapshotContentCreate"
+	// ReasonSnapshotNotReady means that the snapshot of a restore is not ready to use.
+	ReasonSnapshotNotReady = "SnapshotNotReady"
+	// ReasonTargetNotReady means that the VM of a restore has a VMI. It is KubeVirt's word.
+	ReasonTargetNotReady = "RestoreTargetNotReady"
+	// ReasonTargetExists means that the target of a restore is another VM than that of the snapshot.
+	ReasonTargetExists = "TargetExists"
+	// ReasonNotActivatable means that the configuration of a snapshot may not be activated again. The message has every cause.
+	ReasonNotActivatable = "NotActivatable"
+	// ReasonNotAdmitted means that admission refuses the VM of a snapshot.
+	ReasonNotAdmitted = "NotAdmitted"
+	// ReasonVolumesPending means that restored claims are not bound yet.
+	ReasonVolumesPending = "VolumesPending"
+	// ReasonRestoreComplete is of the event after a restore. It is KubeVirt's word.
+	ReasonRestoreComplete = "VirtualMachineRestoreComplete"
+)

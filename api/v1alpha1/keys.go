@@ -43,6 +43,17 @@ const (
 	// AnnotationCatalogVersion is on instancetypes and preferences that 'kubectl kiln catalog install' wrote. Its value is the version and the digest
 	// of the catalog that had the object last, such as '1.0.0@sha256:...', or the digest alone for a catalog of files.
 	AnnotationCatalogVersion = Prefix + "catalog-version"
+	// AnnotationRecord is on VirtualMachineSnapshotContents. Its value is the name of the ControllerRevision that holds the hardware record of the VM. Without
+	// it the VM had none.
+	AnnotationRecord = Prefix + "record"
+	// AnnotationSnapshotState is on VirtualMachineSnapshotContents. Its value is SnapshotInactive or SnapshotRunning.
+	AnnotationSnapshotState = Prefix + "snapshot-state"
+	// AnnotationLeaveOut is on VirtualMachineRestores. The value LeaveOutUnavailable asks that the VM is restored without the devices that can no longer be
+	// attached.
+	AnnotationLeaveOut = Prefix + "leave-out-unavailable"
+	// AnnotationAsker is on VirtualMachineRestores and VirtualMachineClones. Its value is the UserInfo, as JSON, of the account that created the object.
+	// Admission alone writes it. The VM is restored with the rights of this account.
+	AnnotationAsker = Prefix + "asker"
 	// AnnotationCatalogSource is on instancetypes and preferences that were installed from a registry. Its value is the repository, such as
 	// 'oci://registry.example.org/catalogs/general'.
 	AnnotationCatalogSource = Prefix + "catalog-source"
@@ -85,6 +96,17 @@ const LabelPasst = Prefix + "passt"
 // SeccompLauncher is the localhostProfile of pods whose launcher runs passt: the profile of the container runtime, and the calls by which passt makes
 // namespaces of its own.
 const SeccompLauncher = "kiln/launcher.json"
+
+// Values of AnnotationSnapshotState.
+const (
+	// SnapshotInactive is the value of a snapshot of a VM that did not run: the record is that of its last boot.
+	SnapshotInactive = "inactive"
+	// SnapshotRunning is the value of a snapshot of a VM that ran: the record is what its guest was started with.
+	SnapshotRunning = "running"
+)
+
+// LeaveOutUnavailable is the value of AnnotationLeaveOut that has devices left out.
+const LeaveOutUnavailable = "true"
 
 // RolloutRestart is the value of AnnotationRollout that has edits applied by a restart.
 const RolloutRestart = "restart"

@@ -1,5 +1,5 @@
-// Command controller creates VMIs of VMs and pods of VMIs, keeps their hardware records, and signs the webhook's certificate. Of several replicas the
-// one that holds the Lease works.
+// Command controller creates VMIs of VMs and pods of VMIs, keeps their hardware records, snapshots and restores VMs, and signs the webhook's certificate. Of
+// several replicas the one that holds the Lease works.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/kilnvm/kiln/internal/hostprofile"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/revision"
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/kilnvm/kiln/internal/snapshots"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -90,7 +90,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := command.Publish([]prometheus.Collector{counts}); err != nil {
+	if err := command.Publish(append(snapshots.Metrics(), counts)); err != nil {
 		return err
 	}
 	conditions := engine.GetClient()
@@ -98,6 +98,11 @@ func run(ctx context.Context, o options) error {
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
 		(&guestpolicy.Controller{Client: conditions}).Register(engine),
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
+		return err
+	}
+	kept := &snapshots.Controller{Client: conditions, Live: engine.Live, Configuration: engine.Configuration.Now,
+		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
+	if err := kept.Register(engine); err != nil {
 		return err
 	}
 	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {

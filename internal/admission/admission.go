@@ -40,6 +40,11 @@ const (
 	ValidateHardware     = "/validate/guesthardwares"
 	ValidatePolicy       = "/validate/guestpolicies"
 	ValidateProfile      = "/validate/guestprofiles"
+	MutateRestore        = "/mutate/virtualmachinerestores"
+	MutateClone          = "/mutate/virtualmachineclones"
+	ValidateSnapshot     = "/validate/virtualmachinesnapshots"
+	ValidateRestore      = "/validate/virtualmachinerestores"
+	ValidateClone        = "/validate/virtualmachineclones"
 )
 
 // Hooks returns all webhooks by path. They share the capacity for reviews in progress, because they share the memory of the process.
@@ -57,6 +62,11 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateHardware:     validateHardware,
 		ValidatePolicy:       validatePolicy,
 		ValidateProfile:      s.validateProfile,
+		MutateRestore:        skipUnreadable(s.mutateRestore),
+		MutateClone:          skipUnreadable(s.mutateClone),
+		ValidateSnapshot:     validateSnapshot,
+		ValidateRestore:      s.validateRestore,
+		ValidateClone:        s.validateClone,
 	} {
 		hooks[path] = Hook{handle: handle, capacity: capacity, path: path, refusals: s.Refusals}
 	}

@@ -100,6 +100,9 @@ func users(u revision.Usage) string {
 			names = append(names, "vmi/"+name)
 		}
 	}
+	for _, name := range u.Contents {
+		names = append(names, "vmsnapshotcontent/"+name)
+	}
 	switch {
 	case len(names) == 0 && u.UnusedSince != "":
 		return "none since " + u.UnusedSince

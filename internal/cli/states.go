@@ -27,8 +27,8 @@ func statesCommand(o *options) *cobra.Command {
 		Use:   "states vm/NAME",
 		Short: "Show the states of a VM's configuration, from its template to what runs",
 		Long: "Show the states of a VM's configuration: 1 what it would boot now (template), 2 the hardware record, 3 its VMI, 4 what\n" +
-			"libvirt was started with (running), 5 snapshots. Each has the digest of the hardware that the guest sees, its cause and\n" +
-			"time, and what differs from the state above. --state prints the configuration of one state.",
+			"libvirt was started with (running), 5 its snapshots, a row each. Each has the digest of the hardware that the guest sees, its cause and\n" +
+			"time, and what differs from the state above, of a snapshot from the record. --state prints the configuration of one state.",
 		Example: "  kubectl kiln states vm/web -n shop\n" +
 			"  kubectl kiln states vm/web --state 3 -o xml",
 		Args: cobra.ExactArgs(1),
@@ -131,11 +131,15 @@ func (o *options) printStates(states []workbench.State) error {
 		return err
 	}
 	for _, s := range states {
+		from := "the state above"
+		if s.State == workbench.StateSnapshots {
+			from = "the record"
+		}
 		switch {
 		case s.Hidden: // a verdict would be about what is equal
-			fmt.Fprintf(o.Out, "\n%d %s differs from the state above in something that no record holds: compare the documents of --state\n", s.State, s.Name)
+			fmt.Fprintf(o.Out, "\n%d %s differs from %s in something that no record holds: compare the documents of --state\n", s.State, printable(s.Name), from)
 		case len(s.Changes) > 0:
-			fmt.Fprintf(o.Out, "\n%d %s differs from the state above: %s\n", s.State, s.Name, record.Judge(s.Changes))
+			fmt.Fprintf(o.Out, "\n%d %s differs from %s: %s\n", s.State, printable(s.Name), from, record.Judge(s.Changes))
 		}
 		for _, change := range s.Changes {
 			fmt.Fprintf(o.Out, "  %s\n", printable(change.Text))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
@@ -30,6 +31,8 @@ func Slim(object any) (any, error) {
 		slimNode(of)
 	case *v1alpha1.GuestPod:
 		slimGuestPod(of)
+	case *snapshot.VirtualMachineSnapshotContent: // the VM that it holds is read when it is restored
+		slimContent(of)
 	case *metav1.PartialObjectMetadata: // watched for their names and labels alone; namespaces have slimNamespace
 		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
 	default: // of other kinds only the record of who has set which field: the rotation of certificates updates whole objects
@@ -63,6 +66,18 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 		ActivePods: vmi.Status.ActivePods, Interfaces: vmi.Status.Interfaces, Machine: vmi.Status.Machine, QOSClass: vmi.Status.QOSClass,
 		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
 		GuestOSInfo: vmi.Status.GuestOSInfo,
+	}
+}
+
+// slimContent keeps of the VM what names revisions, which the collector keeps.
+func slimContent(of *snapshot.VirtualMachineSnapshotContent) {
+	slimMeta(&of.ObjectMeta)
+	if vm := of.Spec.Source.VirtualMachine; vm != nil {
+		kept := snapshot.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm.Name, UID: vm.UID, Annotations: vm.Annotations}}
+		slimMeta(&kept.ObjectMeta)
+		kept.Spec.Instancetype, kept.Spec.Preference = vm.Spec.Instancetype, vm.Spec.Preference
+		kept.Status.InstancetypeRef, kept.Status.PreferenceRef = vm.Status.InstancetypeRef, vm.Status.PreferenceRef
+		of.Spec.Source.VirtualMachine = &kept
 	}
 }
 

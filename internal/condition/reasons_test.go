@@ -28,6 +28,8 @@ var noReasons = map[string]string{
 	"Pod":                         "a kind",
 	"Role":                        "a kind",
 	"RoleBinding":                 "a kind",
+	"VirtualMachineSnapshot":      "a kind", "VirtualMachineSnapshotContent": "a kind",
+	"VolumeSnapshot": "a kind", "VolumeSnapshotClassList": "a kind",
 	// Reasons of pods, which have another one on VMIs.
 	"NodeShutdown": "kubelet's word", "Terminated": "kubelet's word", "Shutdown": "kubelet's word", "NodeAffinity": "kubelet's word",
 	"UnexpectedAdmissionError": "kubelet's word", "TopologyAffinityError": "kubelet's word", "RunContainerError": "kubelet's word",

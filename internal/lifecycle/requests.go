@@ -74,10 +74,11 @@ func (s *state) live() bool {
 	return s.vmi != nil && s.vmi.DeletionTimestamp == nil && !s.vmi.IsFinal()
 }
 
-// startsLater reports whether mayStart still has to see that the run strategy is another one than before: the VM is to start and has not, or its VMI is
-// being deleted because of the strategy before.
+// startsLater reports whether mayStart still has to see that the run strategy is another one than before: the VM is to start and has not, its VMI is
+// being deleted because of the strategy before, or it waits for a restore.
 func (s *state) startsLater() bool {
-	return s.nextAction() == start || s.strategy == v1.RunStrategyRerunOnFailure && s.vmi != nil && s.vmi.DeletionTimestamp != nil
+	return s.nextAction() == start || s.vm.Status.RestoreInProgress != nil ||
+		s.strategy == v1.RunStrategyRerunOnFailure && s.vmi != nil && s.vmi.DeletionTimestamp != nil
 }
 
 // endRecorded reports whether the status holds what must outlive a VMI that is to be replaced: that its end is counted, and with RerunOnFailure that another

@@ -107,6 +107,8 @@ const (
 // WaitAsReceiver leaves the VMI alone. A VMI that is being deleted is waited for: the next one has its name.
 func (s *state) nextAction() action {
 	switch {
+	case s.vmi == nil && s.vm.Status.RestoreInProgress != nil: // template, record and claims are of two moments meanwhile
+		return none
 	case s.vmi == nil && s.mayStart():
 		return start
 	case s.vmi == nil && s.strategy == v1.RunStrategyHalted && s.pauseRequested():

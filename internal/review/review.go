@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
+	"github.com/kilnvm/kiln/pkg/snapshot"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -88,7 +89,7 @@ func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	resolver := r.resolver(reviewed.configuration)
 	resolver.Rights = rights(vm, old, asker)
 	var err error
-	reviewed.Resolved, err = resolver.VM(ctx, vm, old)
+	reviewed.Resolved, err = resolver.VM(ctx, vm, reviewed.pinned(asker))
 	var mistakes *resolve.Refusal
 	if err != nil && !errors.As(err, &mistakes) {
 		return reviewed, err
@@ -119,6 +120,16 @@ func (r Reviewer) vm(ctx context.Context, vm, old *v1.VirtualMachine, asker Aske
 	reviewed.Errors = append(reviewed.Errors, obsolete...)
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
 	return reviewed, ctx.Err()
+}
+
+// pinned returns the stored VM whose pins an update keeps; nil where it has none to keep. A restore brings its pins along, like a VM that is created from a
+// backup: they are honoured.
+func (v VM) pinned(asker Asker) *v1.VirtualMachine {
+	restored := v.old != nil && v.given.Annotations[snapshot.Mark] != v.old.Annotations[snapshot.Mark]
+	if restored && slices.Contains(v.configuration.Limits.Restorers, asker.Name) {
+		return nil
+	}
+	return v.old
 }
 
 // Unknown reports whether the VM refers to an instancetype or a preference that does not exist yet. It is admitted, and cannot start.

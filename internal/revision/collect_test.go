@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -77,6 +78,13 @@ func TestCollect(t *testing.T) {
 		}), kept: true},
 		{name: "guest", why: "it may outlive its VM",
 			user: &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team", Annotations: pins}}, kept: true},
+		{name: "snapshot", why: "it is restored by it", user: &snapshot.VirtualMachineSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team",
+			Annotations: map[string]string{v1alpha1.AnnotationPins: `{"revisions":["other","` + d.Name + `"]}`}}}, kept: true},
+		{name: "snapshot of KubeVirt", why: "its VM names it", user: &snapshot.VirtualMachineSnapshotContent{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team"}, Spec: snapshot.VirtualMachineSnapshotContentSpec{Source: snapshot.SourceSpec{
+				VirtualMachine: &snapshot.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Annotations: pins}}}}}, kept: true},
+		{name: "unreadable snapshot", why: "it may mean anything", user: &snapshot.VirtualMachineSnapshotContent{ObjectMeta: metav1.ObjectMeta{
+			Name: "a", Namespace: "team", Annotations: map[string]string{v1alpha1.AnnotationPins: "["}}}, kept: true},
 		{name: "elsewhere", why: "revisions are of a namespace",
 			user: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "other", Annotations: pins}}},
 	} {

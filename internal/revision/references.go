@@ -7,8 +7,10 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -19,8 +21,8 @@ type used struct {
 	unreadable map[string]bool
 }
 
-// users are the names of the VMs and VMIs that refer to a revision.
-type users struct{ vms, vmis []string }
+// users are the names of the VMs, VMIs and VirtualMachineSnapshotContents that refer to a revision.
+type users struct{ vms, vmis, contents []string }
 
 // has reports whether a revision must stay.
 func (u *used) has(r *appsv1.ControllerRevision) bool {
@@ -39,8 +41,11 @@ func (u *used) add(user metav1.Object, name string) {
 		u.names[key] = found
 	}
 	list := &found.vms
-	if _, guest := user.(*v1.VirtualMachineInstance); guest {
+	switch user.(type) {
+	case *v1.VirtualMachineInstance:
 		list = &found.vmis
+	case *snapshot.VirtualMachineSnapshotContent:
+		list = &found.contents
 	}
 	if at := len(*list); at == 0 || (*list)[at-1] != user.GetName() {
 		*list = append(*list, user.GetName())
@@ -59,11 +64,23 @@ func (u *used) pins(object metav1.Object) {
 }
 
 // references lists the revisions that VMs and VMIs refer to: by pins, by revisionName, and by the status, from which KubeVirt resolves. VMIs
-// count because a VMI may outlive its VM and may be created again from its own YAML.
+// count because a VMI may outlive its VM and may be created again from its own YAML. What a snapshot holds is needed when it is restored: annotation
+// kilnvm.io/pins of its content names all of it.
 func references(ctx context.Context, reader client.Reader, options ...client.ListOption) (*used, error) {
 	found := &used{names: map[client.ObjectKey]*users{}, unreadable: map[string]bool{}}
 	err := eachUser(ctx, reader, found.vm, func(vmi *v1.VirtualMachineInstance) { found.pins(vmi) }, options...)
 	if err != nil {
+		return nil, err
+	}
+	if (&client.ListOptions{}).ApplyOptions(options).Limit > 0 {
+		options = append(options, contentPage)
+	}
+	err = eachPage(ctx, reader, func(page *snapshot.VirtualMachineSnapshotContentList) {
+		for i := range page.Items {
+			found.content(&page.Items[i])
+		}
+	}, options...)
+	if err != nil && !meta.IsNoMatchError(err) { // a cluster that does not serve the kind has no contents
 		return nil, err
 	}
 	return found, nil
@@ -89,21 +106,46 @@ func eachUser(ctx context.Context, reader client.Reader, vm func(*v1.VirtualMach
 
 func (u *used) vm(vm *v1.VirtualMachine) {
 	u.pins(vm)
-	if m := vm.Spec.Instancetype; m != nil {
-		u.add(vm, m.RevisionName)
+	u.references(vm, &vm.Spec, &vm.Status)
+}
+
+// references adds what a VM refers to by revisionName and by its status.
+func (u *used) references(user metav1.Object, spec *v1.VirtualMachineSpec, status *v1.VirtualMachineStatus) {
+	if m := spec.Instancetype; m != nil {
+		u.add(user, m.RevisionName)
 	}
-	if m := vm.Spec.Preference; m != nil {
-		u.add(vm, m.RevisionName)
+	if m := spec.Preference; m != nil {
+		u.add(user, m.RevisionName)
 	}
-	for _, status := range []*v1.InstancetypeStatusRef{vm.Status.InstancetypeRef, vm.Status.PreferenceRef} {
-		if status != nil && status.ControllerRevisionRef != nil {
-			u.add(vm, status.ControllerRevisionRef.Name)
+	for _, of := range []*v1.InstancetypeStatusRef{status.InstancetypeRef, status.PreferenceRef} {
+		if of != nil && of.ControllerRevisionRef != nil {
+			u.add(user, of.ControllerRevisionRef.Name)
 		}
 	}
 }
 
+// content adds what the content of a snapshot names, and what the VM in it refers to: KubeVirt's contents have no annotation.
+func (u *used) content(content *snapshot.VirtualMachineSnapshotContent) {
+	u.pins(content)
+	vm := content.Spec.Source.VirtualMachine
+	if vm == nil {
+		return
+	}
+	names, legible := pin.Names(&vm.ObjectMeta)
+	if !legible {
+		u.unreadable[content.Namespace] = true
+	}
+	for _, name := range names {
+		u.add(content, name)
+	}
+	u.references(content, &vm.Spec, &vm.Status)
+}
+
 // pageSize bounds one answer of the API server; the pages of one list are consistent with each other.
 const pageSize = client.Limit(500)
+
+// contentPage is that of contents, of up to a megabyte each.
+const contentPage = client.Limit(50)
 
 // eachPage calls back with every page of a list. Objects belong to the reader. Do not pass a limit when reading a cache: it
 // returns everything at once but may still set a continue token.

@@ -52,6 +52,8 @@ type Usage struct {
 	// VMs and VMIs are the names of those that refer to it by pin, revisionName or status; sorted.
 	VMs  []string `json:"virtualMachines,omitempty"`
 	VMIs []string `json:"virtualMachineInstances,omitempty"`
+	// Contents are the names of the VirtualMachineSnapshotContents whose restore needs it; sorted.
+	Contents []string `json:"virtualMachineSnapshotContents,omitempty"`
 	// UnusedSince is the time of the collector's mark, RFC 3339; empty without a mark.
 	UnusedSince string `json:"unusedSince,omitempty"`
 }
@@ -100,6 +102,7 @@ func Usages(ctx context.Context, reader client.Reader, namespace string, unserve
 func (u *users) withUsers(usage Usage) Usage {
 	if u != nil {
 		usage.VMs, usage.VMIs = slices.Sorted(slices.Values(u.vms)), slices.Sorted(slices.Values(u.vmis))
+		usage.Contents = slices.Sorted(slices.Values(u.contents))
 	}
 	return usage
 }

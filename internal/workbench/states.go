@@ -34,8 +34,8 @@ type State struct {
 	// Cause is what made the state, and Time when. Without Digest, Cause is why there is none.
 	Cause string       `json:"cause"`
 	Time  *metav1.Time `json:"time,omitempty"`
-	// Changes are those of the hardware since the state above that has a digest. Hidden reports that the digests differ by something that no record holds,
-	// such as the kernel's command line or the size of the memory.
+	// Changes are those of the hardware since the state above that has a digest; of a snapshot, since the record. Hidden reports that the digests differ by
+	// something that no record holds, such as the kernel's command line or the size of the memory.
 	Changes []record.Change `json:"changes,omitempty"`
 	Hidden  bool            `json:"hidden,omitempty"`
 
@@ -77,10 +77,10 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 	if notes = notes.with(more); err != nil {
 		return nil, notes, err
 	}
-	states := []State{template, recorded, instance, runningState(of.VMI, hardware, pod),
-		{State: StateSnapshots, Name: "snapshots", Cause: "Kiln makes no snapshots"}}
+	states := []State{template, recorded, instance, runningState(of.VMI, hardware, pod)}
 	differences(states)
-	return states, notes, nil
+	snapshots, err := snapshotStates(ctx, cluster, of.VM.Guest.VM, recorded)
+	return append(states, snapshots...), notes, err
 }
 
 // guestPod reads the GuestPod of a guest; nil if there is none, as on a bare machine, or it may not be read.

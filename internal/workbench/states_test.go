@@ -77,7 +77,7 @@ func TestStates(t *testing.T) {
 		{Name: "record", Cause: "boot 4, of VMI of-the-vmi", Digest: recorded.Digest},
 		{Name: "vmi", Cause: "made from generation 2 of the VM", Digest: recorded.Digest},
 		{Name: "running", Cause: "libvirt: Running, Booted", Digest: recorded.Digest},
-		{Name: "snapshots", Cause: "Kiln makes no snapshots"},
+		{Name: "snapshots", Cause: "the VM has no snapshots"},
 	} {
 		got := states[i]
 		if got.State != i+1 || got.Name != want.Name || got.Cause != want.Cause || want.Digest != "" && got.Digest != want.Digest || got.Hidden ||

@@ -26,7 +26,14 @@ var definitions = []string{
 	"virtualmachineclusterinstancetypes.instancetype.kubevirt.io",
 	"virtualmachinepreferences.instancetype.kubevirt.io",
 	"virtualmachineclusterpreferences.instancetype.kubevirt.io",
+	"virtualmachinesnapshots.snapshot.kubevirt.io",
+	"virtualmachinesnapshotcontents.snapshot.kubevirt.io",
+	"virtualmachinerestores.snapshot.kubevirt.io",
+	"virtualmachineclones.clone.kubevirt.io",
 }
+
+// packages are those of the module that have these kinds.
+var packages = []string{"core/v1", "instancetype/v1beta1", "snapshot/v1beta1", "clone/v1beta1"}
 
 // writeDefinitions writes DIR/PLURAL.yaml for every kind: what controller-gen reads from the types,
 // changed by DIR/patches/PLURAL.yaml.
@@ -38,8 +45,11 @@ func writeDefinitions(dir string) error {
 	defer os.RemoveAll(raw)
 	// Dangerous types are floats, which controller-gen refuses by default because languages read them differently. The API has one, in what the guest
 	// agent reports.
-	if _, err := run("go", "tool", "controller-gen", "crd:allowDangerousTypes=true",
-		"paths="+api+"/core/v1", "paths="+api+"/instancetype/v1beta1", "output:crd:dir="+raw); err != nil {
+	arguments := []string{"tool", "controller-gen", "crd:allowDangerousTypes=true", "output:crd:dir=" + raw}
+	for _, of := range packages {
+		arguments = append(arguments, "paths="+api+"/"+of)
+	}
+	if _, err := run("go", arguments...); err != nil {
 		return err
 	}
 	version, err := run("go", "list", "-m", api)

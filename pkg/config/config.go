@@ -42,6 +42,8 @@ type Limits struct {
 	Launchers []string
 	// Migrators are the accounts among Controllers that may change status.nodeName of a running VMI.
 	Migrators []string
+	// Restorers are the accounts among Controllers that bring a VM back as it was, pins included, for whoever asked for it.
+	Restorers []string
 	// Collectors are the accounts of the garbage collector. They may remove a VMI's owner ('kubectl delete vm --cascade=orphan').
 	Collectors []string
 	Gates      Gates

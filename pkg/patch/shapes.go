@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
 )
 
 // shape is what the patch writer must know of a type. It is worked out once: reading struct tags for each request costs more than the comparison.
@@ -38,7 +40,8 @@ func (f fieldShape) inlined() *shape {
 
 // shapes covers every type that can be reached from the objects that admission patches. It is complete at start and
 // never written again.
-var shapes = shapesOf(reflect.TypeFor[v1.VirtualMachine](), reflect.TypeFor[v1.VirtualMachineInstance]())
+var shapes = shapesOf(reflect.TypeFor[v1.VirtualMachine](), reflect.TypeFor[v1.VirtualMachineInstance](),
+	reflect.TypeFor[snapshot.VirtualMachineRestore](), reflect.TypeFor[clone.VirtualMachineClone]())
 
 func shapesOf(roots ...reflect.Type) map[reflect.Type]*shape {
 	known := map[reflect.Type]*shape{}

@@ -38,6 +38,8 @@ const (
 	collected      = "the collector marks what is unused every five minutes, admission takes marks away, and after ten minutes it deletes"
 	reseeded       = "the controller follows an identity that somebody changed by hand"
 	inPods         = "the guests of these tests run on bare machines; internal/placement has a test of these rights, and test/node uses them"
+	withCSI        = "these tests have no CSI driver; internal/snapshots plays one"
+	withDevices    = "the VMs that these tests restore have no devices of claims; internal/snapshots has the judgement"
 	inferredAtOnce = "admission has inferred by then; the controller does when it pins a VM that was written while no webhook ran"
 )
 
@@ -104,6 +106,14 @@ var unseen = map[string]string{
 	"kiln-controller: list nodes":                                                      inPods,
 	"kiln-controller: watch nodes":                                                     inPods,
 	"kiln-controller: list resourcequotas":                                             inPods,
+	"kiln-controller: patch persistentvolumeclaims":                                    withCSI,
+	"kiln-controller: delete persistentvolumeclaims":                                   withCSI,
+	"kiln-controller: create snapshot.storage.k8s.io volumesnapshots":                  withCSI,
+	"kiln-controller: list snapshot.storage.k8s.io volumesnapshotclasses":              withCSI,
+	"kiln-controller: get storage.k8s.io storageclasses":                               withCSI,
+	"kiln-controller: get resource.k8s.io resourceclaims":                              withDevices,
+	"kiln-controller: get resource.k8s.io resourceclaimtemplates":                      withDevices,
+	"kiln-controller: get resource.k8s.io deviceclasses":                               withDevices,
 }
 
 // listed reports whether a right to list stands beside one to watch. Informers list where the API server streams no lists (feature

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/node"
+	"github.com/kilnvm/kiln/internal/snapshots"
 	"github.com/kilnvm/kiln/internal/subresource"
 	"github.com/kilnvm/kiln/test/golden"
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +41,7 @@ func TestReference(t *testing.T) {
 		{"Webhook and controller", command.Metrics(&clusterconfig.Watcher{})},
 		{"Webhook", append(admission.Metrics(), guestpolicy.Violations, &certs.Served{})},
 		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric(), &certs.Served{}}},
-		{"Controller", []prometheus.Collector{&lifecycle.Counts{}}},
+		{"Controller", append(snapshots.Metrics(), &lifecycle.Counts{})},
 		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
 	} {
 		var rows []string

@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	snapshots "github.com/kilnvm/kiln/pkg/snapshot"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clone "kubevirt.io/api/clone/v1beta1"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+)
+
+// A restore gives a VM back what it was: also networks of other namespaces, which its author may use and somebody else may not. The controller that restores
+// asks for the rights of the account in annotation kilnvm.io/asker. Admission writes it, and refuses any other.
+
+// longestAsker bounds the annotation, in bytes. A UserInfo has as many groups as an identity provider gives.
+const longestAsker = 64 << 10
+
+// mutateRestore notes who asks for a restore.
+func (s *Server) mutateRestore(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	restore, err := decode[api.VirtualMachineRestore](request.Object.Raw)
+	if err != nil || request.Operation != admissionv1.Create || s.restores(request) {
+		return answer{}, err
+	}
+	noted := restore.DeepCopy()
+	noteAsker(noted, request)
+	return s.patched(ctx, request, change{sent: restore, stored: noted})
+}
+
+// mutateClone notes who asks for a clone, and gives a target without a name one, as KubeVirt does.
+func (s *Server) mutateClone(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	wanted, err := decode[clone.VirtualMachineClone](request.Object.Raw)
+	if err != nil || request.Operation != admissionv1.Create || s.restores(request) {
+		return answer{}, err
+	}
+	noted := wanted.DeepCopy()
+	noteAsker(noted, request)
+	nameTarget(noted, string(request.UID))
+	return s.patched(ctx, request, change{sent: wanted, stored: noted})
+}
+
+// nameTarget names the target of a clone by its source. The API server draws the UID of a request at random.
+func nameTarget(of *clone.VirtualMachineClone, random string) {
+	const letters = 5
+	if of.Spec.Source == nil || of.Spec.Target != nil && of.Spec.Target.Name != "" {
+		return
+	}
+	if of.Spec.Target == nil {
+		of.Spec.Target = &corev1.TypedLocalObjectReference{APIGroup: &v1.GroupVersion.Group, Kind: v1.VirtualMachineGroupVersionKind.Kind}
+	}
+	of.Spec.Target.Name = fmt.Sprintf("clone-%s-%s", of.Spec.Source.Name, random[:min(letters, len(random))])
+}
+
+// askerOf is the value of the annotation.
+func askerOf(request *admissionv1.AdmissionRequest) string {
+	text, err := json.Marshal(request.UserInfo)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return string(text)
+}
+
+// noteAsker writes the annotation.
+func noteAsker(of metav1.Object, request *admissionv1.AdmissionRequest) {
+	annotations := of.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.AnnotationAsker] = askerOf(request)
+	of.SetAnnotations(annotations)
+}
+
+// checkAsker refuses another asker than that of the request, and any change of it.
+func (s *Server) checkAsker(request *admissionv1.AdmissionRequest, now, was metav1.Object) field.ErrorList {
+	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationAsker)
+	asker := now.GetAnnotations()[v1alpha1.AnnotationAsker]
+	switch {
+	case s.restores(request):
+	case len(asker) > longestAsker:
+		return field.ErrorList{field.TooLong(at, "", longestAsker).WithOrigin("restore/asker")}
+	case was == nil && asker != askerOf(request), was != nil && asker != was.GetAnnotations()[v1alpha1.AnnotationAsker]:
+		return field.ErrorList{field.Forbidden(at, "is written by admission alone: it names the account that created the object").WithOrigin("restore/asker")}
+	}
+	return nil
+}
+
+// restores reports whether Kiln's own controller sends a request, for an account that it names or has asked about.
+func (s *Server) restores(request *admissionv1.AdmissionRequest) bool {
+	return slices.Contains(s.Reviewer.Configuration().Limits.Restorers, request.UserInfo.Username)
+}
+
+func validateSnapshot(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[api.VirtualMachineSnapshot](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil || request.Operation != admissionv1.Create {
+		return answer{}, err
+	}
+	return judged(snapshots.CheckSnapshot(&object.Spec), nil)
+}
+
+func (s *Server) validateRestore(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[api.VirtualMachineRestore](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil {
+		return answer{}, err
+	}
+	if request.Operation == admissionv1.Create {
+		return judged(append(s.checkAsker(request, object, nil), snapshots.CheckRestore(&object.Spec)...), nil)
+	}
+	old, err := decodeOld[api.VirtualMachineRestore](request)
+	if err != nil {
+		return answer{}, err
+	}
+	return judged(s.checkAsker(request, object, old), nil)
+}
+
+func (s *Server) validateClone(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+	object, err := decode[clone.VirtualMachineClone](request.Object.Raw)
+	if err != nil || object.DeletionTimestamp != nil {
+		return answer{}, err
+	}
+	if request.Operation == admissionv1.Create {
+		return judged(append(s.checkAsker(request, object, nil), snapshots.CheckClone(&object.Spec)...), nil)
+	}
+	old, err := decodeOld[clone.VirtualMachineClone](request)
+	if err != nil {
+		return answer{}, err
+	}
+	return judged(s.checkAsker(request, object, old), nil)
+}

@@ -1,0 +1,201 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/snapshot"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// keep creates the content of a snapshot whose VM is locked. The record is stored before: the content names it, and from then on the collector keeps it.
+func (c *Controller) keep(ctx context.Context, t taking) (time.Duration, error) {
+	if name := memoryDump(t.vm); name != "" {
+		return 0, c.fail(ctx, t, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("volume '%s' is a dump of the memory: the memory of a guest is no part of a "+
+			"snapshot; remove the volume", name))
+	}
+	moment, vmi, err := c.moment(ctx, t.vm)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.describe(ctx, t, vmi); err != nil {
+		return 0, err
+	}
+	record, err := moment.Record()
+	if err != nil {
+		return 0, c.fail(ctx, t, v1alpha1.ReasonNotSnapshottable, fmt.Sprintf("GuestHardware '%s': %v", t.vm.Name, err))
+	}
+	var name string
+	if record != nil {
+		draft, err := revision.NewDraft(t.vm.Namespace, &unstructured.Unstructured{Object: record})
+		if err != nil {
+			return 0, err
+		}
+		if err := revision.Write(ctx, c.Live, draft); err != nil {
+			return 0, err
+		}
+		name = draft.Name
+	}
+	source, err := moment.Source()
+	if err != nil {
+		return 0, c.fail(ctx, t, v1alpha1.ReasonNotSnapshottable, err.Error())
+	}
+	backups, err := c.backups(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	content := &api.VirtualMachineSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: t.snapshot.Namespace, Name: contentName(t.snapshot.UID), Annotations: moment.Annotations(name),
+			Finalizers: []string{contentFinalizer}},
+		Spec: api.VirtualMachineSnapshotContentSpec{VirtualMachineSnapshotName: &t.snapshot.Name, Source: api.SourceSpec{VirtualMachine: source},
+			VolumeBackups: backups},
+	}
+	if err := c.Live.Create(ctx, content); condition.Oversized(err) {
+		return 0, c.fail(ctx, t, v1alpha1.ReasonNotSnapshottable, err.Error())
+	} else if err != nil && !apierrors.IsAlreadyExists(err) {
+		return 0, fmt.Errorf("creating VirtualMachineSnapshotContent '%s': %w", content.Name, err)
+	}
+	c.normal(t.snapshot, v1alpha1.ReasonContentCreated, "created VirtualMachineSnapshotContent "+content.Name)
+	return soon, nil
+}
+
+// memoryDump is the first volume of a VM that holds its memory.
+func memoryDump(vm *v1.VirtualMachine) string {
+	if vm.Spec.Template == nil {
+		return ""
+	}
+	for i := range vm.Spec.Template.Spec.Volumes {
+		if of := &vm.Spec.Template.Spec.Volumes[i]; of.MemoryDump != nil {
+			return of.Name
+		}
+	}
+	return ""
+}
+
+// errMoved is the error of a record that changed while it was read.
+var errMoved = errors.New("a guest is starting")
+
+// moment reads VM and record of one moment: a record that is written meanwhile is read again. The record of a guest that runs is what it was started with.
+func (c *Controller) moment(ctx context.Context, vm *v1.VirtualMachine) (m snapshot.Moment, vmi *v1.VirtualMachineInstance, err error) {
+	key := client.ObjectKeyFromObject(vm)
+	before, err := lifecycle.Hardware(ctx, c.Live, key)
+	if err != nil {
+		return m, nil, err
+	}
+	if vmi, err = get(ctx, c.Live, key, &v1.VirtualMachineInstance{}); err != nil {
+		return m, nil, err
+	}
+	now, err := get(ctx, c.Live, key, &v1.VirtualMachine{})
+	if err != nil {
+		return m, nil, err
+	}
+	after, err := lifecycle.Hardware(ctx, c.Live, key)
+	if err != nil {
+		return m, nil, err
+	}
+	if now == nil || now.UID != vm.UID || versionOf(before) != versionOf(after) {
+		return m, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("guesthardwares").GroupResource(), vm.Name, errMoved)
+	}
+	m = snapshot.Moment{VM: now, Running: vmi != nil && vmi.Status.Phase == v1.Running}
+	if lifecycle.GuestOf(now).Ownership(after) == lifecycle.Own {
+		m.Hardware = &after.Spec
+	}
+	return m, vmi, nil
+}
+
+// versionOf tells versions of a GuestHardware apart, and one from none.
+func versionOf(of *v1alpha1.GuestHardware) string {
+	if of == nil {
+		return ""
+	}
+	return string(of.UID) + "/" + of.ResourceVersion
+}
+
+// describe says in the status of a snapshot how it is taken. It quiets the guest, if there is an agent: the volumes are snapshotted next.
+func (c *Controller) describe(ctx context.Context, t taking, vmi *v1.VirtualMachineInstance) error {
+	var all []api.Indication
+	if vmi != nil && vmi.Status.Phase == v1.Running {
+		all = append(all, api.VMSnapshotOnlineSnapshotIndication)
+		frozen, err := false, error(nil)
+		if paused(vmi) {
+			all = append(all, api.VMSnapshotPausedIndication)
+		} else if frozen, err = c.freeze(ctx, vmi); err != nil {
+			return err
+		} else if frozen {
+			all = append(all, api.VMSnapshotGuestAgentIndication)
+		} else {
+			all = append(all, api.VMSnapshotNoGuestAgentIndication)
+		}
+	}
+	return c.patchStatus(ctx, t.snapshot, func() {
+		of := t.snapshot.Status
+		of.SourceUID, of.SourceIndications = &t.vm.UID, nil
+		//lint:ignore SA1019 older clients read it
+		of.Indications = nil
+		indicate(of, all...)
+		of.Conditions = put(of.Conditions, api.ConditionProgressing, yes(v1alpha1.ReasonInProgress, "the VM is locked, and its content is written"), c.Now())
+	})
+}
+
+func (c *Controller) freeze(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
+	if c.Agent == nil {
+		return false, nil
+	}
+	return c.Agent.Freeze(ctx, vmi)
+}
+
+// thaw ends the freeze of the guest of a content whose volumes are snapshotted.
+func (c *Controller) thaw(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
+	if c.Agent == nil || content.Annotations[v1alpha1.AnnotationSnapshotState] != v1alpha1.SnapshotRunning {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: content.Namespace, Name: content.Spec.Source.VirtualMachine.Name}
+	vmi, err := get(ctx, c.Live, key, &v1.VirtualMachineInstance{})
+	if err != nil || vmi == nil {
+		return err
+	}
+	return c.Agent.Thaw(ctx, vmi)
+}
+
+// backups returns the claims of a VM that can be snapshotted: those that are bound, and whose driver has a VolumeSnapshotClass.
+func (c *Controller) backups(ctx context.Context, t taking) (all []api.VolumeBackup, err error) {
+	if t.vm.Spec.Template == nil {
+		return nil, nil
+	}
+	classes, err := c.classes(ctx)
+	if err != nil || classes == nil {
+		return nil, err
+	}
+	claims, _ := snapshot.Volumes(t.vm)
+	for _, volume := range claims {
+		key := types.NamespacedName{Namespace: t.vm.Namespace, Name: volume.Claim}
+		claim, err := get(ctx, c.Live, key, &corev1.PersistentVolumeClaim{})
+		if err != nil {
+			return nil, err
+		}
+		if claim == nil || claim.Status.Phase != corev1.ClaimBound || claim.Spec.StorageClassName == nil {
+			continue
+		}
+		class, err := c.classOf(ctx, classes, *claim.Spec.StorageClassName)
+		if err != nil {
+			return nil, err
+		}
+		if class != "" {
+			all = append(all, snapshot.Backup(t.snapshot.UID, volume, claim))
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,233 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/snapshot"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// stopped waits for the target to have no VMI, as the readiness policy says. done reports that it has none.
+func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Duration, done bool, err error) {
+	if r.vm == nil {
+		return 0, true, nil
+	}
+	vmi, err := get(ctx, c.Live, client.ObjectKeyFromObject(r.vm), &v1.VirtualMachineInstance{})
+	if err != nil || vmi == nil {
+		return 0, err == nil, err
+	}
+	if r.restored() && !r.held() { // it was let go, and started: only the status of the restore is missing
+		return 0, true, nil
+	}
+	if r.restored() { // somebody started it between the last look and the lock: it was made of the VM before
+		return poll, false, client.IgnoreNotFound(c.Live.Delete(ctx, vmi, client.Preconditions{UID: &vmi.UID}))
+	}
+	text := fmt.Sprintf("VirtualMachineInstance '%s' exists: stop the VM", vmi.Name)
+	switch ptr.Deref(r.restore.Spec.TargetReadinessPolicy, api.VirtualMachineRestoreWaitGracePeriodAndFail) {
+	case api.VirtualMachineRestoreFailImmediate:
+		return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetNotReady, text)
+	case api.VirtualMachineRestoreStopTarget:
+		text = fmt.Sprintf("VirtualMachineInstance '%s' is being stopped", vmi.Name)
+		if err := c.stopTarget(ctx, r, vmi); err != nil || failed(r.restore.Status.Conditions) {
+			return 0, false, err
+		}
+	case api.VirtualMachineRestoreWaitEventually:
+	default:
+		if since(r.restore.Status.Conditions, api.ConditionReady, c.Now()) > api.DefaultGracePeriod {
+			return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetNotReady, fmt.Sprintf("%s; it was not stopped within %s", text, api.DefaultGracePeriod))
+		}
+		text += fmt.Sprintf(" within %s", api.DefaultGracePeriod)
+	}
+	return poll, false, c.restoreProgress(ctx, r, no(v1alpha1.ReasonTargetNotReady, text))
+}
+
+// stopTarget stops a VM as 'virtctl stop' does, with the rights of the asker.
+func (c *Controller) stopTarget(ctx context.Context, r *restoring, vmi *v1.VirtualMachineInstance) error {
+	if vmi.DeletionTimestamp != nil {
+		return nil
+	}
+	user, err := askerOf(r.restore)
+	if err != nil {
+		return c.failRestore(ctx, r, v1alpha1.ReasonMalformed, err.Error())
+	}
+	lacking, err := c.rights(ctx, r, user)
+	if err != nil {
+		return err
+	}
+	if len(lacking) > 0 {
+		return c.failRestore(ctx, r, v1alpha1.ReasonNotActivatable, lacking.ToAggregate().Error())
+	}
+	strategy, err := r.vm.RunStrategy()
+	if err != nil {
+		return err
+	}
+	if strategy == v1.RunStrategyManual || strategy == v1.RunStrategyRerunOnFailure {
+		asked := func(q v1.VirtualMachineStateChangeRequest) bool {
+			return q.Action == v1.StopRequest && q.UID != nil && *q.UID == vmi.UID
+		}
+		if slices.ContainsFunc(r.vm.Status.StateChangeRequests, asked) {
+			return nil
+		}
+		return c.patchStatus(ctx, r.vm, func() {
+			r.vm.Status.StateChangeRequests = []v1.VirtualMachineStateChangeRequest{{Action: v1.StopRequest, UID: &vmi.UID}}
+		})
+	}
+	return c.patch(ctx, r.vm, func() {
+		if r.vm.Spec.Running != nil { //nolint:staticcheck // the owner uses the deprecated field
+			r.vm.Spec.Running = new(bool) //nolint:staticcheck // as above
+		} else {
+			r.vm.Spec.RunStrategy = ptr.To(v1.RunStrategyHalted)
+		}
+	})
+}
+
+// errHeld has everything read again: the VM may have been started until now.
+var errHeld = errors.New("it is held since this moment")
+
+// hold keeps the target from being started: the controller of VMs and rules of validation read status.restoreInProgress. A VM that was started in this moment
+// is found by the next step, which reads it again. It returns what the restore waits for, nil for nothing.
+func (c *Controller) hold(ctx context.Context, r *restoring) (*unready, error) {
+	switch {
+	case r.vm == nil || r.held():
+		return nil, nil
+	case r.vm.Status.SnapshotInProgress != nil:
+		return &unready{v1alpha1.ReasonSourceBusy, fmt.Sprintf("snapshot '%s' of the VM is in progress", *r.vm.Status.SnapshotInProgress), false}, nil
+	case r.vm.Status.RestoreInProgress != nil:
+		return &unready{v1alpha1.ReasonSourceBusy, fmt.Sprintf("restore '%s' of the VM is in progress", *r.vm.Status.RestoreInProgress), false}, nil
+	}
+	if err := c.patchStatus(ctx, r.vm, func() { r.vm.Status.RestoreInProgress = ptr.To(r.restore.Name) }); err != nil {
+		return nil, err
+	}
+	return nil, apierrors.NewConflict(v1.GroupVersion.WithResource("virtualmachines").GroupResource(), r.vm.Name, errHeld)
+}
+
+// release ends the hold of a restore.
+func (c *Controller) release(ctx context.Context, vm *v1.VirtualMachine, name string) error {
+	if vm == nil || ptr.Deref(vm.Status.RestoreInProgress, "") != name {
+		return nil
+	}
+	return client.IgnoreNotFound(c.patchStatus(ctx, vm, func() { vm.Status.RestoreInProgress = nil }))
+}
+
+// releaseOrphans releases the VMs that are held for a restore which is gone, because somebody took its finalizer away.
+func (c *Controller) releaseOrphans(ctx context.Context, key types.NamespacedName, gone bool) error {
+	if !gone {
+		return nil
+	}
+	var list v1.VirtualMachineList
+	if err := c.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if ptr.Deref(list.Items[i].Status.RestoreInProgress, "") != key.Name {
+			continue
+		}
+		vm, err := get(ctx, c.Live, client.ObjectKeyFromObject(&list.Items[i]), &v1.VirtualMachine{})
+		if err == nil {
+			err = c.release(ctx, vm, key.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// volumes makes the claims of a restore from VolumeSnapshots. done reports that all are bound, or will be when a pod uses them.
+func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Duration, done bool, err error) {
+	pending := false
+	for _, of := range r.restore.Status.Restores {
+		claim, err := c.claim(ctx, r.restore.Namespace, of.PersistentVolumeClaimName)
+		if err != nil {
+			return 0, false, err
+		}
+		switch {
+		case claim == nil:
+			if err := c.createClaim(ctx, r, of); err != nil || failed(r.restore.Status.Conditions) {
+				return 0, false, err
+			}
+			pending = true
+		case claim.Annotations[snapshot.Mark] == snapshot.MarkOf(r.restore):
+			waits, err := c.waits(ctx, claim)
+			if err != nil {
+				return 0, false, err
+			}
+			pending = pending || waits
+		case !inPlace(r.restore, of):
+			return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetExists, fmt.Sprintf("PersistentVolumeClaim '%s' exists: delete it, or choose another name "+
+				"in spec.volumeRestoreOverrides", claim.Name))
+		default:
+			pending = true
+			if err := client.IgnoreNotFound(c.Live.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})); err != nil {
+				return 0, false, err
+			}
+		}
+	}
+	if !pending {
+		return 0, true, nil
+	}
+	return poll, false, c.restoreProgress(ctx, r, yes(v1alpha1.ReasonVolumesPending, "waits for the restored claims"))
+}
+
+// createClaim makes one claim.
+func (c *Controller) createClaim(ctx context.Context, r *restoring, of api.VolumeRestore) error {
+	backup := r.kept.Backup(of.VolumeName)
+	size, err := c.restoreSize(ctx, types.NamespacedName{Namespace: r.restore.Namespace, Name: of.VolumeSnapshotName})
+	if apierrors.IsNotFound(err) {
+		return c.failRestore(ctx, r, v1alpha1.ReasonVolumeSnapshots, fmt.Sprintf("VolumeSnapshot '%s' of volume '%s' is gone", of.VolumeSnapshotName, of.VolumeName))
+	}
+	if err != nil {
+		return err
+	}
+	claim := snapshot.RestoredClaim(r.restore, of, backup, size, r.owner(backup))
+	if r.vm == nil && r.owns(backup) {
+		claim.Annotations[ownedLater] = r.restore.Name
+	}
+	if err := c.Live.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating PersistentVolumeClaim '%s': %w", claim.Name, err)
+	}
+	return nil
+}
+
+// ownedLater is KubeVirt's annotation of claims that are made before the VM that is to own them. Its value is the name of the restore.
+const ownedLater = "restore.kubevirt.io/owned-by-vm"
+
+// owner is the VM, for a claim that belonged to the VM of the snapshot. A target that does not exist yet owns its claims when it does (settle).
+func (r *restoring) owner(of *api.VolumeBackup) *metav1.OwnerReference {
+	if r.vm == nil || !r.owns(of) {
+		return nil
+	}
+	return ownedBy(r.vm)
+}
+
+func (r *restoring) owns(of *api.VolumeBackup) bool {
+	if ptr.Deref(r.restore.Spec.VolumeOwnershipPolicy, api.VolumeOwnershipPolicyVm) == api.VolumeOwnershipPolicyNone {
+		return false
+	}
+	return slices.ContainsFunc(of.PersistentVolumeClaim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == r.kept.VM.UID })
+}
+
+// waits reports whether a claim is to be bound without a pod.
+func (c *Controller) waits(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
+	if claim.Status.Phase == corev1.ClaimBound {
+		return false, nil
+	}
+	class, err := get(ctx, c.Live, types.NamespacedName{Name: ptr.Deref(claim.Spec.StorageClassName, "")}, &storagev1.StorageClass{})
+	if err != nil || class == nil {
+		return true, err
+	}
+	return ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingImmediate, nil
+}

@@ -1,0 +1,163 @@
+// Package snapshots keeps VMs as they were, brings them back, and clones them: VirtualMachineSnapshots with their contents, VirtualMachineRestores and
+// VirtualMachineClones. What a snapshot holds, and whether that may be activated again, is for pkg/snapshot to say.
+//
+// Such objects are few, so that they are read from the API server whenever they are decided about. Each step is one write, and whichever step was the last
+// one is seen in what is stored: a process that dies goes on at any of them.
+package snapshots
+
+import (
+	"context"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/pkg/config"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clone "kubevirt.io/api/clone/v1beta1"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Controller reconciles snapshots, restores and clones.
+type Controller struct {
+	// Client reads from informers.
+	Client client.Client
+	// Live reads and writes past the cache.
+	Live          client.Client
+	Configuration func() config.Cluster
+	Events        events.EventRecorder
+	Now           func() time.Time
+	// Agent quiets guests while their volumes are snapshotted; nil where no guest can be asked.
+	Agent Agent
+}
+
+// Agent quiets the file systems of a guest. A freeze ends by itself after a while: who asked for it may die.
+type Agent interface {
+	// Freeze reports whether the guest agent has frozen all file systems; false without an agent.
+	Freeze(context.Context, *v1.VirtualMachineInstance) (bool, error)
+	// Thaw ends a freeze. A guest that is not frozen is left alone.
+	Thaw(context.Context, *v1.VirtualMachineInstance) error
+}
+
+const (
+	// conflictRetry is the time after which a write that lost a race is repeated.
+	conflictRetry = 50 * time.Millisecond
+	// poll is how often something is looked at that is not watched: a guest that is to stop, a VolumeSnapshot, a claim. It is KubeVirt's.
+	poll = 5 * time.Second
+	// soon is the time after a step until the next one, where no event tells.
+	soon = 100 * time.Millisecond
+)
+
+// Register adds the controllers to a manager. A cluster whose definitions are older than this process does not serve the kinds: VMs are served all the same.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	for _, kind := range []schema.GroupVersionKind{api.SchemeGroupVersion.WithKind("VirtualMachineSnapshot"), clone.VirtualMachineCloneKind} {
+		if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
+			mgr.GetLogger().Info("the cluster does not serve the kind: apply the definitions of this release, and restart this process", "kind", kind.Kind)
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachinesnapshot").For(&api.VirtualMachineSnapshot{}).
+		Watches(&api.VirtualMachineSnapshotContent{}, handler.EnqueueRequestsFromMapFunc(ofContent)).
+		Complete(retrying(c.snapshot)); err != nil {
+		return err
+	}
+	if err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachinesnapshotcontent").For(&api.VirtualMachineSnapshotContent{}).
+		Watches(&api.VirtualMachineSnapshot{}, handler.EnqueueRequestsFromMapFunc(contentOf)).
+		Complete(retrying(c.content)); err != nil {
+		return err
+	}
+	if err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachinerestore").For(&api.VirtualMachineRestore{}).
+		Complete(retrying(c.restore)); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineclone").For(&clone.VirtualMachineClone{}).
+		Owns(&api.VirtualMachineSnapshot{}).Owns(&api.VirtualMachineRestore{}).
+		Complete(retrying(c.clone))
+}
+
+// ofContent is the snapshot of a content.
+func ofContent(_ context.Context, object client.Object) []ctrl.Request {
+	content, is := object.(*api.VirtualMachineSnapshotContent)
+	if !is || content.Spec.VirtualMachineSnapshotName == nil {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: content.Namespace, Name: *content.Spec.VirtualMachineSnapshotName}}}
+}
+
+// contentOf is the content of a snapshot.
+func contentOf(_ context.Context, object client.Object) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: contentName(object.GetUID())}}}
+}
+
+// step brings an object one step further, and returns after which time it is to be looked at again; 0 for never.
+type step func(context.Context, types.NamespacedName) (time.Duration, error)
+
+// retrying returns a lost race as a request to try again, not as an error: it is neither Kiln's nor the user's fault.
+func retrying(of step) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+		after, err := of(ctx, request.NamespacedName)
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		}
+		return ctrl.Result{RequeueAfter: after}, err
+	})
+}
+
+// get reads an object; nil if there is none.
+func get[O interface {
+	*E
+	client.Object
+}, E any](ctx context.Context, reader client.Reader, key types.NamespacedName, into O) (O, error) {
+	if err := reader.Get(ctx, key, into); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return into, nil
+}
+
+// patch writes what a change makes of an object, if it makes something else. It fails with a conflict if the object has changed since it was read. The object
+// is then as it is stored.
+func (c *Controller) patch(ctx context.Context, object client.Object, change func()) error {
+	before := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type
+	change()
+	from := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if same, err := unchanged(object, before); err != nil || same {
+		return err
+	}
+	return c.Live.Patch(ctx, object, from)
+}
+
+// patchStatus is patch for the status.
+func (c *Controller) patchStatus(ctx context.Context, object client.Object, change func()) error {
+	before := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // as above
+	change()
+	from := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if same, err := unchanged(object, before); err != nil || same {
+		return err
+	}
+	return c.Live.Status().Patch(ctx, object, from)
+}
+
+// unchanged reports whether two versions of an object are the same as JSON.
+func unchanged(object, before client.Object) (bool, error) {
+	text, err := client.MergeFrom(before).Data(object)
+	return string(text) == "{}", err
+}
+
+// normal and warning write an event.
+func (c *Controller) normal(about client.Object, reason, note string) {
+	c.Events.Eventf(about, nil, corev1.EventTypeNormal, reason, "Reconcile", "%s", condition.Note(note))
+}
+
+func (c *Controller) warning(about client.Object, reason, note string) {
+	c.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(note))
+}

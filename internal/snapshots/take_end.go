@@ -1,0 +1,208 @@
+package snapshots
+
+import (
+	"context"
+	"time"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/snapshot"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// complete brings the content of a snapshot on, and says in the snapshot what has become of it.
+func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, error) {
+	if err := c.fillContent(ctx, t.content); err != nil {
+		return 0, err
+	}
+	status := t.content.Status
+	if status.CreationTime == nil {
+		if err := c.progress(ctx, t, yes(v1alpha1.ReasonVolumeSnapshots, message(status.Error, "waits for VolumeSnapshots"))); err != nil {
+			return 0, err
+		}
+		return poll, nil
+	}
+	volumes, partial, err := c.included(ctx, t.content)
+	if err != nil {
+		return 0, err
+	}
+	err = ended(operationSnapshot, resultSucceeded, c.patchStatus(ctx, t.snapshot, func() {
+		of, now := t.snapshot.Status, c.Now()
+		of.Phase, of.CreationTime, of.SnapshotVolumes = api.Succeeded, status.CreationTime, volumes
+		of.VirtualMachineSnapshotContentName = &t.content.Name
+		if partial {
+			indicate(of, api.VMSnapshotPartialSnapshotIndication)
+		}
+		of.Conditions = put(of.Conditions, api.ConditionProgressing, no(v1alpha1.ReasonCompleted, "the snapshot is taken"), now)
+		ready(of, status, now)
+	}))
+	return soon, err
+}
+
+// ready copies from the content whether a snapshot can be used.
+func ready(of *api.VirtualMachineSnapshotStatus, content *api.VirtualMachineSnapshotContentStatus, now time.Time) {
+	of.ReadyToUse, of.Error = ptr.To(ptr.Deref(content.ReadyToUse, false)), content.Error
+	what := yes(v1alpha1.ReasonCompleted, "the snapshot is ready to use")
+	if !*of.ReadyToUse {
+		what = no(v1alpha1.ReasonVolumeSnapshots, message(content.Error, "waits for VolumeSnapshots"))
+	}
+	of.Conditions = put(of.Conditions, api.ConditionReady, what, now)
+}
+
+func message(err *api.Error, otherwise string) string {
+	if err == nil || err.Message == nil {
+		return otherwise
+	}
+	return *err.Message
+}
+
+// failure is an error of a status.
+func failure(message string, now time.Time) *api.Error {
+	at := metav1.NewTime(now.Truncate(time.Second))
+	return &api.Error{Time: &at, Message: &message}
+}
+
+// follow unlocks the source of a snapshot that was taken, and says whether it can be used still.
+func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error) {
+	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
+		return 0, err
+	}
+	if t.content == nil {
+		return 0, c.patchStatus(ctx, t.snapshot, func() {
+			of, now := t.snapshot.Status, c.Now()
+			text := "the content of the snapshot is gone: delete the snapshot"
+			of.ReadyToUse = ptr.To(false)
+			if message(of.Error, "") != text {
+				of.Error = failure(text, now)
+			}
+			of.Conditions = put(of.Conditions, api.ConditionReady, no(v1alpha1.ReasonSourceMissing, text), now)
+		})
+	}
+	if err := c.fillContent(ctx, t.content); err != nil {
+		return 0, err
+	}
+	if err := c.patchStatus(ctx, t.snapshot, func() { ready(t.snapshot.Status, t.content.Status, c.Now()) }); err != nil {
+		return 0, err
+	}
+	if !ptr.Deref(t.snapshot.Status.ReadyToUse, false) {
+		return poll, nil
+	}
+	return 0, nil
+}
+
+// abandon unlocks the source of a snapshot that has failed, and removes what was made of it.
+func (c *Controller) abandon(ctx context.Context, t taking) error {
+	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
+		return err
+	}
+	return c.drop(ctx, t.content)
+}
+
+// drop deletes a content.
+func (c *Controller) drop(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
+	if content == nil || content.DeletionTimestamp != nil {
+		return nil
+	}
+	return client.IgnoreNotFound(c.Live.Delete(ctx, content, client.Preconditions{UID: &content.UID}))
+}
+
+// forget lets a snapshot go that is deleted, with its content where it does not say Retain or has none that could be used.
+func (c *Controller) forget(ctx context.Context, t taking) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(t.snapshot, snapshotFinalizer) {
+		return 0, nil
+	}
+	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
+		return 0, err
+	}
+	retained := ptr.Deref(t.snapshot.Spec.DeletionPolicy, "") == api.VirtualMachineSnapshotContentRetain
+	if t.content != nil && (!retained || t.content.Status == nil || !ptr.Deref(t.content.Status.ReadyToUse, false)) {
+		if err := c.drop(ctx, t.content); err != nil {
+			return 0, err
+		}
+	}
+	return 0, client.IgnoreNotFound(c.patch(ctx, t.snapshot, func() { controllerutil.RemoveFinalizer(t.snapshot, snapshotFinalizer) }))
+}
+
+// content lets a content go, or be deleted by its owner, whose snapshot is gone or about to go.
+func (c *Controller) content(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	content, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshotContent{})
+	if err != nil || content == nil || !controllerutil.ContainsFinalizer(content, contentFinalizer) {
+		return 0, err
+	}
+	at := types.NamespacedName{Namespace: key.Namespace, Name: ptr.Deref(content.Spec.VirtualMachineSnapshotName, "")}
+	found, err := get(ctx, c.Live, at, &api.VirtualMachineSnapshot{})
+	if err != nil {
+		return 0, err
+	}
+	if found != nil && contentName(found.UID) == key.Name && found.DeletionTimestamp == nil && phaseOf(found) != api.Failed {
+		return 0, nil
+	}
+	return 0, client.IgnoreNotFound(c.patch(ctx, content, func() { controllerutil.RemoveFinalizer(content, contentFinalizer) }))
+}
+
+// included returns which volumes of the VM a content has. partial reports that it lacks one whose claim could be snapshotted somewhere.
+func (c *Controller) included(ctx context.Context, of *api.VirtualMachineSnapshotContent) (lists *api.SnapshotVolumesLists, partial bool, err error) {
+	kept, err := snapshot.Read(of)
+	if err != nil {
+		return nil, false, err
+	}
+	claims, others := snapshot.Volumes(kept.VM)
+	lists = &api.SnapshotVolumesLists{ExcludedVolumes: others}
+	for _, volume := range claims {
+		if kept.Backup(volume.Name) != nil {
+			lists.IncludedVolumes = append(lists.IncludedVolumes, volume.Name)
+			continue
+		}
+		if volume.Name == snapshot.State {
+			claim, err := get(ctx, c.Live, types.NamespacedName{Namespace: of.Namespace, Name: volume.Claim}, &corev1.PersistentVolumeClaim{})
+			if err != nil {
+				return nil, false, err
+			}
+			if claim == nil {
+				continue
+			}
+		}
+		lists.ExcludedVolumes, partial = append(lists.ExcludedVolumes, volume.Name), true
+	}
+	return lists, partial, nil
+}
+
+// indications are KubeVirt's words for how a snapshot of a running guest was taken.
+var indications = map[api.Indication]string{
+	api.VMSnapshotOnlineSnapshotIndication:  "the guest was running",
+	api.VMSnapshotPausedIndication:          "the guest was paused: its volumes are as after a power failure",
+	api.VMSnapshotGuestAgentIndication:      "the guest agent froze the file systems",
+	api.VMSnapshotNoGuestAgentIndication:    "no guest agent froze the file systems: the volumes are as after a power failure",
+	api.VMSnapshotPartialSnapshotIndication: "the content of some volumes is not included: see excludedVolumes",
+}
+
+// indicate adds an indication.
+func indicate(of *api.VirtualMachineSnapshotStatus, all ...api.Indication) {
+	for _, indication := range all {
+		known := false
+		for _, was := range of.SourceIndications {
+			known = known || was.Indication == indication
+		}
+		if !known {
+			//lint:ignore SA1019 older clients read it
+			of.Indications = append(of.Indications, indication)
+			of.SourceIndications = append(of.SourceIndications, api.SourceIndication{Indication: indication, Message: indications[indication]})
+		}
+	}
+}
+
+// paused reports whether a guest executes nothing.
+func paused(vmi *v1.VirtualMachineInstance) bool {
+	for _, c := range vmi.Status.Conditions {
+		if c.Type == v1.VirtualMachineInstancePaused && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}

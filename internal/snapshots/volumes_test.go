@@ -1,0 +1,232 @@
+package snapshots
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/pkg/snapshot"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// storage is a driver whose claims can be snapshotted, and the claims of the VM on it: one for a disk, which the VM owns, and one for its state.
+func storage() []client.Object {
+	class := untyped("VolumeSnapshotClass")
+	class.SetName("snaps")
+	class.Object["driver"] = "csi.example.com"
+	root, state := claim("root"), claim(pod.StateName("web"))
+	root.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "web", UID: "vm-1"}}
+	for _, of := range []*corev1.PersistentVolumeClaim{root, state} {
+		of.Spec.StorageClassName = ptr.To("fast")
+	}
+	return []client.Object{machine(), recorded(), size(), lan(), class, root, state,
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "csi.example.com"}}
+}
+
+// driver does what snapshot controller and provisioner do.
+func (c *cluster) driver() {
+	c.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(volumeSnapshots.WithKind("VolumeSnapshotList"))
+	c.must(c.List(c.Context(), list))
+	for i := range list.Items {
+		of := &list.Items[i]
+		if _, has := of.Object["status"]; !has {
+			of.Object["status"] = map[string]any{"readyToUse": true, "creationTime": "2026-01-01T00:00:00Z", "restoreSize": "2Gi"}
+			c.must(c.Update(c.Context(), of))
+		}
+	}
+	var claims corev1.PersistentVolumeClaimList
+	c.must(c.List(c.Context(), &claims))
+	for i := range claims.Items {
+		if claims.Items[i].Status.Phase == "" {
+			claims.Items[i].Status.Phase = corev1.ClaimBound
+			c.must(c.Status().Update(c.Context(), &claims.Items[i]))
+		}
+	}
+}
+
+// TestVolumes: the claims of a VM and of its state are snapshotted, and restored under KubeVirt's names, whichever write the controller dies after.
+func TestVolumes(t *testing.T) {
+	life := func(t *testing.T, dies int) int {
+		c := newCluster(t, withVolumeSnapshots, storage()...)
+		c.fails = dies
+		c.must(c.Create(t.Context(), snapshotOf("s")))
+		c.step(c.driver)
+		of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+		if of.Phase != api.Succeeded || !*of.ReadyToUse || !slices.Equal(of.SnapshotVolumes.IncludedVolumes, []string{"root", snapshot.State}) ||
+			len(of.SourceIndications) > 0 {
+			t.Fatalf("dies after write %d: %+v", dies, of)
+		}
+		c.edit()
+		c.must(c.Create(t.Context(), restoreOf("r", "web")))
+		c.step(c.driver)
+		r := read(c, "r", &api.VirtualMachineRestore{}).Status
+		want := []api.VolumeRestore{
+			{VolumeName: "root", PersistentVolumeClaimName: "restore-r-1-root", VolumeSnapshotName: "vmsnapshot-snap-1-volume-root"},
+			{VolumeName: snapshot.State, PersistentVolumeClaimName: pod.StateName("web"), VolumeSnapshotName: "vmsnapshot-snap-1-state"},
+		}
+		if diff := cmp.Diff(want, r.Restores); diff != "" || !*r.Complete {
+			t.Fatalf("dies after write %d: %+v\n%s", dies, r, diff)
+		}
+		if got := c.vm("web").Spec.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != "restore-r-1-root" {
+			t.Errorf("dies after write %d: the VM uses claim '%s'", dies, got)
+		}
+		restored, state := read(c, "restore-r-1-root", &corev1.PersistentVolumeClaim{}), read(c, pod.StateName("web"), &corev1.PersistentVolumeClaim{})
+		if restored.Spec.DataSource.Name != "vmsnapshot-snap-1-volume-root" || !metav1.IsControlledBy(restored, c.vm("web")) ||
+			restored.Spec.Resources.Requests.Storage().String() != "2Gi" || state.Spec.DataSource == nil || len(state.OwnerReferences) > 0 {
+			t.Errorf("dies after write %d: %+v %+v", dies, restored, state)
+		}
+		if read(c, "root", &corev1.PersistentVolumeClaim{}) == nil {
+			t.Errorf("dies after write %d: the claim of before is gone", dies)
+		}
+		return len(c.writes)
+	}
+	writes := life(t, 0)
+	for dies := range writes {
+		t.Run(fmt.Sprint(dies+1), func(t *testing.T) { life(t, dies+1) })
+	}
+}
+
+// TestLostVolumeSnapshot: a snapshot whose VolumeSnapshot is gone says so, and is not restored.
+func TestLostVolumeSnapshot(t *testing.T) {
+	c := newCluster(t, withVolumeSnapshots, storage()...)
+	c.must(c.Create(t.Context(), snapshotOf("s")))
+	c.step(c.driver)
+	lost := untyped("VolumeSnapshot")
+	lost.SetNamespace("team")
+	lost.SetName("vmsnapshot-snap-1-volume-root")
+	c.must(c.WithWatch.Delete(t.Context(), lost))
+	c.must(c.Create(t.Context(), restoreOf("r", "web")))
+	c.step(c.driver)
+	of, r := read(c, "s", &api.VirtualMachineSnapshot{}).Status, read(c, "r", &api.VirtualMachineRestore{}).Status
+	if *of.ReadyToUse || *of.Error.Message != "VolumeSnapshots 'vmsnapshot-snap-1-volume-root' no longer exist" ||
+		find(r.Conditions, api.ConditionReady).Reason != v1alpha1.ReasonSnapshotNotReady {
+		t.Errorf("%+v\n%+v", of, r)
+	}
+}
+
+// TestClaimIsTaken: a claim of the name that a restore gives is not overwritten, unless it asks for that.
+func TestClaimIsTaken(t *testing.T) {
+	for policy, want := range map[api.VolumeRestorePolicy]bool{api.VolumeRestorePolicyPrefixTargetName: false, api.VolumeRestorePolicyInPlace: true} {
+		c := newCluster(t, withVolumeSnapshots, append(storage(), claim("web-root"))...)
+		c.must(c.Create(t.Context(), snapshotOf("s")))
+		c.step(c.driver)
+		restore := restoreOf("r", "web")
+		restore.Spec.VolumeRestorePolicy = ptr.To(policy)
+		c.must(c.Create(t.Context(), restore))
+		c.step(c.driver)
+		r := read(c, "r", &api.VirtualMachineRestore{}).Status
+		if *r.Complete != want || failed(r.Conditions) == want {
+			t.Errorf("%s: %+v", policy, r)
+		}
+		if taken := read(c, "web-root", &corev1.PersistentVolumeClaim{}); taken.Spec.DataSource != nil {
+			t.Errorf("%s: overwritten", policy)
+		}
+		if root := read(c, "root", &corev1.PersistentVolumeClaim{}); (root.Spec.DataSource != nil) != want {
+			t.Errorf("%s: %+v", policy, root)
+		}
+	}
+}
+
+// calls is a guest agent that notes what it is asked.
+type calls struct {
+	agent bool
+	all   []string
+}
+
+func (a *calls) Freeze(context.Context, *v1.VirtualMachineInstance) (bool, error) {
+	a.all = append(a.all, "freeze")
+	return a.agent, nil
+}
+
+func (a *calls) Thaw(context.Context, *v1.VirtualMachineInstance) error {
+	a.all = append(a.all, "thaw")
+	return nil
+}
+
+// TestRunningGuest: a guest is frozen before its volumes are snapshotted and thawed after it; the indications say how it was.
+func TestRunningGuest(t *testing.T) {
+	for why, test := range map[string]struct {
+		agent  *calls
+		paused bool
+		want   []api.Indication
+		calls  []string
+	}{
+		"with an agent":      {&calls{agent: true}, false, []api.Indication{"Online", "GuestAgent"}, []string{"freeze", "thaw"}},
+		"without an agent":   {&calls{}, false, []api.Indication{"Online", "NoGuestAgent"}, []string{"freeze", "thaw"}},
+		"paused":             {&calls{agent: true}, true, []api.Indication{"Online", "Paused"}, []string{"thaw"}},
+		"nobody to be asked": {nil, false, []api.Indication{"Online", "NoGuestAgent"}, nil},
+	} {
+		vmi := guest()
+		if test.paused {
+			vmi.Status.Conditions = []v1.VirtualMachineInstanceCondition{{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue}}
+		}
+		c := newCluster(t, withVolumeSnapshots, append(storage(), vmi)...)
+		if test.agent != nil {
+			c.controller.Agent = test.agent
+		}
+		c.must(c.Create(t.Context(), snapshotOf("s")))
+		c.step(c.driver)
+		of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+		var got []api.Indication
+		for _, indication := range of.SourceIndications {
+			got = append(got, indication.Indication)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" || of.Phase != api.Succeeded {
+			t.Errorf("%s: %+v\n%s", why, of, diff)
+		}
+		if test.agent != nil && !slices.Equal(test.agent.all, test.calls) {
+			t.Errorf("%s: the agent was asked to %v", why, test.agent.all)
+		}
+		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		if content.Annotations[v1alpha1.AnnotationSnapshotState] != "running" {
+			t.Errorf("%s: %v", why, content.Annotations)
+		}
+	}
+}
+
+// TestMemory: the memory of a guest is refused with the reason.
+func TestMemory(t *testing.T) {
+	vm := machine()
+	vm.Spec.Template.Spec.Volumes = append(vm.Spec.Template.Spec.Volumes, v1.Volume{Name: "dump", VolumeSource: v1.VolumeSource{
+		MemoryDump: &v1.MemoryDumpVolumeSource{}}})
+	c := newCluster(t, nil, vm)
+	c.must(c.Create(t.Context(), snapshotOf("s")))
+	c.step()
+	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+	if failure := find(of.Conditions, api.ConditionFailure); of.Phase != api.Failed || failure.Reason != v1alpha1.ReasonNotSnapshottable ||
+		c.vm("web").Status.SnapshotInProgress != nil {
+		t.Errorf("%+v", of)
+	}
+}
+
+// TestDeletion: a content goes with its snapshot, or stays where that says so, and can then be deleted by its owner.
+func TestDeletion(t *testing.T) {
+	for policy, kept := range map[api.DeletionPolicy]bool{api.VirtualMachineSnapshotContentDelete: false, api.VirtualMachineSnapshotContentRetain: true} {
+		c := newCluster(t, nil, everything()...)
+		of := snapshotOf("s")
+		of.Spec.DeletionPolicy = ptr.To(policy)
+		c.must(c.Create(t.Context(), of))
+		c.step()
+		protected := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		c.must(c.WithWatch.Delete(t.Context(), read(c, "s", &api.VirtualMachineSnapshot{})))
+		c.step()
+		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		if len(protected.Finalizers) != 1 || read(c, "s", &api.VirtualMachineSnapshot{}) != nil || (content != nil) != kept ||
+			content != nil && len(content.Finalizers) > 0 {
+			t.Errorf("%s: %v", policy, content)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clone "kubevirt.io/api/clone/v1beta1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// ClonePatches returns the patches of the restore that makes a clone: its filters, the MAC addresses and the serial that it asks for, and its own patches.
+// Everything else of the identity is new by the restore. Filters leave what Kiln keeps in annotations of a VM: without its pins the clone would be made from
+// other objects.
+func ClonePatches(vm *v1.VirtualMachine, spec *clone.VirtualMachineCloneSpec) ([]string, error) {
+	p := &patches{}
+	p.filter(vm.Labels, spec.LabelFilters, "/metadata/labels/")
+	p.filter(ofOthers(vm.Annotations), spec.AnnotationFilters, "/metadata/annotations/")
+	p.filter(vm.Spec.Template.ObjectMeta.Labels, spec.Template.LabelFilters, "/spec/template/metadata/labels/")
+	p.filter(vm.Spec.Template.ObjectMeta.Annotations, spec.Template.AnnotationFilters, "/spec/template/metadata/annotations/")
+	for i, nic := range vm.Spec.Template.Spec.Domain.Devices.Interfaces {
+		if mac := spec.NewMacAddresses[nic.Name]; mac != "" {
+			p.add(fmt.Sprintf("/spec/template/spec/domain/devices/interfaces/%d/macAddress", i), mac)
+		}
+	}
+	if serial := spec.NewSMBiosSerial; serial != nil && *serial != "" {
+		const firmware = "/spec/template/spec/domain/firmware"
+		if vm.Spec.Template.Spec.Domain.Firmware == nil {
+			p.add(firmware, map[string]any{})
+		}
+		p.add(firmware+"/serial", *serial)
+	}
+	return append(p.all, spec.Patches...), p.err
+}
+
+// patches are operations of RFC 6902.
+type patches struct {
+	all []string
+	err error
+}
+
+func (p *patches) write(operation map[string]any) {
+	text, err := json.Marshal(operation)
+	if p.err == nil {
+		p.err = err
+	}
+	p.all = append(p.all, string(text))
+}
+
+func (p *patches) add(path string, value any) {
+	p.write(map[string]any{"op": "add", "path": path, "value": value})
+}
+
+// filter removes the keys that filters do not select. Nil filters select all. A filter is a regular expression that is found in the key, as in KubeVirt; '*'
+// alone selects all, and what begins with '!' is taken away last. One that is no expression selects nothing.
+func (p *patches) filter(keys map[string]string, filters []string, base string) {
+	if filters == nil {
+		return
+	}
+	var wanted, unwanted []*regexp.Regexp
+	for _, filter := range filters {
+		text, negated := strings.CutPrefix(filter, "!")
+		if text == "*" {
+			text = ".*"
+		}
+		expression, err := regexp.Compile(text)
+		switch {
+		case err != nil:
+		case negated:
+			unwanted = append(unwanted, expression)
+		default:
+			wanted = append(wanted, expression)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		found := func(of *regexp.Regexp) bool { return of.MatchString(key) }
+		if !slices.ContainsFunc(wanted, found) || slices.ContainsFunc(unwanted, found) {
+			p.write(map[string]any{"op": "remove", "path": base + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)})
+		}
+	}
+}
+
+// ofOthers returns the annotations that are neither Kiln's nor the mark of a restore.
+func ofOthers(all map[string]string) map[string]string {
+	rest := maps.Clone(all)
+	maps.DeleteFunc(rest, func(key, _ string) bool { return key == Mark || strings.HasPrefix(key, v1alpha1.Prefix) })
+	return rest
+}
+
+// CheckFilters returns what is wrong with filters, by KubeVirt's rules.
+func CheckFilters(filters []string, at *field.Path) (errs field.ErrorList) {
+	for i, filter := range filters {
+		of := at.Index(i)
+		switch {
+		case filter == "":
+			errs = append(errs, field.Required(of, "a filter selects keys, such as 'example.com/*'"))
+		case filter == "!":
+			errs = append(errs, field.Invalid(of, filter, "must name what is not selected, such as '!example.com/*'"))
+		case strings.Contains(filter[1:], "!"):
+			errs = append(errs, field.Invalid(of, filter, "'!' may only be its first character"))
+		case strings.Contains(filter[:len(filter)-1], "*"):
+			errs = append(errs, field.Invalid(of, filter, "'*' may only be its last character"))
+		default:
+			if _, err := regexp.Compile(strings.TrimPrefix(strings.TrimPrefix(filter, "!"), "*")); err != nil {
+				errs = append(errs, field.Invalid(of, filter, err.Error()))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,177 @@
+package snapshot
+
+import (
+	"strconv"
+
+	"github.com/kilnvm/kiln/pkg/pod"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Kind is what a VM needs of its cluster.
+type Kind string
+
+// The kinds. Resource is a resource of a device plugin, such as example.com/gpu.
+const (
+	Claim                 Kind = "PersistentVolumeClaim"
+	Network               Kind = "NetworkAttachmentDefinition"
+	Resource              Kind = "resource"
+	ResourceClaim         Kind = "ResourceClaim"
+	ResourceClaimTemplate Kind = "ResourceClaimTemplate"
+	DeviceClass           Kind = "DeviceClass"
+	Secret                Kind = "Secret"
+	ConfigMap             Kind = "ConfigMap"
+	ServiceAccount        Kind = "ServiceAccount"
+	Revision              Kind = "ControllerRevision"
+)
+
+// Object is one of them. Resources and DeviceClasses have no namespace. A DeviceClass is needed by a claim: whoever reads that adds the need.
+type Object struct {
+	Kind            Kind
+	Namespace, Name string
+}
+
+// Device is a part of a VM that can be left out, by the list of the spec that has it, such as 'volumes', and its name.
+type Device struct{ List, Name string }
+
+// The lists of devices.
+const (
+	volumes        = "volumes"
+	networks       = "networks"
+	gpus           = "gpus"
+	hostDevices    = "hostDevices"
+	resourceClaims = "resourceClaims"
+	credentials    = "accessCredentials"
+)
+
+// Need is a field of a VM that refers to an object.
+type Need struct {
+	Object
+	Path *field.Path
+	// Device is what is left out without the object; the zero value if the VM cannot do without.
+	Device Device
+}
+
+// needs gathers those of one VM.
+type needs struct {
+	namespace string
+	all       []Need
+}
+
+// Needs returns what a VM refers to, in the order of its fields. Objects that its author marked as optional are not needed.
+func Needs(vm *v1.VirtualMachine) []Need {
+	n := &needs{namespace: vm.Namespace}
+	for _, of := range revisions(vm) {
+		n.all = append(n.all, Need{Object{Revision, vm.Namespace, of.name}, of.path, Device{}})
+	}
+	spec, at := &vm.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
+	n.networks(spec, at)
+	n.volumes(spec, at)
+	n.devices(spec, at)
+	if boot := spec.Domain.Firmware; boot != nil && boot.KernelBoot != nil && boot.KernelBoot.Container != nil {
+		n.add(Secret, boot.KernelBoot.Container.ImagePullSecret, at.Child("domain", "firmware", "kernelBoot", "container", "imagePullSecret"), Device{})
+	}
+	for i := range spec.AccessCredentials {
+		n.credential(&spec.AccessCredentials[i], at.Child("accessCredentials").Index(i), i)
+	}
+	return n.all
+}
+
+// add adds an object of the VM's namespace, if it has a name.
+func (n *needs) add(kind Kind, name string, at *field.Path, device Device) {
+	if name != "" {
+		n.all = append(n.all, Need{Object{kind, n.namespace, name}, at, device})
+	}
+}
+
+func (n *needs) networks(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
+	for i := range spec.Networks {
+		network := &spec.Networks[i]
+		if !pod.Defined(network) {
+			continue
+		}
+		namespace, name := pod.NetworkAttachmentDefinition(n.namespace, network.Multus.NetworkName)
+		n.all = append(n.all, Need{Object{Network, namespace, name}, at.Child("networks").Index(i).Child("multus", "networkName"), Device{networks, network.Name}})
+	}
+}
+
+func (n *needs) volumes(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
+	for i := range spec.Volumes {
+		n.volume(&spec.Volumes[i], at.Child("volumes").Index(i))
+	}
+}
+
+// volume adds what a volume refers to. The claim of a DataVolume has its name; Kiln makes no DataVolumes, so that one of a template must be there too.
+func (n *needs) volume(of *v1.Volume, at *field.Path) {
+	device, own := Device{volumes, of.Name}, func(optional *bool) bool { return optional == nil || !*optional }
+	switch {
+	case of.PersistentVolumeClaim != nil:
+		n.add(Claim, of.PersistentVolumeClaim.ClaimName, at.Child("persistentVolumeClaim", "claimName"), device)
+	case of.DataVolume != nil:
+		n.add(Claim, of.DataVolume.Name, at.Child("dataVolume", "name"), device)
+	case of.Ephemeral != nil && of.Ephemeral.PersistentVolumeClaim != nil:
+		n.add(Claim, of.Ephemeral.PersistentVolumeClaim.ClaimName, at.Child("ephemeral", "persistentVolumeClaim", "claimName"), device)
+	case of.Secret != nil && own(of.Secret.Optional):
+		n.add(Secret, of.Secret.SecretName, at.Child("secret", "secretName"), device)
+	case of.ConfigMap != nil && own(of.ConfigMap.Optional):
+		n.add(ConfigMap, of.ConfigMap.Name, at.Child("configMap", "name"), device)
+	case of.ServiceAccount != nil:
+		n.add(ServiceAccount, of.ServiceAccount.ServiceAccountName, at.Child("serviceAccount", "serviceAccountName"), device)
+	case of.ContainerDisk != nil:
+		n.add(Secret, of.ContainerDisk.ImagePullSecret, at.Child("containerDisk", "imagePullSecret"), device)
+	case of.Sysprep != nil && of.Sysprep.Secret != nil:
+		n.add(Secret, of.Sysprep.Secret.Name, at.Child("sysprep", "secret", "name"), device)
+	case of.Sysprep != nil && of.Sysprep.ConfigMap != nil:
+		n.add(ConfigMap, of.Sysprep.ConfigMap.Name, at.Child("sysprep", "configMap", "name"), device)
+	case of.CloudInitNoCloud != nil:
+		n.cloudInit(of.CloudInitNoCloud.UserDataSecretRef, at.Child("cloudInitNoCloud", "secretRef", "name"), device)
+		n.cloudInit(of.CloudInitNoCloud.NetworkDataSecretRef, at.Child("cloudInitNoCloud", "networkDataSecretRef", "name"), device)
+	case of.CloudInitConfigDrive != nil:
+		n.cloudInit(of.CloudInitConfigDrive.UserDataSecretRef, at.Child("cloudInitConfigDrive", "secretRef", "name"), device)
+		n.cloudInit(of.CloudInitConfigDrive.NetworkDataSecretRef, at.Child("cloudInitConfigDrive", "networkDataSecretRef", "name"), device)
+	}
+}
+
+func (n *needs) devices(spec *v1.VirtualMachineInstanceSpec, at *field.Path) {
+	devices := at.Child("domain", "devices")
+	for i, d := range spec.Domain.Devices.GPUs {
+		n.resource(d.DeviceName, devices.Child(gpus).Index(i).Child("deviceName"), Device{gpus, d.Name})
+	}
+	for i, d := range spec.Domain.Devices.HostDevices {
+		n.resource(d.DeviceName, devices.Child(hostDevices).Index(i).Child("deviceName"), Device{hostDevices, d.Name})
+	}
+	for i, claim := range spec.ResourceClaims {
+		device, of := Device{resourceClaims, claim.Name}, at.Child(resourceClaims).Index(i)
+		if claim.ResourceClaimName != nil {
+			n.add(ResourceClaim, *claim.ResourceClaimName, of.Child("resourceClaimName"), device)
+		}
+		if claim.ResourceClaimTemplateName != nil {
+			n.add(ResourceClaimTemplate, *claim.ResourceClaimTemplateName, of.Child("resourceClaimTemplateName"), device)
+		}
+	}
+}
+
+func (n *needs) resource(name string, at *field.Path, device Device) {
+	if name != "" {
+		n.all = append(n.all, Need{Object{Kind: Resource, Name: name}, at, device})
+	}
+}
+
+// cloudInit adds a Secret of cloud-init.
+func (n *needs) cloudInit(of *corev1.LocalObjectReference, at *field.Path, device Device) {
+	if of != nil {
+		n.add(Secret, of.Name, at, device)
+	}
+}
+
+// credential adds the Secret of an access credential. Credentials have no name: it is left out by its number.
+func (n *needs) credential(of *v1.AccessCredential, at *field.Path, i int) {
+	device := Device{credentials, strconv.Itoa(i)}
+	if key := of.SSHPublicKey; key != nil && key.Source.Secret != nil {
+		n.add(Secret, key.Source.Secret.SecretName, at.Child("sshPublicKey", "source", "secret", "secretName"), device)
+	}
+	if password := of.UserPassword; password != nil && password.Source.Secret != nil {
+		n.add(Secret, password.Source.Secret.SecretName, at.Child("userPassword", "source", "secret", "secretName"), device)
+	}
+}

@@ -1,0 +1,51 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// named is the name of a revision, and the field that names it.
+type named struct {
+	name string
+	path *field.Path
+}
+
+// revisions returns the names of the revisions that a VM is built from, by its pins and by revisionName. A name of a key that this release does not know
+// counts too.
+func revisions(vm *v1.VirtualMachine) (all []named) {
+	add := func(name string, at *field.Path) {
+		if name != "" && name != v1alpha1.PinNone && !strings.Contains(name, "/") {
+			all = append(all, named{name, at})
+		}
+	}
+	if m := vm.Spec.Instancetype; m != nil {
+		add(m.RevisionName, field.NewPath("spec", "instancetype", "revisionName"))
+	}
+	if m := vm.Spec.Preference; m != nil {
+		add(m.RevisionName, field.NewPath("spec", "preference", "revisionName"))
+	}
+	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPins)
+	pins := map[string]json.RawMessage{}
+	if json.Unmarshal([]byte(vm.Annotations[v1alpha1.AnnotationPins]), &pins) != nil {
+		return all
+	}
+	for _, key := range slices.Sorted(maps.Keys(pins)) {
+		var list []string
+		if name := ""; json.Unmarshal(pins[key], &name) == nil {
+			list = []string{name}
+		} else if json.Unmarshal(pins[key], &list) != nil {
+			continue
+		}
+		for _, name := range list {
+			add(name, at.Child(key))
+		}
+	}
+	return all
+}
