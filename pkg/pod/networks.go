@@ -23,7 +23,9 @@ var (
 )
 
 // tcp reports whether a protocol is TCP, which is the API's default.
-func tcp(protocol string) bool { return protocol == "" || strings.EqualFold(protocol, string(corev1.ProtocolTCP)) }
+func tcp(protocol string) bool {
+	return protocol == "" || strings.EqualFold(protocol, string(corev1.ProtocolTCP))
+}
 
 var networkEffects = []Effect{
 	{"domain.devices.interfaces[].binding", Refused, "names a plugin of KubeVirt's, which pods do not run: use masquerade on the pod network",
