@@ -36,6 +36,15 @@ type GuestPodSpec struct {
 	HostPolicy *HostPolicy `json:"hostPolicy,omitempty"`
 	// hardware is absent until the launcher has reported status.facts. The launcher starts no domain before.
 	Hardware *GuestPodHardware `json:"hardware,omitempty"`
+	// live is what the guest is to have by now, by the spec of the VMI and what its pod was given. Absent until the first change of a guest that runs.
+	Live *GuestPodLive `json:"live,omitempty"`
+}
+
+// GuestPodLive is what a guest that runs is to have.
+type GuestPodLive struct {
+	LiveHardware `json:",inline"`
+	// vmiGeneration is the generation of the VMI that this is all of; 0 while something that the VMI asks for waits for the pod.
+	VMIGeneration int64 `json:"vmiGeneration,omitempty"`
 }
 
 // GuestPodHardware is the hardware that the guest of this start sees. It is on record in the GuestHardware of the name.
@@ -45,6 +54,8 @@ type GuestPodHardware struct {
 	Frontend string `json:"frontend"`
 	// digest is that of the record.
 	Digest string `json:"digest"`
+	// vmiGeneration is the generation of the VMI that it was made of; 0 if the guest ran before.
+	VMIGeneration int64 `json:"vmiGeneration,omitempty"`
 }
 
 // GuestPodStatus is what the launcher reports. All of it may be forged.
@@ -57,6 +68,8 @@ type GuestPodStatus struct {
 	Refusal *GuestRefusal `json:"refusal,omitempty"`
 	// agent is what the guest agent says; absent while it does not answer.
 	Agent *GuestAgent `json:"agent,omitempty"`
+	// running is what libvirt runs; absent while the domain is not active.
+	Running *ReportedHardware `json:"running,omitempty"`
 }
 
 // GuestFacts are what the guest sees of the host of its first boot. They are recorded then; later boots find them again.
