@@ -50,6 +50,7 @@ var subjects = map[string]string{
 	"pkg/record/verdict":           "what a difference means for a guest",
 	"pkg/render/capture":           "a running domain back into a record (design)",
 	"pkg/render/facts":             "what a launcher reports of its host, read as hostile input",
+	"pkg/render/live":              "what of a running guest's hardware may change, read as hostile input",
 	"pkg/pod/paths":                "where the launcher finds what its pod has",
 	"pkg/pod/effects":              "which fields a pod cannot serve: the rows of all areas, and their judge",
 	"pkg/render/documents":         "the documents besides the domain, in libvirt's order",

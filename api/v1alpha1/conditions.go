@@ -14,6 +14,23 @@ const (
 	ReasonRefused = "Refused"
 )
 
+// ConditionHardwareChange is on VMIs whose guest runs and has not got a change of its links, media or devices that the VMI asks for. KubeVirt's HotVCPUChange
+// and HotMemoryChange say the same of CPUs and memory.
+const ConditionHardwareChange = "HotHardwareChange"
+
+// Reasons of ConditionHardwareChange, HotVCPUChange and HotMemoryChange. ReasonNotPlaceable is one too.
+const (
+	// ReasonGuestAsked means that libvirt, or the guest, was asked for the change, and has not made it. It is asked again.
+	ReasonGuestAsked = "GuestAsked"
+	// ReasonPodResizePending means that kubelet has not granted what the pod asks for. It is Kubernetes' word.
+	ReasonPodResizePending = "PodResizePending"
+	// ReasonPodResizeInProgress means that kubelet is about to give the pod what it asks for. It is Kubernetes' word.
+	ReasonPodResizeInProgress = "PodResizeInProgress"
+	// ReasonFailedResize means that the API server has refused to resize the pod: its node could never hold it, or a quota, a LimitRange or a
+	// webhook has, or Kubernetes is too old.
+	ReasonFailedResize = "FailedResize"
+)
+
 // Reasons of Synchronized on VMIs: why a VMI does not run on the node that claimed it.
 const (
 	// ReasonStarted means that the domain runs as the spec says.

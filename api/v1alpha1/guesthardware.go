@@ -43,6 +43,8 @@ type GuestHardwareStatus struct {
 	Boots int64 `json:"boots,omitempty"`
 	// lastBoot is the last guest that has run.
 	LastBoot *HardwareBoot `json:"lastBoot,omitempty"`
+	// running is what libvirt runs, by the reports of the guest's launcher. Absent while no guest runs, and on a bare machine.
+	Running *HardwareRunning `json:"running,omitempty"`
 }
 
 // HardwareUser is a guest, and the node that it is on. The launcher of that node writes the hardware before it starts the guest.
@@ -62,6 +64,20 @@ type HardwareBoot struct {
 	// digest of the hardware that it found.
 	Digest string `json:"digest,omitempty"`
 	// time at which Kiln's controller first saw it run.
+	Time metav1.Time `json:"time"`
+}
+
+// HardwareRunning is the hardware of a guest that runs.
+type HardwareRunning struct {
+	LiveHardware `json:",inline"`
+	// uid of the VirtualMachineInstance.
+	UID types.UID `json:"uid"`
+	// digest is that of all that the guest sees now. It is that of the record as long as nothing was changed since the boot.
+	Digest string `json:"digest"`
+	// cause is what has changed last.
+	// +kubebuilder:validation:MaxLength=1024
+	Cause string `json:"cause"`
+	// time at which Kiln's controller saw the change.
 	Time metav1.Time `json:"time"`
 }
 

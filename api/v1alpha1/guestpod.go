@@ -38,6 +38,15 @@ type GuestPodSpec struct {
 	Hardware *GuestPodHardware `json:"hardware,omitempty"`
 	// clients are whom the launcher serves console, display and actions; absent where no API server of subresources is installed.
 	Clients *GuestPodClients `json:"clients,omitempty"`
+	// live is what the guest is to have by now, by the spec of the VMI and what its pod was given. Absent until the first change of a guest that runs.
+	Live *GuestPodLive `json:"live,omitempty"`
+}
+
+// GuestPodLive is what a guest that runs is to have.
+type GuestPodLive struct {
+	LiveHardware `json:",inline"`
+	// vmiGeneration is the generation of the VMI that this is all of; 0 while something that the VMI asks for waits for the pod.
+	VMIGeneration int64 `json:"vmiGeneration,omitempty"`
 }
 
 // GuestPodClients are the clients of a launcher: those with a certificate of one of the authorities, and with the DNS name.
@@ -61,6 +70,8 @@ type GuestPodHardware struct {
 	Frontend string `json:"frontend"`
 	// digest is that of the record.
 	Digest string `json:"digest"`
+	// vmiGeneration is the generation of the VMI that it was made of; 0 if the guest ran before.
+	VMIGeneration int64 `json:"vmiGeneration,omitempty"`
 }
 
 // GuestPodStatus is what the launcher reports. All of it may be forged.
@@ -77,6 +88,8 @@ type GuestPodStatus struct {
 	// and in no Secret. Absent while it serves nobody.
 	// +kubebuilder:validation:MaxLength=71
 	ServerCertificate string `json:"serverCertificate,omitempty"`
+	// running is what libvirt runs; absent while the domain is not active.
+	Running *ReportedHardware `json:"running,omitempty"`
 }
 
 // GuestFacts are what the guest sees of the host of its first boot. They are recorded then; later boots find them again.

@@ -19,6 +19,9 @@ const (
 	// AnnotationTemplateDigest is on VMIs that a VM made. Its value is the digest of what the VM asked for: template and pins. A restart of a VM that asks for
 	// the same changes nothing.
 	AnnotationTemplateDigest = Prefix + "template-digest"
+	// AnnotationEjected is on VMIs. Its value is the volumes, as JSON, that were taken out of CD-ROM drives while the guest runs, and that its pod still has:
+	// they can be put in again.
+	AnnotationEjected = Prefix + "ejected"
 	// AnnotationArchitecture is on VMs and VMIs. Its value is the architecture of the images of a VMI that has no spec.architecture.
 	AnnotationArchitecture = Prefix + "architecture"
 	// AnnotationNUMACells is on VMIs, and in spec.template of VMs and spec.annotations of instancetypes. Its value is the number of

@@ -96,7 +96,7 @@ func (o *guestOptions) run(ctx context.Context) error {
 	libvirt := hypervisor.NewSession(own.Socket())
 	defer libvirt.Close()
 	g := &guest.Guest{
-		NodeName: o.node, Emulate: o.emulate, Daemon: own, Hypervisor: libvirt, Agent: libvirt, Actions: libvirt, Serial: os.Stdout,
+		NodeName: o.node, Emulate: o.emulate, Daemon: own, Hypervisor: libvirt, Agent: libvirt, Actions: libvirt, Live: libvirt, Serial: os.Stdout,
 		Machine: &bind.Pod{Root: o.root, Network: pod.Network(o.network), CPUs: cpus, OpenFiles: files.Max, Getenv: os.Getenv},
 		Channel: guest.NewChannel(client, types.NamespacedName{Namespace: o.namespace, Name: o.vmi}, types.UID(o.podUID)),
 	}

@@ -177,7 +177,7 @@ func TestWarningsOnUpdates(t *testing.T) {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: " + strategy +
 			", template: {spec: {domain: {memory: {guest: 1Gi}, " + domain + "}}}}\nstatus: {created: " + created + "}"
 	}
-	const restart = "changes take effect when the VM is restarted: "
+	const restart = "changes take effect live if possible, else when the VM is restarted: "
 	for _, test := range []struct {
 		why, before, after string
 		want               []string

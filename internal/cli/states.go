@@ -27,7 +27,7 @@ func statesCommand(o *options) *cobra.Command {
 		Use:   "states vm/NAME",
 		Short: "Show the states of a VM's configuration, from its template to what runs",
 		Long: "Show the states of a VM's configuration: 1 what it would boot now (template), 2 the hardware record, 3 its VMI, 4 what\n" +
-			"libvirt was started with (running), 5 its snapshots, a row each. Each has the digest of the hardware that the guest sees, its cause and\n" +
+			"libvirt runs now (running), 5 its snapshots, a row each. Each has the digest of the hardware that the guest sees, its cause and\n" +
 			"time, and what differs from the state above, of a snapshot from the record. --state prints the configuration of one state.",
 		Example: "  kubectl kiln states vm/web -n shop\n" +
 			"  kubectl kiln states vm/web --state 3 -o xml",
@@ -140,6 +140,9 @@ func (o *options) printStates(states []workbench.State) error {
 			fmt.Fprintf(o.Out, "\n%d %s differs from %s in something that no record holds: compare the documents of --state\n", s.State, printable(s.Name), from)
 		case len(s.Changes) > 0:
 			fmt.Fprintf(o.Out, "\n%d %s differs from %s: %s\n", s.State, printable(s.Name), from, record.Judge(s.Changes))
+		}
+		if s.Open != "" {
+			fmt.Fprintf(o.Out, "\n%d %s has not got all that the state above asks for:\n  %s\n", s.State, s.Name, printable(s.Open))
 		}
 		for _, change := range s.Changes {
 			fmt.Fprintf(o.Out, "  %s\n", printable(change.Text))

@@ -35,6 +35,8 @@ type Guest struct {
 	// Actions are served to Kiln's API server, with console and display; nil if nobody is served. Listen opens the port; nil for that of launchers.
 	Actions launcherserver.Actions
 	Listen  func() (net.Listener, error)
+	// Live is how the hardware of the running guest is read and changed; nil if nobody does.
+	Live Live
 	// Daemon is run as long as the guest; nil if another process runs it.
 	Daemon *Daemon
 	// Serial gets what the guest writes to its serial console, as far as it reads it: a guest never waits for it.
@@ -108,7 +110,9 @@ func (g *Guest) Run(ctx context.Context) error {
 	run.changed = changed
 	last := g.follow(ctx, run)
 	ctrl.LoggerFrom(ctx).Info("the guest has ended", "state", last.State, "reason", last.Reason, "message", last.Message)
-	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) { status.Domain, status.Refusal, status.Agent = &last, nil, nil })
+	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) {
+		status.Domain, status.Refusal, status.Agent, status.Running = &last, nil, nil, nil
+	})
 	within, cancel := context.WithTimeout(life, flushLimit)
 	defer cancel()
 	if err := g.Channel.flush(within); err != nil {

@@ -25,6 +25,9 @@ func (g *Guest) follow(ctx context.Context, run run) v1alpha1.GuestDomain {
 	if run.hasAgent && g.Agent != nil {
 		go g.watchAgent(asking, run, &running)
 	}
+	if g.Live != nil {
+		go g.followHardware(asking, run)
+	}
 	for wait := resyncInterval; run.status.Active(); {
 		now := domain(run.status)
 		running.Store(run.status.State == hypervisor.Running)

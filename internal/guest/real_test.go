@@ -164,7 +164,7 @@ func (c *api) reports(t *testing.T, l *launcher, what string, is func(v1alpha1.G
 			l.ended <- err
 			t.Fatalf("want %s; the launcher has ended: %v, with %+v", what, err, pod.Status.Domain)
 		case <-ctx.Done():
-			t.Fatalf("want %s; domain %+v, refusal %+v", what, pod.Status.Domain, pod.Status.Refusal)
+			t.Fatalf("want %s; domain %+v, refusal %+v, running %+v", what, pod.Status.Domain, pod.Status.Refusal, pod.Status.Running)
 		}
 	}
 }

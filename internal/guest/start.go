@@ -41,6 +41,9 @@ type run struct {
 	hasAgent bool
 	// console and display are sockets of QEMU.
 	console, display string
+	// guest is what libvirt was given, and front the hardware that it was made of.
+	guest hypervisor.Guest
+	front render.Front
 	// changed is signalled when the state of the domain may have changed.
 	changed <-chan struct{}
 }
@@ -127,12 +130,18 @@ func (g *Guest) attempt(ctx context.Context) (run, error) {
 	if pod, err = g.Channel.await(ctx, func(pod *v1alpha1.GuestPod) bool { return pod.Spec.Hardware != nil }); err != nil {
 		return run{}, err
 	}
-	domain, err := g.document(ctx, pod, m, bound)
+	front, err := render.ReadFrontend(pod.Spec.Hardware.Frontend)
+	if err != nil {
+		return run{}, &Refusal{v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestPod '%s': spec.hardware.frontend: %v", pod.Name, err)}
+	}
+	domain, err := g.document(ctx, pod, stageThree{m, front, bound})
 	if err != nil {
 		return run{}, err
 	}
 	status, err := g.boot(ctx, domain)
-	started := run{owner: domain.Owner, grace: Grace(vmi), status: status, console: bound.Serial, display: bound.VNC}
+	started := run{
+		owner: domain.Owner, grace: Grace(vmi), status: status, guest: domain, front: front, console: bound.Serial, display: bound.VNC,
+	}
 	started.macs, started.hasAgent = domain.Agent()
 	return started, err
 }
@@ -156,24 +165,28 @@ func (g *Guest) host(ctx context.Context) (backend.Capabilities, error) {
 	return host, err
 }
 
+// stageThree is what stage 3 takes.
+type stageThree struct {
+	machine render.Machine
+	front   render.Front
+	bound   bind.Bound
+}
+
 // document runs stage 3 over the hardware of the GuestPod.
-func (g *Guest) document(ctx context.Context, pod *v1alpha1.GuestPod, m render.Machine, bound bind.Bound) (guest hypervisor.Guest, err error) {
-	front, err := render.ReadFrontend(pod.Spec.Hardware.Frontend)
-	if err != nil {
-		return guest, &Refusal{v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestPod '%s': spec.hardware.frontend: %v", pod.Name, err)}
-	}
+func (g *Guest) document(ctx context.Context, pod *v1alpha1.GuestPod, in stageThree) (guest hypervisor.Guest, err error) {
+	m := in.machine
 	policy, left := backend.InSession(ptr.Deref(pod.Spec.HostPolicy, v1alpha1.HostPolicy{}))
 	if len(left) > 0 {
 		ctrl.LoggerFrom(ctx).Info("fields of the HostProfiles have no effect in a pod", "fields", left)
 	}
 	m.Policy = policy
-	documents, errs := render.Documents(m, front)
+	documents, errs := render.Documents(m, in.front)
 	if len(errs) > 0 {
 		return guest, NotRendered(errs)
 	}
 	owner := hypervisor.Owner{Cluster: pod.Spec.ClusterUID, Namespace: m.VMI.Namespace, Name: m.VMI.Name, UID: m.VMI.UID, Node: pod.Spec.NodeName}
 	guest = hypervisor.Guest{Owner: owner, Documents: documents, Paused: ptr.Deref(m.VMI.Spec.StartStrategy, "") == v1.StartStrategyPaused}
-	if guest.Values, err = bound.Secrets(documents.Secrets); err != nil {
+	if guest.Values, err = in.bound.Secrets(documents.Secrets); err != nil {
 		return guest, &Refusal{v1alpha1.ReasonNotBindable, err.Error()}
 	}
 	return guest, nil

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// An edit of a VM never changes its VMI. Condition RestartRequired of the VM says what waits for a restart, and what that means for the hardware that the guest
-// sees. With annotation kilnvm.io/rollout: restart the controller restarts the VM.
+// An edit of a VM changes of its VMI what the guest gets while it runs (live.go). Condition RestartRequired of the VM says what else waits for a restart, and
+// what that means for the hardware that the guest sees. With annotation kilnvm.io/rollout: restart the controller restarts the VM.
 
 // pendingEdit is what a restart would change. Its zero value is nothing.
 type pendingEdit struct {
@@ -44,7 +44,7 @@ func (c *Controller) compare(ctx context.Context, s *state) {
 		c.compared.forget(key)
 		return
 	}
-	of := editOf(s)
+	of := c.editOf(s)
 	if result, found := c.compared.find(key, of); found {
 		s.pending = result
 		return
@@ -86,14 +86,15 @@ func (c *Controller) pendingEdit(ctx context.Context, s *state) (pendingEdit, er
 		return pendingEdit{}, err
 	}
 	next.Spec.StartStrategy = runs.Spec.StartStrategy // a request to start may have set it
-	changed := validate.ChangedFields(next.Spec, runs.Spec)
+	live := c.liveVMI(s, runs, next)
+	changed := validate.ChangedFields(next.Spec, live.Spec)
 	if !hasAll(runs.Labels, next.Labels) || !hasAll(runs.Annotations, templateAnnotations(next.Annotations)) {
 		changed = append(changed, "metadata")
 	}
-	if len(changed) == 0 {
-		return pendingEdit{}, nil
+	if err := c.changeLive(ctx, vmiChange{runs, live, next}, changed); err != nil || len(changed) == 0 {
+		return pendingEdit{}, err
 	}
-	hardware, errs, err := c.hardwareChange(ctx, s.vm, runs, next)
+	hardware, errs, err := c.hardwareChange(ctx, s.vm, live, next)
 	if err != nil {
 		return pendingEdit{}, err
 	}

@@ -13,11 +13,14 @@ type edit struct {
 	generation int64
 	// pins, hardware and identity are annotations of the VM, which do not count in its generation.
 	pins, hardware, identity string
+	// live reports whether changes were made that need no restart: before, the guest did not run yet, or the configuration was another one.
+	live bool
 }
 
-func editOf(s *state) edit {
+func (c *Controller) editOf(s *state) edit {
 	of := s.vm.Annotations
-	return edit{s.vm.UID, s.vmi.UID, s.vm.Generation, of[v1alpha1.AnnotationPins], of[v1alpha1.AnnotationHardware], of[v1alpha1.AnnotationIdentity]}
+	return edit{s.vm.UID, s.vmi.UID, s.vm.Generation, of[v1alpha1.AnnotationPins], of[v1alpha1.AnnotationHardware], of[v1alpha1.AnnotationIdentity],
+		c.changesLive(s)}
 }
 
 // comparisons has the result of the last comparison of each VM that was edited. The zero value is ready to use.

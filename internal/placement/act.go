@@ -129,6 +129,9 @@ func (c *Controller) finish(ctx context.Context, s seen) (o outcome, err error) 
 	if s.guest, err = get(ctx, c.Live, s.key, &v1alpha1.GuestPod{}); err != nil {
 		return o, err
 	}
+	if err := c.stopsRunning(ctx, s); err != nil {
+		return o, err
+	}
 	ended := s.vmi.DeepCopy()
 	phase, why := s.end()
 	s.describe(ended)
@@ -136,6 +139,7 @@ func (c *Controller) finish(ctx context.Context, s seen) (o outcome, err error) 
 		s.setRun(ended)
 	}
 	followAgent(ended, nil)
+	s.followLive(ended, &outcome{})
 	condition.SetEnd(ended, phase, why)
 	if err := c.writeStatus(ctx, s.vmi, ended); err != nil {
 		return o, client.IgnoreNotFound(err)

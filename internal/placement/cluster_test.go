@@ -137,7 +137,12 @@ func (c *cluster) delete(ctx context.Context, to client.WithWatch, object client
 func (c *cluster) patchStatus(
 	ctx context.Context, to client.Client, of string, object client.Object, p client.Patch, o ...client.SubResourcePatchOption,
 ) error {
-	err := to.SubResource(of).Patch(ctx, object, p, o...)
+	var err error
+	if of == "resize" { // the tracker knows none, and nothing else of the pod is patched
+		err = c.resize(ctx, object, p)
+	} else {
+		err = to.SubResource(of).Patch(ctx, object, p, o...)
+	}
 	if err == nil && c.onStatus != nil {
 		c.onStatus(object)
 	}

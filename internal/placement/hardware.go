@@ -49,11 +49,13 @@ func (c *Controller) equip(ctx context.Context, s seen) (*condition.Cause, error
 		return &condition.Cause{Reason: v1alpha1.ReasonNotRecordable,
 			Message: fmt.Sprintf("the domain has %d bytes of XML, of which a GuestPod holds %d at most: use fewer devices", len(frontend), longestFrontend)}, nil
 	}
-	if why, err := c.save(ctx, hardware, made.Record); err != nil || why != nil {
+	told := s.guest.DeepCopy()
+	told.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: frontend, Digest: made.Record.Digest, VMIGeneration: vmi.Generation}
+	if ran(vmi, hardware) { // the GuestPod was made anew: the guest has what it was started with, whatever its VMI has become since
+		told.Spec.Hardware.VMIGeneration = 0
+	} else if why, err := c.save(ctx, hardware, made.Record); err != nil || why != nil {
 		return why, err
 	}
-	told := s.guest.DeepCopy()
-	told.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: frontend, Digest: made.Record.Digest}
 	err = c.Live.Patch(ctx, told, client.MergeFromWithOptions(s.guest, client.MergeFromWithOptimisticLock{}))
 	if err == nil {
 		c.guests.Note(told, c.Now())
@@ -77,8 +79,7 @@ func (c *Controller) stageTwo(
 	}
 	m := render.Machine{VMI: vmi, Defaults: c.Configuration().Frontend.With(hardware.Status.Guest.Frontend)}
 	// A GuestPod that is made anew while the guest runs asks for its hardware once more: that is recorded, and no newer one.
-	booted := hardware.Status.LastBoot != nil && hardware.Status.LastBoot.UID == vmi.UID
-	if booted || vmi.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
+	if ran(vmi, hardware) || vmi.Annotations[v1alpha1.AnnotationHardware] != v1alpha1.HardwareLatest {
 		if err := record.Check(hardware.Spec.Hardware); err != nil {
 			return refuse(v1alpha1.ReasonNotRenderable, fmt.Sprintf("GuestHardware '%s': %v", hardware.Name, err))
 		}
@@ -90,6 +91,12 @@ func (c *Controller) stageTwo(
 		return made, &why
 	}
 	return made, nil
+}
+
+// ran reports whether a guest has run with the recorded hardware. Then the record stays.
+func ran(vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) bool {
+	booted := hardware.Status.LastBoot != nil && hardware.Status.LastBoot.UID == vmi.UID
+	return hardware.Spec.Hardware != nil && (booted || vmi.Status.Phase == v1.Running)
 }
 
 // save writes the record, unless it is there. It fails with a conflict if another process has written since the GuestHardware was read.

@@ -42,6 +42,11 @@ type Controller struct {
 	statusesLimits limits
 	// mountLimits bound how often the events of pods are read.
 	mountLimits limits
+	// adjustLimits bound how often what a running guest is to have is looked at.
+	adjustLimits limits
+	// runningLimits bound how often what libvirt runs is copied; copied has what was copied last.
+	runningLimits limits
+	copied        reports
 }
 
 const (
@@ -64,6 +69,9 @@ type outcome struct {
 	refusal *condition.Cause
 	// after is the time after which the VMI is reconciled again without an event, 0 if never.
 	after time.Duration
+	// growth is what the running guest waits for that its pod has not got; nil if it waits for nothing. growthUnknown reports that nobody has looked.
+	growth        *growth
+	growthUnknown bool
 }
 
 // again asks for another reconcile after a time, unless one is due sooner.
@@ -100,7 +108,13 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (o
 	if o, err = c.act(ctx, s, next); err != nil || !next.reports() {
 		return o, err
 	}
-	return o, c.report(ctx, s, &o)
+	if err := c.adjust(ctx, s, &o); err != nil {
+		return o, err
+	}
+	if err := c.report(ctx, s, &o); err != nil {
+		return o, err
+	}
+	return o, c.recordRunning(ctx, s, &o)
 }
 
 // forget drops what is remembered of a VMI that does not exist.
@@ -110,4 +124,7 @@ func (c *Controller) forget(key types.NamespacedName) {
 	c.guests.Forget(key)
 	c.statusesLimits.forget(key)
 	c.mountLimits.forget(key)
+	c.adjustLimits.forget(key)
+	c.runningLimits.forget(key)
+	c.copied.forget(key)
 }

@@ -85,6 +85,7 @@ func TestRightsOfTheController(t *testing.T) {
 		object.SetUID("1111")
 	}
 	claimed := onNetworks("blue")
+	claimed.Spec.Domain.CPU.MaxSockets = 2
 	claimed.Spec.Domain.Devices.TPM = &v1.TPMDevice{Persistent: new(true)}
 	claimed.Spec.Volumes = []v1.Volume{{Name: "d", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "d"}}}}
 	c := newCluster(t, append(objects, claimed, definition("team", "blue", ""),
@@ -98,6 +99,10 @@ func TestRightsOfTheController(t *testing.T) {
 	}
 	c.asking(used)
 	c.run()
+	c.reportsRunning(func(*v1alpha1.LiveHardware) {})
+	c.step()
+	c.edit(func(spec *v1.VirtualMachineInstanceSpec) { spec.Domain.CPU.Sockets++ })
+	c.step()
 	c.must(c.WithWatch.Delete(t.Context(), c.vmi()))
 	c.step()
 	c.domain(v1alpha1.GuestPoweredOff, "")
@@ -110,7 +115,7 @@ func TestRightsOfTheController(t *testing.T) {
 			t.Errorf("manifests/rbac/controller.yaml does not grant '%s'", right)
 		}
 	}
-	kinds := []string{"pods", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas", "secrets",
+	kinds := []string{"pods", "pods/resize", "nodes", "guestpods", "guestpods/status", "serviceaccounts", "roles", "rolebindings", "resourcequotas", "secrets",
 		"network-attachment-definitions"}
 	for right := range granted {
 		if resource := right[strings.LastIndex(right, " ")+1:]; slices.Contains(kinds, resource) && !used[right] && needless[right] == "" {

@@ -30,6 +30,7 @@ func (c *Controller) report(ctx context.Context, s seen, o *outcome) error {
 		s.mountFailure = c.lookAtMounts(ctx, s, o)
 	}
 	o.again(s.follow(reported, o.refusal, c.Now()))
+	s.followLive(reported, o)
 	if equality.Semantic.DeepEqual(s.vmi.Status, reported.Status) {
 		return nil
 	}

@@ -61,6 +61,9 @@ func planStart(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, paused boo
 	if vmi != nil && !vmi.IsFinal() && vmi.Status.Phase != v1.Unknown && vmi.Status.Phase != v1.VmPhaseUnset {
 		return plan{}, conflict(vm.Name, "VM is already running")
 	}
+	if restore := vm.Status.RestoreInProgress; restore != nil {
+		return plan{}, conflict(vm.Name, "VM is being restored by VirtualMachineRestore '%s': it can be started afterwards", *restore)
+	}
 	request := v1.VirtualMachineStateChangeRequest{Action: v1.StartRequest}
 	if paused {
 		request.Data = map[string]string{v1.StartRequestDataPausedKey: v1.StartRequestDataPausedTrue}

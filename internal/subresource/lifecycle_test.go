@@ -122,6 +122,15 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestStartWhileRestored: the guest must not boot from disks that are being replaced.
+func TestStartWhileRestored(t *testing.T) {
+	vm := machineWith(v1.RunStrategyManual)
+	vm.Status.RestoreInProgress = ptr.To("back")
+	if next, err := planStart(vm, nil, false); err == nil || !strings.Contains(err.Error(), "'back'") {
+		t.Errorf("plan %+v, error %v", next, err)
+	}
+}
+
 // TestWaits: a second request is refused while the first is there; a stop replaces it.
 func TestWaits(t *testing.T) {
 	vm := machineWith(v1.RunStrategyManual)

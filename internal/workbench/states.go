@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -38,6 +39,8 @@ type State struct {
 	// something that no record holds, such as the kernel's command line or the size of the memory.
 	Changes []record.Change `json:"changes,omitempty"`
 	Hidden  bool            `json:"hidden,omitempty"`
+	// Open is what the VMI asks for and the guest that runs has not got, in words.
+	Open string `json:"open,omitempty"`
 
 	// YAML and XML are the configuration itself; empty where the state has none of the kind.
 	YAML, XML string `json:"-"`
@@ -158,7 +161,7 @@ func (b *Bench) vmiState(ctx context.Context, of Guests) (State, Notes, error) {
 		return s, Notes{}, nil
 	}
 	vmi := of.VMI.Guest.Explicit
-	s.Cause, s.Time = "made from an unknown generation of the VM", &vmi.CreationTimestamp
+	s.Cause, s.Time = "made from an unknown generation of the VM", written(vmi)
 	if generation := vmi.Annotations[v1.VirtualMachineGenerationAnnotation]; generation != "" {
 		s.Cause = fmt.Sprintf("made from generation %s of the VM", generation)
 	}
@@ -179,10 +182,17 @@ func runningState(of *Reviewed, hardware *v1alpha1.GuestHardware, pod *v1alpha1.
 			s.Time = &transition.PhaseTransitionTimestamp
 		}
 	}
+	if running := hardware.Status.Running; running != nil && running.UID == vmi.UID {
+		s.Digest, s.Cause, s.Time = running.Digest, running.Cause, &running.Time
+	}
 	if hardware.Spec.Hardware != nil && hardware.Spec.Hardware.Digest == s.Digest {
 		s.record = hardware.Spec.Hardware
 	}
 	if pod == nil || pod.Spec.VMIUID != vmi.UID {
+		return s
+	}
+	if running := hardware.Status.Running; running != nil && running.UID == vmi.UID {
+		s.live(vmi, running, pod)
 		return s
 	}
 	if domain := pod.Status.Domain; domain != nil {
@@ -197,6 +207,19 @@ func runningState(of *Reviewed, hardware *v1alpha1.GuestHardware, pod *v1alpha1.
 	return s
 }
 
+// live fills what follows from what libvirt reports: what the VMI asks for beside it, and the frontend that runs.
+func (s *State) live(vmi *v1.VirtualMachineInstance, running *v1alpha1.HardwareRunning, pod *v1alpha1.GuestPod) {
+	if pod.Spec.Hardware == nil {
+		return
+	}
+	front, err := render.ReadFrontend(pod.Spec.Hardware.Frontend)
+	if err != nil || render.CheckLive(front, running.LiveHardware) != nil {
+		return
+	}
+	s.Open = render.LiveChanges(running.LiveHardware, render.Wanted(vmi, front))
+	s.XML, _ = render.WithLive(front, running.LiveHardware).Marshal()
+}
+
 // differences fills the changes of each state since the one above that has a digest.
 func differences(states []State) {
 	var above *State
@@ -209,7 +232,7 @@ func differences(states []State) {
 			if above.record != nil && s.record != nil {
 				s.Changes = record.Compare(*above.record, *s.record)
 			}
-			s.Hidden = len(s.Changes) == 0
+			s.Hidden = len(s.Changes) == 0 && s.Open == ""
 		}
 		above = s
 	}

@@ -30,6 +30,7 @@ func (c Cluster) InstalledIn(in Installation) Cluster {
 	kiln := serviceAccount(in.Kiln)
 	c.Limits.Controllers = append([]string{kiln("kiln-launcher"), kiln("kiln-controller"), kiln("kiln-apiserver")}, c.Limits.Controllers...)
 	c.Limits.Restorers = []string{kiln("kiln-controller")}
+	c.Limits.Updaters = []string{kiln("kiln-controller")}
 	c.Limits.Launchers = append([]string{kiln("kiln-launcher")}, c.Limits.Launchers...)
 	return c
 }

@@ -38,6 +38,8 @@ type Limits struct {
 	PersistentReservation bool
 	// Controllers are the accounts that create and manage VMIs. Only they may set the owner and the labels by which VMIs are managed.
 	Controllers []string
+	// Updaters are the accounts among Controllers that change the spec of a VMI whose guest runs, by the rollout strategy LiveUpdate.
+	Updaters []string
 	// Launchers are the accounts among Controllers that run the VMIs of one node.
 	Launchers []string
 	// Migrators are the accounts among Controllers that may change status.nodeName of a running VMI.

@@ -41,11 +41,6 @@ var diskEffects = []Effect{
 	}},
 	{"volumes[].memoryDump", Warned, "has no effect: there are no memory dumps",
 		ofVolumes(func(v *v1.Volume) bool { return v.MemoryDump != nil }, "memoryDump")},
-	{"volumes[].persistentVolumeClaim.hotpluggable", Warned, hotplugReason,
-		ofVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable },
-			"persistentVolumeClaim", "hotpluggable")},
-	{"volumes[].dataVolume.hotpluggable", Warned, hotplugReason,
-		ofVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && v.DataVolume.Hotpluggable }, "dataVolume", "hotpluggable")},
 	{"utilityVolumes[]", Warned, "has no effect: nothing is plugged into a running guest", func(g guest) []*field.Path {
 		return each(g.spec.UtilityVolumes, g.path.Child("utilityVolumes"), func(*v1.UtilityVolume) bool { return true })
 	}},
@@ -56,7 +51,6 @@ const (
 	// virtiofsReason is what virtiofsd of QEMU 7.2 does in a restricted pod, by its log: 'unshare: Operation not permitted', and with sandbox=chroot
 	// 'chroot: Operation not permitted'. virtiofsd of the rust-vmm project can do without a sandbox; neither Debian 12 nor its backports have it.
 	virtiofsReason = "needs virtiofsd, whose sandbox (unshare or chroot) a restricted pod may not make: use a disk"
-	hotplugReason  = "has no effect: the volume is attached from start to end"
 	// tagReason completes the path of a word for the guest's metadata.
 	tagReason = "has no effect: cloud-init data lists no devices"
 )

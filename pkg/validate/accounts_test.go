@@ -13,6 +13,7 @@ import (
 var (
 	user       = validate.Account{Name: "user"}
 	controller = validate.Account{Name: "controller"}
+	updater    = validate.Account{Name: "updater"}
 	launcher   = validate.Account{Name: "launcher", Node: "here"}
 	migrator   = validate.Account{Name: "migrator"}
 	collector  = validate.Account{Name: "collector"}
@@ -20,10 +21,17 @@ var (
 
 // accounts is a cluster that knows them.
 func accounts(limits *config.Limits) {
-	limits.Controllers = []string{controller.Name, launcher.Name, migrator.Name}
+	limits.Controllers = []string{controller.Name, updater.Name, launcher.Name, migrator.Name}
+	limits.Updaters, limits.LiveUpdate = []string{updater.Name}, &config.LiveUpdate{MaxHotplugRatio: 4}
 	limits.Launchers = []string{launcher.Name}
 	limits.Migrators = []string{migrator.Name}
 	limits.Collectors = []string{collector.Name}
+}
+
+// unchanging is such a cluster, with rollout strategy Stage.
+func unchanging(limits *config.Limits) {
+	accounts(limits)
+	limits.LiveUpdate = nil
 }
 
 // quoting is a VMI with this in its metadata and spec, where TDX guests ask /run/quotes for quotes.
@@ -32,6 +40,9 @@ func quoting(fragment string) given {
 		return validate.QuoteSocket(object[v1.VirtualMachineInstance](t, legalVMI, fragment), config.Defaults{QuoteSocket: "/run/quotes"}, nil)
 	}
 }
+
+// runsWith is a guest that may get more CPUs.
+const runsWith = "spec: {domain: {cpu: {sockets: 2, cores: 1, threads: 1, maxSockets: 8}}}"
 
 // Owners of a guest.
 const (

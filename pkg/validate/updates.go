@@ -13,8 +13,8 @@ import (
 )
 
 // Fields: metadata, spec and status of a VMI that exists, and status of a VM.
-// A VMI was started from its spec, so nobody changes the spec. Controllers write its status, reserved labels and owner references; a
-// launcher writes those of the VMIs of its own node.
+// A VMI was started from its spec, so only Kiln's controller changes the spec, and only what the guest gets while it runs (updates_live.go). Controllers
+// write its status, reserved labels and owner references; a launcher writes those of the VMIs of its own node.
 // KubeVirt has these rules in VMIUpdateAdmitter.Admit, which lets KubeVirt's accounts change the spec in order to hotplug, and reverts a
 // user's change of the status in silence. It does not judge owner references and status.nodeName.
 
@@ -58,7 +58,7 @@ var (
 
 // controlled are the annotations from which later VMIs of a VM are made: generation, identity seed and pins. The controller copies them with
 // its own rights, so a tenant must not choose their values.
-var controlled = []string{v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins}
+var controlled = []string{v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins, v1alpha1.AnnotationEjected}
 
 // For returns errs without those of rules from which the user is exempt: rules with ControllersMay, if the user is one of
 // limits.Controllers. The Origin of an error is the name of its rule.
@@ -103,13 +103,18 @@ func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
 	return errs
 }
 
-// changedSpec has one exemption: controllers may change the grace period of a guest that is to be stopped.
+// changedSpec has two exemptions: controllers may change the grace period of a guest that is to be stopped, and Kiln's controller makes the changes of
+// LiveSpec.
 func changedSpec(change GuestChange, limits config.Limits) field.ErrorList {
 	wanted := change.Old.Spec
 	if slices.Contains(limits.Controllers, change.By.Name) {
 		wanted.TerminationGracePeriodSeconds = change.New.Spec.TerminationGracePeriodSeconds
 	}
 	if equality.Semantic.DeepEqual(change.New.Spec, wanted) {
+		return nil
+	}
+	if limits.LiveUpdate != nil && slices.Contains(limits.Updaters, change.By.Name) &&
+		equality.Semantic.DeepEqual(change.New.Spec, LiveSpec(change.Old, change.New)) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"),

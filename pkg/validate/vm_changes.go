@@ -10,8 +10,8 @@ import (
 )
 
 // Fields: spec.template, spec.instancetype and spec.preference of a VM whose VMI exists.
-// Kiln never changes a VMI, so such changes wait until the VM is restarted, and condition RestartRequired names them; running and runStrategy act at once.
-// KubeVirt plugs some changes into the running VMI.
+// Such changes wait until the VM is restarted, but for those that the guest gets while it runs (updates_live.go). Condition RestartRequired names the ones
+// that wait; running and runStrategy act at once.
 
 // ChangeWarnings returns one warning with the names of the fields that an update of a VM changes while its VMI exists, or none. A create,
 // whose old is nil, and a VM without a VMI (status.created) have none.
@@ -37,7 +37,7 @@ func ChangeWarnings(vm, old *v1.VirtualMachine) []string {
 	if len(changed) == 0 {
 		return nil
 	}
-	return []string{listed("changes take effect when the VM is restarted: ", changed)}
+	return []string{listed("changes take effect live if possible, else when the VM is restarted: ", changed)}
 }
 
 // ChangedFields returns the JSON names of the fields in which two VMIs differ, such as 'domain.cpu' and 'volumes'.

@@ -87,6 +87,7 @@ var unseen = map[string]string{
 	"kiln-controller: create pods":                                                     inPods,
 	"kiln-controller: patch pods":                                                      inPods,
 	"kiln-controller: delete pods":                                                     inPods,
+	"kiln-controller: patch pods/resize":                                               inPods,
 	"kiln-controller: get kilnvm.io guestpods":                                         inPods,
 	"kiln-controller: list kilnvm.io guestpods":                                        inPods,
 	"kiln-controller: watch kilnvm.io guestpods":                                       inPods,

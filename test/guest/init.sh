@@ -322,4 +322,32 @@ if [ -n "$url" ]; then
 	echo "KILN-LOADED $(sort /loads | uniq -c | tr '\n' ' ')" >/dev/ttyS0
 fi
 
+# kiln.grow=1: brings CPUs and memory online that are plugged in, as udev does, and says what there is after each change: CPUs, KiB of memory, network cards,
+# disks, and how many of the cards have a link.
+if [ -n "$(told grow)" ]; then
+	umount /seed/* 2>/dev/null # a drive whose medium is mounted keeps it
+	was=
+	while true; do
+		for part in /sys/devices/system/cpu/cpu*/online /sys/devices/system/memory/memory*/online; do
+			[ "$(cat "$part")" = 0 ] && echo 1 >"$part"
+		done 2>/dev/null
+		nics=0 disks=0 links=0 media=0
+		for nic in /sys/class/net/*; do
+			[ -e "$nic/device" ] || continue
+			nics=$((nics + 1))
+			ip link set "${nic##*/}" up
+			[ "$(cat "$nic/carrier" 2>/dev/null)" = 1 ] && links=$((links + 1))
+		done
+		for disk in /sys/block/*; do
+			[ -e "$disk/device" ] || continue
+			disks=$((disks + 1))
+			case "$disk" in */sr*) dd if="/dev/${disk##*/}" of=/dev/null bs=2048 count=1 2>/dev/null && media=$((media + 1)) ;; esac
+		done
+		now="$(grep -c '^processor' /proc/cpuinfo) $(awk '/^MemTotal:/ {print $2}' /proc/meminfo) $nics $disks $links $media"
+		[ "$now" = "$was" ] || echo "KILN-HAS $now" >/dev/ttyS0
+		was=$now
+		sleep 1
+	done
+fi
+
 while true; do sleep 3600; done

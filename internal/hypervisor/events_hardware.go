@@ -1,0 +1,68 @@
+package hypervisor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/digitalocean/go-libvirt"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// hardwareEvents are the events of libvirt about what a running domain has: a device came, went, or was kept by the guest; a tray opened or closed. libvirt
+// reports no event for vCPUs and links.
+var hardwareEvents = []libvirt.DomainEventID{libvirt.DomainEventIDDeviceAdded, libvirt.DomainEventIDDeviceRemoved, libvirt.DomainEventIDDeviceRemovalFailed,
+	libvirt.DomainEventIDTrayChange, libvirt.DomainEventIDDiskChange}
+
+// WatchHardware calls observe when the hardware of a domain may have changed, until the context ends: at each event of hardwareEvents, and when a stream of
+// them begins. Calls do not overlap.
+func (l *Libvirt) WatchHardware(ctx context.Context, observe func()) {
+	log := ctrl.LoggerFrom(ctx).WithName("hardware")
+	for ctx.Err() == nil {
+		if err := l.hardwareStream(ctx, observe); err != nil {
+			log.V(1).Info("libvirt's events about devices cannot be received", "reason", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryInterval):
+		}
+	}
+}
+
+// hardwareStream receives events until the connection or the context ends. Trap: go-libvirt sends to a channel that somebody must read until it is closed.
+func (l *Libvirt) hardwareStream(ctx context.Context, observe func()) error {
+	bounded, cancel := l.deadline(ctx, l.queryTimeout)
+	defer cancel()
+	open, err := l.acquire(bounded)
+	if err != nil {
+		return err
+	}
+	defer open.conn.Close()
+	stopClosing := context.AfterFunc(ctx, func() { open.conn.Close() })
+	defer stopClosing()
+	var readers sync.WaitGroup
+	var turn sync.Mutex
+	seen := func() {
+		turn.Lock()
+		defer turn.Unlock()
+		observe()
+	}
+	for _, id := range hardwareEvents {
+		events, subscribed := open.rpc.SubscribeEvents(ctx, id, nil)
+		if subscribed != nil {
+			err = subscribed
+			open.conn.Close()
+			break
+		}
+		readers.Go(func() {
+			for range events {
+				seen()
+			}
+		})
+	}
+	if err == nil {
+		seen()
+	}
+	readers.Wait()
+	return err
+}

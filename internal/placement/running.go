@@ -1,0 +1,139 @@
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What libvirt runs is state 4 of a guest: status.running of its GuestHardware. The launcher says what its libvirt says, and a tenant may be the launcher: it
+// is copied if the guest can have it. The digest is made here.
+
+// running returns what the launcher says that libvirt runs; nil before the guest runs and after its end.
+func (s seen) running() *v1alpha1.ReportedHardware {
+	if domain := s.domain(); domain == nil || final(domain.State) {
+		return nil
+	}
+	return s.guestPod().Status.Running
+}
+
+// recordRunning copies what the launcher reports into the GuestHardware, if it has changed. Reports that follow each other too fast wait.
+func (c *Controller) recordRunning(ctx context.Context, s seen, o *outcome) error {
+	said := s.running()
+	if said == nil || s.vmi.IsFinal() || c.copied.has(s.key, reportOf(s)) {
+		return nil
+	}
+	if wait := c.runningLimits.wait(s.key, c.Now(), statusesPerSecond, statusBurst); wait > 0 {
+		o.again(wait)
+		return nil
+	}
+	hardware, err := lifecycle.Hardware(ctx, c.Live, s.key)
+	if err != nil || hardware == nil || hardware.Status.Guest == nil || hardware.Status.Guest.UID != s.vmi.UID {
+		return err // internal/lifecycle is about to name the guest, whose event leads here again
+	}
+	guest, err := get(ctx, c.Live, s.key, &v1alpha1.GuestPod{}) // whole, for its frontend
+	if err != nil || guest == nil || guest.UID != s.guest.UID || guest.Spec.Hardware == nil || guest.Status.Running == nil {
+		return err
+	}
+	now, err := observed(guest)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("the launcher reports hardware that its guest cannot have", "reason", err.Error())
+		c.copied.note(s.key, reportOf(s))
+		return nil
+	}
+	if err := c.saveRunning(ctx, hardware, now, s.vmi.UID); err != nil {
+		return err
+	}
+	c.copied.note(s.key, reportOf(seen{key: s.key, guest: guest}))
+	return nil
+}
+
+// observed returns what a launcher reports, with the digest of it.
+func observed(guest *v1alpha1.GuestPod) (v1alpha1.HardwareRunning, error) {
+	front, err := render.ReadFrontend(guest.Spec.Hardware.Frontend)
+	if err != nil {
+		return v1alpha1.HardwareRunning{}, err
+	}
+	live := guest.Status.Running.LiveHardware
+	if err := render.CheckLive(front, live); err != nil {
+		return v1alpha1.HardwareRunning{}, err
+	}
+	return v1alpha1.HardwareRunning{LiveHardware: live, Digest: abi.Digest(render.WithLive(front, live))}, nil
+}
+
+// causeStarted is the cause of the hardware that a guest was started with.
+const causeStarted = "the guest was started"
+
+// saveRunning writes what runs, unless it is there. The time is this process's: the launcher's clock is a tenant's.
+func (c *Controller) saveRunning(ctx context.Context, hardware *v1alpha1.GuestHardware, now v1alpha1.HardwareRunning, vmi types.UID) error {
+	now.UID, now.Cause, now.Time = vmi, causeStarted, metav1.NewTime(c.Now())
+	if was := hardware.Status.Running; was != nil && was.UID == vmi {
+		if was.Digest == now.Digest && equality.Semantic.DeepEqual(was.LiveHardware, now.LiveHardware) {
+			return nil
+		}
+		now.Cause = condition.Note(render.LiveChanges(was.LiveHardware, now.LiveHardware))
+	}
+	return c.patchRunning(ctx, hardware, &now)
+}
+
+// patchRunning writes status.running. It fails with a conflict if another process has written since the GuestHardware was read.
+func (c *Controller) patchRunning(ctx context.Context, hardware *v1alpha1.GuestHardware, running *v1alpha1.HardwareRunning) error {
+	patched := hardware.DeepCopy()
+	patched.Status.Running = running
+	err := c.Live.Status().Patch(ctx, patched, client.MergeFromWithOptions(hardware, client.MergeFromWithOptimisticLock{}))
+	return client.IgnoreNotFound(err)
+}
+
+// stopsRunning removes status.running of a guest that has ended.
+func (c *Controller) stopsRunning(ctx context.Context, s seen) error {
+	hardware, err := lifecycle.Hardware(ctx, c.Live, s.key)
+	if err != nil || hardware == nil || hardware.Status.Running == nil || hardware.Status.Running.UID != s.vmi.UID {
+		return err
+	}
+	return c.patchRunning(ctx, hardware, nil)
+}
+
+// reports remembers the last report of each guest that was judged, as text. It is lost with the process, which then reads the GuestHardware of each guest
+// once. The zero value is ready to use.
+type reports struct {
+	mu    sync.Mutex
+	byKey map[types.NamespacedName]string
+}
+
+// reportOf identifies a report by the GuestPod and its content.
+func reportOf(s seen) string {
+	text, _ := json.Marshal(s.guest.Status.Running.LiveHardware) // it has strings and numbers alone
+	return string(s.guest.UID) + string(text)
+}
+
+func (r *reports) has(key types.NamespacedName, report string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byKey[key] == report
+}
+
+func (r *reports) note(key types.NamespacedName, report string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey == nil {
+		r.byKey = map[types.NamespacedName]string{}
+	}
+	r.byKey[key] = report
+}
+
+func (r *reports) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byKey, key)
+}

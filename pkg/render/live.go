@@ -1,0 +1,208 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
+	"libvirt.org/go/libvirtxml"
+)
+
+// What a guest has may change while it runs: vCPUs and memory grow, links go up and down, CD-ROM drives lose and get media, devices are unplugged. The rest
+// is that of the frontend that it was started with. LiveHardware says the first in terms of the second.
+
+// Seen is what libvirt runs, in its own terms.
+type Seen struct {
+	VCPUs     uint
+	MemoryKiB uint64
+	// Aliases are those of the disks and interfaces. Down are those of the interfaces whose links are down, Empty those of the CD-ROM drives without a medium.
+	Aliases, Down, Empty []string
+}
+
+// Running returns what a domain that was started from a frontend has now. Devices that the frontend has not, such as those that somebody has plugged in by
+// hand, are left out.
+func Running(front *libvirtxml.Domain, seen Seen) v1alpha1.LiveHardware {
+	live := v1alpha1.LiveHardware{
+		VCPUs: int32(min(seen.VCPUs, v1alpha1.MostLiveVCPUs)), MemoryKiB: int64(min(seen.MemoryKiB, mostMemory)), //nolint:gosec // bounded
+	}
+	// libvirt rounds what cannot grow.
+	if front.MaximumMemory == nil {
+		live.MemoryKiB = int64(front.Memory.Value) //nolint:gosec // far below
+	}
+	for _, device := range pluggable(front) {
+		alias := (*device.Alias).Name
+		switch {
+		case !slices.Contains(seen.Aliases, alias):
+			live.Absent = append(live.Absent, device.Key())
+		case slices.Contains(seen.Down, alias):
+			live.LinksDown = append(live.LinksDown, device.Name)
+		case slices.Contains(seen.Empty, alias):
+			live.Ejected = append(live.Ejected, device.Name)
+		}
+	}
+	return sorted(live)
+}
+
+// mostMemory is 4 PiB in KiB: more than a host has.
+const mostMemory = 1 << 42
+
+func sorted(live v1alpha1.LiveHardware) v1alpha1.LiveHardware {
+	for _, list := range [][]string{live.Absent, live.LinksDown, live.Ejected} {
+		slices.Sort(list)
+	}
+	return live
+}
+
+// pluggable lists the disks and interfaces of a frontend.
+func pluggable(front *libvirtxml.Domain) []abi.Device {
+	return slices.DeleteFunc(abi.Devices(front), func(d abi.Device) bool {
+		return d.Disk == nil && d.Interface == nil || d.Alias == nil || *d.Alias == nil
+	})
+}
+
+// CheckLive refuses what a guest that was started from the frontend cannot have. A tenant may have written it.
+func CheckLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) error {
+	least, most := int64(front.Memory.Value), int64(front.Memory.Value) //nolint:gosec // far below
+	if front.MaximumMemory != nil {
+		most = int64(front.MaximumMemory.Value) //nolint:gosec // far below
+	}
+	if live.VCPUs < 1 || uint(live.VCPUs) > front.VCPU.Value {
+		return fmt.Errorf("vcpus: %d must be from 1 to %d", live.VCPUs, front.VCPU.Value)
+	}
+	if live.MemoryKiB < least || live.MemoryKiB > most {
+		return fmt.Errorf("memoryKiB: %d must be from %d to %d", live.MemoryKiB, least, most)
+	}
+	keys, nics, drives := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, device := range pluggable(front) {
+		keys[device.Key()] = true
+		nics[device.Name] = nics[device.Name] || device.Interface != nil
+		drives[device.Name] = drives[device.Name] || device.Disk != nil && device.Disk.Device == "cdrom"
+	}
+	for _, list := range []struct {
+		name  string
+		names []string
+		known map[string]bool
+	}{{"absent", live.Absent, keys}, {"linksDown", live.LinksDown, nics}, {"ejected", live.Ejected, drives}} {
+		for i, name := range list.names {
+			if !list.known[name] {
+				return fmt.Errorf("%s: the guest has no '%.128s'", list.name, name)
+			}
+			if i > 0 && list.names[i-1] >= name {
+				return fmt.Errorf("%s: '%.128s' must stand once, and in order", list.name, name)
+			}
+		}
+	}
+	return nil
+}
+
+// WithLive returns the frontend as it would be if the guest were started with what it has now. Its digest is that of the running hardware. The frontend
+// stays as it is.
+func WithLive(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.Domain {
+	now := *front
+	vcpu, memory := *front.VCPU, *front.Memory
+	if vcpu.Current = uint(live.VCPUs); vcpu.Current == vcpu.Value { //nolint:gosec // CheckLive has judged it
+		vcpu.Current = 0
+	}
+	memory.Value = uint(live.MemoryKiB) //nolint:gosec // CheckLive has judged it
+	now.VCPU, now.Memory, now.VCPUs, now.CPU = &vcpu, &memory, enabled(front.VCPUs, live), grown(front, live)
+	devices := *front.Devices
+	devices.Disks = slices.DeleteFunc(slices.Clone(front.Devices.Disks), func(d libvirtxml.DomainDisk) bool {
+		return slices.Contains(live.Absent, record.Key("disk", abi.Name("disk", d.Alias)))
+	})
+	devices.Interfaces = slices.DeleteFunc(slices.Clone(front.Devices.Interfaces), func(n libvirtxml.DomainInterface) bool {
+		return slices.Contains(live.Absent, record.Key("interface", abi.Name("interface", n.Alias)))
+	})
+	for i := range devices.Interfaces {
+		nic := &devices.Interfaces[i]
+		switch down := slices.Contains(live.LinksDown, abi.Name("interface", nic.Alias)); {
+		case down:
+			nic.Link = &libvirtxml.DomainInterfaceLink{State: "down"}
+		case nic.Link != nil && nic.Link.State == "down":
+			nic.Link = nil
+		}
+	}
+	now.Devices = &devices
+	return &now
+}
+
+// enabled lists the vCPUs with as many enabled as the guest has. A frontend whose vCPUs all run lists none.
+func enabled(list *libvirtxml.DomainVCPUs, live v1alpha1.LiveHardware) *libvirtxml.DomainVCPUs {
+	if list == nil || int(live.VCPUs) == len(list.VCPU) {
+		return nil
+	}
+	out := &libvirtxml.DomainVCPUs{VCPU: slices.Clone(list.VCPU)}
+	for i := range out.VCPU {
+		if out.VCPU[i].Enabled = "no"; i < int(live.VCPUs) {
+			out.VCPU[i].Enabled = "yes"
+		}
+	}
+	return out
+}
+
+// grown gives the only NUMA node the memory that was plugged in. The memory of several nodes does not grow.
+func grown(front *libvirtxml.Domain, live v1alpha1.LiveHardware) *libvirtxml.DomainCPU {
+	if front.CPU == nil || front.CPU.Numa == nil || len(front.CPU.Numa.Cell) != 1 {
+		return front.CPU
+	}
+	cpu, numa := *front.CPU, *front.CPU.Numa
+	numa.Cell = slices.Clone(numa.Cell)
+	numa.Cell[0].Memory = uint(live.MemoryKiB) //nolint:gosec // CheckLive has judged it
+	cpu.Numa = &numa
+	return &cpu
+}
+
+// LiveChanges says in words how what a guest has differs from what it had; empty if it does not.
+func LiveChanges(before, after v1alpha1.LiveHardware) string {
+	var texts []string
+	if before.VCPUs != after.VCPUs {
+		texts = append(texts, fmt.Sprintf("vCPUs from %d to %d", before.VCPUs, after.VCPUs))
+	}
+	if before.MemoryKiB != after.MemoryKiB {
+		texts = append(texts, fmt.Sprintf("memory from %d to %d MiB", before.MemoryKiB>>10, after.MemoryKiB>>10))
+	}
+	for _, list := range []struct {
+		before, after []string
+		gained, lost  string
+	}{
+		{called(before.Absent), called(after.Absent), "%s is unplugged", "%s is plugged in"},
+		{before.LinksDown, after.LinksDown, "the link of interface '%s' is down", "the link of interface '%s' is up"},
+		{before.Ejected, after.Ejected, "CD-ROM '%s' has no medium", "CD-ROM '%s' has a medium"},
+	} {
+		for _, name := range list.after {
+			if !slices.Contains(list.before, name) {
+				texts = append(texts, fmt.Sprintf(list.gained, name))
+			}
+		}
+		for _, name := range list.before {
+			if !slices.Contains(list.after, name) {
+				texts = append(texts, fmt.Sprintf(list.lost, name))
+			}
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// called writes keys of devices as messages do: interface 'blue'.
+func called(keys []string) []string {
+	texts := make([]string, len(keys))
+	for i, key := range keys {
+		kind, name := record.SplitKey(key)
+		texts[i] = fmt.Sprintf("%s '%s'", kind, name)
+	}
+	return texts
+}
+
+// Aliases are libvirt's names of the disks and interfaces of a frontend, by their keys in the hardware record.
+func Aliases(front *libvirtxml.Domain) map[string]string {
+	names := map[string]string{}
+	for _, device := range pluggable(front) {
+		names[device.Key()] = (*device.Alias).Name
+	}
+	return names
+}
+
+// Front is the frontend that FromFacts makes and ReadFrontend reads.
+type Front = *libvirtxml.Domain

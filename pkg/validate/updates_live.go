@@ -1,0 +1,176 @@
+package validate
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Fields that Kiln's controller changes in a VMI whose guest runs (rollout strategy LiveUpdate): domain.cpu.sockets, domain.memory.guest, both with their
+// requests and limits, domain.devices.interfaces[].state, and the volumes and disks that are ejected, inserted or removed.
+// KubeVirt: pkg/liveupdate, and the VM controller's syncs of CPU, memory, interfaces and volumes, v1.9.
+
+// memoryStep is the least that memory grows by, in bytes: Linux takes memory in blocks of this size on amd64.
+const memoryStep = 128 << 20
+
+// LiveSpec returns the spec of a VMI that runs with those changes of the next one that can be made while it runs. All other changes wait for a restart.
+func LiveSpec(runs, next *v1.VirtualMachineInstance) v1.VirtualMachineInstanceSpec {
+	live := runs.DeepCopy()
+	for _, change := range []func(live, next *v1.VirtualMachineInstance){liveCPU, liveMemory, liveInterfaces, liveMedia, liveDisks} {
+		change(live, next)
+	}
+	return live.Spec
+}
+
+// liveCPU lets the number of sockets grow up to maxSockets. CPUs are not taken from a guest that runs, nor are dedicated ones added: kubelet gives a container
+// those that it has for good.
+func liveCPU(live, next *v1.VirtualMachineInstance) {
+	has, wants := live.Spec.Domain.CPU, next.Spec.Domain.CPU
+	if has == nil || wants == nil || has.DedicatedCPUPlacement || live.Spec.Architecture != "amd64" || has.Sockets == 0 ||
+		wants.Sockets <= has.Sockets || wants.Sockets > has.MaxSockets || wants.Cores != has.Cores || wants.Threads != has.Threads {
+		return
+	}
+	if liveResource(live, next, corev1.ResourceCPU) {
+		has.Sockets = wants.Sockets
+	}
+}
+
+// liveMemory lets the memory grow up to maxGuest. Huge pages are not added to a pod that runs, and several NUMA nodes would have to share what is added.
+func liveMemory(live, next *v1.VirtualMachineInstance) {
+	has, wants := live.Spec.Domain.Memory, next.Spec.Domain.Memory
+	if has == nil || wants == nil || has.Guest == nil || wants.Guest == nil || has.MaxGuest == nil || has.Hugepages != nil || wants.Hugepages != nil ||
+		wants.Guest.Cmp(*has.Guest) <= 0 || wants.Guest.Cmp(*has.MaxGuest) > 0 || (wants.Guest.Value()-has.Guest.Value())%memoryStep != 0 ||
+		vm.FixedMemory(&live.Spec, *has.MaxGuest) != "" || live.Annotations[v1alpha1.AnnotationNUMACells] != "" || dedicated(&live.Spec) {
+		return
+	}
+	if liveResource(live, next, corev1.ResourceMemory) {
+		more := wants.Guest.DeepCopy()
+		has.Guest = &more
+	}
+}
+
+// liveResource takes request and limit of a resource along. It reports false, and changes nothing, where one of them is new or gone: that would change the
+// quality of service of the pod, which Kubernetes does not allow.
+func liveResource(live, next *v1.VirtualMachineInstance, name corev1.ResourceName) bool {
+	has, wants := &live.Spec.Domain.Resources, next.Spec.Domain.Resources
+	for _, list := range []struct{ has, wants corev1.ResourceList }{{has.Requests, wants.Requests}, {has.Limits, wants.Limits}} {
+		was, had := list.has[name]
+		is, remains := list.wants[name]
+		if had != remains || had && is.Cmp(was) < 0 {
+			return false
+		}
+	}
+	if more, found := wants.Requests[name]; found {
+		has.Requests[name] = more.DeepCopy()
+	}
+	if more, found := wants.Limits[name]; found {
+		has.Limits[name] = more.DeepCopy()
+	}
+	return true
+}
+
+// liveInterfaces sets links, and unplugs interfaces. One that was unplugged comes back with the next start.
+func liveInterfaces(live, next *v1.VirtualMachineInstance) {
+	for i := range live.Spec.Domain.Devices.Interfaces {
+		nic := &live.Spec.Domain.Devices.Interfaces[i]
+		j := slices.IndexFunc(next.Spec.Domain.Devices.Interfaces, func(n v1.Interface) bool { return n.Name == nic.Name })
+		if j >= 0 && nic.SRIOV == nil && nic.State != v1.InterfaceStateAbsent {
+			nic.State = next.Spec.Domain.Devices.Interfaces[j].State
+		}
+	}
+}
+
+// liveMedia takes the volume of a CD-ROM drive out, and puts one back that was taken out: the pod has it. What was taken out is in an annotation of the VMI.
+func liveMedia(live, next *v1.VirtualMachineInstance) {
+	ejected := ejectedVolumes(live)
+	for i := range live.Spec.Domain.Devices.Disks {
+		name := live.Spec.Domain.Devices.Disks[i].Name
+		if live.Spec.Domain.Devices.Disks[i].CDRom == nil || !hasDisk(&next.Spec, name) {
+			continue
+		}
+		had, wanted := volumeOf(&live.Spec, name), volumeOf(&next.Spec, name)
+		switch {
+		case had != nil && wanted == nil:
+			live.Spec.Volumes = withoutVolume(live.Spec.Volumes, name)
+		case had == nil && wanted != nil && slices.ContainsFunc(ejected, func(v v1.Volume) bool { return equality.Semantic.DeepEqual(v, *wanted) }):
+			live.Spec.Volumes = inserted(live.Spec.Volumes, next.Spec.Volumes, *wanted)
+		}
+	}
+}
+
+// inserted puts a volume where the other list has it, as far as the lists are alike.
+func inserted(list, like []v1.Volume, volume v1.Volume) []v1.Volume {
+	at := slices.IndexFunc(like, func(v v1.Volume) bool { return v.Name == volume.Name })
+	return slices.Insert(slices.Clone(list), min(at, len(list)), volume)
+}
+
+// liveDisks removes disks whose volumes are hotpluggable, with their volumes.
+func liveDisks(live, next *v1.VirtualMachineInstance) {
+	devices := &live.Spec.Domain.Devices
+	devices.Disks = slices.DeleteFunc(slices.Clone(devices.Disks), func(disk v1.Disk) bool {
+		volume := volumeOf(&live.Spec, disk.Name)
+		if volume == nil || !hotpluggable(volume) || !unplugs(disk) || hasDisk(&next.Spec, disk.Name) || volumeOf(&next.Spec, disk.Name) != nil {
+			return false
+		}
+		live.Spec.Volumes = withoutVolume(live.Spec.Volumes, disk.Name)
+		return true
+	})
+}
+
+func hotpluggable(volume *v1.Volume) bool {
+	return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.Hotpluggable || volume.DataVolume != nil && volume.DataVolume.Hotpluggable
+}
+
+// unplugs reports whether the bus of a disk lets it go.
+func unplugs(disk v1.Disk) bool {
+	return disk.Disk != nil && (disk.Disk.Bus == v1.DiskBusVirtio || disk.Disk.Bus == v1.DiskBusSCSI)
+}
+
+func hasDisk(spec *v1.VirtualMachineInstanceSpec, name string) bool {
+	return slices.ContainsFunc(spec.Domain.Devices.Disks, func(d v1.Disk) bool { return d.Name == name })
+}
+
+func volumeOf(spec *v1.VirtualMachineInstanceSpec, name string) *v1.Volume {
+	i := slices.IndexFunc(spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &spec.Volumes[i]
+}
+
+func withoutVolume(list []v1.Volume, name string) []v1.Volume {
+	return slices.DeleteFunc(slices.Clone(list), func(v v1.Volume) bool { return v.Name == name })
+}
+
+// ejectedVolumes reads annotation kilnvm.io/ejected of a VMI. One that cannot be read has none.
+func ejectedVolumes(vmi *v1.VirtualMachineInstance) (list []v1.Volume) {
+	if err := json.Unmarshal([]byte(vmi.Annotations[v1alpha1.AnnotationEjected]), &list); err != nil {
+		return nil
+	}
+	return list
+}
+
+// Ejected returns annotation kilnvm.io/ejected of a VMI whose spec becomes that of another one: the volumes that its pod has and its spec has not. It is empty
+// if there are none.
+func Ejected(runs, live *v1.VirtualMachineInstance) string {
+	list := ejectedVolumes(runs)
+	for i := range runs.Spec.Volumes {
+		if volume := runs.Spec.Volumes[i]; volumeOf(&live.Spec, volume.Name) == nil && hasDisk(&live.Spec, volume.Name) {
+			list = append(withoutVolume(list, volume.Name), volume)
+		}
+	}
+	list = slices.DeleteFunc(list, func(v v1.Volume) bool { return volumeOf(&live.Spec, v.Name) != nil })
+	if len(list) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,84 @@
+package pods
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// grows is a VirtualMachine of 2 CPUs and 1 GiB that says what it has. Its pod asks for little CPU.
+func grows(name string) string {
+	return virtualMachine(name, only("node-1")+`
+terminationGracePeriodSeconds: 60
+domain:
+  cpu: {sockets: 2, cores: 1, threads: 1}
+  memory: {guest: 1Gi}
+  resources: {requests: {cpu: 50m}}
+  firmware: {`+kernelBoot("quiet panic=-1 cryptomgr.notests kiln.grow=1")+`}
+  devices: {`+nic+`}
+`+podNetwork)
+}
+
+var hasLine = regexp.MustCompile(`KILN-HAS (\d+) (\d+) (\d+) \d+ (\d+) \d+\r?\n`)
+
+// has waits until the guest says that it has so many CPUs and links, and returns its memory in KiB.
+func (n *tenant) has(vm string, cpus, links int) (kib int) {
+	n.Helper()
+	n.eventually(fmt.Sprintf("the guest has %d CPUs and %d links", cpus, links), func() (string, bool) {
+		all := hasLine.FindAllStringSubmatch(n.kubectl("logs", "guest-"+vm), -1)
+		if len(all) == 0 {
+			return "nothing", false
+		}
+		last := all[len(all)-1]
+		kib, _ = strconv.Atoi(last[2])
+		return last[0], last[1] == strconv.Itoa(cpus) && last[4] == strconv.Itoa(links)
+	})
+	return kib
+}
+
+// TestGrowsLive: a guest that runs gets CPUs and memory when its VM does, and its pod with it. The record does not move, and nothing waits for a restart. What
+// the node has no room for waits, and the VMI says so.
+func TestGrowsLive(t *testing.T) {
+	n := newTenant(t, "grows")
+	n.apply(grows("grown"))
+	n.phase("grown", "Running")
+	before := n.has("grown", 2, 1)
+	const record, running = "jsonpath={.spec.hardware}", "jsonpath={.status.running.vcpus} {.status.running.memoryKiB}"
+	recorded, uid := n.kubectl("get", "guesthardware", "grown", "-o", record), n.kubectl("get", "pod", "guest-grown", "-o", "jsonpath={.metadata.uid}")
+	n.eventually("what runs is on record", func() (string, bool) {
+		out := n.kubectl("get", "guesthardware", "grown", "-o", running)
+		return out, out == "2 1048576"
+	})
+
+	patch := func(domain string) {
+		n.kubectl("patch", "vm", "grown", "--type=merge", "-p", `{"spec": {"template": {"spec": {"domain": `+domain+`}}}}`)
+	}
+	patch(`{"cpu": {"sockets": 4}, "memory": {"guest": "2Gi"}, "resources": {"requests": {"cpu": "100m"}}}`)
+	if after := n.has("grown", 4, 1); after-before != 1<<20 {
+		t.Errorf("the guest has %d KiB, had %d", after, before)
+	}
+	n.eventually("what runs is on record", func() (string, bool) {
+		out := n.kubectl("get", "guesthardware", "grown", "-o", running)
+		return out, out == "4 2097152"
+	})
+	if now := n.kubectl("get", "guesthardware", "grown", "-o", record); now != recorded {
+		t.Errorf("the record has moved:\n%s\n%s", recorded, now)
+	}
+	if now := n.kubectl("get", "pod", "guest-grown", "-o", "jsonpath={.metadata.uid} {.spec.containers[0].resources.requests.cpu}"); now != uid+" 100m" {
+		t.Errorf("the pod is %s, was %s", now, uid)
+	}
+	if waits := n.kubectl("get", "vm", "grown", "-o", `jsonpath={.status.conditions[?(@.type=="RestartRequired")].message}`); waits != "" {
+		t.Errorf("a restart is required: %s", waits)
+	}
+
+	patch(`{"cpu": {"sockets": 5}, "resources": {"requests": {"cpu": "500"}}}`)
+	n.eventually("the VMI says why it waits", func() (string, bool) { // in the API server's words, or in kubelet's, by the version of Kubernetes
+		out := n.kubectl("get", "vmi", "grown", "-o", `jsonpath={.status.conditions[?(@.type=="HotVCPUChange")]}`)
+		return out, strings.Contains(out, "didn't have enough")
+	})
+	if out := n.kubectl("get", "guesthardware", "grown", "-o", running); out != "4 2097152" {
+		t.Errorf("with a pod that is too small %s runs", out)
+	}
+}
