@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/node"
+	"github.com/kilnvm/kiln/internal/subresource"
 	"github.com/kilnvm/kiln/test/golden"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -36,8 +37,10 @@ func TestReference(t *testing.T) {
 		name       string
 		collectors []prometheus.Collector
 	}{
-		{"Webhook and controller", command.Metrics(&clusterconfig.Watcher{})},
-		{"Webhook", append(admission.Metrics(), guestpolicy.Violations, &certs.Served{})},
+		{"Webhook, controller and API server of subresources", command.Metrics(&clusterconfig.Watcher{})},
+		{"Webhook and API server of subresources", []prometheus.Collector{&certs.Served{}}},
+		{"Webhook", append(admission.Metrics(), guestpolicy.Violations)},
+		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric()}},
 		{"Controller", []prometheus.Collector{&lifecycle.Counts{}}},
 		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
 	} {
