@@ -8,12 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InjectCAFrom is the annotation by which cert-manager puts the CA into a webhook configuration.
+// InjectCAFrom is the annotation by which cert-manager puts the CA into a webhook configuration or an APIService.
 const InjectCAFrom = "cert-manager.io/inject-ca-from"
 
 const (
 	selfSigned = "kiln-selfsigned"
-	authority  = "kiln-webhook-ca"
+	// Each process has a CA of its own: see the comment of the package.
+	authority          = "kiln-webhook-ca"
+	apiServerAuthority = "kiln-apiserver-ca"
 
 	// The CA outlives its certificates by far, so that a renewal changes what is served but not what
 	// is trusted: cert-manager injects one CA only, the newest, and so has no overlap of two.
@@ -22,15 +24,28 @@ const (
 	renewal           = 30 * 24 * time.Hour
 )
 
-// InjectedFrom returns the value of InjectCAFrom, NAMESPACE/CERTIFICATE.
+// InjectedFrom returns the value of InjectCAFrom for webhook configurations, NAMESPACE/CERTIFICATE.
 func InjectedFrom(namespace string) string { return namespace + "/" + Service }
 
-// Issuers returns the self-signed issuer of the CA, and the issuer that signs with the CA.
+// APIServerInjectedFrom returns the value of InjectCAFrom for APIServices.
+func APIServerInjectedFrom(namespace string) string { return namespace + "/" + APIServerService }
+
+// Issuers returns the self-signed issuer of all CAs, and the issuer that signs with that of the webhook.
 func Issuers(namespace string) []*certmanager.Issuer {
 	return []*certmanager.Issuer{
 		issuer(namespace, selfSigned, certmanager.IssuerConfig{SelfSigned: &certmanager.SelfSignedIssuer{}}),
-		issuer(namespace, authority, certmanager.IssuerConfig{CA: &certmanager.CAIssuer{SecretName: authority}}),
+		signer(namespace, authority),
 	}
+}
+
+// APIServerIssuers returns the issuer that signs with the CA of the API server of subresources.
+func APIServerIssuers(namespace string) []*certmanager.Issuer {
+	return []*certmanager.Issuer{signer(namespace, apiServerAuthority)}
+}
+
+// signer signs with the CA in the Secret of its own name.
+func signer(namespace, name string) *certmanager.Issuer {
+	return issuer(namespace, name, certmanager.IssuerConfig{CA: &certmanager.CAIssuer{SecretName: name}})
 }
 
 func issuer(namespace, name string, config certmanager.IssuerConfig) *certmanager.Issuer {
@@ -44,22 +59,41 @@ func issuer(namespace, name string, config certmanager.IssuerConfig) *certmanage
 // Certificates returns the CA and the webhook's serving certificate.
 func Certificates(namespace string) []*certmanager.Certificate {
 	return []*certmanager.Certificate{
-		certificate(namespace, authority, certmanager.CertificateSpec{
-			IsCA:       true,
-			CommonName: authority,
-			SecretName: authority,
-			Duration:   &metav1.Duration{Duration: authorityLifetime},
-			IssuerRef:  reference(selfSigned),
-			Usages:     []certmanager.KeyUsage{certmanager.UsageCertSign, certmanager.UsageDigitalSignature},
-		}),
-		certificate(namespace, Service, certmanager.CertificateSpec{
-			SecretName:  Secret,
-			DNSNames:    []string{Host(namespace)},
-			Duration:    &metav1.Duration{Duration: lifetime},
-			RenewBefore: &metav1.Duration{Duration: renewal},
-			IssuerRef:   reference(authority),
-			Usages:      []certmanager.KeyUsage{certmanager.UsageServerAuth, certmanager.UsageDigitalSignature},
-		}),
+		ca(namespace, authority),
+		certificate(namespace, Service, served(authority, Secret, Host(namespace), certmanager.UsageServerAuth)),
+	}
+}
+
+// APIServerCertificates returns the CA and the certificate of the API server of subresources. It is a client certificate, too: launchers ask for it.
+func APIServerCertificates(namespace string) []*certmanager.Certificate {
+	return []*certmanager.Certificate{
+		ca(namespace, apiServerAuthority),
+		certificate(namespace, APIServerService,
+			served(apiServerAuthority, APIServerSecret, APIServerHost(namespace), certmanager.UsageServerAuth, certmanager.UsageClientAuth)),
+	}
+}
+
+// ca is a CA that is in a Secret of its own name.
+func ca(namespace, name string) *certmanager.Certificate {
+	return certificate(namespace, name, certmanager.CertificateSpec{
+		IsCA:       true,
+		CommonName: name,
+		SecretName: name,
+		Duration:   &metav1.Duration{Duration: authorityLifetime},
+		IssuerRef:  reference(selfSigned),
+		Usages:     []certmanager.KeyUsage{certmanager.UsageCertSign, certmanager.UsageDigitalSignature},
+	})
+}
+
+// served is a certificate of an issuer, in a Secret, for a DNS name.
+func served(issuer, secret, host string, usages ...certmanager.KeyUsage) certmanager.CertificateSpec {
+	return certmanager.CertificateSpec{
+		SecretName:  secret,
+		DNSNames:    []string{host},
+		Duration:    &metav1.Duration{Duration: lifetime},
+		RenewBefore: &metav1.Duration{Duration: renewal},
+		IssuerRef:   reference(issuer),
+		Usages:      append(usages, certmanager.UsageDigitalSignature),
 	}
 }
 

@@ -16,6 +16,7 @@ func TestOnServer(t *testing.T) {
 	p := startPlane(t)
 	for _, base := range []string{
 		"crds", "rbac", "webhook", "controller", "webhook/configurations", "policies/kept", "catalog", "overlays/cert-manager", "overlays/fail-open",
+		"overlays/apiserver",
 	} {
 		if len(documents(t, p.kubectl(t, "", "kustomize", base))) == 0 {
 			t.Errorf("'%s' builds nothing", base)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,10 +52,10 @@ func (a *API) graphOfMachine(ctx context.Context, c call) (reply, error) {
 		children = append(children, g.node(dependsVMI, vm.Name, a.podNode(ctx, c)...))
 	}
 	if matcher := vm.Spec.Instancetype; matcher != nil {
-		children = append(children, g.matched(matcher, "VirtualMachineClusterInstancetype", vm.Status.InstancetypeRef)...)
+		children = append(children, g.matched(matcher, instancetype.Kinds.Cluster, vm.Status.InstancetypeRef)...)
 	}
 	if matcher := vm.Spec.Preference; matcher != nil {
-		children = append(children, g.matched(matcher, "VirtualMachineClusterPreference", vm.Status.PreferenceRef)...)
+		children = append(children, g.matched(matcher, instancetype.PreferenceKinds.Cluster, vm.Status.PreferenceRef)...)
 	}
 	children = append(children, g.spec(&vm.Spec.Template.Spec)...)
 	return answerGraph(c, g.node(dependsVM, vm.Name, children...))

@@ -3,6 +3,7 @@ package subresource
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/kilnvm/kiln/internal/version"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,23 @@ type build struct {
 
 func (a *API) version(context.Context, call) (reply, error) {
 	info := version.Read()
-	return found(build{GitVersion: info.Version, GitCommit: info.Revision, BuildDate: info.Time, GoVersion: info.Go, Compiler: "gc", Platform: info.Platform}), nil
+	return found(build{
+		GitVersion: spoken + "+kiln." + metadata(info.Version), GitCommit: info.Revision, BuildDate: info.Time, GoVersion: info.Go, Compiler: "gc",
+		Platform: info.Platform,
+	}), nil
+}
+
+// spoken is the version of KubeVirt whose API this is. virtctl compares it with its own, and warns where they differ.
+const spoken = "v1.9.0"
+
+// metadata is a text as the metadata of a semantic version: letters, digits and hyphens.
+func metadata(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, text)
 }
 
 // health answers as KubeVirt does, whose clients read 'apiserver.connectivity'.

@@ -443,7 +443,8 @@ func TestStatusOf(t *testing.T) {
 	recorded := httptest.NewRecorder()
 	write(recorded, httptest.NewRequest(http.MethodGet, "/x", nil), reply{}, apierrors.NewConflict(v1.Resource("virtualmachine"), "web", errors.New("why")))
 	status := metav1.Status{}
-	if err := json.Unmarshal(recorded.Body.Bytes(), &status); err != nil || recorded.Code != 409 || status.Kind != "Status" || status.Reason != metav1.StatusReasonConflict {
+	err := json.Unmarshal(recorded.Body.Bytes(), &status)
+	if err != nil || recorded.Code != 409 || status.Kind != "Status" || status.Reason != metav1.StatusReasonConflict {
 		t.Errorf("%d %s: %v", recorded.Code, recorded.Body, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	certmanager "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/kilnvm/kiln/certs"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,34 +15,52 @@ import (
 // namespace is that of all manifests. Component ../namespace replaces it where Kiln is installed in another one.
 const namespace = "kiln-system"
 
-// writeCertManager writes the two files of the kustomization in dir: the issuers and certificates of cert-manager, and the patches that make it
+// writeCertManager writes the two files of the overlay in dir: the issuers and certificates of cert-manager, and the patches that make it
 // inject the CA into the webhook configurations.
 func writeCertManager(dir string) error {
-	var objects []any
-	for _, issuer := range certs.Issuers(namespace) {
-		objects = append(objects, issuer)
+	of := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind}
 	}
-	for _, certificate := range certs.Certificates(namespace) {
-		objects = append(objects, certificate)
-	}
-	if err := writeDocuments(filepath.Join(dir, "certificates.yaml"), objects); err != nil {
-		return err
-	}
-	return writeDocuments(filepath.Join(dir, "inject-ca.yaml"), []any{
-		injected("MutatingWebhookConfiguration", certs.Mutating),
-		injected("ValidatingWebhookConfiguration", certs.Validating),
+	return writeSigned(dir, documents(certs.Issuers(namespace), certs.Certificates(namespace)), []any{
+		injected(of("MutatingWebhookConfiguration"), certs.Mutating, certs.InjectedFrom(namespace)),
+		injected(of("ValidatingWebhookConfiguration"), certs.Validating, certs.InjectedFrom(namespace)),
 	})
 }
 
+// writeAPIServerCertManager writes the same of the component for the API server of subresources, whose CA goes into its APIServices.
+func writeAPIServerCertManager(dir string) error {
+	var patches []any
+	for _, name := range certs.APIServices {
+		patches = append(patches, injected(metav1.TypeMeta{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService"}, name,
+			certs.APIServerInjectedFrom(namespace)))
+	}
+	return writeSigned(dir, documents(certs.APIServerIssuers(namespace), certs.APIServerCertificates(namespace)), patches)
+}
+
+func writeSigned(dir string, signers, patches []any) error {
+	if err := writeDocuments(filepath.Join(dir, "certificates.yaml"), signers); err != nil {
+		return err
+	}
+	return writeDocuments(filepath.Join(dir, "inject-ca.yaml"), patches)
+}
+
+// documents lists issuers and then certificates.
+func documents(issuers []*certmanager.Issuer, certificates []*certmanager.Certificate) (all []any) {
+	for _, issuer := range issuers {
+		all = append(all, issuer)
+	}
+	for _, certificate := range certificates {
+		all = append(all, certificate)
+	}
+	return all
+}
+
 // injected is a strategic merge patch that adds cert-manager's annotation inject-ca-from. The CA itself is not in the manifests: cert-manager writes
-// it into the webhook configuration, and again when it changes.
-func injected(kind, name string) *metav1.PartialObjectMetadata {
+// it into the object, and again when it changes.
+func injected(of metav1.TypeMeta, name, certificate string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind},
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Annotations: map[string]string{certs.InjectCAFrom: certs.InjectedFrom(namespace)},
-		},
+		TypeMeta:   of,
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{certs.InjectCAFrom: certificate}},
 	}
 }
 

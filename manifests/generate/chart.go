@@ -21,11 +21,18 @@ type chartObject struct {
 // object of manifests/default is in the list places.
 var choices = []struct{ kustomization, maps, when string }{
 	{"resources: [%[1]s/overlays/rotation]", "", rotates},
-	{"resources: [%[1]s/overlays/cert-manager]", "", `eq .Values.certificates.source "cert-manager"`},
+	{"resources: [%[1]s/overlays/cert-manager]", "", certManager},
 	{"resources: [%[1]s/overlays/fail-open]", "", `eq .Values.failurePolicy "Ignore"`},
 	{"resources: [%[1]s/overlays/rotation]\ncomponents: [%[1]s/prometheus, %[1]s/namespace]", "", measures},
 	{"resources: [%[1]s/default]\ncomponents: [%[1]s/network-policy, %[1]s/namespace]",
 		"- {name: kiln-network, literals: [api-server=192.0.2.0/28, metrics=monitoring]}\n", ".Values.networkPolicy.enabled"},
+	{"resources: [%[1]s/default]\ncomponents: [%[1]s/apiserver, %[1]s/namespace]", "", subresources},
+	{"resources: [%[1]s/overlays/apiserver]", "", both(subresources, rotates)},
+	{"resources: [%[1]s/overlays/cert-manager]\ncomponents: [%[1]s/apiserver, %[1]s/apiserver/cert-manager, %[1]s/namespace]", "",
+		both(subresources, certManager)},
+	{"resources: [%[1]s/overlays/apiserver]\ncomponents: [%[1]s/prometheus, %[1]s/apiserver/prometheus, %[1]s/namespace]", "", both(subresources, measures)},
+	{"resources: [%[1]s/overlays/apiserver]\ncomponents: [%[1]s/network-policy, %[1]s/apiserver/network-policy, %[1]s/namespace]",
+		"- {name: kiln-network, literals: [api-server=192.0.2.0/28, metrics=monitoring]}\n", both(subresources, ".Values.networkPolicy.enabled")},
 }
 
 // writeChart writes the folder generated in dir, the templates of the Helm chart, from the objects that the kustomizations below the folder

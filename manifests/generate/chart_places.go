@@ -41,8 +41,7 @@ func block(key, value string) string { return with(value, key+":\n  {{- toYaml .
 
 // places are all of them. The paths of lists of webhooks and containers are by position: what kustomize appends to a list comes last.
 var places = slices.Concat(
-	[]place{{deployments, "kiln-controller", pod + "containers/0/args/-", when(rotates, "- --rotate-certificates")}},
-	deployment("webhook"), deployment("controller"), daemonSet,
+	certificates, deployment("webhook"), deployment("controller"), deployment("apiserver"), daemonSet,
 	[]place{
 		{deployments, "kiln-controller", pod + "containers/0/args/-", when(`ne .Values.collectAfter "1h"`, "- --collect-after={{ .Values.collectAfter }}")},
 		{deployments, "kiln-controller", pod + "containers/0/env/2/value", "{{ .Values.runtime }}"},
@@ -52,13 +51,6 @@ var places = slices.Concat(
 		{deployments, "kiln-controller", pod + "containers/0/env/6/value", "{{ .Values.launcher.lockedMemory | quote }}"},
 		{deployments, "kiln-controller", pod + "containers/0/args/-", with(".Values.launcher.image.pullSecrets",
 			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")},
-		{deployments, "kiln-webhook", pod + "volumes/0/projected/sources/0/secret/name", `{{ include "kiln.secret" . | quote }}`},
-		{deployments, "kiln-webhook", pod + "volumes/0/projected/sources/1/secret/name", `{{ include "kiln.secret" . | quote }}`},
-		{configurations, "", "webhooks/*/clientConfig/+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
-		{configurations, "", "metadata/+", when(`eq .Values.certificates.source "cert-manager"`,
-			"annotations:\n  cert-manager.io/inject-ca-from: "+systemName+"/kiln-webhook")},
-		{deployments, "kiln-controller", pod + "containers/0/+", when(rotates, mountsCertificate)},
-		{deployments, "kiln-controller", pod + "+", when(rotates, hasCertificate)},
 		{deployments, "kiln-webhook", pod + "containers/0/args/-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")},
 		{deployments, "kiln-webhook", pod + "containers/0/args/-", with(".Values.clientCertificates.allowedNames",
 			`- --client-allowed-names={{ join "," . }}`)},
@@ -66,28 +58,24 @@ var places = slices.Concat(
 			"- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")},
 		{deployments, "kiln-webhook", pod + "volumes/-", when(asksClients,
 			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}}}")},
-		{[]string{"NetworkPolicy"}, "kiln-webhook", "spec/ingress/0/from", `{{- include "kiln.api-servers" . | nindent @ }}`},
-		{[]string{"NetworkPolicy"}, "", "spec/egress/0/to", `{{- include "kiln.api-servers" . | nindent @ }}`},
-		{[]string{"NetworkPolicy"}, "kiln-webhook", "spec/ingress/1/from/0/" + byName, "{{ .Values.networkPolicy.metricsNamespace | quote }}"},
-		{[]string{"NetworkPolicy"}, "kiln-controller", "spec/ingress/0/from/0/" + byName, "{{ .Values.networkPolicy.metricsNamespace | quote }}"},
 	},
+	networks("webhook", "controller", "apiserver"),
 )
 
-// Conditions: the built-in rotation, metrics, client certificates.
+// Conditions: the built-in rotation, cert-manager, metrics, client certificates, the API server of subresources.
 const (
-	rotates     = `eq .Values.certificates.source "rotation"`
-	measures    = ".Values.metrics.enabled"
-	asksClients = ".Values.clientCertificates.configMap"
+	rotates      = `eq .Values.certificates.source "rotation"`
+	certManager  = `eq .Values.certificates.source "cert-manager"`
+	measures     = ".Values.metrics.enabled"
+	asksClients  = ".Values.clientCertificates.configMap"
+	subresources = ".Values.apiserver.enabled"
 )
+
+// both is a condition of two.
+func both(one, other string) string { return "and (" + one + ") (" + other + ")" }
 
 // byName is the label of a namespace with its name. Paths have slashes between their steps, and this key has one in it.
 const byName = "namespaceSelector/matchLabels/kubernetes.io~1metadata.name"
-
-// What manifests/overlays/rotation adds to the controller besides a flag.
-const (
-	mountsCertificate = "volumeMounts:\n- {name: certs, mountPath: /etc/kiln/certs, readOnly: true}"
-	hasCertificate    = "volumes:\n- {name: certs, secret: {secretName: kiln-webhook-tls, optional: true, items: [{key: tls.crt, path: tls.crt}]}}"
-)
 
 // conditionOf is the whole condition under which the chart has an object.
 func conditionOf(o chartObject) string {
@@ -103,7 +91,7 @@ func conditionOf(o chartObject) string {
 		return ".Values.devices.enabled"
 	}
 	if strings.HasPrefix(fmt.Sprint(o.object["apiVersion"]), "monitoring.coreos.com/") {
-		return "and " + measures + " .Values.metrics.monitors"
+		return both(o.when, ".Values.metrics.monitors")
 	}
 	return o.when
 }
@@ -122,7 +110,7 @@ func stay(object map[string]any) {
 	metadata["annotations"] = annotations
 }
 
-// deployment are the places of one of the two Deployments.
+// deployment are the places of one of the Deployments.
 func deployment(component string) []place {
 	name, values := "kiln-"+component, ".Values."+component
 	at := func(path, template string) place { return place{deployments, name, path, template} }

@@ -10,21 +10,23 @@ import (
 
 // TestUpToDate generates again elsewhere: what is checked in must be what the sources say.
 func TestUpToDate(t *testing.T) {
-	crds, overlay, copies := t.TempDir(), t.TempDir(), t.TempDir()
+	crds, overlay, component, copies := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	if err := os.CopyFS(filepath.Join(crds, "patches"), os.DirFS("../crds/patches")); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeDefinitions(crds); err != nil {
 		t.Fatal(err)
 	}
-	for directory, write := range map[string]func(string) error{overlay: writeCertManager, crds: writeOwnDefinitions, copies: writeCopies} {
+	for directory, write := range map[string]func(string) error{
+		overlay: writeCertManager, component: writeAPIServerCertManager, crds: writeOwnDefinitions, copies: writeCopies,
+	} {
 		if err := write(directory); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for directory, generated := range map[string]string{"../crds": crds, "../crds/hostprofiles": filepath.Join(crds, "hostprofiles"),
 		"../crds/guesthardwares":   filepath.Join(crds, "guesthardwares"),
-		"../overlays/cert-manager": overlay, "../../api/v1alpha1": copies} {
+		"../overlays/cert-manager": overlay, "../apiserver/cert-manager": component, "../../api/v1alpha1": copies} {
 		files, err := filepath.Glob(filepath.Join(generated, "*.*"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("nothing was generated for '%s': %v", directory, err)

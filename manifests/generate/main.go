@@ -2,7 +2,7 @@
 //   - the custom resource definitions, from the types of kubevirt.io/api and api/v1alpha1, changed by the patches beside them;
 //   - the DeepCopy functions of api/v1alpha1;
 //   - the pages of docs about Kiln's kinds, and about its annotations, labels, conditions and reasons;
-//   - the overlay for cert-manager, from the typed objects of package certs;
+//   - the overlay and the component for cert-manager, from the typed objects of package certs;
 //   - the templates of the Helm chart, from what kustomize makes of all these.
 //
 // Run it at the root of the repository: go run ./manifests/generate. A test fails when a file differs from what this would write.
@@ -42,6 +42,9 @@ func generate() error {
 		return err
 	}
 	if err := writeCertManager("manifests/overlays/cert-manager"); err != nil {
+		return err
+	}
+	if err := writeAPIServerCertManager("manifests/apiserver/cert-manager"); err != nil {
 		return err
 	}
 	return writeChart("manifests", "manifests/chart/kiln/templates")

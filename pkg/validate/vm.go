@@ -89,8 +89,8 @@ func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
 	if vm.Spec.Running != nil {
 		warnings = append(warnings, "spec.running is deprecated: use spec.runStrategy")
 	}
-	if strategy := vm.Spec.RunStrategy; strategy != nil && idle[*strategy] != "" {
-		warnings = append(warnings, fmt.Sprintf("runStrategy '%s': %s; use 'Always' to start the VM, 'Halted' to stop it", *strategy, idle[*strategy]))
+	if strategy := vm.Spec.RunStrategy; strategy != nil && *strategy == v1.RunStrategyWaitAsReceiver {
+		warnings = append(warnings, "runStrategy 'WaitAsReceiver': live migration is not served; use 'Always' to start the VM, 'Halted' to stop it")
 	}
 	if len(vm.Spec.DataVolumeTemplates) > 0 {
 		warnings = append(warnings, "dataVolumeTemplates: Kiln creates no DataVolumes; create them beside the VM, which waits for their claims")
@@ -108,12 +108,6 @@ func VMWarnings(vm *v1.VirtualMachine) (warnings []string) {
 			v1alpha1.RolloutRestart))
 	}
 	return warnings
-}
-
-// idle are run strategies by which a VM is neither started nor stopped, with the reason. The API accepts them.
-var idle = map[v1.VirtualMachineRunStrategy]string{
-	v1.RunStrategyManual:         "subresources start and stop are not served",
-	v1.RunStrategyWaitAsReceiver: "live migration is not served",
 }
 
 // matchers judges spec.instancetype and spec.preference without resolving them.

@@ -9,5 +9,8 @@ func (c *Cluster) Metrics() map[string][]string {
 	for _, r := range c.controls {
 		urls["kiln-controller"] = append(urls["kiln-controller"], "http://"+r.metrics+"/metrics")
 	}
+	if c.apiServer != nil {
+		urls["kiln-apiserver"] = []string{c.APIServerMetrics()}
+	}
 	return urls
 }

@@ -11,19 +11,19 @@ func TestWarningsOfAdmissionArePrinted(t *testing.T) {
 	c := newCatalog(t)
 	preference := fmt.Sprintf("apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterPreference\n"+
 		"metadata: {name: %s, labels: {test: %s}}\nspec: {firmware: {preferredUseEfi: true}}\n", c.of("old"), c.name)
-	const efi, manual = "Warning: spec.firmware.preferredUseEfi is deprecated", "Warning: runStrategy 'Manual': subresources start and stop are not served"
+	const efi, migrate = "Warning: spec.firmware.preferredUseEfi is deprecated", "Warning: evictionStrategy 'LiveMigrate': live migration is not served"
 	for _, flags := range [][]string{{"--dry-run"}, nil} {
 		if got := c.must(c.install(c.file("1.0.0", preference), flags...)); strings.Count(got.stderr, efi) != 1 {
 			t.Errorf("install %v: want '%s' once:\n%s", flags, efi, got.stderr)
 		}
 	}
-	c.must(c.kubectl(vm("web", "runStrategy: Halted", "runStrategy: Manual"), "create", "-f", "-"))
+	c.must(c.kubectl(vm("web", "domain:", "evictionStrategy: LiveMigrate\n      domain:"), "create", "-f", "-"))
 	var got answer
 	c.eventually("the VM is repinned", func() bool { // the controller writes its status meanwhile
 		got = c.kiln("repin", "vm/web")
 		return got.err == nil
 	})
-	if strings.Count(got.stderr, manual) != 1 {
-		t.Errorf("repin: want '%s' once:\n%s", manual, got.stderr)
+	if strings.Count(got.stderr, migrate) != 1 {
+		t.Errorf("repin: want '%s' once:\n%s", migrate, got.stderr)
 	}
 }

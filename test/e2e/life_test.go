@@ -195,11 +195,11 @@ func TestRestartRequired(t *testing.T) {
 	}
 }
 
-// TestIdleStrategiesWarn: a run strategy that nothing can serve brings a warning that says what to do.
-func TestIdleStrategiesWarn(t *testing.T) {
+// TestVMsAreWarnedOf: a field that nothing can serve brings a warning that says what happens instead, at each write.
+func TestVMsAreWarnedOf(t *testing.T) {
 	s := newSpace(t)
-	const want = "Warning: runStrategy 'Manual': subresources start and stop are not served; use 'Always' to start the VM"
-	created := s.must(s.kubectl(vm("demo", "runStrategy: Halted", "runStrategy: Manual"), "create", "-f", "-"))
+	const want = "Warning: evictionStrategy 'LiveMigrate': live migration is not served; a drain shuts the guest down"
+	created := s.must(s.kubectl(vm("demo", "domain:", "evictionStrategy: LiveMigrate\n      domain:"), "create", "-f", "-"))
 	edited := s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"hostname":"other"}}}}`))
 	for what, said := range map[string]answer{"create": created, "edit": edited} {
 		if !strings.Contains(said.stderr, want) {

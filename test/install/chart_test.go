@@ -87,6 +87,34 @@ func TestChartIsTheManifests(t *testing.T) {
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n",
 		},
+		{"the API server of subresources", "apiserver.enabled=true", "resources: [%[1]s/overlays/apiserver]\n"},
+		{
+			"the API server of subresources with cert-manager", "apiserver.enabled=true,certificates.source=cert-manager",
+			"resources: [%[1]s/overlays/cert-manager]\ncomponents: [%[1]s/apiserver, %[1]s/apiserver/cert-manager]\n",
+		},
+		{
+			"its metrics, in other namespaces", "apiserver.enabled=true,metrics.enabled=true,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
+			"resources: [%[1]s/overlays/apiserver]\nconfigMapGenerator: [{name: kiln-namespaces, literals: [system=vms, launchers=machines, kubevirt=virt]}]\n" +
+				"components: [%[1]s/prometheus, %[1]s/apiserver/prometheus, %[1]s/namespace]\n",
+		},
+		{
+			"its network policy",
+			"apiserver.enabled=true,networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={203.0.113.0/24},networkPolicy.metricsNamespace=watching",
+			"resources: [%[1]s/overlays/apiserver]\n" +
+				"configMapGenerator: [{name: kiln-network, literals: [api-server=203.0.113.0/24, metrics=watching]}]\n" +
+				"components: [%[1]s/network-policy, %[1]s/apiserver/network-policy]\n",
+		},
+		{
+			"what its Deployment may have besides",
+			"apiserver.enabled=true,apiserver.replicas=5,apiserver.resources.limits.memory=1Gi,apiserver.nodeSelector.a=b,apiserver.tolerations[0].key=x," +
+				"apiserver.affinity.nodeAffinity.c=d",
+			"resources: [%[1]s/overlays/apiserver]\npatches:\n- target: {kind: Deployment, name: kiln-apiserver}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/replicas, value: 5}\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/resources/limits/memory, value: 1Gi}\n" +
+				"    - {op: add, path: /spec/template/spec/nodeSelector, value: {a: b}}\n" +
+				"    - {op: add, path: /spec/template/spec/tolerations, value: [{key: x}]}\n" +
+				"    - {op: add, path: /spec/template/spec/affinity, value: {nodeAffinity: {c: d}}}\n",
+		},
 		{"no devices", "devices.enabled=false", rotation + "components: [%[1]s/without-devices]\n"},
 		{
 			"the devices of other nodes", "devices.kubeletRoot=/var/lib/k0s/kubelet,devices.containerd=/etc/k0s,devices.count=9,launcher.image.tag=v1," +
@@ -180,6 +208,16 @@ func TestWrongValues(t *testing.T) {
 		{"certificates.source=certmanager", "certificates"},
 		{"certificates.source=secret,certificates.caBundle=x", "certificates.secretName"},
 		{"certificates.source=secret,certificates.secretName=mine", "certificates.caBundle"},
+		{
+			"apiserver.enabled=true,certificates.source=secret,certificates.secretName=mine,certificates.caBundle=x,certificates.apiserver.caBundle=y",
+			"certificates.apiserver.secretName",
+		},
+		{
+			"apiserver.enabled=true,certificates.source=secret,certificates.secretName=mine,certificates.caBundle=x,certificates.apiserver.secretName=y",
+			"certificates.apiserver.caBundle",
+		},
+		{"apiserver.enabled=yes", "enabled"},
+		{"apiserver.replicas=0", "replicas"},
 		{"failurePolicy=fail", "failurePolicy"},
 		{"collectAfter=soon", "collectAfter"},
 		{"devices.kubeletRoot=kubelet", "kubeletRoot"},
@@ -196,7 +234,7 @@ func TestWrongValues(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.enabled=true"} {
+	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.enabled=true", "apiserver.enabled=true"} {
 		if out, err := exec.Command(helm, "lint", "--strict", chart, "--set", values).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", values, err, out)
 		}

@@ -29,6 +29,17 @@ func TestOnServer(t *testing.T) {
 	p := plane{started}
 	t.Run("kubectl", p.withKubectl)
 	t.Run("helm", p.withHelm)
+	t.Run("the API server of subresources with kubectl", func(t *testing.T) {
+		const overlay = "../../manifests/overlays/apiserver"
+		p.must(t, "apply", "--server-side", "-k", "../../manifests/crds")
+		p.must(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+		p.withAPIServer(t, func() { p.must(t, "apply", "--server-side", "-k", overlay) }, func() {
+			p.must(t, "delete", "-k", overlay, "-l", "kilnvm.io/uninstall!=keep", "--ignore-not-found", "--timeout=60s")
+		})
+	})
+	t.Run("the API server of subresources with helm", func(t *testing.T) {
+		p.withAPIServer(t, func() { p.helm(t, "install", "kiln", chart, "--set", "apiserver.enabled=true") }, func() { p.helm(t, "uninstall", "kiln") })
+	})
 }
 
 const machine = `
@@ -59,6 +70,7 @@ func (p plane) withKubectl(t *testing.T) {
 	p.eventually(t, "the webhook is asked again", func() bool { return p.refused(t) })
 	// What docs/install.md says.
 	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating")
+	p.must(t, "delete", "--ignore-not-found", "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io")
 	p.must(t, "delete", "-k", "../../manifests/overlays/rotation", "-l", "kilnvm.io/uninstall!=keep", "--ignore-not-found", "--timeout=60s")
 	p.uninstalled(t)
 	p.removed(t)

@@ -112,7 +112,8 @@ func TestSubresources(t *testing.T) {
 	c := newCaller(n)
 
 	read := stream{}
-	if err := json.Unmarshal(c.succeed("demo", "-send=who is there\n", "-until=KILN-HEARD who is there", "console").Answer, &read); err != nil || read.Ended != "until" {
+	answer := c.succeed("demo", "-send=who is there\n", "-until=KILN-HEARD who is there", "console").Answer
+	if err := json.Unmarshal(answer, &read); err != nil || read.Ended != "until" {
 		t.Errorf("the guest does not answer at its console: %+v, %v", read, err)
 	}
 	if err := json.Unmarshal(c.succeed("demo", "vnc").Answer, &read); err != nil || !strings.HasPrefix(read.Read, "RFB 003.") {

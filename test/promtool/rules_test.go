@@ -74,6 +74,13 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 var healthy = map[string]string{
 	`up{job="kiln-webhook", pod="w1"}`:    `1x180`,
 	`up{job="kiln-controller", pod="c1"}`: `1x180`,
+	`up{job="kiln-apiserver", pod="a1"}`:  `1x180`,
+	`up{job="kiln-apiserver", pod="a2"}`:  `1x90 0x90`,
+	`kiln_readiness_check{job="kiln-apiserver", namespace="kiln-system", pod="a1", check="certificate"}`:                                `1x180`,
+	`aggregator_unavailable_apiservice{name="v1.subresources.kubevirt.io"}`:                                                             `0x60 1x1 0x119`,
+	`aggregator_unavailable_apiservice{name="v1alpha3.subresources.kubevirt.io"}`:                                                       `0x180`,
+	`aggregator_unavailable_apiservice{name="v1beta1.metrics.k8s.io"}`:                                                                  `1x180`,
+	`kiln_webhook_certificate_not_after_seconds{job="kiln-apiserver", namespace="kiln-system", pod="a1"}`:                               `7776000x180`,
 	`kiln_readiness_check{job="kiln-webhook", namespace="kiln-system", pod="w1", check="informers"}`:                                    `1x180`,
 	`kiln_readiness_check{job="kiln-webhook", namespace="kiln-system", pod="w2", check="informers"}`:                                    `1x180`,
 	`apiserver_admission_webhook_rejection_count{name="virtualmachines.mutate.kilnvm.io", error_type="no_error"}`:                       `0+5x180`,
@@ -112,8 +119,11 @@ var faults = map[string]map[string]string{
 	"KilnWebhookUnreachable": {
 		`apiserver_admission_webhook_rejection_count{name="virtualmachines.mutate.kilnvm.io", error_type="calling_webhook_error"}`: `0+1x180`,
 	},
-	"KilnCertificateEnds": {`kiln_webhook_certificate_not_after_seconds{job="kiln-webhook", namespace="kiln-system", pod="w1"}`: `600000x180`},
-	"KilnAdmissionFails":  {`kiln_admission_duration_seconds_count{job="kiln-webhook", pod="w1", outcome="failed"}`: `0+20x180`},
+	"KilnAPIServerDown":        {`up{job="kiln-apiserver", pod="a1"}`: `0x180`, `up{job="kiln-apiserver", pod="a2"}`: `0x180`},
+	"KilnAPIServerNotReady":    {`kiln_readiness_check{job="kiln-apiserver", namespace="kiln-system", pod="a1", check="certificate"}`: `0x180`},
+	"KilnAPIServerUnavailable": {`aggregator_unavailable_apiservice{name="v1.subresources.kubevirt.io"}`: `0x60 1x120`},
+	"KilnCertificateEnds":      {`kiln_webhook_certificate_not_after_seconds{job="kiln-webhook", namespace="kiln-system", pod="w1"}`: `600000x180`},
+	"KilnAdmissionFails":       {`kiln_admission_duration_seconds_count{job="kiln-webhook", pod="w1", outcome="failed"}`: `0+20x180`},
 	"KilnAdmissionSlow": {
 		`kiln_admission_duration_seconds_bucket{job="kiln-webhook", pod="w1", outcome="allowed", le="0.01"}`: `0+300x180`,
 		`kiln_admission_duration_seconds_bucket{job="kiln-webhook", pod="w1", outcome="allowed", le="1"}`:    `0+590x180`,
@@ -139,11 +149,22 @@ var absences = map[string]string{
 	"KilnControllerNoLeader": `leader_election_master_status{job="kiln-controller", pod="c1", name="kiln-controllers"}`,
 }
 
+// uninstalled are series that an installation without the API server of subresources lacks: no alert fires there.
+var uninstalled = []string{`up{job="kiln-apiserver"`, `kiln_readiness_check{job="kiln-apiserver"`, `aggregator_unavailable_apiservice{name="v1.`,
+	`aggregator_unavailable_apiservice{name="v1alpha3.`}
+
 // TestAlertsFire: each alert fires on its fault, and none does where all is well. No other fires with it.
 func TestAlertsFire(t *testing.T) {
 	all := rules(t)
 	if firing := firing(t, all, healthy); len(firing) > 0 {
 		t.Errorf("where all is well, these fire: %v", firing)
+	}
+	without := maps.Clone(healthy)
+	maps.DeleteFunc(without, func(series, _ string) bool {
+		return slices.ContainsFunc(uninstalled, func(prefix string) bool { return strings.HasPrefix(series, prefix) })
+	})
+	if firing := firing(t, all, without); len(firing) > 0 || len(healthy)-len(without) != 5 {
+		t.Errorf("without the API server of subresources, which has %d series here, these fire: %v", len(healthy)-len(without), firing)
 	}
 	for _, rule := range all {
 		if faults[rule.Alert] == nil {

@@ -73,8 +73,8 @@ func with(labels map[string]string, name, value string) map[string]string {
 	return all
 }
 
-// add reads an answer of /metrics with Prometheus' parser, and adds what Prometheus adds. Of the API server only what is about admission webhooks is
-// kept: it has thousands of series.
+// add reads an answer of /metrics with Prometheus' parser, and adds what Prometheus adds. Of the API server only what is about admission webhooks and
+// APIServices is kept: it has thousands of series.
 func (s scraped) add(t *testing.T, one answer, n int) {
 	t.Helper()
 	target := map[string]string{"job": one.Job, "pod": one.Pod, "namespace": one.Namespace}
@@ -96,7 +96,8 @@ func (s scraped) add(t *testing.T, one answer, n int) {
 		_, _, value := parser.Series()
 		var found labels.Labels
 		parser.Labels(&found)
-		if one.Job == "apiserver" && !strings.HasPrefix(found.Get("__name__"), "apiserver_admission_webhook") {
+		name := found.Get("__name__")
+		if one.Job == "apiserver" && !strings.HasPrefix(name, "apiserver_admission_webhook") && name != "aggregator_unavailable_apiservice" {
 			continue
 		}
 		of := found.Map()

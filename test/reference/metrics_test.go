@@ -38,9 +38,10 @@ func TestReference(t *testing.T) {
 		name       string
 		collectors []prometheus.Collector
 	}{
-		{"Webhook and controller", command.Metrics(&clusterconfig.Watcher{})},
-		{"Webhook", append(admission.Metrics(), guestpolicy.Violations, &certs.Served{})},
-		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric(), &certs.Served{}}},
+		{"Webhook, controller and API server of subresources", command.Metrics(&clusterconfig.Watcher{})},
+		{"Webhook and API server of subresources", []prometheus.Collector{&certs.Served{}}},
+		{"Webhook", append(admission.Metrics(), guestpolicy.Violations)},
+		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric()}},
 		{"Controller", append(snapshots.Metrics(), &lifecycle.Counts{})},
 		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
 	} {

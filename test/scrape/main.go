@@ -1,4 +1,4 @@
-// Command scrape starts Kiln as 'make run' does, has users create, be refused and wait, and prints what /metrics of each process and of the API server
+// Command scrape starts Kiln with its API server of subresources, has users create, be refused and wait, and prints what /metrics of each process and of the API server
 // answered before and after, as JSON. test/promtool reads it: that module has Prometheus' dependencies, this one those of a cluster.
 package main
 
@@ -83,7 +83,7 @@ func run(ctx context.Context) (scrapes [][]Answer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	on, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: dir, Replicas: 2})
+	on, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: dir, Replicas: 2, Overlay: "overlays/apiserver"})
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,8 @@ func TestVolumes(t *testing.T) {
 		t.Errorf("after removal there are volumes %v, disks %v", got.Volumes, got.Domain.Devices.Disks)
 	}
 	for body, words := range map[string]string{
-		"{}": "name: Required", `{"name":"a"}`: "disk: Required", `{"name":"a","disk":{}}`: "volumeSource: Required", `{"name":"a","disk":{},"volumeSource":{}}`: "volumeSource",
+		"{}": "name: Required", `{"name":"a"}`: "disk: Required", `{"name":"a","disk":{}}`: "volumeSource: Required",
+		`{"name":"a","disk":{},"volumeSource":{}}`: "volumeSource",
 	} {
 		s.expect(http.MethodPut, "vm/web/addvolume", body, 400, words)
 	}
@@ -139,7 +140,8 @@ func TestBadInput(t *testing.T) {
 	} {
 		s.expect(c.verb, c.path, c.body, c.code, c.words)
 	}
-	if answer := s.call(http.MethodPut, "vm/web/start", `{"dryRun":["All"],"pausde":true}`); answer.code != 202 || !strings.Contains(strings.Join(answer.warnings, ""), "pausde") {
+	answer := s.call(http.MethodPut, "vm/web/start", `{"dryRun":["All"],"pausde":true}`)
+	if answer.code != 202 || !strings.Contains(strings.Join(answer.warnings, ""), "pausde") {
 		t.Errorf("an unknown field: status %d, warnings %q", answer.code, answer.warnings)
 	}
 }
@@ -227,7 +229,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestRights: KubeVirt's roles say who may do what (Kubernetes' own roles get them from a controller that does not run here), and a GET that starts a VM needs more than to read.
+// TestRights: KubeVirt's roles say who may do what (Kubernetes' own roles get them from a controller that does not run here), and a
+// GET that starts a VM needs more than to read.
 func TestRights(t *testing.T) {
 	s := newSpace(t)
 	s.make("web", v1.RunStrategyManual)

@@ -38,6 +38,20 @@
 {{- end }}
 {{- end }}
 
+{{- /* As the two above, of the API server of subresources. */}}
+{{- define "kiln.apiserver-secret" -}}
+{{- if eq .Values.certificates.source "secret" }}
+{{- required "certificates.apiserver.secretName: with certificates.source 'secret', name the Secret with tls.crt, tls.key and ca.crt" .Values.certificates.apiserver.secretName }}
+{{- else }}kiln-apiserver-tls
+{{- end }}
+{{- end }}
+
+{{- define "kiln.apiserver-bundle" -}}
+{{- if eq .Values.certificates.source "secret" }}
+{{- required "certificates.apiserver.caBundle: with certificates.source 'secret', give the CA: --set-file certificates.apiserver.caBundle=ca.crt" .Values.certificates.apiserver.caBundle | b64enc }}
+{{- end }}
+{{- end }}
+
 {{- /* The peers of a network policy that are API servers. */}}
 {{- define "kiln.api-servers" -}}
 {{- range .Values.networkPolicy.apiServerCIDRs }}
