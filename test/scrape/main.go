@@ -1,5 +1,5 @@
-// Command scrape starts Kiln with its API server of subresources, has users create, be refused and wait, and prints what /metrics of each process and of the API server
-// answered before and after, as JSON. test/promtool reads it: that module has Prometheus' dependencies, this one those of a cluster.
+// Command scrape starts Kiln with its API server of subresources, has users create, be refused and wait, and prints what /metrics of each process and of the
+// API server answered before and after, as JSON. test/promtool reads it: that module has Prometheus' dependencies, this one those of a cluster.
 package main
 
 import (
