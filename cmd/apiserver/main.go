@@ -53,13 +53,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	certificate := certs.Watch(o.certs)
-	streams := subresource.NewStreams()
-	api := &subresource.API{
-		Live:     engine.Live,
-		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now},
-		Guests:   &subresource.Launchers{Live: engine.Live, Certificate: certificate.Current},
-		Open:     streams,
-	}
+	api := subresource.New(engine.Live, review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now},
+		&subresource.Launchers{Live: engine.Live, Certificate: certificate.Current})
 	if err := listen(engine, api, o, certificate); err != nil {
 		return err
 	}

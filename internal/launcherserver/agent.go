@@ -40,16 +40,31 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request, g Guest) {
 		http.Error(w, "the body cannot be read: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	err := s.actions.Freeze(r.Context(), g.Owner)
-	if limit := options.UnfreezeTimeout; err == nil && limit != nil {
-		always := context.WithoutCancel(r.Context())
-		s.thaw.after(limit.Duration, func() {
-			if err := s.actions.Thaw(always, g.Owner); err != nil {
-				ctrl.LoggerFrom(always).Error(err, "the filesystems of the guest are still frozen, after the time that was asked for")
-			}
-		})
+	// The timer first: an agent may freeze after the client has given up, or a freeze has failed in part. A thaw of what is not frozen does no harm.
+	always, limit := context.WithoutCancel(r.Context()), time.Duration(0)
+	if options.UnfreezeTimeout != nil {
+		limit = options.UnfreezeTimeout.Duration
 	}
-	answer(w, r, err, nil)
+	s.thaw.after(limit, func() { s.thawed(always, g, thawAttempts) })
+	answer(w, r, s.actions.Freeze(always, g.Owner), nil)
+}
+
+// thawAttempts is how often a thaw is tried, thawInterval the time between two attempts.
+const (
+	thawAttempts = 20
+	thawInterval = 5 * time.Second
+)
+
+// thawed thaws the filesystems of the guest, again if it fails.
+func (s *Server) thawed(ctx context.Context, g Guest, attempts int) {
+	err := s.actions.Thaw(ctx, g.Owner)
+	if err == nil {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Error(err, "the filesystems of the guest are still frozen, after the time that was asked for")
+	if attempts > 1 {
+		s.thaw.after(thawInterval, func() { s.thawed(ctx, g, attempts-1) })
+	}
 }
 
 func (s *Server) unfreeze(ctx context.Context, g Guest) error {

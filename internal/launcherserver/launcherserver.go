@@ -67,7 +67,7 @@ const (
 	// mostConnections bounds the connections of the server; further ones wait. Each is a file of the pod.
 	mostConnections = 64
 	// headerLimit bounds the time for a handshake and the headers of a request.
-	headerLimit = 10 * time.Second
+	headerLimit = 3 * time.Second
 	// largestBody and largestHeader bound what is read of a request, in bytes.
 	largestBody   = 64 << 10
 	largestHeader = 16 << 10

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/digitalocean/go-libvirt"
+	"github.com/gorilla/websocket"
 	"github.com/kilnvm/kiln/internal/stream"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -36,13 +37,21 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// started refuses requests before the guest was started.
+// GuestHeader has the UID of the VMI that the client has asked Kubernetes about. The address of a launcher, and the certificate that it reports, are its
+// tenant's word: one whose pod passes bytes on to another tenant's launcher would have the client speak to that.
+const GuestHeader = "Kiln-Guest"
+
+// started refuses requests before the guest was started, and those for another guest.
 func (s *Server) started(do func(http.ResponseWriter, *http.Request, Guest)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, largestBody)
 		guest := s.guest.Load()
-		if guest == nil {
+		switch {
+		case guest == nil:
 			http.Error(w, "the guest is not started yet", http.StatusConflict)
+			return
+		case r.Header.Get(GuestHeader) != string(guest.Owner.UID):
+			http.Error(w, "the request is for the guest of another VMI", http.StatusMisdirectedRequest)
 			return
 		}
 		do(w, r, *guest)
@@ -74,6 +83,10 @@ func status(err error) int {
 
 // connect connects the client with a socket of QEMU, in the place of the client before.
 func connect(w http.ResponseWriter, r *http.Request, of *session, socket string) {
+	if !websocket.IsWebSocketUpgrade(r) { // it would take the place of a client, for nothing
+		http.Error(w, "connect by WebSocket", http.StatusBadRequest)
+		return
+	}
 	preserve, _ := strconv.ParseBool(r.URL.Query().Get("preserveSession"))
 	ctx, release, err := of.take(r.Context(), preserve)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -89,13 +90,19 @@ func resizing(of *corev1.Pod) *condition.Cause {
 	return nil
 }
 
-// has reports whether the resources that kubelet says a container has are those of its spec. The kernel keeps CPUs in other units, so that one in fifty counts
-// as rounding.
+// has reports whether the resources that kubelet says a container has are those of its spec. The kernel keeps CPUs in other units, so that one in fifty of them
+// counts as rounding; of memory nothing does: a guest that has it before its pod would be killed.
 func has(status, spec corev1.ResourceList) bool {
 	for _, name := range resized {
 		wants, asked := spec[name]
 		got, found := status[name]
-		if asked && (!found || got.MilliValue() < wants.MilliValue()/50*49) {
+		if !asked {
+			continue
+		}
+		if name == corev1.ResourceCPU {
+			wants = *resource.NewMilliQuantity(wants.MilliValue()/50*49, resource.DecimalSI)
+		}
+		if !found || got.Cmp(wants) < 0 {
 			return false
 		}
 	}

@@ -42,6 +42,10 @@ func (c *Controller) judge(ctx context.Context, r *restoring) (done bool, err er
 	}
 	wanted, wrong := r.target()
 	errs = append(errs, wrong...)
+	if r.kept.Another(r.restore) && ptr.Deref(r.restore.Spec.VolumeRestorePolicy, "") == api.VolumeRestorePolicyInPlace {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeRestorePolicy"), "InPlace replaces the claims of the VM of the snapshot, whose guest may "+
+			"run: use another policy for another VM"))
+	}
 	if r.kept.Another(r.restore) && keepsState(&wanted.Spec.Template.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "target", "name"), "the VM of the snapshot keeps EFI variables or the state of a TPM, which "+
 			"may not be in two VMs: restore it under its own name"))

@@ -166,7 +166,8 @@ func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Dura
 				return 0, false, err
 			}
 			pending = pending || waits
-		case !inPlace(r.restore, of):
+		case !inPlace(r.restore, of) || !r.replaces(of, claim):
+			// In place means the claim that the snapshot was taken of, and no other that has the name of an override.
 			return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetExists, fmt.Sprintf("PersistentVolumeClaim '%s' exists: delete it, or choose another name "+
 				"in spec.volumeRestoreOverrides", claim.Name))
 		default:
@@ -180,6 +181,12 @@ func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Dura
 		return 0, true, nil
 	}
 	return poll, false, c.restoreProgress(ctx, r, yes(v1alpha1.ReasonVolumesPending, "waits for the restored claims"))
+}
+
+// replaces reports whether a restore in place may delete a claim: that which the snapshot was taken of, or the target's own for EFI variables and TPM state.
+func (r *restoring) replaces(of api.VolumeRestore, claim *corev1.PersistentVolumeClaim) bool {
+	backup := r.kept.Backup(of.VolumeName)
+	return of.VolumeName == snapshot.State || backup != nil && claim.Name == backup.PersistentVolumeClaim.Name
 }
 
 // createClaim makes one claim.

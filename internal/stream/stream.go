@@ -73,6 +73,7 @@ func toGuest(guest net.Conn, caller *websocket.Conn) {
 		if _, err := io.Copy(guest, message); err != nil {
 			return
 		}
+		_ = alive("") // the guest may have kept it for long
 	}
 }
 

@@ -18,18 +18,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// largestBody is the most that a request may have, in bytes. The largest legal one is a VM for expand-vm-spec, which etcd bounds.
-const largestBody = 2 << 20
+// The most that a request may have, in bytes: a VM for expand-vm-spec, which etcd bounds, and options.
+const (
+	largestVM   = 2 << 20
+	largestBody = 64 << 10
+)
 
 // read returns the body of a request.
-func read(r *http.Request) ([]byte, error) {
+func read(r *http.Request, largest int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, largestBody))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, largest))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes", largestBody))
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes", largest))
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest("the body cannot be read: " + err.Error())

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strconv"
 	"time"
@@ -44,8 +43,10 @@ const (
 	dialLimit = 10 * time.Second
 	// actionLimit bounds an action: an agent may take its time to freeze filesystems.
 	actionLimit = 30 * time.Second
-	// largestAnswer is the most that is read of a launcher's answer, in bytes. libvirt bounds the answer of a guest agent at 4 MiB.
-	largestAnswer = 4 << 20
+	// largestAnswer is the most that is read of a launcher's answer, in bytes. A launcher answers some 256 items a list.
+	largestAnswer = 1 << 20
+	// mostElements bounds the commas of an answer: '{}' of two bytes becomes some hundred in memory.
+	mostElements = 1 << 14
 	// longestWords bounds the text of a launcher's error, in bytes.
 	longestWords = 1024
 )
@@ -81,6 +82,8 @@ func (l *Launchers) find(ctx context.Context, vmi *v1.VirtualMachineInstance) (*
 		return nil, "", err
 	case err != nil || found.UID != guest.Spec.PodUID:
 		return nil, "", errNoServer(vmi, "its pod is gone")
+	case found.Status.Phase != corev1.PodRunning: // another pod may have the address of one that has ended
+		return nil, "", errNoServer(vmi, "its pod does not run")
 	case found.Status.PodIP == "":
 		return nil, "", errNoServer(vmi, "its pod has no IP address yet")
 	}
@@ -127,6 +130,9 @@ func (l *Launchers) Get(ctx context.Context, vmi *v1.VirtualMachineInstance, pat
 	if err != nil {
 		return err
 	}
+	if bytes.Count(text, []byte{','}) > mostElements {
+		return guestConflict(vmi.Name, "its launcher's answer has more than %d elements", mostElements)
+	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		return guestConflict(vmi.Name, "its launcher's answer cannot be read: %w", err)
 	}
@@ -149,6 +155,7 @@ func (l *Launchers) call(ctx context.Context, vmi *v1.VirtualMachineInstance, ve
 	if err != nil {
 		return nil, err
 	}
+	request.Header.Set(launcherserver.GuestHeader, string(vmi.UID))
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, unreachable(vmi, err)
@@ -178,60 +185,11 @@ func said(vmi *v1.VirtualMachineInstance, response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, longestWords))
 	words := guestagent.Text(string(text), longestWords)
 	switch response.StatusCode {
-	case http.StatusConflict:
+	case http.StatusConflict, http.StatusMisdirectedRequest:
 		return guestConflict(vmi.Name, "%s", words)
 	case http.StatusNotFound, http.StatusNotImplemented:
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented",
 			Message: "the launcher of this guest does not serve it: " + words}}
 	}
 	return apierrors.NewInternalError(fmt.Errorf("the launcher of VMI '%s' says: %s", vmi.Name, words))
-}
-
-// Stream passes a WebSocket on to the launcher, which ends it.
-func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, path string) {
-	at, transport, err := l.connection(r.Context(), vmi)
-	if err != nil {
-		write(w, r, reply{}, err)
-		return
-	}
-	target, err := at.Parse("/" + path)
-	if err != nil {
-		write(w, r, reply{}, err)
-		return
-	}
-	proxy := &httputil.ReverseProxy{
-		Transport: transport,
-		// The launcher learns nothing of the caller: neither who it is, nor where.
-		Rewrite: func(passed *httputil.ProxyRequest) {
-			passed.Out.URL, passed.Out.Host, passed.Out.Header = target, "", handshake(passed.In.Header)
-		},
-		ModifyResponse: func(response *http.Response) error {
-			if response.StatusCode != http.StatusSwitchingProtocols {
-				return said(vmi, response)
-			}
-			response.Header = handshake(response.Header)
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			var status apierrors.APIStatus
-			if !errors.As(err, &status) {
-				err = unreachable(vmi, err)
-			}
-			write(w, r, reply{}, err)
-		},
-	}
-	proxy.ServeHTTP(w, r)
-}
-
-// handshake are the headers of a WebSocket's handshake, and no others.
-func handshake(all http.Header) http.Header {
-	kept := http.Header{}
-	for _, name := range []string{
-		"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Accept", "Sec-Websocket-Extensions",
-	} {
-		if values, given := all[name]; given {
-			kept[name] = values
-		}
-	}
-	return kept
 }

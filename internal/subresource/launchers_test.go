@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/launcherserver"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/stream"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
@@ -112,7 +114,7 @@ func newStage(t *testing.T, change func(*v1alpha1.GuestPod)) *stage {
 	}
 	s.console = filepath.Join(t.TempDir(), "c")
 	echo(t, s.console)
-	s.server.Serve(launcherserver.Guest{Console: s.console, Display: s.console})
+	s.server.Serve(launcherserver.Guest{Owner: hypervisor.Owner{UID: "vmi"}, Console: s.console, Display: s.console})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +143,7 @@ func newStage(t *testing.T, change func(*v1alpha1.GuestPod)) *stage {
 	}
 	running := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: pod.Name("web"), UID: types.UID("pod")},
-		Status:     corev1.PodStatus{PodIP: "127.0.0.1"},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "127.0.0.1"},
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
@@ -149,7 +151,7 @@ func newStage(t *testing.T, change func(*v1alpha1.GuestPod)) *stage {
 	}
 	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.vmi, introduced, running).Build()
 	launchers := &Launchers{Live: live, Port: listener.Addr().(*net.TCPAddr).Port, Certificate: func() (*tls.Certificate, error) { return &certificate, nil }}
-	s.api = &API{Live: live, Guests: launchers, Open: NewStreams()}
+	s.api = New(live, review.Reviewer{}, launchers)
 	served := httptest.NewServer(s.api.container())
 	t.Cleanup(served.Close)
 	s.url = served.URL + "/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachineinstances/web/"
@@ -373,6 +375,9 @@ func TestStrangers(t *testing.T) {
 			"not that of the launcher"},
 		{"the launcher reports no certificate", nil, func(g *v1alpha1.GuestPod) { g.Status.ServerCertificate = "" }, 409, "serves no console"},
 		{"the GuestPod is of an earlier VMI", nil, func(g *v1alpha1.GuestPod) { g.Spec.VMIUID = "before" }, 409, "earlier VMI"},
+		{"another tenant's launcher answers by a relay", func(_ *testing.T, s *stage) {
+			s.server.Serve(launcherserver.Guest{Owner: hypervisor.Owner{UID: "another"}, Console: s.console})
+		}, nil, 409, "the guest of another VMI"},
 		{"the pod is another one", nil, func(g *v1alpha1.GuestPod) { g.Spec.PodUID = "before" }, 409, "its pod is gone"},
 	} {
 		s := newStage(t, c.pod)
@@ -435,6 +440,82 @@ func TestHostileLauncher(t *testing.T) {
 	}
 	if code, text := s.send(t, http.MethodPut, "reset", ""); code != 500 || len(text) > 2*longestWords || strings.Contains(text, "\x1b") {
 		t.Errorf("a hostile error: status %d, %d bytes", code, len(text))
+	}
+}
+
+// TestLauncherThatStays: a stream ends with its caller, whatever the launcher does with its side.
+func TestLauncherThatStays(t *testing.T) {
+	s := newStage(t, nil)
+	launchers := s.api.Guests.(*Launchers)
+	held := make(chan struct{})
+	hostile := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n")
+		<-held // it ignores that the other side has closed
+	}))
+	hostile.StartTLS()
+	defer hostile.Close()
+	defer close(held)
+	launchers.Port = hostile.Listener.Addr().(*net.TCPAddr).Port
+	guest := &v1alpha1.GuestPod{}
+	if err := launchers.Live.Get(t.Context(), client.ObjectKeyFromObject(s.vmi), guest); err != nil {
+		t.Fatal(err)
+	}
+	guest.Status.ServerCertificate = launcherserver.DigestOf(hostile.Certificate())
+	if err := launchers.Live.Update(t.Context(), guest); err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, err := net.Dial("tcp", at.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(caller, "GET "+at.Path+"console HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+	answer := make([]byte, len("HTTP/1.1 101"))
+	if _, err := io.ReadFull(caller, answer); err != nil || string(answer) != "HTTP/1.1 101" {
+		t.Fatalf("%s, %v", answer, err)
+	}
+	caller.Close()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		s.api.Open.mutex.Lock()
+		open := s.api.Open.all
+		s.api.Open.mutex.Unlock()
+		if open == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d streams are open after the caller has gone", open)
+		}
+	}
+}
+
+// TestTooManyStreams: one namespace leaves room for others.
+func TestTooManyStreams(t *testing.T) {
+	streams := NewStreams()
+	for range mostStreamsOfNamespace {
+		if _, ok := streams.enter("greedy"); !ok {
+			t.Fatal("a stream within the bound is refused")
+		}
+	}
+	if _, ok := streams.enter("greedy"); ok {
+		t.Error("a namespace has more streams than it may")
+	}
+	leave, ok := streams.enter("modest")
+	if !ok {
+		t.Fatal("another namespace has none")
+	}
+	leave()
+	if streams.of["modest"] != 0 || streams.all != mostStreamsOfNamespace {
+		t.Errorf("%d of modest, %d in all", streams.of["modest"], streams.all)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/internal/launcherserver"
 )
 
@@ -112,7 +113,7 @@ func TestFlood(t *testing.T) {
 			}
 		}
 	}()
-	s.server.Serve(launcherserver.Guest{Console: flooding, Display: flooding})
+	s.server.Serve(launcherserver.Guest{Owner: hypervisor.Owner{UID: "vmi"}, Console: flooding, Display: flooding})
 	conn, _, err := s.dial(t, "console")
 	if err != nil {
 		t.Fatal(err)

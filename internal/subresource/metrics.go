@@ -1,26 +1,62 @@
 package subresource
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync"
 
-// Streams counts the streams that are open, by subresource.
-type Streams struct{ open *prometheus.GaugeVec }
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Streams counts the streams that are open, by subresource, and bounds them. The library bounds other requests alone.
+type Streams struct {
+	open *prometheus.GaugeVec
+
+	mutex sync.Mutex
+	// of counts them by namespace, all together.
+	of  map[string]int
+	all int
+}
+
+// Bounds of streams, in this process and of one namespace in it. Each has two connections and some 100 KiB.
+const (
+	mostStreams            = 1000
+	mostStreamsOfNamespace = 250
+)
 
 // NewStreams returns a counter, which is a metric. It has a series for each subresource before a stream is opened: none would look like no process.
-func NewStreams() Streams {
+func NewStreams() *Streams {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kiln_subresource_streams", Help: "Streams to guests that are open, by subresource: console, vnc or portforward.",
 	}, []string{"subresource"})
 	for _, subresource := range []string{"console", "vnc", "portforward"} {
 		open.WithLabelValues(subresource)
 	}
-	return Streams{open}
+	return &Streams{open: open, of: map[string]int{}}
 }
 
 // Metric returns the metric of the counter.
-func (s Streams) Metric() prometheus.Collector { return s.open }
+func (s *Streams) Metric() prometheus.Collector { return s.open }
+
+// enter counts a request for a stream in a namespace, unless there are too many. The caller calls leave when it has ended.
+func (s *Streams) enter(namespace string) (leave func(), ok bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.all >= mostStreams || s.of[namespace] >= mostStreamsOfNamespace {
+		return nil, false
+	}
+	s.all++
+	s.of[namespace]++
+	return func() {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.all--
+		if s.of[namespace]--; s.of[namespace] == 0 {
+			delete(s.of, namespace)
+		}
+	}, true
+}
 
 // opened counts a stream. The caller calls what it returns when the stream ends.
-func (s Streams) opened(subresource string) (ended func()) {
+func (s *Streams) opened(subresource string) (ended func()) {
 	open := s.open.WithLabelValues(subresource)
 	open.Inc()
 	return open.Dec

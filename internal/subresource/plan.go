@@ -81,7 +81,11 @@ func (a *API) writeGrace(ctx context.Context, vmi *v1.VirtualMachineInstance, se
 	}
 	target := &v1.VirtualMachineInstance{}
 	target.Namespace, target.Name = vmi.Namespace, vmi.Name
-	return client.IgnoreNotFound(a.Live.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), &options))
+	err = a.Live.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), &options)
+	if apierrors.IsConflict(err) { // another VMI has taken its place
+		return nil
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // locked is a patch that fails with a conflict where somebody has written the object since it was read.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/emicklei/go-restful/v3"
+	"github.com/gorilla/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,17 +132,45 @@ func (a *API) handler(r route) restful.RouteFunction {
 			return
 		}
 		if r.stream != nil {
-			r.stream(a, response.ResponseWriter, request.Request, c)
+			a.admitted(response.ResponseWriter, request.Request, c, r)
 			return
 		}
 		var answer reply
-		body, err := read(request.Request)
+		body, err := read(request.Request, r.largest())
+		if err == nil && !a.decoding.TryAcquire(int64(len(body))) {
+			err = apierrors.NewTooManyRequests("as many bodies are being read as fit into memory", 1)
+		} else if err == nil {
+			defer a.decoding.Release(int64(len(body)))
+		}
 		if err == nil {
 			c.body = body
 			answer, err = r.do(a, request.Request.Context(), c)
 		}
 		write(response.ResponseWriter, request.Request, answer, err)
 	}
+}
+
+// admitted serves a stream, if the caller asks for one and there are not too many.
+func (a *API) admitted(w http.ResponseWriter, r *http.Request, c call, of route) {
+	if !websocket.IsWebSocketUpgrade(r) {
+		write(w, r, reply{}, apierrors.NewBadRequest("connect by WebSocket"))
+		return
+	}
+	leave, ok := a.Open.enter(c.namespace)
+	if !ok {
+		write(w, r, reply{}, apierrors.NewTooManyRequests("too many streams are open, of all namespaces or of this one", 10))
+		return
+	}
+	defer leave()
+	of.stream(a, w, r, c)
+}
+
+// largest is the most that a body of this route may have, in bytes.
+func (r route) largest() int64 {
+	if _, vm := r.options.(v1.VirtualMachine); vm {
+		return largestVM
+	}
+	return largestBody
 }
 
 // resources are the names of discovery, as KubeVirt has them: the parents are no resources of this group.

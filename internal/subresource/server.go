@@ -39,8 +39,6 @@ type Serving struct {
 const (
 	// mostRequests is the number of requests that are answered at once, streams apart: more wait in their clients (429).
 	mostRequests = 200
-	// mostStreams bounds the streams of this process. Each has two connections and some 100 KiB.
-	mostStreams = 1000
 )
 
 // Server returns a server that authenticates, authorises and answers.
@@ -76,7 +74,7 @@ func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 // secure has the server listen with its certificate, and ask Kubernetes' API server about callers.
 func (a *API) secure(config *server.RecommendedConfig, s Serving) error {
 	serving := options.NewSecureServingOptions().WithLoopback()
-	serving.BindPort, serving.HTTP2MaxStreamsPerConnection = s.Port, mostStreams
+	serving.BindPort, serving.HTTP2MaxStreamsPerConnection = s.Port, mostRequests
 	if err := serving.BindAddress.UnmarshalText([]byte(s.Address)); err != nil {
 		return err
 	}

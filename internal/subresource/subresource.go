@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/kilnvm/kiln/internal/review"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	v1 "kubevirt.io/api/core/v1"
@@ -32,8 +33,18 @@ type API struct {
 	Authorizer authorizer.Authorizer
 	// Guests calls launchers.
 	Guests Guests
-	// Open counts streams; see Metrics.
-	Open Streams
+	// Open counts and bounds streams.
+	Open *Streams
+	// decoding bounds the bodies that are being read, in bytes: each takes many times its size.
+	decoding *semaphore.Weighted
+}
+
+// mostDecoding bounds the bodies that are read at once, in bytes.
+const mostDecoding = 4 << 20
+
+// New returns an API. Server sets its Authorizer.
+func New(live client.Client, reviewer review.Reviewer, guests Guests) *API {
+	return &API{Live: live, Reviewer: reviewer, Guests: guests, Open: NewStreams(), decoding: semaphore.NewWeighted(mostDecoding)}
 }
 
 // Guests calls the launcher of a guest. Launchers implements it; tests use a fake.

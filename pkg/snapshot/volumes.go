@@ -58,7 +58,8 @@ func Backup(snapshot types.UID, of Volume, claim *corev1.PersistentVolumeClaim) 
 func (k Kept) Restores(restore *api.VirtualMachineRestore) (all []api.VolumeRestore) {
 	for i := range k.Backups {
 		backup := &k.Backups[i]
-		if backup.VolumeSnapshotName == nil {
+		// The state of EFI variables and of a TPM may not be in two VMs, also where a preference alone has made it persistent.
+		if backup.VolumeSnapshotName == nil || backup.VolumeName == State && k.Another(restore) {
 			continue
 		}
 		all = append(all, api.VolumeRestore{VolumeName: backup.VolumeName, VolumeSnapshotName: *backup.VolumeSnapshotName,

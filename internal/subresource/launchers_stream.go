@@ -1,0 +1,71 @@
+package subresource
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+
+	"github.com/kilnvm/kiln/internal/launcherserver"
+	"github.com/kilnvm/kiln/internal/stream"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Stream passes a WebSocket on to the launcher, which ends it.
+func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, path string) {
+	at, transport, err := l.connection(r.Context(), vmi)
+	if err != nil {
+		write(w, r, reply{}, err)
+		return
+	}
+	target, err := at.Parse("/" + path)
+	if err != nil {
+		write(w, r, reply{}, err)
+		return
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport,
+		// The launcher learns nothing of the caller: neither who it is, nor where.
+		Rewrite: func(passed *httputil.ProxyRequest) {
+			passed.Out.URL, passed.Out.Host, passed.Out.Header = target, "", handshake(passed.In.Header)
+			passed.Out.Header.Set(launcherserver.GuestHeader, string(vmi.UID))
+			passed.Out.Header.Set("Sec-Websocket-Protocol", stream.Subprotocol) // what a caller offers besides may be a token
+		},
+		ModifyResponse: func(response *http.Response) error {
+			if response.StatusCode != http.StatusSwitchingProtocols {
+				return said(vmi, response)
+			}
+			body, both := response.Body.(io.ReadWriteCloser)
+			if !both {
+				return errors.New("the launcher has opened no stream")
+			}
+			response.Header, response.Body = handshake(response.Header), whole{body}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			var status apierrors.APIStatus
+			if !errors.As(err, &status) {
+				err = unreachable(vmi, err)
+			}
+			write(w, r, reply{}, err)
+		},
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// whole is a stream that is closed as a whole. With CloseWrite the proxy would wait for the launcher after its caller has gone, as long as the launcher likes.
+type whole struct{ io.ReadWriteCloser }
+
+// handshake are the headers of a WebSocket's handshake, and no others.
+func handshake(all http.Header) http.Header {
+	kept := http.Header{}
+	for _, name := range []string{
+		"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Accept", "Sec-Websocket-Extensions",
+	} {
+		if values, given := all[name]; given {
+			kept[name] = values
+		}
+	}
+	return kept
+}
