@@ -188,7 +188,7 @@ func TestWarningsOnUpdates(t *testing.T) {
 		{"a run strategy acts at once", vm("Always", "devices: {}", "true"), vm("Halted", "devices: {}", "true"), nil},
 		{"as many as a warning has room for", vm("Always", "devices: {}", "true"),
 			vm("Always", "features: {acpi: {}}, devices: {autoattachGraphicsDevice: false, autoattachMemBalloon: false, autoattachSerialConsole: false}", "true"),
-			[]string{restart + "domain.features, domain.devices.autoattachGraphicsDevice and 2 more"}},
+			[]string{restart + "domain.features and 3 more"}},
 	} {
 		response := ask(t, c.Hooks()[ValidateVM], update(t, test.before, test.after))
 		if !response.Allowed {

@@ -6,17 +6,25 @@ import (
 	"net/http"
 	"net/http/httputil"
 
+	"github.com/gorilla/websocket"
 	"github.com/kilnvm/kiln/internal/launcherserver"
 	"github.com/kilnvm/kiln/internal/stream"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// errNoUpgrade is the answer to a plain GET of a stream.
+var errNoUpgrade = apierrors.NewBadRequest("connect by WebSocket")
+
 // Stream passes a WebSocket on to the launcher, which ends it.
 func (l *Launchers) Stream(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMachineInstance, path string) {
 	at, transport, err := l.connection(r.Context(), vmi)
 	if err != nil {
 		write(w, r, reply{}, err)
+		return
+	}
+	if !websocket.IsWebSocketUpgrade(r) {
+		write(w, r, reply{}, errNoUpgrade)
 		return
 	}
 	target, err := at.Parse("/" + path)

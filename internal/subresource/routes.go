@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/emicklei/go-restful/v3"
-	"github.com/gorilla/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,12 +149,8 @@ func (a *API) handler(r route) restful.RouteFunction {
 	}
 }
 
-// admitted serves a stream, if the caller asks for one and there are not too many.
+// admitted serves a stream, if there are not too many.
 func (a *API) admitted(w http.ResponseWriter, r *http.Request, c call, of route) {
-	if !websocket.IsWebSocketUpgrade(r) {
-		write(w, r, reply{}, apierrors.NewBadRequest("connect by WebSocket"))
-		return
-	}
 	leave, ok := a.Open.enter(c.namespace)
 	if !ok {
 		write(w, r, reply{}, apierrors.NewTooManyRequests("too many streams are open, of all namespaces or of this one", 10))

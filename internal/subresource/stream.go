@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorilla/websocket"
 	"github.com/kilnvm/kiln/internal/stream"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,6 +135,9 @@ func (a *API) dial(ctx context.Context, r *http.Request, vmi *v1.VirtualMachineI
 	address, err := a.Guests.Address(ctx, vmi)
 	if err != nil {
 		return nil, err
+	}
+	if !websocket.IsWebSocketUpgrade(r) {
+		return nil, errNoUpgrade
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()

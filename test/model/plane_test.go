@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	v1 "kubevirt.io/api/core/v1"
+	snapshot "kubevirt.io/api/snapshot/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -68,7 +69,7 @@ func connect(kubeconfig string) (client.WithWatch, error) {
 	// HTTP/2 gives a connection up that does not answer for half a minute, as on a machine that does too much at once.
 	access.NextProtos = []string{"http/1.1"}
 	known := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(known), v1.AddToScheme(known)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(known), v1.AddToScheme(known), snapshot.AddToScheme(known)); err != nil {
 		return nil, err
 	}
 	return client.NewWithWatch(access, client.Options{Scheme: known})

@@ -99,7 +99,7 @@ var rows = []row{
 	{"fslist demo", false, "VMI does not have guest agent connected", "works with a guest agent; without one it fails"},
 	{"addvolume demo --volume-name=more", true, "Successfully submitted", "works: the guest has the disk with its next start"},
 	{"removevolume demo --volume-name=more", true, "Successfully submitted", "works"},
-	{"expose vm demo --name=web --port=80 --target-port=8080", true, "successfully exposed", "works: it makes a Service"},
+	{"expose vm demo --name=web --port=80 --target-port=8080", true, "successfully created", "works: it makes a Service"},
 	{"credentials set-password demo --user=root --password=x", false, "", "needs a VM with accessCredentials, which no guest in a pod is given"},
 	{"reset demo", true, "was scheduled to reset", "works"},
 	{"migrate demo", false, "guests are not migrated", ""},

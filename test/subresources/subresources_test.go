@@ -76,7 +76,7 @@ func newSpace(t *testing.T) space {
 
 func spaceOf(t *testing.T) space {
 	t.Helper()
-	name := strings.ReplaceAll(strings.ToLower(t.Name()), "/", "-") + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	name := strings.NewReplacer("/", "-", "=", "-").Replace(strings.ToLower(t.Name())) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	if err := shared.MakeNamespace(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}

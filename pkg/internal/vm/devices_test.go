@@ -4,7 +4,7 @@ import "testing"
 
 func TestIsDeviceName(t *testing.T) {
 	for name, want := range map[string]bool{
-		"a": true, "A-9_z": true, "-": true,
+		"a": true, "A-9_z": true, "-": true, "Z0": true,
 		"": false, "a.b": false, "a b": false, "a\n": false, "\na": false, "a/b": false, "ä": false,
 	} {
 		if IsDeviceName(name) != want {
