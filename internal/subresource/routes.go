@@ -8,7 +8,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	v1 "kubevirt.io/api/core/v1"
@@ -126,7 +126,7 @@ func title(name string) string {
 func (a *API) handler(r route) restful.RouteFunction {
 	return func(request *restful.Request, response *restful.Response) {
 		c := call{namespace: request.PathParameter("namespace"), name: request.PathParameter("name"), request: request.Request}
-		if wrong := path.IsValidPathSegmentName(c.name); len(wrong) > 0 {
+		if wrong := content.IsPathSegmentName(c.name); len(wrong) > 0 {
 			write(response.ResponseWriter, request.Request, reply{}, apierrors.NewBadRequest(fmt.Sprintf("the name is '%.80s': it %s", c.name, wrong[0])))
 			return
 		}
