@@ -1,5 +1,5 @@
-// Package certs gives the webhook and the API server of subresources their serving certificates, and Kubernetes' API server the CAs to trust them by. Each of
-// the two has a CA of its own: launchers answer whoever has a certificate of the second.
+// Package certs gives the webhook and the API server of subresources their serving certificates, and Kubernetes' API server the CAs to trust them by. The
+// webhook and the API server have different CAs, because launchers accept every client certificate that the CA of the API server has signed.
 //
 // There are two ways, of which a cluster uses one. Rotate and RotateAPIServer run the built-in rotation: Kiln's controller signs a certificate, keeps it in a
 // Secret and puts the CA into the webhook configurations or APIServices. Issuers and Certificates give the cert-manager objects that do the same where

@@ -196,7 +196,7 @@ const (
 // ConditionHardwareChanged is on VirtualMachineRestores that left out what can no longer be attached. Its message names the devices.
 const ConditionHardwareChanged = "HardwareChanged"
 
-// Reasons of Ready, Progressing and Failure on VirtualMachineSnapshots, VirtualMachineRestores and VirtualMachineClones, and of events on them.
+// Reasons of Ready, Progressing and Failure on snapshots, restores and clones, and of events on them.
 // ReasonDeadlineExceeded and ReasonHardwareChanged are reasons too.
 const (
 	// ReasonInProgress means that the controller is at work.

@@ -84,8 +84,8 @@ type GuestPodStatus struct {
 	Refusal *GuestRefusal `json:"refusal,omitempty"`
 	// agent is what the guest agent says; absent while it does not answer.
 	Agent *GuestAgent `json:"agent,omitempty"`
-	// serverCertificate is that of the launcher's server at LauncherPort: 'sha256:' and the digest of its DER, in hexadecimal digits. The key is of this start,
-	// and in no Secret. Absent while it serves nobody.
+	// serverCertificate is the digest of the certificate that the launcher serves with at port 48186: 'sha256:' and hexadecimal digits. Absent while the
+	// launcher serves nobody.
 	// +kubebuilder:validation:MaxLength=71
 	ServerCertificate string `json:"serverCertificate,omitempty"`
 	// running is what libvirt runs; absent while the domain is not active.

@@ -41,8 +41,8 @@ func (s *Server) asker(request *admissionv1.AdmissionRequest) review.Asker {
 		asker.Seed = string(request.UID)
 	}
 	asker.MayRead = func(ctx context.Context, source resolve.Source) (bool, error) {
-		// What the controller writes for whoever asked for a restore must not be read with the rights of the controller.
-		if s.MayRead == nil || s.restores(request) { // nobody can be asked
+		// A restore is written by the controller in the name of a user. Rights of the controller must not decide what that user may read.
+		if s.MayRead == nil || s.restores(request) {
 			return false, nil
 		}
 		return s.MayRead(ctx, request.UserInfo, source)

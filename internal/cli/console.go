@@ -23,8 +23,8 @@ const escape = 0x1d
 func consoleCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "console vm/NAME", Short: "Connect with the serial console of a guest", Args: cobra.ExactArgs(1),
-		Long: "Connect with the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console: whoever was\n" +
-			"connected before is disconnected. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
+		Long: "Connect with the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console:\n" +
+			"a new client disconnects the client before it. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
 		Example: "  kubectl kiln console vm/web -n shop",
 		RunE: func(_ *cobra.Command, args []string) error {
 			guest, err := o.dial(args[0], "console", nil)

@@ -10,8 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Console and display of the guest, and what is asked of it while it runs, are served by package launcherserver. A guest runs without that, too: whatever
-// fails here is logged.
+// Package launcherserver serves the console, the display and the actions of a guest that runs. A guest runs without that server, too, so failures here are
+// logged.
 
 // serve listens until the context ends, and reports the certificate of the server. It does nothing without Actions.
 func (g *Guest) serve(ctx context.Context, work *sync.WaitGroup) *launcherserver.Server {

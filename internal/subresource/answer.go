@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/kilnvm/kiln/pkg/validate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,6 +50,9 @@ func (c call) decode(options any) error {
 	text, err := yaml.YAMLToJSON(c.body)
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the body is no JSON, and no YAML: %v", err))
+	}
+	if over := validate.Counts(text); over != nil {
+		return apierrors.NewBadRequest(over.Error())
 	}
 	strict, err := kjson.UnmarshalStrict(text, options)
 	if err != nil {

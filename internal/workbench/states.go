@@ -9,8 +9,6 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/record"
-	"github.com/kilnvm/kiln/pkg/render"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,17 +84,6 @@ func (b *Bench) States(ctx context.Context, cluster client.Reader, of Guests) ([
 	return append(states, snapshots...), notes, err
 }
 
-// guestPod reads the GuestPod of a guest; nil if there is none, as on a bare machine, or it may not be read.
-func guestPod(ctx context.Context, cluster client.Reader, key client.ObjectKey) (*v1alpha1.GuestPod, error) {
-	pod := &v1alpha1.GuestPod{}
-	if err := cluster.Get(ctx, key, pod); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	return pod, nil
-}
-
 // configured fills digest, record and documents of a state whose hardware stages 2 and 3 make. recorded is the record of the guest.
 func (b *Bench) configured(ctx context.Context, s *State, r Reviewed, recorded *record.Record) (Notes, error) {
 	side := Side{Reviewed: r}
@@ -167,57 +154,6 @@ func (b *Bench) vmiState(ctx context.Context, of Guests) (State, Notes, error) {
 	}
 	notes, err := b.configured(ctx, &s, *of.VMI, of.VM.Guest.Recorded)
 	return s, notes, err
-}
-
-// runningState is what libvirt was started with, and its newest report.
-func runningState(of *Reviewed, hardware *v1alpha1.GuestHardware, pod *v1alpha1.GuestPod) State {
-	s := State{State: StateRunning, Name: "running", Cause: "no guest runs"}
-	if of == nil || hardware == nil || hardware.Status.LastBoot == nil || hardware.Status.LastBoot.UID != of.Guest.Explicit.UID {
-		return s
-	}
-	vmi := of.Guest.Explicit
-	s.Digest, s.Cause, s.Time = hardware.Status.LastBoot.Digest, "phase "+string(vmi.Status.Phase), &hardware.Status.LastBoot.Time
-	for _, transition := range vmi.Status.PhaseTransitionTimestamps {
-		if transition.Phase == vmi.Status.Phase {
-			s.Time = &transition.PhaseTransitionTimestamp
-		}
-	}
-	if running := hardware.Status.Running; running != nil && running.UID == vmi.UID {
-		s.Digest, s.Cause, s.Time = running.Digest, running.Cause, &running.Time
-	}
-	if hardware.Spec.Hardware != nil && hardware.Spec.Hardware.Digest == s.Digest {
-		s.record = hardware.Spec.Hardware
-	}
-	if pod == nil || pod.Spec.VMIUID != vmi.UID {
-		return s
-	}
-	if running := hardware.Status.Running; running != nil && running.UID == vmi.UID {
-		s.live(vmi, running, pod)
-		return s
-	}
-	if domain := pod.Status.Domain; domain != nil {
-		s.Cause = "libvirt: " + string(domain.State)
-		if domain.Reason != "" {
-			s.Cause += ", " + domain.Reason
-		}
-	}
-	if pod.Spec.Hardware != nil {
-		s.XML = pod.Spec.Hardware.Frontend
-	}
-	return s
-}
-
-// live fills what follows from what libvirt reports: what the VMI asks for beside it, and the frontend that runs.
-func (s *State) live(vmi *v1.VirtualMachineInstance, running *v1alpha1.HardwareRunning, pod *v1alpha1.GuestPod) {
-	if pod.Spec.Hardware == nil {
-		return
-	}
-	front, err := render.ReadFrontend(pod.Spec.Hardware.Frontend)
-	if err != nil || render.CheckLive(front, running.LiveHardware) != nil {
-		return
-	}
-	s.Open = render.LiveChanges(running.LiveHardware, render.Wanted(vmi, front))
-	s.XML, _ = render.WithLive(front, running.LiveHardware).Marshal()
 }
 
 // differences fills the changes of each state since the one above that has a digest.

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
+	"testing"
 )
 
 // sources are folders of the repository whose programs tests start.
@@ -19,6 +21,8 @@ type sources struct {
 	module string
 	// folders of the programs in the module, as 'go build' takes them. They name the programs.
 	folders []string
+	// flags are more arguments of 'go build'.
+	flags []string
 }
 
 // Build builds programs of cmd into a folder of the caller's, which may be removed while others run them.
@@ -28,6 +32,28 @@ func Build(ctx context.Context, root, dir string, names ...string) error {
 		s.folders = append(s.folders, "./cmd/"+name)
 	}
 	return s.build(ctx, dir)
+}
+
+// Virtctl builds virtctl v1.9.0 for a test, and returns its path.
+func Virtctl(t testing.TB, root string) string {
+	t.Helper()
+	return ofKubeVirt(t, root, "kubevirt.io/kubevirt/cmd/virtctl", "-ldflags", "-s -w -X kubevirt.io/client-go/version.gitVersion=v1.9.0")
+}
+
+// Calls builds the program of test/virtctl/calls, which calls subresources by KubeVirt's Go client, and returns its path.
+func Calls(t testing.TB, root string) string {
+	t.Helper()
+	return ofKubeVirt(t, root, "./calls")
+}
+
+// ofKubeVirt builds a program of the module that has KubeVirt's dependencies.
+func ofKubeVirt(t testing.TB, root, folder string, flags ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := (sources{root: root, module: "test/virtctl", folders: []string{folder}, flags: flags}).build(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, filepath.Base(folder))
 }
 
 // build links nothing that is up to date in bin/tests, where go finds what the last caller has built: a link takes 2 s of CPU time for each program, and
@@ -49,7 +75,7 @@ func (s sources) build(ctx context.Context, dir string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", common + "/"}, s.folders...)...)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", common + "/"}, s.flags, s.folders)...)
 	cmd.Dir = filepath.Join(s.root, s.module)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %v in module '%s': %w\n%s", s.folders, s.module, err, out)

@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/test/nightly"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +25,7 @@ const history = 60
 // TestStoreAndCollector runs RUNS random histories (default 10), from SEED on (else from the clock). A history is repeated by
 // its seed alone: RUNS=1 SEED=n.
 func TestStoreAndCollector(t *testing.T) {
-	runs, seed := number(t, "RUNS", 10), uint64(number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
+	runs, seed := nightly.Number(t, "RUNS", 10), uint64(nightly.Number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("%d histories from SEED=%d on", runs, seed)
 	var done tally
 	t.Cleanup(func() { t.Log(done.String()) })
@@ -40,19 +39,6 @@ func TestStoreAndCollector(t *testing.T) {
 			m.end()
 		})
 	}
-}
-
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		t.Fatalf("%s is '%s', must be a number", name, text)
-	}
-	return n
 }
 
 // model is one history: two replicas of Kiln, a namespace, and what must be true of it.

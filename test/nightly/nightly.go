@@ -1,8 +1,9 @@
-// Package nightly tells tests whether 'make nightly' runs them.
+// Package nightly gives tests what 'make nightly' sets by environment variables.
 package nightly
 
 import (
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -12,4 +13,18 @@ func Only(t testing.TB) {
 	if os.Getenv("NIGHTLY") == "" {
 		t.Skip("only 'make nightly' runs it: NIGHTLY is not set")
 	}
+}
+
+// Number returns the number in an environment variable, and otherwise where the variable is unset or empty. It fails the test if the value is no number.
+func Number(t testing.TB, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		t.Fatalf("%s is '%s', must be a number", name, text)
+	}
+	return n
 }

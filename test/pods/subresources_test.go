@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/test/cluster"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -18,20 +18,6 @@ import (
 type caller struct {
 	*tenant
 	program, kubeconfig string
-}
-
-// newCaller builds the program. It is of a module of its own, with KubeVirt's dependencies.
-func newCaller(n *tenant) caller {
-	n.Helper()
-	program, err := filepath.Abs("../../bin/tests/calls")
-	if err != nil {
-		n.Fatal(err)
-	}
-	build := exec.CommandContext(n.Context(), "go", "-C", "../virtctl", "build", "-o", program, "./calls")
-	if out, err := build.CombinedOutput(); err != nil {
-		n.Fatalf("%v: %s", err, out)
-	}
-	return caller{n, program, shared.Kubeconfig()}
 }
 
 // result is what came of a call.
@@ -109,7 +95,7 @@ func TestSubresources(t *testing.T) {
 	n.apply(vm("demo"))
 	n.phase("demo", "Running")
 	n.console("demo", "KILN-SERVES guest at ")
-	c := newCaller(n)
+	c := caller{n, cluster.Calls(n, "../.."), shared.Kubeconfig()}
 
 	read := stream{}
 	answer := c.succeed("demo", "-send=who is there\n", "-until=KILN-HEARD who is there", "console").Answer

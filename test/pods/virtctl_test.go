@@ -11,11 +11,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/golden"
 )
 
@@ -23,21 +23,6 @@ import (
 type virtctl struct {
 	*tenant
 	program string
-}
-
-// newVirtctl builds it. It is of a module of its own, with KubeVirt's dependencies.
-func newVirtctl(n *tenant) virtctl {
-	n.Helper()
-	program, err := filepath.Abs("../../bin/tests/virtctl")
-	if err != nil {
-		n.Fatal(err)
-	}
-	build := exec.CommandContext(n.Context(), "go", "-C", "../virtctl", "build", "-o", program,
-		"-ldflags", "-s -w -X kubevirt.io/client-go/version.gitVersion=v1.9.0", "kubevirt.io/kubevirt/cmd/virtctl")
-	if out, err := build.CombinedOutput(); err != nil {
-		n.Fatalf("%v: %s", err, out)
-	}
-	return virtctl{n, program}
 }
 
 // command is a run of virtctl in the namespace, with a time limit.
@@ -144,7 +129,7 @@ func TestVirtctl(t *testing.T) {
 	n.apply(vm("demo"))
 	n.phase("demo", "Running")
 	n.console("demo", "KILN-SERVES guest at ")
-	v := newVirtctl(n)
+	v := virtctl{n, cluster.Virtctl(n, "../..")}
 
 	fetched := func() error {
 		response, err := http.Get("http://127.0.0.1:18080/") //nolint:noctx // a minute bounds it

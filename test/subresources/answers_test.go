@@ -45,6 +45,8 @@ func TestExpand(t *testing.T) {
 		{`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"a","namespace":"other"},"spec":{}}`, "metadata.namespace"},
 		{`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"a"},"spec":{"runStrategy":"Halted","instancetype":{"name":"absent"},` +
 			`"template":{"spec":{"domain":{"devices":{}}}}}}`, "absent"},
+		{`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","spec":{"template":{"spec":{"domain":{"devices":{"disks":[` + strings.Repeat(`{},`, 100_000) +
+			`{}]}}}}}}`, "spec.template.spec.domain.devices.disks: Too many"},
 	} {
 		s.expect(http.MethodPut, "namespace/expand-vm-spec", c.body, 400, c.words)
 	}
@@ -132,6 +134,7 @@ func TestBadInput(t *testing.T) {
 		{http.MethodPut, "vm/web/start", `{"dryRun":["Some"]}`, 400, "dryRun[0]"},
 		{http.MethodPut, "vm/web/start", strings.Repeat(" ", 10<<20), 413, "more than"},
 		{http.MethodPut, "vm/web/start", "paused: [1, 2", 400, "no JSON"},
+		{http.MethodPut, "vm/web/addvolume", `{"name":"more","disk":{},"dryRun":[` + strings.Repeat(`"",`, 2000) + `""]}`, 400, "dryRun"},
 		{http.MethodPut, "vmi/web/pause", "", 404, "not found"},
 		{http.MethodGet, "vmi/web/console", "", 404, "not found"},
 		{http.MethodGet, "vm/web/portforward/22", "", 409, "VMI is not started"},

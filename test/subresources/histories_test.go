@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/nightly"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -23,7 +22,7 @@ import (
 // TestHistories runs RUNS random histories of requests, edits, ends of guests and killed processes (default 1), from SEED on (else from the clock). It is not
 // parallel: it kills what other tests need.
 func TestHistories(t *testing.T) {
-	runs, seed := number(t, "RUNS", 1), uint64(number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
+	runs, seed := nightly.Number(t, "RUNS", 1), uint64(nightly.Number(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("%d histories from SEED=%d on", runs, seed)
 	for run := range uint64(runs) {
 		t.Run(fmt.Sprintf("seed=%d", seed+run), func(t *testing.T) {
@@ -38,19 +37,6 @@ func TestHistories(t *testing.T) {
 			t.Logf("%v", h.did)
 		})
 	}
-}
-
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		t.Fatalf("%s is '%s', must be a number", name, text)
-	}
-	return n
 }
 
 var strategies = []v1.VirtualMachineRunStrategy{v1.RunStrategyAlways, v1.RunStrategyHalted, v1.RunStrategyManual, v1.RunStrategyRerunOnFailure}

@@ -5,29 +5,14 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/test/cluster"
 	v1 "kubevirt.io/api/core/v1"
 )
-
-// newVirtctl builds virtctl v1.9.0, which is of a module of its own, and returns its path.
-func newVirtctl(t *testing.T) string {
-	t.Helper()
-	program, err := filepath.Abs("../../bin/tests/virtctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	build := exec.CommandContext(t.Context(), "go", "-C", "../virtctl", "build", "-o", program,
-		"-ldflags", "-s -w -X kubevirt.io/client-go/version.gitVersion=v1.9.0", "kubevirt.io/kubevirt/cmd/virtctl")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return program
-}
 
 // virtctl runs a command in the namespace of the test.
 func (s space) virtctl(program string, args ...string) (string, error) {
@@ -43,7 +28,7 @@ func (s space) virtctl(program string, args ...string) (string, error) {
 // TestFlow is the flow of the first sketches, by virtctl itself: a configuration, start, an instance, stop, an edit of the configuration, start, another
 // instance, stop. After each step the VM's spec is its owner's, but for the run strategy of a VM that is not Manual, which KubeVirt writes, too.
 func TestFlow(t *testing.T) {
-	program := newVirtctl(t)
+	program := cluster.Virtctl(t, "../..")
 	for _, strategy := range []v1.VirtualMachineRunStrategy{v1.RunStrategyManual, v1.RunStrategyHalted} {
 		t.Run(string(strategy), func(t *testing.T) {
 			s := newSpace(t)
@@ -96,7 +81,7 @@ func TestFlow(t *testing.T) {
 
 // TestVirtctlOptions: what virtctl prints of answers.
 func TestVirtctlOptions(t *testing.T) {
-	program := newVirtctl(t)
+	program := cluster.Virtctl(t, "../..")
 	s := newSpace(t)
 	s.make("web", v1.RunStrategyManual)
 	if said, err := s.virtctl(program, "version"); err != nil || !strings.Contains(said, "Server Version") {
