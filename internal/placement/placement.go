@@ -8,6 +8,7 @@ package placement
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/condition"
@@ -44,9 +45,11 @@ type Controller struct {
 	mountLimits limits
 	// adjustLimits bound how often what a running guest is to have is looked at.
 	adjustLimits limits
-	// runningLimits bound how often what libvirt runs is copied; copied has what was copied last.
+	// runningLimits bound how often what libvirt runs is copied.
 	runningLimits limits
-	copied        reports
+	// copied is the last report of each guest that was judged, by types.NamespacedName, as reportOf gives it. It is lost with the process, which then reads the
+	// GuestHardware of each guest once.
+	copied sync.Map
 }
 
 const (
@@ -126,5 +129,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	c.mountLimits.forget(key)
 	c.adjustLimits.forget(key)
 	c.runningLimits.forget(key)
-	c.copied.forget(key)
+	c.copied.Delete(key)
 }

@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
@@ -31,7 +30,10 @@ func (s seen) running() *v1alpha1.ReportedHardware {
 // recordRunning copies what the launcher reports into the GuestHardware, if it has changed. Reports that follow each other too fast wait.
 func (c *Controller) recordRunning(ctx context.Context, s seen, o *outcome) error {
 	said := s.running()
-	if said == nil || s.vmi.IsFinal() || c.copied.has(s.key, reportOf(s)) {
+	if said == nil || s.vmi.IsFinal() {
+		return nil
+	}
+	if last, _ := c.copied.Load(s.key); last == reportOf(s) {
 		return nil
 	}
 	if wait := c.runningLimits.wait(s.key, c.Now(), statusesPerSecond, statusBurst); wait > 0 {
@@ -49,13 +51,13 @@ func (c *Controller) recordRunning(ctx context.Context, s seen, o *outcome) erro
 	now, err := observed(guest)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("the launcher reports hardware that its guest cannot have", "reason", err.Error())
-		c.copied.note(s.key, reportOf(s))
+		c.copied.Store(s.key, reportOf(s))
 		return nil
 	}
 	if err := c.saveRunning(ctx, hardware, now, s.vmi.UID); err != nil {
 		return err
 	}
-	c.copied.note(s.key, reportOf(seen{key: s.key, guest: guest}))
+	c.copied.Store(s.key, reportOf(seen{key: s.key, guest: guest}))
 	return nil
 }
 
@@ -104,36 +106,8 @@ func (c *Controller) stopsRunning(ctx context.Context, s seen) error {
 	return c.patchRunning(ctx, hardware, nil)
 }
 
-// reports remembers the last report of each guest that was judged, as text. It is lost with the process, which then reads the GuestHardware of each guest
-// once. The zero value is ready to use.
-type reports struct {
-	mu    sync.Mutex
-	byKey map[types.NamespacedName]string
-}
-
 // reportOf identifies a report by the GuestPod and its content.
 func reportOf(s seen) string {
 	text, _ := json.Marshal(s.guest.Status.Running.LiveHardware) // it has strings and numbers alone
 	return string(s.guest.UID) + string(text)
-}
-
-func (r *reports) has(key types.NamespacedName, report string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.byKey[key] == report
-}
-
-func (r *reports) note(key types.NamespacedName, report string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byKey == nil {
-		r.byKey = map[types.NamespacedName]string{}
-	}
-	r.byKey[key] = report
-}
-
-func (r *reports) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.byKey, key)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -97,14 +98,18 @@ func chartObjects(manifests string) ([]chartObject, error) {
 	return all, nil
 }
 
-// opened puts a name for the value failurePolicy where another choice has another one: the overlay fail-open, in those webhooks alone that it opens.
+// opened puts a name for the value failurePolicy where another choice has another one: the overlay fail-open, in those webhooks alone that it opens. They are
+// found by name, because kustomize orders webhooks by the patch.
 func opened(object, choice map[string]any) {
 	hooks, _ := object["webhooks"].([]any)
 	others, _ := choice["webhooks"].([]any)
-	for i := range min(len(hooks), len(others)) {
-		hook, _ := hooks[i].(map[string]any)
-		other, _ := others[i].(map[string]any)
-		if hook["failurePolicy"] == "Fail" && other["failurePolicy"] == "Ignore" {
+	for _, item := range hooks {
+		hook, _ := item.(map[string]any)
+		opens := func(item any) bool {
+			other, _ := item.(map[string]any)
+			return other["name"] == hook["name"] && other["failurePolicy"] == "Ignore"
+		}
+		if hook["failurePolicy"] == "Fail" && slices.ContainsFunc(others, opens) {
 			hook["failurePolicy"] = policyName
 		}
 	}

@@ -114,16 +114,12 @@ func liveDisks(live, next *v1.VirtualMachineInstance) {
 	devices := &live.Spec.Domain.Devices
 	devices.Disks = slices.DeleteFunc(slices.Clone(devices.Disks), func(disk v1.Disk) bool {
 		volume := volumeOf(&live.Spec, disk.Name)
-		if volume == nil || !hotpluggable(volume) || !unplugs(disk) || hasDisk(&next.Spec, disk.Name) || volumeOf(&next.Spec, disk.Name) != nil {
+		if volume == nil || !vm.Hotpluggable(volume) || !unplugs(disk) || hasDisk(&next.Spec, disk.Name) || volumeOf(&next.Spec, disk.Name) != nil {
 			return false
 		}
 		live.Spec.Volumes = withoutVolume(live.Spec.Volumes, disk.Name)
 		return true
 	})
-}
-
-func hotpluggable(volume *v1.Volume) bool {
-	return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.Hotpluggable || volume.DataVolume != nil && volume.DataVolume.Hotpluggable
 }
 
 // unplugs reports whether the bus of a disk lets it go.

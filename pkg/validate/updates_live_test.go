@@ -26,11 +26,13 @@ spec:
       - {name: root, disk: {bus: virtio}}
       - {name: data, disk: {bus: virtio}}
       - {name: slow, disk: {bus: sata}}
+      - {name: made, disk: {bus: scsi}}
   volumes:
   - {name: cd, containerDisk: {image: 'cd:1'}}
   - {name: root, persistentVolumeClaim: {claimName: root}}
   - {name: data, persistentVolumeClaim: {claimName: data, hotpluggable: true}}
   - {name: slow, persistentVolumeClaim: {claimName: slow, hotpluggable: true}}
+  - {name: made, dataVolume: {name: made, hotpluggable: true}}
 `
 
 // without removes a disk and its volume.
@@ -97,6 +99,7 @@ func TestLiveSpec(t *testing.T) {
 		}, false},
 		{"another medium", func(s *v1.VirtualMachineInstanceSpec) { s.Volumes[0].ContainerDisk.Image = "cd:2" }, false},
 		{"a disk that is hotpluggable", without("data"), true},
+		{"a disk of a DataVolume that is hotpluggable", without("made"), true},
 		{"a disk on a bus that lets none go", without("slow"), false},
 		{"a disk that is not hotpluggable", without("root"), false},
 		{"the volume of a disk", withoutVolume("data"), false},

@@ -11,6 +11,10 @@ type act struct {
 var acts = []act{
 	{"pod", "volumes[].ephemeral.persistentVolumeClaim.readOnly", "it asks for what every such volume does: the pod only reads the claim",
 		"../../pkg/pod/disks_test.go", "TestVolumes"},
+	{"pod", "volumes[].persistentVolumeClaim.hotpluggable", "an edit that removes the disk is unplugged from the guest that runs",
+		"../../pkg/validate/updates_live_test.go", "TestLiveSpec"},
+	{"pod", "volumes[].dataVolume.hotpluggable", "an edit that removes the disk is unplugged from the guest that runs",
+		"../../pkg/validate/updates_live_test.go", "TestLiveSpec"},
 	{"node", "nodeSelector{}", "a launcher claims VMIs that select its labels", "../../internal/node/phases_test.go", "TestClaims"},
 	{"node", "terminationGracePeriodSeconds", "the launcher waits so long for the guest to power off", "../../internal/node/stop_test.go", "TestGracePeriod"},
 }

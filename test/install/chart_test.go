@@ -193,8 +193,8 @@ func TestOwnCertificate(t *testing.T) {
 // TestDefinitionsOfKubeVirt: where they remain, the chart leaves them alone.
 func TestDefinitionsOfKubeVirt(t *testing.T) {
 	all, own := rendered(t, ""), rendered(t, "kubevirt.definitions=false")
-	if left := len(all) - len(own); left != 7 {
-		t.Errorf("%d objects are left out, want the 7 definitions", left)
+	if left := len(all) - len(own); left != 11 {
+		t.Errorf("%d objects are left out, want the 11 definitions", left)
 	}
 }
 

@@ -138,6 +138,10 @@ func (h *history) end() {
 		h.gone(name)
 		h.kubectl("", "patch", "vm", name, "--type=merge", `-p={"spec":{"runStrategy":"Manual"}}`)
 		h.eventually("the requests of "+name+" are met", func() bool { return len(h.vm(name).Status.StateChangeRequests) == 0 })
+		if h.kubectl("", "get", "vmi", name, "--ignore-not-found", "-o", "name") != "" { // a restart was under way, which has started it
+			h.expect(http.MethodPut, "vm/"+name+"/stop", "", 202, "")
+			h.gone(name)
+		}
 		h.expect(http.MethodPut, "vm/"+name+"/start", "", 202, "")
 		h.vmi(name, nil)
 		h.phase(name, v1.Running)

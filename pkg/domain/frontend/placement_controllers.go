@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -223,7 +224,7 @@ func (p *placement) unpluggable(d *abi.Device) bool {
 		return d != nil && (d.Kind == "interface" || d.Kind == "hostdev")
 	}
 	v := p.volumes[d.Name]
-	return v != nil && ((v.DataVolume != nil && v.DataVolume.Hotpluggable) || (v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable))
+	return v != nil && vm.Hotpluggable(v)
 }
 
 // place is a PCI address with everything that libvirtxml has pointers to. One allocation, as in rootPort: each device has an address.
