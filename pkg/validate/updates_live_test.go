@@ -17,7 +17,7 @@ spec:
   domain:
     cpu: {sockets: 2, cores: 1, threads: 1, maxSockets: 8}
     memory: {guest: 1Gi, maxGuest: 4Gi}
-    resources: {requests: {cpu: 500m}}
+    resources: {requests: {cpu: 500m, memory: 1Gi}}
     devices:
       interfaces: [{name: default, bridge: {}}, {name: blue, bridge: {}}, {name: function, sriov: {}}, {name: gone, bridge: {}, state: absent}]
       disks:
@@ -82,9 +82,13 @@ func TestLiveSpec(t *testing.T) {
 		{"all memory", fragment(t, "domain: {memory: {guest: 4Gi}}"), true},
 		{"too much memory", fragment(t, "domain: {memory: {guest: 5Gi}}"), false},
 		{"less memory", fragment(t, "domain: {memory: {guest: 512Mi}}"), false},
+		{"a request of memory alone", fragment(t, "domain: {resources: {requests: {memory: 2Gi}}}"), false},
 		{"memory that Linux does not take", fragment(t, "domain: {memory: {guest: 1090Mi}}"), false},
 		{"a link", func(s *v1.VirtualMachineInstanceSpec) {
 			s.Domain.Devices.Interfaces[1].State = v1.InterfaceStateLinkDown
+		}, true},
+		{"the link of the first card", func(s *v1.VirtualMachineInstanceSpec) {
+			s.Domain.Devices.Interfaces[0].State = v1.InterfaceStateLinkDown
 		}, true},
 		{"a card", func(s *v1.VirtualMachineInstanceSpec) { s.Domain.Devices.Interfaces[1].State = v1.InterfaceStateAbsent }, true},
 		{"a card that comes back", func(s *v1.VirtualMachineInstanceSpec) { s.Domain.Devices.Interfaces[3].State = "" }, false},

@@ -101,6 +101,8 @@ func TestVMWarnings(t *testing.T) {
 		{"volumes migrated", "spec: {updateVolumesStrategy: Migration}", []string{"'Migration'"}},
 		{"no migration", "spec: {template: {spec: {evictionStrategy: None}}}", nil},
 		{"migration", "spec: {template: {spec: {evictionStrategy: LiveMigrateIfPossible}}}", []string{"'LiveMigrateIfPossible'"}},
+		{"restarts by edits", "metadata: {annotations: {kilnvm.io/rollout: restart}}", nil},
+		{"a rollout of another word", "metadata: {annotations: {kilnvm.io/rollout: yes-please}}", []string{"'yes-please'"}},
 		{"both", "spec: {running: true, runStrategy: WaitAsReceiver}", []string{"spec.running", "'WaitAsReceiver'"}},
 	} {
 		t.Run(c.why, func(t *testing.T) { c.check(t, validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object))) })
