@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -23,12 +24,17 @@ func (c *Controller) changesLive(s *state) bool {
 
 // liveVMI returns the VMI that runs with the changes that need no restart. It also takes the ceilings of CPUs and memory from what runs into the next VMI,
 // where the VM leaves them to the cluster: they follow from what grows, and what was prepared at the boot stays.
-func (c *Controller) liveVMI(s *state, runs, next *v1.VirtualMachineInstance) *v1.VirtualMachineInstance {
+func (c *Controller) liveVMI(ctx context.Context, s *state, of vmiChange) (*v1.VirtualMachineInstance, error) {
+	runs, next := of.runs, of.next
 	live := runs.DeepCopy()
 	if !c.changesLive(s) {
-		return live
+		return live, nil
 	}
-	live.Spec = validate.LiveSpec(runs, next)
+	least, err := c.least(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	live.Spec = validate.LiveSpec(runs, next, least)
 	asked, has, wants := s.vm.Spec.Template.Spec.Domain, live.Spec.Domain, next.Spec.Domain
 	if (asked.CPU == nil || asked.CPU.MaxSockets == 0) && has.CPU != nil && wants.CPU != nil && has.CPU.Sockets == wants.CPU.Sockets {
 		wants.CPU.MaxSockets = has.CPU.MaxSockets
@@ -37,7 +43,25 @@ func (c *Controller) liveVMI(s *state, runs, next *v1.VirtualMachineInstance) *v
 		equality.Semantic.DeepEqual(has.Memory.Guest, wants.Memory.Guest) {
 		wants.Memory.MaxGuest = has.Memory.MaxGuest
 	}
-	return live
+	return live, nil
+}
+
+// everything is more than a guest can have.
+var everything = v1alpha1.LiveHardware{VCPUs: math.MaxInt32, MemoryKiB: math.MaxInt64}
+
+// least returns what cannot be taken from a guest that runs: what libvirt runs, by state 4, while a growth waits for the pod.
+func (c *Controller) least(ctx context.Context, runs *v1.VirtualMachineInstance) (v1alpha1.LiveHardware, error) {
+	if !validate.Waits(runs, v1.VirtualMachineInstanceVCPUChange) && !validate.Waits(runs, v1.VirtualMachineInstanceMemoryChange) {
+		return v1alpha1.LiveHardware{}, nil
+	}
+	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(runs))
+	if err != nil {
+		return v1alpha1.LiveHardware{}, err
+	}
+	if hardware == nil || hardware.Status.Running == nil || hardware.Status.Running.UID != runs.UID {
+		return everything, nil // nobody knows yet
+	}
+	return hardware.Status.Running.LiveHardware, nil
 }
 
 // vmiChange is a VMI that runs, the VMI that it becomes, and the one that a start would make.

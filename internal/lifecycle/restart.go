@@ -86,7 +86,10 @@ func (c *Controller) pendingEdit(ctx context.Context, s *state) (pendingEdit, er
 		return pendingEdit{}, err
 	}
 	next.Spec.StartStrategy = runs.Spec.StartStrategy // a request to start may have set it
-	live := c.liveVMI(s, runs, next)
+	live, err := c.liveVMI(ctx, s, vmiChange{runs: runs, next: next})
+	if err != nil {
+		return pendingEdit{}, err
+	}
 	changed := validate.ChangedFields(next.Spec, live.Spec)
 	if !hasAll(runs.Labels, next.Labels) || !hasAll(runs.Annotations, templateAnnotations(next.Annotations)) {
 		changed = append(changed, "metadata")

@@ -71,12 +71,13 @@ func (c *Controller) adjust(ctx context.Context, s seen, o *outcome) error {
 		had = guest.Spec.Live.LiveHardware
 	}
 	live := v1alpha1.GuestPodLive{LiveHardware: wanted, VMIGeneration: vmi.Generation}
-	if more := (growth{cpu: wanted.VCPUs > had.VCPUs, memory: wanted.MemoryKiB > had.MemoryKiB}); more.cpu || more.memory {
-		why, err := c.grow(ctx, s, vmi)
+	more := growth{cpu: wanted.VCPUs > had.VCPUs, memory: wanted.MemoryKiB > had.MemoryKiB}
+	if more.cpu || more.memory || resizePending(s.pod) != nil {
+		why, err := c.resize(ctx, s, vmi)
 		if err != nil {
 			return err
 		}
-		if why != nil {
+		if why != nil && (more.cpu || more.memory) {
 			more.why, o.growth = *why, &more
 			live.VCPUs, live.MemoryKiB, live.VMIGeneration = had.VCPUs, had.MemoryKiB, 0
 			o.again(resizeInterval)

@@ -135,6 +135,58 @@ func TestGrowsInPlace(t *testing.T) {
 	}
 }
 
+// TestTakenBack: a growth that kubelet has not granted is taken back, in part or whole, and the pod asks for no more than the VMI does. Of one that kubelet has
+// granted the pod keeps what it has.
+func TestTakenBack(t *testing.T) {
+	for _, granted := range []bool{false, true} {
+		c := newCluster(t, growing())
+		c.run()
+		c.reportsRunning(func(*v1alpha1.LiveHardware) {})
+		c.step()
+		before := c.pod().Spec.Containers[0].Resources
+		c.kubeletResizes() // its status says what the container has
+		steps := func(change func(*v1.VirtualMachineInstanceSpec)) corev1.ResourceRequirements {
+			t.Helper()
+			c.edit(change)
+			c.now = c.now.Add(time.Minute)
+			c.step()
+			c.step()
+			return c.pod().Spec.Containers[0].Resources
+		}
+		grown := steps(grow)
+		if granted {
+			c.kubeletResizes()
+		} else {
+			c.kubelet(func(s *corev1.PodStatus) {
+				s.Conditions = append(s.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred})
+			})
+		}
+		some := steps(func(s *v1.VirtualMachineInstanceSpec) { s.Domain.CPU.Sockets = 1 })
+		if !granted && (!some.Requests.Cpu().Equal(*before.Requests.Cpu()) || 
+			some.Requests.Memory().Cmp(*before.Requests.Memory()) <= 0 || some.Requests.Memory().Cmp(*grown.Requests.Memory()) >= 0) {
+			t.Errorf("with the CPUs taken back the pod has %+v", some)
+		}
+		if waits := c.pending(v1.VirtualMachineInstanceVCPUChange); waits != "" || !granted && c.pending(v1.VirtualMachineInstanceMemoryChange) == "" {
+			t.Errorf("granted %t: with the CPUs taken back, they wait for '%s'", granted, waits)
+		}
+		after := steps(func(s *v1.VirtualMachineInstanceSpec) { s.Domain.Memory.Guest = growing().Spec.Domain.Memory.Guest })
+		want := before
+		if granted {
+			want = grown
+		}
+		if diff := cmp.Diff(want, after); diff != "" {
+			t.Errorf("granted %t: the pod has (-want +got)\n%s", granted, diff)
+		}
+		told := &v1alpha1.GuestPodLive{LiveHardware: v1alpha1.LiveHardware{VCPUs: 1, MemoryKiB: 1 << 20}, VMIGeneration: c.vmi().Generation}
+		if diff := cmp.Diff(told, c.live()); diff != "" {
+			t.Errorf("granted %t: the launcher is told (-want +got)\n%s", granted, diff)
+		}
+		if memory := c.pending(v1.VirtualMachineInstanceMemoryChange); !granted && memory != "" {
+			t.Errorf("HotMemoryChange is '%s'", memory)
+		}
+	}
+}
+
 // TestResizeRefused: what the API server refuses is said, and the rest of an edit is done all the same.
 func TestResizeRefused(t *testing.T) {
 	c := newCluster(t, growing())

@@ -18,8 +18,8 @@ import (
 // resized are the resources that Kubernetes changes in a pod that runs (KEP-1287).
 var resized = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// grow asks for the CPUs and the memory of a VMI that has grown, in its pod that runs. It returns why the pod does not have them, nil if it does.
-func (c *Controller) grow(ctx context.Context, s seen, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
+// resize asks for the CPUs and the memory of a VMI that has changed, in its pod that runs. It returns why the pod does not have them, nil if it does.
+func (c *Controller) resize(ctx context.Context, s seen, vmi *v1.VirtualMachineInstance) (*condition.Cause, error) {
 	runs, err := get(ctx, c.Live, podOf(s.key), &corev1.Pod{}) // whole, for its resources
 	if err != nil || runs == nil || runs.UID != s.pod.UID {
 		return nil, later("the pod has changed since it was seen")
@@ -33,7 +33,7 @@ func (c *Controller) grow(ctx context.Context, s seen, vmi *v1.VirtualMachineIns
 		return &condition.Cause{Reason: v1alpha1.ReasonNotPlaceable, Message: condition.Mistakes(errs)}, nil
 	}
 	grown := runs.DeepCopy()
-	if enlarge(compute(grown), compute(made.Pod)) {
+	if fit(grown, compute(made.Pod)) {
 		err := c.Live.SubResource("resize").Patch(ctx, grown, client.StrategicMergeFrom(runs))
 		if refused(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 			return &condition.Cause{Reason: v1alpha1.ReasonFailedResize, Message: err.Error()}, nil
@@ -56,20 +56,38 @@ func compute(of *corev1.Pod) *corev1.Container {
 	return &corev1.Container{}
 }
 
-// enlarge raises the requests and limits of a container that runs to those of the one that a start would make. It adds and removes none: the pod keeps its
-// quality of service. It lowers none: another version of Kiln may have made the pod. It reports whether there is a change.
-func enlarge(runs, made *corev1.Container) (changed bool) {
-	for _, list := range []struct{ has, wants corev1.ResourceList }{
-		{runs.Resources.Requests, made.Resources.Requests}, {runs.Resources.Limits, made.Resources.Limits},
+// fit raises the requests and limits of a guest's container that runs to those of the one that a start would make. It adds and removes none: the pod keeps its
+// quality of service. It lowers what kubelet has not granted yet, and nothing else: another version of Kiln may have made the pod. It reports whether there is a
+// change.
+func fit(runs *corev1.Pod, made *corev1.Container) (changed bool) {
+	of, granted := &compute(runs).Resources, corev1.ResourceRequirements{}
+	if status := containerOf(runs); status != nil && status.Resources != nil && resizePending(runs) != nil {
+		granted = *status.Resources
+	}
+	for _, list := range []struct{ has, wants, granted corev1.ResourceList }{
+		{of.Requests, made.Resources.Requests, granted.Requests}, {of.Limits, made.Resources.Limits, granted.Limits},
 	} {
 		for _, name := range resized {
 			has, found := list.has[name]
-			if wants, known := list.wants[name]; found && known && wants.Cmp(has) > 0 {
+			wants, known := list.wants[name]
+			least, lowers := list.granted[name]
+			if lowers && wants.Cmp(least) < 0 {
+				wants = least
+			}
+			if found && known && (wants.Cmp(has) > 0 || lowers && wants.Cmp(has) < 0) {
 				list.has[name], changed = wants, true
 			}
 		}
 	}
 	return changed
+}
+
+// resizePending returns kubelet's condition that it has not granted what the spec of a pod asks for; nil if there is none.
+func resizePending(of *corev1.Pod) *corev1.PodCondition {
+	if said := podCondition(of, corev1.PodResizePending); said != nil && said.Status == corev1.ConditionTrue {
+		return said
+	}
+	return nil
 }
 
 // resizing returns why a pod does not have yet what its spec says, in kubelet's words; nil if it has.

@@ -114,7 +114,8 @@ func changedSpec(change GuestChange, limits config.Limits) field.ErrorList {
 		return nil
 	}
 	if limits.LiveUpdate != nil && slices.Contains(limits.Updaters, change.By.Name) &&
-		equality.Semantic.DeepEqual(change.New.Spec, LiveSpec(change.Old, change.New)) {
+		// Kiln's controller knows what libvirt runs, and takes no growth back that the guest has got.
+		equality.Semantic.DeepEqual(change.New.Spec, LiveSpec(change.Old, change.New, v1alpha1.LiveHardware{})) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"),

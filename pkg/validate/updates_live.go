@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -19,49 +20,75 @@ import (
 const memoryStep = 128 << 20
 
 // LiveSpec returns the spec of a VMI that runs with those changes of the next one that can be made while it runs. All other changes wait for a restart.
-func LiveSpec(runs, next *v1.VirtualMachineInstance) v1.VirtualMachineInstanceSpec {
+// Least is what libvirt runs: a growth that waits for the pod can be taken back as far as that.
+func LiveSpec(runs, next *v1.VirtualMachineInstance, least v1alpha1.LiveHardware) v1.VirtualMachineInstanceSpec {
 	live := runs.DeepCopy()
-	for _, change := range []func(live, next *v1.VirtualMachineInstance){liveCPU, liveMemory, liveInterfaces, liveMedia, liveDisks} {
+	liveCPU(live, next, least.VCPUs)
+	liveMemory(live, next, least.MemoryKiB)
+	for _, change := range []func(live, next *v1.VirtualMachineInstance){liveInterfaces, liveMedia, liveDisks} {
 		change(live, next)
 	}
 	return live.Spec
 }
 
-// liveCPU lets the number of sockets grow up to maxSockets. CPUs are not taken from a guest that runs, nor are dedicated ones added: kubelet gives a container
-// those that it has for good.
-func liveCPU(live, next *v1.VirtualMachineInstance) {
+// Waits reports whether the guest of a VMI has not got CPUs or memory that the VMI asks for, since its pod has not got them. Kind is KubeVirt's HotVCPUChange or
+// HotMemoryChange.
+func Waits(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
+	return slices.ContainsFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue && (c.Reason == v1alpha1.ReasonPodResizePending || c.Reason == v1alpha1.ReasonFailedResize)
+	})
+}
+
+// liveCPU lets the number of sockets grow up to maxSockets, and shrink while the growth waits for the pod. CPUs are not taken from a guest that has them, nor
+// are dedicated ones added: kubelet gives a container those that it has for good.
+func liveCPU(live, next *v1.VirtualMachineInstance, least int32) {
 	has, wants := live.Spec.Domain.CPU, next.Spec.Domain.CPU
-	if has == nil || wants == nil || has.DedicatedCPUPlacement || live.Spec.Architecture != "amd64" || has.Sockets == 0 ||
-		wants.Sockets <= has.Sockets || wants.Sockets > has.MaxSockets || wants.Cores != has.Cores || wants.Threads != has.Threads {
+	if has == nil || wants == nil || has.DedicatedCPUPlacement || live.Spec.Architecture != "amd64" || has.Sockets == 0 || wants.Sockets == 0 ||
+		wants.Sockets > has.MaxSockets || wants.Cores != has.Cores || wants.Threads != has.Threads {
 		return
 	}
-	if liveResource(live, next, corev1.ResourceCPU) {
+	grows := cmp.Compare(wants.Sockets, has.Sockets)
+	if grows == 0 || grows < 0 && (vm.VCPUs(wants) < int64(least) || !Waits(live, v1.VirtualMachineInstanceVCPUChange)) {
+		return
+	}
+	if liveResource(live, next, growing{corev1.ResourceCPU, grows}) {
 		has.Sockets = wants.Sockets
 	}
 }
 
-// liveMemory lets the memory grow up to maxGuest. Huge pages are not added to a pod that runs, and several NUMA nodes would have to share what is added.
-func liveMemory(live, next *v1.VirtualMachineInstance) {
+// liveMemory lets the memory grow up to maxGuest, and shrink while the growth waits for the pod. Huge pages are not added to a pod that runs, and several NUMA
+// nodes would have to share what is added.
+func liveMemory(live, next *v1.VirtualMachineInstance, leastKiB int64) {
 	has, wants := live.Spec.Domain.Memory, next.Spec.Domain.Memory
 	if has == nil || wants == nil || has.Guest == nil || wants.Guest == nil || has.MaxGuest == nil || has.Hugepages != nil || wants.Hugepages != nil ||
-		wants.Guest.Cmp(*has.Guest) <= 0 || wants.Guest.Cmp(*has.MaxGuest) > 0 || (wants.Guest.Value()-has.Guest.Value())%memoryStep != 0 ||
+		wants.Guest.Cmp(*has.MaxGuest) > 0 || (wants.Guest.Value()-has.Guest.Value())%memoryStep != 0 ||
 		vm.FixedMemory(&live.Spec, *has.MaxGuest) != "" || live.Annotations[v1alpha1.AnnotationNUMACells] != "" || dedicated(&live.Spec) {
 		return
 	}
-	if liveResource(live, next, corev1.ResourceMemory) {
+	grows := wants.Guest.Cmp(*has.Guest)
+	if grows == 0 || grows < 0 && (wants.Guest.Value()>>10 < leastKiB || !Waits(live, v1.VirtualMachineInstanceMemoryChange)) {
+		return
+	}
+	if liveResource(live, next, growing{corev1.ResourceMemory, grows}) {
 		more := wants.Guest.DeepCopy()
 		has.Guest = &more
 	}
 }
 
-// liveResource takes request and limit of a resource along. It reports false, and changes nothing, where one of them is new or gone: that would change the
-// quality of service of the pod, which Kubernetes does not allow.
-func liveResource(live, next *v1.VirtualMachineInstance, name corev1.ResourceName) bool {
-	has, wants := &live.Spec.Domain.Resources, next.Spec.Domain.Resources
+// growing is a resource that grows (1) or shrinks (-1).
+type growing struct {
+	name  corev1.ResourceName
+	grows int
+}
+
+// liveResource takes request and limit of a resource along. It reports false, and changes nothing, where one of them goes the other way, is new or gone: the
+// last two would change the quality of service of the pod, which Kubernetes does not allow.
+func liveResource(live, next *v1.VirtualMachineInstance, of growing) bool {
+	has, wants, name := &live.Spec.Domain.Resources, next.Spec.Domain.Resources, of.name
 	for _, list := range []struct{ has, wants corev1.ResourceList }{{has.Requests, wants.Requests}, {has.Limits, wants.Limits}} {
 		was, had := list.has[name]
 		is, remains := list.wants[name]
-		if had != remains || had && is.Cmp(was) < 0 {
+		if had != remains || had && is.Cmp(was) == -of.grows {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
@@ -112,7 +113,7 @@ func TestLiveSpec(t *testing.T) {
 		runs := object[v1.VirtualMachineInstance](t, liveVMI)
 		before, next := runs.DeepCopy(), runs.DeepCopy()
 		test.change(&next.Spec)
-		got := validate.LiveSpec(runs, next)
+		got := validate.LiveSpec(runs, next, v1alpha1.LiveHardware{VCPUs: 2, MemoryKiB: 1 << 20})
 		if live := equality.Semantic.DeepEqual(got, next.Spec); live != test.live {
 			t.Errorf("%s: live is %t\n%s", test.why, live, cmp.Diff(next.Spec, got))
 		}
@@ -121,6 +122,48 @@ func TestLiveSpec(t *testing.T) {
 		}
 		if diff := cmp.Diff(before, runs); diff != "" {
 			t.Fatalf("%s: what runs has changed\n%s", test.why, diff)
+		}
+	}
+}
+
+// TestTakenBack: a growth that waits for the pod goes back as far as what libvirt runs; one that waits for the guest does not.
+func TestTakenBack(t *testing.T) {
+	t.Parallel()
+	least := v1alpha1.LiveHardware{VCPUs: 2, MemoryKiB: 1 << 20}
+	for _, test := range []struct {
+		why, reason, change string
+		live                bool
+	}{
+		{"sockets", v1alpha1.ReasonPodResizePending, "cpu: {sockets: 2}", true},
+		{"some sockets", v1alpha1.ReasonFailedResize, "cpu: {sockets: 3}", true},
+		{"more sockets than the guest asks for", v1alpha1.ReasonPodResizePending, "cpu: {sockets: 5}", true},
+		{"sockets that the guest has", v1alpha1.ReasonPodResizePending, "cpu: {sockets: 1}", false},
+		{"sockets that the pod may have by now", v1alpha1.ReasonPodResizeInProgress, "cpu: {sockets: 2}", false},
+		{"sockets that the pod has", v1alpha1.ReasonGuestAsked, "cpu: {sockets: 2}", false},
+		{"no sockets", v1alpha1.ReasonPodResizePending, "cpu: {sockets: 0}", false},
+		{"sockets with their request", v1alpha1.ReasonPodResizePending, "cpu: {sockets: 2}, resources: {requests: {cpu: 250m}}", true},
+		{"sockets with more of a request", v1alpha1.ReasonPodResizePending, "cpu: {sockets: 2}, resources: {requests: {cpu: '1'}}", false},
+		{"memory", v1alpha1.ReasonPodResizePending, "memory: {guest: 1Gi}", true},
+		{"some memory", v1alpha1.ReasonPodResizePending, "memory: {guest: 1152Mi}", true},
+		{"memory that the guest has", v1alpha1.ReasonPodResizePending, "memory: {guest: 896Mi}", false},
+		{"memory that the pod has", v1alpha1.ReasonGuestAsked, "memory: {guest: 1Gi}", false},
+	} {
+		runs := object[v1.VirtualMachineInstance](t, liveVMI, inSpec(t, "domain: {cpu: {sockets: 4}, memory: {guest: 2Gi}}"))
+		for _, kind := range []v1.VirtualMachineInstanceConditionType{v1.VirtualMachineInstanceVCPUChange, v1.VirtualMachineInstanceMemoryChange} {
+			runs.Status.Conditions = append(runs.Status.Conditions, v1.VirtualMachineInstanceCondition{Type: kind, Status: "True", Reason: test.reason})
+		}
+		next := object[v1.VirtualMachineInstance](t, liveVMI, inSpec(t, "domain: {cpu: {sockets: 4}, memory: {guest: 2Gi}}"),
+			inSpec(t, "domain: {"+test.change+"}"))
+		want := runs.Spec
+		if test.live {
+			want = next.Spec
+		}
+		if diff := cmp.Diff(want, validate.LiveSpec(runs, next, least)); diff != "" {
+			t.Errorf("%s, %s (-want +got)\n%s", test.why, test.reason, diff)
+		}
+		runs.Status.Conditions[0].Status, runs.Status.Conditions[1].Status = "False", "False"
+		if live := equality.Semantic.DeepEqual(validate.LiveSpec(runs, next, least), next.Spec); live != (next.Spec.Domain.CPU.Sockets == 5) {
+			t.Errorf("%s, when nothing waits: live is %t", test.why, live)
 		}
 	}
 }

@@ -26,13 +26,15 @@ func TestHistories(t *testing.T) {
 	t.Logf("%d histories from SEED=%d on", runs, seed)
 	for run := range uint64(runs) {
 		t.Run(fmt.Sprintf("seed=%d", seed+run), func(t *testing.T) {
-			h := history{space: spaceOf(t), Rand: rand.New(rand.NewPCG(seed+run, 0)), ended: map[string]types.UID{}} //nolint:gosec // to be repeated
+			h := history{space: spaceOf(t), Rand: rand.New(rand.NewPCG(seed+run, 0)), ended: map[string]types.UID{}, did: map[string]int{}, recorded: map[string]bool{}} //nolint:gosec // to be repeated
+			h.kubectl(fmt.Sprintf(ownSize, 1), "create", "-f", "-")
 			for _, strategy := range strategies {
-				h.make(nameOf(strategy), strategy)
+				h.makeOf(nameOf(strategy), strategy, "{name: own, kind: VirtualMachineInstancetype}")
 			}
 			for range 60 {
 				h.step()
 			}
+			h.settled()
 			h.end()
 			t.Logf("%v", h.did)
 		})
@@ -51,25 +53,42 @@ type history struct {
 	// ended are the VMIs whose end was written, by VM: an end is written once.
 	ended  map[string]types.UID
 	volume int
+	// copies counts snapshots, restores and clones: each has a name of its own.
+	copies int
+	// recorded are the VMs whose guests have booted: their records stay.
+	recorded map[string]bool
 }
 
-// step does one thing. What is asked for may be refused, but with an answer that says why: 202, 400 or 409.
+type operation struct {
+	what string
+	do   func()
+}
+
+// step does one thing.
 func (h *history) step() {
 	h.Helper()
 	name := nameOf(strategies[h.IntN(len(strategies))])
-	type operation struct {
-		what string
-		do   func()
-	}
+	operations := slices.Concat(h.requests(name), h.ofGuests(name), h.ofSnapshots(name), h.kills())
+	next := operations[h.IntN(len(operations))]
+	h.did[next.what]++
+	next.do()
+	time.Sleep(time.Duration(h.IntN(300)) * time.Millisecond)
+}
+
+// requests are those of subresources. They may be refused, but with an answer that says why: 400, 409, or 422 while a snapshot or a restore holds the VM.
+func (h *history) requests(name string) []operation {
+	h.Helper()
 	request := func(verb, path, body string) func() {
 		return func() {
-			if answer := h.call(verb, "vm/"+name+"/"+path, body); !slices.Contains([]int{202, 400, 409}, answer.code) {
+			answer := h.call(verb, "vm/"+name+"/"+path, body)
+			held := answer.code == 422 && strings.Contains(answer.text, "cannot be changed until ")
+			if !held && !slices.Contains([]int{202, 400, 409}, answer.code) {
 				h.Errorf("%s of %s: status %d: %s", path, name, answer.code, answer.text)
 			}
 		}
 	}
 	h.volume++
-	operations := []operation{
+	return []operation{
 		{"start", request(http.MethodPut, "start", "")},
 		{"start by GET", request(http.MethodGet, "start", "")},
 		{"start paused", request(http.MethodPut, "start", `{"paused":true}`)},
@@ -80,14 +99,28 @@ func (h *history) step() {
 		{"add a volume", request(http.MethodPut, "addvolume", fmt.Sprintf(
 			`{"name":"v%[1]d","disk":{"disk":{"bus":"virtio"}},"volumeSource":{"persistentVolumeClaim":{"claimName":"v%[1]d"}}}`, h.volume))},
 		{"remove a volume", request(http.MethodPut, "removevolume", fmt.Sprintf(`{"name":"v%d"}`, h.IntN(h.volume)))},
-		{"the guest runs", func() { h.guest(name, v1.Running) }},
-		{"the guest runs", func() { h.guest(name, v1.Running) }},
+	}
+}
+
+// ofGuests are what guests and their owners do.
+func (h *history) ofGuests(name string) []operation {
+	return []operation{
+		{"the guest boots", func() { h.boot(name) }},
+		{"the guest boots", func() { h.boot(name) }},
 		{"the guest powers off", func() { h.guest(name, v1.Succeeded) }},
 		{"the guest crashes", func() { h.guest(name, v1.Failed) }},
 		{"edit", func() {
 			h.kubectl("", "patch", "vm", name, "--type=merge",
 				fmt.Sprintf(`-p={"spec":{"template":{"metadata":{"annotations":{"edit":"%d"}},"spec":{"hostname":"h%d"}}}}`, h.volume, h.IntN(3)))
 		}},
+		{"edit of the instancetype", func() { h.kubectl(fmt.Sprintf(ownSize, 1+h.IntN(3)), "replace", "-f", "-") }},
+		{"states", func() { h.states(name) }},
+	}
+}
+
+// kills end processes of Kiln at once. Others go on.
+func (h *history) kills() []operation {
+	return []operation{
 		{"kill the API server of subresources", func() {
 			if err := errors.Join(shared.KillAPIServer(), shared.StartAPIServer(h.Context())); err != nil {
 				h.Fatal(err)
@@ -99,34 +132,58 @@ func (h *history) step() {
 			}
 		}},
 	}
-	next := operations[h.IntN(len(operations))]
-	if h.did == nil {
-		h.did = map[string]int{}
-	}
-	h.did[next.what]++
-	next.do()
-	time.Sleep(time.Duration(h.IntN(300)) * time.Millisecond)
 }
 
-// guest writes the phase of a VMI, as its launcher would: an end is final.
+// boot stands for a launcher: it claims the VMI, writes the hardware of its first boot, and reports that the guest runs.
+func (h *history) boot(name string) {
+	h.Helper()
+	vmi := h.current(name)
+	if vmi == nil || vmi.Status.Phase != v1.Pending && vmi.Status.Phase != v1.Scheduled && vmi.Status.Phase != v1.VmPhaseUnset {
+		return
+	}
+	if !h.report(vmi, `{"nodeName":"none","phase":"Scheduled"}`) {
+		return
+	}
+	hardware := &v1alpha1.GuestHardware{}
+	for end := time.Now().Add(10 * time.Second); hardware.Status.Guest == nil || hardware.Status.Guest.UID != vmi.UID; time.Sleep(50 * time.Millisecond) {
+		text := h.kubectl("", "get", "guesthardware", name, "--ignore-not-found", "-o", "json")
+		if hardware = (&v1alpha1.GuestHardware{}); text != "" && json.Unmarshal([]byte(text), hardware) != nil || time.Now().After(end) {
+			return // it was stopped meanwhile, or the controller was killed: a launcher would ask again
+		}
+	}
+	_, _, err := shared.Kubectl(h.Context(), "", "--namespace", h.name, "patch", "guesthardware", name, "--type=merge",
+		fmt.Sprintf(`-p={"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"hardware":%s}}`, hardware.UID, hardware.ResourceVersion, bootedHardware))
+	if err == nil {
+		h.recorded[name] = true
+		h.report(vmi, `{"phase":"Running"}`)
+	}
+}
+
+// guest writes that a guest has ended, as its launcher would: an end is final.
 func (h *history) guest(name string, phase v1.VirtualMachineInstancePhase) {
 	h.Helper()
-	vmi := v1.VirtualMachineInstance{}
-	if json.Unmarshal([]byte(h.kubectl("", "get", "vmi", name, "--ignore-not-found", "-o", "json")), &vmi) != nil || vmi.IsFinal() ||
-		vmi.DeletionTimestamp != nil || h.ended[name] == vmi.UID {
-		return
-	}
-	if vmi.Status.Phase == v1.VmPhaseUnset {
-		return
-	}
-	if phase != v1.Running {
+	if vmi := h.current(name); vmi != nil && vmi.Status.Phase != v1.VmPhaseUnset && h.report(vmi, fmt.Sprintf(`{"phase":%q}`, phase)) {
 		h.ended[name] = vmi.UID
 	}
-	_, _, err := shared.Kubectl(h.Context(), "", "--namespace", h.name, "patch", "vmi", name, "--subresource=status", "--type=merge",
-		fmt.Sprintf(`-p={"metadata":{"uid":%q},"status":{"phase":%q}}`, vmi.UID, phase))
-	if err != nil {
-		delete(h.ended, name) // it was deleted meanwhile
+}
+
+// current returns the VMI of a VM whose guest may do something; nil if there is none.
+func (h *history) current(name string) *v1.VirtualMachineInstance {
+	h.Helper()
+	vmi := &v1.VirtualMachineInstance{}
+	if json.Unmarshal([]byte(h.kubectl("", "get", "vmi", name, "--ignore-not-found", "-o", "json")), vmi) != nil || vmi.IsFinal() ||
+		vmi.DeletionTimestamp != nil || h.ended[name] == vmi.UID {
+		return nil
 	}
+	return vmi
+}
+
+// report writes a part of the status of a VMI. It reports false where the VMI was deleted meanwhile.
+func (h *history) report(vmi *v1.VirtualMachineInstance, status string) bool {
+	h.Helper()
+	_, _, err := shared.Kubectl(h.Context(), "", "--namespace", h.name, "patch", "vmi", vmi.Name, "--subresource=status", "--type=merge",
+		fmt.Sprintf(`-p={"metadata":{"uid":%q},"status":%s}`, vmi.UID, status))
+	return err == nil
 }
 
 // end shows that no VM is stuck: each can be stopped, started and stopped again. Its revisions are there, and each of its states has digest, cause and time.
@@ -145,29 +202,43 @@ func (h *history) end() {
 		h.expect(http.MethodPut, "vm/"+name+"/start", "", 202, "")
 		h.vmi(name, nil)
 		h.phase(name, v1.Running)
-		vm := h.vm(name)
-		pins := map[string]any{}
-		if err := json.Unmarshal([]byte(vm.Annotations[v1alpha1.AnnotationPins]), &pins); err != nil {
-			h.Fatalf("%s has no pins: %v", name, err)
+		h.pinned("vm/"+name, h.vm(name).Annotations)
+		if h.recorded[name] && h.kubectl("", "get", "guesthardware", name, "--ignore-not-found", "-o", "name") == "" {
+			h.Errorf("the record of %s is lost", name)
 		}
-		for key, pin := range pins {
-			if revision, is := pin.(string); is && strings.Contains(revision, "-") {
-				if h.kubectl("", "get", "controllerrevisions", revision, "--ignore-not-found", "-o", "name") == "" {
-					h.Errorf("%s: revision %s of %s is lost", name, revision, key)
-				}
-			}
-		}
-		out, errOut, err := shared.Kiln(h.Context(), "", "states", "vm/"+name, "-n", h.name, "-o", "json")
-		var states []workbench.State
-		if err != nil || json.Unmarshal([]byte(out), &states) != nil {
-			h.Fatalf("states of %s: %v: %s", name, err, errOut)
-		}
-		for _, state := range []workbench.State{states[0], states[2]} {
-			if state.Digest == "" || state.Cause == "" || state.Time == nil {
-				h.Errorf("%s: state %d has digest '%s', cause '%s', time %v", name, state.State, state.Digest, state.Cause, state.Time)
-			}
-		}
+		h.states(name)
 		h.expect(http.MethodPut, "vm/"+name+"/stop", "", 202, "")
 		h.gone(name)
+	}
+}
+
+// pinned shows that the revisions that an object names are there.
+func (h *history) pinned(object string, annotations map[string]string) {
+	h.Helper()
+	pins := map[string]any{}
+	if err := json.Unmarshal([]byte(annotations[v1alpha1.AnnotationPins]), &pins); err != nil {
+		h.Fatalf("%s has no pins: %v", object, err)
+	}
+	for key, pin := range pins {
+		if revision, is := pin.(string); is && strings.Contains(revision, "-") {
+			if h.kubectl("", "get", "controllerrevisions", revision, "--ignore-not-found", "-o", "name") == "" {
+				h.Errorf("%s: revision %s of %s is lost", object, revision, key)
+			}
+		}
+	}
+}
+
+// states shows that each state of a VM has digest, cause and time, or says why it has no digest.
+func (h *history) states(name string) {
+	h.Helper()
+	out, errOut, err := shared.Kiln(h.Context(), "", "states", "vm/"+name, "-n", h.name, "-o", "json")
+	var states []workbench.State
+	if err != nil || json.Unmarshal([]byte(out), &states) != nil {
+		h.Fatalf("states of %s: %v: %s", name, err, errOut)
+	}
+	for _, state := range states {
+		if state.Cause == "" || state.Digest != "" && state.Time == nil || state.Digest == "" && state.State == workbench.StateTemplate {
+			h.Errorf("%s: state %d has digest '%s', cause '%s', time %v", name, state.State, state.Digest, state.Cause, state.Time)
+		}
 	}
 }

@@ -190,10 +190,14 @@ func (s space) gone(name string) {
 	s.eventually("VM '"+name+"' has no VMI", func() bool { return s.kubectl("", "get", "vmi", name, "--ignore-not-found", "-o", "name") == "" })
 }
 
-func (s space) eventually(what string, done func() bool) {
+// eventually waits until something is so. States say how it is instead.
+func (s space) eventually(what string, done func() bool, states ...func() string) {
 	s.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
+			for _, state := range states {
+				what += "; " + state()
+			}
 			s.Fatalf("did not come to pass: %s", what)
 		}
 	}
@@ -213,12 +217,18 @@ func (s space) phase(name string, phase v1.VirtualMachineInstancePhase, conditio
 // make creates a VM of the catalog with a run strategy.
 func (s space) make(name string, strategy v1.VirtualMachineRunStrategy) {
 	s.Helper()
+	s.makeOf(name, strategy, "{name: small}")
+}
+
+// makeOf creates a VM with a run strategy and an instancetype.
+func (s space) makeOf(name string, strategy v1.VirtualMachineRunStrategy, instancetype string) {
+	s.Helper()
 	s.kubectl(fmt.Sprintf(`apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata: {name: %s}
 spec:
   runStrategy: %s
-  instancetype: {name: small}
+  instancetype: %s
   preference: {name: linux}
   template:
     spec:
@@ -229,5 +239,5 @@ spec:
           interfaces: [{name: default, masquerade: {}}]
       networks: [{name: default, pod: {}}]
       volumes: [{name: data, emptyDisk: {capacity: 1Gi}}]
-`, name, strategy), "create", "-f", "-")
+`, name, strategy, instancetype), "create", "-f", "-")
 }
