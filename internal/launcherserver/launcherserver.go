@@ -17,7 +17,6 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/hypervisor"
-	"golang.org/x/net/netutil"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -64,8 +63,6 @@ func (s *Server) Certificate() string { return DigestOf(s.certificate.Leaf) }
 func (s *Server) Serve(guest Guest) { s.guest.Store(&guest) }
 
 const (
-	// mostConnections bounds the connections of the server; further ones wait. Each is a file of the pod.
-	mostConnections = 64
 	// headerLimit bounds the time for a handshake and the headers of a request.
 	headerLimit = 3 * time.Second
 	// largestBody and largestHeader bound what is read of a request, in bytes.
@@ -90,7 +87,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		ErrorLog:    nil,
 	}
 	context.AfterFunc(ctx, func() { server.Close() })
-	err := server.Serve(tls.NewListener(netutil.LimitListener(listener, mostConnections), config))
+	err := server.Serve(newGate(listener, config))
 	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

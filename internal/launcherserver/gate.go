@@ -1,0 +1,115 @@
+package launcherserver
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+
+	"golang.org/x/net/netutil"
+)
+
+const (
+	// mostConnections bounds the connections of the server; further ones wait. Each is a file of the pod.
+	mostConnections = 256
+	// mostUnknown and mostOfAddress bound the connections, all and of one address, whose clients have not shown a certificate yet; further ones are closed. So
+	// whoever reaches the port keeps no place from Kiln's API server.
+	mostUnknown   = 192
+	mostOfAddress = 32
+)
+
+// gate is a listener whose connections have passed their TLS handshake.
+type gate struct {
+	net.Listener
+	config *tls.Config
+	known  chan net.Conn
+	// ended is closed when the listener below has failed, or was closed; err says how.
+	ended chan struct{}
+	err   error
+
+	mutex   sync.Mutex
+	unknown map[string]int
+	total   int
+}
+
+// newGate does the handshakes of a listener's connections.
+func newGate(listener net.Listener, config *tls.Config) *gate {
+	g := &gate{Listener: netutil.LimitListener(listener, mostConnections), config: config, known: make(chan net.Conn), ended: make(chan struct{}),
+		unknown: map[string]int{}}
+	go g.run()
+	return g
+}
+
+func (g *gate) Accept() (net.Conn, error) {
+	select {
+	case conn := <-g.known:
+		return conn, nil
+	case <-g.ended:
+		return nil, g.err
+	}
+}
+
+func (g *gate) run() {
+	defer close(g.ended)
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			g.err = err
+			return
+		}
+		if !g.enters(conn) {
+			conn.Close()
+			continue
+		}
+		go g.shake(conn)
+	}
+}
+
+// shake does the handshake of a connection.
+func (g *gate) shake(conn net.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), headerLimit)
+	defer cancel()
+	secure := tls.Server(conn, g.config)
+	err := secure.HandshakeContext(ctx)
+	g.leaves(conn)
+	if err != nil {
+		conn.Close()
+		return
+	}
+	select {
+	case g.known <- secure:
+	case <-g.ended:
+		conn.Close()
+	}
+}
+
+// enters counts a connection, and reports whether it may stay.
+func (g *gate) enters(conn net.Conn) bool {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	address := addressOf(conn)
+	if g.total >= mostUnknown || g.unknown[address] >= mostOfAddress {
+		return false
+	}
+	g.total++
+	g.unknown[address]++
+	return true
+}
+
+func (g *gate) leaves(conn net.Conn) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.total--
+	address := addressOf(conn)
+	if g.unknown[address]--; g.unknown[address] == 0 {
+		delete(g.unknown, address)
+	}
+}
+
+func addressOf(conn net.Conn) string {
+	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		return conn.RemoteAddr().String()
+	}
+	return host
+}
