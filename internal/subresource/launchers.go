@@ -112,8 +112,8 @@ func (l *Launchers) connection(ctx context.Context, vmi *v1.VirtualMachineInstan
 		},
 	}
 	transport := &http.Transport{
-		TLSClientConfig: config, DisableKeepAlives: true, ResponseHeaderTimeout: actionLimit, MaxResponseHeaderBytes: 16 << 10,
-		TLSHandshakeTimeout: dialLimit, DialContext: (&net.Dialer{Timeout: dialLimit}).DialContext, DisableCompression: true,
+		DialTLSContext:    func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address, config) },
+		DisableKeepAlives: true, ResponseHeaderTimeout: actionLimit, MaxResponseHeaderBytes: 16 << 10, DisableCompression: true,
 	}
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(at, strconv.Itoa(cmp.Or(l.Port, v1alpha1.LauncherPort)))}, transport, nil
 }

@@ -1,0 +1,32 @@
+package subresource
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+)
+
+// dialRetry is the time after which a launcher is connected to again that had no room.
+const dialRetry = 100 * time.Millisecond
+
+// dial connects to a launcher. A launcher takes a few handshakes of an address at a time and closes further connections (package launcherserver): then nothing
+// has been sent, and dial tries again, for as long as dialLimit.
+func dial(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	for {
+		conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+		if err == nil || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(dialRetry):
+		}
+	}
+}
