@@ -162,7 +162,7 @@ func TestTakenBack(t *testing.T) {
 			})
 		}
 		some := steps(func(s *v1.VirtualMachineInstanceSpec) { s.Domain.CPU.Sockets = 1 })
-		if !granted && (!some.Requests.Cpu().Equal(*before.Requests.Cpu()) || 
+		if !granted && (!some.Requests.Cpu().Equal(*before.Requests.Cpu()) ||
 			some.Requests.Memory().Cmp(*before.Requests.Memory()) <= 0 || some.Requests.Memory().Cmp(*grown.Requests.Memory()) >= 0) {
 			t.Errorf("with the CPUs taken back the pod has %+v", some)
 		}
