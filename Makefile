@@ -18,7 +18,7 @@ PACKAGES := ./...
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Modules of their own keep their requirements out of the product's go.mod: tests, programs that tests use, and tools.
 TESTED := test/controlplane test/catalog test/virtctl test/promtool
-LINTED := $(TESTED) test/load/plot test/guest/vault
+LINTED := $(TESTED) test/load/plot test/guest/vault test/csi
 MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
@@ -82,6 +82,7 @@ older: deps ## the manifests and the end-to-end tests against API servers of OLD
 
 nightly: ## what takes hours: every test, mutants, properties, kills of guests in pods, fuzzing for 10m, faults, older API servers, the release made twice
 	$(MAKE) test NIGHTLY=yes
+	go -C test/csi test -count=1 -v ./...
 	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
 	PROPS=100000 go test -count=1 -v -timeout 4h -run 'Laws|AreLegalProfiles' ./test/corpus
 	RUNS=500 go test -count=1 -timeout 2h ./test/model
