@@ -22,7 +22,8 @@ type storage struct {
 	dir string
 }
 
-// storageClasses are its classes, all named copies. Volumes are published without being attached before, and belong to the group of the pod.
+// storageClasses are its classes, named copies, and that of claims for EFI variables and TPM state. Volumes are published without being attached before, and
+// belong to the group of the pod.
 const storageClasses = `
 apiVersion: storage.k8s.io/v1
 kind: CSIDriver
@@ -32,6 +33,11 @@ spec: {attachRequired: false, fsGroupPolicy: File}
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: copies}
+provisioner: copies.csi.kilnvm.io
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: ` + stateClass + `}
 provisioner: copies.csi.kilnvm.io
 ---
 apiVersion: snapshot.storage.k8s.io/v1
@@ -51,6 +57,11 @@ func startStorage(t *testing.T) *storage {
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(s.dir); err != nil {
+			t.Error(err)
+		}
+	})
 	s.goCommand("build", "-o", s.dir, "./driver", "tool")
 	crds := filepath.Join(s.goCommand("list", "-m", "-f", "{{.Dir}}", snapshotModule), "config/crd")
 	s.serveSnapshots(crds)

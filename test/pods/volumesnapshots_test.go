@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kilnvm/kiln/pkg/snapshot"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/nightly"
 	"github.com/kilnvm/kiln/test/node"
@@ -34,7 +36,7 @@ spec:
           - {name: block, disk: {bus: virtio}}
           - {name: file, disk: {bus: virtio}}
           - {name: seed, disk: {bus: virtio}}
-          interfaces: [{name: default, masquerade: {}}]
+          interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]
       networks: [{name: default, pod: {}}]
       volumes:
       - {name: block, persistentVolumeClaim: {claimName: block}}
@@ -57,17 +59,17 @@ kind: VirtualMachineInstancetype
 metadata: {name: own}
 spec: {cpu: {guest: %d}, memory: {guest: %s}}
 `
-	momentOfOrigin = `
+	momentOf = `
 apiVersion: snapshot.kubevirt.io/v1beta1
 kind: VirtualMachineSnapshot
 metadata: {name: moment}
-spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: origin}}
+spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: %s}}
 `
 	backToMoment = `
 apiVersion: snapshot.kubevirt.io/v1beta1
 kind: VirtualMachineRestore
 metadata: {name: back}
-spec: {target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: origin}, virtualMachineSnapshotName: moment, volumeRestorePolicy: InPlace}
+spec: {target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: %s}, virtualMachineSnapshotName: moment, volumeRestorePolicy: InPlace}
 `
 	cloneOfMoment = `
 apiVersion: clone.kubevirt.io/v1beta1
@@ -134,9 +136,9 @@ func TestVolumesOfASnapshot(t *testing.T) {
 		fmt.Sprintf(ownSize, 2, "192Mi") + "---\n" + seed("kiln.mark=moment") + "---\n" + fmt.Sprintf(copied, kernelBoot(guest.Cmdline+" kiln.seed")))
 	_, seen := n.booted("origin", "moment")
 	before := n.configuration("origin")
-	n.apply(momentOfOrigin)
+	n.apply(fmt.Sprintf(momentOf, "origin"))
 	n.kubectl("wait", "vmsnapshot/moment", "--for=condition=Ready", "--timeout=300s")
-	n.whole()
+	n.whole("[block file] [seed]")
 
 	n.halted("origin")
 	n.apply(fmt.Sprintf(ownSize, 1, "256Mi"))
@@ -152,14 +154,14 @@ func TestVolumesOfASnapshot(t *testing.T) {
 	n.marks(log, "after", "after")
 	n.halted("origin")
 
-	n.apply(backToMoment)
+	n.apply(fmt.Sprintf(backToMoment, "origin"))
 	n.ended("vmrestore/back", "complete", "true")
 	if diff := cmp.Diff(before, n.configuration("origin")); diff != "" {
 		t.Errorf("the VM is another one than at the moment of the snapshot (-then +now):\n%s", diff)
 	}
 	log, restored := n.booted("origin", "restored")
 	n.marks(log, "moment", "moment")
-	if diff := cmp.Diff(seen.Text(), restored.Text()); diff != "" {
+	if diff := cmp.Diff(seen.Text(), strings.Replace(restored.Text(), restored.Generation, seen.Generation, 1)); diff != "" {
 		t.Errorf("the guest sees other hardware than at the moment of the snapshot (-then +now):\n%s", diff)
 	}
 	if restored.Generation == seen.Generation || restored.Generation == "" {
@@ -168,14 +170,14 @@ func TestVolumesOfASnapshot(t *testing.T) {
 	n.cloned(disks, restored)
 }
 
-// whole checks what the snapshot says of itself.
-func (n *tenant) whole() {
+// whole checks what the snapshot says of itself: volumes are those that it includes, and those that it leaves out.
+func (n *tenant) whole(volumes string) {
 	n.Helper()
 	status := n.object("vmsnapshot", "moment")["status"].(map[string]any)
-	volumes, _ := status["snapshotVolumes"].(map[string]any)
-	said := fmt.Sprint(status["phase"], status["indications"], volumes["includedVolumes"], volumes["excludedVolumes"])
-	if said != "Succeeded[Online NoGuestAgent][block file][seed]" {
-		n.Errorf("the snapshot says %s", said)
+	lists, _ := status["snapshotVolumes"].(map[string]any)
+	said := fmt.Sprintf("%v %v %v %v", status["phase"], status["indications"], lists["includedVolumes"], lists["excludedVolumes"])
+	if want := "Succeeded [Online NoGuestAgent] " + volumes; said != want {
+		n.Errorf("the snapshot says '%s', want '%s'", said, want)
 	}
 	if ready := n.kubectl("get", "volumesnapshots", "-o", "jsonpath={.items[*].status.readyToUse}"); ready != "true true" {
 		n.Errorf("the VolumeSnapshots are ready: '%s'", ready)
@@ -217,4 +219,48 @@ func (n *tenant) cloned(disks *storage, origin guest.Report) {
 			n.Errorf("on claim '%s' of the origin is '%s', and on claim '%s' of the clone '%s'", volume, a, own, b)
 		}
 	}
+}
+
+// TestStateOfASnapshot: EFI variables and the state of a TPM are part of a snapshot. After the guest has lost both, and its disk, a restore brings back the
+// variable that it wrote, and the TPM opens what it sealed: the key of its state is in the Secret that the restored claim names.
+func TestStateOfASnapshot(t *testing.T) {
+	nightly.Only(t)
+	node.Require(t)
+	startStorage(t)
+	n := newTenant(t, "stateful")
+	data := fmt.Sprintf(copiedClaim, "data", "Filesystem")
+	n.apply(data + "---\n" + seed("kiln.vault=/dev/vdb kiln.keep=moment") + sealing("sealing"))
+	first := n.vault()
+	sealed := regexp.MustCompile(`KILN-VAULT sealed ([0-9a-f]{32})\b`).FindStringSubmatch(first)
+	if sealed == nil || !strings.Contains(first, "KILN-VAULT variable none") {
+		t.Fatalf("the first guest finds a state, or seals nothing:\n%s", first)
+	}
+	n.apply(fmt.Sprintf(momentOf, "sealing"))
+	n.kubectl("wait", "vmsnapshot/moment", "--for=condition=Ready", "--timeout=300s")
+	n.whole("[data " + snapshot.State + "] [image seed]")
+
+	n.halted("sealing")
+	n.kubectl("delete", "pvc", "data", "guest-state-sealing", "--timeout=180s")
+	n.apply(data + "---\n" + seed("kiln.vault=/dev/vdb kiln.keep=after"))
+	n.kubectl("patch", "vm", "sealing", "--type=merge", "-p", `{"spec": {"runStrategy": "Always"}}`)
+	if log := n.vault(); !strings.Contains(log, "KILN-VAULT variable none") || !strings.Contains(log, "KILN-VAULT sealed ") {
+		t.Fatalf("a guest without its state has one:\n%s", log)
+	}
+	n.halted("sealing")
+
+	n.apply(fmt.Sprintf(backToMoment, "sealing"))
+	n.ended("vmrestore/back", "complete", "true")
+	n.kubectl("patch", "vm", "sealing", "--type=merge", "-p", `{"spec": {"runStrategy": "Always"}}`)
+	log := n.vault()
+	for _, want := range []string{"variable moment", "unsealed " + sealed[1], "refused TPM_RC_POLICY_FAIL"} {
+		if !strings.Contains(log, "KILN-VAULT "+want) {
+			t.Errorf("the restored guest does not say '%s':\n%s", want, log)
+		}
+	}
+}
+
+// vault is what the guest says of EFI variables and TPM.
+func (n *tenant) vault() string {
+	n.Helper()
+	return n.console("sealing", "KILN-VAULT-END")
 }
