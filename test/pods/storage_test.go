@@ -22,8 +22,8 @@ type storage struct {
 	dir string
 }
 
-// storageClasses are its classes, named copies, and that of claims for EFI variables and TPM state. Volumes are published without being attached before, and
-// belong to the group of the pod.
+// storageClasses are its classes, named copies, and that of claims for EFI variables and TPM state, which are bound when a pod is scheduled. Volumes are
+// published without being attached before, and belong to the group of the pod.
 const storageClasses = `
 apiVersion: storage.k8s.io/v1
 kind: CSIDriver
@@ -39,6 +39,7 @@ apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: ` + stateClass + `}
 provisioner: copies.csi.kilnvm.io
+volumeBindingMode: WaitForFirstConsumer
 ---
 apiVersion: snapshot.storage.k8s.io/v1
 kind: VolumeSnapshotClass

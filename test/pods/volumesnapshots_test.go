@@ -166,6 +166,8 @@ func TestVolumesOfASnapshot(t *testing.T) {
 		t.Errorf("the guest saw the generation ID '%s', and sees '%s'", seen.Generation, restored.Generation)
 	}
 	n.cloned(disks, restored)
+	n.kubectl("delete", "vmsnapshot", "moment", "--timeout=60s")
+	n.gone("vmsnapshotcontents,volumesnapshots")
 }
 
 // whole checks what the snapshot says of itself: volumes are those that it includes, and those that it leaves out.
