@@ -35,7 +35,8 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 
 # 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest package begins first, so that it does not
 # run alone at the end.
-TEST = -count=1 -vet=off -ldflags=-w -timeout 30m
+# 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
+TEST = -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,30m)
 FIRST = $(if $(filter ./...,$(PACKAGES)),./test/e2e)
 
 test: deps check node ## everything but what 'make nightly' alone runs: policy, units, properties, a real API server, a real libvirt, a booted guest
