@@ -18,7 +18,7 @@ PACKAGES := ./...
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Modules of their own keep their requirements out of the product's go.mod: tests, programs that tests use, and tools.
 TESTED := test/controlplane test/catalog test/virtctl test/promtool
-LINTED := $(TESTED) test/load/plot test/guest/vault
+LINTED := $(TESTED) test/load/plot test/guest/vault test/csi
 MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
@@ -35,7 +35,8 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 
 # 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest package begins first, so that it does not
 # run alone at the end.
-TEST = -count=1 -vet=off -ldflags=-w -timeout 30m
+# 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
+TEST = -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,30m)
 FIRST = $(if $(filter ./...,$(PACKAGES)),./test/e2e)
 
 test: deps check node ## everything but what 'make nightly' alone runs: policy, units, properties, a real API server, a real libvirt, a booted guest
@@ -82,6 +83,7 @@ older: deps ## the manifests and the end-to-end tests against API servers of OLD
 
 nightly: ## what takes hours: every test, mutants, properties, kills of guests in pods, fuzzing for 10m, faults, older API servers, the release made twice
 	$(MAKE) test NIGHTLY=yes
+	go -C test/csi test -count=1 -v ./...
 	MUTANTS=0 go test -count=1 -v -timeout 2h ./test/mutation
 	PROPS=100000 go test -count=1 -v -timeout 4h -run 'Laws|AreLegalProfiles' ./test/corpus
 	RUNS=500 go test -count=1 -timeout 2h ./test/model

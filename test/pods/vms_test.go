@@ -66,9 +66,10 @@ volumes:
 `)
 }
 
-// sealing is a VirtualMachine with Secure Boot, whose EFI variables and TPM outlive its pods. vdb is where its guest keeps what the TPM has sealed.
+// sealing is a VirtualMachine with Secure Boot, whose EFI variables and TPM outlive its pods. vdb is where its guest keeps what the TPM has sealed. It is on
+// the shared node, where its volumes are.
 func sealing(name string) string {
-	return virtualMachine(name, `
+	return virtualMachine(name, only("node-1")+`
 terminationGracePeriodSeconds: 60
 domain:
   memory: {guest: 512Mi}
