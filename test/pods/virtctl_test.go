@@ -131,8 +131,9 @@ func TestVirtctl(t *testing.T) {
 	n.console("demo", "KILN-SERVES guest at ")
 	v := virtctl{n, cluster.Virtctl(n, "../..")}
 
+	web, display := freePort(t), freePort(t)
 	fetched := func() error {
-		response, err := http.Get("http://127.0.0.1:18080/") //nolint:noctx // a minute bounds it
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", web)) //nolint:noctx // a minute bounds it
 		if err != nil {
 			return err
 		}
@@ -142,10 +143,10 @@ func TestVirtctl(t *testing.T) {
 		}
 		return nil
 	}
-	if err := v.serves("port-forward vm/demo 18080:8080", fetched); err != nil {
+	if err := v.serves(fmt.Sprintf("port-forward vm/demo %d:8080", web), fetched); err != nil {
 		t.Errorf("port-forward: %v", err)
 	}
-	if err := v.serves("vnc demo --proxy-only --port=15900", banner); err != nil {
+	if err := v.serves(fmt.Sprintf("vnc demo --proxy-only --port=%d", display), func() error { return banner(display) }); err != nil {
 		t.Errorf("vnc: %v", err)
 	}
 	var page strings.Builder
@@ -167,9 +168,20 @@ func TestVirtctl(t *testing.T) {
 	golden.Compare(t, "../../docs/reference/virtctl.md", strings.ReplaceAll(page.String(), "'", "`"))
 }
 
+// freePort returns a port of this machine that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
 // banner reads the first words of a VNC server.
-func banner() error {
-	conn, err := net.DialTimeout("tcp", "127.0.0.1:15900", time.Second)
+func banner(port int) error {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 	if err != nil {
 		return err
 	}
