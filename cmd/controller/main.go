@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/beside"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/frontendprofile"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
@@ -26,6 +27,7 @@ const garbage = 16 << 20
 // options are the flags of the process, with the built-in rotation of the webhook's certificate. collect is the grace period of the collector.
 type options struct {
 	command.Process
+	makers       beside.Makers
 	guests       guests
 	config       string
 	rotate       bool
@@ -53,6 +55,8 @@ func root() *cobra.Command {
 	o.AddSecureMetrics(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
+	flags.StringVar(&o.makers.Guests, "guests", beside.Auto, "who makes VMIs and runs guests: '"+beside.Kiln+"', '"+beside.KubeVirt+"' (this process pins VMs and "+
+		"collects revisions), or '"+beside.Auto+"': KubeVirt where its virt-controller is deployed, else Kiln")
 	o.guests.add(flags)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
@@ -77,14 +81,27 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	o.makers.Live = engine.Live
+	kubevirt, err := o.makers.Decide(ctx)
+	if err != nil {
+		return err
+	}
 	// Live reads past the cache what must not be stale, such as the hardware record of a VM.
 	machines := &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
-		Finalizers: o.guests.finalizers(),
+		Finalizers: o.guests.finalizers(), Beside: kubevirt,
 	}
-	if err := errors.Join(machines.Register(engine), o.guests.register(engine, o.Namespace, settings)); err != nil {
+	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
+	}
+	if !kubevirt {
+		if err := o.guests.register(engine, o.Namespace, settings); err != nil {
+			return err
+		}
+		if err := keep(engine); err != nil {
+			return err
+		}
 	}
 	counts, err := machines.Counts(engine)
 	if err != nil {
@@ -100,11 +117,6 @@ func run(ctx context.Context, o options) error {
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err
 	}
-	kept := &snapshots.Controller{Client: conditions, Live: engine.Live, Configuration: engine.Configuration.Now,
-		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
-	if err := kept.Register(engine); err != nil {
-		return err
-	}
 	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {
 		return err
 	}
@@ -114,6 +126,12 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	return engine.Start(ctx)
+}
+
+// keep adds the controllers of snapshots, restores and clones. Beside KubeVirt, its own serve them.
+func keep(engine *command.Engine) error {
+	return (&snapshots.Controller{Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
+		Events: engine.GetEventRecorder("kiln"), Now: time.Now}).Register(engine)
 }
 
 // rotation adds the rotations of certificates.

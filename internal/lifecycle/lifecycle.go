@@ -34,6 +34,8 @@ type Controller struct {
 	Now           func() time.Time
 	// Finalizers are those of new VMIs: of who ends their guests.
 	Finalizers []string
+	// Beside leaves VMIs to KubeVirt: VMs get their identity and pins, and status references to what they are pinned to. See beside.go.
+	Beside bool
 
 	unpinned unpinnedVMs
 	storm    storm
@@ -52,12 +54,14 @@ const conflictRetry = 50 * time.Millisecond
 // Register adds the controllers of VMs, VMIs and GuestHardware to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	machines := ctrl.NewControllerManagedBy(mgr).Named("virtualmachine").
-		For(&v1.VirtualMachine{}).Owns(&v1.VirtualMachineInstance{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		For(&v1.VirtualMachine{}).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if err := c.watch(machines, mgr.GetRESTMapper()); err != nil {
 		return err
 	}
-	if err := machines.Complete(c); err != nil {
+	if c.Beside {
+		return machines.Complete(c)
+	}
+	if err := machines.Owns(&v1.VirtualMachineInstance{}).Complete(c); err != nil {
 		return err
 	}
 	records := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.frontend}
@@ -107,6 +111,11 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 			return ctrl.Result{}, err
 		}
 		c.pinMatchers(ctx, s)
+	}
+	if c.Beside {
+		return c.besideKubeVirt(ctx, s)
+	}
+	if s.vm.DeletionTimestamp == nil {
 		c.compare(ctx, s)
 		c.act(ctx, s)
 	}
@@ -119,11 +128,14 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (c
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
 }
 
-// read returns the VM of a name with its VMI; nil if the VM does not exist.
+// read returns the VM of a name with its VMI; nil if the VM does not exist. Beside KubeVirt the VMI is not read.
 func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*state, error) {
-	vmi, err := getVMI(ctx, c.Client, key)
-	if err != nil {
-		return nil, err
+	var vmi *v1.VirtualMachineInstance
+	if !c.Beside {
+		var err error
+		if vmi, err = getVMI(ctx, c.Client, key); err != nil {
+			return nil, err
+		}
 	}
 	vm, err := getVM(ctx, c.Client, key)
 	if vm == nil || err != nil {

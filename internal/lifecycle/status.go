@@ -48,16 +48,21 @@ func (s *state) fillStatus(status *v1.VirtualMachineStatus) {
 	}
 	status.ObservedGeneration, status.DesiredGeneration = s.observedGeneration(), s.vm.Generation
 	status.Conditions = s.conditions()
+	status.InstancetypeRef, status.PreferenceRef = s.references()
+}
+
+// references returns the status references to instancetype and preference of a VM; nil for one that it does not name.
+func (s *state) references() (instancetype, preference *v1.InstancetypeStatusRef) {
 	recorded := resolve.Recorded(s.vm)
-	status.InstancetypeRef, status.PreferenceRef = nil, nil
 	if m := s.vm.Spec.Instancetype; m != nil {
-		status.InstancetypeRef = withRevision(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
+		instancetype = withRevision(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
 			cmp.Or(s.pins.Instancetype, recorded.Instancetype))
 	}
 	if m := s.vm.Spec.Preference; m != nil {
-		status.PreferenceRef = withRevision(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
+		preference = withRevision(v1.InstancetypeStatusRef{Name: m.Name, Kind: m.Kind, InferFromVolume: m.InferFromVolume},
 			cmp.Or(s.pins.Preference, recorded.Preference))
 	}
+	return instancetype, preference
 }
 
 // observedGeneration returns the generation of the VM from which its VMI was created, by KubeVirt's annotation on the VMI; 0 (not in the status)

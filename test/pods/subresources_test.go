@@ -86,65 +86,88 @@ func (c caller) paused(name string, want bool) { //nolint:revive // a value to c
 	})
 }
 
-// TestSubresources: KubeVirt's client reaches console, display and ports of a guest in its pod, and pauses, resets and stops it.
+// answering is a VirtualMachine whose guest answers at port 8080 and at its console. It has a claim, for virtctl to name.
+func answering(name string) string {
+	return virtualMachine(name, `
+terminationGracePeriodSeconds: 60
+domain:
+  memory: {guest: 192Mi}
+  firmware: {`+kernelBoot("quiet panic=-1 cryptomgr.notests kiln.serve=8080")+`}
+  devices:
+    rng: {}
+    disks: [{name: block, disk: {bus: virtio}}]
+    `+nic+`
+`+podNetwork+`
+volumes:
+- {name: block, persistentVolumeClaim: {claimName: block}}
+`)
+}
+
+// TestSubresources: KubeVirt's client and virtctl reach console, display and ports of a guest in its pod, and pause, reset, restart and stop it. One guest is
+// for both: a boot takes a while without KVM.
 func TestSubresources(t *testing.T) {
 	n := newTenant(t, "subresources")
 	n.blockClaim("block")
-	n.fileClaim("file")
-	n.apply(seed("kiln.mark=first kiln.serve=8080"))
-	n.apply(vm("demo"))
+	n.blockClaim("more")
+	n.apply(answering("demo"))
 	n.phase("demo", "Running")
-	n.console("demo", "KILN-SERVES guest at ")
+	n.console("demo", serves)
 	c := caller{n, cluster.Calls(n, "../.."), shared.Kubeconfig()}
+	c.streams()
+	c.pauses()
+	virtctl{n, cluster.Virtctl(n, "../..")}.commands()
+	n.gone("vmi,pods,guestpods")
+	c.succeed("demo", "start-paused")
+	n.phase("demo", "Running")
+	c.paused("demo", true)
+	c.succeed("demo", "unpause")
+	n.console("demo", serves)
+	c.succeed("demo", "stop-grace=0")
+	n.gone("vmi,pods,guestpods")
+}
 
+const (
+	// serves is what the guest says when it has booted.
+	serves = "KILN-SERVES guest at "
+	// request is one that it answers.
+	request = "GET / HTTP/1.0\r\n\r\n"
+)
+
+// streams opens each kind of stream.
+func (c caller) streams() {
+	c.Helper()
 	read := stream{}
 	answer := c.succeed("demo", "-send=who is there\n", "-until=KILN-HEARD who is there", "console").Answer
 	if err := json.Unmarshal(answer, &read); err != nil || read.Ended != "until" {
-		t.Errorf("the guest does not answer at its console: %+v, %v", read, err)
+		c.Errorf("the guest does not answer at its console: %+v, %v", read, err)
 	}
 	if err := json.Unmarshal(c.succeed("demo", "vnc").Answer, &read); err != nil || !strings.HasPrefix(read.Read, "RFB 003.") {
-		t.Errorf("the display says %+v, %v", read, err)
+		c.Errorf("the display says %+v, %v", read, err)
 	}
-	const request = "GET / HTTP/1.0\r\n\r\n"
 	for _, call := range []string{"portforward=8080", "vmi-portforward=8080"} {
 		if err := json.Unmarshal(c.succeed("demo", "-send="+request, "-until=guest at", call).Answer, &read); err != nil || read.Ended != "until" {
-			t.Errorf("%s: %+v, %v", call, read, err)
+			c.Errorf("%s: %+v, %v", call, read, err)
 		}
 	}
 	if refused := c.calls("demo", "portforward=9")[0]; refused.Code != http.StatusInternalServerError || !strings.Contains(refused.Error, "dialing VM") {
-		t.Errorf("a port that nobody listens at: %+v", refused)
+		c.Errorf("a port that nobody listens at: %+v", refused)
 	}
+}
+
+// pauses pauses the guest and lets it go on. It asks for what a guest without an agent does not know.
+func (c caller) pauses() {
+	c.Helper()
 	c.succeed("demo", "pause")
 	c.paused("demo", true)
 	if again := c.calls("demo", "pause", "portforward=8080", "softreboot"); again[0].Code != 409 || again[1].Code != 409 || again[2].Code != 409 {
-		t.Errorf("what a paused guest is asked: %+v", again)
+		c.Errorf("what a paused guest is asked: %+v", again)
 	}
 	c.succeed("demo", "unpause")
 	c.paused("demo", false)
 	c.succeed("demo", "-send="+request, "-until=guest at", "portforward=8080")
 	for _, call := range c.calls("demo", "guestosinfo", "userlist", "filesystemlist") {
 		if call.Code != http.StatusConflict { // KubeVirt's client drops the text
-			t.Errorf("a guest without an agent: %+v", call)
+			c.Errorf("a guest without an agent: %+v", call)
 		}
 	}
-	uid := n.kubectl("get", "vmi", "demo", "-o", "jsonpath={.metadata.uid}")
-	log := func() string { return n.kubectl("logs", "guest-demo") }
-	before := strings.Count(log(), "KILN-SERVES")
-	c.succeed("demo", "reset")
-	n.eventually("the guest has booted again in its pod", func() (string, bool) {
-		said := log()
-		return said, strings.Count(said, "KILN-SERVES") > before
-	})
-	if now := n.kubectl("get", "vmi", "demo", "-o", "jsonpath={.metadata.uid}"); now != uid {
-		t.Errorf("a reset has made another VMI: %s, was %s", now, uid)
-	}
-	c.succeed("demo", "stop")
-	n.gone("vmi,pods,guestpods")
-	c.succeed("demo", "start-paused")
-	n.phase("demo", "Running")
-	c.paused("demo", true)
-	c.succeed("demo", "unpause")
-	n.console("demo", "KILN-SERVES guest at ")
-	c.succeed("demo", "stop-grace=0")
-	n.gone("vmi,pods,guestpods")
 }

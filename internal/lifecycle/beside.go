@@ -1,0 +1,52 @@
+package lifecycle
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Beside KubeVirt, its virt-controller makes the VMIs, and writes phases, conditions and requests. Kiln's controller writes no VMI, and of a VM's status the
+// references to the revisions that it is pinned to: virt-controller expands the revision that status.instancetypeRef and status.preferenceRef name, and stores
+// one of its own only where they name none. So the pin is what the guest gets.
+// KubeVirt: pkg/instancetype/controller/vm and pkg/instancetype/revision, v1.9.
+
+// besideKubeVirt ends a reconcile of a VM that is pinned: it writes the references, and an event about what is missing.
+func (c *Controller) besideKubeVirt(ctx context.Context, s *state) (ctrl.Result, error) {
+	if s.failure != nil {
+		c.event(s, corev1.EventTypeWarning, s.failure.reason, s.failure.message)
+	}
+	if s.vm.DeletionTimestamp == nil {
+		if err := c.refer(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
+}
+
+// refer writes the status references of a VM to its pins. A matcher without a pin keeps the reference that KubeVirt has written: the pin will be derived from it.
+func (c *Controller) refer(ctx context.Context, s *state) error {
+	reported := s.vm.DeepCopy()
+	instancetype, preference := s.references()
+	if named(instancetype) {
+		reported.Status.InstancetypeRef = instancetype
+	}
+	if named(preference) {
+		reported.Status.PreferenceRef = preference
+	}
+	if equality.Semantic.DeepEqual(s.vm.Status, reported.Status) {
+		return nil
+	}
+	if err := c.Client.Status().Patch(ctx, reported, client.MergeFromWithOptions(s.vm, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	c.written.Note(reported, s.now)
+	return nil
+}
+
+// named reports whether a reference names a revision.
+func named(ref *v1.InstancetypeStatusRef) bool { return ref != nil && ref.ControllerRevisionRef != nil }

@@ -1,0 +1,89 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/internal/revision"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// TestBesideKubeVirt: a VM gets its identity and pins, and its status the references to them. All else is KubeVirt's: the VMI, the rest of the status, and a
+// reference that Kiln has no pin for.
+func TestBesideKubeVirt(t *testing.T) {
+	vm := machine(v1.RunStrategyAlways)
+	vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
+	vm.Status = v1.VirtualMachineStatus{PrintableStatus: v1.VirtualMachineStatusRunning, Ready: true,
+		StateChangeRequests: []v1.VirtualMachineStateChangeRequest{{Action: v1.StartRequest}},
+		Conditions:          []v1.VirtualMachineCondition{{Type: v1.VirtualMachineFailure, Status: "True", Reason: "Theirs"}}}
+	c := newCluster(t, vm)
+	c.controller.Beside = true
+	step := func() ctrl.Result {
+		t.Helper()
+		var result ctrl.Result
+		for range 3 {
+			var err error
+			if result, err = c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return result
+	}
+	theirs := c.vm().Status
+	if result := step(); result.RequeueAfter == 0 || c.guest() != nil {
+		t.Errorf("a VM of an unknown instancetype: %+v, VMI %v", result, c.guest())
+	}
+	if got := c.vm(); got.Annotations[v1alpha1.AnnotationIdentity] == "" || !cmp.Equal(theirs, got.Status) {
+		t.Errorf("identity '%s'; the status is changed:\n%s", got.Annotations[v1alpha1.AnnotationIdentity], cmp.Diff(theirs, got.Status))
+	}
+	if err := c.Create(t.Context(), smallInstancetype()); err != nil {
+		t.Fatal(err)
+	}
+	draft, err := revision.NewDraft(key.Namespace, smallInstancetype())
+	if err != nil {
+		t.Fatal(err)
+	}
+	step()
+	want := theirs.DeepCopy()
+	want.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: draft.Name}}
+	if got := c.vm(); pin.Read(got).Instancetype != draft.Name || !cmp.Equal(*want, got.Status) {
+		t.Errorf("pinned to '%s'; status -want +got\n%s", pin.Read(got).Instancetype, cmp.Diff(*want, got.Status))
+	}
+	got := c.vm()
+	got.Status.InstancetypeRef.ControllerRevisionRef.Name = "vm-small-theirs"
+	if err := c.Status().Update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	if got := c.vm().Status.InstancetypeRef; !cmp.Equal(want.InstancetypeRef, got) {
+		t.Errorf("after KubeVirt stored a revision of its own the reference is %+v", got)
+	}
+	before := c.vm()
+	if step(); c.vm().ResourceVersion != before.ResourceVersion || c.guest() != nil {
+		t.Error("nothing is left to do, and the controller writes")
+	}
+	if err := c.Delete(t.Context(), c.vm()); err != nil {
+		t.Fatal(err)
+	}
+	step()
+}
+
+// TestReferencesWithoutPins: a matcher that Kiln cannot pin keeps what KubeVirt recorded.
+func TestReferencesWithoutPins(t *testing.T) {
+	vm := machine(v1.RunStrategyHalted)
+	vm.Spec.Preference = &v1.PreferenceMatcher{Name: "linux"}
+	vm.Status.PreferenceRef = &v1.InstancetypeStatusRef{Name: "linux", Kind: "VirtualMachineClusterPreference",
+		ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "vm-linux-theirs"}}
+	c := newCluster(t, vm)
+	c.controller.Beside = true
+	if _, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err == nil || !strings.Contains(err.Error(), "no longer exists") {
+		t.Errorf("the revision is gone: %v", err)
+	}
+	if got := c.vm().Status.PreferenceRef; got == nil || got.ControllerRevisionRef == nil || got.ControllerRevisionRef.Name != "vm-linux-theirs" {
+		t.Errorf("the reference is %+v", got)
+	}
+}
