@@ -26,7 +26,7 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 		if err := c.progress(ctx, t, yes(v1alpha1.ReasonVolumeSnapshots, message(status.Error, "waits for VolumeSnapshots"))); err != nil {
 			return 0, err
 		}
-		return poll, nil
+		return c.patience(t), nil
 	}
 	volumes, partial, err := c.included(ctx, t.content)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error
 		return 0, err
 	}
 	if !ptr.Deref(t.snapshot.Status.ReadyToUse, false) {
-		return poll, nil
+		return waiting(since(t.snapshot.Status.Conditions, api.ConditionReady, c.Now())), nil
 	}
 	return 0, nil
 }
