@@ -102,6 +102,13 @@ func run(ctx context.Context, o options) error {
 	}
 	kept := &snapshots.Controller{Client: conditions, Live: engine.Live, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
+	if o.guests.authorities != "" { // the API server of subresources is installed
+		agent, err := snapshots.NewSubresources(engine.GetConfig(), engine.GetHTTPClient())
+		if err != nil {
+			return err
+		}
+		kept.Agent = agent
+	}
 	if err := kept.Register(engine); err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
 	c.controller = &Controller{Client: slimmed.Client(live), Live: live, Configuration: config.Default, Events: events.NewFakeRecorder(1000),
-		Now: func() time.Time { return c.now }, Agent: c.agent}
+		Now: func() time.Time { return c.now }, Agent: c.agent, asks: asks{begin: func(work func()) { work() }}}
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.

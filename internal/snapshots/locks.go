@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func (c *Controller) free(ctx context.Context, key types.NamespacedName) (time.D
 			of, err = get(ctx, c.Live, at, &api.VirtualMachineSnapshot{})
 		}
 		if err == nil && (of == nil || of.Spec.Source.Name != vm.Name) {
-			err = c.unlock(ctx, vm, name)
+			err = cmp.Or(c.thawOrphan(ctx, vm), c.unlock(ctx, vm, name))
 		}
 	}
 	if at.Name = ptr.Deref(vm.Status.RestoreInProgress, ""); err != nil || at.Name == "" {

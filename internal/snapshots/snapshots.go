@@ -41,14 +41,8 @@ type Controller struct {
 	Now           func() time.Time
 	// Agent quiets guests while their volumes are snapshotted; nil where no guest can be asked.
 	Agent Agent
-}
 
-// Agent quiets the file systems of a guest. A freeze ends by itself after a while: who asked for it may die.
-type Agent interface {
-	// Freeze reports whether the guest agent has frozen all file systems; false without an agent.
-	Freeze(context.Context, *v1.VirtualMachineInstance) (bool, error)
-	// Thaw ends a freeze. A guest that is not frozen is left alone.
-	Thaw(context.Context, *v1.VirtualMachineInstance) error
+	asks asks
 }
 
 const (

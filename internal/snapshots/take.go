@@ -54,7 +54,7 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	case found.DeletionTimestamp != nil:
 		return c.forget(ctx, t)
 	case phase == api.Failed:
-		return 0, c.abandon(ctx, t)
+		return c.abandon(ctx, t)
 	case phase == api.Succeeded:
 		return c.follow(ctx, t)
 	}
@@ -65,7 +65,11 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	if !refused(err) || found.Status == nil {
 		return after, err
 	}
-	// A quota, a policy or a webhook refuses an object that the snapshot is made of. Its owner may mend that within the failureDeadline.
+	// A quota, a policy or a webhook refuses an object that the snapshot is made of. Its owner may mend that within the failureDeadline, which is no time for a
+	// guest to be frozen.
+	if done, err := c.thaw(ctx, t); err != nil || !done {
+		return answerPoll, err
+	}
 	if was := find(found.Status.Conditions, api.ConditionProgressing); was != nil && was.Reason != v1alpha1.ReasonNotAdmitted {
 		c.warning(found, v1alpha1.ReasonNotAdmitted, err.Error())
 	}

@@ -1,7 +1,6 @@
 package snapshots
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -136,63 +135,6 @@ func TestClaimIsTaken(t *testing.T) {
 		}
 		if root := read(c, "root", &corev1.PersistentVolumeClaim{}); (root.Spec.DataSource != nil) != want {
 			t.Errorf("%s: %+v", policy, root)
-		}
-	}
-}
-
-// calls is a guest agent that notes what it is asked.
-type calls struct {
-	agent bool
-	all   []string
-}
-
-func (a *calls) Freeze(context.Context, *v1.VirtualMachineInstance) (bool, error) {
-	a.all = append(a.all, "freeze")
-	return a.agent, nil
-}
-
-func (a *calls) Thaw(context.Context, *v1.VirtualMachineInstance) error {
-	a.all = append(a.all, "thaw")
-	return nil
-}
-
-// TestRunningGuest: a guest is frozen before its volumes are snapshotted and thawed after it; the indications say how it was.
-func TestRunningGuest(t *testing.T) {
-	for why, test := range map[string]struct {
-		agent  *calls
-		paused bool
-		want   []api.Indication
-		calls  []string
-	}{
-		"with an agent":      {&calls{agent: true}, false, []api.Indication{"Online", "GuestAgent"}, []string{"freeze", "thaw"}},
-		"without an agent":   {&calls{}, false, []api.Indication{"Online", "NoGuestAgent"}, []string{"freeze", "thaw"}},
-		"paused":             {&calls{agent: true}, true, []api.Indication{"Online", "Paused"}, []string{"thaw"}},
-		"nobody to be asked": {nil, false, []api.Indication{"Online", "NoGuestAgent"}, nil},
-	} {
-		vmi := guest()
-		if test.paused {
-			vmi.Status.Conditions = []v1.VirtualMachineInstanceCondition{{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue}}
-		}
-		c := newCluster(t, withVolumeSnapshots, append(storage(), vmi)...)
-		if test.agent != nil {
-			c.controller.Agent = test.agent
-		}
-		c.must(c.Create(t.Context(), snapshotOf("s")))
-		c.step(c.driver)
-		of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
-		var got []api.Indication
-		for _, indication := range of.SourceIndications {
-			got = append(got, indication.Indication)
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" || of.Phase != api.Succeeded {
-			t.Errorf("%s: %+v\n%s", why, of, diff)
-		}
-		if test.agent != nil && !slices.Equal(test.agent.all, test.calls) {
-			t.Errorf("%s: the agent was asked to %v", why, test.agent.all)
-		}
-		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
-		if content.Annotations[v1alpha1.AnnotationSnapshotState] != "running" {
-			t.Errorf("%s: %v", why, content.Annotations)
 		}
 	}
 }

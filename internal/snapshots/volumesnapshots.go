@@ -104,9 +104,6 @@ func (c *Controller) fillContent(ctx context.Context, content *api.VirtualMachin
 		status.Error = failure(fmt.Sprintf("VolumeSnapshots '%s' no longer exist", strings.Join(missing, "', '")), c.Now())
 	}
 	if created && !taken {
-		if err := c.thaw(ctx, content); err != nil {
-			return err
-		}
 		at := metav1.NewTime(c.Now().Truncate(time.Second))
 		status.CreationTime = &at
 	}
