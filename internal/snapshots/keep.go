@@ -112,6 +112,9 @@ func (c *Controller) moment(ctx context.Context, vm *v1.VirtualMachine) (m snaps
 	m = snapshot.Moment{VM: now, Running: vmi != nil && vmi.Status.Phase == v1.Running}
 	if lifecycle.GuestOf(now).Ownership(after) == lifecycle.Own {
 		m.Hardware = &after.Spec
+		if running := after.Status.Running; m.Running && running != nil && running.UID == vmi.UID {
+			m.Live = running
+		}
 	}
 	return m, vmi, nil
 }

@@ -55,7 +55,7 @@ func (k Kept) Anew(restore *api.VirtualMachineRestore) (*v1.VirtualMachine, fiel
 	delete(vm.Annotations, v1alpha1.AnnotationInference) // what somebody else was allowed to read
 	delete(vm.Annotations, v1alpha1.AnnotationRollout)
 	delete(vm.Annotations, v1alpha1.AnnotationRecord) // of a restore under way
-	if vm.Spec.Running != nil { //nolint:staticcheck // the owner may use the deprecated field
+	if vm.Spec.Running != nil {                       //nolint:staticcheck // the owner may use the deprecated field
 		vm.Spec.Running = new(bool) //nolint:staticcheck // as above
 	} else {
 		vm.Spec.RunStrategy = ptr.To(v1.RunStrategyHalted)
