@@ -3,7 +3,9 @@ package snapshots
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -113,6 +115,70 @@ func TestLostVolumeSnapshot(t *testing.T) {
 	if *of.ReadyToUse || *of.Error.Message != "VolumeSnapshots 'vmsnapshot-snap-1-volume-root' no longer exist" ||
 		find(r.Conditions, api.ConditionReady).Reason != v1alpha1.ReasonSnapshotNotReady {
 		t.Errorf("%+v\n%+v", of, r)
+	}
+}
+
+// TestForeignVolumeSnapshot: one that somebody has made under the name is not taken for the volume.
+func TestForeignVolumeSnapshot(t *testing.T) {
+	c := newCluster(t, withVolumeSnapshots, storage()...)
+	foreign := untyped("VolumeSnapshot")
+	foreign.SetNamespace("team")
+	foreign.SetName("vmsnapshot-snap-1-volume-root")
+	c.must(c.WithWatch.Create(t.Context(), foreign))
+	c.must(c.Create(t.Context(), snapshotOf("s")))
+	c.step(c.driver)
+	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+	if progressing := find(of.Conditions, api.ConditionProgressing); progressing.Reason != v1alpha1.ReasonNotAdmitted ||
+		!strings.Contains(progressing.Message, "it exists, and is not of VirtualMachineSnapshotContent") {
+		t.Errorf("%+v", of)
+	}
+	c.must(c.WithWatch.Delete(t.Context(), foreign))
+	c.step(c.driver)
+	if of := read(c, "s", &api.VirtualMachineSnapshot{}).Status; !ptr.Deref(of.ReadyToUse, false) {
+		t.Errorf("%+v", of)
+	}
+}
+
+// TestSharedClaimName: two volumes do not become one claim.
+func TestSharedClaimName(t *testing.T) {
+	objects := append(storage(), claim("more"))
+	vm := objects[0].(*v1.VirtualMachine) //nolint:forcetypeassert // storage begins with it
+	vm.Spec.Template.Spec.Volumes = append(vm.Spec.Template.Spec.Volumes, v1.Volume{Name: "more", VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "more"}}}})
+	objects[len(objects)-1].(*corev1.PersistentVolumeClaim).Spec.StorageClassName = ptr.To("fast") //nolint:forcetypeassert // the claim of above
+	c := newCluster(t, withVolumeSnapshots, objects...)
+	c.must(c.Create(t.Context(), snapshotOf("s")))
+	c.step(c.driver)
+	restore := restoreOf("r", "web")
+	restore.Spec.VolumeRestoreOverrides = []api.VolumeRestoreOverride{{VolumeName: "root", RestoreName: "one"}, {VolumeName: "more", RestoreName: "one"}}
+	c.must(c.Create(t.Context(), restore))
+	c.step(c.driver)
+	failure := find(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionFailure)
+	if failure == nil || !strings.Contains(failure.Message, "volumes 'root' and 'more' would both have PersistentVolumeClaim 'one'") {
+		t.Errorf("%+v", failure)
+	}
+}
+
+// TestWaiting: ten thousand objects that wait do not ask the API server for ever at the pace of the first minute.
+func TestWaiting(t *testing.T) {
+	for waited, want := range map[time.Duration]time.Duration{-time.Hour: poll, 0: poll, time.Minute: 6 * time.Second, 24 * time.Hour: 5 * time.Minute} {
+		if got := waiting(waited); got != want {
+			t.Errorf("after %s: %s", waited, got)
+		}
+	}
+	c := newCluster(t, nil)
+	of := snapshotOf("s")
+	of.Spec.FailureDeadline = &metav1.Duration{Duration: 24 * time.Hour}
+	c.must(c.Create(t.Context(), of))
+	c.step()
+	for passed, want := range map[time.Duration]time.Duration{10 * time.Minute: time.Minute, 23*time.Hour + 59*time.Minute: time.Minute + time.Second} {
+		at0 := c.now
+		c.now = c.now.Add(passed)
+		if after, err := c.controller.snapshot(t.Context(), at("s")); after != want || err != nil {
+			t.Errorf("after %s: %s %v", passed, after, err)
+		}
+		c.now = at0
 	}
 }
 

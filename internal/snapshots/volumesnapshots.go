@@ -133,6 +133,10 @@ func (c *Controller) volumeSnapshot(
 	if meta.IsNoMatchError(err) { // the cluster serves the kind no more
 		err = nil
 	}
+	if err == nil && found != nil && !taken && !metav1.IsControlledBy(found, content) { // somebody has cut it at another time, or of another claim
+		return nil, apierrors.NewForbidden(volumeSnapshots.WithResource("volumesnapshots").GroupResource(), key.Name,
+			fmt.Errorf("it exists, and is not of VirtualMachineSnapshotContent '%s': delete it", content.Name))
+	}
 	if err != nil || found != nil || taken {
 		return found, err
 	}

@@ -170,8 +170,8 @@ func (s space) taken(name string) (quiesced, indications string) {
 	return quiesced, indications
 }
 
-// TestSnapshotsFreezeGuests: Kiln's controller freezes the guest of a snapshot by Kubernetes' API server, Kiln's and the launcher, with its own rights. One that
-// cannot be asked, or refuses, is snapshotted all the same, and the snapshot says why.
+// TestSnapshotsFreezeGuests: Kiln's controller freezes the guest of a snapshot by Kubernetes' API server, Kiln's and the launcher, with its own rights. One
+// that cannot be asked, or refuses, is snapshotted all the same, and the snapshot says why.
 func TestSnapshotsFreezeGuests(t *testing.T) {
 	s := newSpace(t)
 	s.kubectl(storage, "apply", "--server-side", "-f", "-")
@@ -179,13 +179,14 @@ func TestSnapshotsFreezeGuests(t *testing.T) {
 		s.kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/"+kind+".snapshot.storage.k8s.io")
 	}
 	s.eventually("the class is served", func() bool {
-		_, _, err := shared.Kubectl(t.Context(), "{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshotClass, metadata: {name: csi}, driver: csi.example.com}",
-			"apply", "--server-side", "-f", "-")
+		const class = "{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshotClass, metadata: {name: csi}, driver: csi.example.com}"
+		_, _, err := shared.Kubectl(t.Context(), class, "apply", "--server-side", "-f", "-")
 		return err == nil
 	})
 	s.kubectl("", "patch", "pvc", "root", "--subresource=status", "--type=merge", `-p={"status":{"phase":"Bound"}}`)
 	s.make("web", v1.RunStrategyAlways)
-	s.kubectl("", "patch", "vm", "web", "--type=merge", `-p={"spec":{"template":{"spec":{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"root"}}]}}}}`)
+	s.kubectl("", "patch", "vm", "web", "--type=merge",
+		`-p={"spec":{"template":{"spec":{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"root"}}]}}}}`)
 	vmi := s.vmi("web", nil)
 	for _, test := range []struct {
 		name             string
