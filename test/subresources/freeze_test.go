@@ -122,7 +122,8 @@ func (s space) launch(vmi *v1.VirtualMachineInstance, of *guest, address string)
 	s.kubectl("", "patch", "pod", name, "--subresource=status", "--type=merge", fmt.Sprintf(`-p={"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`,
 		address, address))
 	uid := read[corev1.Pod](s, "pod", name).UID
-	s.kubectl(fmt.Sprintf(`{apiVersion: kilnvm.io/v1alpha1, kind: GuestPod, metadata: {name: %s}, spec: {vmiUID: %s, podUID: %s, nodeName: node}}`,
+	s.kubectl(fmt.Sprintf(`{apiVersion: kilnvm.io/v1alpha1, kind: GuestPod, metadata: {name: %s}, spec: {vmiUID: %s, podUID: %s, clusterUID: cluster,
+		nodeName: node}}`,
 		vmi.Name, vmi.UID, uid), "create", "-f", "-", controller)
 	s.report(vmi.Name, uid, server.Certificate())
 }
