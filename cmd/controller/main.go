@@ -100,16 +100,7 @@ func run(ctx context.Context, o options) error {
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err
 	}
-	kept := &snapshots.Controller{Client: conditions, Live: engine.Live, Configuration: engine.Configuration.Now,
-		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
-	if o.guests.authorities != "" { // the API server of subresources is installed
-		agent, err := snapshots.NewSubresources(engine.GetConfig(), engine.GetHTTPClient())
-		if err != nil {
-			return err
-		}
-		kept.Agent = agent
-	}
-	if err := kept.Register(engine); err != nil {
+	if err := o.snapshots(engine); err != nil {
 		return err
 	}
 	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {
@@ -121,6 +112,20 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	return engine.Start(ctx)
+}
+
+// snapshots adds the controllers of snapshots. Guests can be frozen where the API server of subresources is installed.
+func (o options) snapshots(engine *command.Engine) error {
+	kept := &snapshots.Controller{Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
+		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
+	if o.guests.authorities != "" {
+		agent, err := snapshots.NewSubresources(engine.GetConfig(), engine.GetHTTPClient())
+		if err != nil {
+			return err
+		}
+		kept.Agent = agent
+	}
+	return kept.Register(engine)
 }
 
 // rotation adds the rotations of certificates.
