@@ -196,6 +196,27 @@ const (
 // ConditionHardwareChanged is on VirtualMachineRestores that left out what can no longer be attached. Its message names the devices.
 const ConditionHardwareChanged = "HardwareChanged"
 
+// ConditionQuiesced is on VirtualMachineSnapshots of guests that run. It is True if the guest agent had frozen the file systems while the volumes were cut.
+const ConditionQuiesced = "Quiesced"
+
+// Reasons of ConditionQuiesced, and of events on snapshots.
+const (
+	// ReasonFreezing means that the guest agent is asked to freeze the file systems.
+	ReasonFreezing = "Freezing"
+	// ReasonFrozen means that they are frozen, until the volumes are cut.
+	ReasonFrozen = "Frozen"
+	// ReasonThawed means that they were frozen until then.
+	ReasonThawed = "Thawed"
+	// ReasonNoGuestAgent means that nobody can be asked. It is KubeVirt's word for such snapshots.
+	ReasonNoGuestAgent = "NoGuestAgent"
+	// ReasonFreezeFailed means that the guest agent has refused, or has not answered in time.
+	ReasonFreezeFailed = "FreezeFailed"
+	// ReasonQuiesceTimeout means that the freeze ended before all volumes were cut. It is KubeVirt's word.
+	ReasonQuiesceTimeout = "QuiesceTimeout"
+	// ReasonThawFailed means that the guest did not thaw when it was asked. Its launcher thaws it when the freeze may last no longer.
+	ReasonThawFailed = "ThawFailed"
+)
+
 // Reasons of Ready, Progressing and Failure on snapshots, restores and clones, and of events on them.
 // ReasonDeadlineExceeded and ReasonHardwareChanged are reasons too.
 const (

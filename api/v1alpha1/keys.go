@@ -47,7 +47,7 @@ const (
 	// of the catalog that had the object last, such as '1.0.0@sha256:...', or the digest alone for a catalog of files.
 	AnnotationCatalogVersion = Prefix + "catalog-version"
 	// AnnotationRecord is on VirtualMachineSnapshotContents. Its value is the name of the ControllerRevision that holds the hardware record of the VM. Without
-	// it the VM had none.
+	// it the VM had none. On a VM that is being restored it names the record that the VM is to have before it may start; empty for none.
 	AnnotationRecord = Prefix + "record"
 	// AnnotationSnapshotState is on VirtualMachineSnapshotContents. Its value is SnapshotInactive or SnapshotRunning.
 	AnnotationSnapshotState = Prefix + "snapshot-state"

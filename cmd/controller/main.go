@@ -99,7 +99,7 @@ func run(ctx context.Context, o options) error {
 		if err := o.guests.register(engine, o.Namespace, settings); err != nil {
 			return err
 		}
-		if err := keep(engine); err != nil {
+		if err := o.snapshots(engine); err != nil {
 			return err
 		}
 	}
@@ -128,10 +128,18 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// keep adds the controllers of snapshots, restores and clones. Beside KubeVirt, its own serve them.
-func keep(engine *command.Engine) error {
-	return (&snapshots.Controller{Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
-		Events: engine.GetEventRecorder("kiln"), Now: time.Now}).Register(engine)
+// snapshots adds the controllers of snapshots, restores and clones; beside KubeVirt, its own serve them. Guests can be frozen where the API server of subresources is installed.
+func (o options) snapshots(engine *command.Engine) error {
+	kept := &snapshots.Controller{Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
+		Events: engine.GetEventRecorder("kiln"), Now: time.Now}
+	if o.guests.authorities != "" {
+		agent, err := snapshots.NewSubresources(engine.GetConfig(), engine.GetHTTPClient())
+		if err != nil {
+			return err
+		}
+		kept.Agent = agent
+	}
+	return kept.Register(engine)
 }
 
 // rotation adds the rotations of certificates.

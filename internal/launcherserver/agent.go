@@ -67,9 +67,13 @@ func (s *Server) thawed(ctx context.Context, g Guest, attempts int) {
 	}
 }
 
+// unfreeze thaws the filesystems. The end of a freeze stands as long as it fails: a guest that is asked too early may freeze after it.
 func (s *Server) unfreeze(ctx context.Context, g Guest) error {
-	s.thaw.after(0, nil)
-	return s.actions.Thaw(ctx, g.Owner)
+	err := s.actions.Thaw(ctx, g.Owner)
+	if err == nil {
+		s.thaw.after(0, nil)
+	}
+	return err
 }
 
 // facts answers with what the guest agent says, within bounds, in KubeVirt's form.

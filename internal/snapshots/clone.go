@@ -27,6 +27,15 @@ func (c *Controller) clone(ctx context.Context, key types.NamespacedName) (time.
 	if err != nil || of == nil || of.DeletionTimestamp != nil {
 		return 0, err
 	}
+	after, err := c.cloneStep(ctx, of)
+	if !refused(err) || of.Status.Phase == clone.PhaseUnset || of.Status.Phase == clone.Succeeded {
+		return after, err
+	}
+	return c.cloneWaits(of), c.cloneProgress(ctx, of, of.Status.Phase, yes(v1alpha1.ReasonNotAdmitted, err.Error()))
+}
+
+// cloneStep takes the step of a phase.
+func (c *Controller) cloneStep(ctx context.Context, of *clone.VirtualMachineClone) (time.Duration, error) {
 	switch of.Status.Phase {
 	case clone.PhaseUnset:
 		return c.beginClone(ctx, of)
@@ -38,44 +47,6 @@ func (c *Controller) clone(ctx context.Context, key types.NamespacedName) (time.
 		return c.cleanClone(ctx, of)
 	}
 	return 0, nil
-}
-
-// cloneProgress writes the phase of a clone.
-func (c *Controller) cloneProgress(ctx context.Context, of *clone.VirtualMachineClone, phase clone.VirtualMachineClonePhase, what said) error {
-	return c.patchStatus(ctx, of, func() {
-		now := c.Now()
-		of.Status.Phase = phase
-		progressing, ready := yes(what.reason, what.message), no(what.reason, what.message)
-		switch phase {
-		case clone.Succeeded:
-			progressing, ready = no(what.reason, what.message), yes(what.reason, what.message)
-		case clone.Failed:
-			progressing = no(what.reason, what.message)
-		}
-		of.Status.Conditions = putClone(of.Status.Conditions, clone.ConditionProgressing, progressing, now)
-		of.Status.Conditions = putClone(of.Status.Conditions, clone.ConditionReady, ready, now)
-	})
-}
-
-// putClone is put for the conditions of clones, which are another type of the same form.
-func putClone(all []clone.Condition, of clone.ConditionType, what said, now time.Time) []clone.Condition {
-	var same []api.Condition
-	for _, c := range all {
-		same = append(same, api.Condition{Type: api.ConditionType(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
-			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message})
-	}
-	var back []clone.Condition
-	for _, c := range put(same, api.ConditionType(of), what, now) {
-		back = append(back, clone.Condition{Type: clone.ConditionType(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
-			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message})
-	}
-	return back
-}
-
-// failClone ends a clone.
-func (c *Controller) failClone(ctx context.Context, of *clone.VirtualMachineClone, reason, message string) error {
-	c.warning(of, reason, message)
-	return ended(operationClone, resultFailed, c.cloneProgress(ctx, of, clone.Failed, no(reason, message)))
 }
 
 func (c *Controller) beginClone(ctx context.Context, of *clone.VirtualMachineClone) (time.Duration, error) {
@@ -110,14 +81,17 @@ func (c *Controller) snapshotForClone(ctx context.Context, of *clone.VirtualMach
 	case err != nil:
 		return 0, err
 	case found == nil && name == of.Spec.Source.Name:
-		return poll, c.cloneProgress(ctx, of, clone.SnapshotInProgress, yes(v1alpha1.ReasonSourceMissing, "VirtualMachineSnapshot '"+name+"' does not exist"))
+		missing := yes(v1alpha1.ReasonSourceMissing, "VirtualMachineSnapshot '"+name+"' does not exist")
+		return c.cloneWaits(of), c.cloneProgress(ctx, of, clone.SnapshotInProgress, missing)
 	case found == nil:
 		return c.takeForClone(ctx, of, name)
+	case name != of.Spec.Source.Name && !metav1.IsControlledBy(found, of):
+		return 0, c.failClone(ctx, of, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineSnapshot '%s' is not one of this clone", name))
 	case phaseOf(found) == api.Failed:
 		text := message(found.Status.Error, "it has failed")
 		return 0, c.failClone(ctx, of, v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s': %s", name, text))
 	case found.Status == nil || !ptr.Deref(found.Status.ReadyToUse, false):
-		return poll, nil
+		return c.cloneWaits(of), nil
 	}
 	if err := c.patchStatus(ctx, of, func() { of.Status.SnapshotName = &name }); err != nil {
 		return 0, err
@@ -131,14 +105,15 @@ func (c *Controller) takeForClone(ctx context.Context, of *clone.VirtualMachineC
 		return 0, err
 	}
 	if source == nil {
-		return poll, c.cloneProgress(ctx, of, clone.SnapshotInProgress, yes(v1alpha1.ReasonSourceMissing, "VirtualMachine '"+of.Spec.Source.Name+"' does not exist"))
+		missing := yes(v1alpha1.ReasonSourceMissing, "VirtualMachine '"+of.Spec.Source.Name+"' does not exist")
+		return c.cloneWaits(of), c.cloneProgress(ctx, of, clone.SnapshotInProgress, missing)
 	}
 	made := &api.VirtualMachineSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: name, OwnerReferences: ownedByClone(of)},
 		Spec: api.VirtualMachineSnapshotSpec{Source: *of.Spec.Source.DeepCopy()}}
 	if err := c.Live.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
 		return 0, fmt.Errorf("creating VirtualMachineSnapshot '%s': %w", name, err)
 	}
-	return poll, nil
+	return c.cloneWaits(of), nil
 }
 
 // restoreForClone restores the snapshot into the target, and waits for it.
@@ -150,11 +125,13 @@ func (c *Controller) restoreForClone(ctx context.Context, of *clone.VirtualMachi
 		return 0, err
 	case found == nil:
 		return c.bringForClone(ctx, of, name)
+	case !metav1.IsControlledBy(found, of):
+		return 0, c.failClone(ctx, of, v1alpha1.ReasonTargetExists, fmt.Sprintf("VirtualMachineRestore '%s' is not one of this clone", name))
 	case found.Status != nil && failed(found.Status.Conditions):
 		why := find(found.Status.Conditions, api.ConditionFailure)
 		return 0, c.failClone(ctx, of, why.Reason, why.Message)
 	case found.Status == nil || !ptr.Deref(found.Status.Complete, false):
-		return poll, nil
+		return c.cloneWaits(of), nil
 	}
 	if err := c.patchStatus(ctx, of, func() {
 		now := metav1.NewTime(c.Now().Truncate(time.Second))
@@ -208,7 +185,7 @@ func (c *Controller) bringForClone(ctx context.Context, of *clone.VirtualMachine
 	if err := c.Live.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
 		return 0, fmt.Errorf("creating VirtualMachineRestore '%s': %w", name, err)
 	}
-	return poll, c.patchStatus(ctx, of, func() { of.Status.RestoreName = &name })
+	return c.cloneWaits(of), c.patchStatus(ctx, of, func() { of.Status.RestoreName = &name })
 }
 
 // cleanClone removes what a clone was made by, when its claims no longer need it.
@@ -228,7 +205,7 @@ func (c *Controller) cleanClone(ctx context.Context, of *clone.VirtualMachineClo
 				return 0, err
 			}
 			if claim != nil && claim.Status.Phase != corev1.ClaimBound {
-				return poll, nil
+				return c.cloneWaits(of), nil
 			}
 		}
 	}

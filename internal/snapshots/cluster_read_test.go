@@ -28,6 +28,12 @@ func (c *cluster) names(list client.ObjectList) (names []string) {
 		for _, of := range list.Items {
 			names = append(names, of.Name)
 		}
+	case *v1.VirtualMachineList:
+		for _, of := range list.Items {
+			if isLocked(&of) {
+				names = append(names, of.Name)
+			}
+		}
 	case *clone.VirtualMachineCloneList:
 		for _, of := range list.Items {
 			names = append(names, of.Name)

@@ -50,9 +50,12 @@ type cluster struct {
 	fails int
 	// denied are the rights that the asker lacks, as 'verb resource'.
 	denied map[string]bool
-	// refuse is admission's refusal of a VM, nil for none.
-	refuse func(*v1.VirtualMachine) error
-	agent  Agent
+	// refuse is admission's refusal of a VM, nil for none, and refuseWrite that of what a dry run does not show.
+	refuse      func(*v1.VirtualMachine) error
+	refuseWrite func(client.Object) error
+	// died is what happens while no process runs.
+	died  func()
+	agent Agent
 }
 
 var errDied = errors.New("this process is no more")
@@ -101,7 +104,7 @@ func (c *cluster) restart() {
 	c.fails = 0
 	live := interceptor.NewClient(c.WithWatch, interceptor.Funcs{Create: c.create, Patch: c.patch, Delete: c.delete, SubResourcePatch: c.patchStatus})
 	c.controller = &Controller{Client: slimmed.Client(live), Live: live, Configuration: config.Default, Events: events.NewFakeRecorder(1000),
-		Now: func() time.Time { return c.now }, Agent: c.agent}
+		Now: func() time.Time { return c.now }, Agent: c.agent, asks: asks{begin: func(work func()) { work() }}}
 }
 
 // wrote notes a write that was done, and returns the error of a process that dies after it.
@@ -134,6 +137,11 @@ func (c *cluster) create(ctx context.Context, to client.WithWatch, object client
 			return client.IgnoreNotFound(err)
 		}
 	}
+	if c.refuseWrite != nil {
+		if err := c.refuseWrite(object); err != nil {
+			return err
+		}
+	}
 	c.created++
 	object.SetUID(types.UID(fmt.Sprintf("%08d-bbbb", c.created)))
 	object.SetCreationTimestamp(metav1.NewTime(c.now))
@@ -154,6 +162,11 @@ func (c *cluster) patch(ctx context.Context, to client.WithWatch, object client.
 	}
 	if of := (&client.PatchOptions{}).ApplyOptions(options); len(of.DryRun) > 0 {
 		return nil
+	}
+	if c.refuseWrite != nil {
+		if err := c.refuseWrite(object); err != nil {
+			return err
+		}
 	}
 	return c.wrote("patch", object, to.Patch(ctx, object, patch, options...))
 }
@@ -179,11 +192,15 @@ func (c *cluster) step(meanwhile ...func()) {
 		}{
 			{c.controller.snapshot, &api.VirtualMachineSnapshotList{}}, {c.controller.content, &api.VirtualMachineSnapshotContentList{}},
 			{c.controller.restore, &api.VirtualMachineRestoreList{}}, {c.controller.clone, &clone.VirtualMachineCloneList{}},
+			{c.controller.free, &v1.VirtualMachineList{}},
 		} {
 			for _, name := range c.names(of.list) {
 				_, err := of.step(c.Context(), at(name))
 				switch {
 				case errors.Is(err, errDied):
+					if c.died != nil {
+						c.died()
+					}
 					c.restart()
 				case err != nil && !apierrors.IsConflict(err):
 					c.Fatal(err)

@@ -112,6 +112,9 @@ func (c *Controller) moment(ctx context.Context, vm *v1.VirtualMachine) (m snaps
 	m = snapshot.Moment{VM: now, Running: vmi != nil && vmi.Status.Phase == v1.Running}
 	if lifecycle.GuestOf(now).Ownership(after) == lifecycle.Own {
 		m.Hardware = &after.Spec
+		if running := after.Status.Running; m.Running && running != nil && running.UID == vmi.UID {
+			m.Live = running
+		}
 	}
 	return m, vmi, nil
 }
@@ -124,20 +127,13 @@ func versionOf(of *v1alpha1.GuestHardware) string {
 	return string(of.UID) + "/" + of.ResourceVersion
 }
 
-// describe says in the status of a snapshot how it is taken. It quiets the guest, if there is an agent: the volumes are snapshotted next.
+// describe says in the status of a snapshot how it is taken.
 func (c *Controller) describe(ctx context.Context, t taking, vmi *v1.VirtualMachineInstance) error {
 	var all []api.Indication
 	if vmi != nil && vmi.Status.Phase == v1.Running {
 		all = append(all, api.VMSnapshotOnlineSnapshotIndication)
-		frozen, err := false, error(nil)
 		if paused(vmi) {
 			all = append(all, api.VMSnapshotPausedIndication)
-		} else if frozen, err = c.freeze(ctx, vmi); err != nil {
-			return err
-		} else if frozen {
-			all = append(all, api.VMSnapshotGuestAgentIndication)
-		} else {
-			all = append(all, api.VMSnapshotNoGuestAgentIndication)
 		}
 	}
 	return c.patchStatus(ctx, t.snapshot, func() {
@@ -148,26 +144,6 @@ func (c *Controller) describe(ctx context.Context, t taking, vmi *v1.VirtualMach
 		indicate(of, all...)
 		of.Conditions = put(of.Conditions, api.ConditionProgressing, yes(v1alpha1.ReasonInProgress, "the VM is locked, and its content is written"), c.Now())
 	})
-}
-
-func (c *Controller) freeze(ctx context.Context, vmi *v1.VirtualMachineInstance) (bool, error) {
-	if c.Agent == nil {
-		return false, nil
-	}
-	return c.Agent.Freeze(ctx, vmi)
-}
-
-// thaw ends the freeze of the guest of a content whose volumes are snapshotted.
-func (c *Controller) thaw(ctx context.Context, content *api.VirtualMachineSnapshotContent) error {
-	if c.Agent == nil || content.Annotations[v1alpha1.AnnotationSnapshotState] != v1alpha1.SnapshotRunning {
-		return nil
-	}
-	key := types.NamespacedName{Namespace: content.Namespace, Name: content.Spec.Source.VirtualMachine.Name}
-	vmi, err := get(ctx, c.Live, key, &v1.VirtualMachineInstance{})
-	if err != nil || vmi == nil {
-		return err
-	}
-	return c.Agent.Thaw(ctx, vmi)
 }
 
 // backups returns the claims of a VM that can be snapshotted: those that are bound, and whose driver has a VolumeSnapshotClass.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,7 +41,7 @@ func (r *restoring) restored() bool {
 func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	found, err := get(ctx, c.Live, key, &api.VirtualMachineRestore{})
 	if err != nil || found == nil {
-		return 0, cmp.Or(err, c.releaseOrphans(ctx, key, found == nil))
+		return 0, cmp.Or(err, c.freeOrphans(ctx, key))
 	}
 	r := &restoring{restore: found}
 	target := types.NamespacedName{Namespace: key.Namespace, Name: found.Spec.Target.Name}
@@ -51,7 +50,7 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 	}
 	switch {
 	case found.DeletionTimestamp != nil:
-		if err := c.release(ctx, r.vm, found.Name); err != nil {
+		if err := cmp.Or(c.discard(ctx, r), c.release(ctx, r.vm, found.Name)); err != nil {
 			return 0, err
 		}
 		return 0, client.IgnoreNotFound(c.patch(ctx, found, func() { controllerutil.RemoveFinalizer(found, restoreFinalizer) }))
@@ -70,7 +69,12 @@ func (c *Controller) restore(ctx context.Context, key types.NamespacedName) (tim
 	if errs := snapshot.CheckRestore(&found.Spec); len(errs) > 0 {
 		return 0, c.failRestore(ctx, r, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
-	return c.bring(ctx, r)
+	after, err := c.bring(ctx, r)
+	if !refused(err) {
+		return after, err
+	}
+	// A quota, a policy or a webhook refuses an object that the restore makes, such as a claim. Its owner may mend that.
+	return c.unread(ctx, r, &unready{v1alpha1.ReasonNotAdmitted, err.Error(), false}, nil)
 }
 
 // held reports whether the target waits for this restore.
@@ -78,10 +82,12 @@ func (r *restoring) held() bool {
 	return r.vm != nil && ptr.Deref(r.vm.Status.RestoreInProgress, "") == r.restore.Name
 }
 
-// bring takes the steps of a restore that has begun: the target is stopped, judged, locked, given its volumes, its hardware and its spec, and let go.
+// bring takes the steps of a restore that has begun: the target is stopped, judged, locked, given its volumes,
+// its spec and its hardware, and let go. One that the restore itself stops is judged before.
 func (c *Controller) bring(ctx context.Context, r *restoring) (time.Duration, error) {
 	if r.vm != nil && r.vm.DeletionTimestamp != nil {
-		return poll, c.restoreProgress(ctx, r, no(v1alpha1.ReasonTargetNotReady, fmt.Sprintf("VirtualMachine '%s' is being deleted", r.vm.Name)))
+		text := fmt.Sprintf("VirtualMachine '%s' is being deleted", r.vm.Name)
+		return c.unread(ctx, r, &unready{v1alpha1.ReasonTargetNotReady, text, false}, nil)
 	}
 	if after, done, err := c.stopped(ctx, r); !done {
 		return after, err
@@ -120,18 +126,10 @@ func (c *Controller) restoreProgress(ctx context.Context, r *restoring, what sai
 	})
 }
 
-// failRestore ends a restore. Nothing of the VM has been changed, but for volumes that it made beside. The hardware of another VM, which is not made then, is
-// known by the identity of the restore.
+// failRestore ends a restore. Nothing of the VM has been changed, but for volumes that it made beside.
 func (c *Controller) failRestore(ctx context.Context, r *restoring, reason, message string) error {
-	if r.vm == nil {
-		key := types.NamespacedName{Namespace: r.restore.Namespace, Name: r.restore.Spec.Target.Name}
-		hardware, err := lifecycle.Hardware(ctx, c.Live, key)
-		if err == nil && hardware != nil && hardware.Spec.Identity == string(r.restore.UID) {
-			err = c.Live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion})
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
+	if err := c.discard(ctx, r); err != nil {
+		return err
 	}
 	c.warning(r.restore, reason, message)
 	return ended(operationRestore, resultFailed, c.patchStatus(ctx, r.restore, func() {
@@ -157,7 +155,8 @@ func (c *Controller) read(ctx context.Context, r *restoring) (*unready, error) {
 	}
 	switch {
 	case of == nil:
-		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' does not exist", key.Name), false}, nil
+		// One that was judged before is not going to come: the VM must not be held for it.
+		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' does not exist", key.Name), r.held()}, nil
 	case phaseOf(of) == api.Failed:
 		return &unready{v1alpha1.ReasonSnapshotNotReady, fmt.Sprintf("VirtualMachineSnapshot '%s' has failed", key.Name), true}, nil
 	case of.Status == nil || !ptr.Deref(of.Status.ReadyToUse, false):
@@ -188,7 +187,11 @@ func (c *Controller) unread(ctx context.Context, r *restoring, why *unready, err
 	case why.final:
 		return 0, c.failRestore(ctx, r, why.reason, why.message)
 	}
-	return poll, c.restoreProgress(ctx, r, no(why.reason, why.message))
+	after := waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	if was := find(r.restore.Status.Conditions, api.ConditionReady); why.reason == v1alpha1.ReasonNotAdmitted && was != nil && was.Reason != why.reason {
+		c.warning(r.restore, why.reason, why.message)
+	}
+	return after, c.restoreProgress(ctx, r, no(why.reason, why.message))
 }
 
 // ownedBy is a reference to the VM that something belongs to. It does not block the deletion of the VM.

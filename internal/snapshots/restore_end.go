@@ -11,7 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -21,7 +24,9 @@ func (r *restoring) ownership(hardware *v1alpha1.GuestHardware) lifecycle.Owners
 	return lifecycle.Guest{VM: r.wanted.UID, Identity: r.wanted.Annotations[v1alpha1.AnnotationIdentity]}.Ownership(hardware)
 }
 
-// activate writes what is left out, then the hardware, then the VM: it has the mark by which the restore is known to be done.
+// activate writes what is left out, and then the target. A VM that exists comes before its hardware: it is refused, or it has at once the spec, the mark by
+// which the restore is known to be done, and the name of the record, which settle gives it before it may start. A VM that does not exist comes after its
+// hardware: its first boot must find that.
 func (c *Controller) activate(ctx context.Context, r *restoring) error {
 	if text := snapshot.Report(r.left); text != "" {
 		if err := c.patchStatus(ctx, r.restore, func() {
@@ -31,11 +36,13 @@ func (c *Controller) activate(ctx context.Context, r *restoring) error {
 			return err
 		}
 	}
-	if err := c.recall(ctx, r); err != nil {
-		return err
+	if r.vm == nil {
+		if err := c.recall(ctx, r); err != nil {
+			return err
+		}
 	}
 	err := c.write(ctx, r, r.wanted)
-	if r.vm == nil && refused(err) {
+	if refused(err) {
 		return c.failRestore(ctx, r, v1alpha1.ReasonNotAdmitted, err.Error())
 	}
 	return err
@@ -55,9 +62,8 @@ func (c *Controller) recall(ctx context.Context, r *restoring) error {
 	}
 	spec := r.kept.GuestHardware(r.wanted, r.restore)
 	if hardware != nil {
-		unassigned := hardware.Status.VirtualMachineUID == "" && hardware.Status.Guest == nil
 		switch {
-		case r.vm == nil && unassigned && equality.Semantic.DeepEqual(hardware.Spec, spec):
+		case r.vm == nil && unassigned(hardware) && equality.Semantic.DeepEqual(hardware.Spec, spec):
 			return nil
 		case r.vm != nil && r.ownership(hardware) == lifecycle.Own:
 			return c.patch(ctx, hardware, func() { hardware.Spec = spec })
@@ -70,15 +76,38 @@ func (c *Controller) recall(ctx context.Context, r *restoring) error {
 	if spec.Hardware == nil {
 		return nil // as it was: the first boot makes it
 	}
-	return c.Live.Create(ctx, &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: spec})
+	made := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: spec}
+	made.Annotations = map[string]string{snapshot.Mark: snapshot.MarkOf(r.restore)}
+	return c.Live.Create(ctx, made)
 }
 
-// settle ends a restore whose VM is written. A guest that was started in the moment before the hold may have changed the record: it is written once more.
+// discard deletes the hardware of a target that this restore does not make after all.
+func (c *Controller) discard(ctx context.Context, r *restoring) error {
+	if r.vm != nil {
+		return nil
+	}
+	hardware, err := lifecycle.Hardware(ctx, c.Live, types.NamespacedName{Namespace: r.restore.Namespace, Name: r.restore.Spec.Target.Name})
+	if err != nil || hardware == nil || hardware.Annotations[snapshot.Mark] != snapshot.MarkOf(r.restore) || !unassigned(hardware) {
+		return err
+	}
+	return client.IgnoreNotFound(c.Live.Delete(ctx, hardware, client.Preconditions{UID: &hardware.UID, ResourceVersion: &hardware.ResourceVersion}))
+}
+
+// unassigned reports whether no guest has had the hardware yet.
+func unassigned(hardware *v1alpha1.GuestHardware) bool {
+	return hardware.Status.VirtualMachineUID == "" && hardware.Status.Guest == nil
+}
+
+// settle ends a restore whose VM is written: it writes the hardware, and looks once more. A guest that was started in the moment before the hold may have
+// changed it.
 func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, error) {
 	if r.held() {
-		again, err := c.moved(ctx, r)
-		if err != nil || again {
+		written, lost, err := c.follows(ctx, r)
+		switch {
+		case err != nil || written:
 			return soon, err
+		case len(lost) > 0:
+			return poll, c.restoreProgress(ctx, r, no(v1alpha1.ReasonNotActivatable, condition.Mistakes(lost)))
 		}
 	}
 	if err := c.own(ctx, r); err != nil {
@@ -99,24 +128,36 @@ func (c *Controller) settle(ctx context.Context, r *restoring) (time.Duration, e
 	}))
 }
 
-// moved reports whether the record of the target is another one than that of the snapshot, and writes it. A snapshot that is gone by now cannot be asked.
-func (c *Controller) moved(ctx context.Context, r *restoring) (bool, error) {
-	if why, err := c.read(ctx, r); err != nil || why != nil {
-		return false, err
+// follows gives the target the hardware that its spec came with. Its annotation names the record; where the owner has taken that away, the snapshot does, and
+// where that is gone too, nothing is known.
+func (c *Controller) follows(ctx context.Context, r *restoring) (written bool, lost field.ErrorList, err error) {
+	name, has := r.vm.Annotations[v1alpha1.AnnotationRecord]
+	if !has {
+		if why, err := c.read(ctx, r); err != nil || why != nil {
+			return false, nil, err
+		}
+		name = r.kept.Revision
 	}
-	if errs, err := c.record(ctx, r); err != nil || len(errs) > 0 {
-		return false, err
+	return c.conform(ctx, r.vm, name)
+}
+
+// conform gives a VM that is held the hardware of a revision, or none for the empty name. written reports that it had another one, lost why the revision has
+// no hardware.
+func (c *Controller) conform(ctx context.Context, vm *v1.VirtualMachine, name string) (written bool, lost field.ErrorList, err error) {
+	r := &restoring{vm: vm, wanted: vm, kept: snapshot.Kept{VM: vm, Revision: name}, restore: &api.VirtualMachineRestore{}}
+	r.restore.Spec.Target.Name = vm.Name
+	if lost, err := c.record(ctx, &r.kept); err != nil || len(lost) > 0 {
+		return false, lost, err
 	}
-	r.wanted = r.vm
-	hardware, err := lifecycle.Hardware(ctx, c.Live, client.ObjectKeyFromObject(r.vm))
+	hardware, err := lifecycle.Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	spec := r.kept.GuestHardware(r.vm, r.restore)
+	spec := r.kept.GuestHardware(vm, r.restore)
 	if hardware == nil && spec.Hardware == nil || hardware != nil && equality.Semantic.DeepEqual(hardware.Spec, spec) {
-		return false, nil
+		return false, nil, nil
 	}
-	return true, c.recall(ctx, r)
+	return true, nil, c.recall(ctx, r)
 }
 
 // own gives the VM the claims that were made before it.

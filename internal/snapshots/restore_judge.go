@@ -36,12 +36,16 @@ func (c *Controller) judge(ctx context.Context, r *restoring) (done bool, err er
 	if err != nil {
 		return false, c.failRestore(ctx, r, v1alpha1.ReasonMalformed, err.Error())
 	}
-	errs, err := c.record(ctx, r)
+	errs, err := c.record(ctx, &r.kept)
+	if err != nil {
+		return false, err
+	}
+	taken, err := c.taken(ctx, r)
 	if err != nil {
 		return false, err
 	}
 	wanted, wrong := r.target()
-	errs = append(errs, wrong...)
+	errs = append(append(errs, wrong...), taken...)
 	if r.kept.Another(r.restore) && ptr.Deref(r.restore.Spec.VolumeRestorePolicy, "") == api.VolumeRestorePolicyInPlace {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "volumeRestorePolicy"), "InPlace replaces the claims of the VM of the snapshot, whose guest may "+
 			"run: use another policy for another VM"))
@@ -83,17 +87,17 @@ func (c *Controller) nameClaims(ctx context.Context, r *restoring) error {
 }
 
 // record reads the record of a content from its revision. One that is missing or was changed is a cause like any other.
-func (c *Controller) record(ctx context.Context, r *restoring) (field.ErrorList, error) {
-	if r.kept.Revision == "" {
+func (c *Controller) record(ctx context.Context, kept *snapshot.Kept) (field.ErrorList, error) {
+	if kept.Revision == "" {
 		return nil, nil
 	}
-	found, err := get(ctx, c.Live, types.NamespacedName{Namespace: r.restore.Namespace, Name: r.kept.Revision}, &appsv1.ControllerRevision{})
+	found, err := get(ctx, c.Live, types.NamespacedName{Namespace: kept.VM.Namespace, Name: kept.Revision}, &appsv1.ControllerRevision{})
 	if err != nil {
 		return nil, err
 	}
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationRecord)
 	wrong := func(err error) field.ErrorList {
-		return field.ErrorList{field.Invalid(at, r.kept.Revision, fmt.Sprintf("%v: restore this ControllerRevision from a backup", err))}
+		return field.ErrorList{field.Invalid(at, kept.Revision, fmt.Sprintf("%v: restore this ControllerRevision from a backup", err))}
 	}
 	if found == nil {
 		return wrong(errors.New("does not exist")), nil
@@ -101,7 +105,7 @@ func (c *Controller) record(ctx context.Context, r *restoring) (field.ErrorList,
 	if err := revision.Verify(found); err != nil {
 		return wrong(err), nil
 	}
-	if r.kept, err = r.kept.WithRecord(found.Data.Raw); err != nil {
+	if *kept, err = kept.WithRecord(found.Data.Raw); err != nil {
 		return wrong(err), nil
 	}
 	return nil, nil

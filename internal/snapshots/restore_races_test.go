@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // TestStartInBetween: a guest that was started in the moment before the hold goes, and what its boot wrote into the record too.
@@ -78,6 +79,44 @@ func TestOrphans(t *testing.T) {
 	}
 	if vm := c.vm("web"); vm.Status.SnapshotInProgress != nil || vm.Status.RestoreInProgress != nil || len(vm.Finalizers) > 0 {
 		t.Errorf("%+v %v", vm.Status, vm.Finalizers)
+	}
+}
+
+// TestOrphansOfBefore: what was locked by something that went while no controller ran is freed at its start. What still works keeps its lock.
+func TestOrphansOfBefore(t *testing.T) {
+	for why, test := range map[string]struct {
+		lock, hold *string
+		exist      []client.Object
+		source     string
+		freed      bool
+	}{
+		"both are gone":                       {ptr.To("s"), ptr.To("r"), nil, "web", true},
+		"the finalizer of an earlier release": {nil, nil, nil, "web", true},
+		"a snapshot of another VM":            {ptr.To("s"), nil, []client.Object{snapshotOf("s")}, "other", true},
+		"a restore of another VM":             {nil, ptr.To("r"), []client.Object{restoreOf("r", "other")}, "web", true},
+		"the snapshot works":                  {ptr.To("s"), nil, []client.Object{snapshotOf("s")}, "web", false},
+		"the restore works":                   {ptr.To("s"), ptr.To("r"), []client.Object{restoreOf("r", "web"), snapshotOf("s")}, "web", false},
+	} {
+		vm := machine()
+		vm.Finalizers = []string{sourceFinalizer}
+		vm.Status.SnapshotInProgress, vm.Status.RestoreInProgress = test.lock, test.hold
+		c := newCluster(t, nil, append(test.exist, vm)...)
+		if of := read(c, "s", &api.VirtualMachineSnapshot{}); of != nil {
+			of.Spec.Source.Name = test.source
+			c.must(c.Update(t.Context(), of))
+		}
+		if !isLocked(c.vm("web")) {
+			t.Errorf("%s: the VM is not looked at", why)
+		}
+		for range 2 {
+			if _, err := c.controller.free(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := c.vm("web")
+		if freed := now.Status.SnapshotInProgress == nil && now.Status.RestoreInProgress == nil && len(now.Finalizers) == 0; freed != test.freed {
+			t.Errorf("%s: %+v %v", why, now.Status, now.Finalizers)
+		}
 	}
 }
 

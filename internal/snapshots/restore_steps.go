@@ -2,7 +2,6 @@ package snapshots
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
@@ -40,10 +40,7 @@ func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Dura
 	case api.VirtualMachineRestoreFailImmediate:
 		return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetNotReady, text)
 	case api.VirtualMachineRestoreStopTarget:
-		text = fmt.Sprintf("VirtualMachineInstance '%s' is being stopped", vmi.Name)
-		if err := c.stopTarget(ctx, r, vmi); err != nil || failed(r.restore.Status.Conditions) {
-			return 0, false, err
-		}
+		return c.stop(ctx, r, vmi)
 	case api.VirtualMachineRestoreWaitEventually:
 	default:
 		if since(r.restore.Status.Conditions, api.ConditionReady, c.Now()) > api.DefaultGracePeriod {
@@ -51,24 +48,35 @@ func (c *Controller) stopped(ctx context.Context, r *restoring) (after time.Dura
 		}
 		text += fmt.Sprintf(" within %s", api.DefaultGracePeriod)
 	}
-	return poll, false, c.restoreProgress(ctx, r, no(v1alpha1.ReasonTargetNotReady, text))
+	after = waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	return after, false, c.restoreProgress(ctx, r, no(v1alpha1.ReasonTargetNotReady, text))
 }
 
-// stopTarget stops a VM as 'virtctl stop' does, with the rights of the asker.
+// stop stops the target of a restore that says so, once all is judged: a restore that is refused, or has to wait, leaves the guest running.
+func (c *Controller) stop(ctx context.Context, r *restoring, vmi *v1.VirtualMachineInstance) (after time.Duration, done bool, err error) {
+	why, err := c.read(ctx, r)
+	if err == nil && why == nil {
+		why = r.busy()
+	}
+	if err != nil || why != nil {
+		after, err = c.unread(ctx, r, why, err)
+		return after, false, err
+	}
+	if may, err := c.judge(ctx, r); !may {
+		return 0, false, err
+	}
+	if err := c.stopTarget(ctx, r, vmi); err != nil {
+		return 0, false, err
+	}
+	text := fmt.Sprintf("VirtualMachineInstance '%s' is being stopped", vmi.Name)
+	after = waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	return after, false, c.restoreProgress(ctx, r, no(v1alpha1.ReasonTargetNotReady, text))
+}
+
+// stopTarget stops a VM as 'virtctl stop' does.
 func (c *Controller) stopTarget(ctx context.Context, r *restoring, vmi *v1.VirtualMachineInstance) error {
 	if vmi.DeletionTimestamp != nil {
 		return nil
-	}
-	user, err := askerOf(r.restore)
-	if err != nil {
-		return c.failRestore(ctx, r, v1alpha1.ReasonMalformed, err.Error())
-	}
-	lacking, err := c.rights(ctx, r, user)
-	if err != nil {
-		return err
-	}
-	if len(lacking) > 0 {
-		return c.failRestore(ctx, r, v1alpha1.ReasonNotActivatable, lacking.ToAggregate().Error())
 	}
 	strategy, err := r.vm.RunStrategy()
 	if err != nil {
@@ -94,58 +102,6 @@ func (c *Controller) stopTarget(ctx context.Context, r *restoring, vmi *v1.Virtu
 	})
 }
 
-// errHeld has everything read again: the VM may have been started until now.
-var errHeld = errors.New("it is held since this moment")
-
-// hold keeps the target from being started: the controller of VMs and rules of validation read status.restoreInProgress. A VM that was started in this moment
-// is found by the next step, which reads it again. It returns what the restore waits for, nil for nothing.
-func (c *Controller) hold(ctx context.Context, r *restoring) (*unready, error) {
-	switch {
-	case r.vm == nil || r.held():
-		return nil, nil
-	case r.vm.Status.SnapshotInProgress != nil:
-		return &unready{v1alpha1.ReasonSourceBusy, fmt.Sprintf("snapshot '%s' of the VM is in progress", *r.vm.Status.SnapshotInProgress), false}, nil
-	case r.vm.Status.RestoreInProgress != nil:
-		return &unready{v1alpha1.ReasonSourceBusy, fmt.Sprintf("restore '%s' of the VM is in progress", *r.vm.Status.RestoreInProgress), false}, nil
-	}
-	if err := c.patchStatus(ctx, r.vm, func() { r.vm.Status.RestoreInProgress = ptr.To(r.restore.Name) }); err != nil {
-		return nil, err
-	}
-	return nil, apierrors.NewConflict(v1.GroupVersion.WithResource("virtualmachines").GroupResource(), r.vm.Name, errHeld)
-}
-
-// release ends the hold of a restore.
-func (c *Controller) release(ctx context.Context, vm *v1.VirtualMachine, name string) error {
-	if vm == nil || ptr.Deref(vm.Status.RestoreInProgress, "") != name {
-		return nil
-	}
-	return client.IgnoreNotFound(c.patchStatus(ctx, vm, func() { vm.Status.RestoreInProgress = nil }))
-}
-
-// releaseOrphans releases the VMs that are held for a restore which is gone, because somebody took its finalizer away.
-func (c *Controller) releaseOrphans(ctx context.Context, key types.NamespacedName, gone bool) error {
-	if !gone {
-		return nil
-	}
-	var list v1.VirtualMachineList
-	if err := c.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		if ptr.Deref(list.Items[i].Status.RestoreInProgress, "") != key.Name {
-			continue
-		}
-		vm, err := get(ctx, c.Live, client.ObjectKeyFromObject(&list.Items[i]), &v1.VirtualMachine{})
-		if err == nil {
-			err = c.release(ctx, vm, key.Name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // volumes makes the claims of a restore from VolumeSnapshots. done reports that all are bound, or will be when a pod uses them.
 func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Duration, done bool, err error) {
 	pending := false
@@ -166,10 +122,8 @@ func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Dura
 				return 0, false, err
 			}
 			pending = pending || waits
-		case !inPlace(r.restore, of) || !r.replaces(of, claim):
-			// In place means the claim that the snapshot was taken of, and no other that has the name of an override.
-			return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetExists, fmt.Sprintf("PersistentVolumeClaim '%s' exists: delete it, or choose another name "+
-				"in spec.volumeRestoreOverrides", claim.Name))
+		case !r.takes(of, claim):
+			return 0, false, c.failRestore(ctx, r, v1alpha1.ReasonTargetExists, claimExists(claim.Name))
 		default:
 			pending = true
 			if err := client.IgnoreNotFound(c.Live.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})); err != nil {
@@ -180,10 +134,12 @@ func (c *Controller) volumes(ctx context.Context, r *restoring) (after time.Dura
 	if !pending {
 		return 0, true, nil
 	}
-	return poll, false, c.restoreProgress(ctx, r, yes(v1alpha1.ReasonVolumesPending, "waits for the restored claims"))
+	after = waiting(since(r.restore.Status.Conditions, api.ConditionReady, c.Now()))
+	return after, false, c.restoreProgress(ctx, r, yes(v1alpha1.ReasonVolumesPending, "waits for the restored claims"))
 }
 
-// replaces reports whether a restore in place may delete a claim: that which the snapshot was taken of, or the target's own for EFI variables and TPM state.
+// replaces reports whether a restore in place may delete a claim: that which the snapshot was taken of and no other that has the name of an override, or the
+// target's own for EFI variables and TPM state.
 func (r *restoring) replaces(of api.VolumeRestore, claim *corev1.PersistentVolumeClaim) bool {
 	backup := r.kept.Backup(of.VolumeName)
 	return of.VolumeName == snapshot.State || backup != nil && claim.Name == backup.PersistentVolumeClaim.Name
@@ -237,4 +193,33 @@ func (c *Controller) waits(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return true, err
 	}
 	return ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingImmediate, nil
+}
+
+// taken returns why claims of a restore cannot have the names that it gives them: two have one, or there is a claim that the restore may not replace.
+func (c *Controller) taken(ctx context.Context, r *restoring) (errs field.ErrorList, err error) {
+	at, seen := field.NewPath("spec", "volumeRestoreOverrides"), map[string]string{}
+	for _, of := range r.restore.Status.Restores {
+		name := of.PersistentVolumeClaimName
+		if other, twice := seen[name]; twice {
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("volumes '%s' and '%s' would both have PersistentVolumeClaim '%s'", other, of.VolumeName, name)))
+		}
+		seen[name] = of.VolumeName
+		claim, err := c.claim(ctx, r.restore.Namespace, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case claim != nil && !r.takes(of, claim):
+			errs = append(errs, field.Forbidden(at, claimExists(name)))
+		}
+	}
+	return errs, nil
+}
+
+// takes reports whether a claim is the restore's own, or one that it may replace.
+func (r *restoring) takes(of api.VolumeRestore, claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Annotations[snapshot.Mark] == snapshot.MarkOf(r.restore) || inPlace(r.restore, of) && r.replaces(of, claim)
+}
+
+func claimExists(name string) string {
+	return fmt.Sprintf("PersistentVolumeClaim '%s' exists: delete it, or choose another name in spec.volumeRestoreOverrides", name)
 }

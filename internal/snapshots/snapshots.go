@@ -7,6 +7,7 @@ package snapshots
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/condition"
@@ -21,8 +22,11 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -37,14 +41,8 @@ type Controller struct {
 	Now           func() time.Time
 	// Agent quiets guests while their volumes are snapshotted; nil where no guest can be asked.
 	Agent Agent
-}
 
-// Agent quiets the file systems of a guest. A freeze ends by itself after a while: who asked for it may die.
-type Agent interface {
-	// Freeze reports whether the guest agent has frozen all file systems; false without an agent.
-	Freeze(context.Context, *v1.VirtualMachineInstance) (bool, error)
-	// Thaw ends a freeze. A guest that is not frozen is left alone.
-	Thaw(context.Context, *v1.VirtualMachineInstance) error
+	asks asks
 }
 
 const (
@@ -52,6 +50,8 @@ const (
 	conflictRetry = 50 * time.Millisecond
 	// poll is how often something is looked at that is not watched: a guest that is to stop, a VolumeSnapshot, a claim. It is KubeVirt's.
 	poll = 5 * time.Second
+	// workers is how many objects of a kind are decided about at a time: a step has up to some hundred requests.
+	workers = 4
 	// soon is the time after a step until the next one, where no event tells.
 	soon = 100 * time.Millisecond
 )
@@ -66,23 +66,30 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachinesnapshot").For(&api.VirtualMachineSnapshot{}).
-		Watches(&api.VirtualMachineSnapshotContent{}, handler.EnqueueRequestsFromMapFunc(ofContent)).
-		Complete(retrying(c.snapshot)); err != nil {
-		return err
+	named := func(name string) *builder.Builder {
+		return ctrl.NewControllerManagedBy(mgr).Named(name).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachinesnapshotcontent").For(&api.VirtualMachineSnapshotContent{}).
-		Watches(&api.VirtualMachineSnapshot{}, handler.EnqueueRequestsFromMapFunc(contentOf)).
-		Complete(retrying(c.content)); err != nil {
-		return err
-	}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("virtualmachinerestore").For(&api.VirtualMachineRestore{}).
-		Complete(retrying(c.restore)); err != nil {
-		return err
-	}
-	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineclone").For(&clone.VirtualMachineClone{}).
-		Owns(&api.VirtualMachineSnapshot{}).Owns(&api.VirtualMachineRestore{}).
-		Complete(retrying(c.clone))
+	return errors.Join(
+		named("virtualmachinesnapshot").For(&api.VirtualMachineSnapshot{}).
+			Watches(&api.VirtualMachineSnapshotContent{}, handler.EnqueueRequestsFromMapFunc(ofContent)).
+			Complete(retrying(c.snapshot)),
+		named("virtualmachinesnapshotcontent").For(&api.VirtualMachineSnapshotContent{}).
+			Watches(&api.VirtualMachineSnapshot{}, handler.EnqueueRequestsFromMapFunc(contentOf)).
+			Complete(retrying(c.content)),
+		named("virtualmachinerestore").For(&api.VirtualMachineRestore{}).
+			Complete(retrying(c.restore)),
+		named("virtualmachinelock").For(&v1.VirtualMachine{}, builder.WithPredicates(predicate.NewPredicateFuncs(isLocked))).
+			Complete(retrying(c.free)),
+		named("virtualmachineclone").For(&clone.VirtualMachineClone{}).
+			Owns(&api.VirtualMachineSnapshot{}).Owns(&api.VirtualMachineRestore{}).
+			Complete(retrying(c.clone)))
+}
+
+// waiting returns when something is looked at again that waits for somebody: later and later, a tenth of the time that it has waited. A tenant may make ten
+// thousand objects that wait for ever.
+func waiting(waited time.Duration) time.Duration {
+	const part, most = 10, 5 * time.Minute
+	return min(max(waited/part, poll), most)
 }
 
 // ofContent is the snapshot of a content.

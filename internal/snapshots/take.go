@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/pkg/snapshot"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
@@ -40,7 +39,7 @@ type taking struct {
 func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	found, err := get(ctx, c.Live, key, &api.VirtualMachineSnapshot{})
 	if err != nil || found == nil {
-		return 0, cmp.Or(err, c.unlockOrphans(ctx, key, found == nil))
+		return 0, cmp.Or(err, c.freeOrphans(ctx, key))
 	}
 	t := taking{snapshot: found}
 	at := types.NamespacedName{Namespace: key.Namespace, Name: contentName(found.UID)}
@@ -55,14 +54,36 @@ func (c *Controller) snapshot(ctx context.Context, key types.NamespacedName) (ti
 	case found.DeletionTimestamp != nil:
 		return c.forget(ctx, t)
 	case phase == api.Failed:
-		return 0, c.abandon(ctx, t)
+		return c.abandon(ctx, t)
 	case phase == api.Succeeded:
 		return c.follow(ctx, t)
 	}
 	if !controllerutil.ContainsFinalizer(found, snapshotFinalizer) {
 		return soon, c.patch(ctx, found, func() { controllerutil.AddFinalizer(found, snapshotFinalizer) })
 	}
-	return c.take(ctx, t)
+	after, err := c.take(ctx, t)
+	if !refused(err) || found.Status == nil {
+		return after, err
+	}
+	// A quota, a policy or a webhook refuses an object that the snapshot is made of. Its owner may mend that within the failureDeadline, which is no time for a
+	// guest to be frozen.
+	if done, err := c.thaw(ctx, t); err != nil || !done {
+		return answerPoll, err
+	}
+	if was := find(found.Status.Conditions, api.ConditionProgressing); was != nil && was.Reason != v1alpha1.ReasonNotAdmitted {
+		c.warning(found, v1alpha1.ReasonNotAdmitted, err.Error())
+	}
+	return c.patience(t), c.progress(ctx, t, no(v1alpha1.ReasonNotAdmitted, err.Error()))
+}
+
+// patience is when a snapshot that waits for somebody is looked at again; soon after its deadline at the latest.
+func (c *Controller) patience(t taking) time.Duration {
+	waited := since(t.snapshot.Status.Conditions, api.ConditionReady, c.Now())
+	after := waiting(waited)
+	if limit := limitOf(t.snapshot); limit > waited {
+		after = min(after, limit-waited+time.Second)
+	}
+	return after
 }
 
 func phaseOf(of *api.VirtualMachineSnapshot) api.VirtualMachineSnapshotPhase {
@@ -81,29 +102,38 @@ func (c *Controller) take(ctx context.Context, t taking) (time.Duration, error) 
 		return 0, c.fail(ctx, t, v1alpha1.ReasonMalformed, condition.Mistakes(errs))
 	}
 	if c.late(t.snapshot) {
-		return 0, c.fail(ctx, t, v1alpha1.ReasonDeadlineExceeded, "the snapshot was not taken within its failureDeadline")
+		text := "the snapshot was not taken within its failureDeadline"
+		if was := find(t.snapshot.Status.Conditions, api.ConditionProgressing); was != nil && was.Status == corev1.ConditionFalse {
+			text += ": " + was.Message
+		}
+		return 0, c.fail(ctx, t, v1alpha1.ReasonDeadlineExceeded, text)
 	}
 	if t.content != nil {
 		return c.complete(ctx, t)
 	}
 	if t.vm == nil {
-		return poll, c.progress(ctx, t, no(v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachine '%s' does not exist", t.snapshot.Spec.Source.Name)))
+		return c.patience(t), c.progress(ctx, t, no(v1alpha1.ReasonSourceMissing, fmt.Sprintf("VirtualMachine '%s' does not exist", t.snapshot.Spec.Source.Name)))
 	}
 	if wait, why, err := c.lock(ctx, t); err != nil || wait {
 		if err == nil && why != "" {
 			err = c.progress(ctx, t, no(v1alpha1.ReasonSourceBusy, why))
 		}
-		return poll, err
+		return c.patience(t), err
 	}
 	return c.keep(ctx, t)
 }
 
-// late reports whether the time that a snapshot may take is over. A deadline of 0 is none.
-func (c *Controller) late(of *api.VirtualMachineSnapshot) bool {
-	limit := api.DefaultFailureDeadline
+// limitOf is the time that a snapshot may take; 0 for any.
+func limitOf(of *api.VirtualMachineSnapshot) time.Duration {
 	if of.Spec.FailureDeadline != nil {
-		limit = of.Spec.FailureDeadline.Duration
+		return of.Spec.FailureDeadline.Duration
 	}
+	return api.DefaultFailureDeadline
+}
+
+// late reports whether the time that a snapshot may take is over.
+func (c *Controller) late(of *api.VirtualMachineSnapshot) bool {
+	limit := limitOf(of)
 	return limit > 0 && since(of.Status.Conditions, api.ConditionReady, c.Now()) > limit
 }
 
@@ -131,59 +161,4 @@ func (c *Controller) fail(ctx context.Context, t taking, reason, message string)
 		status.Conditions = put(status.Conditions, api.ConditionReady, no(reason, message), now)
 		status.Conditions = put(status.Conditions, api.ConditionFailure, yes(reason, message), now)
 	}))
-}
-
-// lock keeps a VM from being deleted, started, stopped and given other volumes while it is snapshotted. Rules of validation read status.snapshotInProgress.
-// wait reports that the VM is not locked yet, and why is what it waits for.
-func (c *Controller) lock(ctx context.Context, t taking) (wait bool, why string, err error) {
-	status := &t.vm.Status
-	switch name := ptr.Deref(status.SnapshotInProgress, ""); {
-	case name != "" && name != t.snapshot.Name:
-		return true, fmt.Sprintf("snapshot '%s' of the VM is in progress", name), nil
-	case status.RestoreInProgress != nil:
-		return true, fmt.Sprintf("restore '%s' of the VM is in progress", *status.RestoreInProgress), nil
-	case t.vm.DeletionTimestamp != nil:
-		return true, "the VM is being deleted", nil
-	case name == t.snapshot.Name && controllerutil.ContainsFinalizer(t.vm, sourceFinalizer):
-		return false, "", nil
-	}
-	if err := c.patch(ctx, t.vm, func() { controllerutil.AddFinalizer(t.vm, sourceFinalizer) }); err != nil {
-		return true, "", err
-	}
-	return false, "", c.patchStatus(ctx, t.vm, func() { status.SnapshotInProgress = ptr.To(t.snapshot.Name) })
-}
-
-// unlock ends the lock of a snapshot: the status first, since the finalizer alone keeps nobody from anything but the deletion.
-func (c *Controller) unlock(ctx context.Context, vm *v1.VirtualMachine, name string) error {
-	if vm == nil || ptr.Deref(vm.Status.SnapshotInProgress, name) != name {
-		return nil
-	}
-	if err := c.patchStatus(ctx, vm, func() { vm.Status.SnapshotInProgress = nil }); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	return client.IgnoreNotFound(c.patch(ctx, vm, func() { controllerutil.RemoveFinalizer(vm, sourceFinalizer) }))
-}
-
-// unlockOrphans unlocks the VMs that are locked for a snapshot or restore which is gone, because somebody took its finalizer away.
-func (c *Controller) unlockOrphans(ctx context.Context, key types.NamespacedName, gone bool) error {
-	if !gone {
-		return nil
-	}
-	var list v1.VirtualMachineList
-	if err := c.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	held := slices.DeleteFunc(slices.Clone(list.Items), func(vm v1.VirtualMachine) bool {
-		return ptr.Deref(vm.Status.SnapshotInProgress, "") != key.Name
-	})
-	for i := range held {
-		vm, err := get(ctx, c.Live, client.ObjectKeyFromObject(&held[i]), &v1.VirtualMachine{})
-		if err == nil && vm != nil && vm.Status.SnapshotInProgress != nil {
-			err = c.unlock(ctx, vm, key.Name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -18,6 +18,9 @@ import (
 
 // complete brings the content of a snapshot on, and says in the snapshot what has become of it.
 func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, error) {
+	if done, err := c.quiesce(ctx, t); err != nil || !done {
+		return answerPoll, err
+	}
 	if err := c.fillContent(ctx, t.content); err != nil {
 		return 0, err
 	}
@@ -26,7 +29,13 @@ func (c *Controller) complete(ctx context.Context, t taking) (time.Duration, err
 		if err := c.progress(ctx, t, yes(v1alpha1.ReasonVolumeSnapshots, message(status.Error, "waits for VolumeSnapshots"))); err != nil {
 			return 0, err
 		}
-		return poll, nil
+		if was := find(t.snapshot.Status.Conditions, v1alpha1.ConditionQuiesced); was != nil && was.Reason == v1alpha1.ReasonFrozen {
+			return time.Second, nil // the guest waits
+		}
+		return c.patience(t), nil
+	}
+	if done, err := c.thaw(ctx, t); err != nil || !done {
+		return answerPoll, err
 	}
 	volumes, partial, err := c.included(ctx, t.content)
 	if err != nil {
@@ -90,18 +99,24 @@ func (c *Controller) follow(ctx context.Context, t taking) (time.Duration, error
 	if err := c.patchStatus(ctx, t.snapshot, func() { ready(t.snapshot.Status, t.content.Status, c.Now()) }); err != nil {
 		return 0, err
 	}
+	if after, err := c.again(ctx, t); err != nil || after > 0 {
+		return after, err
+	}
 	if !ptr.Deref(t.snapshot.Status.ReadyToUse, false) {
-		return poll, nil
+		return waiting(since(t.snapshot.Status.Conditions, api.ConditionReady, c.Now())), nil
 	}
 	return 0, nil
 }
 
 // abandon unlocks the source of a snapshot that has failed, and removes what was made of it.
-func (c *Controller) abandon(ctx context.Context, t taking) error {
-	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
-		return err
+func (c *Controller) abandon(ctx context.Context, t taking) (time.Duration, error) {
+	if done, err := c.thaw(ctx, t); err != nil || !done {
+		return answerPoll, err
 	}
-	return c.drop(ctx, t.content)
+	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
+		return 0, err
+	}
+	return 0, c.drop(ctx, t.content)
 }
 
 // drop deletes a content.
@@ -116,6 +131,9 @@ func (c *Controller) drop(ctx context.Context, content *api.VirtualMachineSnapsh
 func (c *Controller) forget(ctx context.Context, t taking) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(t.snapshot, snapshotFinalizer) {
 		return 0, nil
+	}
+	if done, err := c.thaw(ctx, t); err != nil || !done {
+		return answerPoll, err
 	}
 	if err := c.unlock(ctx, t.vm, t.snapshot.Name); err != nil {
 		return 0, err
@@ -179,6 +197,7 @@ var indications = map[api.Indication]string{
 	api.VMSnapshotPausedIndication:          "the guest was paused: its volumes are as after a power failure",
 	api.VMSnapshotGuestAgentIndication:      "the guest agent froze the file systems",
 	api.VMSnapshotNoGuestAgentIndication:    "no guest agent froze the file systems: the volumes are as after a power failure",
+	api.VMSnapshotQuiesceTimeoutIndication:  "the freeze ended before all volumes were cut: they are as after a power failure",
 	api.VMSnapshotPartialSnapshotIndication: "the content of some volumes is not included: see excludedVolumes",
 }
 

@@ -1,10 +1,11 @@
 package snapshots
 
 import (
-	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -117,6 +118,70 @@ func TestLostVolumeSnapshot(t *testing.T) {
 	}
 }
 
+// TestForeignVolumeSnapshot: one that somebody has made under the name is not taken for the volume.
+func TestForeignVolumeSnapshot(t *testing.T) {
+	c := newCluster(t, withVolumeSnapshots, storage()...)
+	foreign := untyped("VolumeSnapshot")
+	foreign.SetNamespace("team")
+	foreign.SetName("vmsnapshot-snap-1-volume-root")
+	c.must(c.WithWatch.Create(t.Context(), foreign))
+	c.must(c.Create(t.Context(), snapshotOf("s")))
+	c.step(c.driver)
+	of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
+	if progressing := find(of.Conditions, api.ConditionProgressing); progressing.Reason != v1alpha1.ReasonNotAdmitted ||
+		!strings.Contains(progressing.Message, "it exists, and is not of VirtualMachineSnapshotContent") {
+		t.Errorf("%+v", of)
+	}
+	c.must(c.WithWatch.Delete(t.Context(), foreign))
+	c.step(c.driver)
+	if of := read(c, "s", &api.VirtualMachineSnapshot{}).Status; !ptr.Deref(of.ReadyToUse, false) {
+		t.Errorf("%+v", of)
+	}
+}
+
+// TestSharedClaimName: two volumes do not become one claim.
+func TestSharedClaimName(t *testing.T) {
+	objects := append(storage(), claim("more"))
+	vm := objects[0].(*v1.VirtualMachine) //nolint:forcetypeassert // storage begins with it
+	vm.Spec.Template.Spec.Volumes = append(vm.Spec.Template.Spec.Volumes, v1.Volume{Name: "more", VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
+			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "more"}}}})
+	objects[len(objects)-1].(*corev1.PersistentVolumeClaim).Spec.StorageClassName = ptr.To("fast") //nolint:forcetypeassert // the claim of above
+	c := newCluster(t, withVolumeSnapshots, objects...)
+	c.must(c.Create(t.Context(), snapshotOf("s")))
+	c.step(c.driver)
+	restore := restoreOf("r", "web")
+	restore.Spec.VolumeRestoreOverrides = []api.VolumeRestoreOverride{{VolumeName: "root", RestoreName: "one"}, {VolumeName: "more", RestoreName: "one"}}
+	c.must(c.Create(t.Context(), restore))
+	c.step(c.driver)
+	failure := find(read(c, "r", &api.VirtualMachineRestore{}).Status.Conditions, api.ConditionFailure)
+	if failure == nil || !strings.Contains(failure.Message, "volumes 'root' and 'more' would both have PersistentVolumeClaim 'one'") {
+		t.Errorf("%+v", failure)
+	}
+}
+
+// TestWaiting: ten thousand objects that wait do not ask the API server for ever at the pace of the first minute.
+func TestWaiting(t *testing.T) {
+	for waited, want := range map[time.Duration]time.Duration{-time.Hour: poll, 0: poll, time.Minute: 6 * time.Second, 24 * time.Hour: 5 * time.Minute} {
+		if got := waiting(waited); got != want {
+			t.Errorf("after %s: %s", waited, got)
+		}
+	}
+	c := newCluster(t, nil)
+	of := snapshotOf("s")
+	of.Spec.FailureDeadline = &metav1.Duration{Duration: 24 * time.Hour}
+	c.must(c.Create(t.Context(), of))
+	c.step()
+	for passed, want := range map[time.Duration]time.Duration{10 * time.Minute: time.Minute, 23*time.Hour + 59*time.Minute: time.Minute + time.Second} {
+		at0 := c.now
+		c.now = c.now.Add(passed)
+		if after, err := c.controller.snapshot(t.Context(), at("s")); after != want || err != nil {
+			t.Errorf("after %s: %s %v", passed, after, err)
+		}
+		c.now = at0
+	}
+}
+
 // TestClaimIsTaken: a claim of the name that a restore gives is not overwritten, unless it asks for that.
 func TestClaimIsTaken(t *testing.T) {
 	for policy, want := range map[api.VolumeRestorePolicy]bool{api.VolumeRestorePolicyPrefixTargetName: false, api.VolumeRestorePolicyInPlace: true} {
@@ -136,63 +201,6 @@ func TestClaimIsTaken(t *testing.T) {
 		}
 		if root := read(c, "root", &corev1.PersistentVolumeClaim{}); (root.Spec.DataSource != nil) != want {
 			t.Errorf("%s: %+v", policy, root)
-		}
-	}
-}
-
-// calls is a guest agent that notes what it is asked.
-type calls struct {
-	agent bool
-	all   []string
-}
-
-func (a *calls) Freeze(context.Context, *v1.VirtualMachineInstance) (bool, error) {
-	a.all = append(a.all, "freeze")
-	return a.agent, nil
-}
-
-func (a *calls) Thaw(context.Context, *v1.VirtualMachineInstance) error {
-	a.all = append(a.all, "thaw")
-	return nil
-}
-
-// TestRunningGuest: a guest is frozen before its volumes are snapshotted and thawed after it; the indications say how it was.
-func TestRunningGuest(t *testing.T) {
-	for why, test := range map[string]struct {
-		agent  *calls
-		paused bool
-		want   []api.Indication
-		calls  []string
-	}{
-		"with an agent":      {&calls{agent: true}, false, []api.Indication{"Online", "GuestAgent"}, []string{"freeze", "thaw"}},
-		"without an agent":   {&calls{}, false, []api.Indication{"Online", "NoGuestAgent"}, []string{"freeze", "thaw"}},
-		"paused":             {&calls{agent: true}, true, []api.Indication{"Online", "Paused"}, []string{"thaw"}},
-		"nobody to be asked": {nil, false, []api.Indication{"Online", "NoGuestAgent"}, nil},
-	} {
-		vmi := guest()
-		if test.paused {
-			vmi.Status.Conditions = []v1.VirtualMachineInstanceCondition{{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue}}
-		}
-		c := newCluster(t, withVolumeSnapshots, append(storage(), vmi)...)
-		if test.agent != nil {
-			c.controller.Agent = test.agent
-		}
-		c.must(c.Create(t.Context(), snapshotOf("s")))
-		c.step(c.driver)
-		of := read(c, "s", &api.VirtualMachineSnapshot{}).Status
-		var got []api.Indication
-		for _, indication := range of.SourceIndications {
-			got = append(got, indication.Indication)
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" || of.Phase != api.Succeeded {
-			t.Errorf("%s: %+v\n%s", why, of, diff)
-		}
-		if test.agent != nil && !slices.Equal(test.agent.all, test.calls) {
-			t.Errorf("%s: the agent was asked to %v", why, test.agent.all)
-		}
-		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
-		if content.Annotations[v1alpha1.AnnotationSnapshotState] != "running" {
-			t.Errorf("%s: %v", why, content.Annotations)
 		}
 	}
 }

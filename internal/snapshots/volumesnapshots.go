@@ -104,9 +104,6 @@ func (c *Controller) fillContent(ctx context.Context, content *api.VirtualMachin
 		status.Error = failure(fmt.Sprintf("VolumeSnapshots '%s' no longer exist", strings.Join(missing, "', '")), c.Now())
 	}
 	if created && !taken {
-		if err := c.thaw(ctx, content); err != nil {
-			return err
-		}
 		at := metav1.NewTime(c.Now().Truncate(time.Second))
 		status.CreationTime = &at
 	}
@@ -135,6 +132,10 @@ func (c *Controller) volumeSnapshot(
 	found, err := get(ctx, c.Live, key, untyped("VolumeSnapshot"))
 	if meta.IsNoMatchError(err) { // the cluster serves the kind no more
 		err = nil
+	}
+	if err == nil && found != nil && !taken && !metav1.IsControlledBy(found, content) { // somebody has cut it at another time, or of another claim
+		return nil, apierrors.NewForbidden(volumeSnapshots.WithResource("volumesnapshots").GroupResource(), key.Name,
+			fmt.Errorf("it exists, and is not of VirtualMachineSnapshotContent '%s': delete it", content.Name))
 	}
 	if err != nil || found != nil || taken {
 		return found, err

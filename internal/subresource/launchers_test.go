@@ -275,6 +275,29 @@ func TestFreezeEnds(t *testing.T) {
 	}
 }
 
+// TestFreezeEndsAfterAFailedThaw: a guest that does not thaw when it is asked to is still thawed when its freeze ends.
+func TestFreezeEndsAfterAFailedThaw(t *testing.T) {
+	s := newStage(t, nil)
+	if code, text := s.send(t, http.MethodPut, "freeze", `{"unfreezeTimeout":"300ms"}`); code != 200 {
+		t.Fatalf("status %d: %s", code, text)
+	}
+	fail := func(err error) {
+		s.guest.mutex.Lock()
+		defer s.guest.mutex.Unlock()
+		s.guest.fails = err
+	}
+	fail(errors.New("the agent is busy"))
+	if code, text := s.send(t, http.MethodPut, "unfreeze", ""); code == 200 {
+		t.Fatalf("status %d: %s", code, text)
+	}
+	fail(nil)
+	for end := time.Now().Add(10 * time.Second); len(s.guest.noted()) < 3; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the guest did %v, want freeze and two thaws", s.guest.noted())
+		}
+	}
+}
+
 // TestFacts: an agent's answer is cut, and has KubeVirt's form.
 func TestFacts(t *testing.T) {
 	s := newStage(t, nil)

@@ -100,6 +100,9 @@ func snapshotState(ctx context.Context, cluster client.Reader, of *api.VirtualMa
 		s.Cause += ": " + err.Error()
 		return s, ctx.Err()
 	}
+	if live := kept.Live; live != nil {
+		s.Cause += fmt.Sprintf(", whose guest ran %d vCPUs and %d MiB, digest %s", live.VCPUs, live.MemoryKiB>>10, live.Digest)
+	}
 	s.record, s.Digest = kept.Hardware.Hardware, kept.Hardware.Hardware.Digest
 	document, err := yaml.Marshal(kept.Hardware)
 	s.YAML = string(document)

@@ -22,7 +22,7 @@ func MarkOf(restore metav1.Object) string { return restore.GetName() + "-" + str
 var carried = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationHardware, v1alpha1.AnnotationArchitecture}
 
 // InPlace returns a VM that exists as it was at the snapshot, with the volumes that the restore has made. As in KubeVirt, its run strategy, its labels
-// and all other annotations stay.
+// and all other annotations stay. Until it has its hardware, it names the record.
 func (k Kept) InPlace(existing *v1.VirtualMachine, restore *api.VirtualMachineRestore) *v1.VirtualMachine {
 	vm := existing.DeepCopy()
 	strategy, running := vm.Spec.RunStrategy, vm.Spec.Running //nolint:staticcheck // the owner may use the deprecated field
@@ -38,7 +38,7 @@ func (k Kept) InPlace(existing *v1.VirtualMachine, restore *api.VirtualMachineRe
 			delete(vm.Annotations, key)
 		}
 	}
-	vm.Annotations[Mark] = MarkOf(restore)
+	vm.Annotations[Mark], vm.Annotations[v1alpha1.AnnotationRecord] = MarkOf(restore), k.Revision
 	useVolumes(vm, restore)
 	return vm
 }
@@ -54,7 +54,8 @@ func (k Kept) Anew(restore *api.VirtualMachineRestore) (*v1.VirtualMachine, fiel
 	}
 	delete(vm.Annotations, v1alpha1.AnnotationInference) // what somebody else was allowed to read
 	delete(vm.Annotations, v1alpha1.AnnotationRollout)
-	if vm.Spec.Running != nil { //nolint:staticcheck // the owner may use the deprecated field
+	delete(vm.Annotations, v1alpha1.AnnotationRecord) // of a restore under way
+	if vm.Spec.Running != nil {                       //nolint:staticcheck // the owner may use the deprecated field
 		vm.Spec.Running = new(bool) //nolint:staticcheck // as above
 	} else {
 		vm.Spec.RunStrategy = ptr.To(v1.RunStrategyHalted)

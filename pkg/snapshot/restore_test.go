@@ -43,7 +43,7 @@ func TestInPlace(t *testing.T) {
 		t.Errorf("spec:\n%s", diff)
 	}
 	annotations := map[string]string{"note": "newer", "kilnvm.io/pins": k.VM.Annotations["kilnvm.io/pins"], "kilnvm.io/identity": "seed",
-		"kilnvm.io/generation": "8", Mark: "back-r-1"}
+		"kilnvm.io/generation": "8", Mark: "back-r-1", "kilnvm.io/record": k.Revision}
 	if diff := cmp.Diff(annotations, got.Annotations); diff != "" || got.Labels["app"] != "newer" {
 		t.Errorf("labels %v, annotations:\n%s", got.Labels, diff)
 	}

@@ -24,6 +24,15 @@ type Moment struct {
 	Hardware *v1alpha1.GuestHardwareSpec
 	// Running reports that a guest was running with it.
 	Running bool
+	// Live is what libvirt ran then, by the reports of the guest that ran; nil without one.
+	Live *v1alpha1.HardwareRunning
+}
+
+// Live is what a guest ran at the moment of a snapshot, where that differs from its record: it grew, or has ignored a removal. No restore brings it back: the
+// next cold boot starts with the record and with what the spec asks for. It has neither UID nor time, so that snapshots share what is the same.
+type Live struct {
+	v1alpha1.LiveHardware `json:",inline"`
+	Digest                string `json:"digest"`
 }
 
 // longestVM bounds the JSON of a VM that a content holds, in bytes. etcd stores objects of 1.5 MiB; the claims of the volumes come on top.
@@ -63,9 +72,21 @@ func (m Moment) Record() (map[string]any, error) {
 	if err := json.Unmarshal(text, &spec); err != nil {
 		return nil, err
 	}
-	return map[string]any{
+	object := map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": RecordKind, "metadata": map[string]any{"name": m.VM.Name}, "spec": spec,
-	}, nil
+	}
+	if m.Live == nil || m.Live.Digest == m.Hardware.Hardware.Digest {
+		return object, nil
+	}
+	if text, err = json.Marshal(Live{m.Live.LiveHardware, m.Live.Digest}); err != nil {
+		return nil, err
+	}
+	running := map[string]any{}
+	if err := json.Unmarshal(text, &running); err != nil {
+		return nil, err
+	}
+	spec["running"] = running
+	return object, nil
 }
 
 // Annotations returns those of a content: the state of the VM, the revision of its record, empty for none, and all revisions that the content needs. The
@@ -103,7 +124,9 @@ type Kept struct {
 	Revision string
 	// Hardware is what that revision holds; nil if the VM had none.
 	Hardware *v1alpha1.GuestHardwareSpec
-	Backups  []api.VolumeBackup
+	// Live is what the guest ran; nil if that was the record, or no guest ran.
+	Live    *Live
+	Backups []api.VolumeBackup
 }
 
 // Read reads a content without the record.
@@ -133,7 +156,10 @@ func (k Kept) WithRecord(data []byte) (Kept, error) {
 	var object struct {
 		APIVersion, Kind string
 		Metadata         struct{ Name string }
-		Spec             v1alpha1.GuestHardwareSpec
+		Spec             struct {
+			v1alpha1.GuestHardwareSpec `json:",inline"`
+			Running                    *Live
+		}
 	}
 	if err := json.Unmarshal(data, &object); err != nil {
 		return k, fmt.Errorf("revision '%s': %w", k.Revision, err)
@@ -144,7 +170,7 @@ func (k Kept) WithRecord(data []byte) (Kept, error) {
 	if err := record.Check(object.Spec.Hardware); err != nil {
 		return k, fmt.Errorf("revision '%s': %w", k.Revision, err)
 	}
-	k.Hardware = &object.Spec
+	k.Hardware, k.Live = &object.Spec.GuestHardwareSpec, object.Spec.Running
 	return k, nil
 }
 

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Old ends the names of programs of an older commit, which know fewer flags.
@@ -64,7 +67,8 @@ func (c *Cluster) runControl(ctx context.Context, r *control) error {
 		args = append(args, "--rotate-certificates", "--certificate-dns-names", c.Host, "--cert-dir", c.certs())
 	}
 	if c.apiServer != nil {
-		args = append(args, "--apiserver-cert-dir", c.apiServer.certs)
+		args = append(args, "--apiserver-cert-dir", c.apiServer.certs,
+			"--launcher-client-ca-file", filepath.Join(c.apiServer.certs, corev1.ServiceAccountRootCAKey)) // as component apiserver
 	}
 	if !strings.HasSuffix(r.program, Old) {
 		args = append(args, "--runtime=node") // this control plane has no nodes

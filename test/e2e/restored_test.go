@@ -120,7 +120,7 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 	s.must(s.kubectl("", "wait", "vmsnapshot/first", "--for=condition=Ready", "--timeout=60s"))
 	snapshot := s.get("vmsnapshot", "first")
 	if phase := field(snapshot, "status", "phase"); phase != "Succeeded" || fmt.Sprint(field(snapshot, "status", "indications")) !=
-		"[Online NoGuestAgent PartialSnapshot]" || fmt.Sprint(field(snapshot, "status", "snapshotVolumes", "excludedVolumes")) != "[conf scratch root]" {
+		"[Online PartialSnapshot]" || fmt.Sprint(field(snapshot, "status", "snapshotVolumes", "excludedVolumes")) != "[conf scratch root]" {
 		t.Errorf("%v", snapshot.Object["status"])
 	}
 	s.must(s.kubectl("", "create", "role", "contents", "--verb=get,patch", "--resource=virtualmachinesnapshotcontents.snapshot.kubevirt.io"))

@@ -1,0 +1,210 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+	api "kubevirt.io/api/snapshot/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fakeAgent is a guest agent that notes what it is asked.
+type fakeAgent struct {
+	refuses, keeps error
+	all            []string
+	limit          time.Duration
+}
+
+func (a *fakeAgent) Freeze(_ context.Context, guest types.NamespacedName, limit time.Duration) error {
+	a.all, a.limit = append(a.all, "freeze "+guest.Name), limit
+	return a.refuses
+}
+
+func (a *fakeAgent) Thaw(_ context.Context, guest types.NamespacedName) error {
+	a.all = append(a.all, "thaw "+guest.Name)
+	return a.keeps
+}
+
+// talking is a guest whose agent has answered.
+func talking(more ...v1.VirtualMachineInstanceConditionType) *v1.VirtualMachineInstance {
+	vmi := guest()
+	for _, kind := range append(more, v1.VirtualMachineInstanceAgentConnected) {
+		vmi.Status.Conditions = append(vmi.Status.Conditions, v1.VirtualMachineInstanceCondition{Type: kind, Status: corev1.ConditionTrue})
+	}
+	return vmi
+}
+
+func (c *cluster) indications() (all []api.Indication) {
+	for _, of := range read(c, "s", &api.VirtualMachineSnapshot{}).Status.SourceIndications {
+		all = append(all, of.Indication)
+	}
+	return all
+}
+
+// quiet is condition Quiesced of the snapshot as text.
+func (c *cluster) quiet() string {
+	of := find(read(c, "s", &api.VirtualMachineSnapshot{}).Status.Conditions, v1alpha1.ConditionQuiesced)
+	if of == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %s: %s", of.Status, of.Reason, of.Message)
+}
+
+// TestRunningGuest: a guest is frozen before its volumes are snapshotted and thawed after it; condition and indications say how it was, and no agent prevents
+// a snapshot.
+func TestRunningGuest(t *testing.T) {
+	both := []string{"freeze web", "thaw web"}
+	for why, test := range map[string]struct {
+		agent   *fakeAgent
+		vmi     *v1.VirtualMachineInstance
+		objects []client.Object
+		want    []api.Indication
+		quiet   string
+		event   string
+		calls   []string
+	}{
+		"with an agent": {&fakeAgent{}, talking(), storage(), []api.Indication{"Online", "GuestAgent"},
+			"True Thawed: the guest was frozen while its volumes were cut", "", both},
+		"without an agent": {&fakeAgent{}, guest(), storage(), []api.Indication{"Online", "NoGuestAgent"}, "False NoGuestAgent: VirtualMachineInstance 'web' has " +
+			"no condition AgentConnected", "", nil},
+		"the agent refuses": {&fakeAgent{refuses: errors.New("fsfreeze is disabled")}, talking(), storage(), []api.Indication{"Online", "NoGuestAgent"},
+			"False FreezeFailed: fsfreeze is disabled", v1alpha1.ReasonFreezeFailed, both},
+		"it does not thaw": {&fakeAgent{keeps: errors.New("gone")}, talking(), storage(), []api.Indication{"Online", "GuestAgent"},
+			"True ThawFailed: the guest was frozen while its volumes were cut, and did not thaw: gone; its launcher thaws it 5m0s after",
+			v1alpha1.ReasonThawFailed, both},
+		"paused": {&fakeAgent{}, talking(v1.VirtualMachineInstancePaused), storage(), []api.Indication{"Online", "Paused"}, "", "", nil},
+		"nobody to be asked": {nil, talking(), storage(), []api.Indication{"Online", "NoGuestAgent"},
+			"False NoGuestAgent: Kiln's API server of subresources is not installed", "", nil},
+		"no volume to cut": {&fakeAgent{}, talking(), everything(), []api.Indication{"Online", "PartialSnapshot"}, "", "", nil},
+		"it does not run":  {&fakeAgent{}, nil, storage(), nil, "", "", nil},
+	} {
+		if test.vmi != nil {
+			test.objects = append(test.objects, test.vmi)
+		}
+		c := newCluster(t, withVolumeSnapshots, test.objects...)
+		if test.agent != nil {
+			c.controller.Agent = test.agent
+		}
+		c.must(c.Create(t.Context(), snapshotOf("s")))
+		cut := false
+		c.step(func() {
+			vs := untyped("VolumeSnapshot")
+			vs.SetNamespace("team")
+			vs.SetName("vmsnapshot-snap-1-volume-root")
+			if !cut && c.Get(t.Context(), client.ObjectKeyFromObject(vs), vs) == nil && len(test.calls) > 0 {
+				cut = true
+				if want := test.calls[:1]; test.agent.refuses == nil && !slices.Equal(test.agent.all, want) {
+					t.Errorf("%s: while volumes are cut the agent was asked to %v", why, test.agent.all)
+				}
+			}
+			c.driver()
+		})
+		if diff := cmp.Diff(test.want, c.indications()); diff != "" || read(c, "s", &api.VirtualMachineSnapshot{}).Status.Phase != api.Succeeded {
+			t.Errorf("%s: %+v\n%s", why, read(c, "s", &api.VirtualMachineSnapshot{}).Status, diff)
+		}
+		if got := c.quiet(); !strings.HasPrefix(got, test.quiet) || got != "" && test.quiet == "" || test.event != "" && !c.event(test.event) {
+			t.Errorf("%s: '%s'", why, got)
+		}
+		if test.agent != nil && !slices.Equal(test.agent.all[:min(len(test.agent.all), 2)], test.calls) {
+			t.Errorf("%s: the agent was asked to %v", why, test.agent.all)
+		}
+		content := read(c, contentName("snap-1"), &api.VirtualMachineSnapshotContent{})
+		if content.Annotations[v1alpha1.AnnotationSnapshotState] == v1alpha1.SnapshotRunning != (test.vmi != nil) {
+			t.Errorf("%s: %v", why, content.Annotations)
+		}
+		if test.agent != nil && test.agent.keeps != nil { // it is asked again
+			test.agent.keeps = nil
+			if c.step(); c.quiet() != "True Thawed: the guest was frozen while its volumes were cut" {
+				t.Errorf("%s: later '%s'", why, c.quiet())
+			}
+		}
+	}
+}
+
+// TestEveryFreezeEnds: whichever write the controller dies after, and however the snapshot ends, a guest that was asked to freeze is asked to thaw.
+func TestEveryFreezeEnds(t *testing.T) {
+	quota := func(of client.Object) error {
+		if of.GetObjectKind().GroupVersionKind().Kind == "VolumeSnapshot" {
+			return forbidden(of, "exceeded quota")
+		}
+		return nil
+	}
+	for why, test := range map[string]struct {
+		driver  bool
+		refuses func(client.Object) error
+		then    func(*cluster)
+	}{
+		"taken":   {true, nil, func(*cluster) {}},
+		"late":    {false, nil, func(c *cluster) { c.now = c.now.Add(6 * time.Minute) }},
+		"deleted": {false, nil, func(c *cluster) { c.must(client.IgnoreNotFound(c.WithWatch.Delete(c.Context(), snapshotOf("s")))) }},
+		"forced":  {false, nil, func(c *cluster) { c.force(snapshotOf("s")) }},
+		"refused": {false, quota, func(*cluster) {}},
+	} {
+		asked := 0
+		life := func(dies int) int {
+			agent := &fakeAgent{}
+			c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
+			c.agent, c.refuseWrite = agent, test.refuses
+			c.restart()
+			c.fails = dies
+			c.died = func() { test.then(c) }
+			c.must(c.Create(t.Context(), snapshotOf("s")))
+			meanwhile := func() {}
+			if test.driver {
+				meanwhile = c.driver
+			}
+			c.step(meanwhile)
+			test.then(c)
+			c.step(meanwhile)
+			if len(agent.all) == 0 {
+				return len(c.writes)
+			}
+			if asked++; agent.all[len(agent.all)-1] != "thaw web" ||
+				slices.Contains(agent.all, "freeze web") != (agent.limit > 0 && agent.limit <= 5*time.Minute) {
+				t.Errorf("%s, dies after write %d: the agent was asked to %v, for %s", why, dies, agent.all, agent.limit)
+			}
+			return len(c.writes)
+		}
+		writes := life(0)
+		for dies := range writes {
+			life(dies + 1)
+		}
+		if asked < 3 {
+			t.Errorf("%s: a guest was asked %d times only", why, asked)
+		}
+	}
+}
+
+// TestExpiredFreeze: volumes that are cut after a freeze may have ended are not said to be consistent, also where a clock went backwards.
+func TestExpiredFreeze(t *testing.T) {
+	for _, passes := range []time.Duration{2 * time.Minute, -time.Hour} {
+		c := newCluster(t, withVolumeSnapshots, append(storage(), talking())...)
+		c.controller.Agent = &fakeAgent{}
+		of := snapshotOf("s")
+		of.Spec.FailureDeadline = ptr.To(metav1.Duration{Duration: time.Hour})
+		c.must(c.Create(t.Context(), of))
+		c.step()
+		if passes > 0 {
+			passes += 4 * time.Minute
+		}
+		c.now = c.now.Add(passes)
+		c.driver()
+		c.step()
+		if got := c.quiet(); !strings.HasPrefix(got, "False QuiesceTimeout: the volumes were not all cut within 5m0s") ||
+			!slices.Contains(c.indications(), api.VMSnapshotQuiesceTimeoutIndication) {
+			t.Errorf("%s: %s, %v", passes, got, c.indications())
+		}
+	}
+}
