@@ -46,8 +46,14 @@ func writers(t *testing.T, p plane) {
 	p.kubectl(t, "", "delete", "vmi", "leaving", "--wait=false")
 	t.Cleanup(func() {
 		p.kubectl(t, "", "patch", "vmi", "leaving", "--type=merge", `-p={"metadata":{"finalizers":null}}`)
-		p.kubectl(t, "", "delete", "vmi/free", "vmi/owned", "vm/v")
+		p.kubectl(t, "", "delete", "vmi/free", "vmi/owned", "vmi/moving", "vm/v")
 	})
+	p.stored(t, asController, guest, "moving", freed)
+	if _, err := resource(asController, guest).Patch(t.Context(), "moving", types.MergePatchType,
+		[]byte(`{"status": {"migrationState": {"targetNode": "n1"}}}`), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	const handler, takesOver = "system:serviceaccount:kubevirt:kubevirt-handler", `{"status": {"nodeName": "n1"}}`
 	for _, c := range []struct{ why, user, node, name, subresource, patch, rule string }{
 		{"anybody labels", "eve", "", "free", "", `{"metadata": {"labels": {"a": "b"}}}`, ""},
 		{"nobody changes a spec", "eve", "", "free", "", `{"spec": {"domain": {"memory": {"guest": "2Gi"}}}}`, "update/spec"},
@@ -71,6 +77,10 @@ func writers(t *testing.T, p plane) {
 		{"controllers do", controller, "n1", "free", "status", `{"status": {"phase": "Failed"}}`, ""},
 		{"but move no guest", controller, "n1", "free", "status", `{"status": {"nodeName": "n1"}}`, "update/node"},
 		{"KubeVirt's do", "system:serviceaccount:kubevirt:kubevirt-controller", "", "free", "status", `{"status": {"nodeName": "n1"}}`, ""},
+		{"the node that a guest is migrated to takes it over", handler, "n1", "moving", "status", takesOver, ""},
+		{"no other node does", handler, "n3", "moving", "status", takesOver, "update/other-node"},
+		{"nor one that nothing is migrated to", handler, "n1", "free", "status", takesOver, "update/other-node"},
+		{"nor a launcher of Kiln's", launcher, "n1", "moving", "status", `{"status": {"phase": "Failed"}}`, "update/other-node"},
 		{"a launcher of another node does not", launcher, "n1", "free", "status", `{"status": {"phase": "Failed"}}`, "update/other-node"},
 		{"one that is bound to no node takes none either", launcher, "", "free", "status", `{"status": {"nodeName": "n1"}}`, "update/node"},
 		{"nor does its own let it go", launcher, "n2", "free", "status", `{"status": {"nodeName": null}}`, "update/node"},

@@ -128,7 +128,8 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// snapshots adds the controllers of snapshots, restores and clones; beside KubeVirt, its own serve them. Guests can be frozen where the API server of subresources is installed.
+// snapshots adds the controllers of snapshots, restores and clones; beside KubeVirt, its own serve them. Guests can be frozen where the API server of
+// subresources is installed.
 func (o options) snapshots(engine *command.Engine) error {
 	kept := &snapshots.Controller{Client: engine.GetClient(), Live: engine.Live, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now}

@@ -87,18 +87,18 @@ func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 	return m.Guests == KubeVirt || m.found != "", nil
 }
 
-// Start looks for KubeVirt again until the context ends. Its error ends the process.
+// Start looks for KubeVirt again, at once and until the context ends: a process may have waited long for the Lease. Its error ends the process.
 func (m *Makers) Start(ctx context.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
+		if err := m.look(ctx); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		}
-		if err := m.look(ctx); err != nil {
-			return err
 		}
 	}
 }

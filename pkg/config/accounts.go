@@ -1,6 +1,9 @@
 package config
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // DefaultKubeVirtNamespace is the namespace of KubeVirt's own manifests.
 const DefaultKubeVirtNamespace = "kubevirt"
@@ -19,7 +22,8 @@ func (c Cluster) InstalledIn(in Installation) Cluster {
 	kubevirt := serviceAccount(cmp.Or(in.KubeVirt, DefaultKubeVirtNamespace))
 	apiserver, controller, handler := kubevirt("kubevirt-apiserver"), kubevirt("kubevirt-controller"), kubevirt("kubevirt-handler")
 	synchronization := kubevirt("kubevirt-synchronization-controller")
-	c.Limits.Controllers = []string{apiserver, controller, handler, synchronization}
+	c.Limits.KubeVirt = []string{apiserver, controller, handler, synchronization}
+	c.Limits.Controllers = slices.Clone(c.Limits.KubeVirt)
 	c.Limits.Launchers = []string{handler}
 	c.Limits.Migrators = []string{controller, handler, synchronization} // Kiln migrates no VMI
 	// The garbage collector has its own account with --use-service-account-credentials, else that of kube-controller-manager.

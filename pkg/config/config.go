@@ -38,6 +38,8 @@ type Limits struct {
 	PersistentReservation bool
 	// Controllers are the accounts that create and manage VMIs. Only they may set the owner and the labels by which VMIs are managed.
 	Controllers []string
+	// KubeVirt are the accounts among Controllers that are KubeVirt's: they change what KubeVirt changes in a VMI that runs, and its webhooks judge that.
+	KubeVirt []string
 	// Updaters are the accounts among Controllers that change the spec of a VMI whose guest runs, by the rollout strategy LiveUpdate.
 	Updaters []string
 	// Launchers are the accounts among Controllers that run the VMIs of one node.

@@ -17,14 +17,16 @@ var (
 	launcher   = validate.Account{Name: "launcher", Node: "here"}
 	migrator   = validate.Account{Name: "migrator"}
 	collector  = validate.Account{Name: "collector"}
+	handler    = validate.Account{Name: "KubeVirt's handler", Node: "here"}
 )
 
 // accounts is a cluster that knows them.
 func accounts(limits *config.Limits) {
-	limits.Controllers = []string{controller.Name, updater.Name, launcher.Name, migrator.Name}
+	limits.Controllers = []string{controller.Name, updater.Name, launcher.Name, migrator.Name, handler.Name}
 	limits.Updaters, limits.LiveUpdate = []string{updater.Name}, &config.LiveUpdate{MaxHotplugRatio: 4}
-	limits.Launchers = []string{launcher.Name}
-	limits.Migrators = []string{migrator.Name}
+	limits.Launchers = []string{launcher.Name, handler.Name}
+	limits.Migrators = []string{migrator.Name, handler.Name}
+	limits.KubeVirt = []string{handler.Name}
 	limits.Collectors = []string{collector.Name}
 }
 

@@ -103,9 +103,12 @@ func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
 	return errs
 }
 
-// changedSpec has two exemptions: controllers may change the grace period of a guest that is to be stopped, and Kiln's controller makes the changes of
-// LiveSpec.
+// changedSpec has three exemptions: KubeVirt's accounts plug in what KubeVirt can plug in, controllers may change the grace period of a guest that is to be
+// stopped, and Kiln's controller makes the changes of LiveSpec.
 func changedSpec(change GuestChange, limits config.Limits) field.ErrorList {
+	if slices.Contains(limits.KubeVirt, change.By.Name) {
+		return nil
+	}
 	wanted := change.Old.Spec
 	if slices.Contains(limits.Controllers, change.By.Name) {
 		wanted.TerminationGracePeriodSeconds = change.New.Spec.TerminationGracePeriodSeconds
@@ -201,10 +204,13 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 
 // otherNode refuses writes of a launcher to VMIs of other nodes, so that a node that was taken over reaches its own VMIs only. In KubeVirt it
 // is the restriction of virt-handler under the same feature gate. A launcher outside the cluster has a token that is bound to no node: only
-// RBAC restricts it, while KubeVirt refuses such a handler.
+// RBAC restricts it, while KubeVirt refuses such a handler. The node that KubeVirt migrates a guest to takes it over.
 func otherNode(change GuestChange, limits config.Limits) field.ErrorList {
 	node := change.By.Node
 	if node == "" || !slices.Contains(limits.Launchers, change.By.Name) || !limits.Gates.Enabled("NodeRestriction") {
+		return nil
+	}
+	if m := change.Old.Status.MigrationState; m != nil && m.TargetNode == node && slices.Contains(limits.KubeVirt, change.By.Name) {
 		return nil
 	}
 	// Both: a launcher may neither write a VMI of another node nor assign one to it.

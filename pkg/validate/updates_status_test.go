@@ -62,6 +62,33 @@ var updatesStatusCases = []testCase{
 		limits: accounts,
 	},
 	{
+		why:    "KubeVirt's handler takes over a guest that is migrated to its node",
+		rule:   "update/other-node",
+		given:  vmiStatusChange(handler, "status: {nodeName: there, migrationState: {targetNode: here}}", "status: {nodeName: here}"),
+		limits: accounts,
+	},
+	{
+		why:    "a guest that is migrated to another node",
+		rule:   "update/other-node",
+		given:  vmiStatusChange(handler, "status: {nodeName: there, migrationState: {targetNode: elsewhere}}", "status: {nodeName: here}"),
+		limits: accounts,
+		want:   forbidden("status.nodeName"),
+	},
+	{
+		why:    "a handler says itself where a guest is migrated to",
+		rule:   "update/other-node",
+		given:  vmiStatusChange(handler, "status: {nodeName: there}", "status: {migrationState: {targetNode: here}}"),
+		limits: accounts,
+		want:   forbidden("status.nodeName"),
+	},
+	{
+		why:    "Kiln's launchers migrate nothing",
+		rule:   "update/other-node",
+		given:  vmiStatusChange(launcher, "status: {nodeName: there, migrationState: {targetNode: here}}", "status: {phase: Running}"),
+		limits: accounts,
+		want:   forbidden("status.nodeName"),
+	},
+	{
 		why:    "a token that is bound to no node",
 		rule:   "update/other-node",
 		given:  vmiStatusChange(validate.Account{Name: launcher.Name}, "", "status: {nodeName: there}"),

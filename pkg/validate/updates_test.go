@@ -162,6 +162,12 @@ metadata:
 		want:   forbidden("spec"),
 	},
 	{
+		why:    "KubeVirt plugs what it can plug, which its own webhooks judge",
+		rule:   "update/spec",
+		given:  vmiChange(handler, runsWith, "spec: {domain: {cpu: {sockets: 9}}, hostname: other}"),
+		limits: accounts,
+	},
+	{
 		why:    "with rollout strategy Stage nobody does",
 		rule:   "update/spec",
 		given:  vmiChange(updater, runsWith, "spec: {domain: {cpu: {sockets: 4}}}"),
