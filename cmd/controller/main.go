@@ -55,8 +55,8 @@ func root() *cobra.Command {
 	o.AddSecureMetrics(flags)
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	flags.StringVar(&o.makers.Guests, "guests", beside.Auto, "who makes VMIs and runs guests: '"+beside.Kiln+"', '"+beside.KubeVirt+"' (this process pins VMs and "+
-		"collects revisions), or '"+beside.Auto+"': KubeVirt where its virt-controller is deployed, else Kiln")
+	flags.StringVar(&o.makers.Guests, "guests", beside.Auto, "who makes VMIs and runs guests: '"+beside.Kiln+"', '"+beside.KubeVirt+
+		"' (this process pins VMs and collects revisions), or '"+beside.Auto+"': KubeVirt where its virt-controller is deployed, else Kiln")
 	o.guests.add(flags)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false, "sign the webhook's certificate, in Secret "+certs.Secret+"; without it somebody else must")
 	flags.StringVar(&o.certificates.Dir, "cert-dir", "/etc/kiln/certs", "folder at which that Secret is mounted")
@@ -86,20 +86,12 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// Live reads past the cache what must not be stale, such as the hardware record of a VM.
-	machines := &lifecycle.Controller{
-		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
-		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
-		Finalizers: o.guests.finalizers(), Beside: kubevirt,
-	}
+	machines := o.machines(engine, kubevirt)
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
 	}
 	if !kubevirt {
-		if err := o.guests.register(engine, o.Namespace, settings); err != nil {
-			return err
-		}
-		if err := o.snapshots(engine); err != nil {
+		if err := errors.Join(o.guests.register(engine, o.Namespace, settings), o.snapshots(engine)); err != nil {
 			return err
 		}
 	}
@@ -126,6 +118,16 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	return engine.Start(ctx)
+}
+
+// machines returns the controller of VMs; beside KubeVirt, it makes no VMIs. Live reads past the cache what must not be stale, such as the hardware record of a
+// VM.
+func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Controller { //nolint:revive // what Makers has decided
+	return &lifecycle.Controller{
+		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
+		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
+		Finalizers: o.guests.finalizers(), Beside: kubevirt,
+	}
 }
 
 // snapshots adds the controllers of snapshots, restores and clones; beside KubeVirt, its own serve them. Guests can be frozen where the API server of

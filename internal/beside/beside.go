@@ -75,8 +75,8 @@ func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 	log := ctrl.LoggerFrom(ctx)
 	switch {
 	case m.Guests == Kiln && m.found != "":
-		return false, fmt.Errorf("--guests is '%s', and KubeVirt in namespace '%s' makes VMIs too: each VM would get two makers. Leave the flag out, or remove KubeVirt",
-			Kiln, m.found)
+		return false, fmt.Errorf("--guests is '%s', and KubeVirt in namespace '%s' makes VMIs too: each VM would get two makers. Leave the flag out, or "+
+			"remove KubeVirt", Kiln, m.found)
 	case m.Guests == KubeVirt && m.found == "":
 		log.Info("nobody makes VMIs: --guests is 'kubevirt', and there is no Deployment of that name beside a KubeVirt object", "deployment", controller)
 	case m.found != "":

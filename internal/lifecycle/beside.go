@@ -28,7 +28,8 @@ func (c *Controller) besideKubeVirt(ctx context.Context, s *state) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, s.retryable
 }
 
-// refer writes the status references of a VM to its pins. A matcher without a pin keeps the reference that KubeVirt has written: the pin will be derived from it.
+// refer writes the status references of a VM to its pins. A matcher without a pin keeps the reference that KubeVirt has written: the pin will be derived from
+// it.
 func (c *Controller) refer(ctx context.Context, s *state) error {
 	reported := s.vm.DeepCopy()
 	instancetype, preference := s.references()

@@ -57,8 +57,8 @@ func compute(of *corev1.Pod) *corev1.Container {
 }
 
 // fit raises the requests and limits of a guest's container that runs to those of the one that a start would make. It adds and removes none: the pod keeps its
-// quality of service. It lowers what kubelet has not granted yet, and nothing else: another version of Kiln may have made the pod. It reports whether there is a
-// change.
+// quality of service. It lowers what kubelet has not granted yet, and nothing else: another version of Kiln may have made the pod. It reports whether there is
+// a change.
 func fit(runs *corev1.Pod, made *corev1.Container) (changed bool) {
 	of, granted := &compute(runs).Resources, corev1.ResourceRequirements{}
 	if status := containerOf(runs); status != nil && status.Resources != nil && resizePending(runs) != nil {

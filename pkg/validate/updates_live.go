@@ -31,8 +31,8 @@ func LiveSpec(runs, next *v1.VirtualMachineInstance, least v1alpha1.LiveHardware
 	return live.Spec
 }
 
-// Waits reports whether the guest of a VMI has not got CPUs or memory that the VMI asks for, since its pod has not got them. Kind is KubeVirt's HotVCPUChange or
-// HotMemoryChange.
+// Waits reports whether the guest of a VMI has not got CPUs or memory that the VMI asks for, since its pod has not got them. Kind is KubeVirt's HotVCPUChange
+// or HotMemoryChange.
 func Waits(vmi *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
 	return slices.ContainsFunc(vmi.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
 		return c.Type == kind && c.Status == corev1.ConditionTrue && (c.Reason == v1alpha1.ReasonPodResizePending || c.Reason == v1alpha1.ReasonFailedResize)

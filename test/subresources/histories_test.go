@@ -26,7 +26,8 @@ func TestHistories(t *testing.T) {
 	t.Logf("%d histories from SEED=%d on", runs, seed)
 	for run := range uint64(runs) {
 		t.Run(fmt.Sprintf("seed=%d", seed+run), func(t *testing.T) {
-			h := history{space: spaceOf(t), Rand: rand.New(rand.NewPCG(seed+run, 0)), ended: map[string]types.UID{}, did: map[string]int{}, recorded: map[string]bool{}} //nolint:gosec // to be repeated
+			h := history{space: spaceOf(t), ended: map[string]types.UID{}, did: map[string]int{}, recorded: map[string]bool{}}
+			h.Rand = rand.New(rand.NewPCG(seed+run, 0)) //nolint:gosec // to be repeated
 			h.kubectl(fmt.Sprintf(ownSize, 1), "create", "-f", "-")
 			for _, strategy := range strategies {
 				h.makeOf(nameOf(strategy), strategy, "{name: own, kind: VirtualMachineInstancetype}")
