@@ -48,7 +48,7 @@ func liveCPU(live, next *v1.VirtualMachineInstance, least int32) {
 		return
 	}
 	grows := cmp.Compare(wants.Sockets, has.Sockets)
-	if grows == 0 || grows < 0 && (vm.VCPUs(wants) < int64(least) || !Waits(live, v1.VirtualMachineInstanceVCPUChange)) {
+	if grows == 0 || grows == -1 && (vm.VCPUs(wants) < int64(least) || !Waits(live, v1.VirtualMachineInstanceVCPUChange)) {
 		return
 	}
 	if liveResource(live, next, growing{corev1.ResourceCPU, grows}) {
@@ -66,7 +66,7 @@ func liveMemory(live, next *v1.VirtualMachineInstance, leastKiB int64) {
 		return
 	}
 	grows := wants.Guest.Cmp(*has.Guest)
-	if grows == 0 || grows < 0 && (wants.Guest.Value()>>10 < leastKiB || !Waits(live, v1.VirtualMachineInstanceMemoryChange)) {
+	if grows == 0 || grows == -1 && (wants.Guest.Value()>>10 < leastKiB || !Waits(live, v1.VirtualMachineInstanceMemoryChange)) {
 		return
 	}
 	if liveResource(live, next, growing{corev1.ResourceMemory, grows}) {
