@@ -161,6 +161,13 @@ func TestTakenBack(t *testing.T) {
 		if diff := cmp.Diff(want, validate.LiveSpec(runs, next, least)); diff != "" {
 			t.Errorf("%s, %s (-want +got)\n%s", test.why, test.reason, diff)
 		}
+		others := runs.DeepCopy() // the other resource waits alone
+		if others.Status.Conditions = runs.Status.Conditions[1:]; next.Spec.Domain.CPU.Sockets == runs.Spec.Domain.CPU.Sockets {
+			others.Status.Conditions = runs.Status.Conditions[:1]
+		}
+		if live := equality.Semantic.DeepEqual(validate.LiveSpec(others, next, least), next.Spec); live != (next.Spec.Domain.CPU.Sockets == 5) {
+			t.Errorf("%s, when the other resource waits: live is %t", test.why, live)
+		}
 		runs.Status.Conditions[0].Status, runs.Status.Conditions[1].Status = "False", "False"
 		if live := equality.Semantic.DeepEqual(validate.LiveSpec(runs, next, least), next.Spec); live != (next.Spec.Domain.CPU.Sockets == 5) {
 			t.Errorf("%s, when nothing waits: live is %t", test.why, live)
