@@ -48,7 +48,7 @@ var unseen = map[string]string{
 	"kiln-webhook: watch kubevirt.io kubevirts":                                        configured,
 	"kiln-controller: watch kubevirt.io kubevirts":                                     configured,
 	"kiln-launcher: watch kubevirt.io kubevirts":                                       configured,
-	"kiln-controller: get apps deployments":                                            "asked where a KubeVirt object exists",
+	"kiln-controller: get apps deployments virt-controller":                            "asked where a KubeVirt object exists",
 	"kiln-controller: patch events.k8s.io events":                                      repeated,
 	"kiln-launcher: patch events.k8s.io events":                                        repeated,
 	"kiln-controller: get cdi.kubevirt.io datavolumes":                                 inferredAtOnce,
