@@ -86,7 +86,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	machines := o.machines(engine, kubevirt)
+	machines := o.machines(engine)
+	machines.Beside = kubevirt
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
 	}
@@ -120,13 +121,12 @@ func run(ctx context.Context, o options) error {
 	return engine.Start(ctx)
 }
 
-// machines returns the controller of VMs; beside KubeVirt, it makes no VMIs. Live reads past the cache what must not be stale, such as the hardware record of a
-// VM.
-func (o options) machines(engine *command.Engine, kubevirt bool) *lifecycle.Controller { //nolint:revive // what Makers has decided
+// machines returns the controller of VMs. Live reads past the cache what must not be stale, such as the hardware record of a VM.
+func (o options) machines(engine *command.Engine) *lifecycle.Controller {
 	return &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
-		Finalizers: o.guests.finalizers(), Beside: kubevirt,
+		Finalizers: o.guests.finalizers(),
 	}
 }
 

@@ -3,8 +3,10 @@ package launcherserver
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"golang.org/x/net/netutil"
 )
@@ -12,10 +14,12 @@ import (
 const (
 	// mostConnections bounds the connections of the server; further ones wait. Each is a file of the pod.
 	mostConnections = 256
-	// mostUnknown and mostOfAddress bound the connections, all and of one address, whose clients have not shown a certificate yet; further ones are closed. So
-	// whoever reaches the port keeps no place from Kiln's API server.
+	// mostUnknown bounds the connections whose clients have not shown a certificate yet, and mostOfAddress those of one address. Further ones are closed.
+	// Without these bounds, whoever reaches the port could take all connections, and Kiln's API server would get none.
 	mostUnknown   = 192
 	mostOfAddress = 32
+	// acceptRetry is the time after which an Accept that failed is repeated.
+	acceptRetry = 100 * time.Millisecond
 )
 
 // gate is a listener whose connections have passed their TLS handshake.
@@ -23,7 +27,7 @@ type gate struct {
 	net.Listener
 	config *tls.Config
 	known  chan net.Conn
-	// ended is closed when the listener below has failed, or was closed; err says how.
+	// ended is closed when the listener was closed; err says so.
 	ended chan struct{}
 	err   error
 
@@ -53,9 +57,13 @@ func (g *gate) run() {
 	defer close(g.ended)
 	for {
 		conn, err := g.Listener.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			g.err = err
 			return
+		}
+		if err != nil { // such as too many open files, which others may close
+			time.Sleep(acceptRetry)
+			continue
 		}
 		if !g.enters(conn) {
 			conn.Close()

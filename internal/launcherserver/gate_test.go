@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -20,7 +21,7 @@ func TestGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})
+	g := newGate(&failsOnce{Listener: listener}, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})
 	dial := func(from string) net.Conn {
 		t.Helper()
 		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", listener.Addr().String())
@@ -70,6 +71,20 @@ func TestGate(t *testing.T) {
 	if g.total != 0 || len(g.unknown) != 0 {
 		t.Errorf("%d connections are counted, of %v", g.total, g.unknown)
 	}
+}
+
+// failsOnce is a listener whose first Accept fails, as where too many files are open.
+type failsOnce struct {
+	net.Listener
+	failed bool
+}
+
+func (f *failsOnce) Accept() (net.Conn, error) {
+	if !f.failed {
+		f.failed = true
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return f.Listener.Accept()
 }
 
 func isReset(err error) bool {

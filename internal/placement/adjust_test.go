@@ -177,9 +177,9 @@ func TestTakenBack(t *testing.T) {
 		if diff := cmp.Diff(want, after); diff != "" {
 			t.Errorf("granted %t: the pod has (-want +got)\n%s", granted, diff)
 		}
-		told := &v1alpha1.GuestPodLive{LiveHardware: v1alpha1.LiveHardware{VCPUs: 1, MemoryKiB: 1 << 20}, VMIGeneration: c.vmi().Generation}
-		if diff := cmp.Diff(told, c.live()); diff != "" {
-			t.Errorf("granted %t: the launcher is told (-want +got)\n%s", granted, diff)
+		wanted := &v1alpha1.GuestPodLive{LiveHardware: v1alpha1.LiveHardware{VCPUs: 1, MemoryKiB: 1 << 20}, VMIGeneration: c.vmi().Generation}
+		if diff := cmp.Diff(wanted, c.live()); diff != "" {
+			t.Errorf("granted %t: spec.live of the GuestPod (-want +got)\n%s", granted, diff)
 		}
 		if memory := c.pending(v1.VirtualMachineInstanceMemoryChange); !granted && memory != "" {
 			t.Errorf("HotMemoryChange is '%s'", memory)

@@ -103,10 +103,10 @@ func VMStatusUpdate(now, was *v1.VirtualMachine) (errs field.ErrorList) {
 	return errs
 }
 
-// changedSpec has three exemptions: KubeVirt's accounts plug in what KubeVirt can plug in, controllers may change the grace period of a guest that is to be
-// stopped, and Kiln's controller makes the changes of LiveSpec.
+// changedSpec has three exemptions: KubeVirt's accounts change the spec of a VMI that runs, controllers may change the grace period of a guest that is to be
+// stopped, and Kiln's controller makes the changes of LiveSpec. Before a VMI runs, nobody changes its spec: a pod is made of it.
 func changedSpec(change GuestChange, limits config.Limits) field.ErrorList {
-	if slices.Contains(limits.KubeVirt, change.By.Name) {
+	if slices.Contains(limits.KubeVirt, change.By.Name) && change.Old.Status.Phase == v1.Running {
 		return nil
 	}
 	wanted := change.Old.Spec

@@ -162,10 +162,17 @@ metadata:
 		want:   forbidden("spec"),
 	},
 	{
-		why:    "KubeVirt plugs what it can plug, which its own webhooks judge",
+		why:    "KubeVirt changes a VMI that runs, which its own webhooks judge",
 		rule:   "update/spec",
-		given:  vmiChange(handler, runsWith, "spec: {domain: {cpu: {sockets: 9}}, hostname: other}"),
+		given:  vmiChange(handler, "{"+runsWith+", status: {phase: Running}}", "spec: {domain: {cpu: {sockets: 9}}, hostname: other}"),
 		limits: accounts,
+	},
+	{
+		why:    "KubeVirt changes a VMI that has no pod yet",
+		rule:   "update/spec",
+		given:  vmiChange(handler, "{"+runsWith+", status: {phase: Pending}}", "spec: {domain: {cpu: {sockets: 9}}, hostname: other}"),
+		limits: accounts,
+		want:   forbidden("spec"),
 	},
 	{
 		why:    "with rollout strategy Stage nobody does",
