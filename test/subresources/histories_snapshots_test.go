@@ -44,12 +44,12 @@ func (h *history) ofSnapshots(name string) []operation {
 			`, target: {apiGroup: kubevirt.io, kind: VirtualMachine, name: c%[1]d-vm}}}`, h.copies, name)},
 		{"delete a snapshot", func() {
 			if all := list[api.VirtualMachineSnapshotList](h, "vmsnapshot", "of="+name).Items; len(all) > 0 {
-				h.kubectl("", "delete", "vmsnapshot", all[h.IntN(len(all))].Name, "--wait=false")
+				h.kubectl("", "delete", "vmsnapshot", all[h.IntN(len(all))].Name, "--wait=false", "--ignore-not-found")
 			}
 		}},
 		{"delete a restore", func() {
 			if all := list[api.VirtualMachineRestoreList](h, "vmrestore", "").Items; len(all) > 0 {
-				h.kubectl("", "delete", "vmrestore", all[h.IntN(len(all))].Name, "--wait=false")
+				h.kubectl("", "delete", "vmrestore", all[h.IntN(len(all))].Name, "--wait=false", "--ignore-not-found")
 			}
 		}},
 	}
