@@ -39,9 +39,20 @@ var countsQuantitiesCases = []testCase{
 		given: raw(`{"spec":{"capacity":"` + strings.Repeat("9", 100) + `Gi"}}`),
 	},
 	{
+		why:   "100 digits, in an object whose digits say nothing: an escape may hide one",
+		rule:  "request/quantities",
+		given: raw(`{"metadata":{"name":"\u0061"},"spec":{"capacity":"` + strings.Repeat("9", 100) + `Gi"}}`),
+	},
+	{
 		why:   "no number, which decoding refuses",
 		rule:  "request/quantities",
 		given: raw(`{"spec":{"capacity":"e1000"}}`),
+	},
+	{
+		why:   "a sign before it",
+		rule:  "request/quantities",
+		given: raw(`{"spec":{"capacity":"+1e1000"}}`),
+		want:  invalid("spec.capacity"),
 	},
 	{
 		why:   "exbibytes",
