@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSurelyFew: what is counted as a text alone, and the nearest that is read. Whatever the answer, the verdict on an object is the same; a walk of each object
-// would take the time that this saves.
+// TestSurelyFew: what is counted as a text alone, and the nearest that is read. Whatever the answer, the verdict on an object is the same.
+// A walk of each object would take the time that this saves.
 func TestSurelyFew(t *testing.T) {
 	digits := func(n int) string { return strings.Repeat("7", n) }
 	for _, test := range []struct {
