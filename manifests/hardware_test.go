@@ -55,6 +55,7 @@ func hardwareWriters(t *testing.T, p plane) {
 			t.Fatal(err)
 		}
 	}
+	const runs = `{"status": {"running": {"uid": %q, "digest": "d", "cause": "c", "time": "2026-01-01T00:00:00Z", "vcpus": 1, "memoryKiB": 1}}}`
 	const other = `{"spec": {"hardware": {"machine": "pc-q35-7.2"}}}`
 	owned := `{"metadata": {"ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "v", "uid": "old"}]}}`
 	for _, c := range []struct{ why, user, node, name, subresource, patch, refused string }{
@@ -72,7 +73,15 @@ func hardwareWriters(t *testing.T, p plane) {
 		{"an owner by nobody", controller, "", "bound", "", owned, "ownerReferences must be empty"},
 		{"nor by an administrator", "vera", "", "bound", "", owned, "ownerReferences must be empty"},
 		{"a status by users", "eve", "", "bound", "status", `{"status": {"boots": 9}}`, "only Kiln's controller"},
-		{"nor by a launcher", launcher, "n2", "bound", "status", `{"status": {"guest": {"nodeName": "n2"}}}`, "only Kiln's controller"},
+		{"whose it is, by a launcher", launcher, "n1", "bound", "status", `{"status": {"guest": {"nodeName": "n2"}}}`, "status.running only"},
+		{"how often it ran", launcher, "n1", "bound", "status", `{"status": {"boots": 9}}`, "status.running only"},
+		{"that it ran", launcher, "n1", "bound", "status", `{"status": {"lastBoot": {"uid": "u1", "time": "2026-01-01T00:00:00Z"}}}`, "status.running only"},
+		{"of which VM it is", launcher, "n1", "bound", "status", `{"status": {"virtualMachineUID": "u2"}}`, "status.running only"},
+		{"what libvirt runs", launcher, "n1", "running", "status", fmt.Sprintf(runs, "u1"), ""},
+		{"the same, outside of the cluster", launcher, "", "running", "status", fmt.Sprintf(runs, "u1"), ""},
+		{"what libvirt runs on another node", launcher, "n2", "running", "status", fmt.Sprintf(runs, "u1"), "own node"},
+		{"what runs of nobody", launcher, "n1", "restored", "status", fmt.Sprintf(runs, "u1"), "own node"},
+		{"what runs of another guest", launcher, "n1", "running", "status", fmt.Sprintf(runs, "u2"), "status.running.uid"},
 		{"a status by Kiln", controller, "", "bound", "status", `{"status": {"boots": 9}}`, ""},
 		{"and administrators", "vera", "", "bound", "status", `{"status": {"boots": 9}}`, ""},
 	} {

@@ -43,7 +43,7 @@ type GuestHardwareStatus struct {
 	Boots int64 `json:"boots,omitempty"`
 	// lastBoot is the last guest that has run.
 	LastBoot *HardwareBoot `json:"lastBoot,omitempty"`
-	// running is what libvirt runs, by the reports of the guest's launcher. Absent while no guest runs, and on a bare machine.
+	// running is what libvirt runs, by the reports of the guest's launcher. Absent while no guest runs.
 	Running *HardwareRunning `json:"running,omitempty"`
 }
 
@@ -77,7 +77,7 @@ type HardwareRunning struct {
 	// cause is what has changed last.
 	// +kubebuilder:validation:MaxLength=1024
 	Cause string `json:"cause"`
-	// time at which Kiln's controller saw the change.
+	// time at which Kiln's controller, or the launcher of a bare machine, saw the change.
 	Time metav1.Time `json:"time"`
 }
 

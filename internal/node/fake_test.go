@@ -26,7 +26,17 @@ type fakeHypervisor struct {
 	// fails is the error of State and Capabilities.
 	fails  error
 	events chan hypervisor.Event
+	// hardware is what runs of every domain.
+	hardware hypervisor.Hardware
 }
+
+func (f *fakeHypervisor) Hardware(context.Context, hypervisor.Owner) (hypervisor.Hardware, error) {
+	f.Lock()
+	defer f.Unlock()
+	return f.hardware, f.fails
+}
+
+func (f *fakeHypervisor) WatchHardware(ctx context.Context, _ func()) { <-ctx.Done() }
 
 func (f *fakeHypervisor) Capabilities(context.Context, string, hypervisor.KVM) (backend.Capabilities, error) {
 	return backend.Assumed("amd64"), f.fails

@@ -28,7 +28,7 @@ func (n *Node) domainStatus(ctx context.Context, vmi *v1.VirtualMachineInstance)
 	return status, err
 }
 
-// watch reports the state of a VMI that was started, and whether the HostProfiles have changed since.
+// watch reports the state of a VMI that was started, what libvirt runs of it, and whether the HostProfiles have changed since.
 func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.Result, error) {
 	status, err := n.domainStatus(ctx, vmi)
 	if err != nil {
@@ -40,7 +40,11 @@ func (n *Node) watch(ctx context.Context, vmi *v1.VirtualMachineInstance) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
-	return n.report(ctx, vmi, seen)
+	result, err := n.report(ctx, vmi, seen)
+	if err == nil && status.Active() {
+		err = n.recordRunning(ctx, vmi)
+	}
+	return result, err
 }
 
 // stop asks the guest to power off, waits for its grace period, and then removes the domain with its side documents. The VMI gets its

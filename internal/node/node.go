@@ -85,7 +85,7 @@ func (n *Node) SetupWithManager(mgr ctrl.Manager) error {
 	return err
 }
 
-// queueChanges queues the VMI of each domain whose state changed, and all VMIs of this node when changes may have been missed.
+// queueChanges queues the VMI of each domain whose state changed, and all VMIs of this node when the hardware of one changed, or changes may have been missed.
 func (n *Node) queueChanges(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	go n.Hypervisor.Watch(ctx, func(event hypervisor.Event) {
 		if event.Domain != "" {
@@ -95,11 +95,16 @@ func (n *Node) queueChanges(ctx context.Context, queue workqueue.TypedRateLimiti
 			return
 		}
 		signal(n.connected)
-		for _, request := range n.claimed(ctx) {
-			queue.Add(request)
-		}
+		n.queueAll(ctx, queue)
 	})
+	go n.Hypervisor.WatchHardware(ctx, func() { n.queueAll(ctx, queue) })
 	return nil
+}
+
+func (n *Node) queueAll(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	for _, request := range n.claimed(ctx) {
+		queue.Add(request)
+	}
 }
 
 // claimed returns a request for each VMI of this node.

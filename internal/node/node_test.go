@@ -140,6 +140,9 @@ func TestGuestStarts(t *testing.T) {
 	if status, err := n.Hypervisor.State(t.Context(), n.owner(vmi)); err != nil || status.State != hypervisor.Running {
 		t.Errorf("status is %+v, %v", status, err)
 	}
+	if runs := hardwareObject(t, cluster, vmi).Status.Running; runs == nil || runs.Digest != recorded(t, cluster, "starts").Digest {
+		t.Errorf("libvirt runs %+v, and the record is %+v", runs, recorded(t, cluster, "starts"))
+	}
 	if active := active(t, n, "default_starts"); active.OnCrash != "preserve" {
 		t.Errorf("on_crash is '%s', the profile of this host says 'preserve'", active.OnCrash)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -69,7 +70,7 @@ func (n *Node) boot(ctx context.Context, vmi *v1.VirtualMachineInstance) (status
 	if domain.Values, err = bound.Secrets(rendered.Documents.Secrets); err != nil {
 		return status, &guest.Refusal{Reason: v1alpha1.ReasonNotBindable, Message: err.Error()}
 	}
-	if err := savePolicy(bound, m.Policy); err != nil {
+	if err := errors.Join(savePolicy(bound, m.Policy), saveFrontend(bound, rendered.Frontend)); err != nil {
 		return status, err
 	}
 	if err := n.Hypervisor.Start(ctx, domain); err != nil {

@@ -83,7 +83,11 @@ func (n *Node) refused(ctx context.Context, vmi *v1.VirtualMachineInstance, err 
 }
 
 // end gives a VMI its final phase, with the reason in Ready and in an event. The event comes after the update: a repeated update must not repeat it.
+// status.running goes before: nobody looks at a VMI in its final phase again.
 func (n *Node) end(ctx context.Context, vmi *v1.VirtualMachineInstance, phase v1.VirtualMachineInstancePhase, why condition.Cause) error {
+	if err := n.forgetRunning(ctx, vmi); err != nil {
+		return err
+	}
 	condition.SetEnd(vmi, phase, why)
 	if err := n.Status().Update(ctx, vmi); err != nil {
 		return err

@@ -7,11 +7,9 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/lifecycle"
-	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -48,43 +46,34 @@ func (c *Controller) recordRunning(ctx context.Context, s seen, o *outcome) erro
 	if err != nil || guest == nil || guest.UID != s.guest.UID || guest.Spec.Hardware == nil || guest.Status.Running == nil {
 		return err
 	}
-	now, err := observed(guest)
+	front, err := startedWith(guest)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("the launcher reports hardware that its guest cannot have", "reason", err.Error())
 		c.copied.Store(s.key, reportOf(s))
 		return nil
 	}
-	if err := c.saveRunning(ctx, hardware, now, s.vmi.UID); err != nil {
+	if err := c.saveRunning(ctx, hardware, front, guest.Status.Running.LiveHardware); err != nil {
 		return err
 	}
 	c.copied.Store(s.key, reportOf(seen{key: s.key, guest: guest}))
 	return nil
 }
 
-// observed returns what a launcher reports, with the digest of it.
-func observed(guest *v1alpha1.GuestPod) (v1alpha1.HardwareRunning, error) {
+// startedWith returns the frontend that a guest was started with. It refuses a report of what that guest cannot have.
+func startedWith(guest *v1alpha1.GuestPod) (render.Front, error) {
 	front, err := render.ReadFrontend(guest.Spec.Hardware.Frontend)
 	if err != nil {
-		return v1alpha1.HardwareRunning{}, err
+		return nil, err
 	}
-	live := guest.Status.Running.LiveHardware
-	if err := render.CheckLive(front, live); err != nil {
-		return v1alpha1.HardwareRunning{}, err
-	}
-	return v1alpha1.HardwareRunning{LiveHardware: live, Digest: abi.Digest(render.WithLive(front, live))}, nil
+	return front, render.CheckLive(front, guest.Status.Running.LiveHardware)
 }
 
-// causeStarted is the cause of the hardware that a guest was started with.
-const causeStarted = "the guest was started"
-
 // saveRunning writes what runs, unless it is there. The time is this process's: the launcher's clock is a tenant's.
-func (c *Controller) saveRunning(ctx context.Context, hardware *v1alpha1.GuestHardware, now v1alpha1.HardwareRunning, vmi types.UID) error {
-	now.UID, now.Cause, now.Time = vmi, causeStarted, metav1.NewTime(c.Now())
-	if was := hardware.Status.Running; was != nil && was.UID == vmi {
-		if was.Digest == now.Digest && equality.Semantic.DeepEqual(was.LiveHardware, now.LiveHardware) {
-			return nil
-		}
-		now.Cause = condition.Note(render.LiveChanges(was.LiveHardware, now.LiveHardware))
+func (c *Controller) saveRunning(ctx context.Context, hardware *v1alpha1.GuestHardware, front render.Front, live v1alpha1.LiveHardware) error {
+	was := hardware.Status.Running
+	now := render.Observed(was, front, live, hardware.Status.Guest.UID, metav1.NewTime(c.Now()))
+	if now.Cause = condition.Note(now.Cause); was != nil && equality.Semantic.DeepEqual(*was, now) {
+		return nil
 	}
 	return c.patchRunning(ctx, hardware, &now)
 }

@@ -34,7 +34,7 @@ func TestRunningHardware(t *testing.T) {
 	c.reportsRunning(func(*v1alpha1.LiveHardware) {})
 	c.step()
 	booted := c.hardware().Status.Running
-	if booted == nil || booted.Digest != recorded.Digest || booted.Cause != causeStarted || !booted.Time.Time.Equal(c.now) || booted.UID != c.vmi().UID {
+	if booted == nil || booted.Digest != recorded.Digest || booted.Cause != render.CauseStarted || !booted.Time.Time.Equal(c.now) || booted.UID != c.vmi().UID {
 		t.Fatalf("after the boot %+v runs, the record has digest %s", booted, recorded.Digest)
 	}
 	writes := len(c.writes)

@@ -1,0 +1,85 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/bind"
+	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What libvirt runs is state 4 of a guest: status.running of its GuestHardware. Kiln changes nothing of a guest that runs on a bare machine, but its
+// administrator may, with virsh. libvirt reports devices and media by events; vCPUs, memory and links are read again every resyncInterval.
+
+// frontendFile is in the VMI's own folder: the frontend that its domain was started with.
+const frontendFile = "frontend.xml"
+
+// saveFrontend writes the frontend that a VMI is started with into its folder.
+func saveFrontend(bound bind.Bound, front render.Front) error {
+	text, err := front.Marshal()
+	if err != nil {
+		return err
+	}
+	return bound.WriteFile(frontendFile, []byte(text))
+}
+
+// recordRunning writes what libvirt runs of a VMI into its GuestHardware, if it has changed. A VMI that an earlier release started has no frontend in its
+// folder, and gets none.
+func (n *Node) recordRunning(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	text, err := n.Machine.ReadFile(vmi, frontendFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	front, err := render.ReadFrontend(string(text))
+	if err != nil {
+		return err
+	}
+	seen, err := n.Hypervisor.Hardware(ctx, n.owner(vmi))
+	if err != nil || seen.VCPUs == 0 { // the domain has ended since
+		return err
+	}
+	return n.patchRunning(ctx, vmi, func(was *v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning {
+		now := render.Observed(was, front, render.Running(front, render.Seen(seen)), vmi.UID, metav1.Now())
+		now.Cause = condition.Note(now.Cause)
+		return &now
+	})
+}
+
+// forgetRunning removes what libvirt ran of a VMI that has ended.
+func (n *Node) forgetRunning(ctx context.Context, vmi *v1.VirtualMachineInstance) error {
+	return n.patchRunning(ctx, vmi, func(*v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning { return nil })
+}
+
+// patchRunning replaces status.running of the VMI's GuestHardware, unless it is the same. A cluster whose roles and policies are of an earlier release lets no
+// launcher write it: VMIs go on without.
+func (n *Node) patchRunning(ctx context.Context, vmi *v1.VirtualMachineInstance, next func(was *v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning) error {
+	found := &v1alpha1.GuestHardware{}
+	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(vmi), found); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if guest := found.Status.Guest; guest == nil || guest.UID != vmi.UID {
+		return nil
+	}
+	changed := found.DeepCopy()
+	if changed.Status.Running = next(found.Status.Running); equality.Semantic.DeepEqual(found.Status, changed.Status) {
+		return nil
+	}
+	err := n.Status().Patch(ctx, changed, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsForbidden(err) {
+		ctrl.LoggerFrom(ctx).Info("what libvirt runs cannot be written into the GuestHardware", "reason", err.Error())
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
