@@ -102,5 +102,5 @@ func connect(w http.ResponseWriter, r *http.Request, of *session, socket string)
 		answer(w, r, err, nil)
 		return
 	}
-	stream.Relay(w, r.WithContext(ctx), guest)
+	stream.Relay(w, r.WithContext(ctx), guest, stream.ConsoleStall)
 }

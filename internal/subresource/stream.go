@@ -110,7 +110,7 @@ func (a *API) forward(w http.ResponseWriter, r *http.Request, vmi *v1.VirtualMac
 		return
 	}
 	defer a.Open.opened("portforward")()
-	stream.Relay(w, r, guest)
+	stream.Relay(w, r, guest, stream.ForwardStall)
 }
 
 // dial opens a connection to a port of the guest. The address is that of its pod, as kubelet reports it: one that the guest agent names may be any, and this
