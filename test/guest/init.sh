@@ -350,4 +350,27 @@ if [ -n "$(told grow)" ]; then
 	done
 fi
 
+# kiln.agent=DISK, where AddAgent has added an agent: makes a filesystem on the disk and starts the agent. Files are written to it without end, and each is
+# said when it is on the disk: a frozen filesystem takes none.
+agent=$(told agent)
+if [ -n "$agent" ]; then
+	for module in $(cat /agent/order); do
+		insmod "/agent/$module" 2>/dev/null
+	done
+	mkdir -p /kept /run
+	if ! { mke2fs "/dev/$agent" && mount -t ext4 "/dev/$agent" /kept; } >/made 2>&1; then
+		echo "KILN-AGENT has no filesystem: $(cat /made)" >/dev/ttyS0
+	fi
+	for name in /sys/class/virtio-ports/*/name; do
+		[ "$(cat "$name")" = org.qemu.guest_agent.0 ] && channel=/dev/$(basename "$(dirname "$name")")
+	done
+	/agent/loader --library-path /agent /agent/qemu-ga -m virtio-serial -p "$channel" -t /run -f /run/qemu-ga.pid &
+	wrote=0
+	while true; do
+		wrote=$((wrote + 1))
+		echo "$wrote" >"/kept/file" && sync && echo "KILN-WROTE $wrote" >/dev/ttyS0
+		sleep 0.2
+	done
+fi
+
 while true; do sleep 3600; done

@@ -17,7 +17,7 @@ var initScript []byte
 // packInitramfs writes the guest's root file system. The archive is left uncompressed: unpacking it
 // under TCG costs the guest more than reading 6 MiB does.
 func packInitramfs(source kernelSource, shell string, out io.Writer) error {
-	drivers, err := source.drivers()
+	drivers, err := source.drivers(wanted...)
 	if err != nil {
 		return err
 	}

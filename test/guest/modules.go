@@ -74,8 +74,8 @@ func (k kernelSource) complete() error {
 	return nil
 }
 
-// drivers returns the wanted modules and all that they depend on, each after what it needs.
-func (k kernelSource) drivers() ([]driver, error) {
+// drivers returns modules and all that they depend on, each after what it needs.
+func (k kernelSource) drivers(names ...string) ([]driver, error) {
 	files, err := k.index()
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (k kernelSource) drivers() ([]driver, error) {
 		out = append(out, driver{name, object})
 		return nil
 	}
-	for _, name := range wanted {
+	for _, name := range names {
 		if err := add(name); err != nil {
 			return nil, err
 		}
