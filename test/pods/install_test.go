@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,8 @@ var shared *node.Node
 // Images of guests. The default pull policy of a tag other than 'latest' asks no registry.
 const (
 	kernelImage = "docker.io/library/guest-kernel:1"
+	// agentImage is for tests of 'make nightly': its guest may have an agent.
+	agentImage = "docker.io/library/guest-agent:1"
 	// diskImage is a containerDisk, from which the test guest boots by itself.
 	diskImage = "docker.io/library/guest-disk:1"
 )
@@ -90,8 +93,22 @@ func images(ctx context.Context, dir string) (*installation.Installation, error)
 	if out, err := exec.CommandContext(ctx, "qemu-img", "convert", "-O", "qcow2", raw, disk).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("qemu-img: %w: %s", err, out)
 	}
-	return &installation.Installation{Root: "../..", Dir: dir, StateClass: stateClass, Images: map[string]map[string]string{
-		kernelImage: {"boot/vmlinuz": filepath.Join(dir, "boot/vmlinuz"), "boot/initrd": filepath.Join(dir, "boot/initrd")},
-		diskImage:   {"disk/disk.qcow2": disk},
-	}}, nil
+	kernel := map[string]string{"boot/vmlinuz": filepath.Join(dir, "boot/vmlinuz"), "boot/initrd": filepath.Join(dir, "boot/initrd")}
+	all := map[string]map[string]string{kernelImage: kernel, diskImage: {"disk/disk.qcow2": disk}}
+	if os.Getenv("NIGHTLY") != "" {
+		withAgent := maps.Clone(kernel)
+		withAgent["boot/initrd"] = filepath.Join(dir, "initrd-agent")
+		initrd, err := os.ReadFile(kernel["boot/initrd"])
+		if err == nil {
+			err = os.WriteFile(withAgent["boot/initrd"], initrd, 0o644)
+		}
+		if err == nil {
+			err = guest.AddAgent(withAgent["boot/initrd"])
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[agentImage] = withAgent
+	}
+	return &installation.Installation{Root: "../..", Dir: dir, StateClass: stateClass, Images: all}, nil
 }

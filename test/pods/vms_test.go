@@ -38,8 +38,10 @@ const (
 )
 
 // kernelBoot is firmware.kernelBoot with the kernel of the test guest.
-func kernelBoot(arguments string) string {
-	return "kernelBoot: {kernelArgs: " + arguments + ", container: {image: " + kernelImage + ", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}"
+func kernelBoot(arguments string) string { return kernelBootOf(kernelImage, arguments) }
+
+func kernelBootOf(image, arguments string) string {
+	return "kernelBoot: {kernelArgs: " + arguments + ", container: {image: " + image + ", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd}}"
 }
 
 // vm is a VirtualMachine that boots the test guest from its containerDisk. It has a claim of each mode, and a seed of the Secret 'seed', which tells the guest

@@ -34,12 +34,14 @@ spec:
           - {name: block, disk: {bus: virtio}}
           - {name: file, disk: {bus: virtio}}
           - {name: seed, disk: {bus: virtio}}
+          - {name: scratch, disk: {bus: virtio}}
           interfaces: [{name: default, masquerade: {}, ports: [{port: 8080}]}]
       networks: [{name: default, pod: {}}]
       volumes:
       - {name: block, persistentVolumeClaim: {claimName: block}}
       - {name: file, persistentVolumeClaim: {claimName: file}}
       - {name: seed, cloudInitNoCloud: {secretRef: {name: seed}}}
+      - {name: scratch, emptyDisk: {capacity: 16Mi}}
 `
 
 const (
@@ -81,7 +83,7 @@ spec:
 	changes = `{"metadata": {"annotations": {"kilnvm.io/pins": ""}}, "spec": {"template": {"spec": {
 		"domain": {"devices": {"autoattachPodInterface": false, "interfaces": null}}, "networks": null, "volumes": [
 		{"name": "block", "persistentVolumeClaim": {"claimName": "block"}}, {"name": "file", "persistentVolumeClaim": {"claimName": "other"}},
-		{"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": "seed"}}}]}}}}`
+		{"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": "seed"}}}, {"name": "scratch", "emptyDisk": {"capacity": "16Mi"}}]}}}}`
 )
 
 // booted starts a VM whose guest writes a mark. It returns the console, and what the guest reports.
@@ -122,21 +124,24 @@ func (n *tenant) configuration(vm string) map[string]any {
 	return map[string]any{"spec": of["spec"], "pins": pins, "hardware": n.object("guesthardware", vm)["spec"]}
 }
 
-// TestVolumesOfASnapshot: a snapshot of a running guest has the content of its disks. After the card was removed, a claim replaced, the other one written to,
-// the instancetype edited and deleted, and the guest started twice, a restore brings back configuration, hardware and content, with another generation ID. A
-// clone has the content, and writes to disks of its own.
+// TestVolumesOfASnapshot: a snapshot of a running guest, which its agent has frozen, has the content of its disks. After the card was removed, a claim replaced,
+// the other one written to, the instancetype edited and deleted, and the guest started twice, a restore brings back configuration, hardware and content, with
+// another generation ID. A clone has the content, and writes to disks of its own.
 func TestVolumesOfASnapshot(t *testing.T) {
 	nightly.Only(t)
 	node.Require(t)
 	disks := startStorage(t)
 	n := newTenant(t, "copied")
+	boot := kernelBootOf(agentImage, guest.Cmdline+" kiln.seed kiln.agent=vdd")
 	n.apply(fmt.Sprintf(copiedClaim, "block", "Block") + fmt.Sprintf(copiedClaim, "file", "Filesystem") + fmt.Sprintf(copiedClaim, "other", "Filesystem") +
-		fmt.Sprintf(ownSize, 2, "192Mi") + "---\n" + seed("kiln.mark=moment") + "---\n" + fmt.Sprintf(copied, kernelBoot(guest.Cmdline+" kiln.seed")))
+		fmt.Sprintf(ownSize, 2, "192Mi") + "---\n" + seed("kiln.mark=moment") + "---\n" + fmt.Sprintf(copied, boot))
 	_, seen := n.booted("origin", "moment")
 	before := n.configuration("origin")
+	n.connected("origin")
 	n.apply(fmt.Sprintf(momentOf, "origin"))
 	n.kubectl("wait", "vmsnapshot/moment", "--for=condition=Ready", "--timeout=300s")
-	n.whole("[block file] [seed]")
+	n.whole("[block file] [seed scratch]")
+	n.console("origin", fmt.Sprintf("KILN-WROTE %d\r", written(n.console("origin", "KILN-WROTE"))+3)) // the freeze has ended
 
 	n.halted("origin")
 	n.apply(fmt.Sprintf(ownSize, 1, "256Mi"))
@@ -170,13 +175,27 @@ func TestVolumesOfASnapshot(t *testing.T) {
 	n.gone("vmsnapshotcontents,volumesnapshots")
 }
 
+// connected waits until the agent of the guest answers.
+func (n *tenant) connected(vm string) {
+	n.Helper()
+	n.kubectl("wait", "vmi/"+vm, "--for=condition=AgentConnected", "--timeout=300s")
+}
+
+// written returns the number of the last file that a guest with an agent has on its scratch disk.
+func written(log string) (last int) {
+	for line := range strings.Lines(log) {
+		_, _ = fmt.Sscanf(line, "KILN-WROTE %d", &last)
+	}
+	return last
+}
+
 // whole checks what the snapshot says of itself: volumes are those that it includes, and those that it leaves out.
 func (n *tenant) whole(volumes string) {
 	n.Helper()
 	status := n.object("vmsnapshot", "moment")["status"].(map[string]any)
 	lists, _ := status["snapshotVolumes"].(map[string]any)
 	said := fmt.Sprintf("%v %v %v %v", status["phase"], status["indications"], lists["includedVolumes"], lists["excludedVolumes"])
-	if want := "Succeeded [Online NoGuestAgent] " + volumes; said != want {
+	if want := "Succeeded [Online GuestAgent] " + volumes; said != want {
 		n.Errorf("the snapshot says '%s', want '%s'", said, want)
 	}
 	if ready := n.kubectl("get", "volumesnapshots", "-o", "jsonpath={.items[*].status.readyToUse}"); ready != "true true" {
