@@ -124,7 +124,7 @@ func (n *tenant) configuration(vm string) map[string]any {
 	return map[string]any{"spec": of["spec"], "pins": pins, "hardware": n.object("guesthardware", vm)["spec"]}
 }
 
-// TestVolumesOfASnapshot: a snapshot of a running guest, which its agent has frozen, has the content of its disks. After the card was removed, a claim replaced,
+// TestVolumesOfASnapshot: a snapshot of a running guest, frozen by its agent, has the content of its disks. After the card was removed, a claim replaced,
 // the other one written to, the instancetype edited and deleted, and the guest started twice, a restore brings back configuration, hardware and content, with
 // another generation ID. A clone has the content, and writes to disks of its own.
 func TestVolumesOfASnapshot(t *testing.T) {
