@@ -189,7 +189,7 @@ func TestNotes(t *testing.T) {
 	condition.SetSynchronized(vmi, "False", condition.Cause{Reason: v1alpha1.ReasonNotBindable, Message: strings.Repeat("ä%s", 2000)})
 	phase, why := finalPhase(vmi, hypervisor.Status{})
 	api := holding(t, vmi)
-	n := &Node{Client: api, Events: events.NewFakeRecorder(1)}
+	n := &Node{Client: api, Live: api, Events: events.NewFakeRecorder(1)}
 	if err := n.end(t.Context(), vmi, phase, why); err != nil {
 		t.Fatal(err)
 	}
