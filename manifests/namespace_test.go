@@ -16,6 +16,7 @@ import (
 func TestOtherNamespaces(t *testing.T) {
 	for overlay, components := range map[string]string{
 		"rotation": "", "cert-manager": "", "fail-open": "", "apiserver": "", "cert-manager with the API server": "apiserver, apiserver/cert-manager",
+		"beside-kubevirt": "", "fail-open beside KubeVirt": "beside-kubevirt", "cert-manager beside KubeVirt": "beside-kubevirt",
 	} {
 		folder, _, _ := strings.Cut(overlay, " ")
 		text := "resources: [%[1]s/overlays/" + folder + "]\n"
