@@ -13,9 +13,10 @@ import (
 )
 
 // A chartObject is an object of the manifests, and the condition under which the chart has it: an expression of Helm's templates, empty for always.
+// Only says where it is besides: beside KubeVirt, where KubeVirt is not, or, if it is empty, in both cases.
 type chartObject struct {
-	object map[string]any
-	when   string
+	object     map[string]any
+	when, only string
 }
 
 // choices are the kustomizations that add objects to manifests/default, with the values of the chart that stand for them. What they change in an
@@ -83,7 +84,7 @@ func chartObjects(manifests string) ([]chartObject, error) {
 				continue
 			}
 			place[id] = len(all)
-			all = append(all, chartObject{object, when})
+			all = append(all, chartObject{object: object, when: when})
 		}
 		return err
 	}
@@ -95,7 +96,7 @@ func chartObjects(manifests string) ([]chartObject, error) {
 			return nil, fmt.Errorf("%s: %w", choice.kustomization, err)
 		}
 	}
-	return all, nil
+	return besideKubeVirt(manifests, all)
 }
 
 // opened puts a name for the value failurePolicy where another choice has another one: the overlay fail-open, in those webhooks alone that it opens. They are

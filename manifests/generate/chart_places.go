@@ -49,6 +49,7 @@ var places = slices.Concat(
 		{deployments, "kiln-controller", pod + "containers/0/env/4/value", "{{ .Values.launcher.network }}"},
 		{deployments, "kiln-controller", pod + "containers/0/env/5/value", "{{ .Values.launcher.taps | quote }}"},
 		{deployments, "kiln-controller", pod + "containers/0/env/6/value", "{{ .Values.launcher.lockedMemory | quote }}"},
+		{deployments, "kiln-controller", pod + "containers/0/env/7/value", `{{ ternary "kubevirt" "auto" .Values.kubevirt.beside }}`},
 		{deployments, "kiln-controller", pod + "containers/0/args/-", with(".Values.launcher.image.pullSecrets",
 			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")},
 		{deployments, "kiln-webhook", pod + "containers/0/args/-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")},
@@ -79,6 +80,18 @@ const byName = "namespaceSelector/matchLabels/kubernetes.io~1metadata.name"
 
 // conditionOf is the whole condition under which the chart has an object.
 func conditionOf(o chartObject) string {
+	condition := choiceOf(o)
+	switch {
+	case o.only == "":
+		return condition
+	case condition == "":
+		return o.only
+	}
+	return both(condition, o.only)
+}
+
+// choiceOf is that condition but for KubeVirt.
+func choiceOf(o chartObject) string {
 	metadata, _ := o.object["metadata"].(map[string]any)
 	name := fmt.Sprint(metadata["name"])
 	switch {

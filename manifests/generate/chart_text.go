@@ -66,7 +66,7 @@ func filled(line string, templates []string) string {
 // namespaces puts expressions for the namespaces, and for failurePolicy, into a line. A name that is a whole value is quoted: '123' is a legal one.
 func namespaces(line string) string {
 	for name, expression := range map[string]string{
-		systemName: `include "kiln.namespace" .`, launchersName: ".Values.launchers.namespace", kubevirtName: ".Values.kubevirt.namespace",
+		systemName: `include "kiln.namespace" .`, launchersName: ".Values.launchers.namespace", kubevirtName: `include "kiln.kubevirt-namespace" .`,
 		policyName: ".Values.failurePolicy",
 	} {
 		if strings.HasSuffix(line, ": "+name) {

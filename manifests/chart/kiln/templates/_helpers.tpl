@@ -7,6 +7,20 @@
 {{- $name }}
 {{- end }}
 
+{{- /* The namespace of KubeVirt's accounts: 'helm install' and 'helm upgrade' look for the KubeVirt object. A cluster that does not know the kind has none. */}}
+{{- define "kiln.kubevirt-namespace" -}}
+{{- if and .Values.kubevirt.beside .Values.apiserver.enabled }}
+{{- fail "kubevirt.beside: KubeVirt serves the API group of apiserver.enabled itself; leave one of the two out" }}
+{{- end }}
+{{- $name := .Values.kubevirt.namespace }}
+{{- if and (not $name) (.Capabilities.APIVersions.Has "kubevirt.io/v1/KubeVirt") }}
+{{- range (lookup "kubevirt.io/v1" "KubeVirt" "" "").items }}
+{{- $name = $name | default .metadata.namespace }}
+{{- end }}
+{{- end }}
+{{- $name | default "kubevirt" }}
+{{- end }}
+
 {{- define "kiln.image" -}}
 {{- include "kiln.reference" (list .Values.image .Chart.AppVersion) }}
 {{- end }}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Where the chart has an object of which component beside-kubevirt makes another one, or none.
+const (
+	beside = ".Values.kubevirt.beside"
+	alone  = "not .Values.kubevirt.beside"
+)
+
+// twice are the kinds whose objects the chart has in two versions where component beside-kubevirt changes them. What it changes in others is in the list places.
+var twice = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ClusterRole"}
+
+// besideKubeVirt adds to the objects what component beside-kubevirt makes of those of manifests/default, and says of those that it leaves out or changes where
+// they are.
+func besideKubeVirt(manifests string, all []chartObject) ([]chartObject, error) {
+	var builds [3][]map[string]any
+	for i, components := range []string{"%[1]s/namespace", "%[1]s/beside-kubevirt, %[1]s/namespace",
+		"%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/namespace"} {
+		var err error
+		if builds[i], err = kustomized(manifests, "resources: [%[1]s/default]\ncomponents: ["+components+"]", ""); err != nil {
+			return nil, fmt.Errorf("%s: %w", components, err)
+		}
+	}
+	changed, open := byIdentity(builds[1]), byIdentity(builds[2])
+	for _, object := range builds[0] {
+		id := identity(object)
+		i := slices.IndexFunc(all, func(o chartObject) bool { return identity(o.object) == id })
+		now, kept := changed[id]
+		switch {
+		case !kept:
+			all[i].only = alone
+		case slices.Contains(twice, fmt.Sprint(object["kind"])) && !reflect.DeepEqual(object, now):
+			all[i].only = alone
+			opened(now, open[id])
+			all = slices.Insert(all, i+1, chartObject{object: now, when: all[i].when, only: beside})
+		}
+		delete(changed, id)
+	}
+	for id := range changed {
+		return nil, fmt.Errorf("component beside-kubevirt adds %s, for which the chart has no place", id)
+	}
+	return all, nil
+}
+
+func byIdentity(objects []map[string]any) map[string]map[string]any {
+	found := map[string]map[string]any{}
+	for _, object := range objects {
+		found[identity(object)] = object
+	}
+	return found
+}
