@@ -1,9 +1,7 @@
 package manifests_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,20 +82,7 @@ func conditions(t *testing.T, p plane) {
 	asked := &recorder{}
 	server := httptest.NewTLSServer(asked)
 	defer server.Close()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	for _, configuration := range documents(t, p.kubectl(t, "", "kustomize", "webhook/configurations")) {
-		for _, hook := range configuration.Object["webhooks"].([]any) {
-			client := hook.(map[string]any)["clientConfig"].(map[string]any)
-			path := client["service"].(map[string]any)["path"].(string)
-			hook.(map[string]any)["clientConfig"] = map[string]any{
-				"url": server.URL + path, "caBundle": base64.StdEncoding.EncodeToString(ca)}
-		}
-		raw, err := configuration.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.kubectl(t, string(raw), "replace", "-f", "-")
-	}
+	answeredBy(t, p, documents(t, p.kubectl(t, "", "kustomize", "webhook/configurations")), server)
 	vm := func(version, strategy string) string {
 		return "apiVersion: kubevirt.io/" + version + "\nkind: VirtualMachine\nmetadata: {name: web, namespace: default}\n" +
 			"spec: {runStrategy: " + strategy + ", template: {spec: {domain: {devices: {}}}}}\n"

@@ -87,6 +87,14 @@ func TestChartIsTheManifests(t *testing.T) {
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n",
 		},
+		{"beside KubeVirt", "kubevirt.beside=true", "resources: [%[1]s/overlays/beside-kubevirt]\n"},
+		{
+			"beside KubeVirt, with all that changes it",
+			"kubevirt.beside=true,certificates.source=cert-manager,failurePolicy=Ignore,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt",
+			"resources: [%[1]s/overlays/cert-manager]\n" +
+				"configMapGenerator: [{name: kiln-namespaces, literals: [system=vms, launchers=machines, kubevirt=virt]}]\n" +
+				"components: [%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/namespace]\n",
+		},
 		{"the API server of subresources", "apiserver.enabled=true", "resources: [%[1]s/overlays/apiserver]\n"},
 		{
 			"the API server of subresources with cert-manager", "apiserver.enabled=true,certificates.source=cert-manager",
@@ -217,6 +225,8 @@ func TestWrongValues(t *testing.T) {
 			"certificates.apiserver.caBundle",
 		},
 		{"apiserver.enabled=yes", "enabled"},
+		{"apiserver.enabled=true,kubevirt.beside=true", "kubevirt.beside"},
+		{"kubevirt.namespace=KubeVirt", "namespace"},
 		{"apiserver.replicas=0", "replicas"},
 		{"failurePolicy=fail", "failurePolicy"},
 		{"collectAfter=soon", "collectAfter"},
@@ -234,7 +244,7 @@ func TestWrongValues(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.enabled=true", "apiserver.enabled=true"} {
+	for _, values := range []string{"", "certificates.source=cert-manager", "metrics.enabled=true", "apiserver.enabled=true", "kubevirt.beside=true"} {
 		if out, err := exec.Command(helm, "lint", "--strict", chart, "--set", values).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", values, err, out)
 		}

@@ -1,0 +1,191 @@
+package manifests_test
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestBesideKubeVirt: overlay beside-kubevirt on an API server with definitions as KubeVirt has them. Nobody answers for Kiln at first: KubeVirt goes on, and
+// what somebody else has written waits. Then somebody answers.
+func TestBesideKubeVirt(t *testing.T) {
+	p := startPlane(t)
+	p.kubectl(t, kubeVirtsDefinitions(t), "apply", "--server-side", "-f", "-")
+	p.kubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	p.grantWriters(t)
+	p.grantCatalog(t)
+	for _, object := range []string{aVM("web", "Always"), aVM("old", "Halted"), aVMI("web", ""), aVMI("bare", "")} {
+		p.kubectl(t, object, "create", "-f", "-")
+	}
+	before := p.kubectl(t, "", "get", "crd", "-l", "kilnvm.io/uninstall!=keep", "-o", "jsonpath={.items[*].metadata.resourceVersion}")
+	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/beside-kubevirt")
+	if after := p.kubectl(t, "", "get", "crd", "-l", "kilnvm.io/uninstall!=keep", "-o", "jsonpath={.items[*].metadata.resourceVersion}"); after != before {
+		t.Errorf("definitions of KubeVirt's are changed: resource versions %s, then %s", before, after)
+	}
+	eventually(t, "the webhooks are asked", func() bool {
+		_, err := p.try("", aVM("probe", "Halted"), "create", "--dry-run=server", "-f", "-")
+		return err != nil
+	})
+	configurations := slices.DeleteFunc(documents(t, p.kubectl(t, "", "kustomize", "overlays/beside-kubevirt")), func(object *unstructured.Unstructured) bool {
+		return !strings.HasSuffix(object.GetKind(), "WebhookConfiguration")
+	})
+	readBack(t, p, configurations)
+	for _, write := range slices.Concat(kubeVirtWrites, othersWrite) {
+		write.while(t, p, "Kiln is down", nil)
+	}
+	asked := &recorder{}
+	server := httptest.NewTLSServer(asked)
+	defer server.Close()
+	answeredBy(t, p, configurations, server)
+	eventually(t, "the API server calls the recorder", func() bool {
+		_, err := p.try("", aVM("probe", "Halted"), "create", "--dry-run=server", "-f", "-")
+		return err == nil && len(asked.asked()) == 2
+	})
+	for _, write := range slices.Concat(kubeVirtWrites, othersWrite) {
+		write.while(t, p, "Kiln answers", asked)
+	}
+}
+
+// while does the request, and compares who was asked; nil where nobody answers.
+func (w request) while(t *testing.T, p plane, what string, asked *recorder) {
+	t.Helper()
+	if asked != nil {
+		asked.asked()
+	}
+	started := time.Now()
+	out, err := p.try("", w.input, append(slices.Clone(w.args), "--dry-run=server", "--as="+w.by, "--as-group="+writersGroup)...)
+	if refused := err != nil; refused != (w.waits && asked == nil) || refused && !strings.Contains(out, "failed calling webhook") {
+		t.Errorf("%s, %s by %s: refused %t: %s", what, w.why, w.by, refused, out)
+	}
+	if asked == nil {
+		t.Logf("%s: %s, %s", what, w.why, time.Since(started).Round(10*time.Millisecond))
+		return
+	}
+	var paths []string
+	for _, call := range asked.asked() {
+		paths = append(paths, strings.Fields(call)[0])
+	}
+	if diff := cmp.Diff(w.asked, paths); diff != "" {
+		t.Errorf("%s, %s by %s: asked -want +got\n%s", what, w.why, w.by, diff)
+	}
+}
+
+// TestBesideKubeVirtConditions: component beside-kubevirt adds conditions to those of the webhooks, and takes none away.
+func TestBesideKubeVirtConditions(t *testing.T) {
+	hooks := func(base string) map[string]map[string]any {
+		all := map[string]map[string]any{}
+		for _, object := range documents(t, built(t, base)) {
+			if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") {
+				for _, hook := range object.Object["webhooks"].([]any) {
+					hook := hook.(map[string]any)
+					all[hook["name"].(string)] = hook
+				}
+			}
+		}
+		return all
+	}
+	base, now := hooks("overlays/rotation"), hooks("overlays/beside-kubevirt")
+	for name, hook := range now {
+		if of, is := strings.CutPrefix(name, "kubevirt."); is {
+			for field := range base[of] {
+				if !slices.Contains([]string{"name", "failurePolicy", "matchConditions", "rules"}, field) && !cmp.Equal(base[of][field], hook[field]) {
+					t.Errorf("%s: %s is %v, and that of '%s' is %v", name, field, hook[field], of, base[of][field])
+				}
+			}
+			continue
+		}
+		conditions, _ := base[name]["matchConditions"].([]any)
+		has, _ := hook["matchConditions"].([]any)
+		for _, condition := range conditions {
+			if !slices.ContainsFunc(has, func(is any) bool { return cmp.Equal(is, condition) }) {
+				t.Errorf("%s lacks %v", name, condition)
+			}
+		}
+		hook, is := without(hook, "matchConditions"), without(base[name], "matchConditions")
+		if diff := cmp.Diff(is, hook); diff != "" {
+			t.Errorf("%s: -rotation +beside-kubevirt\n%s", name, diff)
+		}
+	}
+	if len(now) != len(base)+2-6 {
+		t.Errorf("%d webhooks of %d, want two more and six less", len(now), len(base))
+	}
+}
+
+func without(of map[string]any, key string) map[string]any {
+	rest := map[string]any{}
+	for k, v := range of {
+		if k != key {
+			rest[k] = v
+		}
+	}
+	return rest
+}
+
+// kubeVirtsDefinitions are those of the kinds of KubeVirt as KubeVirt v1.9.0 has them, as far as admission is concerned: VMIs have no status subresource. They
+// are not Kiln's to keep.
+func kubeVirtsDefinitions(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, definition := range documents(t, built(t, "crds")) {
+		if !strings.HasSuffix(definition.GetName(), "kubevirt.io") {
+			continue
+		}
+		definition.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "virt-operator"})
+		if definition.GetName() == "virtualmachineinstances.kubevirt.io" {
+			for _, version := range definition.Object["spec"].(map[string]any)["versions"].([]any) {
+				delete(version.(map[string]any)["subresources"].(map[string]any), "status")
+			}
+		}
+		raw, err := definition.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(raw)
+		all.WriteString("\n---\n")
+	}
+	return all.String()
+}
+
+// readBack compares configurations that were applied with what the server has stored.
+func readBack(t *testing.T, p plane, configurations []*unstructured.Unstructured) {
+	t.Helper()
+	for _, want := range configurations {
+		got := documents(t, p.kubectl(t, "", "get", want.GetKind(), want.GetName(), "-o", "yaml"))[0]
+		if diff := cmp.Diff(want.Object["webhooks"], got.Object["webhooks"]); diff != "" {
+			t.Errorf("%s: -applied +read\n%s", want.GetName(), diff)
+		}
+	}
+}
+
+// answeredBy has a server on this machine answer for the webhooks.
+func answeredBy(t *testing.T, p plane, configurations []*unstructured.Unstructured, server *httptest.Server) {
+	t.Helper()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for _, configuration := range configurations {
+		for _, hook := range configuration.Object["webhooks"].([]any) {
+			client := hook.(map[string]any)["clientConfig"].(map[string]any)
+			path := client["service"].(map[string]any)["path"].(string)
+			hook.(map[string]any)["clientConfig"] = map[string]any{
+				"url": server.URL + path, "caBundle": base64.StdEncoding.EncodeToString(ca)}
+		}
+		raw, err := configuration.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.kubectl(t, string(raw), "replace", "-f", "-")
+	}
+}
+
+// grantCatalog lets the group of writers write the catalog of the cluster.
+func (p plane) grantCatalog(t *testing.T) {
+	t.Helper()
+	p.kubectl(t, "", "create", "clusterrole", "catalogers", "--verb=create", "--resource=virtualmachineclusterinstancetypes.instancetype.kubevirt.io")
+	p.kubectl(t, "", "create", "clusterrolebinding", "catalogers", "--clusterrole=catalogers", "--group="+writersGroup)
+}
