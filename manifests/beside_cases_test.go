@@ -11,7 +11,7 @@ const (
 	virtOperator   = "system:serviceaccount:kubevirt:kubevirt-operator"
 )
 
-// request is one of which nothing stays: it is a dry run.
+// request is a dry run: nothing of it stays.
 type request struct {
 	why, by, input string
 	args           []string
@@ -39,7 +39,8 @@ var kubeVirtWrites = []request{
 	{why: "its finalizer", by: virtController, args: patched("vm/web", `{"metadata":{"finalizers":["kubevirt.io/virtualMachineControllerFinalize"]}}`)},
 	{why: "the topology of the guest, in the template", by: virtController,
 		args: patched("vm/web", `{"spec":{"template":{"metadata":{"annotations":{"kubevirt.io/pci-topology-version":"v3"}}}}}`)},
-	{why: "a start of a VM", by: virtController, input: aVMI("old", "VirtualMachine"), args: []string{"create", "-f", "-"}, asked: []string{mutatesVMI, judgesVMI}},
+	{why: "a start of a VM", by: virtController, input: aVMI("old", "VirtualMachine"), args: []string{"create", "-f", "-"},
+		asked: []string{mutatesVMI, judgesVMI}},
 	{why: "a node for a VMI", by: virtController, args: patched("vmi/web",
 		`{"metadata":{"labels":{"kubevirt.io/nodeName":"n1"}},"status":{"phase":"Scheduled","nodeName":"n1"}}`)},
 	{why: "a CPU that is plugged in", by: virtController, args: patched("vmi/web", `{"spec":{"domain":{"cpu":{"sockets":2}}}}`)},
@@ -47,7 +48,8 @@ var kubeVirtWrites = []request{
 	{why: "a target of a migration", by: virtController, args: patched("vmi/web",
 		`{"metadata":{"labels":{"kubevirt.io/migrationTargetNodeName":"n2"}},"status":{"migrationState":{"targetNode":"n2"}}}`)},
 	{why: "a migration between clusters", by: virtSync, args: patched("vmi/web", `{"metadata":{"labels":{"kubevirt.io/nodeName":"n3"}}}`)},
-	{why: "what the node reports", by: virtHandler, args: patched("vmi/web", `{"metadata":{"labels":{"kubevirt.io/nodeName":"n2"}},"status":{"phase":"Running"}}`)},
+	{why: "what the node reports", by: virtHandler,
+		args: patched("vmi/web", `{"metadata":{"labels":{"kubevirt.io/nodeName":"n2"}},"status":{"phase":"Running"}}`)},
 	{why: "KubeVirt's catalog", by: virtOperator, input: anInstancetype("u1.small"), args: []string{"create", "-f", "-"}},
 }
 
@@ -81,7 +83,8 @@ var othersWrite = []request{
 	{why: "a VMI of a replica set", by: virtController, input: aVMI("new", "VirtualMachineInstanceReplicaSet"), args: []string{"create", "-f", "-"}, waits: true,
 		asked: []string{mutatesVMI, judgesVMI}},
 	{why: "an edit of a VMI", by: "eve", args: patched("vmi/web", `{"spec":{"domain":{"cpu":{"sockets":2}}}}`), waits: true, asked: []string{judgesVMI}},
-	{why: "an instancetype", by: "eve", input: anInstancetype("mine"), args: []string{"create", "-f", "-"}, waits: true, asked: []string{"/validate/instancetypes"}},
+	{why: "an instancetype", by: "eve", input: anInstancetype("mine"), args: []string{"create", "-f", "-"}, waits: true,
+		asked: []string{"/validate/instancetypes"}},
 	// As without Kiln: KubeVirt's RBAC and webhooks say who writes statuses.
 	{why: "a status that an administrator mends", by: "eve", args: patched("vm/web", `{"status":{"ready":false}}`, "status")},
 	{why: "somebody's annotation", by: "eve", args: patched("vm/web", `{"metadata":{"annotations":{"example.com/note":"x"}}}`)},

@@ -81,7 +81,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	o.makers.Live = engine.Live
+	o.makers.Live, o.makers.Namespace = engine.Live, o.KubeVirtNamespace
 	kubevirt, err := o.makers.Decide(ctx)
 	if err != nil {
 		return err

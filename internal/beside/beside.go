@@ -57,12 +57,15 @@ func Find(ctx context.Context, reader client.Reader) (namespace string, err erro
 type Makers struct {
 	// Guests is the value of --guests.
 	Guests string
-	Live   client.Reader
+	// Namespace is that of KubeVirt's accounts, as far as webhooks and policies know.
+	Namespace string
+	Live      client.Reader
 
 	found string
 }
 
-// Decide reports whether KubeVirt makes the VMIs. It refuses to have both make them.
+// Decide reports whether KubeVirt makes the VMIs. It refuses to have both make them, and a KubeVirt in another namespace than is known: what its accounts
+// write would be judged as if a tenant had written it.
 func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 	switch m.Guests {
 	case Auto, Kiln, KubeVirt:
@@ -70,6 +73,9 @@ func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 		return false, fmt.Errorf("--guests is '%s': it must be '%s', '%s' or '%s'", m.Guests, Auto, Kiln, KubeVirt)
 	}
 	if m.found, err = Find(ctx, m.Live); err != nil {
+		return false, err
+	}
+	if err := m.known(m.found); err != nil {
 		return false, err
 	}
 	log := ctrl.LoggerFrom(ctx)
@@ -85,6 +91,15 @@ func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 		log.Info("this process makes the VMIs: there is no other maker")
 	}
 	return m.Guests == KubeVirt || m.found != "", nil
+}
+
+// known returns an error if KubeVirt makes VMIs, and its namespace is not the one that webhooks and policies know.
+func (m *Makers) known(found string) error {
+	if found == "" || found == m.Namespace {
+		return nil
+	}
+	return fmt.Errorf("KubeVirt is in namespace '%s', and --kubevirt-namespace is '%s': name it in the ConfigMap of component manifests/namespace, or in "+
+		"kubevirt.namespace of the chart", found, m.Namespace)
 }
 
 // Start looks for KubeVirt again, at once and until the context ends: a process may have waited long for the Lease. Its error ends the process.
@@ -109,6 +124,9 @@ func (m *Makers) look(ctx context.Context) error {
 	if err != nil { // the API server is away, or a right: what was decided holds
 		ctrl.LoggerFrom(ctx).Error(err, "looking for KubeVirt")
 		return nil
+	}
+	if err := m.known(now); err != nil {
+		return err
 	}
 	if m.Guests == KubeVirt || (now == "") == (m.found == "") {
 		return nil

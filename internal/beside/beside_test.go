@@ -34,6 +34,7 @@ func cluster(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 func TestDecide(t *testing.T) {
 	object, deployment := named(&v1.KubeVirt{}, "cnv", "kubevirt"), named(&appsv1.Deployment{}, "cnv", "virt-controller")
 	elsewhere := named(&appsv1.Deployment{}, "shop", "virt-controller")
+	moved, movedDeployment := named(&v1.KubeVirt{}, "virt", "kubevirt"), named(&appsv1.Deployment{}, "virt", "virt-controller")
 	for _, test := range []struct {
 		why, guests string
 		installed   []client.Object
@@ -49,8 +50,10 @@ func TestDecide(t *testing.T) {
 		{"KubeVirt by the flag", KubeVirt, []client.Object{object, deployment}, true, ""},
 		{"KubeVirt that comes later", KubeVirt, nil, true, ""},
 		{"a word that is none", "both", nil, false, "--guests is 'both'"},
+		{"KubeVirt in a namespace that nobody named", Auto, []client.Object{moved, movedDeployment}, false, "in namespace 'virt', and --kubevirt-namespace is 'cnv'"},
+		{"the same, by the flag", KubeVirt, []client.Object{moved, movedDeployment}, false, "in namespace 'virt'"},
 	} {
-		m := &Makers{Guests: test.guests, Live: cluster(t, test.installed...).Build()}
+		m := &Makers{Guests: test.guests, Namespace: "cnv", Live: cluster(t, test.installed...).Build()}
 		got, err := m.Decide(t.Context())
 		if got != test.kubevirt || (err != nil) != (test.refused != "") || err != nil && !strings.Contains(err.Error(), test.refused) {
 			t.Errorf("%s, --guests=%s: KubeVirt makes VMIs: %t, %v", test.why, test.guests, got, err)
@@ -70,8 +73,9 @@ func TestLook(t *testing.T) {
 			return c.List(ctx, list, options...)
 		},
 	}).Build()
-	auto, fixed := &Makers{Guests: Auto, Live: live}, &Makers{Guests: KubeVirt, Live: live}
-	for _, m := range []*Makers{auto, fixed} {
+	auto, fixed := &Makers{Guests: Auto, Namespace: "cnv", Live: live}, &Makers{Guests: KubeVirt, Namespace: "cnv", Live: live}
+	unknown := &Makers{Guests: KubeVirt, Namespace: "kubevirt", Live: live}
+	for _, m := range []*Makers{auto, fixed, unknown} {
 		if _, err := m.Decide(t.Context()); err != nil || m.look(t.Context()) != nil {
 			t.Fatal(err)
 		}
@@ -84,6 +88,9 @@ func TestLook(t *testing.T) {
 	}
 	if err := fixed.look(t.Context()); err != nil {
 		t.Errorf("KubeVirt has come, as the flag says: %v", err)
+	}
+	if err := unknown.look(t.Context()); err == nil || !strings.Contains(err.Error(), "in namespace 'cnv', and --kubevirt-namespace is 'kubevirt'") {
+		t.Errorf("KubeVirt has come, in another namespace than webhooks know: %v", err)
 	}
 	if kubevirt, err := auto.Decide(t.Context()); !kubevirt || err != nil || auto.look(t.Context()) != nil {
 		t.Errorf("the next process: %t, %v", kubevirt, err)
