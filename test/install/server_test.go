@@ -29,6 +29,7 @@ func TestOnServer(t *testing.T) {
 	p := plane{started}
 	t.Run("kubectl", p.withKubectl)
 	t.Run("helm", p.withHelm)
+	t.Run("beside KubeVirt", p.withKubeVirt)
 	t.Run("the API server of subresources with kubectl", func(t *testing.T) {
 		const overlay = "../../manifests/overlays/apiserver"
 		p.must(t, "apply", "--server-side", "-k", "../../manifests/crds")

@@ -1,0 +1,148 @@
+package install
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const besideOverlay = "../../manifests/overlays/beside-kubevirt"
+
+// kubeVirt is a KubeVirt in another namespace than its own manifests have, as far as Kiln looks for it.
+const kubeVirt = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kubevirts.kubevirt.io}
+spec:
+  group: kubevirt.io
+  scope: Namespaced
+  names: {kind: KubeVirt, plural: kubevirts}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+
+// withKubeVirt adds Kiln to a cluster that has KubeVirt's definitions and VMs, and takes it away by one command, with kubectl and with Helm.
+func (p plane) withKubeVirt(t *testing.T) {
+	p.definesKubeVirt(t)
+	p.must(t, "create", "namespace", "cnv")
+	if out, err := p.run(`{"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": {"name": "kubevirt", "namespace": "cnv"}}`,
+		p.Kubectl(), "create", "-f", "-"); err != nil {
+		t.Fatal(out)
+	}
+	p.create(t, "before", "")
+	theirs := p.definitions(t)
+	for _, way := range []struct {
+		name, namespace string
+		add, remove     func()
+	}{
+		{"kubectl", "kubevirt", func() { p.must(t, "apply", "--server-side", "-k", besideOverlay) }, func() {
+			p.must(t, "delete", "-k", besideOverlay, "-l", "kilnvm.io/uninstall!=keep", "--ignore-not-found", "--timeout=60s")
+		}},
+		{"helm", "cnv", func() { p.helm(t, "install", "kiln", chart, "--set", "kubevirt.beside=true") }, func() { p.helm(t, "uninstall", "kiln") }},
+	} {
+		way.add()
+		p.eventually(t, way.name+": the webhook is asked", func() bool { return p.refused(t) })
+		p.knows(t, way.namespace)
+		if got := p.definitions(t); got != theirs {
+			t.Errorf("%s has changed KubeVirt's definitions, whose versions were\n%s\nand are\n%s", way.name, theirs, got)
+		}
+		way.remove()
+		p.freed(t, way.name)
+		if got := p.definitions(t); got != theirs {
+			t.Errorf("%s has changed or deleted KubeVirt's definitions on its way out:\n%s\n%s", way.name, theirs, got)
+		}
+	}
+	// What docs/beside-kubevirt.md says. The API server forgets policies some seconds after they are deleted.
+	p.eventually(t, "Kiln's definitions and its namespace go for good", func() bool {
+		_, err := p.run("", p.Kubectl(), "delete", "crd,namespace", "-l", "kilnvm.io/uninstall=keep", "--timeout=120s")
+		return err == nil
+	})
+	if left := p.must(t, "get", "crd,clusterroles,clusterrolebindings,namespaces", "-o", "name"); strings.Contains(left, "kiln") {
+		t.Errorf("after everything was removed for good:\n%s", left)
+	}
+	p.must(t, "get", "vm", "before")
+	p.must(t, "delete", "vm,kubevirt", "--all", "--all-namespaces")
+	p.must(t, "delete", "crd", "--all", "--timeout=120s")
+}
+
+// definesKubeVirt applies the definitions of KubeVirt's kinds, without Kiln's label.
+func (p plane) definesKubeVirt(t *testing.T) {
+	t.Helper()
+	all := kubeVirt
+	for id, object := range kustomized(t, "resources: [%[1]s/crds]\n") {
+		if !strings.HasSuffix(id, "kubevirt.io") {
+			continue
+		}
+		delete(object.(map[string]any)["metadata"].(map[string]any), "labels")
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += "---\n" + string(document)
+	}
+	if out, err := p.run(all, p.Kubectl(), "apply", "--server-side", "-f", "-"); err != nil {
+		t.Fatal(out)
+	}
+	p.must(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+}
+
+// definitions are KubeVirt's with what their metadata says of changes.
+func (p plane) definitions(t *testing.T) string {
+	t.Helper()
+	return p.must(t, "get", "crd", "-l", "kilnvm.io/uninstall!=keep",
+		"-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.generation} {.metadata.labels}{"\n"}{end}`)
+}
+
+// knows: webhooks, policies and processes have the namespace of KubeVirt's accounts.
+func (p plane) knows(t *testing.T, namespace string) {
+	t.Helper()
+	for of, want := range map[string]int{
+		"mutatingwebhookconfiguration/kiln-mutating":      3,
+		"validatingwebhookconfiguration/kiln-validating":  5,
+		"configmap/kiln-revision-writers -n=kiln-system":  2,
+		"deployments/kiln-controller -n=kiln-system":      0,
+		"validatingadmissionpolicy/kiln-revision-writers": 0,
+	} {
+		said := p.must(t, append([]string{"get", "-o", "json"}, strings.Fields(of)...)...)
+		var object map[string]any
+		if err := json.Unmarshal([]byte(said), &object); err != nil {
+			t.Fatal(err)
+		}
+		delete(object["metadata"].(map[string]any), "managedFields")
+		delete(object["metadata"].(map[string]any), "annotations")
+		raw, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(raw)
+		if got := strings.Count(text, "serviceaccount:"+namespace+":kubevirt-"); got < want {
+			t.Errorf("%s names accounts of namespace '%s' %d times, want %d", of, namespace, got, want)
+		}
+		if strings.HasPrefix(of, "deployments") && !(strings.Contains(text, `"value":"`+namespace+`"`) && strings.Contains(text, `"value":"kubevirt"`)) {
+			t.Errorf("the controller knows no namespace '%s', or does not leave VMIs to KubeVirt: %s", namespace, text)
+		}
+	}
+}
+
+// freed: VMs are written as before, and nothing of Kiln's judges them, or waits.
+func (p plane) freed(t *testing.T, way string) {
+	t.Helper()
+	p.must(t, "get", "vm", "before")
+	p.create(t, "after", "--dry-run=server")
+	p.must(t, "label", "vm", "before", "edited=yes", "--overwrite")
+	kinds := "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
+	if left := p.must(t, "get", kinds, "-o", "name"); left != "" {
+		t.Errorf("%s leaves\n%s", way, left)
+	}
+	if left := p.must(t, "get", "clusterroles,clusterrolebindings,apiservices", "-o", "name"); strings.Contains(left, "kiln") {
+		t.Errorf("%s leaves rights or API services of Kiln's:\n%s", way, left)
+	}
+	if left := p.must(t, "get", "deployments,services,pdb,secrets,roles,rolebindings,serviceaccounts", "-n", "kiln-system", "-o", "name"); strings.Contains(left, "kiln") {
+		t.Errorf("%s leaves in Kiln's namespace:\n%s", way, left)
+	}
+	if finalizers := p.must(t, "get", "vm", "before", "-o", "jsonpath={.metadata.finalizers}"); finalizers != "" {
+		t.Errorf("%s leaves finalizers %s", way, finalizers)
+	}
+}
