@@ -12,7 +12,8 @@ const (
 	alone  = "not .Values.kubevirt.beside"
 )
 
-// twice are the kinds whose objects the chart has in two versions where component beside-kubevirt changes them. What it changes in others is in the list places.
+// twice are the kinds whose objects the chart has in two versions where component beside-kubevirt changes them. What it changes in others is in the list
+// places.
 var twice = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ClusterRole"}
 
 // besideKubeVirt adds to the objects what component beside-kubevirt makes of those of manifests/default, and says of those that it leaves out or changes where
