@@ -10,9 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
 )
 
 // policies returns the GuestPolicies in force; none where the Reviewer has no source of them.
@@ -92,13 +90,6 @@ func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) erro
 		reviewed.Policies = r.add(&reviewed.Verdict, result)
 	}
 	return err
-}
-
-// ofVM reports whether a controller creates a VMI for a VM. The account counts, and not the owner reference alone, which a user may write: rule
-// vmi/owner refuses that, and nothing here relies on it.
-func ofVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
-	owner := metav1.GetControllerOf(vmi)
-	return owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind && slices.Contains(in.Cluster.Limits.Controllers, in.User)
 }
 
 // evaluate judges by policies within four fifths of the time that is left, so that the answer still reaches the API server. An evaluation that was

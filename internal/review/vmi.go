@@ -51,9 +51,12 @@ func (r Reviewer) WrittenVMI(ctx context.Context, vmi *v1.VirtualMachineInstance
 
 // vmi is VMI without the policies.
 func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
-	reviewed, now := VMI{given: vmi}, r.Configuration()
-	resolver := r.resolver(now)
-	var err error
+	now := r.Configuration()
+	vmi, err := r.inherited(ctx, vmi, asker, now.Limits)
+	if err != nil {
+		return VMI{}, err
+	}
+	reviewed, resolver := VMI{given: vmi}, r.resolver(now)
 	if reviewed.Resolved, err = resolver.VMI(ctx, vmi); err != nil {
 		return reviewed, err
 	}
@@ -69,6 +72,9 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	}
 	reviewed.Input.User = asker.Name
 	reviewed.Explicit, reviewed.Merged = admit.VMI(vmi, reviewed.Input)
+	if err := stale(vmi, asker, now.Limits, reviewed.Merged.Errors); err != nil {
+		return reviewed, err
+	}
 	reviewed.Merged.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Merged.Warnings)
 	reviewed.Verdict = reviewed.Merged
 	if reviewed.Allowed() {
