@@ -94,28 +94,26 @@ func (r Resolver) sameContent(ctx context.Context, namespace, a, b string) (bool
 	if a == b || a == "" || b == "" {
 		return a == b, nil
 	}
-	one, err := r.data(ctx, client.ObjectKey{Namespace: namespace, Name: a})
-	if err != nil || one == nil {
-		return false, err
-	}
-	other, err := r.data(ctx, client.ObjectKey{Namespace: namespace, Name: b})
-	if err != nil || other == nil {
-		return false, err
-	}
-	return instancetype.SameContent(one, other), nil
+	one, other, err := r.both(ctx, namespace, a, b)
+	return err == nil && instancetype.SameContent(one, other), err
 }
 
 // Upgraded reports whether a revision holds what a pin holds, in another version of the API: KubeVirt stores such a revision when it serves a newer API.
 func (r Resolver) Upgraded(ctx context.Context, namespace, pinned, revision string) (bool, error) {
-	one, err := r.data(ctx, client.ObjectKey{Namespace: namespace, Name: pinned})
-	if err != nil || one == nil {
-		return false, err
+	if pinned == revision {
+		return false, nil
 	}
-	other, err := r.data(ctx, client.ObjectKey{Namespace: namespace, Name: revision})
-	if err != nil || other == nil {
-		return false, err
+	one, other, err := r.both(ctx, namespace, pinned, revision)
+	return err == nil && instancetype.SameContent(one, other) && !instancetype.SameVersion(one, other), err
+}
+
+// both returns the contents of two revisions, each nil if the revision does not exist.
+func (r Resolver) both(ctx context.Context, namespace, a, b string) (one, other []byte, err error) {
+	if one, err = r.data(ctx, client.ObjectKey{Namespace: namespace, Name: a}); err != nil {
+		return nil, nil, err
 	}
-	return instancetype.SameContent(one, other) && !instancetype.SameVersion(one, other), nil
+	other, err = r.data(ctx, client.ObjectKey{Namespace: namespace, Name: b})
+	return one, other, err
 }
 
 // data returns the content of a revision; nil if it does not exist. It belongs to the cache.
