@@ -80,8 +80,8 @@ func TestOneSnapshot(t *testing.T) {
 	}
 }
 
-// TestRepinReachesTheGuest: a repin names the new revision in the pins first. Until the controller has written it into the status, KubeVirt expands the old one,
-// and is asked to make the VMI again.
+// TestRepinReachesTheGuest: a repin names the new revision in the pins first. Until the controller has written it into the status, KubeVirt expands the old
+// one, and is asked to make the VMI again.
 func TestRepinReachesTheGuest(t *testing.T) {
 	four := strings.Replace(catalog, "guest: 2", "guest: 4", 1)
 	o := newOwned(t)
@@ -108,7 +108,8 @@ func TestVMBeforeItsPins(t *testing.T) {
 	c := o.cluster(t)
 	request := theirs(t, "kilnvm.io/identity: forged")
 	text := patched(t, request, ask(t, c.Hooks()[MutateVMI], request))
-	if !strings.Contains(text, `"kilnvm.io/identity":"vm-uid"`) || strings.Contains(text, v1alpha1.AnnotationPins) || !strings.Contains(text, `"ioThreadsPolicy":"shared"`) {
+	if !strings.Contains(text, `"kilnvm.io/identity":"vm-uid"`) || strings.Contains(text, v1alpha1.AnnotationPins) ||
+		!strings.Contains(text, `"ioThreadsPolicy":"shared"`) {
 		t.Errorf("%s", text)
 	}
 	written := &v1alpha1.GuestPolicy{}

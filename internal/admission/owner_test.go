@@ -115,6 +115,9 @@ func (o *owned) cluster(t *testing.T) *cluster {
 	return newCluster(t, append(o.documents, string(document))...)
 }
 
+// ownedByWeb is the owner reference that KubeVirt writes.
+const ownedByWeb = "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: web, uid: vm-uid, controller: true, blockOwnerDeletion: true}"
+
 // theirs is the VMI as KubeVirt's controller makes it of the VM, with annotations of the template.
 func theirs(t *testing.T, annotations string, edits ...string) *admissionv1.AdmissionRequest {
 	t.Helper()
@@ -125,7 +128,7 @@ metadata:
   name: web
   labels: {tier: web}
   annotations: {` + annotations + `}
-  ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: web, uid: vm-uid, controller: true, blockOwnerDeletion: true}]
+  ownerReferences: [` + ownedByWeb + `]
 spec:
   domain: {cpu: {sockets: 2, cores: 1, threads: 1}, memory: {guest: 1Gi}, firmware: {uuid: 5d307ca9-b3ef-428c-8861-06e72d69f223}, devices: {}}
 `
@@ -197,11 +200,11 @@ func TestWhoTakesThePinsOfAVM(t *testing.T) {
 			http.StatusConflict, "owner of another name", false},
 		{"an owner that is not the controller", virtController, []string{", controller: true", ""}, 0, "", false},
 		{"a kind of another group", virtController, []string{"kubevirt.io/v1, kind: VirtualMachine,", "eve.io/v1, kind: VirtualMachine,"}, 0, "", false},
-		{"an older version of the API", virtController, []string{"kubevirt.io/v1, kind: VirtualMachine,", "kubevirt.io/v1alpha3, kind: VirtualMachine,"}, 0, "", true},
+		{"an older version of the API", virtController, []string{"kubevirt.io/v1, kind: VirtualMachine,", "kubevirt.io/v1alpha3, kind: VirtualMachine,"},
+			0, "", true},
 		{"a group that cannot be read", virtController, []string{"kubevirt.io/v1, kind: VirtualMachine,", "a/b/c, kind: VirtualMachine,"}, 0, "", false},
 		{"a replica set", virtController, []string{"kind: VirtualMachine,", "kind: VirtualMachineInstanceReplicaSet,"}, 0, "", false},
-		{"a bare VMI", virtController, []string{"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: web, uid: vm-uid, controller: true, blockOwnerDeletion: true}", ""},
-			0, "", false},
+		{"a bare VMI", virtController, []string{ownedByWeb, ""}, 0, "", false},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			c := newOwned(t).cluster(t)

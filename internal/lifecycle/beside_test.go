@@ -89,8 +89,8 @@ func TestReferencesWithoutPins(t *testing.T) {
 	}
 }
 
-// TestUpgradedReferences: KubeVirt that serves a newer API stores the pinned content in it, and names that in the status. Written back, the pin would be upgraded
-// again: KubeVirt would fail, because the revision exists. Another content, or the same one in the same API, gives way to the pin.
+// TestUpgradedReferences: KubeVirt that serves a newer API stores the pinned content in it, and names that in the status. Written back, the pin would be
+// upgraded again: KubeVirt would fail, because the revision exists. Another content, or the same one in the same API, gives way to the pin.
 func TestUpgradedReferences(t *testing.T) {
 	draft, err := revision.NewDraft(key.Namespace, smallInstancetype())
 	if err != nil {

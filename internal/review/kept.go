@@ -40,8 +40,8 @@ func (r Reviewer) kept(vm, old *v1.VirtualMachine, asker Asker) *v1.VirtualMachi
 	return &kept
 }
 
-// ranByKubeVirt reports whether KubeVirt's controller manages a stored VM: its finalizer is on each VM that it has seen, until 'kubectl replace' drops that, too.
-// The annotation of the template stays.
+// ranByKubeVirt reports whether KubeVirt's controller manages a stored VM: its finalizer is on each VM that it has seen, until 'kubectl replace' drops that,
+// too. The annotation of the template stays.
 func ranByKubeVirt(vm *v1.VirtualMachine) bool {
 	if vm.Spec.Template == nil {
 		return false

@@ -47,19 +47,20 @@ func (r Reviewer) inherited(ctx context.Context, vmi *v1.VirtualMachineInstance,
 	return &made, nil
 }
 
-// stale returns a *resolve.Outdated error for a VMI that KubeVirt has made for a VM with other values than its instancetype has: KubeVirt read the VM before the
-// pin was written. KubeVirt makes the VMI again.
+// stale returns a *resolve.Outdated error for a VMI that KubeVirt has made for a VM with other values than its instancetype has: KubeVirt read the VM before
+// the pin was written. KubeVirt makes the VMI again.
 func stale(vmi *v1.VirtualMachineInstance, asker Asker, limits config.Limits, errs field.ErrorList) error {
 	differs := slices.ContainsFunc(errs, func(err *field.Error) bool { return err.Origin == "vmi/instancetype-difference" })
 	if !differs || resolve.OwnerRef(vmi) == nil || !slices.Contains(limits.KubeVirt, asker.Name) {
 		return nil
 	}
-	return resolve.NewOutdated("KubeVirt has expanded another revision of the instancetype than VirtualMachine '%s' is pinned to: %v", vmi.Name, errs.ToAggregate())
+	return resolve.NewOutdated("KubeVirt has expanded another revision of the instancetype than VirtualMachine '%s' is pinned to: %v",
+		vmi.Name, errs.ToAggregate())
 }
 
-// ofVM reports whether a controller creates a VMI for a VM whose guest has been judged. The account counts, and not the owner reference alone, which a user may
-// write: rule vmi/owner refuses that, and nothing here relies on it. KubeVirt starts VMs that Kiln's controller has not pinned to presets and profiles yet: what
-// these make of the VM nobody has judged.
+// ofVM reports whether a controller creates a VMI for a VM whose guest has been judged. The account counts, and not the owner reference alone, which a user
+// may write: rule vmi/owner refuses that, and nothing here relies on it. KubeVirt starts VMs that Kiln's controller has not pinned to presets and profiles
+// yet: nobody has judged what these make of the VM.
 func ofVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
 	owner := metav1.GetControllerOf(vmi)
 	if owner == nil || owner.Kind != v1.VirtualMachineGroupVersionKind.Kind || !slices.Contains(in.Cluster.Limits.Controllers, in.User) {
