@@ -91,8 +91,8 @@ func (r Resolver) Expanded(ctx context.Context, vm *v1.VirtualMachine) error {
 
 // sameContent reports whether two revisions hold one instancetype or preference, whatever the version of the API that each is stored in.
 func (r Resolver) sameContent(ctx context.Context, namespace, a, b string) (bool, error) {
-	if a == b || a == "" || b == "" {
-		return a == b, nil
+	if a == b {
+		return true, nil
 	}
 	one, other, err := r.both(ctx, namespace, a, b)
 	return err == nil && instancetype.SameContent(one, other), err
