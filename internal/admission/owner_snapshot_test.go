@@ -101,17 +101,40 @@ func TestRepinReachesTheGuest(t *testing.T) {
 	}
 }
 
-// TestVMBeforeItsPins: a VM that existed before Kiln, whose presets the controller has not pinned yet, starts with those of now. Policies judge it: nobody has.
-func TestVMBeforeItsPins(t *testing.T) {
+// unpinned is a VM that the controller has not seen yet.
+func unpinned(t *testing.T) *owned {
+	t.Helper()
 	o := newOwned(t)
 	o.vm.Spec.Instancetype, o.vm.Spec.Preference, o.vm.Annotations, o.pins = nil, nil, map[string]string{}, v1alpha1.Pins{}
-	c := o.cluster(t)
-	request := theirs(t, "kilnvm.io/identity: forged")
-	text := patched(t, request, ask(t, c.Hooks()[MutateVMI], request))
-	if !strings.Contains(text, `"kilnvm.io/identity":"vm-uid"`) || strings.Contains(text, v1alpha1.AnnotationPins) ||
-		!strings.Contains(text, `"ioThreadsPolicy":"shared"`) {
-		t.Errorf("%s", text)
+	return o
+}
+
+// TestVMBeforeItsPins: KubeVirt does not wait until the controller has pinned the presets of a VM. Its VMI is pinned to the same, as long as admission has time
+// to write their revisions.
+func TestVMBeforeItsPins(t *testing.T) {
+	for _, test := range []struct {
+		presets, written int
+		pinned           bool
+	}{{0, 2, true}, {6, 8, true}, {7, 0, false}} { // besides the preset of the VM, and the configuration
+		o := unpinned(t)
+		for i := range test.presets {
+			o.documents = append(o.documents, strings.Replace(newer, "name: p", fmt.Sprintf("name: q%d", i), 1))
+		}
+		c := o.cluster(t)
+		request := theirs(t, "kilnvm.io/identity: forged")
+		text := patched(t, request, ask(t, c.Hooks()[MutateVMI], request))
+		if !strings.Contains(text, `"kilnvm.io/identity":"vm-uid"`) || !strings.Contains(text, `"ioThreadsPolicy":"shared"`) ||
+			strings.Contains(text, `\"presets\":[\"p-`) != test.pinned || strings.Contains(text, `\"configuration\":\"configuration-`) != test.pinned {
+			t.Errorf("%d presets: %s", test.presets+1, text)
+		}
+		if len(c.written) != test.written {
+			t.Errorf("%d presets: %d revisions are written, want %d", test.presets+1, len(c.written), test.written)
+		}
 	}
+}
+
+// TestVMBeforeItsPinsIsJudged: nobody has judged a VM with the presets of now. Policies judge its VMI, and no other VMI of a VM.
+func TestVMBeforeItsPinsIsJudged(t *testing.T) {
 	written := &v1alpha1.GuestPolicy{}
 	if err := yaml.UnmarshalStrict([]byte(strings.Replace(onlyOneSocket, "{namespaceSelector: {matchLabels: {tier: gold}}}", "{}", 1)), written); err != nil {
 		t.Fatal(err)
@@ -120,21 +143,36 @@ func TestVMBeforeItsPins(t *testing.T) {
 	if len(mistakes) > 0 {
 		t.Fatal(mistakes)
 	}
+	tooMany := unpinned(t)
+	for i := range 10 {
+		tooMany.documents = append(tooMany.documents, strings.Replace(newer, "name: p", fmt.Sprintf("name: q%d", i), 1))
+	}
 	for _, test := range []struct {
 		why     string
-		pinned  bool
-		refused bool
-	}{{"not pinned", false, true}, {"pinned, and judged then", true, false}} {
-		o := newOwned(t)
-		if !test.pinned {
-			o.vm.Spec.Instancetype, o.vm.Spec.Preference, o.vm.Annotations, o.pins = nil, nil, map[string]string{}, v1alpha1.Pins{}
-		}
-		c := o.cluster(t)
+		of      *owned
+		refused string
+	}{
+		{"not pinned", unpinned(t), MutateVMI},
+		{"not pinned, and too many revisions to write", tooMany, MutateVMI},
+		{"pinned, and judged then", newOwned(t), ""},
+	} {
+		c := test.of.cluster(t)
 		c.Reviewer.Policies = func() ([]*policy.Policy, error) { return []*policy.Policy{compiled}, nil }
 		request := theirs(t, "")
-		explicit := create(t, patched(t, request, ask(t, c.Hooks()[MutateVMI], request)))
+		response := ask(t, c.Hooks()[MutateVMI], request)
+		if response.Allowed != (test.refused == "") || !response.Allowed && !strings.Contains(response.Result.Message, "GuestPolicy 'one-socket'") {
+			t.Errorf("%s: %+v", test.why, response.Result)
+		}
+		if !response.Allowed {
+			// As if Kiln's mutating webhook had not been asked.
+			if response := ask(t, c.Hooks()[ValidateVMI], request); response.Allowed {
+				t.Errorf("%s: the validating webhook allows it", test.why)
+			}
+			continue
+		}
+		explicit := create(t, patched(t, request, response))
 		explicit.UserInfo = request.UserInfo
-		if response := ask(t, c.Hooks()[ValidateVMI], explicit); response.Allowed == test.refused {
+		if response := ask(t, c.Hooks()[ValidateVMI], explicit); !response.Allowed {
 			t.Errorf("%s: %+v", test.why, response.Result)
 		}
 	}
