@@ -31,6 +31,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("webhook configurations read back as they were applied", func(t *testing.T) { explicit(t, p) })
 	t.Run("a CA is replaced under a webhook that is called", func(t *testing.T) { rotation(t, p) })
 	t.Run("revisions have few writers", func(t *testing.T) { revisionWriters(t, p) })
+	t.Run("shared revisions stay", func(t *testing.T) { sharedRevisions(t, p) })
 	t.Run("webhooks are asked when there is something to judge", func(t *testing.T) { conditions(t, p) })
 	p.kubectl(t, "", "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
 	t.Run("policies refuse what the engine refuses", func(t *testing.T) { agreement(t, p) })

@@ -36,6 +36,8 @@ func (h Hook) logRefusal(ctx context.Context, err error, about []any) {
 	case errors.As(err, &mistakes):
 		rules := rulesOf(mistakes.Errors)
 		log.FromContext(ctx).V(h.refusals).Info("request refused", append(about, "rules", rules[:min(len(rules), mostRules)], "mistakes", len(mistakes.Errors))...)
+	case errors.As(err, new(*resolve.Outdated)):
+		log.FromContext(ctx).V(h.refusals).Info("request refused", append(about, "reason", err.Error())...)
 	case ctx.Err() != nil:
 		log.FromContext(ctx).V(verbose).Info("request abandoned", append(about, "reason", ctx.Err().Error())...)
 	default:
@@ -50,6 +52,8 @@ func came(response *admissionv1.AdmissionResponse) outcome {
 		return allowed
 	case response.Result.Code == http.StatusUnprocessableEntity:
 		return denied
+	case response.Result.Code == http.StatusConflict:
+		return outdated
 	}
 	return failed
 }

@@ -16,6 +16,8 @@ const (
 	denied outcome = "denied"
 	// busy is a review for which there was no capacity.
 	busy outcome = "busy"
+	// outdated is an object that was made from another one, which has changed since.
+	outdated outcome = "outdated"
 	// failed is a fault of Kiln or of the cluster, a review that cannot be read, and one whose caller has gone.
 	failed outcome = "failed"
 )
@@ -24,7 +26,8 @@ const (
 var (
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "kiln_admission_duration_seconds",
-		Help: "Time from the headers of an AdmissionReview to its answer, by path and outcome: allowed, denied (422), busy (429) or failed (all other codes).",
+		Help: "Time from the headers of an AdmissionReview to its answer, by path and outcome: allowed, denied (422), outdated (409), busy (429) or " +
+			"failed (all other codes).",
 		// From an object that is skipped to the timeout of the webhook configurations.
 		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5},
 	}, []string{"path", "outcome"})
@@ -51,7 +54,7 @@ var (
 // because there are hundreds.
 func Metrics() []prometheus.Collector {
 	for _, path := range hookPaths() {
-		for _, of := range []outcome{allowed, denied, busy, failed} {
+		for _, of := range []outcome{allowed, denied, outdated, busy, failed} {
 			duration.WithLabelValues(path, string(of))
 		}
 	}

@@ -19,12 +19,17 @@ import (
 const maxCauses = 256 << 10
 
 // refusal is the status for an error, which it counts. Mistakes of the user are 422 with every cause. What is not the user's is never
-// 422: clients retry 5xx, and people do not search their manifest for what is not in it.
+// 422: clients retry 5xx, and people do not search their manifest for what is not in it. A request that is outdated is 409, which no client sends again by
+// itself: client-go repeats a 503 up to ten times, and the worker of KubeVirt's controller would wait for as many seconds, for the same answer.
 func refusal(request *admissionv1.AdmissionRequest, err error) *metav1.Status {
 	var mistakes *resolve.Refusal
 	if errors.As(err, &mistakes) {
 		rejected(mistakes.Errors)
 		return invalid(request, mistakes.Errors)
+	}
+	if outdated := (*resolve.Outdated)(nil); errors.As(err, &outdated) {
+		resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
+		return new(apierrors.NewConflict(resource, request.Name, outdated).ErrStatus)
 	}
 	status := apierrors.NewServiceUnavailable("kiln cannot process this request now; try again: " + err.Error()).ErrStatus
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}

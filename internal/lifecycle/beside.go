@@ -29,15 +29,27 @@ func (c *Controller) besideKubeVirt(ctx context.Context, s *state) (ctrl.Result,
 }
 
 // refer writes the status references of a VM to its pins. A matcher without a pin keeps the reference that KubeVirt has written: the pin will be derived from
-// it.
+// it. So does one whose reference is to the content of the pin in another version of the API: KubeVirt would store that again, and fail because it exists.
 func (c *Controller) refer(ctx context.Context, s *state) error {
 	reported := s.vm.DeepCopy()
 	instancetype, preference := s.references()
-	if named(instancetype) {
-		reported.Status.InstancetypeRef = instancetype
-	}
-	if named(preference) {
-		reported.Status.PreferenceRef = preference
+	for _, of := range []struct {
+		written **v1.InstancetypeStatusRef
+		pinned  *v1.InstancetypeStatusRef
+	}{{&reported.Status.InstancetypeRef, instancetype}, {&reported.Status.PreferenceRef, preference}} {
+		if !named(of.pinned) {
+			continue
+		}
+		if named(*of.written) {
+			upgraded, err := c.resolver().Upgraded(ctx, s.vm.Namespace, of.pinned.ControllerRevisionRef.Name, (*of.written).ControllerRevisionRef.Name)
+			if err != nil {
+				return err
+			}
+			if upgraded {
+				continue
+			}
+		}
+		*of.written = of.pinned
 	}
 	if equality.Semantic.DeepEqual(s.vm.Status, reported.Status) {
 		return nil

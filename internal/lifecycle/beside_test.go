@@ -8,6 +8,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/revision"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -85,5 +86,45 @@ func TestReferencesWithoutPins(t *testing.T) {
 	}
 	if got := c.vm().Status.PreferenceRef; got == nil || got.ControllerRevisionRef == nil || got.ControllerRevisionRef.Name != "vm-linux-theirs" {
 		t.Errorf("the reference is %+v", got)
+	}
+}
+
+// TestUpgradedReferences: KubeVirt that serves a newer API stores the pinned content in it, and names that in the status. Written back, the pin would be
+// upgraded again: KubeVirt would fail, because the revision exists. Another content, or the same one in the same API, gives way to the pin.
+func TestUpgradedReferences(t *testing.T) {
+	draft, err := revision.NewDraft(key.Namespace, smallInstancetype())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		why, was, is string
+		kept         bool
+	}{
+		{"upgraded", "instancetype.kubevirt.io/v1beta1", "instancetype.kubevirt.io/v1", true},
+		{"upgraded, and another size", `"guest":1`, `"guest":2`, false},
+		{"another one of the same API", "", "", false},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			vm := machine(v1.RunStrategyHalted)
+			vm.Spec.Instancetype = &v1.InstancetypeMatcher{Name: "small"}
+			vm.Status.InstancetypeRef = &v1.InstancetypeStatusRef{Name: "small", ControllerRevisionRef: &v1.ControllerRevisionRef{Name: "vm-small-theirs"}}
+			pin.Write(vm, v1alpha1.Pins{Instancetype: draft.Name, Presets: []string{}})
+			theirs := draft.Object()
+			theirs.Name, theirs.OwnerReferences = "vm-small-theirs", []metav1.OwnerReference{*metav1.NewControllerRef(vm, v1.VirtualMachineGroupVersionKind)}
+			theirs.Data.Raw = []byte(strings.Replace(string(theirs.Data.Raw), test.was, test.is, 1))
+			c := newCluster(t, vm, draft.Object(), theirs)
+			c.controller.Beside = true
+			for range 3 {
+				if _, err := c.controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := c.vm().Status.InstancetypeRef.ControllerRevisionRef.Name; (got == theirs.Name) != test.kept || !test.kept && got != draft.Name {
+				t.Errorf("the status names '%s'", got)
+			}
+			if got := pin.Read(c.vm()).Instancetype; got != draft.Name {
+				t.Errorf("the pin is '%s'", got)
+			}
+		})
 	}
 }

@@ -150,11 +150,28 @@ func (r Resolver) impliedRevision(ctx context.Context, i *implicit, name string)
 // does, or if something cannot be read, nothing is pinned here: writing hundreds of revisions takes longer than a request may, and the controller
 // completes such a VM. It pins all or none, so that the controller writes to a VM once or not at all.
 func (r Resolver) pinNew(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution) {
+	r.pinImplied(ctx, vm, resolution, 0)
+}
+
+// mostDrafts is how many revisions admission writes for a VMI: those of a configuration and of some presets.
+const mostDrafts = 8
+
+// CompleteVMI pins the VMI of a VM to what the controller is about to pin the VM to, if its presets, profiles and configuration are not pinned yet. KubeVirt
+// does not wait for the controller. It reports whether the presets of the VM were not pinned. If something cannot be read, or too many revisions do not exist
+// yet, nothing is pinned, and what is current applies.
+func (r Resolver) CompleteVMI(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution) (unpinned bool) {
+	unpinned = resolution.Pins.Presets == nil
+	r.pinImplied(ctx, vm, resolution, mostDrafts)
+	return unpinned
+}
+
+// pinImplied adds to a resolution what a VM gets without naming it, unless that takes more than so many revisions that do not exist yet.
+func (r Resolver) pinImplied(ctx context.Context, vm *v1.VirtualMachine, resolution *Resolution, drafts int) {
 	added, err := r.complete(ctx, vm, resolution.Pins)
-	if err != nil || len(added.Drafts) > 0 {
+	if err != nil || len(added.Drafts) > drafts {
 		return
 	}
-	resolution.Pins = added.Pins
+	resolution.Pins, resolution.Drafts = added.Pins, append(resolution.Drafts, added.Drafts...)
 	if added.Presets != nil {
 		resolution.Presets = added.Presets
 	}

@@ -150,13 +150,13 @@ func (r sourceReader) read(ctx context.Context, s Source, into any) (map[string]
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, &notFound{fmt.Sprintf("%s does not exist", s)}
 	case err != nil:
-		return nil, fmt.Errorf("reading %s: %r", s, err)
+		return nil, fmt.Errorf("reading %s: %w", s, err)
 	}
 	if into == nil {
 		return object.GetLabels(), nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
-		return nil, fmt.Errorf("reading %s: %r", s, err)
+		return nil, fmt.Errorf("reading %s: %w", s, err)
 	}
 	return object.GetLabels(), nil
 }
@@ -169,7 +169,7 @@ func (r sourceReader) permitted(ctx context.Context, s Source) error {
 	}
 	allowed, err := r.Rights.check(ctx, s)
 	if err != nil {
-		return fmt.Errorf("checking the right to read %s: %r", s, err)
+		return fmt.Errorf("checking the right to read %s: %w", s, err)
 	}
 	if !allowed {
 		detail := fmt.Sprintf("volume '%s' is made from %s, which the author of this request may not read", r.ref.inferFrom, s)

@@ -10,9 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
 )
 
 // policies returns the GuestPolicies in force; none where the Reviewer has no source of them.
@@ -77,7 +75,7 @@ func (r Reviewer) surround(ctx context.Context, request *policy.Request, set ins
 // that could not be made explicit: what would boot is not known.
 func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) error {
 	policies, err := r.policies()
-	if err != nil || len(policies) == 0 || !reviewed.Merged.Allowed() || ofVM(reviewed.given, reviewed.Input) {
+	if err != nil || len(policies) == 0 || !reviewed.Merged.Allowed() || ofVM(reviewed.given, reviewed.Input) && !reviewed.unjudged {
 		return err
 	}
 	request := &policy.Request{
@@ -92,13 +90,6 @@ func (r Reviewer) judgeVMI(ctx context.Context, reviewed *VMI, asker Asker) erro
 		reviewed.Policies = r.add(&reviewed.Verdict, result)
 	}
 	return err
-}
-
-// ofVM reports whether a controller creates a VMI for a VM. The account counts, and not the owner reference alone, which a user may write: rule
-// vmi/owner refuses that, and nothing here relies on it.
-func ofVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
-	owner := metav1.GetControllerOf(vmi)
-	return owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind && slices.Contains(in.Cluster.Limits.Controllers, in.User)
 }
 
 // evaluate judges by policies within four fifths of the time that is left, so that the answer still reaches the API server. An evaluation that was

@@ -24,6 +24,7 @@ func (r Reviewer) Written(ctx context.Context, vm, old *v1.VirtualMachine, asker
 	if old == nil {
 		vm, r.Resolver.CompletesNew = pin.Reconsidered(vm), true
 	}
+	vm = r.kept(vm, old, asker)
 	if _, pinned := vm.Annotations[v1alpha1.AnnotationPins]; pinned || old == nil || !equality.Semantic.DeepEqual(vm.Spec, old.Spec) {
 		reviewed, err := r.vm(ctx, vm, old, asker)
 		if err == nil && !reviewed.Allowed() {

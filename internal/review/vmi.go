@@ -29,6 +29,8 @@ type VMI struct {
 	Policies policy.Result
 
 	given *v1.VirtualMachineInstance
+	// unjudged reports that the policies have not judged the VM with what the VMI is pinned to.
+	unjudged bool
 }
 
 // VMI reviews a VMI that is created. The VMI must have its namespace. An error means that there is no verdict.
@@ -40,10 +42,11 @@ func (r Reviewer) VMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	return reviewed, err
 }
 
-// WrittenVMI reviews a VMI that is about to be stored. It is VMI, but policies judge only one that is refused anyway, see Written.
+// WrittenVMI reviews a VMI that is about to be stored. It is VMI, but policies judge only one that is refused anyway, see Written, and one that is pinned here
+// before its VM is: the pins do not tell Judge who wrote them.
 func (r Reviewer) WrittenVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
 	reviewed, err := r.vmi(ctx, vmi, asker)
-	if err == nil && !reviewed.Allowed() {
+	if err == nil && (!reviewed.Allowed() || reviewed.unjudged) {
 		err = r.judgeVMI(ctx, &reviewed, asker)
 	}
 	return reviewed, err
@@ -51,11 +54,17 @@ func (r Reviewer) WrittenVMI(ctx context.Context, vmi *v1.VirtualMachineInstance
 
 // vmi is VMI without the policies.
 func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker Asker) (VMI, error) {
-	reviewed, now := VMI{given: vmi}, r.Configuration()
-	resolver := r.resolver(now)
-	var err error
+	now := r.Configuration()
+	vmi, owner, err := r.inherited(ctx, vmi, asker, now.Limits)
+	if err != nil {
+		return VMI{}, err
+	}
+	reviewed, resolver := VMI{given: vmi}, r.resolver(now)
 	if reviewed.Resolved, err = resolver.VMI(ctx, vmi); err != nil {
 		return reviewed, err
+	}
+	if owner != nil {
+		completePins(ctx, resolver, owner, &reviewed)
 	}
 	reviewed.Input, err = resolver.Input(ctx, vmi.Namespace, reviewed.Resolved, now)
 	var unreadable *resolve.Refusal
@@ -69,6 +78,9 @@ func (r Reviewer) vmi(ctx context.Context, vmi *v1.VirtualMachineInstance, asker
 	}
 	reviewed.Input.User = asker.Name
 	reviewed.Explicit, reviewed.Merged = admit.VMI(vmi, reviewed.Input)
+	if err := stale(vmi, asker, now.Limits, reviewed.Merged.Errors); err != nil {
+		return reviewed, err
+	}
 	reviewed.Merged.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Merged.Warnings)
 	reviewed.Verdict = reviewed.Merged
 	if reviewed.Allowed() {

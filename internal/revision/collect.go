@@ -115,6 +115,8 @@ func (c *Collector) collect(ctx context.Context, namespace string, revisions []a
 	for i := range revisions {
 		r := &revisions[i]
 		switch since, marked := markOf(r); {
+		case len(r.OwnerReferences) > 0:
+			errs = append(errs, ignoreRaces(disown(ctx, c.Live, r)))
 		case used.has(r):
 			errs = append(errs, ignoreRaces(unmark(ctx, c.Live, r)))
 		case !marked:
@@ -189,6 +191,15 @@ func unmark(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) 
 	return c.Patch(ctx, kept, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
 }
 
+// disown removes the owners of a revision: it belongs to all VMs of its namespace. KubeVirt's restore makes the VM the owner of the revision that
+// spec.instancetype.revisionName names, and the garbage collector would delete it with that VM. Policy kiln-revision-writers keeps it from that meanwhile.
+// KubeVirt: claimInstancetypeControllerRevisionOwnership of pkg/storage/snapshot, v1.9.
+func disown(ctx context.Context, c client.Client, r *appsv1.ControllerRevision) error {
+	free := r.DeepCopy()
+	free.OwnerReferences = nil
+	return c.Patch(ctx, free, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{}))
+}
+
 // ignoreRaces drops the error of a lost race. The next collection decides again.
 func ignoreRaces(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -202,7 +213,7 @@ func collectable(ctx context.Context, reader client.Reader) ([]appsv1.Controller
 	var ours []appsv1.ControllerRevision
 	err := eachPage(ctx, reader, func(page *appsv1.ControllerRevisionList) {
 		for _, r := range page.Items {
-			if instancetype.Addressed(r.Name) && len(r.OwnerReferences) == 0 && r.DeletionTimestamp == nil {
+			if instancetype.Addressed(r.Name) && r.DeletionTimestamp == nil {
 				ours = append(ours, r)
 			}
 		}

@@ -111,25 +111,6 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestOthersRevisionsStay: those of KubeVirt, and of stateful sets.
-func TestOthersRevisionsStay(t *testing.T) {
-	foreign, owned := draft(t, "s", "1Gi").Object(), draft(t, "s", "2Gi").Object()
-	foreign.Name = "a-s-v1beta1-7f1a7c9e-5bd4-4a6e-9d54-0a1b2c3d4e5f-1"
-	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "a", UID: "u"}}
-	c := server(t, foreign, owned)
-	collector, clock := collector(c)
-	for range 3 {
-		if err := collector.Collect(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		clock.Time = clock.Add(MinGrace)
-	}
-	var left appsv1.ControllerRevisionList
-	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 2 {
-		t.Errorf("%d left, %v", len(left.Items), err)
-	}
-}
-
 // TestUseTakesTheMarkAway: admission writes what it uses, so that a collector that has already decided comes too late.
 func TestUseTakesTheMarkAway(t *testing.T) {
 	d := draft(t, "s", "1Gi")

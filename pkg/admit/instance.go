@@ -18,11 +18,16 @@ func Instance(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	vmi.Labels, vmi.Annotations = template.ObjectMeta.Labels, template.ObjectMeta.Annotations
 	vmi.Name, vmi.Namespace = vm.Name, vm.Namespace
 	vmi.Spec = template.Spec
+	Inherit(vmi, vm)
+	return vmi
+}
+
+// Inherit writes into the annotations of a VMI, which must belong to it alone, those that it takes from its VM. KubeVirt's controller makes VMIs without them.
+func Inherit(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine) {
 	for _, key := range inherited {
 		annotate(vmi, key, vm.Annotations[key])
 	}
 	annotate(vmi, v1alpha1.AnnotationGeneration, identity.Generation(vm))
-	return vmi
 }
 
 // annotate writes into the annotations of an object. The map must belong to the object alone.

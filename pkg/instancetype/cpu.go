@@ -47,7 +47,8 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	}
 	if wanted.MaxSockets != nil {
 		claims = append(claims, claim{field: "spec.domain.cpu.maxSockets", given: number(cpu.MaxSockets), wanted: *wanted.MaxSockets,
-			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture) ||
+			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == *wanted.MaxSockets || // by KubeVirt, which does not cap them
+				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture) ||
 				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, "")}) // the architecture may be filled after the instancetype
 	}
 	return claims

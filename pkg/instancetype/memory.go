@@ -30,7 +30,7 @@ func memoryClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	request := podMemory(vmi.Spec.Domain.Resources.Requests, "spec.domain.resources.requests.memory", wanted.Guest)
 	if wanted.OvercommitPercent > 0 && request.given != nil {
 		computed, given := overcommitted(wanted.Guest, wanted.OvercommitPercent), vmi.Spec.Domain.Resources.Requests[corev1.ResourceMemory]
-		request.wanted, request.same = computed.String(), computed.Cmp(given) == 0
+		request.wanted, request.same = computed.String(), computed.Cmp(given) == 0 || given.Value() == overcommittedByKubeVirt(wanted.Guest, wanted.OvercommitPercent)
 	}
 	limit := podMemory(vmi.Spec.Domain.Resources.Limits, "spec.domain.resources.limits.memory", wanted.Guest)
 	return append(claims, request, limit)
@@ -83,4 +83,10 @@ func applyMemory(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 func overcommitted(guest resource.Quantity, percent int) resource.Quantity {
 	product := new(big.Int).Mul(big.NewInt(guest.Value()), big.NewInt(int64(100-percent)))
 	return *resource.NewQuantity(product.Div(product, big.NewInt(100)).Int64(), guest.Format)
+}
+
+// overcommittedByKubeVirt is what KubeVirt computes instead (applyMemory of pkg/instancetype/apply, v1.9). Where it runs guests, it has expanded the VMIs that
+// admission sees.
+func overcommittedByKubeVirt(guest resource.Quantity, percent int) int64 {
+	return int64(float32(guest.Value()) * (1 - float32(percent)/100))
 }
