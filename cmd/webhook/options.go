@@ -13,9 +13,9 @@ import (
 type options struct {
 	command.Process
 	address, certs, name, config, guests string
-	clients                      clients
-	delay                        time.Duration
-	refusals                     slog.Level
+	clients                              clients
+	delay                                time.Duration
+	refusals                             slog.Level
 }
 
 // add defines the flags.
