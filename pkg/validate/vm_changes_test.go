@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/validate"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -30,10 +31,15 @@ func TestChangeWarnings(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			old, now := object[v1.VirtualMachine](t, legalVM, c.was), object[v1.VirtualMachine](t, legalVM, c.was, c.change)
-			warningCase{about: c.about}.check(t, validate.ChangeWarnings(now, old))
+			warningCase{about: c.about}.check(t, validate.ChangeWarnings(now, old, config.Default().Limits))
 		})
 	}
-	if warnings := validate.ChangeWarnings(object[v1.VirtualMachine](t, legalVM, running), nil); len(warnings) > 0 {
+	old, now := object[v1.VirtualMachine](t, legalVM, running), object[v1.VirtualMachine](t, legalVM, running, "spec: {instancetype: {name: i}}")
+	warningCase{about: []string{"live if possible, else when"}}.check(t, validate.ChangeWarnings(now, old, config.Default().Limits))
+	inStages := config.Default().Limits
+	staged(&inStages)
+	warningCase{about: []string{"effect when the VM is restarted: instancetype"}}.check(t, validate.ChangeWarnings(now, old, inStages))
+	if warnings := validate.ChangeWarnings(object[v1.VirtualMachine](t, legalVM, running), nil, config.Default().Limits); len(warnings) > 0 {
 		t.Errorf("a VM that is created has no guest that waits: %q", warnings)
 	}
 }
