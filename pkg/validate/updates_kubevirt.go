@@ -83,19 +83,19 @@ func plugsCPUs(now, was *v1.VirtualMachineInstanceSpec, live *config.LiveUpdate)
 	}
 	more := has.DeepCopy()
 	more.Sockets = wants.Sockets
-	ceiling := has.MaxSockets
+	sockets, ceiling := max(has.Sockets, 1), has.MaxSockets
 	if ceiling == 0 && live.MaxCPUSockets != nil {
 		ceiling = *live.MaxCPUSockets
 	} else if ceiling == 0 {
-		ceiling = has.Sockets * live.MaxHotplugRatio
+		ceiling = sockets * live.MaxHotplugRatio
 	}
-	return has.Sockets > 0 && wants.Sockets > has.Sockets && wants.Sockets <= ceiling && equality.Semantic.DeepEqual(more, wants)
+	return wants.Sockets >= sockets && wants.Sockets <= ceiling && equality.Semantic.DeepEqual(more, wants)
 }
 
 // plugsMemory reports whether guest grows, and nothing else of the memory changes.
 func plugsMemory(now, was *v1.VirtualMachineInstanceSpec, live *config.LiveUpdate) bool {
 	wants, has := now.Domain.Memory, was.Domain.Memory
-	if wants == nil || has == nil || wants.Guest == nil || has.Guest == nil || wants.Guest.Cmp(*has.Guest) <= 0 {
+	if wants == nil || has == nil || wants.Guest == nil || has.Guest == nil || wants.Guest.Cmp(*has.Guest) != 1 {
 		return false
 	}
 	more := has.DeepCopy()

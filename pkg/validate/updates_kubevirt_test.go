@@ -48,6 +48,10 @@ func most(sockets uint32, guest string) func(*config.Limits) {
 	}
 }
 
+func gate(name string, on bool) func(*config.Limits) {
+	return func(limits *config.Limits) { limits.Gates[name] = on }
+}
+
 // Names of fields, and parts of kubeVirtVMI.
 const (
 	ofCPU, ofMemory, ofDisks, ofVolumes = "domain.cpu", "domain.memory", "domain.devices.disks", "volumes"
@@ -106,8 +110,8 @@ var rolloutCases = []rolloutCase{
 	{"a medium alone", e(", {name: cd, persistentVolumeClaim: "+lastVolume, ""), nil, live(ofVolumes)},
 	{"the root disk", e("{name: root, disk: {bus: virtio}}, ", ""), nil, restart(ofDisks)},
 	{"the root disk with its volume", e("{name: root, disk: {bus: virtio}}, ", "", rootVolume, ""), nil, restart(ofDisks, ofVolumes)},
-	{"volumes without the gate", e("claimName: data", "claimName: other"), func(l *config.Limits) { l.Gates["DeclarativeHotplugVolumes"] = false }, restart(ofVolumes)},
-	{"volumes that a subresource plugs", e("claimName: data", "claimName: other"), func(l *config.Limits) { l.Gates["HotplugVolumes"] = true }, restart(ofVolumes)},
+	{"volumes without the gate", e("claimName: data", "claimName: other"), gate("DeclarativeHotplugVolumes", false), restart(ofVolumes)},
+	{"volumes that a subresource plugs", e("claimName: data", "claimName: other"), gate("HotplugVolumes", true), restart(ofVolumes)},
 	{"an interface that is plugged", e(lastNIC, lastNIC+", {name: new, bridge: {}}"), nil, live(ofNICs)},
 	{"a function that is plugged", e(lastNIC, lastNIC+", {name: new, sriov: {}}"), nil, live(ofNICs)},
 	{"an interface that cannot be plugged", e(lastNIC, lastNIC+", {name: new, masquerade: {}}"), nil, restart(ofNICs)},
@@ -142,5 +146,43 @@ func TestByKubeVirt(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestSocketsOfNothing: a VM without a number of sockets has one.
+func TestSocketsOfNothing(t *testing.T) {
+	for sockets, want := range map[uint32]validate.Rollout{1: migrating(ofCPU), 4: migrating(ofCPU), 5: restart(ofCPU)} {
+		was := object[v1.VirtualMachineInstance](t, kubeVirtVMI)
+		was.Spec.Domain.CPU.Sockets = 0
+		now := was.DeepCopy()
+		now.Spec.Domain.CPU.Sockets = sockets
+		if diff := cmp.Diff(want, validate.ByKubeVirt(&now.Spec, &was.Spec, nil, config.Default().Limits)); diff != "" {
+			t.Errorf("%d sockets (-want +got):\n%s", sockets, diff)
+		}
+	}
+}
+
+// TestVolumesThatMigrate: with updateVolumesStrategy Migration KubeVirt moves what is on the claims, and plugs no volumes in.
+func TestVolumesThatMigrate(t *testing.T) {
+	migration, replacement := v1.UpdateVolumesStrategyMigration, v1.UpdateVolumesStrategyReplacement
+	claims := e("claimName: data", "claimName: other", lastDisk, lastDisk+", {name: new, disk: {bus: scsi}}", lastVolume, lastVolume+another)
+	for _, c := range []struct {
+		why      string
+		strategy *v1.UpdateVolumesStrategy
+		limits   func(*config.Limits)
+		want     validate.Rollout
+	}{
+		{"no strategy", nil, func(*config.Limits) {}, live(ofDisks, ofVolumes)},
+		{"replacement", &replacement, func(*config.Limits) {}, live(ofDisks, ofVolumes)},
+		{"migration", &migration, func(*config.Limits) {}, validate.Rollout{Open: []string{ofVolumes}, Restart: []string{ofDisks}}},
+		{"migration in stages", &migration, staged, restart(ofDisks, ofVolumes)},
+	} {
+		limits := config.Default().Limits
+		c.limits(&limits)
+		was := object[v1.VirtualMachineInstance](t, kubeVirtVMI)
+		now := object[v1.VirtualMachineInstance](t, strings.NewReplacer(claims...).Replace(kubeVirtVMI))
+		if diff := cmp.Diff(c.want, validate.ByKubeVirt(&now.Spec, &was.Spec, c.strategy, limits)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.why, diff)
+		}
 	}
 }
